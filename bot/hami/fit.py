@@ -25,6 +25,7 @@ COMPUTE_UNITS_EXHAUSTED = "CardComputeUnitsExhausted"
 MIG_INFEASIBLE = "CardMigTopologyInfeasible"
 ALLOCATED_INSUFFICIENT = "AllocatedCardsInsufficientRequest"
 NODE_INSUFFICIENT = "NodeInsufficientDevice"
+MODE_NOT_FIT = "ModeNotFit"
 NODE_UNREGISTERED = "node unregistered"
 
 EXCLUSIVE_CORES = 100

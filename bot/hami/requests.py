@@ -56,6 +56,17 @@ class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
         return {device.word: device for device in self.devices}
 
     @cached_property
+    def _by_type(self) -> dict[str, Device]:
+        return {}
+
+    def device_of(self, type_: str) -> Device:
+        """The device that a card of that type is; the first one where it is none of these."""
+        if type_ not in self._by_type:
+            of = [device for device in self.devices if device.word.upper() in type_.upper()]
+            self._by_type[type_] = max(of, key=lambda device: len(device.word), default=self.devices[0])
+        return self._by_type[type_]
+
+    @cached_property
     def by_register(self) -> Mapping[str, Device]:
         """The devices by the node annotations that register them."""
         return {device.names.register: device for device in self.devices if device.names.register}

@@ -9,7 +9,7 @@ from bot.hami.asked import Constraints, ContainerRequest, PodRequest
 from bot.hami.cards import Card, CardState
 from bot.hami.fit import NodeCards
 from bot.hami.registration import Unregistered
-from bot.hami.vendors import BY_WORD, word_of
+from bot.hami.vendors.vendor import Device
 from bot.hami.view import View
 from bot.kube.models import Node
 from bot.kube.readiness import is_cordoned, not_ready
@@ -32,9 +32,6 @@ _STATES = {
 }
 _WITHOUT_HOLDERS = ("unhealthy", "cordoned", "other-type")
 """States that a card is in whatever is given of it."""
-
-_SMALLEST = {word: PodRequest("", "", "", (ContainerRequest(word, "", 1, 1, 0, 0),), Constraints()) for word in BY_WORD}
-"""The least that a pod can ask of each vendor."""
 
 
 class Used(NamedTuple):
@@ -123,12 +120,22 @@ def _seen(view: View, name: str, card: CardState, cordoned: frozenset[str], bloc
     used = Used(card.memory_mib, card.cores, card.slots) if known else None
     if blocked:
         return CardSeen(name, card.card, blocked, used, 0)
-    verdict = view.run(NodeCards([card], cordoned), _SMALLEST[word_of(card.card.type)], frozenset({fit.QUOTA_NOT_FIT}))
+    verdict = view.run(
+        NodeCards([card], cordoned),
+        _smallest(view.facts.config.device_of(card.card.type)),
+        frozenset({fit.QUOTA_NOT_FIT}),
+    )
     state = FREE if verdict.fits else UNKNOWN if verdict.fits is None else _STATES[verdict.codes[0]]
     if not known and state not in _WITHOUT_HOLDERS:
         state = UNKNOWN
     slice_mib = None if state == UNKNOWN else max(_amounts(card), default=0) if state == FREE else 0
     return CardSeen(name, card.card, state, used, slice_mib, unknown=verdict.unknown)
+
+
+def _smallest(device: Device) -> PodRequest:
+    """The least that a pod can ask of it."""
+    asked = ContainerRequest(device.word, "", 1, 1, 0, 0, vendor=device.vendor.names.word)
+    return PodRequest("", "", "", (asked,), Constraints())
 
 
 def _amounts(card: CardState) -> Iterator[int]:

@@ -14,8 +14,7 @@ from bot.errors import SourceError, UsageError
 from bot.gpu_rows import FREE, UNKNOWN, UNREGISTERED, GpuRow, TypeRow
 from bot.hami.nodestate import expects_gpus, read_registrations
 from bot.hami.registration import Registration, Unregistered
-from bot.hami.vendors import OTHERS
-from bot.kube.models import Node
+from bot.hami.vendors import BESIDE
 from bot.kube.times import format_time
 from bot.report import (
     SCHEMA,
@@ -171,7 +170,7 @@ def diagnose(snapshot: Snapshot | IdleSnapshot, say: Texts) -> Report:
     ] or [_not_found(wanted, world, everything, say)]
     gaps = capacity_gaps(install, snapshot.capacity, snapshot.undecodable, say)
     gaps += [Gap("fit", why, say("gap.fit-hint")) for why in sorted({card.unknown for card in cards if card.unknown})]
-    gaps += _other_vendors((world.facts.nodes[name] for name in names), say)
+    gaps += _other_vendors(world, names, say)
     return Report(
         schema=SCHEMA,
         playbook="gpus",
@@ -283,12 +282,12 @@ def _by_state(cards: Iterable[CardSeen], say: Texts) -> str:
     return reduce(lambda some, more: say("gpus.list", some=some, more=more), parts)
 
 
-def _other_vendors(nodes: Iterable[Node], say: Texts) -> list[Gap]:
-    """The cards of vendors whose usage is not counted."""
+def _other_vendors(world: World, names: Iterable[str], say: Texts) -> list[Gap]:
+    """The cards of vendors whose usage is not counted: the device config does not name them."""
     found = Counter[str]()
-    for node in nodes:
-        for registration in read_registrations(node, OTHERS):
-            if isinstance(registration, Registration):
+    for name in names:
+        for registration in read_registrations(world.facts.nodes[name], BESIDE):
+            if isinstance(registration, Registration) and registration.word not in world.config.by_word:
                 found[registration.word] += len(registration.cards)
     return [
         Gap("cards", say("gpus.vendor", vendor=word, count=count), say("gap.fit-hint"))

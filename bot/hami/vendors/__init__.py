@@ -6,8 +6,10 @@ from functools import lru_cache
 from itertools import chain
 
 from bot.hami.names import Names
+from bot.hami.vendors.ascend import ASCEND
 from bot.hami.vendors.biren import BIREN
 from bot.hami.vendors.hygon import HYGON
+from bot.hami.vendors.iluvatar import ILUVATAR
 from bot.hami.vendors.nvidia import NVIDIA
 from bot.hami.vendors.others import OTHERS
 from bot.hami.vendors.vastai import VASTAI
@@ -15,7 +17,9 @@ from bot.hami.vendors.vendor import Device, Vendor
 
 VENDORS: tuple[Vendor, ...] = (
     NVIDIA,
+    ASCEND,
     HYGON,
+    ILUVATAR,
     VASTAI,
     BIREN,
 )
@@ -60,9 +64,3 @@ def vendor_of_resource(resource: str) -> tuple[Names, str] | None:
             if found := re.fullmatch(re.escape(name).replace(r"\{word\}", "(.+?)"), resource):
                 return names, found[1] if found.groups() else names.word
     return None
-
-
-@lru_cache(maxsize=1024)
-def word_of(type_: str) -> str:
-    """The word of the vendor that a GPU of that type is of; the first one's where it is of none."""
-    return next((word for word in BY_WORD if word.upper() in type_.upper()), FIRST.names.word)

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from bot.hami.asked import INT32_MAX, WHOLE_CARD, ContainerRequest, Resources, amount_of
+from bot.hami.asked import INT32_MAX, WHOLE_CARD, ContainerRequest, Resources, amount_of, to_int32
 from bot.hami.names import Names
 from bot.kube.models import Container
 
@@ -65,3 +65,9 @@ def only_count(container: Container, resources: Resources, word: str) -> Contain
     """The request for devices that are asked for by their number alone."""
     count = count_in(container, resources)
     return ContainerRequest(word, container.name, count, 0, 0, 0) if count else None
+
+
+def wrapped_count_in(container: Container, resources: Resources) -> int:
+    """The number of devices for a vendor that cuts it down to 32 bits unseen; 0 where none is asked for."""
+    count = amount_of(container, resources.count)
+    return max(to_int32(count), 0) if isinstance(count, int) else 0

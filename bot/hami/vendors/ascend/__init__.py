@@ -1,0 +1,23 @@
+"""Huawei's Ascend NPUs: one device for each chip that the device config names."""
+
+from bot.hami.vendors.annotated import Annotated
+from bot.hami.vendors.ascend import chips, fit, requests
+from bot.hami.vendors.ascend.names import NAMES, SOFT_NODE_KEY
+from bot.hami.vendors.vendor import Vendor
+
+_NODES = Annotated(NAMES)
+
+ASCEND = Vendor(
+    names=NAMES,
+    read_resources=chips.read_resources,
+    request=requests.container_request,
+    registration=_NODES.registration,
+    is_taken_in_for_good=_NODES.is_taken_in_for_good,
+    is_held_by_turns=_NODES.is_held_by_turns,
+    scan=fit.scan,
+    flag="enable-ascend",
+    plugin_labels="app.kubernetes.io/component=hami-ascend-device-plugin",
+    node_label=("ascend", "on"),
+    node_keys=(SOFT_NODE_KEY,),
+    node_facts=fit.soft_node,
+)

@@ -3,7 +3,16 @@
 Source: HAMi v2.10, pkg/device/ascend/vnpu.go, charts/hami/templates/scheduler/device-configmap.yaml.
 """
 
+from typing import Any
+
 import msgspec
+
+from bot.hami.asked import Resources
+from bot.hami.vendors.ascend.names import NAMES
+from bot.hami.vendors.sections import section_of
+
+IN_MODULES = "Ascend910C"
+"""The chip of which two devices make a module."""
 
 
 class Chip(msgspec.Struct, frozen=True):
@@ -18,6 +27,8 @@ class Chip(msgspec.Struct, frozen=True):
     ai_cores: int
     super_pod: bool = False
     """Whether a lone device is handed out as a module of two."""
+    soft: bool = False
+    """Whether nodes that do not say so themselves are set up for the soft split (`hamiVnpuCore`)."""
 
 
 CHART = {
@@ -27,6 +38,56 @@ CHART = {
     "Ascend910B4-1": Chip(65536, 65536, (16384, 32768), 20),
     "Ascend910B4": Chip(32768, 32768, (8192, 16384), 20),
     "Ascend310P": Chip(21527, 24576, (3072, 6144, 12288), 8),
-    "Ascend910C": Chip(65536, 65536, (16384, 32768), 20, super_pod=True),
+    IN_MODULES: Chip(65536, 65536, (16384, 32768), 20, super_pod=True),
 }
 """By the word that stands in resource names."""
+
+
+class _Template(msgspec.Struct):
+    memory: int = 0
+
+
+class _Written(msgspec.Struct, rename="camel"):
+    common_word: str = ""
+    resource_name: str = ""
+    resource_memory_name: str = ""
+    resource_core_name: str = ""
+    memory_allocatable: int = 0
+    memory_capacity: int = 0
+    memory_factor: int = 1
+    ai_core: int = 0
+    super_pod: bool = False
+    templates: tuple[_Template, ...] = ()
+
+
+class _Section(msgspec.Struct, rename="camel"):
+    configs: tuple[_Written, ...] = ()
+    hami_vnpu_core: bool = False
+
+
+def read_resources(document: object) -> tuple[Resources, ...]:
+    """The chips of the section `vnpus`, which is a list before 2.9. Raises ValueError where it has another shape."""
+    if document is None:
+        return tuple(_by_default(word, chip) for word, chip in CHART.items())
+    found: Any = section_of(document, "vnpus")
+    section = msgspec.convert(found if isinstance(found, dict) else {"configs": found or []}, _Section)
+    return tuple(_resources(chip, soft=section.hami_vnpu_core) for chip in section.configs if chip.common_word)
+
+
+def _by_default(word: str, chip: Chip) -> Resources:
+    names = NAMES.of(word)
+    return Resources(word=word, count=names.count, memory=names.memory, cores=names.cores, chip=chip)
+
+
+def _resources(written: _Written, *, soft: bool) -> Resources:
+    templates = tuple(sorted(template.memory for template in written.templates))
+    return Resources(
+        word=written.common_word,
+        count=written.resource_name,
+        memory=written.resource_memory_name,
+        cores=written.resource_core_name,
+        memory_factor=max(written.memory_factor, 1),
+        chip=Chip(
+            written.memory_allocatable, written.memory_capacity, templates, written.ai_core, written.super_pod, soft
+        ),
+    )
