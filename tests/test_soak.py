@@ -24,7 +24,7 @@ def contents(**given: Any) -> Contents:
 
 def workspace(*replies: str, told: str = "") -> SlackServer:
     """A triage thread with these replies; `told` is for the eyes of who did the deed."""
-    slack = SlackServer(seed=seed_of(3))
+    slack = SlackServer(seed=seed_of(3), deadline_s=60)
     head = {"ts": "1.000000", "text": "the head", "bot_id": "B0HAMIBOT1"}
     slack.workspace.add(INCIDENTS, head)
     for number, text in enumerate(replies):

@@ -240,7 +240,7 @@ async def a_place(folder: Path) -> AsyncGenerator[Place]:
         return datetime.now(UTC) + timedelta(seconds=ahead_s)  # noqa: TID251
 
     async with AsyncExitStack() as stack:
-        slack = await stack.enter_async_context(SlackServer())
+        slack = await stack.enter_async_context(SlackServer(deadline_s=60))
         recorded = ApiServer.from_recording(RECORDING, shift_to=clock(), timing=QUICK, clock=clock)
         server = await stack.enter_async_context(recorded)
         config = folder / "kubeconfig"

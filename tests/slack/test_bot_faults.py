@@ -86,7 +86,7 @@ def test_an_answer_whose_response_url_is_used_up_is_shown_all_the_same(tmp_path:
 
 def test_a_token_that_is_revoked_while_the_bot_runs_is_told_and_costs_no_answer(tmp_path: Path) -> None:
     async def main() -> None:
-        async with asyncio.timeout(180), SlackServer() as slack:
+        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
             async with connected(slack, tmp_path) as address:
                 here = Here(slack, address)
                 assert await readiness(here) == (200, "ok\n")
@@ -136,7 +136,7 @@ def test_what_slack_is_told_was_taken_is_in_the_store(tmp_path: Path, mode: Mode
 
 def test_told_to_stop_before_slack_lets_it_connect_it_still_answers_what_it_took_up(tmp_path: Path) -> None:
     async def main() -> None:
-        async with asyncio.timeout(180), SlackServer() as slack:
+        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
             cut_off, cluster = Gated(), Gated()
             async with connected(slack, tmp_path, opener=cut_off.opener, limits=PATIENT._replace(drain_s=0.1)):
                 await slack.mention("ada", "gpu-oncall", f"why {POD}")
@@ -162,7 +162,7 @@ def test_told_to_stop_before_slack_lets_it_connect_it_still_answers_what_it_took
 @pytest.mark.parametrize("mode", ["socket", "http"])
 def test_what_was_cut_off_at_the_end_is_answered_after_the_next_start(tmp_path: Path, mode: Mode) -> None:
     async def main() -> None:
-        async with asyncio.timeout(180), SlackServer() as slack:
+        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
             cluster = Gated()
             asking = Asking(slack)
             async with connected(slack, tmp_path, mode, cluster.opener, PATIENT._replace(drain_s=0.1)):

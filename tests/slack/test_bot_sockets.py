@@ -25,7 +25,7 @@ BRISK = PATIENT._replace(ping_interval_s=0.5, watch_s=0.1)
 
 def played(tmp_path: Path, scene: Scene, limits: Limits = PATIENT, *faults: Fault) -> None:
     async def play() -> None:
-        slack = SlackServer()
+        slack = SlackServer(deadline_s=60)
         for fault in faults:
             slack.faults.append(fault)
         async with asyncio.timeout(180), a_bot(tmp_path, slack=slack, limits=limits) as here:
@@ -145,7 +145,7 @@ def test_connections_that_are_reset_are_made_again(tmp_path: Path) -> None:
 
 def test_an_ack_that_finds_its_connection_gone_is_one_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     async def scene() -> None:
-        async with asyncio.timeout(180), SlackServer() as slack:
+        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
             app = AsyncApp(client=AsyncWebClient(slack.bot_token, base_url=slack.api_url))
             connection = Connection(app, slack.app_token, slack.api_url, 60, Turn())
             taken = asyncio.Event()
