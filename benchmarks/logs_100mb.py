@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.processes import ENVIRONMENT, measure_runs
 from benchmarks.rows import Row
-from bot.hami.install import EXTENDER_CONTAINER
+from bot.kube.hami_pods import EXTENDER_CONTAINER
 
 SIZE = 100 * 1024 * 1024
 RUNS = 3

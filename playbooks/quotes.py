@@ -6,10 +6,10 @@ import shlex
 import msgspec
 
 from bot.hami.allocations import given
-from bot.hami.install import EXTENDER_CONTAINER
 from bot.hami.logs import LogLine
 from bot.hami.throttling import Wait
 from bot.hami.vendors import FIRST, vendor_of_register_key
+from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Condition, Event, Holder, Node, Pod
 from bot.kube.redact import masked
 from bot.kube.times import format_time, parse_time

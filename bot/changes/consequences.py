@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from bot.changes.flags import Object, containers, part_of
-from bot.hami.install import EXTENDER_CONTAINER, METRICS_CLOSED_SINCE, PROFILING_SINCE, ROLE_LABEL, read_flags
+from bot.hami.install import METRICS_CLOSED_SINCE, PROFILING_SINCE, ROLE_LABEL
 from bot.hami.version import Version
+from bot.kube.hami_pods import EXTENDER_CONTAINER, read_flags
 from bot.kube.models import Node, Pod, Service, Webhook
 from bot.report import Severity
 

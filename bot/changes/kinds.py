@@ -19,8 +19,9 @@ from bot.changes.consequences import (
 )
 from bot.changes.flags import Flag
 from bot.changes.reasons import Reason
-from bot.hami.install import CLIENT_FLAGS_SINCE, EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER, PROFILING_SINCE
+from bot.hami.install import CLIENT_FLAGS_SINCE, PROFILING_SINCE
 from bot.hami.version import Version
+from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 
 USUAL_S, LONGEST_S = 600, 4 * 3600
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})

@@ -16,8 +16,8 @@ from bot.changes.flags import Object, Unsuitable, find_spot, last_set, part_of, 
 from bot.changes.kinds import Kind
 from bot.changes.reasons import Reason
 from bot.changes.record import KEY, VERSION, Means, Record, Unreadable, read_record, write_record
-from bot.hami.install import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.hami.version import Version
+from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.kube.times import format_time
 
 SHORTEST_S = 60

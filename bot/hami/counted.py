@@ -13,7 +13,6 @@ from bot.hami.allocations import is_finished, reserved_node
 from bot.hami.exposition import Sample, read_samples
 from bot.kube.models import Holder, Pod
 
-PORT = 9395
 _POD_MEMORY = ("hami_vgpu_memory_allocated_bytes", "vGPUMemoryAllocated", "vGPUPodsDeviceAllocated")
 _GPU_MEMORY = ("hami_gpu_memory_allocated_bytes", "GPUDeviceMemoryAllocated")
 _GPU_LIMIT = ("hami_gpu_memory_limit_bytes", "GPUDeviceMemoryLimit")

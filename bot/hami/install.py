@@ -9,14 +9,10 @@ from typing import NamedTuple
 
 from bot.hami.requests import DEVICE_CONFIG_FILE, DeviceConfig, read_device_config
 from bot.hami.version import Version, parse_version
+from bot.kube.hami_pods import EXTENDER_CONTAINER, read_flags
 from bot.kube.models import ConfigMap, Container, Lease, Pod, PodSpec, Workload
 
-COMPONENT_LABEL = "app.kubernetes.io/component"
-SCHEDULER_COMPONENT = "hami-scheduler"
-PLUGIN_COMPONENT = "hami-device-plugin"
 GUIDES_LABEL = ("app", "hami-scheduler")
-EXTENDER_CONTAINER = "vgpu-scheduler-extender"
-KUBE_SCHEDULER_CONTAINER = "kube-scheduler"
 DEFAULT_SCHEDULER_NAME = "hami-scheduler"
 ROLE_LABEL = "hami.io/scheduler-role"
 CLIENT_FLAGS_SINCE = Version(2, 6, 0)
@@ -28,7 +24,6 @@ port serves them as well, whatever the flag says: importing net/http/pprof puts 
 
 _VERSION_LABELS = ("app.kubernetes.io/version", "helm.sh/chart")
 _VERBOSITY = re.compile(r"--?v(?:=?(-?\d+))?")
-_FLAG = re.compile(r"--?([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
 _LONGEST_HOSTNAME = 63
 
 
@@ -129,22 +124,6 @@ def _version_of(pods: Sequence[Pod], deployment: Workload | None, hint: str) -> 
                 return VersionSeen(version, f"label {key} of {metadata.namespace}/{metadata.name}", text)
     version = parse_version(hint) if hint else None
     return VersionSeen(version, "meta.json of the recording", hint) if version else None
-
-
-def read_flags(command: Sequence[str]) -> dict[str, str]:
-    """The flags of a command line; a repeated flag's last value counts, as for pflag.
-
-    A flag's value may be the next word; a bare flag is `true`. HAMi's own flags come with an equals sign.
-    """
-    flags: dict[str, str] = {}
-    words = list(command)
-    for position, word in enumerate(words):
-        if not (found := _FLAG.fullmatch(word)):
-            continue
-        following = words[position + 1] if position + 1 < len(words) else ""
-        separate = following and not following.startswith("-")
-        flags[found[1]] = found[2] if found[2] is not None else following if separate else "true"
-    return flags
 
 
 def verbosity_of(container: Container) -> tuple[int, str]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bot.hami.install import read_flags
+from bot.kube.hami_pods import read_flags
 from bot.kube.models import ConfigMap, Container
 from bot.safe_yaml import parse_documents
 

@@ -18,8 +18,8 @@ from itertools import pairwise
 from typing import Literal, NamedTuple, get_args
 
 from bot.hami.cycles import BOUND, CHOSEN
-from bot.hami.install import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.hami.logs import FILTER_STARTS, LogLine, pod_key_of, read_line
+from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.kube.models import ContainerStatus, Pod
 from bot.kube.times import parse_time
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bot.errors import SourceError
+from bot.kube.hami_pods import COMPONENT_LABEL
 from bot.kube.live import LiveCluster
 from bot.kube.models import (
     CONFIG_MAPS,
@@ -25,7 +26,7 @@ from bot.kube.models import (
     Resource,
 )
 from bot.kube.record import RecordSummary, write_recording
-from bot.kube.redact import COMPONENT_LABEL, HAMI_COMPONENTS
+from bot.kube.redact import HAMI_COMPONENTS
 
 _IN_NAMESPACE = (CONFIG_MAPS, DAEMON_SETS, DEPLOYMENTS, ENDPOINT_SLICES, LEASES, REPLICA_SETS, SERVICES)
 _REASONS = ("FilteringFailed", "BindingFailed")

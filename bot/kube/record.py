@@ -15,13 +15,14 @@ import msgspec
 
 from bot.errors import SourceError, UsageError
 from bot.kube.cluster import Cluster, seen
+from bot.kube.hami_pods import COMPONENT_LABEL, SCHEDULER_COMPONENT
 from bot.kube.lists import encode_list
 from bot.kube.models import ALL_KINDS, PODS, Event, Kind, Lease, Node, Pod, Resource
 from bot.kube.podget import PodPorts
 from bot.kube.record_logs import logs_of_hami, metrics_of_hami
 from bot.kube.recording import Meta
 from bot.kube.recording_files import FORMAT, META, archive_stem
-from bot.kube.redact import COMPONENT_LABEL, redacted
+from bot.kube.redact import redacted
 from bot.kube.times import format_time
 from bot.report import Gap
 
@@ -49,10 +50,10 @@ async def record(
 ) -> RecordSummary:
     """Writes a recording of the cluster to `out`: a `.tar.gz` where the name ends so, else a folder.
 
-    `pod` (namespace and name) limits the scheduler's logs to the lines that name it; objects are always all of them,
-    since what a node has left depends on every pod. An existing archive is replaced, a folder must be new or empty
-    (UsageError). `annotations`: what the keys of annotations begin with that are kept beside HAMi's and Kubernetes'
-    own. Metrics of the scheduler are read where there are `ports`.
+    `pod` (namespace and name) limits the scheduler's logs to the lines that name it or bear on every pod. Objects are
+    always all of them, since what a node has left depends on every pod. An existing archive is replaced, a folder must
+    be new or empty (UsageError). `annotations`: what the keys of annotations begin with that are kept beside HAMi's and
+    Kubernetes' own. Metrics of the scheduler are read where there are `ports`.
     Raises SourceError when nothing could be read at all.
     """
     return await write_recording(
@@ -100,7 +101,7 @@ async def write_recording(
         raise SourceError(f"nothing could be read from {cluster.name}: {gaps[0].why}", hint=gaps[0].hint)
     metrics, metrics_gaps = await metrics_of_hami(ports, pods) if ports else ({}, [])
     node = next((one.spec.node_name for one in pods if (one.namespace, one.name) == pod), "")
-    logs, log_gaps = await logs_of_hami(cluster, pods, pod[1].encode() if pod else b"", node)
+    logs, log_gaps = await logs_of_hami(cluster, pods, pod[1] if pod else "", node)
     taken_at = cluster.as_of(shown)  # the replay has to judge ages as the cluster's own clock does
     meta = Meta(format_time(taken_at), FORMAT, cluster.name, server_version, cluster.hami_version_hint)
     files |= logs | metrics | {META: msgspec.json.encode(meta)}
@@ -119,7 +120,7 @@ async def _all_of(cluster: Cluster, kind: Kind[Resource]) -> list[Resource]:
     """All objects of the kind; of what applications keep private, only those where HAMi's scheduler runs."""
     if kind.plural not in _PRIVATE:
         return await cluster.list(kind)
-    schedulers = await cluster.list(PODS, labels=f"{COMPONENT_LABEL}=hami-scheduler")
+    schedulers = await cluster.list(PODS, labels=f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}")
     found = [await cluster.list(kind, namespace) for namespace in sorted({pod.namespace for pod in schedulers})]
     return [item for items in found for item in items]
 

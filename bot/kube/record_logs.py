@@ -5,22 +5,22 @@ from collections.abc import Iterable, Sequence
 
 from bot.errors import SourceError
 from bot.kube.cluster import PLUGIN_LOG_BYTES, PLUGIN_LOG_LINES, Cluster, LogWanted, seen
+from bot.kube.hami_pods import EXTENDER_CONTAINER, OF_NO_POD, is_plugin, is_scheduler, metrics_port, read_flags
 from bot.kube.models import Pod
 from bot.kube.newest import newest_lines
 from bot.kube.podget import PodGet, PodPorts
 from bot.kube.recording_files import log_name
-from bot.kube.redact import COMPONENT_LABEL, EXTENDER, masked, masked_log
+from bot.kube.redact import masked, masked_log
 from bot.report import Gap
 
 MAX_LOGS = 32 * 1024 * 1024
 """How much log is read, all containers together, in bytes."""
 MOST_PLUGIN_PODS = 20
-METRICS_PORT = 9395
-"""The extender's --metrics-bind-address as the chart sets it."""
 MONITOR_PORT = 9394
 """vGPUmonitor's, in the device plugin's pod."""
 MOST_MONITORS = 200
 _AT_ONCE = 8
+_OF_NO_POD = tuple(words.encode() for words in OF_NO_POD)
 _METRICS_WITHIN_S = 10.0
 _ALL_METRICS_WITHIN_S = 20.0
 """A temporary change waits until what its restart destroys is recorded."""
@@ -28,17 +28,18 @@ _PERIOD_S = 3600
 
 
 async def logs_of_hami(
-    cluster: Cluster, pods: Sequence[Pod], needle: bytes, node: str
+    cluster: Cluster, pods: Sequence[Pod], pod: str, node: str
 ) -> tuple[dict[str, bytes], list[Gap]]:
     """The redacted logs of HAMi's scheduler and device plugin by file name, with a restarted container's run before.
 
-    The scheduler's are of the last hour, only the lines that hold `needle`. The device plugin's are the newest lines of
+    The scheduler's are of the last hour: where a `pod` is named, of the extender only the lines that name it, or that
+    bear on every pod, and of kube-scheduler those that name it. The device plugin's are the newest lines of
     at most `MOST_PLUGIN_PODS` pods: first the one on `node`, then those that are not ready or were restarted.
     """
-    plugins = sorted((pod for pod in pods if _is_plugin(pod)), key=lambda pod: (pod.spec.node_name != node, _well(pod)))
+    plugins = sorted(filter(is_plugin, pods), key=lambda pod: (pod.spec.node_name != node, _well(pod)))
     chosen = plugins[:MOST_PLUGIN_PODS]
-    wanted = [run for pod in filter(is_scheduler, pods) for run in _runs(pod, needle)]
-    wanted += [run._replace(tail=PLUGIN_LOG_LINES) for pod in chosen for run in _runs(pod, b"")]
+    wanted = [run for scheduler in filter(is_scheduler, pods) for run in _runs(scheduler, pod)]
+    wanted += [run._replace(tail=PLUGIN_LOG_LINES) for plugin in chosen for run in _runs(plugin)]
     logs: dict[str, bytes] = {}
     gaps: list[Gap] = []
     if rest := len(plugins) - len(chosen):
@@ -68,10 +69,12 @@ async def metrics_of_hami(ports: PodPorts, pods: Iterable[Pod]) -> tuple[dict[st
     At most `MOST_MONITORS` monitors are asked. What may not be read is a gap, for all monitors one.
     """
     of_hami = list(pods)
-    monitors = [pod for pod in of_hami if _is_plugin(pod)]
+    monitors = list(filter(is_plugin, of_hami))
     asked = monitors[:MOST_MONITORS]
     turn = asyncio.Semaphore(_AT_ONCE)
-    wanted = [(pod, METRICS_PORT) for pod in filter(is_scheduler, of_hami)] + [(pod, MONITOR_PORT) for pod in asked]
+    wanted = [(pod, _metrics_port(pod)) for pod in filter(is_scheduler, of_hami)] + [
+        (pod, MONITOR_PORT) for pod in asked
+    ]
     tasks = [asyncio.create_task(_metrics(ports, pod, port, turn)) for pod, port in wanted]
     try:
         if tasks:
@@ -118,14 +121,10 @@ async def _metrics(ports: PodPorts, pod: Pod, port: int, turn: asyncio.Semaphore
     return (await asyncio.to_thread(masked, answer.body.decode("utf-8", "replace"))).encode()
 
 
-def is_scheduler(pod: Pod) -> bool:
-    """Whether the pod is of HAMi's scheduler."""
-    of_scheduler = pod.metadata.label(COMPONENT_LABEL) == "hami-scheduler"
-    return of_scheduler or any(container.name == EXTENDER for container in pod.spec.containers)
-
-
-def _is_plugin(pod: Pod) -> bool:
-    return pod.metadata.label(COMPONENT_LABEL) == "hami-device-plugin"
+def _metrics_port(scheduler: Pod) -> int:
+    extenders = (part for part in scheduler.spec.containers if part.name == EXTENDER_CONTAINER)
+    words = (word for part in extenders for word in (*(part.command or ()), *(part.args or ())))
+    return metrics_port(read_flags([*words]))
 
 
 def _well(pod: Pod) -> bool:
@@ -133,11 +132,19 @@ def _well(pod: Pod) -> bool:
     return bool(statuses) and all(status.ready and not status.restart_count for status in statuses)
 
 
-def _runs(pod: Pod, needle: bytes) -> list[LogWanted]:
+def _runs(pod: Pod, named: str = "") -> list[LogWanted]:
     """Each container's log, and that of its run before where it was restarted."""
     restarted = {status.name for status in pod.status.container_statuses or () if status.restart_count}
     return [
-        LogWanted(pod.namespace, pod.name, container.name, needle, _PERIOD_S, previous=previous)
+        LogWanted(
+            pod.namespace,
+            pod.name,
+            container.name,
+            named.encode(),
+            _PERIOD_S,
+            previous=previous,
+            others=_OF_NO_POD if container.name == EXTENDER_CONTAINER else (),
+        )
         for container in pod.spec.containers
         for previous in ((False, True) if container.name in restarted else (False,))
     ]

@@ -10,14 +10,20 @@ from typing import Any, cast
 
 import msgspec
 
+from bot.kube.hami_pods import (
+    COMPONENT_LABEL,
+    EXTENDER_CONTAINER,
+    KUBE_SCHEDULER_CONTAINER,
+    PLUGIN_COMPONENT,
+    SCHEDULER_COMPONENT,
+    is_pod_of_hami,
+)
 from bot.kube.models import ConfigMap, Resource
 
 MASK = "***"
 
-COMPONENT_LABEL = "app.kubernetes.io/component"
-HAMI_COMPONENTS = frozenset({"hami-scheduler", "hami-device-plugin"})
-EXTENDER = "vgpu-scheduler-extender"
-_HAMI_CONTAINERS = frozenset({EXTENDER, "kube-scheduler", "device-plugin", "vgpu-monitor"})
+HAMI_COMPONENTS = frozenset({SCHEDULER_COMPONENT, PLUGIN_COMPONENT})
+_HAMI_CONTAINERS = frozenset({EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER, "device-plugin", "vgpu-monitor"})
 
 DEVICE_CONFIG = "device-config.yaml"
 _CONFIG_KEYS = frozenset({DEVICE_CONFIG, "config.yaml", "config.json"})
@@ -130,11 +136,6 @@ def redacted(item: Resource, annotations: tuple[str, ...] = ()) -> dict[str, Any
         kept = _CONFIG_KEYS if item.metadata.label(COMPONENT_LABEL) in HAMI_COMPONENTS else frozenset({DEVICE_CONFIG})
         value["data"] = {key: masked(text) for key, text in item.data.items() if key in kept}
     return value
-
-
-def is_pod_of_hami(labels: dict[str, str] | None, containers: Iterable[str]) -> bool:
-    """Whether a pod with these labels and container names is one of HAMi's own."""
-    return (labels or {}).get(COMPONENT_LABEL) in HAMI_COMPONENTS or EXTENDER in containers
 
 
 def _redacted(value: Any, annotations: tuple[str, ...], *, of_hami: bool) -> Any:

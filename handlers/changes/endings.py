@@ -8,9 +8,10 @@ from contextlib import AbstractAsyncContextManager
 from bot.changes.record import Record
 from bot.errors import SourceError
 from bot.hami.cycles import rebuild
-from bot.hami.install import EXTENDER_CONTAINER, verbosity_of
+from bot.hami.install import verbosity_of
 from bot.hami.logs import read_line, whose
 from bot.kube.cluster import Cluster, LogWanted
+from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Pod
 from playbooks.gather.scheduling import gather_install
 from playbooks.playbook import Sources

@@ -16,9 +16,10 @@ from bot.changes.kinds import kind_of
 from bot.changes.plan import Enough, Plan, Refusal, Wanted, annotation, plan_raise
 from bot.changes.record import Means, Record, Unreadable, read_record
 from bot.errors import NotFound, SourceError
-from bot.hami.install import KUBE_SCHEDULER_CONTAINER, Install
+from bot.hami.install import Install
 from bot.hami.version import Version
 from bot.kube.cluster import Cluster, seen
+from bot.kube.hami_pods import KUBE_SCHEDULER_CONTAINER
 from bot.kube.models import DEPLOYMENTS, NODES, SERVICES, WEBHOOKS, Node, Pod
 from bot.kube.selectors import label_matcher
 from bot.kube.writer import Writer

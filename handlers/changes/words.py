@@ -14,7 +14,7 @@ import click
 from bot.changes.durations import format_duration, read_duration
 from bot.changes.kinds import KINDS, Kind, kind_of
 from bot.errors import UsageError
-from bot.hami.install import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
+from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from handlers.changes.reason import ReasonedCommand
 
 _CONTAINERS = {"extender": EXTENDER_CONTAINER, "kube-scheduler": KUBE_SCHEDULER_CONTAINER}

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from bot.digest.figures import split
 from bot.digest.rows import FigureRow, OwnerRow
 from bot.errors import SourceError
-from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.kube.cluster import seen
+from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.kube.models import PODS
 from bot.kube.times import format_time
 from bot.report import SCHEMA, SEVERITIES, Finding, Gap, Report, Sheet, Subject, one_line, worst

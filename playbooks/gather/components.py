@@ -4,17 +4,18 @@ import asyncio
 import re
 from typing import NamedTuple
 
-from bot.hami.install import (
-    COMPONENT_LABEL,
-    EXTENDER_CONTAINER,
-    KUBE_SCHEDULER_CONTAINER,
-    PLUGIN_COMPONENT,
-    Install,
-    find_device_config,
-)
+from bot.hami.install import Install, find_device_config
 from bot.hami.kube_scheduler import SchedulerConfig, find_scheduler_config
 from bot.hami.requests import DeviceConfig
 from bot.kube.cluster import Cluster, seen
+from bot.kube.hami_pods import (
+    COMPONENT_LABEL,
+    EXTENDER_CONTAINER,
+    FORBIDDEN,
+    HANDSHAKE,
+    KUBE_SCHEDULER_CONTAINER,
+    PLUGIN_COMPONENT,
+)
 from bot.kube.models import (
     CONFIG_MAPS,
     DAEMON_SETS,
@@ -28,13 +29,12 @@ from bot.kube.models import (
 )
 from bot.report import Gap
 from playbooks.gather.scheduler_logs import ExtenderLines
-from playbooks.gather.webhook import HANDSHAKE, WebhookSeen, gather_webhook
+from playbooks.gather.webhook import WebhookSeen, gather_webhook
 
 PLUGIN_CONTAINER = "device-plugin"
 
 _REFUSED = re.compile(r'User \\*"(system:serviceaccount:[^"\\]+)\\*" cannot (\w+) resource \\*"([^"\\]+)')
-_FORBIDDEN = "is forbidden"
-NEEDLES = (_FORBIDDEN, HANDSHAKE)
+NEEDLES = (FORBIDDEN, HANDSHAKE)
 """What the extender's log is searched for."""
 
 
@@ -103,5 +103,5 @@ async def gather_components(cluster: Cluster, install: Install, log: ExtenderLin
 
 def _refusals(log: ExtenderLines) -> tuple[Refused, ...]:
     """What the API server refuses HAMi's scheduler, by its own log: roles themselves are not ours to read."""
-    matches = ((pod, line, _REFUSED.search(line)) for pod, line in log.holding(_FORBIDDEN).lines)
+    matches = ((pod, line, _REFUSED.search(line)) for pod, line in log.holding(FORBIDDEN).lines)
     return tuple(Refused(pod, EXTENDER_CONTAINER, line, *what.groups()) for pod, line, what in matches if what)

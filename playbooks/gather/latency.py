@@ -6,13 +6,13 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from bot.hami.allocations import NODE_KEY
-from bot.hami.install import EXTENDER_CONTAINER
 from bot.hami.logs import read_line
 from bot.hami.requests import asked_resources
 from bot.hami.stages import NEEDLE, Life, SchedulerLog, read_lives
 from bot.hami.throttling import NEEDLE as THROTTLED
 from bot.hami.throttling import Wait, read_waits
 from bot.kube.cluster import Cluster, LogLines, seen
+from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import HOLDERS, NODES, PODS, Holder, Pod
 from bot.kube.times import format_time, parse_time
 from bot.report import Gap

@@ -6,8 +6,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from bot.errors import NotFound
-from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT, is_ready
+from bot.hami.install import is_ready
 from bot.kube.cluster import PLUGIN_LOG_BYTES, PLUGIN_LOG_LINES, Cluster, LogWanted, seen
+from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT, is_plugin
 from bot.kube.models import DAEMON_SETS, EVENTS, NODES, PODS, Event, Node, Pod, Resource, Workload
 from bot.kube.newest import newest_lines, newest_missing
 from bot.report import Gap
@@ -57,11 +58,6 @@ class PluginSets(NamedTuple):
     @property
     def gaps(self) -> tuple[Gap, ...]:
         return tuple(gap for gap in self if isinstance(gap, Gap))
-
-
-def is_plugin(pod: Pod) -> bool:
-    """Whether the pod is of HAMi's device plugin for NVIDIA."""
-    return pod.metadata.label(COMPONENT_LABEL) == PLUGIN_COMPONENT
 
 
 def is_monitor(name: str) -> bool:

@@ -12,11 +12,12 @@ from typing import NamedTuple, TypeVar
 from bot.errors import NotFound, SourceError
 from bot.hami import panics
 from bot.hami.allocations import NODE_KEY
-from bot.hami.counted import PORT, Counted, Taken, read_counted, unheld
-from bot.hami.install import EXTENDER_CONTAINER, Install, extender_of
+from bot.hami.counted import Counted, Taken, read_counted, unheld
+from bot.hami.install import Install, extender_of
 from bot.hami.logs import RELEASED, LogLine, parse_line
 from bot.hami.messages import parse_unschedulable, strip_combined
 from bot.kube.cluster import Cluster, LogWanted, seen
+from bot.kube.hami_pods import EXTENDER_CONTAINER, FATAL, METRICS_PORT, PANIC, RELEASE, metrics_port
 from bot.kube.models import EVENTS, PODS, Holder, Pod
 from bot.kube.podget import PodGet, PodPorts
 from bot.report import Gap
@@ -32,7 +33,6 @@ MOST_FINISHED = 500
 _FINISHED = ",".join(f"status.phase!={phase}" for phase in ("Pending", "Running", "Unknown"))
 _MOST_BYTES = 32 * 1024 * 1024
 _WITHIN_S = 15.0
-PANIC, _FATAL, _RELEASE = "panic", "fatal error", "deleted"
 _MOST_LAST_LINES = 5_000
 """Of a run that is over: a `fatal error` is followed by the stack of every goroutine."""
 
@@ -70,7 +70,7 @@ class SchedulerProcess(NamedTuple):
     panics: tuple[PanicLog, ...] = ()
     counted: Counted | Gap | None = None
     scheduler: Pod | None = None
-    port: int = PORT
+    port: int = METRICS_PORT
     released: tuple[LogLine, ...] = ()
     ended: tuple[str, ...] = ()
     unread: tuple[Gap, ...] = ()
@@ -103,7 +103,7 @@ async def gather_process(
     With the lines of the extenders' logs that hold one of the needles: each log is read once.
     """
     panicked, remembers = asks_for_panics(install, waiting), asks_for_memory(waiting)
-    asked = [*needles, *([PANIC] if panicked else []), *([_RELEASE] if remembers else [])]
+    asked = [*needles, *([PANIC] if panicked else []), *([RELEASE] if remembers else [])]
     memory, (earlier, gaps), log = await asyncio.gather(
         gather_memory(sources, install) if remembers else _unasked(SchedulerProcess()),
         earlier_panics(sources.cluster, install) if panicked else _unasked(((), ())),
@@ -128,8 +128,7 @@ async def gather_memory(sources: Sources, install: Install) -> SchedulerProcess:
     asked = _deciding(install)
     if not asked:
         return SchedulerProcess()
-    text = install.flags.get("metrics-bind-address", "").rpartition(":")[2]
-    port = int(text) if text.isdecimal() else PORT
+    port = metrics_port(install.flags)
     counts = await asyncio.gather(*(_counted(sources.ports, pod, port) for pod in asked))
     # Without a lease nothing tells which replica decides; since 2.8 the others count nothing.
     at = next((number for number, count in enumerate(counts) if isinstance(count, Counted)), 0)
@@ -143,7 +142,7 @@ def _with_releases(process: SchedulerProcess, install: Install, log: ExtenderLin
         return process._replace(unread=(Gap("scheduler log", "no scheduler pod that decides was seen"),))
     names = {pod.name for pod in deciding}
     others = {source_of(pod) for pod in install.pods if pod.name not in names}
-    lines = (parse_line(raw, now) for pod, raw in log.holding(_RELEASE).lines if pod.name in names)
+    lines = (parse_line(raw, now) for pod, raw in log.holding(RELEASE).lines if pod.name in names)
     released = tuple(line for line in lines if line is not None and line.message in RELEASED)
     return process._replace(released=released, unread=tuple(gap for gap in log.gaps if gap.source not in others))
 
@@ -275,7 +274,7 @@ async def earlier_panics(cluster: Cluster, install: Install) -> tuple[tuple[Pani
             PANIC.encode(),
             previous=True,
             tail=_MOST_LAST_LINES,
-            others=(_FATAL.encode(),),
+            others=(FATAL.encode(),),
         )
         for pod in ended[:_MOST_EXTENDERS]
     ]

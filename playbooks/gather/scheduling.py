@@ -8,18 +8,11 @@ from typing import NamedTuple
 from bot.errors import NotFound, Unusable
 from bot.hami.allocations import NODE_KEY
 from bot.hami.handshake import parse_handshake
-from bot.hami.install import (
-    COMPONENT_LABEL,
-    GUIDES_LABEL,
-    SCHEDULER_COMPONENT,
-    Install,
-    extender_of,
-    find_device_config,
-    read_install,
-)
+from bot.hami.install import GUIDES_LABEL, Install, extender_of, find_device_config, read_install
 from bot.hami.requests import DeviceConfig
 from bot.hami.vendors import FIRST
 from bot.kube.cluster import Cluster, seen
+from bot.kube.hami_pods import COMPONENT_LABEL, SCHEDULER_COMPONENT
 from bot.kube.models import (
     CONFIG_MAPS,
     DEPLOYMENTS,

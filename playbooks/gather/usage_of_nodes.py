@@ -5,9 +5,9 @@ from collections.abc import Callable, Collection, Mapping
 
 from bot.errors import SourceError
 from bot.hami.exposition import Sample
-from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.hami.usage import CONTAINER_FIGURES, Usage, read_usage
 from bot.kube.cluster import seen
+from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.kube.models import PODS, Pod
 from bot.prometheus.api import SOURCE, Prometheus
 from bot.report import Gap

@@ -9,6 +9,7 @@ from bot.errors import SourceError
 from bot.hami.logs import FILTER_STARTS, NODE_UNFIT, LogLine, parse_line, pod_key_of
 from bot.hami.requests import asked_resources
 from bot.kube.cluster import Cluster, seen
+from bot.kube.hami_pods import HANDSHAKE
 from bot.kube.models import EVENTS, PODS, Event, Node, Pod
 from bot.report import Gap
 from playbooks.gather.lock_owners import gather_owners
@@ -24,7 +25,7 @@ from playbooks.gather.scheduling import (
     times_shown,
 )
 from playbooks.gather.subject import only_own_namespace
-from playbooks.gather.webhook import HANDSHAKE, WebhookSeen, gather_webhook, went_past_hami
+from playbooks.gather.webhook import WebhookSeen, gather_webhook, went_past_hami
 from playbooks.judgement.pod import waits
 from playbooks.playbook import Sources
 

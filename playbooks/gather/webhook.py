@@ -8,6 +8,7 @@ from bot.hami.allocations import reserved_node
 from bot.hami.install import Install
 from bot.hami.requests import DeviceConfig, asked_resources
 from bot.kube.cluster import Cluster, LogWanted, seen
+from bot.kube.hami_pods import HANDSHAKE
 from bot.kube.models import (
     ENDPOINT_SLICES,
     NAMESPACES,
@@ -34,8 +35,6 @@ API_NAMESPACE, API_CONTAINER = "kube-system", "kube-apiserver"
 """Where kubeadm runs the API server: a static pod on each control plane node, called after the node."""
 _CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 _MOST_API_SERVERS = 3
-HANDSHAKE = "TLS handshake error"
-"""What the extender logs of a connection that ended before a request."""
 _LOG_BYTES = 2 * 1024 * 1024
 
 

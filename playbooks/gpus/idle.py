@@ -12,10 +12,10 @@ from typing import NamedTuple
 from bot.changes.durations import read_duration, roughly
 from bot.errors import SourceError, UsageError
 from bot.hami.held import IDLE_S, Held, held_by
-from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.hami.ledger import build_ledger
 from bot.hami.rules import NEWEST_READ
 from bot.kube.cluster import seen
+from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.kube.models import PODS, Holder
 from bot.kube.times import format_time
 from bot.report import SCHEMA, Evidence, Finding, Gap, NextAction, Report, Sheet, Subject, one_line, worst

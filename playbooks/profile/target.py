@@ -4,11 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from bot.hami.install import METRICS_CLOSED_SINCE, PROFILING_SINCE, Install, is_ready
 from bot.hami.version import Version
+from bot.kube.hami_pods import metrics_port
 from bot.kube.models import Pod
 from bot.kube.podget import Scheme
 from playbooks.profile.request import Address
 
-_MAIN, _METRICS = "127.0.0.1:8080", ":9395"  # pflag defaults (cmd/scheduler/main.go)
+_MAIN = "127.0.0.1:8080"  # pflag default (cmd/scheduler/main.go)
 
 
 def addresses(install: Install) -> list[Address]:
@@ -28,7 +29,7 @@ def _ports(flags: Mapping[str, str], version: Version | None) -> Iterator[tuple[
     if version is not None and version < PROFILING_SINCE:
         return
     if version is None or version < METRICS_CLOSED_SINCE:
-        yield "http", _port(flags.get("metrics-bind-address") or _METRICS)
+        yield "http", metrics_port(flags)
     encrypted = bool(flags.get("cert_file") and flags.get("key_file"))
     yield "https" if encrypted else "http", _port(flags.get("http_bind") or _MAIN)
 

@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 
 from msgspec import structs
 
-from bot.hami.install import ROLE_LABEL, Install, is_ready, read_flags
+from bot.hami.install import ROLE_LABEL, Install, is_ready
 from bot.hami.version import Version
+from bot.kube.hami_pods import read_flags
 from bot.kube.models import Pod, Service
 from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, Gap, NextAction, Severity

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from bot.hami.cycles import Cycle, rebuild
-from bot.hami.install import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.hami.logs import LogLine, read_line, whose
 from bot.hami.messages import Unschedulable, parse_unschedulable
+from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.report import Gap
 from playbooks.gather.scheduler_logs import LogOf
 

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from bot.hami.install import EXTENDER_CONTAINER, Install
+from bot.hami.install import Install
 from bot.hami.panics import Panic, broke_off, found_nobody, may_be_panic, read_panics
+from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Pod
 from bot.kube.times import format_time, parse_time
 from bot.report import Evidence, Finding, NextAction, one_line

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT, Install
+from bot.hami.install import Install
+from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.report import Finding, NextAction
 from bot.texts import Texts
 from playbooks import quotes

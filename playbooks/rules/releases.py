@@ -8,6 +8,7 @@ from msgspec import structs
 from bot.changes.kinds import PROFILING
 from bot.hami.install import METRICS_CLOSED_SINCE, PROFILING_SINCE, extender_of, verbosity_of
 from bot.hami.version import Version, parse_version
+from bot.kube.hami_pods import METRICS_FLAG, metrics_port
 from bot.kube.models import Condition, Container, Pod, Resource, Service
 from bot.kube.redact import masked
 from bot.report import Evidence, Finding, Gap, NextAction, Severity
@@ -20,7 +21,6 @@ from playbooks.rules.findings import finding
 from playbooks.rules.parts import Parts, of_object
 
 _JSON_SINCE = Version(2, 8, 0)
-_METRICS_FLAG, _METRICS_PORT = "metrics-bind-address", ":9395"
 _LOUD, _TELLTALE = 5, 8
 _TRUE = ("true", "t", "1")
 _OUTSIDE = ("NodePort", "LoadBalancer")
@@ -127,10 +127,9 @@ def profiles(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
         told.append(_profiling(parts, pod, now, say))
     if version is None or not PROFILING_SINCE <= version < METRICS_CLOSED_SINCE or install.version is None:
         return told
-    bind = install.flags.get(_METRICS_FLAG, _METRICS_PORT)
-    port = bind.rpartition(":")[2]
-    outside = _outside(parts, port)
-    proofs = [quotes.of_pod(pod, bind, "{.spec.containers[*].command}")] if _METRICS_FLAG in install.flags else []
+    port = str(metrics_port(install.flags))
+    bind, outside = install.flags.get(METRICS_FLAG), _outside(parts, port)
+    proofs = [quotes.of_pod(pod, bind, "{.spec.containers[*].command}")] if bind else []
     images = [container.image for container in (extender_of(pod.spec),) if container and container.image]
     proofs += [quotes.of_pod(pod, image, "{.spec.containers[*].image}") for image in images]
     proofs += [evidence for evidence, _ in outside]

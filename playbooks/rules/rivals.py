@@ -7,11 +7,12 @@ HAMi v2.10.0 and NVIDIA/k8s-device-plugin server.go). So the figures tell, and t
 import re
 
 from bot.hami.vendors import FIRST
+from bot.kube.hami_pods import is_plugin
 from bot.kube.models import Node, Pod
 from bot.report import Gap, NextAction
 from bot.texts import Texts
 from playbooks import quotes
-from playbooks.gather.node_side import NodeSide, is_plugin
+from playbooks.gather.node_side import NodeSide
 from playbooks.quotes import kubectl
 from playbooks.rules import prose
 from playbooks.rules.findings import NodeCause, finding

@@ -9,10 +9,10 @@ from msgspec import structs
 from bot.changes.record import Record, read_record
 from bot.codes import Code
 from bot.hami.cycles import Cycle
-from bot.hami.install import EXTENDER_CONTAINER
 from bot.hami.logs import LogLine
 from bot.hami.nodelock import lock_complaint
 from bot.hami.reasons import finding_code
+from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.times import format_time
 from bot.report import Confidence, Evidence, Finding, Severity
 from bot.texts import Texts

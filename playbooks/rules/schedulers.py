@@ -2,15 +2,9 @@
 
 from datetime import datetime, timedelta
 
-from bot.hami.install import (
-    COMPONENT_LABEL,
-    EXTENDER_CONTAINER,
-    ROLE_LABEL,
-    SCHEDULER_COMPONENT,
-    Install,
-    is_ready,
-)
+from bot.hami.install import ROLE_LABEL, Install, is_ready
 from bot.hami.version import Version
+from bot.kube.hami_pods import COMPONENT_LABEL, EXTENDER_CONTAINER, SCHEDULER_COMPONENT
 from bot.kube.models import Lease, Pod, StateTerminated
 from bot.kube.times import format_time, parse_time
 from bot.report import Evidence, Finding, NextAction

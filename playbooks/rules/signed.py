@@ -6,12 +6,13 @@ from datetime import UTC, datetime
 from bot.hami.logs import parse_line
 from bot.hami.signatures import Hit, Where, find
 from bot.hami.version import Version
+from bot.kube.hami_pods import is_plugin
 from bot.kube.models import ContainerStatus, Event, Pod
 from bot.kube.redact import NEVER_STARTED
 from bot.kube.times import format_time, parse_time
 from bot.report import Evidence, Finding, NextAction
 from bot.texts import Texts
-from playbooks.gather.node_side import LogSeen, is_plugin
+from playbooks.gather.node_side import LogSeen
 from playbooks.quotes import PodSays, clock, kubectl, of_event, pod_name, shown
 from playbooks.rules.containers import path_in
 from playbooks.rules.findings import finding

@@ -14,8 +14,9 @@ from msgspec import structs
 from bot.codes import Code
 from bot.hami.counted import Counted, Taken
 from bot.hami.fit import QUOTA_NOT_FIT
-from bot.hami.install import EXTENDER_CONTAINER, Install
+from bot.hami.install import Install
 from bot.hami.reasons import reason_of
+from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Node, Pod
 from bot.kube.times import format_time, parse_time
 from bot.report import Evidence, Finding, Gap, NextAction

@@ -8,9 +8,9 @@ from msgspec import structs
 from bot.codes import Code, as_code
 from bot.hami import fit
 from bot.hami.handshake import GUIDES_THRESHOLD, parse_handshake
-from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT, SCHEDULER_COMPONENT
 from bot.hami.registration import Unregistered
 from bot.hami.vendors import FIRST
+from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT, SCHEDULER_COMPONENT
 from bot.kube.models import DaemonPod, Node, Pod
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction
 from bot.texts import Texts

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from bot.hami.install import EXTENDER_CONTAINER, Install
+from bot.hami.install import Install
 from bot.hami.logs import parse_line
+from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Event, Pod
 from bot.kube.times import format_time, parse_time
 from bot.report import Evidence, Finding, one_line

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from bot.codes import CODES
 from bot.kube.cluster import Clocks, Cluster
+from bot.kube.hami_pods import PANIC
 from bot.kube.times import format_time
 from bot.report import SCHEMA, SEVERITIES, Evidence, Finding, Gap, Report, Severity, Subject, one_line, worst
 from bot.texts import Texts
@@ -18,7 +19,6 @@ from playbooks.gather.components import NEEDLES, Components, gather_components
 from playbooks.gather.node_side import MOST_NODES, gather_plugin_sets
 from playbooks.gather.nodes_in_question import Questioned, gather_questioned
 from playbooks.gather.scheduler_logs import gather_extender_lines
-from playbooks.gather.scheduler_process import PANIC
 from playbooks.gather.scheduling import (
     DEPLOYMENTS_SOURCE,
     PODS_SOURCE,

@@ -4,15 +4,11 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from bot.hami.install import (
-    ROLE_LABEL,
-    extender_of,
-    is_ready,
-    read_flags,
-)
+from bot.hami.install import ROLE_LABEL, extender_of, is_ready
 from bot.hami.kube_scheduler import SchedulerConfig
 from bot.hami.nodestate import expects_gpus
 from bot.hami.version import Version
+from bot.kube.hami_pods import read_flags
 from bot.kube.models import Container, ContainerStatus, Pod, Resource, Workload
 from bot.kube.redact import masked, masked_arguments
 from bot.kube.times import format_time, parse_time

@@ -5,8 +5,9 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from bot.hami.install import EXTENDER_CONTAINER, extender_of
+from bot.hami.install import extender_of
 from bot.hami.requests import DEVICE_CONFIG_FILE
+from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import ConfigMap, PodSpec
 from bot.kube.times import format_time
 from bot.report import Evidence, Gap

@@ -7,11 +7,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 from bot.hami.held import Held, held_by
-from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT, Install
+from bot.hami.install import Install
 from bot.hami.ledger import build_ledger
 from bot.hami.rules import NEWEST_READ
 from bot.hami.throttling import NEEDLE, Wait, read_waits
 from bot.kube.cluster import Cluster, seen
+from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.kube.models import DAEMON_SETS, NODES, PODS, Holder, Node, Pod, Workload
 from bot.report import Gap
 from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines

@@ -4,7 +4,7 @@ The guide's table is by the number of nodes. It is no reason to raise what never
 82 MiB.
 """
 
-from bot.hami.install import EXTENDER_CONTAINER
+from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import ContainerStatus, Pod
 from bot.kube.quantities import whole
 from bot.report import Evidence, Gap, NextAction

@@ -7,9 +7,10 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple, cast
 
 from bot.errors import Unusable
-from bot.hami.install import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER, read_flags, verbosity_of
+from bot.hami.install import verbosity_of
 from bot.hami.requests import DEVICE_CONFIG_FILE
 from bot.hami.stages import Stage, measure, settled
+from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER, read_flags
 from bot.kube.models import ConfigMap, Container, Pod
 from bot.kube.times import parse_time
 from bot.report import Evidence, Gap

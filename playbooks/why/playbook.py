@@ -19,6 +19,7 @@ from bot.hami.fit import Verdict
 from bot.hami.install import Install
 from bot.hami.logs import lines_about
 from bot.kube.cluster import Cluster, seen
+from bot.kube.hami_pods import HANDSHAKE
 from bot.kube.models import EVENTS, Event, Node, Pod
 from bot.kube.times import format_time
 from bot.report import SCHEMA, Finding, FirstNames, Gap, Report, Sheet, Subject, Table, one_line, worst
@@ -40,7 +41,7 @@ from playbooks.gather.scheduling import (
 from playbooks.gather.subject import Absent, Found, SubjectRequest, parse_subject, resolve
 from playbooks.gather.usage import UsageSeen
 from playbooks.gather.usage_of_nodes import gather_usage_of
-from playbooks.gather.webhook import FAILED_CALL, HANDSHAKE, WebhookOf, WebhookSeen, gather_webhook, went_past_hami
+from playbooks.gather.webhook import FAILED_CALL, WebhookOf, WebhookSeen, gather_webhook, went_past_hami
 from playbooks.judgement.pod import Surroundings, cannot_tell, judge, last_own_attempt, waits
 from playbooks.playbook import Playbook, Sources
 from playbooks.rules import prose, refusals, volcano

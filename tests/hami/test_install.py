@@ -5,8 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from bot.hami.install import find_device_config, is_ready, read_flags, read_install
+from bot.hami.install import find_device_config, is_ready, read_install
 from bot.hami.requests import DeviceConfig
+from bot.kube.hami_pods import read_flags
 from bot.kube.models import ConfigMap, Pod, Workload
 
 COMMAND = ["scheduler", "--http_bind=0.0.0.0:443", "--scheduler-name=hami-scheduler", "--debug", "-v=4"]

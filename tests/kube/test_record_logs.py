@@ -48,6 +48,29 @@ def test_the_schedulers_previous_log_is_recorded_where_it_was_restarted(tmp_path
     assert again.files("logs/") == sorted(logs) == list(summary.logs)
 
 
+def test_a_recording_about_one_pod_keeps_what_the_scheduler_logs_of_no_pod(tmp_path):
+    kept = (
+        "a line about trainer-0",
+        'I1121 pods.go:97] "Pod deleted" pod="ml/other"',
+        "http: panic serving 10.0.0.1:1: index out of range",
+        "http: TLS handshake error from 10.0.0.1:1: bad certificate",
+        'nodes is forbidden: User "system:serviceaccount:hami-system:hami-scheduler" cannot list',
+    )
+    log = "\n".join(("a line about another", *kept)) + "\n"
+    pods = [of_hami("hami-scheduler-0", "hami-scheduler", EXTENDER), pod("trainer-0")]
+    logs = {f"{SCHEDULER}/{EXTENDER}.log": log.encode()}
+    again, _ = recorded(tmp_path, pods, logs, wanted=("ml", "trainer-0"))
+    assert again.read(f"{SCHEDULER}/{EXTENDER}.log").decode().splitlines() == list(kept)
+
+
+def test_metrics_are_recorded_from_the_port_that_the_scheduler_was_given(tmp_path):
+    one = of_hami("hami-scheduler-0", "hami-scheduler", EXTENDER)
+    one["spec"]["containers"][0]["args"] = ["scheduler", "--metrics-bind-address=:9500"]
+    at = "metrics/hami-system/hami-scheduler-0/9500.prom"
+    again, _ = recorded(tmp_path, [one], {at: b"up 1\n"})
+    assert again.read(at) == b"up 1\n"
+
+
 def test_of_many_device_plugins_the_pods_node_and_the_restarted_ones_come_first_and_the_rest_is_told(tmp_path):
     pods = [plugin(number, restarts=int(number == 40)) for number in range(50)]
     pods.append(pod("trainer-0", nodeName="gpu-45"))

@@ -5,8 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from bot.hami.install import Install, VersionSeen, read_flags
+from bot.hami.install import Install, VersionSeen
 from bot.hami.version import parse_version
+from bot.kube.hami_pods import read_flags
 from bot.kube.models import Lease, Pod
 from playbooks.profile.target import addresses
 
