@@ -39,7 +39,7 @@ def admission(pod: Pod, install: Install, config: DeviceConfig) -> Admission:
     created = pod.metadata.uid or pod.metadata.creation_timestamp
     if created or left_alone(pod, config, version, None, None) is not None:
         return Admission(pod)
-    setting = Setting(version, install.scheduler_name, [("NVIDIA", config.gpus)])
+    setting = Setting(version, install.scheduler_name, config.devices)
     admitted = admit(pod, setting)
     if isinstance(admitted, Refused):
         return Admission(pod, None if admitted.words == _NO_NODE else admitted)

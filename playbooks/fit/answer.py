@@ -20,7 +20,7 @@ from bot.report import VERDICT_LIMIT, Confidence, Evidence, Finding, Gap, NextAc
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.fit import elsewhere
-from playbooks.fit.gpu_words import CardWords, words_of
+from playbooks.fit.gpu_words import CardWords, device_of, words_of
 from playbooks.fit.manifest_pod import file_of
 from playbooks.fit.reasons import why_never, why_nowhere, would_if_empty
 from playbooks.fit.resources import unoffered
@@ -75,6 +75,8 @@ def answer(asked: Asked, confidence: Confidence, say: Texts) -> Answer:
     case, name = asked.case, _called(asked, say)
     if asked.refused is not None:
         return Answer(_denied(asked, asked.refused, confidence, say))
+    if asked.words and device_of(asked.words, case.config) is None:
+        return Answer(_no_such_device(asked, asked.words, confidence, say))
     if asked.words and (lost := _no_such_type(asked, asked.words, confidence, say)) is not None:
         return Answer(lost)
     if (case.request.containers and case.pod.spec.node_name) or unoffered(case):
@@ -221,11 +223,17 @@ def _action(asked: Asked, change: Change, say: Texts) -> NextAction:
     in_words = asked.words is not None and change.what == "drop-type"
     key = "change.drop-option" if in_words else f"change.{change.what}"
     label = say(key, node=change.node, amount=amount, pod=change.pod)
-    again = _changed(asked.words, change, asked.case.config.gpus.memory_factor) if asked.words else None
+    again = _changed(asked.words, change, _unit_mib(asked)) if asked.words else None
     if again is not None:
         return NextAction(label, prose.command("fit", *words_of(again, asked.case.pod.namespace)))
     look = quotes.of_node_annotation(asked.case.nodes[change.node], FIRST.names.register, "x").command
     return elsewhere.ask_again(asked.case.pod, label, look, say)
+
+
+def _unit_mib(asked: Asked) -> int:
+    """What one of the memory resource means."""
+    device = device_of(asked.words, asked.case.config) if asked.words else None
+    return device.resources.memory_factor if device else 1
 
 
 def _changed(words: CardWords, change: Change, factor: int) -> CardWords | None:
@@ -247,6 +255,18 @@ def _changed(words: CardWords, change: Change, factor: int) -> CardWords | None:
 
 
 # --------------------------------------------------------------------------------------------- the other answers
+
+
+def _no_such_device(asked: Asked, words: CardWords, confidence: Confidence, say: Texts) -> Finding:
+    """HAMi's device config has no such device: which it has, and the one that was meant."""
+    config, namespace = asked.case.config, asked.case.pod.namespace
+    known = {device.word.casefold(): device.word for device in config.devices}
+    claim = say("fits.no-device", device=words.device, devices=prose.names(say, list(known.values()), len(known)))
+    near = difflib.get_close_matches(words.device.casefold(), known, n=1, cutoff=_NEAR)
+    again = [(known[one], words_of(words._replace(device=known[one]), namespace)) for one in near]
+    told = finding("not-found", claim, confidence, (), _proofs(asked), severity="warning")
+    actions = tuple(NextAction(say("not-found.ask", name=name), prose.command("fit", *one)) for name, one in again)
+    return structs.replace(told, next_actions=actions)
 
 
 def _no_such_type(asked: Asked, words: CardWords, confidence: Confidence, say: Texts) -> Finding | None:
@@ -294,7 +314,9 @@ def _denied(asked: Asked, refused: Refused, confidence: Confidence, say: Texts) 
     key = "admission-denied.fit" if refused.by == "webhook" else "admission-denied.fit-api"
     claim = say(key, pod=asked.name, why=refused.words)
     action = remedy(refused.words) or "as-told"
-    look = prose.command("fit", "-f", file_of(asked.written))
+    whole = asked.words and asked.words._replace(memory_mib=0, percentage=0, cores=None)
+    question = words_of(whole, asked.written.namespace) if whole else ("-f", file_of(asked.written))
+    look = prose.command("fit", *question)
     steps = [elsewhere.ask_again(asked.written, say(f"admission-denied.{action}"), look, say)]
     return finding("admission-denied", claim, confidence, (), _proofs(asked), severity="warning", actions=steps)
 

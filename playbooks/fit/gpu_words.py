@@ -1,4 +1,4 @@
-"""`2x16Gi`, `2x50%`, `1`: cards asked for in a few words, and the pod that HAMi's webhook would make of them."""
+"""`2x16Gi`, `2x50%`, `1`, `1xAscend910B3:16Gi`: cards asked for in a few words, and the pod that asks for them."""
 
 import re
 from collections.abc import Sequence
@@ -6,19 +6,23 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from bot.errors import UsageError
-from bot.hami.asked import INT32_MAX, WHOLE_CARD
-from bot.hami.fit import EXCLUSIVE_CORES
+from bot.hami.asked import INT32_MAX, WHOLE_CARD, Resources
 from bot.hami.requests import DeviceConfig
-from bot.hami.vendors import FIRST
-from bot.hami.version import Version
+from bot.hami.vendors import DEFAULTS, FIRST, NAMES
+from bot.hami.vendors.vendor import Device
 from bot.kube.models import Container, ObjectMeta, Pod, PodSpec, Quantity, ResourceRequirements
 
 DEFAULT_NAMESPACE = "default"
 EXAMPLE = "fit 2x16Gi, fit 1x50% --cores 30, fit 4 (whole cards)."
-EXCLUSIVE_BY_DEFAULT = Version(2, 7, 0)
-"""From here on who asks for whole cards gets all their cores [HAMi pkg/device/nvidia/device.go MutateAdmission]."""
 
 _WORDS = re.compile(r"(?:([0-9]{1,9})\s*[x×*])?\s*([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([a-z%]*)", re.ASCII | re.IGNORECASE)
+_OF_DEVICE = re.compile(
+    r"(?:([0-9]{1,9})\s*[x×*])?\s*([a-z][a-z0-9./_-]*)(?:\s*:\s*([0-9.]+\s*[a-z%]*))?", re.ASCII | re.IGNORECASE
+)
+_KNOWN = {name.casefold(): name for name in (*(names.word for names in NAMES), *(device.word for device in DEFAULTS))}
+_BY_WORD = {device.word: device for device in DEFAULTS}
+_CHIPS = "ascend"
+"""Of these the device config may name more than the chart does."""
 _TWO_NUMBERS = re.compile(r"(?<=[0-9])\s+(?=[0-9])")
 _NO_AMOUNT = re.compile(r"[0-9]{1,9}[x×*]", re.IGNORECASE)
 _COUNT = re.compile(r"[0-9]{1,9}", re.ASCII)
@@ -28,7 +32,10 @@ _MAX_CARDS = 10_000
 
 
 class CardWords(NamedTuple):
-    """Cards as asked for: MiB of each, or per cent of each, or (both 0) whole cards. `cores` None: none asked for."""
+    """Cards as asked for: MiB of each, or per cent of each, or (both 0) whole cards. `cores` None: none asked for.
+
+    `device` is the word of a device or one of its resources, empty for the first vendor's.
+    """
 
     text: str
     cards: int
@@ -36,6 +43,7 @@ class CardWords(NamedTuple):
     percentage: int = 0
     cores: int | None = None
     type: str = ""
+    device: str = ""
 
 
 def read_card_words(words: Sequence[str], cores: int | None, kind: str) -> CardWords:
@@ -68,6 +76,10 @@ def _read(text: str, typed: str, cores: int | None, kind: str) -> CardWords:
         return CardWords(f"{cards}x{WHOLE_CARD}%", cards, cores=cores, type=kind)
     if _NO_AMOUNT.fullmatch(text):
         raise UsageError(f"{text} names no amount of memory after the number of cards", example=EXAMPLE)
+    if (of := _OF_DEVICE.fullmatch(text)) and (device := _device(of[2])) is not None:
+        return _read_of(device, of, typed, cores, kind)
+    if of and of[1] and of[2].casefold() not in _UNITS:
+        raise UsageError(f"{of[2][:60]} is no device that HAMi hands out", example=f"fit {of[1]}xDCU, {EXAMPLE[4:]}")
     found = _WORDS.fullmatch(text)
     if found is None:
         raise UsageError(_unread(typed), example=EXAMPLE)
@@ -77,6 +89,30 @@ def _read(text: str, typed: str, cores: int | None, kind: str) -> CardWords:
             raise UsageError(f"{text}: a share of a card is a whole number from 1% to 100%", example=EXAMPLE)
         return CardWords(text, count, percentage=int(amount), cores=cores, type=kind)
     return CardWords(text, count, memory_mib=_mib(amount, unit, f"{count}x{found[2]}"), cores=cores, type=kind)
+
+
+def _device(typed: str) -> str | None:
+    """The word of a device, empty for the first vendor's; None where what was typed is none."""
+    word = _KNOWN.get(typed.casefold())
+    if word is not None:
+        return "" if word == FIRST.names.word else word
+    return typed if "/" in typed or typed.casefold().startswith(_CHIPS) else None
+
+
+def _read_of(device: str, of: re.Match[str], typed: str, cores: int | None, kind: str) -> CardWords:
+    """What follows the device's word is the memory of each."""
+    count, amount = of[1] or "1", of[3]
+    words = _read(f"{count}x{amount}" if amount else count, typed, cores, kind)
+    if not device:
+        return words
+    known = _BY_WORD.get(device)
+    if words.percentage:
+        raise UsageError(f"{device} is asked for by an amount of memory, not by a share", example="fit 1xDCU:8Gi")
+    if words.memory_mib and known is not None and not known.resources.memory:
+        raise UsageError(f"{device} is asked for by its number alone", example=f"fit {count}x{device}")
+    if kind and known is not None and not known.names.use_type:
+        raise UsageError(f"HAMi reads no type for {device}", hint="Leave --type out.")
+    return words._replace(text=f"{words.cards}x{device}" + (f":{amount}" if amount else ""), device=device)
 
 
 def _count(text: str, words: str) -> int:
@@ -104,19 +140,21 @@ def _mib(amount: Decimal, unit: str, example: str) -> int:
     return int(mib)
 
 
-def pod_of(words: CardWords, namespace: str, config: DeviceConfig, version: Version | None) -> Pod:
-    """A pod of one container that asks for this, as that version's webhook would admit it; its name is the words."""
-    limits: dict[str, Quantity] = {config.gpus.count: words.cards}
-    if words.memory_mib:
-        limits[config.gpus.memory] = -(-words.memory_mib // config.gpus.memory_factor)
-    if words.percentage:
-        limits[config.gpus.percentage] = words.percentage
-    whole = words.percentage == WHOLE_CARD or not (words.percentage or words.memory_mib)
-    if words.cores is not None:
-        limits[config.gpus.cores] = words.cores
-    elif whole and (version is None or version >= EXCLUSIVE_BY_DEFAULT):
-        limits[config.gpus.cores] = EXCLUSIVE_CORES
-    annotations = {FIRST.names.use_type: words.type} if words.type else None
+def device_of(words: CardWords, config: DeviceConfig) -> Device | None:
+    """The device that is meant, by its word or by a resource; None where the device config has none such."""
+    if not words.device:
+        return config.devices[0]
+    typed = words.device.casefold()
+    by_word = {word.casefold(): device for word, device in config.by_word.items()}
+    by_resource = {name.casefold(): device for name, device in config.by_resource.items()}
+    return by_word.get(typed) or by_resource.get(typed)
+
+
+def pod_of(words: CardWords, namespace: str, config: DeviceConfig) -> Pod:
+    """A pod of one container that asks for this, as a user would write it; its name is the words."""
+    device = device_of(words, config)
+    limits = _limits(words, device.resources) if device else {}
+    annotations = {device.names.use_type: words.type} if device and words.type else None
     container = Container(name="main", resources=ResourceRequirements(limits=limits, requests=limits))
     return Pod(
         metadata=ObjectMeta(name=words.text, namespace=namespace, annotations=annotations),
@@ -124,9 +162,22 @@ def pod_of(words: CardWords, namespace: str, config: DeviceConfig, version: Vers
     )
 
 
+def _limits(words: CardWords, resources: Resources) -> dict[str, Quantity]:
+    limits: dict[str, Quantity] = {resources.count: words.cards}
+    if words.memory_mib:
+        limits[resources.memory] = -(-words.memory_mib // resources.memory_factor)
+    if words.percentage:
+        limits[resources.percentage] = words.percentage
+    if words.cores is not None:
+        limits[resources.cores] = words.cores
+    return {name: amount for name, amount in limits.items() if name}
+
+
 def words_of(words: CardWords, namespace: str) -> list[str]:
     """What to type to ask for this."""
     amount = f"{words.memory_mib}Mi" if words.memory_mib else f"{words.percentage or WHOLE_CARD}%"
+    if words.device:
+        amount = f"{words.device}:{amount}" if words.memory_mib else words.device
     cores = [] if words.cores is None else ["--cores", str(words.cores)]
     kind = ["--type", words.type] if words.type else []
     return [f"{words.cards}x{amount}", *cores, *kind, *(["-n", namespace] if namespace != DEFAULT_NAMESPACE else [])]

@@ -116,9 +116,9 @@ def asked_of(wanted: Request, seen: InstallSeen, capacity: Capacity, as_of: date
     """Every pod of the question against that cluster."""
     world = World(_quotas_or_none(capacity), seen.install, seen.config, as_of)
     if wanted.words:
-        version = world.install.version.version if world.install.version else None
-        pod = pod_of(wanted.words, wanted.namespace, world.config, version)
-        return (Asked(ManifestCase(pod, world), pod.name, wanted.words, pod),)
+        pod = pod_of(wanted.words, wanted.namespace, world.config)
+        one = admission(pod, world.install, world.config)
+        return (Asked(ManifestCase(one.pod, world), pod.name, wanted.words, one.pod, one.refused),)
     return tuple(
         Asked(ManifestCase(one.pod, world), name, None, pod, one.refused)
         for pod, name in zip(wanted.pods, _names(wanted.pods), strict=True)
@@ -218,7 +218,7 @@ PLAYBOOK = Playbook(
     summary="Would these pods, or so many cards, fit now, and on which nodes?",
     example="fit 2x16Gi",
     parameters=(
-        click.Argument(["cards"], nargs=-1, metavar="[CARDSxMEMORY]"),
+        click.Argument(["cards"], nargs=-1, metavar="[CARDSxMEMORY|CARDSxDEVICE[:MEMORY]]"),
         click.Option(
             ["--cores"], type=click.IntRange(0, _MAX_CORES), metavar="N", help="Per cent of each card's cores."
         ),

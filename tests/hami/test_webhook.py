@@ -12,8 +12,9 @@ import msgspec
 import pytest
 
 from bot.hami.asked import Resources
-from bot.hami.vendors import NAMES
+from bot.hami.vendors import FIRST, NAMES
 from bot.hami.vendors.ascend.chips import CHART
+from bot.hami.vendors.vendor import Device
 from bot.hami.version import Version
 from bot.hami.webhook import Refused, Setting, admit
 from bot.kube.models import Pod
@@ -29,7 +30,7 @@ def devices():
             filled = [
                 name.replace("{word}", word) for name in (names.count, names.memory, names.percentage, names.cores)
             ]
-            yield names.word, Resources(*filled, word=word, chip=CHART.get(word))
+            yield Device(FIRST._replace(names=names), Resources(*filled, word=word, chip=CHART.get(word)))
 
 
 SETTING = Setting(Version(2, 10, 0), "hami-scheduler", tuple(devices()))

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 from msgspec import structs
 
 from bot.hami.asked import Resources
+from bot.hami.vendors.vendor import Device
 from bot.hami.version import Version
 from bot.hami.webhook import (
     amd,
@@ -67,11 +68,11 @@ class Refused(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """What the webhook knows: its version, the scheduler that it hands pods to, the vendors' words and resources."""
+    """What the webhook knows: its version, the scheduler that it hands pods to, and the devices of its config."""
 
     version: Version
     scheduler: str
-    devices: Sequence[tuple[str, Resources]]
+    devices: Sequence[Device]
 
 
 def admit(pod: Pod, setting: Setting) -> Pod | Refused:
@@ -112,10 +113,10 @@ def _show(pod: Pod, setting: Setting) -> tuple[Pod, bool] | Refused:
     for at in range(first, len(containers)):
         if setting.version < _LOOKS_EVERYWHERE and _is_privileged(containers[at]):
             continue
-        for word, resources in setting.devices:
+        for device in setting.devices:
             parts = containers[at].resources or ResourceRequirements()
             shown = Shown(containers[at].name, parts.limits or {}, parts.requests or {}, annotations, setting.version)
-            answer = _ADMIT.get(word, _unchanged)(shown, resources)
+            answer = _ADMIT.get(device.vendor.names.word, _unchanged)(shown, device.resources)
             if isinstance(answer, Denied):
                 return Refused("webhook", answer.words)
             if answer is not None:
