@@ -2,7 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import NamedTuple
+from functools import cached_property
+
+import msgspec
 
 from bot.hami.ledger import Holding
 from bot.hami.usage import ContainerUse, Usage
@@ -11,7 +13,7 @@ IDLE_S = 6 * 3600.0
 """A pod without a kernel for so long is idle."""
 
 
-class Held(NamedTuple):
+class Held(msgspec.Struct, frozen=True, dict=True):
     """What one pod holds, with the figures of its containers. `unmeasured` are its GPUs of which no figure is served.
 
     That is so before any process of the pod has touched the GPU, where HAMi-core is not loaded, and where vGPUmonitor
@@ -27,7 +29,7 @@ class Held(NamedTuple):
         """Namespace and name."""
         return f"{self.holding.namespace}/{self.holding.name}"
 
-    @property
+    @cached_property
     def last(self) -> ContainerUse | None:
         """The share on which a kernel ran last; None where that is not known of each GPU that the pod holds."""
         if self.unmeasured or not self.uses or any(use.last_kernel is None for use in self.uses):

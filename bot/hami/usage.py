@@ -28,20 +28,8 @@ _OF_CONTAINERS = {name: figure for figure, names in CONTAINER_FIGURES.items() fo
 _OF_GPUS = {name: figure for figure, names in GPU_FIGURES.items() for name in names}
 
 
-class Reading(NamedTuple):
-    """A figure, in bytes, percent or seconds, and the sample that says so."""
-
-    value: float
-    sample: Sample
-
-    @property
-    def line(self) -> str:
-        """The sample, verbatim."""
-        return self.sample.line
-
-
 class ContainerUse(NamedTuple):
-    """What one container uses of one GPU. A figure that was not served is None.
+    """What one container uses of one GPU, in bytes, percent or seconds. A figure that was not served is None.
 
     `limit` of 0 is no limit. `used` of 0 beside a limit: no process of the container is on the GPU. `last_kernel` is
     the time since the last kernel, before the first one the time since the process started. `vdevice` tells several
@@ -53,10 +41,10 @@ class ContainerUse(NamedTuple):
     container: str
     uuid: str
     vdevice: str = ""
-    used: Reading | None = None
-    limit: Reading | None = None
-    core: Reading | None = None
-    last_kernel: Reading | None = None
+    used: Sample | None = None
+    limit: Sample | None = None
+    core: Sample | None = None
+    last_kernel: Sample | None = None
 
 
 class GpuUse(NamedTuple):
@@ -64,8 +52,8 @@ class GpuUse(NamedTuple):
 
     uuid: str
     node: str
-    used: Reading | None = None
-    core: Reading | None = None
+    used: Sample | None = None
+    core: Sample | None = None
 
 
 class Usage(NamedTuple):
@@ -86,38 +74,56 @@ def read_usage(samples: Iterable[Sample]) -> Usage:
     return reader.usage()
 
 
+class _Share(NamedTuple):
+    """A container's share of a GPU, and the figures that were taken of it."""
+
+    of: ContainerUse
+    figures: dict[str, Sample]
+
+
 class UsageReader:
     """Takes samples name by name, in the order of `NAMES`: what an older name says as well is left out."""
 
     def __init__(self) -> None:
-        self._containers: dict[ContainerUse, dict[str, Reading]] = {}
-        self._gpus: dict[str, tuple[str, dict[str, Reading]]] = {}
-        self._labels: dict[ContainerUse, Mapping[str, str]] = {}
+        self._shares: dict[ContainerUse, _Share] = {}
+        self._gpus: dict[str, tuple[str, dict[str, Sample]]] = {}
+        self._known: dict[tuple[str, ...], tuple[_Share, Mapping[str, str]]] = {}
 
     def add(self, samples: Iterable[Sample]) -> None:
-        """The samples of one name. Those of other figures of the container share their labels: there are many."""
+        """The samples of one name."""
         for sample in samples:
             figure = _OF_CONTAINERS.get(sample.name)
             if figure is None:
                 self._add_gpu(_OF_GPUS[sample.name], sample)
                 continue
+            share, labels = self._share(sample)
+            if share.of.pod and share.of.uuid and figure not in share.figures:
+                share.figures[figure] = sample._replace(labels=labels)
+
+    def whose(self, sample: Sample) -> tuple[ContainerUse, Sample]:
+        """Whose share of which GPU the sample is about, see `container_of`; and the sample to keep."""
+        share, labels = self._share(sample)
+        return share.of, sample._replace(labels=labels)
+
+    def _share(self, sample: Sample) -> tuple[_Share, Mapping[str, str]]:
+        """The share, and labels like the sample's that all its samples share: of a large cluster there are many."""
+        labels = sample.labels
+        key = (*labels, *labels.values())
+        known = self._known.get(key)
+        if known is None:
             of = container_of(sample)
-            if of.pod and of.uuid:
-                labels = self._labels.setdefault(of, sample.labels)
-                shared = (
-                    sample if labels is sample.labels or labels != sample.labels else sample._replace(labels=labels)
-                )
-                self._containers.setdefault(of, {}).setdefault(figure, Reading(sample.value, shared))
+            known = self._known[key] = self._shares.setdefault(of, _Share(of, {})), labels
+        return known
 
     def _add_gpu(self, figure: str, sample: Sample) -> None:
         if uuid := _uuid(sample):
             _, figures = self._gpus.setdefault(uuid, (_node(sample), {}))
-            figures.setdefault(figure, Reading(sample.value, sample))
+            figures.setdefault(figure, sample)
 
     def usage(self) -> Usage:
         """All that was taken."""
         return Usage(
-            tuple(of._replace(**figures) for of, figures in self._containers.items()),
+            tuple(share.of._replace(**share.figures) for share in self._shares.values() if share.figures),
             tuple(GpuUse(uuid, node, **figures) for uuid, (node, figures) in self._gpus.items()),
         )
 

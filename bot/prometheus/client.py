@@ -61,6 +61,7 @@ class PrometheusClient:
         self._address = address
         self._within_s = within_s
         self._limit_bytes = limit_bytes
+        self._verify: ssl.SSLContext | None = None
 
     async def query(self, expression: str, at: datetime) -> list[Sample]:
         """See `bot.prometheus.api.Prometheus.query`."""
@@ -83,12 +84,19 @@ class PrometheusClient:
 
     async def _post(self, expression: str, at: datetime) -> tuple[int, bytes, bool]:
         address = self._address
-        verify = ssl.create_default_context(cafile=address.ca_file) if address.ca_file else True
+        if self._verify is None:  # reading the system's certificates takes longer than most answers
+            self._verify = (
+                ssl.create_default_context(cafile=address.ca_file)
+                if address.ca_file
+                else httpx.create_ssl_context(trust_env=False)
+            )
         auth = httpx.BasicAuth(address.user, address.password) if address.user else None
         headers = {"Authorization": f"Bearer {address.token}"} if address.token else {}
         timeout = httpx.Timeout(self._within_s, connect=CONNECT_S)
         async with (
-            httpx.AsyncClient(verify=verify, timeout=timeout, trust_env=False, auth=auth, headers=headers) as client,
+            httpx.AsyncClient(
+                verify=self._verify, timeout=timeout, trust_env=False, auth=auth, headers=headers
+            ) as client,
             client.stream(
                 "POST", f"{address.url}/api/v1/query", data={"query": expression, "time": at.timestamp()}
             ) as answer,

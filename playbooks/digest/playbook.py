@@ -12,9 +12,6 @@ from typing import Any, NamedTuple
 from bot.digest.figures import split
 from bot.digest.rows import FigureRow, OwnerRow
 from bot.errors import SourceError
-from bot.kube.cluster import seen
-from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT
-from bot.kube.models import PODS
 from bot.kube.times import format_time
 from bot.report import SCHEMA, SEVERITIES, Finding, Gap, Report, Sheet, Subject, one_line, worst
 from bot.texts import Texts
@@ -73,8 +70,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
 
 async def _gather_usage(sources: Sources) -> UsageSeen:
     """Where nothing at all is measured there may be no vGPUmonitor: the figures say so, and that is no gap."""
-    labels = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
-    usage = await gather_usage(sources, await seen("device plugin pods", sources.cluster.list(PODS, labels=labels)))
+    usage = await gather_usage(sources)
     return usage if usage.usage.containers or sources.prometheus else usage._replace(gaps=())
 
 

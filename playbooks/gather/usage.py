@@ -9,19 +9,19 @@ from datetime import datetime
 from typing import NamedTuple
 
 from bot.errors import SourceError
-from bot.hami.exposition import read_samples
+from bot.hami.exposition import Sample, read_samples
 from bot.hami.usage import (
     CONTAINER_FIGURES,
     NAMES,
     PORT,
     ContainerUse,
-    Reading,
     Usage,
     UsageReader,
-    container_of,
     read_usage,
 )
-from bot.kube.models import Pod
+from bot.kube.cluster import seen
+from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT
+from bot.kube.models import PODS, Pod
 from bot.kube.podget import PodAnswer, PodGet, PodPorts
 from bot.prometheus.api import SOURCE, Prometheus
 from bot.report import Gap
@@ -43,7 +43,7 @@ class Peak(NamedTuple):
     """
 
     of: ContainerUse
-    used: Reading
+    used: Sample
     hours: int
     query: str
 
@@ -61,23 +61,23 @@ class UsageSeen(NamedTuple):
     gaps: tuple[Gap, ...] = ()
 
 
-async def gather_usage(sources: Sources, plugin_pods: Sequence[Pod] | Gap) -> UsageSeen:
+async def gather_usage(sources: Sources) -> UsageSeen:
     """Never raises: what could not be read is a gap. Where Prometheus does not answer, the monitors are asked."""
     if sources.prometheus is None:
-        return await _measured(sources, plugin_pods)
+        return await _measured(sources)
     asked = await _asked(sources.prometheus, sources.cluster.now())
     if not isinstance(asked, Gap):
         return asked
-    seen = await _measured(sources, plugin_pods)
-    return seen._replace(gaps=(asked, *seen.gaps))
+    measured = await _measured(sources)
+    return measured._replace(gaps=(asked, *measured.gaps))
 
 
-async def _measured(sources: Sources, plugin_pods: Sequence[Pod] | Gap) -> UsageSeen:
-    if isinstance(plugin_pods, Gap):
-        return UsageSeen(Usage(), gaps=(Gap(MONITOR_SOURCE, "the device plugin's pods could not be read"),))
+async def _measured(sources: Sources) -> UsageSeen:
     if sources.ports is None:
         return UsageSeen(Usage(), gaps=(Gap(MONITOR_SOURCE, "there is no way to the pods' ports"),))
-    return await scraped(sources.ports, plugin_pods)
+    labels = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
+    pods = await seen("device plugin pods", sources.cluster.list(PODS, labels=labels))
+    return UsageSeen(Usage(), gaps=(pods,)) if isinstance(pods, Gap) else await scraped(sources.ports, pods)
 
 
 async def _asked(prometheus: Prometheus, at: datetime) -> UsageSeen | Gap:
@@ -85,24 +85,19 @@ async def _asked(prometheus: Prometheus, at: datetime) -> UsageSeen | Gap:
     try:
         for name in NAMES:  # one after another: what a large cluster answers takes much memory while it is read
             reader.add(await prometheus.query(name, at))
-        peaks = [peak for name in CONTAINER_FIGURES["used"] for peak in await _peaks(prometheus, name, at)]
+        peaks = [peak for name in CONTAINER_FIGURES["used"] for peak in await _peaks(prometheus, name, at, reader)]
     except SourceError as error:
         return Gap(SOURCE, error.message, error.hint)
     return UsageSeen(reader.usage(), _highest(peaks), of_prometheus=True)
 
 
-async def _peaks(prometheus: Prometheus, name: str, at: datetime) -> list[Peak]:
+async def _peaks(prometheus: Prometheus, name: str, at: datetime, reader: UsageReader) -> list[Peak]:
     query = f"max_over_time({name}[{WINDOW_DAYS}d])"
-    peaks, hours = await asyncio.gather(
-        prometheus.query(query, at),
-        prometheus.query(f"count_over_time(({_by_share(name)})[{WINDOW_DAYS}d:1h])", at),
-    )
-    counted = {container_of(one): int(one.value) for one in hours}
-    return [
-        Peak(of, Reading(one.value, one), counted.get(of, 0), query)
-        for one in peaks
-        if (of := container_of(one)).pod and of.uuid
-    ]
+    hours = await prometheus.query(f"count_over_time(({_by_share(name)})[{WINDOW_DAYS}d:1h])", at)
+    counted = {reader.whose(one)[0]: int(one.value) for one in hours}
+    del hours
+    peaks = map(reader.whose, await prometheus.query(query, at))
+    return [Peak(of, peak, counted.get(of, 0), query) for of, peak in peaks if of.pod and of.uuid]
 
 
 def _by_share(name: str) -> str:

@@ -4,7 +4,6 @@ Figures are of each container. A GPU whose figures are missing is no idle one: H
 has touched the GPU.
 """
 
-import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
@@ -15,8 +14,7 @@ from bot.hami.held import IDLE_S, Held, held_by
 from bot.hami.ledger import build_ledger
 from bot.hami.rules import NEWEST_READ
 from bot.kube.cluster import seen
-from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT
-from bot.kube.models import PODS, Holder
+from bot.kube.models import Holder
 from bot.kube.times import format_time
 from bot.report import SCHEMA, Evidence, Finding, Gap, NextAction, Report, Sheet, Subject, one_line, worst
 from bot.texts import Texts
@@ -102,13 +100,10 @@ async def gather_idle(wanted: IdleRequest, sources: Sources) -> IdleSnapshot:
     """Raises SourceError when the pods cannot be read: nobody holds anything then."""
     cluster = sources.cluster
     install = await gather_install(sources)
-    holders, plugins = await asyncio.gather(
-        seen("pods", gather_holders(cluster, install.install.scheduler_name)),
-        seen("device plugin pods", cluster.list(PODS, labels=f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}")),
-    )
+    holders = await seen("pods", gather_holders(cluster, install.install.scheduler_name))
     if isinstance(holders, Gap):
         raise SourceError(holders.why, hint=holders.hint)
-    usage = await gather_usage(sources, plugins)
+    usage = await gather_usage(sources)
     return IdleSnapshot(wanted, cluster.name, cluster.now(), install, holders, usage)
 
 

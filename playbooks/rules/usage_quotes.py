@@ -3,7 +3,8 @@
 from datetime import datetime
 from typing import Protocol
 
-from bot.hami.usage import PORT, ContainerUse, Reading
+from bot.hami.exposition import Sample
+from bot.hami.usage import PORT, ContainerUse
 from bot.kube.times import format_time
 from bot.report import Evidence
 from playbooks.gather.usage import UsageSeen
@@ -20,19 +21,19 @@ class Measured(Protocol):
     def taken_at(self) -> datetime: ...
 
 
-def of_use(use: ContainerUse, reading: Reading, node: str, measured: Measured) -> Evidence:
+def of_use(use: ContainerUse, reading: Sample, node: str, measured: Measured) -> Evidence:
     """One figure of a container."""
     return of_sample(f"Pod {use.namespace}/{use.pod}", reading, node, measured, grep=f'"{use.pod}"')
 
 
-def of_sample(about: str, reading: Reading, node: str, measured: Measured, *, grep: str) -> Evidence:
+def of_sample(about: str, reading: Sample, node: str, measured: Measured, *, grep: str) -> Evidence:
     """One sample, as the monitor of the node or Prometheus gave it."""
     return Evidence(
         "metrics", about, format_time(measured.taken_at), reading.line, _command(reading, node, measured, grep)
     )
 
 
-def _command(reading: Reading, node: str, measured: Measured, grep: str) -> str:
+def _command(reading: Sample, node: str, measured: Measured, grep: str) -> str:
     seen = measured.usage
     if seen.of_prometheus:
         return f"PromQL: {reading.line.rpartition(' ')[0]}"

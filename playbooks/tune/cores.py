@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from bot.hami.exposition import Sample
 from bot.hami.held import Held
-from bot.hami.usage import ContainerUse, Reading
+from bot.hami.usage import ContainerUse
 from bot.report import NextAction
 from bot.texts import Texts
 from playbooks.rules.prose import command
@@ -31,7 +32,7 @@ class _Above(NamedTuple):
 
     held: Held
     use: ContainerUse
-    core: Reading
+    core: Sample
     requested: int
 
 

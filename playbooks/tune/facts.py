@@ -12,18 +12,16 @@ from bot.hami.ledger import build_ledger
 from bot.hami.rules import NEWEST_READ
 from bot.hami.throttling import NEEDLE, Wait, read_waits
 from bot.kube.cluster import Cluster, seen
-from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT
-from bot.kube.models import DAEMON_SETS, NODES, PODS, Holder, Node, Pod, Workload
+from bot.kube.models import NODES, PODS, Holder, Node, Pod
 from bot.report import Gap
 from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
 from playbooks.gather.scheduling import InstallSeen, gather_holders, gather_install, install_unread, nothing_read
-from playbooks.gather.usage import UsageSeen, gather_usage
+from playbooks.gather.usage import Peak, UsageSeen, gather_usage
 from playbooks.playbook import Sources
 from playbooks.tune.pools import Pool, pools_of
 
 _SINCE_S = 3600
 _LOCKS = "lock"
-_PLUGIN = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
 
 
 class Request(NamedTuple):
@@ -57,8 +55,6 @@ class Facts:
     nodes: list[Node] | Gap
     holders: list[Holder] | Gap
     waiting: list[Pod] | Gap
-    plugin_sets: list[Workload] | Gap
-    plugin_pods: list[Pod] | Gap
     throttled: Throttled
     locked: ExtenderLines
     usage: UsageSeen
@@ -78,6 +74,11 @@ class Facts:
         return [] if isinstance(self.nodes, Gap) else pools_of(self.nodes, self.held, self.install)
 
     @cached_property
+    def peaks(self) -> dict[tuple[str, str, str], Peak]:
+        """The most that was used within the window, by namespace, pod and GPU."""
+        return {(peak.of.namespace, peak.of.pod, peak.of.uuid): peak for peak in self.usage.peaks}
+
+    @cached_property
     def _holders(self) -> dict[tuple[str, str], Holder]:
         return {} if isinstance(self.holders, Gap) else {(one.namespace, one.name): one for one in self.holders}
 
@@ -88,7 +89,7 @@ class Facts:
     @property
     def gaps(self) -> tuple[Gap, ...]:
         """All that could not be read."""
-        lists = (self.nodes, self.holders, self.waiting, self.plugin_sets, self.plugin_pods)
+        lists = (self.nodes, self.holders, self.waiting)
         unread = [one for one in lists if isinstance(one, Gap)]
         return tuple(
             dict.fromkeys([*self.install.gaps, *unread, *self.throttled.gaps, *self.locked.gaps, *self.usage.gaps])
@@ -99,17 +100,15 @@ async def gather_facts(wanted: Request, sources: Sources) -> Facts:
     """Raises Unusable where nothing at all could be read."""
     cluster = sources.cluster
     install = await gather_install(sources)
-    nodes, holders, waiting, plugin_sets, plugin_pods, (throttled, locked) = await asyncio.gather(
+    nodes, holders, waiting, (throttled, locked) = await asyncio.gather(
         seen("nodes", cluster.list(NODES)),
         seen("pods", gather_holders(cluster, install.install.scheduler_name)),
         seen("pending pods", cluster.list(PODS, fields="status.phase=Pending")),
-        seen("daemon sets", cluster.list(DAEMON_SETS, labels=_PLUGIN)),
-        seen("device plugin pods", cluster.list(PODS, labels=_PLUGIN)),
         _gather_logs(cluster, install.install),
     )
     if isinstance(nodes, Gap) and install_unread(install):
         raise nothing_read(nodes)
-    usage = await gather_usage(sources, plugin_pods)
+    usage = await gather_usage(sources)
     return Facts(
         wanted,
         cluster.name,
@@ -118,8 +117,6 @@ async def gather_facts(wanted: Request, sources: Sources) -> Facts:
         nodes,
         holders,
         waiting,
-        plugin_sets,
-        plugin_pods,
         throttled,
         locked,
         usage,

@@ -6,8 +6,9 @@ The bounds are the guide's: under 30 % somebody asks for too much, over 90 % the
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from bot.hami.exposition import Sample
 from bot.hami.held import Held
-from bot.hami.usage import ContainerUse, Reading
+from bot.hami.usage import ContainerUse
 from bot.report import Evidence, NextAction
 from bot.texts import Texts
 from playbooks.rules.prose import command, mib
@@ -23,8 +24,8 @@ class _Measured(NamedTuple):
     """A container's share of a GPU, of which both figures are known and the limit is one."""
 
     use: ContainerUse
-    used: Reading
-    limit: Reading
+    used: Sample
+    limit: Sample
 
     @property
     def share(self) -> float:

@@ -7,8 +7,8 @@ out-of-memory error of the program.
 
 from typing import NamedTuple
 
+from bot.hami.exposition import Sample
 from bot.hami.held import Held
-from bot.hami.usage import Reading
 from bot.kube.times import format_time
 from bot.report import Evidence, NextAction
 from bot.texts import Texts
@@ -29,6 +29,7 @@ _LEAST, _MOST = 1.2, 2.0
 _COVERED = 0.9
 """Of the window's hours, that a series has to have samples of; and of the requested memory, whose peaks are known."""
 _SHOWN = 20
+MOST_QUOTED = 200
 _MIB = 2**20
 
 
@@ -64,16 +65,15 @@ def _judge(pool: Pool, facts: Facts, say: Texts) -> list[Advice]:
         "count": len(known.peaks),
     }
     why = say("tune.scaling-ratio", **values)
-    proofs = tuple(
-        Evidence("metrics", f"Pod {held.name}", format_time(facts.taken_at), peak.used.line, f"PromQL: {peak.query}")
-        for held, peak in known.peaks
-    )
-    proofs += tuple(dict.fromkeys(proof for held, _ in known.peaks for proof in of_request(held, facts)))
 
     def advised(direction: Direction, to: float) -> Advice:
-        claim = say(f"tune.scaling-{direction}", pool=pool.label, current=_shown(pool, say), wanted=f"{to:g}", why=why)
+        told = why
+        if len(known.peaks) > MOST_QUOTED:
+            told = say("tune.scaling-quoted", why=why, shown=MOST_QUOTED)
+        claim = say(f"tune.scaling-{direction}", pool=pool.label, current=_shown(pool, say), wanted=f"{to:g}", why=told)
         actions = () if direction == "refuse" else _actions(direction, f"{to:g}", pool, say)
-        return Advice(_row(direction, pool, f"{to:g}", why, say), claim, evidence=proofs, actions=actions)
+        row = _row(direction, pool, f"{to:g}", why, say)
+        return Advice(row, claim, evidence=_proofs(known, facts), actions=actions)
 
     if safe < 1:
         return [advised("refuse", min(current, 1.0))]
@@ -85,10 +85,22 @@ def _judge(pool: Pool, facts: Facts, say: Texts) -> list[Advice]:
     return [Advice(_row("keep", pool, _shown(pool, say), why, say), why)]
 
 
-def _full(pool: Pool, facts: Facts) -> list[tuple[str, Reading, int]]:
+def _proofs(known: _Known, facts: Facts) -> tuple[Evidence, ...]:
+    """What each pod used at most, and requested; of very many the largest peaks."""
+    shown = known.peaks
+    if len(shown) > MOST_QUOTED:
+        shown = sorted(shown, key=lambda one: one[1].used.value, reverse=True)[:MOST_QUOTED]
+    proofs = [
+        Evidence("metrics", f"Pod {held.name}", format_time(facts.taken_at), peak.used.line, f"PromQL: {peak.query}")
+        for held, peak in shown
+    ]
+    return (*proofs, *dict.fromkeys(proof for held, _ in shown for proof in of_request(held, facts)))
+
+
+def _full(pool: Pool, facts: Facts) -> list[tuple[str, Sample, int]]:
     """The pool's GPUs whose own memory is used up: UUID, figure, MiB that it has."""
     used = {gpu.uuid: gpu.used for gpu in facts.usage.usage.gpus}
-    found: list[tuple[str, Reading, int]] = []
+    found: list[tuple[str, Sample, int]] = []
     for state in pool.gpus:
         has = pool.physical_mib(state.card)
         reading = used.get(state.card.uuid)
@@ -97,7 +109,7 @@ def _full(pool: Pool, facts: Facts) -> list[tuple[str, Reading, int]]:
     return found
 
 
-def _refuse_full(pool: Pool, full: list[tuple[str, Reading, int]], facts: Facts, say: Texts) -> list[Advice]:
+def _refuse_full(pool: Pool, full: list[tuple[str, Sample, int]], facts: Facts, say: Texts) -> list[Advice]:
     uuid, reading, has = full[0]
     why = say("tune.scaling-full", count=len(full), used=mib(round(reading.value / _MIB)), physical=mib(has))
     proofs = tuple(of_sample(f"GPU {gpu}", one, _node_of(gpu, pool), facts, grep=gpu) for gpu, one, _ in full[:_SHOWN])
@@ -118,13 +130,12 @@ def _refuse_full(pool: Pool, full: list[tuple[str, Reading, int]], facts: Facts,
 
 def _known(pool: Pool, facts: Facts) -> _Known | None:
     """None unless a whole window is known of nearly all memory that was requested."""
-    peaks = {(peak.of.namespace, peak.of.pod, peak.of.uuid): peak for peak in facts.usage.peaks}
     of_pool: list[tuple[Held, Peak]] = []
     requested = covered = 0
     for held in pool.held:
         for uuid, share in held.holding.shares.items():
             requested += share.memory_mib
-            peak = peaks.get((held.holding.namespace, held.holding.name, uuid))
+            peak = facts.peaks.get((held.holding.namespace, held.holding.name, uuid))
             if peak is not None and peak.hours >= _COVERED * WINDOW_HOURS and peak.used.value > 0:
                 covered += share.memory_mib
                 of_pool.append((held, peak))
