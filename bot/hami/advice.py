@@ -146,7 +146,7 @@ def _shared_card(view: View, names: Sequence[str], request: PodRequest) -> Chang
 def _most_memory(view: View, names: Sequence[str], request: PodRequest, what: What, below: int) -> Change | None:
     best: Change | None = None
     count = request.containers[0].count
-    room = view.quota_room(request.namespace)
+    room = view.quota_room(request.namespace, request.containers[0].word)
     by_quota = None if room is None or room.memory_limit_mib is None else room.memory_free_mib // count
     least = changed(request, Change(what, "", 1))
     for name in names:
@@ -171,7 +171,7 @@ def _fewer_cores(view: View, names: Sequence[str], request: PodRequest) -> Chang
     if container is None or not container.cores:
         return None
     best: Change | None = None
-    room = view.quota_room(request.namespace)
+    room = view.quota_room(request.namespace, request.containers[0].word)
     by_quota = None if room is None or room.cores_limit is None else room.cores_free // container.count
     least = changed(request, Change("cores", "", 1))
     for name in names:

@@ -138,7 +138,10 @@ class _Hunt:
 
     def _own_holders(self) -> list[Holding]:
         """The namespace's holders on any node, where a quota counts them."""
-        if self.view.rules.quota == "none" or self.view.quota_room(self.request.namespace) is None:
+        if (
+            self.view.rules.quota == "none"
+            or self.view.quota_room(self.request.namespace, self.request.containers[0].word) is None
+        ):
             return []
         return [
             holding for holding in self.ledger.least_disruptive_first if holding.namespace == self.request.namespace
@@ -320,7 +323,9 @@ def _plain(request: PodRequest, view: View) -> bool:
     wanted = request.constraints
     policy = view.facts.policy if wanted.policy is None else wanted.policy
     whole = "topology" not in policy and "mutex" not in policy
-    by_share = bool(request.containers[0].memory_mib) or view.quota_room(request.namespace) is None
+    by_share = (
+        bool(request.containers[0].memory_mib) or view.quota_room(request.namespace, request.containers[0].word) is None
+    )
     return len(request.containers) == 1 and not wanted.numa_bind and whole and by_share
 
 

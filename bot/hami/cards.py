@@ -66,6 +66,8 @@ class CardState(msgspec.Struct, gc=False, eq=False):
     cores: int = 0
     placements: tuple[MigPlacement, ...] = ()
     healthy: bool = False
+    classes: tuple[str, ...] = ()
+    """The app classes of the pods on it that have one."""
 
     def __post_init__(self) -> None:
         """As registered; records that contradict it are counted later."""

@@ -3,7 +3,7 @@
 Source: HAMi pkg/scheduler/score.go fitInDevices at v2.5.1 to v2.10.0.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Literal
 
@@ -39,14 +39,14 @@ def judge(
     request: PodRequest,
     rules: Rules,
     *,
-    quota: QuotaRoom | None = None,
+    quotas: Mapping[str, QuotaRoom] = {},
     default_policy: str = DEFAULT_POLICY,
     relax: frozenset[str] = frozenset(),
 ) -> Verdict:
-    """The filter's verdict on one node. `quota` None means that no quota applies."""
+    """The filter's verdict on one node. `quotas`: by the words of the devices that one applies to."""
     if not request.containers:
         return FITS
-    run = Run(node, request, rules, quota=quota, default_policy=default_policy, relax=relax)
+    run = Run(node, request, rules, quotas=quotas, default_policy=default_policy, relax=relax)
     weights = read_weights(request.constraints.weights) if rules.modern else Weights()
     if weights is None:
         return Verdict(fits=None, unknown="hami.io/device-scoring-weights is invalid: every filter run fails")
@@ -138,6 +138,7 @@ def _device(run: Run, cards: list[CardState], container: ContainerRequest) -> Ve
     rules, vendor = run.rules, _vendor(container)
     if not rules.modern and vendor is not FIRST:
         raise UnmodelledError(f"{vendor.names.word} before HAMi 2.10")
+    run.quota = run.quotas.get(container.word)
     run.wanted = run.request.constraints_of(container.word) if run.request.others else run.request.constraints
     in_play = _in_play(cards, container.word, rules)
     if container.count > len(in_play if rules.modern else cards) and not vendor.may_split(run, in_play):
@@ -152,7 +153,7 @@ def _device(run: Run, cards: list[CardState], container: ContainerRequest) -> Ve
 
 
 def _sort(run: Run, cards: list[CardState], asked: Sequence[ContainerRequest], weights: Weights) -> None:
-    orders = run.numa_bind or run.quota or run.topology or any(_vendor(one).orders for one in asked)
+    orders = run.numa_bind or bool(run.quotas) or run.topology or any(_vendor(one).orders for one in asked)
     if orders or len(run.request.containers) > 1:
         sort_cards(cards, asked, run.rules, policy=run.policy, numa_bind=run.numa_bind, weights=weights)
 
@@ -168,9 +169,11 @@ def _in_play(cards: list[CardState], word: str, rules: Rules) -> list[CardState]
 
 
 def _book(taken: list[Taken]) -> None:
-    for state, memory, cores, placement, slots in taken:
+    for state, memory, cores, placement, slots, card in taken:
         state.slots += slots
         state.memory_mib += memory
         state.cores += cores
         if placement is not None:
             state.placements += (placement,)
+        if card is not None:
+            state.card = card

@@ -5,10 +5,11 @@ Source: HAMi pkg/scheduler/score.go, pkg/device/common/common.go and pkg/device/
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from bot.hami.asked import Constraints, ContainerRequest, PodRequest
-from bot.hami.cards import CardState, MigPlacement
+from bot.hami.cards import Card, CardState, MigPlacement
 from bot.hami.rules import Rules
 
 NOT_HEALTHY = "CardNotHealth"
@@ -22,6 +23,7 @@ QUOTA_NOT_FIT = "ResourceQuotaNotFit"
 INSUFFICIENT_MEMORY = "CardInsufficientMemory"
 INSUFFICIENT_CORE = "CardInsufficientCore"
 COMPUTE_UNITS_EXHAUSTED = "CardComputeUnitsExhausted"
+CUSTOM_FILTER_RULE = "CardNotFoundCustomFilterRule"
 MIG_INFEASIBLE = "CardMigTopologyInfeasible"
 ALLOCATED_INSUFFICIENT = "AllocatedCardsInsufficientRequest"
 NODE_INSUFFICIENT = "NodeInsufficientDevice"
@@ -99,6 +101,8 @@ class Taken(NamedTuple):
     cores: int
     placement: MigPlacement | None = None
     slots: int = 1
+    card: Card | None = None
+    """What the card becomes by it; None for no change."""
 
 
 class Booked(NamedTuple):
@@ -115,7 +119,8 @@ class UnmodelledError(Exception):
 class Run:
     """One pod on one node: the containers in turn, each seeing what the earlier ones took.
 
-    `relax` leaves checks out, which answers "would it fit if only this were different". `quota` None: none applies.
+    `relax` leaves checks out, which answers "would it fit if only this were different". `quotas`: by the words of the
+    devices that one applies to.
     """
 
     def __init__(
@@ -124,14 +129,16 @@ class Run:
         request: PodRequest,
         rules: Rules,
         *,
-        quota: QuotaRoom | None,
+        quotas: Mapping[str, QuotaRoom],
         default_policy: str,
         relax: frozenset[str],
     ) -> None:
         self.node = node
         self.request = request
         self.rules = rules
-        self.quota = quota if rules.quota != "none" and QUOTA_NOT_FIT not in relax else None
+        self.quotas: Mapping[str, QuotaRoom] = quotas if rules.quota != "none" and QUOTA_NOT_FIT not in relax else {}
+        self.quota: QuotaRoom | None = None
+        """What is left for the device at hand; None where nothing limits it."""
         self.relax = relax
         wanted = self.wanted = request.constraints
         """What the pod's annotations say of the device at hand."""
@@ -142,6 +149,8 @@ class Run:
         self.numa_bind = wanted.numa_bind and NUMA_NOT_FIT not in relax
         self.allocated: list[Booked] = []
         """What earlier containers took."""
+        self.taking: list[Taken] = []
+        """What the container at hand took so far."""
         self.is_last = True
         """Whether the container at hand is the last."""
 
@@ -196,7 +205,7 @@ def type_allows(wanted: Constraints, state: CardState, rules: Rules) -> bool:
     if wanted.use_type is None and wanted.no_use_type is None:
         return True
     kind = state.card.type.upper()
-    use, no_use = _entries(wanted.use_type, rules), _entries(wanted.no_use_type, rules)
+    use, no_use = _entries(wanted.use_type, rules.modern), _entries(wanted.no_use_type, rules.modern)
     if use is not None and not any(entry.upper() in kind for entry in use):
         return False
     return no_use is None or not any(entry.upper() in kind for entry in no_use)
@@ -204,7 +213,7 @@ def type_allows(wanted: Constraints, state: CardState, rules: Rules) -> bool:
 
 def uuid_allows(wanted: Constraints, uuid: str, rules: Rules) -> bool:
     """Whether the pod's uuid annotations admit the card. Before 2.10 `nouse` is ignored beside `use`."""
-    use, no_use = _entries(wanted.use_uuid, rules), _entries(wanted.no_use_uuid, rules)
+    use, no_use = _entries(wanted.use_uuid, rules.modern), _entries(wanted.no_use_uuid, rules.modern)
     if use is not None and uuid not in use:
         return False
     if use is not None and not rules.modern:
@@ -212,10 +221,11 @@ def uuid_allows(wanted: Constraints, uuid: str, rules: Rules) -> bool:
     return no_use is None or uuid not in no_use
 
 
-def _entries(text: str | None, rules: Rules) -> list[str] | None:
+@lru_cache(maxsize=256)  # the lists of the pod at hand, asked about card by card
+def _entries(text: str | None, modern: bool) -> tuple[str, ...] | None:  # noqa: FBT001  # a key of the cache
     """The entries of a comma list, None for no constraint. 2.10 trims, and takes a blank value as none."""
-    if text is None or (rules.modern and not text.strip()):
+    if text is None or (modern and not text.strip()):
         return None
-    if not rules.modern:
-        return text.split(",")
-    return [entry.strip() for entry in text.split(",") if entry.strip()]
+    if not modern:
+        return tuple(text.split(","))
+    return tuple(entry.strip() for entry in text.split(",") if entry.strip())

@@ -18,6 +18,8 @@ def take_stock(cards: Sequence[Card], holdings: Iterable[Holding], rules: Rules)
                 state.slots += share.slots
                 state.memory_mib += share.memory_mib
                 state.cores += share.cores
+                if holding.app_class:
+                    state.classes += (holding.app_class,)
         if rules.modern and (some_mig or holding.mig):
             _count_mig(states, by_uuid, holding)
     return states

@@ -23,6 +23,7 @@ from bot.hami.allocations import (
 )
 from bot.hami.mig import MIG_ALLOCATIONS_KEY, MigReservation, read_mig_allocations
 from bot.hami.vendors import FIRST
+from bot.hami.vendors.metax.sgpu import APP_CLASS_KEY
 from bot.hami.version import Version
 from bot.kube.models import Holder, ObjectMeta, Pod
 
@@ -54,6 +55,7 @@ class Holding(msgspec.Struct, frozen=True, dict=True):
     created: str = ""
     priority: int = 0
     ending: bool = False
+    app_class: str = ""
     others: Mapping[str, str] = {}
 
     @cached_property
@@ -108,6 +110,20 @@ class Ledger:
             (memory, cores), (more_memory, more_cores) = found.get(holding.namespace, (0, 0)), holding.amounts
             found[holding.namespace] = memory + more_memory, cores + more_cores
         return found
+
+    @cached_property
+    def _by_key(self) -> dict[tuple[str, str], tuple[int, int]]:
+        found: dict[tuple[str, str], tuple[int, int]] = {}
+        for holding in self.all():
+            for key in {*holding.others.values()}:
+                memory, cores = found.get((holding.namespace, key), (0, 0))
+                more_memory, more_cores = holding.given_by(key)
+                found[holding.namespace, key] = memory + more_memory, cores + more_cores
+        return found
+
+    def used_in(self, namespace: str, key: str) -> tuple[int, int]:
+        """The (memory MiB, cores) of a namespace that one annotation gave; empty means the first vendor's."""
+        return self._by_key.get((namespace, key), (0, 0)) if key else self.by_namespace.get(namespace, (0, 0))
 
     @cached_property
     def least_disruptive_first(self) -> list[Holding]:
@@ -170,6 +186,7 @@ def read_holding(pod: Pod | Holder, version: Version) -> Holding | None:
         created=pod.metadata.creation_timestamp or "",
         priority=pod.spec.priority or 0,
         ending=pod.metadata.deletion_timestamp is not None,
+        app_class=pod.metadata.annotation(APP_CLASS_KEY) or "",
     )
 
 

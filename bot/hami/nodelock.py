@@ -11,7 +11,6 @@ from bot.hami.version import Version
 from bot.kube.times import parse_time
 
 LOCK_KEY = "hami.io/mutex.lock"
-CAMBRICON_LOCK_KEY = "cambricon.com/dsmlu.lock"
 DEFAULT_EXPIRY = timedelta(minutes=5)
 CAMBRICON_EXPIRY = timedelta(minutes=2)
 USUAL_ALLOCATION = timedelta(seconds=30)

@@ -9,8 +9,7 @@ import msgspec
 
 from bot.hami.asked import INT32_MAX, Constraints, PodRequest, Resources, amount_of, written
 from bot.hami.names import Names
-from bot.hami.vendors import DEFAULTS, FIRST, NAMES, VENDORS
-from bot.hami.vendors.others import OTHERS
+from bot.hami.vendors import BESIDE, DEFAULTS, FIRST, NAMES, VENDORS
 from bot.hami.vendors.vendor import Device
 from bot.hami.version import Version
 from bot.kube.models import Container, Pod
@@ -27,7 +26,7 @@ _EXACT_NAMES = frozenset(
     name for names in NAMES for name in (names.count, names.memory, names.cores, names.percentage) if "/" in name
 )
 _FIXED = frozenset(
-    name for names in OTHERS for name in (names.count, names.memory, names.cores) if "/" in name
+    name for names in BESIDE for name in (names.count, names.memory, names.cores) if "/" in name
 ) | frozenset(name for names in NAMES for name in names.passed_over)
 """Names that a device config may leave out: some vendors' are set in HAMi's code."""
 _MAX_DEPTH = 6

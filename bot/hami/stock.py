@@ -171,6 +171,7 @@ class Stock:
             state.slots,
             state.healthy,
             state.placements,
+            state.classes,
             card.uuid in cordoned,
         )
         number = self._numbers.get(kind)

@@ -10,7 +10,7 @@ from itertools import product
 from typing import NamedTuple
 
 from bot.hami import fit
-from bot.hami.asked import PodRequest
+from bot.hami.asked import ContainerRequest, PodRequest
 from bot.hami.cards import CardState
 from bot.hami.filter import DEFAULT_POLICY, depends_on, judge
 from bot.hami.fit import NodeCards, QuotaRoom, Verdict
@@ -57,7 +57,7 @@ class View:
         self._whole: View | None = None
         self._changed: frozenset[str] = frozenset()
         self._seen: dict[str, NodeStock] = {}
-        self._rooms: dict[str, tuple[QuotaRoom | None, ...]] = {}
+        self._rooms: dict[tuple[str, str], tuple[QuotaRoom | None, ...]] = {}
 
     def forgetting(self, uid: str) -> "View":
         """The cluster without what one pod holds, as its own filter run sees it; an empty uid is nobody's.
@@ -137,7 +137,7 @@ class View:
 
     def _alike(self, names: Iterable[str], request: PodRequest) -> Iterable[tuple[str, NodeStock, int | None]]:
         """Each node with what is equal for those that are alike in all that a verdict on this request depends on."""
-        limited = any(room is not None for room in self._quota_rooms(request.namespace))
+        limited = any(len(quotas) > 0 for quotas in self._quotas(request))
         dependence = depends_on(request, limited=limited, default_policy=self.facts.policy)
         names = list(names)
         seen = self.seen(names)
@@ -147,22 +147,23 @@ class View:
         """All that decides about a verdict beside the node's cards."""
         unseen = self.ledger is None, self.facts.quotas is None
         nameless = request._replace(namespace="", name="", uid="")
-        rooms = tuple(self._room_for(request, room) for room in self._quota_rooms(request.namespace))
+        rooms = tuple(self._room_for(request, quotas) for quotas in self._quotas(request))
         return nameless, relax, rooms, self.facts.policy, unseen
 
-    def _room_for(self, request: PodRequest, room: QuotaRoom | None) -> Hashable:
+    def _room_for(self, request: PodRequest, quotas: Mapping[str, QuotaRoom]) -> Hashable:
         """Equal for rooms that allow the request equally many of its GPUs: hundreds of quotas come to a few numbers.
 
         That is so for one container that asks for the same on every GPU, and takes no more GPUs than it asks for.
         """
         dependence = depends_on(request, limited=True, default_policy=self.facts.policy)
+        room = quotas.get(request.containers[0].word)
         if (
             room is None
             or len(request.containers) != 1
             or dependence == "identity"
             or not request.containers[0].is_fixed
         ):
-            return room
+            return tuple(quotas.items())
         asked, modern = request.containers[0], self.rules.modern
         return (
             _most(room.memory_limit_mib, room.memory_free_mib, asked.memory_on(0), asked.count, modern=modern),
@@ -204,8 +205,7 @@ class View:
         ended = {id(holding) for holding in gone}
         rest = [holding for holding in self.ledger.on(name) if id(holding) not in ended]
         cards = state._replace(cards=take_stock([card.card for card in state.cards], rest, self.rules))
-        freed = [holding.amounts for holding in gone if holding.namespace == request.namespace]
-        return self.run(cards, request, freed=(sum(one[0] for one in freed), sum(one[1] for one in freed)))
+        return self.run(cards, request, gone=[holding for holding in gone if holding.namespace == request.namespace])
 
     def run(
         self,
@@ -213,22 +213,27 @@ class View:
         request: PodRequest,
         relax: frozenset[str] = frozenset(),
         *,
-        freed: tuple[int, int] = (0, 0),
+        gone: Sequence[Holding] = (),
     ) -> Verdict:
         """The filter on any set of cards, under this cluster's quota and policy; `fits` None where those are unseen.
 
-        `freed`: the memory and cores of the namespace that no longer count against its quota.
+        `gone`: holders of the namespace that no longer count against its quota.
         """
-        rooms = self._quota_rooms(request.namespace)
-        if any(freed):
-            rooms = tuple(room and room.after(*freed) for room in rooms)
         verdicts = [
-            judge(cards, request, self.rules, quota=room, default_policy=self.facts.policy, relax=relax)
-            for room in rooms
+            judge(
+                cards,
+                request,
+                self.rules,
+                quotas={word: self._after(room, word, gone) for word, room in quotas.items()} if gone else quotas,
+                default_policy=self.facts.policy,
+                relax=relax,
+            )
+            for quotas in self._quotas(request)
         ]
         if len({verdict.fits for verdict in verdicts}) > 1:
             return Verdict(fits=None, unknown="several quotas of the namespace limit one resource: HAMi keeps only one")
-        if self.rules.quota != "none" and self.facts.quotas is None and fit.QUOTA_NOT_FIT not in relax:
+        limits = self.facts.quotas is None and any(map(self._is_limited, request.containers))
+        if self.rules.quota != "none" and limits and fit.QUOTA_NOT_FIT not in relax:
             return _without_quota(verdicts[-1])
         return verdicts[-1]
 
@@ -239,27 +244,48 @@ class View:
             return None
         return self.run(self.cards_of(name, registration, empty=True), request, relax).fits
 
-    def quota_room(self, namespace: str) -> QuotaRoom | None:
-        """The limits.* quota of the namespace with what it uses; None when none names a HAMi resource."""
-        return self._quota_rooms(namespace)[-1]
+    def quota_room(self, namespace: str, word: str = FIRST.names.word) -> QuotaRoom | None:
+        """The limits.* quota of the namespace on a device, with what it uses; None where none is held against it."""
+        return self._quota_rooms(namespace, word)[-1]
 
-    def _quota_rooms(self, namespace: str) -> tuple[QuotaRoom | None, ...]:
+    def _quotas(self, request: PodRequest) -> list[dict[str, QuotaRoom]]:
+        """The quotas by the devices that are asked for, for each way in which HAMi may have read them."""
+        words = dict.fromkeys(container.word for container in request.containers)
+        rooms = product(*(self._quota_rooms(request.namespace, word) for word in words))
+        return [{word: room for word, room in zip(words, one, strict=True) if room is not None} for one in rooms]
+
+    def _quota_rooms(self, namespace: str, word: str) -> tuple[QuotaRoom | None, ...]:
         """One room for each way in which HAMi may have read the quotas: of several for one resource it keeps one."""
-        if namespace not in self._rooms:
-            self._rooms[namespace] = tuple(self._read_quotas(namespace)) or (None,)
-        return self._rooms[namespace]
+        if (namespace, word) not in self._rooms:
+            self._rooms[namespace, word] = tuple(self._read_quotas(namespace, word)) or (None,)
+        return self._rooms[namespace, word]
 
-    def _read_quotas(self, namespace: str) -> Iterator[QuotaRoom]:
-        gpus = self.facts.config.gpus
+    def _read_quotas(self, namespace: str, word: str) -> Iterator[QuotaRoom]:
+        device = self.facts.config.by_word.get(word)
+        if device is None or not device.vendor.obeys_quota:
+            return
+        resources = device.resources
         hard = [quota.spec.hard or {} for quota in self.facts.quotas or () if quota.namespace == namespace]
-        memory_limits = _limits(hard, gpus.memory)
-        cores_limits = _limits(hard, gpus.cores)
+        memory_limits = _limits(hard, resources.memory)
+        cores_limits = _limits(hard, resources.cores)
         if not memory_limits and not cores_limits:
             return
-        memory, cores = self.ledger.by_namespace.get(namespace, (0, 0)) if self.ledger else (0, 0)
+        memory, cores = self.ledger.used_in(namespace, self._given_by(word)) if self.ledger else (0, 0)
         for memory_limit, cores_limit in product(memory_limits or [None], cores_limits or [None]):
-            factored = None if memory_limit is None else memory_limit * gpus.memory_factor
+            factored = None if memory_limit is None else memory_limit * resources.memory_factor
             yield QuotaRoom(factored, cores_limit, memory, cores)
+
+    def _after(self, room: QuotaRoom, word: str, gone: Sequence[Holding]) -> QuotaRoom:
+        freed = [holding.given_by(self._given_by(word)) for holding in gone]
+        return room.after(sum(one[0] for one in freed), sum(one[1] for one in freed))
+
+    def _given_by(self, word: str) -> str:
+        """The annotation that gives a device's cards, as holdings name it."""
+        return "" if word == FIRST.names.word else self.facts.config.by_word[word].names.allocated[0]
+
+    def _is_limited(self, container: ContainerRequest) -> bool:
+        device = self.facts.config.by_word.get(container.word)
+        return device is not None and device.vendor.obeys_quota
 
     def cards(self, name: str) -> list[CardState]:
         """The node's cards, none when it is unregistered."""

@@ -8,7 +8,6 @@ from bot.gpu_rows import TypeRow
 from bot.hami.nodestate import read_registrations
 from bot.hami.registration import Registration
 from bot.hami.scaling import core_factor, memory_factor, read_memory_scaling
-from bot.hami.vendors import MODELLED
 from bot.kube.models import Pod
 from bot.report import Finding, Gap, Report
 from playbooks.pending.rows import CauseRow, PendingRow
@@ -89,11 +88,7 @@ def _promised(part: Any) -> dict[str, str]:
     settings = read_memory_scaling(part.install.config_maps)
     have, promise, cores = Counter[str](), Counter[str](), dict[str, list[float]]()
     for node in part.capacity.nodes:
-        found = (
-            registration
-            for registration in read_registrations(node, MODELLED)
-            if isinstance(registration, Registration)
-        )
+        found = (registration for registration in read_registrations(node) if isinstance(registration, Registration))
         for card in (card for registration in found for card in registration.cards if card.mode != "mig"):
             cores.setdefault(card.type, []).append(core_factor(card))
             if factor := memory_factor(card, node.name, settings):

@@ -14,7 +14,6 @@ from bot.hami.ledger import build_ledger
 from bot.hami.nodestate import read_registrations
 from bot.hami.registration import Registration
 from bot.hami.rules import NEWEST_READ
-from bot.hami.vendors import MODELLED
 from bot.hami.version import Version
 from bot.kube.models import Holder, Node
 from bot.kube.times import parse_time
@@ -79,7 +78,7 @@ def _memory(nodes: Sequence[Node]) -> dict[str, int]:
     return {
         card.uuid: card.memory_mib
         for node in nodes
-        for found in read_registrations(node, MODELLED)
+        for found in read_registrations(node)
         if isinstance(found, Registration)
         for card in found.cards
     }

@@ -11,7 +11,6 @@ from bot.hami.cards import Card
 from bot.hami.handshake import READS_LOCAL_TIME, scheduler_zone
 from bot.hami.nodelock import (
     CAMBRICON_EXPIRY,
-    CAMBRICON_LOCK_KEY,
     LOCK_KEY,
     LockState,
     judge_lock,
@@ -19,6 +18,7 @@ from bot.hami.nodelock import (
 from bot.hami.nodestate import NODE_KEYS, expects_gpus, is_for_gpus, read_registrations
 from bot.hami.registration import JSON_SINCE, Registration, Unreadable, Unregistered, digest, kubelet_offers
 from bot.hami.vendors import BESIDE, FIRST, vendor_of_register_key
+from bot.hami.vendors.cambricon import LOCK_KEY as CAMBRICON_LOCK_KEY
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import DAEMON_PODS, DaemonPod, Node, Quantity
 from bot.kube.quantities import whole

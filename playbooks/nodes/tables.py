@@ -7,11 +7,12 @@ from typing import Literal, NamedTuple
 
 from bot.hami.cards import Card
 from bot.hami.handshake import judge_by_guides, parse_handshake
-from bot.hami.nodelock import CAMBRICON_LOCK_KEY, LOCK_KEY, LockState
+from bot.hami.nodelock import LOCK_KEY, LockState
 from bot.hami.nodestate import cordoned_uuids
 from bot.hami.registration import JSON_SINCE, Unreadable, Unregistered
 from bot.hami.scaling import MemoryScaling, core_factor, memory_factor
 from bot.hami.vendors import FIRST
+from bot.hami.vendors.cambricon import LOCK_KEY as CAMBRICON_LOCK_KEY
 from bot.kube.gpu_conditions import is_about_gpus
 from bot.kube.models import NodeCondition, Pod
 from bot.kube.readiness import is_cordoned, not_ready, other_taints, pressures

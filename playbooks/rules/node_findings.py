@@ -6,10 +6,11 @@ from msgspec import structs
 
 from bot.codes import Code
 from bot.hami.handshake import GUIDES_THRESHOLD
-from bot.hami.nodelock import CAMBRICON_EXPIRY, CAMBRICON_LOCK_KEY, LOCK_KEY
+from bot.hami.nodelock import CAMBRICON_EXPIRY, LOCK_KEY
 from bot.hami.nodestate import CORDON_KEY, cordoned_uuids
 from bot.hami.registration import Unregistered
 from bot.hami.vendors import FIRST
+from bot.hami.vendors.cambricon import LOCK_KEY as CAMBRICON_LOCK_KEY
 from bot.kube.models import DaemonPod, Node
 from bot.report import Confidence, Evidence, Finding, NextAction
 from bot.texts import Texts

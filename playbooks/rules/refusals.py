@@ -282,22 +282,23 @@ def _too_small(case: Case, largest: sizes.Largest, say: Texts) -> dict[str, obje
 
 def _quota(case: Case, say: Texts) -> dict[str, str]:
     """The resource whose quota refuses the pod, and its figures: memory, unless only the cores' would be exceeded."""
-    room = case.view.quota_room(case.pod.namespace)
+    resources = case.config.of(_word(case))
+    room = case.view.quota_room(case.pod.namespace, _word(case))
     if room is None:
-        return {"resource": case.config.gpus.memory, "limit": "?", "used": "?"}
+        return {"resource": resources.memory, "limit": "?", "used": "?"}
     cores = sum(container.cores * container.count for container in case.request.containers)
     memory = sum(container.memory_mib * container.count for container in case.request.containers)
     if _over_cores_only(case):
         limit, used = f"{room.cores_limit:,}", f"{room.cores_used:,}"
-        return {"resource": case.config.gpus.cores, "limit": limit, "used": used, "asked": f"{cores:,}"}
+        return {"resource": resources.cores, "limit": limit, "used": used, "asked": f"{cores:,}"}
     limit = "?" if room.memory_limit_mib is None else f"{room.memory_limit_mib:,}"
     asked = prose.mib(memory) if len(case.request.containers) > 1 else _asked(case, say)
-    return {"resource": case.config.gpus.memory, "limit": limit, "used": f"{room.memory_used_mib:,}", "asked": asked}
+    return {"resource": resources.memory, "limit": limit, "used": f"{room.memory_used_mib:,}", "asked": asked}
 
 
 def _over_cores_only(case: Case) -> bool:
     """Whether of the namespace's quotas only the cores' would be exceeded."""
-    room = case.view.quota_room(case.pod.namespace)
+    room = case.view.quota_room(case.pod.namespace, _word(case))
     if room is None:
         return False
     cores = sum(container.cores * container.count for container in case.request.containers)
@@ -305,6 +306,11 @@ def _over_cores_only(case: Case) -> bool:
     by_memory = room.memory_limit_mib is not None and room.memory_used_mib + memory > room.memory_limit_mib
     by_cores = room.cores_limit is not None and room.cores_used + cores > room.cores_limit
     return by_cores and not by_memory
+
+
+def _word(case: Case) -> str:
+    """The device that the pod asks for; the first where it asks for several."""
+    return next((container.word for container in case.request.containers), FIRST.names.word)
 
 
 def _largest(case: Case) -> ContainerRequest | None:

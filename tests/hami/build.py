@@ -69,7 +69,8 @@ def verdict(cards: Iterable[Card | CardState], pod: PodRequest, version: Version
     """The verdict in words: `fit`, HAMi's reason, or `unknown: …`."""
     states = [state(one) if isinstance(one, Card) else one for one in cards]
     node = NodeCards(states, more.pop("cordoned", frozenset()), {"NVIDIA": more.pop("link_scores", None)})
-    judged = judge(node, pod, rules_of(version), **more)
+    quotas = {"NVIDIA": more.pop("quota")} if "quota" in more else {}
+    judged = judge(node, pod, rules_of(version), quotas=quotas, **more)
     if judged.fits is None:
         return f"unknown: {judged.unknown}"
     return "fit" if judged.fits else judged.text()

@@ -167,16 +167,32 @@ def test_metax_has_a_list_of_its_own():
         ]
     )
     assert cards(text, "metax-tech.com/node-gpu-devices") == (
-        Card("m1", 16, 65536, 100, "MXC500", numa=1, health=True),
+        Card("m1", 16, 65536, 100, "Metax-SGPU", numa=1, health=True, custom=(("linkZone", 0),)),
     )
 
 
 def test_enflame_lists_devices_by_index():
-    text = '{"devices":[{"index":0,"minor":0,"capacity":6},{"index":"1","capacity":6}],"profiles":{"a":1}}'
-    assert [(one.uuid, one.slots) for one in cards(text, "enflame.com/gcu-drs-capacity")] == [
-        ("enflame-drs-0", 6),
-        ("enflame-drs-1", 6),
+    text = (
+        '{"devices":[{"index":"0","minor":"0","capacity":6},{"index":"1","capacity":"6"}],"profiles":{"6g.42gb":"1"}}'
+    )
+    assert [(one.uuid, one.slots, one.memory_mib) for one in cards(text, "enflame.com/gcu-drs-capacity")] == [
+        ("enflame-drs-0", 6, 43008),
+        ("enflame-drs-1", 6, 43008),
     ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        '{"devices":[{"index":0,"capacity":6}],"profiles":{"6g.42gb":"1"}}',
+        '{"devices":[{"index":"0","capacity":0}],"profiles":{"6g.42gb":"1"}}',
+        '{"devices":[{"index":"0","capacity":6}],"profiles":{"a":"1"}}',
+        '{"devices":[],"profiles":{"6g.42gb":"1"}}',
+    ],
+)
+def test_an_enflame_list_with_one_wrong_field_registers_nothing(text):
+    assert isinstance(registered_under("enflame.com/gcu-drs-capacity", text), Unreadable)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +204,6 @@ def test_enflame_lists_devices_by_index():
         ("enflame.com/gcu", "4", "GCU", 4),
         ("kunlunxin.com/xpu", "8", "kunlun", 8),
         ("iluvatar.ai/vcuda-core", "400", "Iluvatar", 4),
-        ("amd.com/gpu", "8", "AMD", 8),
         ("aws.amazon.com/neuron", "2", "AWSNeuron", 2),
     ],
 )
@@ -209,7 +224,7 @@ def test_a_vendor_that_registers_is_not_counted_again():
 
 
 def test_an_absurd_capacity_makes_no_absurd_list():
-    (only,) = read_registrations(node(capacity={"amd.com/gpu": "9E"}))
+    (only,) = read_registrations(node(capacity={"kunlunxin.com/xpu": "9E"}))
     assert isinstance(only, Registration)
     assert len(only.cards) == 1024
 

@@ -1,4 +1,4 @@
-"""Every vendor that HAMi hands out devices of: those whose fit is modelled, and those that are known by name."""
+"""Every vendor that HAMi hands out devices of."""
 
 import re
 from collections.abc import Mapping
@@ -6,12 +6,18 @@ from functools import lru_cache
 from itertools import chain
 
 from bot.hami.names import Names
+from bot.hami.vendors.amd import AMD
 from bot.hami.vendors.ascend import ASCEND
+from bot.hami.vendors.aws_neuron import AWS_NEURON
 from bot.hami.vendors.biren import BIREN
+from bot.hami.vendors.cambricon import CAMBRICON
+from bot.hami.vendors.enflame import ENFLAME_DRS, ENFLAME_GCU
 from bot.hami.vendors.hygon import HYGON
 from bot.hami.vendors.iluvatar import ILUVATAR
+from bot.hami.vendors.kunlun import KUNLUN, VXPU
+from bot.hami.vendors.metax import METAX_GPU, METAX_SGPU
+from bot.hami.vendors.mthreads import MTHREADS
 from bot.hami.vendors.nvidia import NVIDIA
-from bot.hami.vendors.others import OTHERS
 from bot.hami.vendors.vastai import VASTAI
 from bot.hami.vendors.vendor import Device, Vendor
 
@@ -22,6 +28,16 @@ VENDORS: tuple[Vendor, ...] = (
     ILUVATAR,
     VASTAI,
     BIREN,
+    CAMBRICON,
+    METAX_GPU,
+    METAX_SGPU,
+    MTHREADS,
+    ENFLAME_DRS,
+    ENFLAME_GCU,
+    KUNLUN,
+    VXPU,
+    AMD,
+    AWS_NEURON,
 )
 """The first is meant where a question names no vendor."""
 
@@ -31,8 +47,7 @@ DEFAULTS: tuple[Device, ...] = tuple(
 )
 """The devices that HAMi's chart configures."""
 BY_WORD: Mapping[str, Vendor] = {vendor.names.word: vendor for vendor in VENDORS}
-MODELLED = tuple(vendor.names for vendor in VENDORS)
-NAMES: tuple[Names, ...] = (*MODELLED, *OTHERS)
+NAMES: tuple[Names, ...] = tuple(vendor.names for vendor in VENDORS)
 
 BESIDE = tuple(names for names in NAMES if names is not FIRST.names)
 """All but the first one's."""

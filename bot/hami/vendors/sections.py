@@ -25,8 +25,11 @@ def section_of(document: object, key: str) -> Any:
     return msgspec.convert(document, dict[str, Any]).get(key)
 
 
-def read_usual(names: Names, document: object, key: str) -> tuple[Resources, ...]:
-    """The resources of a vendor whose section names them as most do. Raises ValueError where it has another shape."""
+def read_usual(names: Names, document: object, key: str, unit_mib: int = 1) -> tuple[Resources, ...]:
+    """The resources of a vendor whose section names them as most do. Raises ValueError where it has another shape.
+
+    `unit_mib`: what one of the memory resource means.
+    """
     found = section_of(document, key)
     if found is None:
         return ()
@@ -37,7 +40,30 @@ def read_usual(names: Names, document: object, key: str) -> tuple[Resources, ...
             count=section.resource_count_name or names.count,
             memory=names.memory and (section.resource_memory_name or names.memory),
             cores=names.cores and (section.resource_core_name or names.cores),
-            memory_factor=max(section.memory_factor, 1),
+            memory_factor=max(section.memory_factor, 1) * unit_mib,
+        ),
+    )
+
+
+def read_section(
+    names: Names, document: object, key: str, *, count: str, memory: str = "", cores: str = "", unit_mib: int = 1
+) -> tuple[Resources, ...]:
+    """The same of a section that names them under keys of its own. Raises ValueError where it has another shape."""
+    found = section_of(document, key)
+    if found is None:
+        return ()
+    section = msgspec.convert(found, dict[str, Any])
+
+    def named(under: str, usual: str) -> str:
+        return msgspec.convert(section.get(under) or usual, str) if under else usual
+
+    return (
+        Resources(
+            word=names.word,
+            count=named(count, names.count),
+            memory=named(memory, names.memory),
+            cores=named(cores, names.cores),
+            memory_factor=unit_mib,
         ),
     )
 
@@ -71,3 +97,11 @@ def wrapped_count_in(container: Container, resources: Resources) -> int:
     """The number of devices for a vendor that cuts it down to 32 bits unseen; 0 where none is asked for."""
     count = amount_of(container, resources.count)
     return max(to_int32(count), 0) if isinstance(count, int) else 0
+
+
+def limits_of(container: Container) -> Container:
+    """The container with its limits alone, for a vendor that reads no requests."""
+    if container.resources is None:
+        return container
+    limits = msgspec.structs.replace(container.resources, requests=None)
+    return msgspec.structs.replace(container, resources=limits)

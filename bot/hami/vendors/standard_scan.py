@@ -10,11 +10,13 @@ from bot.hami.cards import CardState
 from bot.hami.fit import (
     ALLOCATED_INSUFFICIENT,
     COMPUTE_UNITS_EXHAUSTED,
+    CUSTOM_FILTER_RULE,
     EXCLUSIVE_CONFLICT,
     EXCLUSIVE_CORES,
     INSUFFICIENT_CORE,
     INSUFFICIENT_MEMORY,
     NOT_HEALTHY,
+    QUOTA_NOT_FIT,
     TIME_SLICING_EXHAUSTED,
     TYPE_MISMATCH,
     UUID_MISMATCH,
@@ -47,6 +49,12 @@ NO_CORES: Check = (
     lambda _, state, asked: state.card.cores != 0 and state.cores == state.card.cores and asked.cores == 0,
 )
 
+QUOTA: Check = (
+    QUOTA_NOT_FIT,
+    lambda run, state, asked: run.quota is not None and run.over_quota(run.quota, asked, state, run.taking),
+)
+SAME_CARD: Check = (CUSTOM_FILTER_RULE, lambda run, state, asked: not _is_the_card_of_earlier(run, state, asked))
+
 AMOUNTS = (MEMORY, CORES, WHOLE, NO_CORES)
 USUAL = (HEALTH, UUID, SLOTS, MUTEX, *AMOUNTS)
 
@@ -54,6 +62,12 @@ USUAL = (HEALTH, UUID, SLOTS, MUTEX, *AMOUNTS)
 def cores_of(asked: ContainerRequest) -> int:
     """More than a whole card's cores mean those."""
     return min(asked.cores, WHOLE_CARD)
+
+
+def _is_the_card_of_earlier(run: Run, state: CardState, asked: ContainerRequest) -> bool:
+    """Whether every card that earlier containers took is this one."""
+    earlier = (taken for word, shares in run.allocated if word == asked.word for taken in shares)
+    return all(taken.state.card.uuid == state.card.uuid for taken in earlier)
 
 
 def failing(run: Run, state: CardState, asked: ContainerRequest, checks: tuple[Check, ...]) -> str | None:
@@ -74,6 +88,7 @@ def passing(
 ) -> tuple[list[Taken], dict[str, int]]:
     """The cards that pass, at most so many, from the last one on; and how many failed for which code."""
     taken: list[Taken] = []
+    run.taking = taken
     counts: dict[str, int] = {}
     for state in reversed(in_play):
         code = failing(run, state, asked, checks)

@@ -68,6 +68,9 @@ class Vendor(NamedTuple):
     flag: str = ""
     """The scheduler's flag without which it is off; empty where it is always on."""
 
+    obeys_quota: bool = False
+    """Whether the filter holds a namespace's quota against it: the webhook does so for every vendor from 2.10 on."""
+
     orders: bool = False
     """Whether the verdict depends on the order of the cards even for a single container."""
 

@@ -18,4 +18,5 @@ NVIDIA = Vendor(
     node_facts=registration.link_scores,
     may_split=fit.may_split,
     scan=fit.scan,
+    obeys_quota=True,
 )

@@ -1,0 +1,87 @@
+"""AMD's GPUs [HAMi v2.10 pkg/device/amd/device.go].
+
+Their cores are compute units, of which a container asks for a percentage.
+"""
+
+from functools import partial
+
+from bot.hami.asked import WHOLE_CARD, ContainerRequest, Resources
+from bot.hami.cards import CardState, read_json
+from bot.hami.fit import INSUFFICIENT_CORE, Run, Taken, Verdict
+from bot.hami.names import Names
+from bot.hami.registration import Unregistered
+from bot.hami.vendors import standard_scan as checks
+from bot.hami.vendors.sections import amount_in, count_in, limits_of, read_usual
+from bot.hami.vendors.standing import Found, Standing, annotated, capacity_of
+from bot.hami.vendors.vendor import Vendor
+from bot.hami.version import Version
+from bot.kube.models import Container, Node
+
+NAMES = Names(
+    word="AMD",
+    shares_domain=True,
+    count="amd.com/gpu",
+    memory="amd.com/gpumem",
+    cores="amd.com/gpucores",
+    use_type="amd.com/use-gputype",
+    no_use_type="amd.com/nouse-gputype",
+    use_uuid="amd.com/use-gpu-uuid",
+    no_use_uuid="amd.com/nouse-gpu-uuid",
+    register="hami.io/node-amd-register",
+    allocated=("hami.io/amd-devices-allocated",),
+    read=read_json,
+)
+
+
+def _find(node: Node, resources: Resources) -> Found:
+    """What is registered, as long as the node's capacity counts any."""
+    found = annotated(node, NAMES)
+    if isinstance(found, Unregistered) or capacity_of(node, resources.count) > 0:
+        return found
+    return Unregistered("no-allocatable", NAMES.register, node.metadata.annotation(NAMES.register) or "", found)
+
+
+def _request(container: Container, resources: Resources, _: Version) -> ContainerRequest | None:
+    """Only limits count."""
+    limits = limits_of(container)
+    count, memory = count_in(limits, resources), amount_in(limits, resources.memory)
+    cores = amount_in(limits, resources.cores, absent=WHOLE_CARD)
+    if not count or memory is None or cores is None or not 0 < cores <= WHOLE_CARD:
+        return None
+    return ContainerRequest(NAMES.word, container.name, count, memory, 0 if memory else WHOLE_CARD, cores)
+
+
+def units_of(state: CardState, asked: ContainerRequest) -> int:
+    """The compute units that the percentage means on a card."""
+    return max(state.card.cores * asked.cores // WHOLE_CARD, 1)
+
+
+def _lacks_units(_: Run, state: CardState, asked: ContainerRequest) -> bool:
+    return state.card.cores <= 0 or state.free_cores < units_of(state, asked)
+
+
+_CHECKS = (
+    *(checks.HEALTH, checks.TYPE, checks.UUID, checks.SLOTS, checks.MUTEX, checks.MEMORY),
+    (INSUFFICIENT_CORE, _lacks_units),
+)
+
+
+def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[Taken]:
+    found = checks.scan(run, in_play, asked, _CHECKS)
+    if isinstance(found, Verdict):
+        return found
+    return [taken._replace(cores=units_of(taken.state, asked)) for taken in found]
+
+
+_NODES = Standing(_find)
+
+AMD = Vendor(
+    names=NAMES,
+    read_resources=partial(read_usual, NAMES, key="amd"),
+    request=_request,
+    registration=_NODES.registration,
+    is_taken_in_for_good=_NODES.is_taken_in_for_good,
+    is_held_by_turns=_NODES.is_held_by_turns,
+    scan=_scan,
+    since=Version(2, 7, 1),
+)

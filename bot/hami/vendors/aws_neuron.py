@@ -1,0 +1,121 @@
+"""AWS Neuron devices [HAMi v2.10 pkg/device/awsneuron/device.go].
+
+A card's cores are a bit mask with a bit for each core, and so is what is used of them.
+"""
+
+from functools import partial
+
+import msgspec
+
+from bot.hami.asked import ContainerRequest, Resources, amount_of, to_int32
+from bot.hami.cards import Card, CardState
+from bot.hami.fit import INSUFFICIENT_CORE, NUMA_NOT_FIT, Run, Taken, Verdict
+from bot.hami.names import Names
+from bot.hami.vendors import standard_scan as checks
+from bot.hami.vendors.sections import read_usual
+from bot.hami.vendors.standing import capacity_of, cards_like, counted
+from bot.hami.vendors.vendor import Vendor
+from bot.hami.version import Version
+from bot.kube.models import Container, Node
+
+TYPE_LABEL = "node.kubernetes.io/instance-type"
+GROUPS = (4, 8, 16)
+"""So many devices can be had at once where the instance is no inf: aligned at multiples of that."""
+
+_WHOLE = 0
+"""The cores of a request for whole devices: all that each has."""
+_USUAL_CORES = 2
+_BOTH_CORES = 3
+
+NAMES = Names(
+    word="AWSNeuron",
+    more_annotations=("AWS_NEURON_", "NEURON_"),
+    shares_domain=True,
+    count="aws.amazon.com/neuron",
+    cores="aws.amazon.com/neuroncore",
+    use_uuid="aws.amazon.com/use-neuron-uuid",
+    no_use_uuid="aws.amazon.com/nouse-neuron-uuid",
+    allocated=("hami.io/aws-neuron-devices-allocated",),
+    capacity="aws.amazon.com/neuron",
+)
+
+
+def _cards(node: Node, resources: Resources) -> list[Card]:
+    """HAMi takes every node to have as many cores a device as the first that it ever saw (`resources.chip`)."""
+    devices = capacity_of(node, resources.count)
+    if devices <= 0:
+        return []
+    known = resources.chip
+    cores = known if isinstance(known, int) else capacity_of(node, resources.cores) // devices
+    of_type = (("type", node.metadata.label(TYPE_LABEL) or ""),)
+    card = Card(slots=cores, cores=2**cores - 1, type=NAMES.word, health=True, custom=of_type)
+    return cards_like(card, devices, f"{node.name}-AWSNeuron-")
+
+
+def _request(container: Container, resources: Resources, _: Version) -> ContainerRequest | None:
+    devices, cores = amount_of(container, resources.count), amount_of(container, resources.cores)
+    if isinstance(devices, int) and to_int32(devices) > 0:
+        return ContainerRequest(NAMES.word, container.name, to_int32(devices), 0, 0, _WHOLE)
+    if not isinstance(cores, int) or to_int32(cores) <= 0:
+        return None
+    cores, most = to_int32(cores), min(resources.chip, 2) if isinstance(resources.chip, int) else _USUAL_CORES
+    if cores <= most:
+        return ContainerRequest(NAMES.word, container.name, 1, 0, 0, cores)
+    return ContainerRequest(NAMES.word, container.name, cores // most, 0, 0, most)
+
+
+def _lacks_cores(_: Run, state: CardState, asked: ContainerRequest) -> bool:
+    return state.card.cores.bit_count() - state.cores.bit_count() < (asked.cores or state.card.slots)
+
+
+_CHECKS = (checks.HEALTH, checks.UUID, checks.SLOTS, checks.MUTEX, (INSUFFICIENT_CORE, _lacks_cores))
+
+
+def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[Taken]:
+    if asked.count > 1:
+        return _scan_several(in_play, asked.count)
+    taken, counts = checks.passing(run, in_play, asked, _CHECKS, most=1)
+    if not taken:
+        return Verdict(fits=False, parts=tuple(counts.items()), of=len(in_play))
+    return [Taken(taken[0].state, 0, _cores_of(taken[0].state, asked))]
+
+
+def _cores_of(state: CardState, asked: ContainerRequest) -> int:
+    """The mask of the cores that the container gets of a device with two."""
+    if state.cores:
+        return _BOTH_CORES - state.cores
+    return 1 if asked.cores == 1 else _BOTH_CORES
+
+
+def _scan_several(in_play: list[CardState], count: int) -> Verdict | list[Taken]:
+    """Devices that stand side by side. The places found in the sorted list are then taken for indexes."""
+    free = [state.healthy and not state.slots for state in in_play]
+    kind = str(dict(in_play[0].card.custom).get("type", ""))
+    in_a_row = "inf" in kind or "Inf" in kind
+    step = 1 if in_a_row else count
+    starts = range(0, len(free) - count + 1, step) if in_a_row or count in GROUPS else range(0)
+    start = next((one for one in starts if all(free[one : one + count])), None)
+    if start is None:
+        return Verdict(fits=False, parts=((NUMA_NOT_FIT, 1),), of=len(in_play))
+    places = range(start, start + count)
+    return [Taken(state, 0, state.card.cores) for state in in_play if state.card.index in places]
+
+
+def with_cores_per_device(resources: Resources, cores: int) -> Resources:
+    """The resources where it is known how many cores HAMi takes every device to have."""
+    return msgspec.structs.replace(resources, chip=cores)
+
+
+_NODES = counted(NAMES, _cards)
+
+AWS_NEURON = Vendor(
+    names=NAMES,
+    read_resources=partial(read_usual, NAMES, key="awsneuron"),
+    request=_request,
+    registration=_NODES.registration,
+    is_taken_in_for_good=_NODES.is_taken_in_for_good,
+    is_held_by_turns=_NODES.is_held_by_turns,
+    scan=_scan,
+    since=Version(2, 7, 0),
+    orders=True,
+)

@@ -1,0 +1,68 @@
+"""Cambricon's MLUs [HAMi v2.10 pkg/device/cambricon/device.go]."""
+
+from functools import partial
+
+from bot.hami.asked import WHOLE_CARD, ContainerRequest, Resources
+from bot.hami.cards import Card, CardState
+from bot.hami.fit import Run, Taken, Verdict
+from bot.hami.names import Names
+from bot.hami.vendors import standard_scan as checks
+from bot.hami.vendors.sections import amount_in, read_usual, whole_or, wrapped_count_in
+from bot.hami.vendors.standing import capacity_of, cards_like, counted
+from bot.hami.vendors.vendor import Vendor
+from bot.hami.version import Version
+from bot.kube.models import Container, Node
+
+LOCK_KEY = "cambricon.com/dsmlu.lock"
+UNIT_MIB = 256
+"""What one of the memory resource means."""
+
+NAMES = Names(
+    word="MLU",
+    more_annotations=("CAMBRICON_",),
+    count="cambricon.com/vmlu",
+    memory="cambricon.com/mlu.smlu.vmemory",
+    cores="cambricon.com/mlu.smlu.vcore",
+    use_uuid="cambricon.com/use-gpuuuid",
+    no_use_uuid="cambricon.com/nouse-gpuuuid",
+    allocated=("hami.io/cambricon-mlu-devices-allocated",),
+    capacity="cambricon.com/mlu.smlu.vcore",
+    capacity_unit=WHOLE_CARD,
+)
+_CHECKS = (checks.HEALTH, checks.UUID, checks.SLOTS, checks.MUTEX, checks.QUOTA, *checks.AMOUNTS)
+
+
+def _cards(node: Node, resources: Resources) -> list[Card]:
+    cores = capacity_of(node, resources.cores)
+    if cores <= 0:
+        return []
+    memory = capacity_of(node, resources.memory) * resources.memory_factor * WHOLE_CARD // cores
+    card = Card(slots=100, memory_mib=memory, cores=WHOLE_CARD, type=NAMES.word, health=True)
+    return cards_like(card, -(-cores // WHOLE_CARD), f"{node.name}-cambricon-mlu-")
+
+
+def _request(container: Container, resources: Resources, _: Version) -> ContainerRequest | None:
+    count = wrapped_count_in(container, resources)
+    memory = amount_in(container, resources.memory, resources.memory_factor)
+    cores = amount_in(container, resources.cores, absent=WHOLE_CARD)
+    if not count or memory is None or cores is None:
+        return None
+    return ContainerRequest(NAMES.word, container.name, count, memory, whole_or(memory), cores)
+
+
+def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[Taken]:
+    return checks.scan(run, in_play, asked, _CHECKS)
+
+
+_NODES = counted(NAMES, _cards, "cores")
+
+CAMBRICON = Vendor(
+    names=NAMES,
+    read_resources=partial(read_usual, NAMES, key="cambricon", unit_mib=UNIT_MIB),
+    request=_request,
+    registration=_NODES.registration,
+    is_taken_in_for_good=_NODES.is_taken_in_for_good,
+    is_held_by_turns=_NODES.is_held_by_turns,
+    scan=_scan,
+    obeys_quota=True,
+)

@@ -1,0 +1,54 @@
+"""Whole Enflame GCUs [HAMi v2.10 pkg/device/enflame/gcu.go]."""
+
+from functools import partial
+
+from bot.hami.asked import WHOLE_CARD, ContainerRequest, Resources
+from bot.hami.cards import Card, CardState
+from bot.hami.fit import EXCLUSIVE_CONFLICT, Run, Taken, Verdict
+from bot.hami.names import Names
+from bot.hami.vendors import standard_scan as checks
+from bot.hami.vendors.sections import read_section, wrapped_count_in
+from bot.hami.vendors.standing import capacity_of, cards_like, counted
+from bot.hami.vendors.vendor import Vendor
+from bot.hami.version import Version
+from bot.kube.models import Container, Node
+
+MEMORY = 100
+"""What HAMi takes a whole GCU to have, in no unit."""
+
+NAMES = Names(
+    word="GCU",
+    count="enflame.com/gcu",
+    allocated=("hami.io/enflame-gcu-devices-allocated",),
+    capacity="enflame.com/gcu",
+)
+_CARD = Card(slots=1, memory_mib=MEMORY, cores=WHOLE_CARD, type=NAMES.word, health=True)
+_UNUSED: checks.Check = (EXCLUSIVE_CONFLICT, lambda _, state, __: state.slots > 0)
+_CHECKS = (checks.HEALTH, _UNUSED)
+
+
+def _cards(node: Node, resources: Resources) -> list[Card]:
+    return cards_like(_CARD, capacity_of(node, resources.count), f"{node.name}-GCU-")
+
+
+def _request(container: Container, resources: Resources, _: Version) -> ContainerRequest | None:
+    count = wrapped_count_in(container, resources)
+    return ContainerRequest(NAMES.word, container.name, count, MEMORY, 0, WHOLE_CARD) if count else None
+
+
+def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[Taken]:
+    return checks.scan(run, in_play, asked, _CHECKS)
+
+
+_NODES = counted(NAMES, _cards)
+
+ENFLAME_GCU = Vendor(
+    names=NAMES,
+    read_resources=partial(read_section, NAMES, key="enflame", count="resourceNameGCU"),
+    request=_request,
+    registration=_NODES.registration,
+    is_taken_in_for_good=_NODES.is_taken_in_for_good,
+    is_held_by_turns=_NODES.is_held_by_turns,
+    scan=_scan,
+    since=Version(2, 7, 0),
+)

@@ -1,0 +1,52 @@
+"""Whole MetaX GPUs [HAMi v2.10 pkg/device/metax/device.go]."""
+
+from functools import partial
+
+from bot.hami.asked import WHOLE_CARD, ContainerRequest, Resources
+from bot.hami.cards import Card, CardState
+from bot.hami.fit import Run, Taken, Verdict
+from bot.hami.names import Names
+from bot.hami.vendors import standard_scan as checks
+from bot.hami.vendors.sections import read_usual, wrapped_count_in
+from bot.hami.vendors.standing import capacity_of, cards_like, counted
+from bot.hami.vendors.vendor import Vendor
+from bot.hami.version import Version
+from bot.kube.models import Container, Node
+
+MEMORY_MIB = 65536
+"""What HAMi takes every one to have."""
+
+NAMES = Names(
+    word="Metax-GPU",
+    count="metax-tech.com/gpu",
+    allocated=("hami.io/metax-gpu-devices-allocated",),
+    capacity="metax-tech.com/gpu",
+)
+_CHECKS = (checks.HEALTH, checks.SLOTS, checks.MUTEX, *checks.AMOUNTS, checks.SAME_CARD)
+_CARD = Card(slots=1, memory_mib=MEMORY_MIB, cores=WHOLE_CARD, type=NAMES.word, health=True)
+
+
+def _cards(node: Node, resources: Resources) -> list[Card]:
+    return cards_like(_CARD, capacity_of(node, resources.count), f"{node.name}-metax-")
+
+
+def _request(container: Container, resources: Resources, _: Version) -> ContainerRequest | None:
+    count = wrapped_count_in(container, resources)
+    return ContainerRequest(NAMES.word, container.name, count, 0, WHOLE_CARD, WHOLE_CARD) if count else None
+
+
+def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[Taken]:
+    return checks.scan(run, in_play, asked, _CHECKS)
+
+
+_NODES = counted(NAMES, _cards)
+
+METAX_GPU = Vendor(
+    names=NAMES,
+    read_resources=partial(read_usual, NAMES, key="metax"),
+    request=_request,
+    registration=_NODES.registration,
+    is_taken_in_for_good=_NODES.is_taken_in_for_good,
+    is_held_by_turns=_NODES.is_held_by_turns,
+    scan=_scan,
+)

@@ -1,0 +1,176 @@
+"""Shares of MetaX GPUs [HAMi v2.10 pkg/device/metax/sdevice.go].
+
+A card has a quality of service (`Card.mode`), which the next pod must share while the card is in use, and the app
+classes of the pods on it.
+"""
+
+from collections import defaultdict
+from functools import partial
+
+import msgspec
+
+from bot.hami.asked import INT32_MAX, WHOLE_CARD, ContainerRequest, Resources, written
+from bot.hami.cards import Card, CardState
+from bot.hami.fit import Run, Taken, Verdict
+from bot.hami.names import Names
+from bot.hami.vendors import standard_scan as checks
+from bot.hami.vendors.sections import amount_in, count_in, limits_of, read_section, whole_or
+from bot.hami.vendors.standing import Standing, annotated
+from bot.hami.vendors.vendor import Vendor
+from bot.hami.version import Version
+from bot.kube.models import Container
+from bot.kube.quantities import parse_quantity
+
+APP_CLASS_KEY = "metax-tech.com/sgpu-app-class"
+QOS_KEY = "metax-tech.com/sgpu-qos-policy"
+ONLINE, OFFLINE = "online", "offline"
+LINK_ZONE = "linkZone"
+_MIB = 2**20
+_GIB_IN_MIB = 1024
+
+
+class _SharedCard(msgspec.Struct, rename="camel"):
+    uuid: str = ""
+    total_dev_count: int = 0
+    total_compute: int = 0
+    total_v_ram: int = msgspec.field(default=0, name="totalVRam")
+    numa: int = 0
+    healthy: bool = False
+    qos_policy: str = ""
+    link_zone: int = 0
+
+
+_cards = msgspec.json.Decoder(list[_SharedCard] | None)
+
+
+def _read(text: str) -> tuple[Card, ...]:
+    return tuple(
+        Card(
+            uuid=card.uuid,
+            slots=card.total_dev_count,
+            memory_mib=card.total_v_ram,
+            cores=card.total_compute,
+            type=NAMES.word,
+            numa=card.numa,
+            health=card.healthy,
+            index=index,
+            mode=card.qos_policy,
+            custom=((LINK_ZONE, card.link_zone),),
+        )
+        for index, card in enumerate(_cards.decode(text.encode()) or ())
+    )
+
+
+NAMES = Names(
+    word="Metax-SGPU",
+    count="metax-tech.com/sgpu",
+    memory="metax-tech.com/vmemory",
+    cores="metax-tech.com/vcore",
+    use_uuid="metax-tech.com/use-gpuuuid",
+    no_use_uuid="metax-tech.com/nouse-gpuuuid",
+    also_read=(APP_CLASS_KEY, QOS_KEY),
+    register="metax-tech.com/node-gpu-devices",
+    allocated=("hami.io/metax-sgpu-devices-allocated",),
+    read=_read,
+)
+
+
+def _request(container: Container, resources: Resources, _: Version) -> ContainerRequest | None:
+    """Only limits count. An amount of memory is GiB, or bytes where its text has a letter: `2k` is 2,000 bytes."""
+    limits = limits_of(container)
+    count, cores = count_in(limits, resources), amount_in(limits, resources.cores, absent=WHOLE_CARD)
+    memory = _memory_in(limits, resources)
+    if not count or memory is None or cores is None:
+        return None
+    return ContainerRequest(NAMES.word, container.name, count, memory, whole_or(memory), cores)
+
+
+def _memory_in(limits: Container, resources: Resources) -> int | None:
+    text = str(written(limits, resources.memory) or "")
+    if any(letter.isalpha() for letter in text):
+        number = parse_quantity(text)
+        amount = int(number) // _MIB if number is not None else 0
+        return amount if 0 <= amount <= INT32_MAX else None
+    return amount_in(limits, resources.memory, resources.memory_factor)
+
+
+def _classes(state: CardState) -> tuple[bool, bool]:
+    return ONLINE in state.classes, OFFLINE in state.classes
+
+
+def _of_other_class(run: Run, state: CardState, _: ContainerRequest) -> bool:
+    own, (online, offline) = run.wanted.more[0], _classes(state)
+    return state.slots > 0 and ((online or offline) != (own in (ONLINE, OFFLINE)) or (own == OFFLINE and online))
+
+
+def _of_other_quality(run: Run, state: CardState, asked: ContainerRequest) -> bool:
+    in_part = state.slots > 0 and asked.cores != WHOLE_CARD
+    return in_part and state.card.mode not in ("", run.wanted.more[1] or "")
+
+
+def _lacks_cores(_: Run, state: CardState, asked: ContainerRequest) -> bool:
+    return state.free_cores < asked.cores
+
+
+_FIRST = (("CardUnhealthy", checks.HEALTH[1]), ("CardAppClassMismatch", _of_other_class))
+_QUALITY = ("CardQosPolicyMismatch", _of_other_quality)
+_LAST = (checks.UUID, checks.SLOTS, checks.MUTEX, checks.MEMORY)
+_CORES = ((checks.CORES[0], _lacks_cores), checks.WHOLE, checks.NO_CORES)
+_OF_ONLINE = (*_FIRST, *_LAST)
+_OF_OTHERS = (*_FIRST, _QUALITY, *_LAST, *_CORES)
+
+
+def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[Taken]:
+    app_class, quality = run.wanted.more[0] or "", run.wanted.more[1] or ""
+    online = app_class == ONLINE
+    passed, counts = checks.passing(run, in_play, asked, _OF_ONLINE if online else _OF_OTHERS)
+    if len(passed) < asked.count:
+        return checks.lacking(passed, counts, len(in_play))
+    if online:
+        return [taken._replace(cores=0) for taken in sorted(passed, key=_by_class)[: asked.count]]
+    if len(passed) > asked.count and app_class != OFFLINE and asked.cores == WHOLE_CARD:
+        passed = _linked(passed, asked.count)
+    becomes = "" if asked.cores == WHOLE_CARD else quality
+    return [
+        taken._replace(cores=asked.cores, card=msgspec.structs.replace(taken.state.card, mode=becomes))
+        for taken in passed[: asked.count]
+    ]
+
+
+def _by_class(taken: Taken) -> tuple[bool, int, int]:
+    """Where an online pod does best: with few others of its class, and not among offline pods alone."""
+    online, offline = taken.state.classes.count(ONLINE), taken.state.classes.count(OFFLINE)
+    return (True, offline, 0) if offline and not online else (False, online, offline)
+
+
+def _linked(passed: list[Taken], count: int) -> list[Taken]:
+    """Those of one link zone first, of the smallest that has enough of them."""
+    zones = defaultdict[object, list[Taken]](list)
+    for taken in passed:
+        zones[dict(taken.state.card.custom).get(LINK_ZONE, 0)].append(taken)
+    alone = zones.pop(0, [])
+    by_size = sorted(zones.values(), key=len)
+    enough = next((zone for zone in by_size if len(zone) >= count), None)
+    return enough or [taken for zone in (*by_size, alone) for taken in zone]
+
+
+_NODES = Standing(lambda node, _: annotated(node, NAMES))
+
+METAX_SGPU = Vendor(
+    names=NAMES,
+    read_resources=partial(
+        read_section,
+        NAMES,
+        key="metax",
+        count="resourceVCountName",
+        memory="resourceVMemoryName",
+        cores="resourceVCoreName",
+        unit_mib=_GIB_IN_MIB,
+    ),
+    request=_request,
+    registration=_NODES.registration,
+    is_taken_in_for_good=_NODES.is_taken_in_for_good,
+    is_held_by_turns=_NODES.is_held_by_turns,
+    scan=_scan,
+    since=Version(2, 6, 0),
+)

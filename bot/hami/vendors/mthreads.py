@@ -1,0 +1,69 @@
+"""Moore Threads' GPUs [HAMi v2.10 pkg/device/mthreads/device.go]."""
+
+from functools import partial
+
+from bot.hami.asked import ContainerRequest, Resources
+from bot.hami.cards import Card, CardState
+from bot.hami.fit import Run, Taken, Verdict
+from bot.hami.names import Names
+from bot.hami.vendors import standard_scan as checks
+from bot.hami.vendors.sections import amount_in, read_usual, whole_or, wrapped_count_in
+from bot.hami.vendors.standing import capacity_of, cards_like, counted
+from bot.hami.vendors.vendor import Vendor
+from bot.hami.version import Version
+from bot.kube.models import Container, Node
+
+UNIT_MIB = 512
+"""What one of the memory resource means."""
+CORES = 16
+"""Of one card."""
+
+NAMES = Names(
+    word="Mthreads",
+    more_annotations=("mthreads.ai/",),
+    count="mthreads.com/vgpu",
+    memory="mthreads.com/sgpu-memory",
+    cores="mthreads.com/sgpu-core",
+    use_uuid="mthreads.ai/use-gpuuuid",
+    no_use_uuid="mthreads.ai/nouse-gpuuuid",
+    allocated=("hami.io/mthreads-vgpu-devices-allocated",),
+    capacity="mthreads.com/sgpu-core",
+    capacity_unit=CORES,
+)
+_CHECKS = (*checks.USUAL, checks.SAME_CARD)
+
+
+def _cards(node: Node, resources: Resources) -> list[Card]:
+    cores = capacity_of(node, resources.cores)
+    if cores <= 0:
+        return []
+    memory = capacity_of(node, resources.memory) * resources.memory_factor * CORES // cores
+    card = Card(slots=100, memory_mib=memory, cores=CORES, type=NAMES.word, health=True)
+    return cards_like(card, -(-cores // CORES), f"{node.name}-mthreads-")
+
+
+def _request(container: Container, resources: Resources, _: Version) -> ContainerRequest | None:
+    """Memory and cores are of all cards together."""
+    count = wrapped_count_in(container, resources)
+    memory = amount_in(container, resources.memory, resources.memory_factor)
+    cores = amount_in(container, resources.cores)
+    if not count or memory is None or cores is None:
+        return None
+    return ContainerRequest(NAMES.word, container.name, count, memory // count, whole_or(memory), cores // count)
+
+
+def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[Taken]:
+    return checks.scan(run, in_play, asked, _CHECKS)
+
+
+_NODES = counted(NAMES, _cards, "cores")
+
+MTHREADS = Vendor(
+    names=NAMES,
+    read_resources=partial(read_usual, NAMES, key="mthreads", unit_mib=UNIT_MIB),
+    request=_request,
+    registration=_NODES.registration,
+    is_taken_in_for_good=_NODES.is_taken_in_for_good,
+    is_held_by_turns=_NODES.is_held_by_turns,
+    scan=_scan,
+)

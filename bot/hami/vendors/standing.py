@@ -1,0 +1,78 @@
+"""The cards of vendors whose nodes the scheduler reads anew in every pass: no handshake, nothing is remembered.
+
+Rules: HAMi pkg/scheduler/scheduler.go register loop and pkg/device/*/device.go GetNodeDevices at v2.10.0.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+
+import msgspec
+
+from bot.hami.asked import Resources
+from bot.hami.cards import Card
+from bot.hami.names import Names
+from bot.hami.registration import Registration, Unreadable, Unregistered, read_registration
+from bot.hami.version import Version
+from bot.kube.models import Node
+from bot.kube.quantities import whole
+
+MOST_COUNTED = 1024
+"""Cards that a capacity is believed to count."""
+
+Found = Registration | Unregistered
+
+
+class Standing:
+    """The three functions of a `Vendor` that are about this, for the function that finds a node's cards."""
+
+    def __init__(self, find: Callable[[Node, Resources], Found]) -> None:
+        self._find = find
+
+    def registration(self, node: Node, _: Version, __: datetime, resources: Resources) -> Found:
+        """The node's cards, at whatever moment."""
+        return self._find(node, resources)
+
+    def is_taken_in_for_good(self, _: Node, __: Version, ___: Resources) -> bool:
+        """They count as long as they stand there."""
+        return True
+
+    def is_held_by_turns(self, _: Node, __: Version, ___: datetime, ____: Resources) -> bool:
+        """They do not come and go."""
+        return False
+
+
+def counted(names: Names, cards: Callable[[Node, Resources], list[Card]], counted_by: str = "count") -> Standing:
+    """Of cards that are counted by the node's capacity; `counted_by` is which of the resources that is."""
+
+    def find(node: Node, resources: Resources) -> Found:
+        found = tuple(cards(node, resources))
+        key = getattr(resources, counted_by)
+        return Registration(names, names.word, key, "capacity", found) if found else Unregistered("absent")
+
+    return Standing(find)
+
+
+def annotated(node: Node, names: Names, *, prefix: str = "") -> Found:
+    """The cards of the register annotation; `prefix` stands before their uuids."""
+    text = node.metadata.annotation(names.register)
+    if text is None:
+        return Unregistered("absent")
+    read = read_registration(names, names.word, text)
+    if isinstance(read, Unreadable):
+        return Unregistered("unreadable", names.register, text[:200] or read.why)
+    if prefix:
+        cards = (msgspec.structs.replace(card, uuid=prefix + card.uuid) for card in read.cards)
+        return read._replace(cards=tuple(cards))
+    return read
+
+
+def capacity_of(node: Node, resource: str) -> int:
+    """How much of a resource the node says it has, whether or not kubelet may hand it out."""
+    return whole((node.status.capacity or {}).get(resource)) or 0
+
+
+def cards_like(card: Card, count: int, prefix: str) -> list[Card]:
+    """So many of them, with their positions as indexes and in their uuids."""
+    return [
+        msgspec.structs.replace(card, uuid=f"{prefix}{index}", index=index) for index in range(min(count, MOST_COUNTED))
+    ]
