@@ -90,7 +90,7 @@ def of_condition(pod: Pod, condition: Condition, at: str | None) -> Evidence:
 
 def of_pod(pod: Pod, quote: str, path: str) -> Evidence:
     """A value of the pod's own; `path` is the JSONPath that shows it. An empty one is shown by the pod's name."""
-    return _of_pod(PodSays, pod, shown(quote), path) if quote.strip() else of_pod_name(pod)
+    return _of_pod(PodSays, pod, quote, path) if quote.strip() else of_pod_name(pod)
 
 
 def of_pod_name(pod: Pod) -> Evidence:
@@ -113,14 +113,14 @@ def _of_pod(kind: type[Evidence], pod: Pod, quote: str, path: str) -> Evidence:
         source="pod",
         object=pod_name(pod),
         at=clock(pod.metadata.creation_timestamp),
-        quote=quote[:_LONGEST],
+        quote=shown(quote),
         command=_pod_path(pod, path),
     )
 
 
 def of_pod_annotation(pod: Pod, key: str) -> Evidence:
     """An annotation of the pod."""
-    value = (pod.metadata.annotation(key) or "")[:_LONGEST]
+    value = pod.metadata.annotation(key) or ""
     return of_pod(pod, value, _annotation_path(key))
 
 
@@ -131,7 +131,7 @@ def of_holder(pod: Pod | Holder) -> Evidence:
         source="pod",
         object=f"Pod {pod.namespace}/{pod.name}",
         at=clock(pod.metadata.creation_timestamp),
-        quote=(text or pod.name)[:_LONGEST],
+        quote=shown(text or pod.name),
         command=kubectl("-n", pod.namespace, "get", "pod", pod.name, "-o", f"jsonpath={_annotation_path(key)}"),
     )
 
@@ -163,7 +163,7 @@ def of_node(node: Node, quote: str, path: str) -> Evidence:
     if not quote.strip():
         quote, path = node.name, "{.metadata.name}"
     return Evidence(
-        source="node", object=f"Node {node.name}", at=None, quote=quote[:_LONGEST], command=_node_path(node.name, path)
+        source="node", object=f"Node {node.name}", at=None, quote=shown(quote), command=_node_path(node.name, path)
     )
 
 
@@ -204,7 +204,7 @@ def of_wait(wait: Wait, scheduler: Pod) -> Evidence:
     log = kubectl("-n", scheduler.namespace, "logs", scheduler.name, "-c", EXTENDER_CONTAINER)
     command = f"{log} | grep 'client-side throttling'"
     where = f"Pod {scheduler.namespace}/{scheduler.name} container {EXTENDER_CONTAINER}"
-    return Evidence("scheduler log", where, None, wait.line, command)
+    return Evidence("scheduler log", where, None, shown(wait.line), command)
 
 
 def extender_log(namespace: str, scheduler: str, about: str) -> str:

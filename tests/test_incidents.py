@@ -1,12 +1,15 @@
 """The recorded incidents: what has to change comes first, and nothing is said that would mislead."""
 
+import json
 from pathlib import Path
+from typing import Any, cast
 
+import msgspec
 import pytest
 
 from bot.errors import SourceError
 from bot.kube.recording import RecordedCluster
-from tests.cases_support import text_in, write_recording
+from tests.cases_support import Files, ask_cluster, text_in, write_recording
 from tests.incidents_support import Incident, incidents, recorded_files
 
 NOT_YET = set[str]()
@@ -55,6 +58,40 @@ def test_every_quote_stands_verbatim_in_the_recording(incident: Incident) -> Non
     seen = text_in(recorded_files(incident.name))
     quotes = [evidence.quote for finding in incident.ask().findings for evidence in finding.evidence]
     assert [quote for quote in quotes if quote not in seen] == []
+
+
+SECRET = "hunter2hunter2"
+
+
+def with_secrets(value: Any, key: str = "") -> Any:
+    """JSON whose messages all end with a password, as a program may have written them."""
+    if isinstance(value, dict):
+        return {name: with_secrets(one, name) for name, one in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [with_secrets(one) for one in cast("list[Any]", value)]
+    return f"{value} password={SECRET}" if key == "message" and value else value
+
+
+def leaking(files: Files) -> Files:
+    """A recording in which every message and every line of a log holds a password."""
+    told = {
+        name: data.replace(b"\n", f" password={SECRET}\n".encode()) for name, data in files.items() if "logs/" in name
+    }
+    objects = {
+        name: json.dumps(with_secrets(json.loads(data))).encode() for name, data in files.items() if "objects/" in name
+    }
+    return files | told | objects
+
+
+@pytest.mark.sampled(8)
+@each_incident()
+def test_no_answer_shows_a_password_that_another_program_wrote(incident: Incident, tmp_path: Path) -> None:
+    there = RecordedCluster.open(write_recording(leaking(recorded_files(incident.name)), tmp_path / "one.tar.gz"))
+    verbs = ("why", "pending", "nodes", "gpus", "status") if incident.verb == "why" else ("nodes", "gpus", "status")
+    for verb in verbs:
+        target = {"pod": incident.pod} if verb == "why" else {}
+        report = msgspec.json.encode(ask_cluster(there, verb=verb, **target)).decode()
+        assert SECRET not in report, (verb, report[max(0, report.find(SECRET) - 300) : report.find(SECRET)])
 
 
 def test_the_incidents_that_are_not_right_yet_exist() -> None:

@@ -21,7 +21,7 @@ def of_said(said: Said) -> Evidence:
         source="scheduler log",
         object=f"Pod {scheduler.namespace}/{scheduler.name} container {log.container}",
         at=format_time(said.at),
-        quote=said.line.raw.rstrip("\n"),
+        quote=quotes.shown(said.line.raw),
         command=f"{quotes.kubectl(*words)} | grep {shlex.quote(about)}",
     )
 

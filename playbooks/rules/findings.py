@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from bot.codes import Code
+from bot.kube.redact import masked
 from bot.report import Confidence, Evidence, Finding, NextAction, Scope, Severity, one_line
 
 _LONGEST_CLAIM = 400
@@ -29,10 +30,10 @@ def finding(
     severity: Severity,
     actions: Sequence[NextAction] = (),
 ) -> Finding:
-    """The claim on one line, the nodes in order, each proof once."""
+    """The claim on one line and without credentials, for it may name what other programs wrote; each proof once."""
     return Finding(
         code=code,
-        claim=one_line(claim, _LONGEST_CLAIM),
+        claim=one_line(masked(claim), _LONGEST_CLAIM),
         severity=severity,
         confidence=confidence,
         scope=Scope(nodes=tuple(sorted(nodes))),

@@ -256,4 +256,5 @@ def _of_kubernetes(node: Node, fault: Fault) -> Evidence:
 def _of_plugin(pod: DaemonPod, why: str) -> Evidence:
     command = kubectl("-n", pod.namespace, "get", "pod", pod.name, "-o", "jsonpath={.status}")
     at = quotes.clock(pod.metadata.creation_timestamp)
-    return Evidence("pod", f"Pod {pod.namespace}/{pod.name}", at, why or pod.status.phase or pod.name, command)
+    quote = quotes.shown(why or pod.status.phase or pod.name)
+    return Evidence("pod", f"Pod {pod.namespace}/{pod.name}", at, quote, command)

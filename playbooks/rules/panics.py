@@ -14,7 +14,7 @@ from bot.kube.times import format_time, parse_time
 from bot.report import Evidence, Finding, NextAction, one_line
 from bot.texts import Texts
 from playbooks.gather.scheduler_process import PanicLog
-from playbooks.quotes import kubectl
+from playbooks.quotes import kubectl, shown
 from playbooks.rules.attempt import Attempt
 from playbooks.rules.findings import finding
 from playbooks.rules.logged import Run
@@ -145,7 +145,7 @@ def _of_line(found: _Found) -> Evidence:
         source="scheduler log",
         object=f"Pod {scheduler.namespace}/{scheduler.name} container {EXTENDER_CONTAINER}",
         at=format_time(found.panic.at) if found.panic.at else None,
-        quote=found.panic.raw[:_LONGEST],
+        quote=shown(found.panic.raw)[:_LONGEST],
         command=command,
     )
 

@@ -9,7 +9,7 @@ from bot.report import Confidence, Evidence
 from playbooks.gather.components import Components
 from playbooks.gather.nodes_in_question import Questioned
 from playbooks.gather.scheduling import InstallSeen
-from playbooks.quotes import kubectl
+from playbooks.quotes import kubectl, shown
 
 
 class Parts(NamedTuple):
@@ -43,7 +43,7 @@ def of_object(kind: str, resource: Resource, quote: str, path: str) -> Evidence:
         source=kind.lower(),
         object=f"{kind} {_full_name(resource.metadata)}",
         at=None,
-        quote=quote,
+        quote=shown(quote),
         command=kubectl(*_where(resource.metadata), "get", kind.lower(), resource.name, "-o", f"jsonpath={path}"),
     )
 

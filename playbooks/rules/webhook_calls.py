@@ -103,7 +103,7 @@ def uncalled(asked: Asked, hook: Hook, lines: Sequence[Rejection], say: Texts) -
     at, call = (near or calls)[-1]
     log = kubectl("-n", API_NAMESPACE, "logs", call.pod, "-c", API_CONTAINER, "--since=1h")
     name = f"Pod {API_NAMESPACE}/{call.pod} container {API_CONTAINER}"
-    proof = Evidence("API server log", name, format_time(at), call.line.rstrip("\n"), f"{log} | grep {WEBHOOK_NAME}")
+    proof = Evidence("API server log", name, format_time(at), quotes.shown(call.line), f"{log} | grep {WEBHOOK_NAME}")
     told = _said(call.line, hook, say)
     more = map(of_rejection, lines[-1:]) if told.code == "webhook-untrusted" else ()
     confidence = "suspected" if asked.created and not near else "confirmed"
@@ -127,7 +127,7 @@ def of_rejection(rejection: Rejection) -> Evidence:
     log = kubectl("-n", rejection.pod.namespace, "logs", rejection.pod.name, "-c", EXTENDER_CONTAINER, "--since=1h")
     name = f"Pod {rejection.pod.namespace}/{rejection.pod.name} container {EXTENDER_CONTAINER}"
     at = format_time(rejection.at) if rejection.at else None
-    return Evidence("scheduler log", name, at, rejection.line.rstrip("\n"), f"{log} | grep 'TLS handshake error'")
+    return Evidence("scheduler log", name, at, quotes.shown(rejection.line), f"{log} | grep 'TLS handshake error'")
 
 
 def refused_call(refusals: Sequence[Event], hook: Hook | None, say: Texts) -> Finding | None:
