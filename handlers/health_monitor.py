@@ -50,7 +50,7 @@ class Watched(NamedTuple):
 def watched(settings: Settings, scopes: Iterable[str]) -> Watched:
     """What the settings name. User groups get no direct messages."""
     oncall, access = settings.oncall, settings.access
-    rota = [one for one in (oncall.rota if oncall else ()) if one.startswith(("U", "W"))]
+    rota = [person for person in (oncall.rota if oncall else ()) if person.startswith(("U", "W"))]
     people = rota or [operator for operator in access.operators if operator.startswith(("U", "W"))]
     minutes = oncall.watchdog_minutes if oncall else 0
     return Watched(channels_of(settings), tuple(people[:_MOST_PEOPLE]), minutes * 60.0, "channels:join" in scopes)
@@ -225,13 +225,13 @@ class HealthMonitor:
         marks = self._deps.store.marks
         if not await self._deps.store.incidents.hold_lease(_LEASE, self._owner, 3 * self._pace_s):
             return
-        open_ = {one.name: one for one in await marks.all(_OPEN)}
+        open_ = {mark.name: mark for mark in await marks.all(_OPEN)}
         for trouble in found:
             if (name := f"{_OPEN}{trouble.key}") not in open_:
                 log.warning("%s", trouble.in_words(_ENGLISH))
                 kept = [self._places(trouble), self._message(trouble).text, trouble.in_words(self._deps.say)]
                 await marks.set(name, json.dumps(kept))
-        still = {f"{_OPEN}{one.key}" for one in found}
+        still = {f"{_OPEN}{trouble.key}" for trouble in found}
         for mark in await marks.all(_OPEN):
             await self._put(mark, is_over=mark.name not in still)
             if mark.name not in still:

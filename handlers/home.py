@@ -99,9 +99,9 @@ async def _opened(deps: Deps, user: str) -> list[str]:
     """The temporary changes that have not ended, the person's own first."""
     say = deps.say
     changes = [
-        (cluster, one.record)
+        (cluster, change.record)
         for cluster in deps.clusters or ("",)
-        for one in await deps.store.changes(cluster).opened()
+        for change in await deps.store.changes(cluster).opened()
     ]
     changes.sort(key=lambda change: change[1].by != user)
     return [

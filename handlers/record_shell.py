@@ -70,7 +70,7 @@ async def write_recording(sources: Sources, out: Path, pod: tuple[str, str] | No
     summary = await record(cluster, out, pod=pod, server_version=server, annotations=ANNOTATIONS, ports=sources.ports)
     lines = [f"wrote {summary.path}: {sum(summary.objects.values())} objects, {len(summary.logs)} logs"]
     lines += [f"left out {gap.source}: {gap.why}" for gap in summary.gaps]
-    lines += [f"left out {one}" for one in cluster.undecodable]
+    lines += [f"left out {what}" for what in cluster.undecodable]
     lines.append(_NEVER)
     if not summary.objects:
         raise SourceError("nothing of the cluster could be read", hint="\n".join(lines[1:]))

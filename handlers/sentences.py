@@ -66,7 +66,7 @@ def from_verb(words: list[str]) -> list[str]:
         return words
     if bare and bare[0] in load():
         start = 0
-    elif _WHY in bare and all(one.isalpha() or "'" in one for one in bare[: bare.index(_WHY)] if one):
+    elif _WHY in bare and all(word.isalpha() or "'" in word for word in bare[: bare.index(_WHY)] if word):
         start = bare.index(_WHY)
     else:
         return _from_chinese(words)
@@ -83,7 +83,7 @@ def _from_chinese(words: list[str]) -> list[str]:
         return words
     for namespace in (_NAMESPACE_BEHIND, _NAMESPACE_BEFORE):
         sentence = namespace.sub(rf" {_NAMESPACE[0]} \1 ", sentence)
-    named = [one for one in _LATIN.findall(sentence) if one.lower().strip(_AROUND) not in _FILLER]
+    named = [word for word in _LATIN.findall(sentence) if word.lower().strip(_AROUND) not in _FILLER]
     return [_WHY, *named, *options]
 
 
@@ -99,10 +99,10 @@ def plain_question(words: list[str]) -> list[str]:
     for before, name in pairwise(said):
         if before.lower() in _NAMESPACE and name.lower() not in _FILLER:
             options = [*options, "-n", name]
-            said = [one for one in said if one not in (before, name)]
+            said = [word for word in said if word not in (before, name)]
             break
-    left = [one for one in said if one and one.lower() not in _FILLER]
-    named = [one for one in left if _NAME.fullmatch(one)]
+    left = [word for word in said if word and word.lower() not in _FILLER]
+    named = [word for word in left if _NAME.fullmatch(word)]
     about = named if len(named) == 1 else left
     if len(about) > 1:
         listed = ", ".join(about)

@@ -133,7 +133,9 @@ def _options() -> list[click.Parameter]:
 def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> Help:
     if verb is not None:
         return Help(explain_code(verb, Texts(lang or "en")) or explain(ctx, verb))
-    examples = {find(one).example: find(one).summary for one in sorted(load(), reverse=True) if one not in _EXAMPLES}
+    examples = {
+        find(verb).example: find(verb).summary for verb in sorted(load(), reverse=True) if verb not in _EXAMPLES
+    }
     examples["digest now"] = find("digest").summary
     examples |= {_EXAMPLES[verb]: _SUMMARIES[verb] for verb in _EXAMPLES}
     examples |= {"fit": "The same for a pod whose manifest you paste into a form.", "help why": "More about a verb."}

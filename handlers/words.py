@@ -27,7 +27,7 @@ def split_words(text: str) -> list[str]:
         raise error.worded("too-long", got=f"{len(text):,}", most=f"{LONGEST:,}")
     straight = plain_text(normalise(text)).translate(QUOTES)  # in a reason too
     try:
-        return [one.replace("’", "'") for one in shlex.split(_APOSTROPHE.sub("’", straight))]
+        return [word.replace("’", "'") for word in shlex.split(_APOSTROPHE.sub("’", straight))]
     except ValueError as error:
         raise UsageError("the quotes do not match: one opens and none closes").worded("quotes") from error
 

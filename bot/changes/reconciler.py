@@ -76,19 +76,21 @@ class Reconciler:
         looked = [await self._pass(*where) for where in carriers or ()]
         known = await self._telling.opened(self._namespace)
         if carriers is None:
-            places = sorted({place_of(one.record) for one in (known or {}).values()})
+            places = sorted({place_of(change.record) for change in (known or {}).values()})
             looked = [await self._pass(*where) for where in places]
-        events = [self._attributed(one.event, known) for one in looked if one.event]
-        for deployment, record in [one.waiting for one in looked if one.waiting]:
+        events = [self._attributed(look.event, known) for look in looked if look.event]
+        for deployment, record in [look.waiting for look in looked if look.waiting]:
             with self._beside(record.target):
                 events += await self._waiting(deployment, record, known)
         # An object that could not be read now, and on which nothing is due yet, is no revert that failed.
-        events = [one for one in events if not self._early_failure(one)]
+        events = [event for event in events if not self._early_failure(event)]
         ended = {event.record.id for event in events if event.record and event.kind in ENDS}
-        events += await self._ended_unseen([one for one in (known or {}).values() if one.record.id not in ended])
+        events += await self._ended_unseen(
+            [change for change in (known or {}).values() if change.record.id not in ended]
+        )
         for event in events:
             await self._telling.note(event._replace(at=self._objects.time()))
-        failed = [f"{one.target} cannot be undone: {one.detail}" for one in events if one.kind == "failed"]
+        failed = [f"{event.target} cannot be undone: {event.detail}" for event in events if event.kind == "failed"]
         self.trouble = "; ".join([*([trouble] if trouble else []), *failed])
         return events
 
@@ -123,7 +125,7 @@ class Reconciler:
         """With the change that it is about, where the object could not be read for it."""
         if event.record is not None or known is None:
             return event
-        record = next((one.record for one in known.values() if one.record.target == event.target), None)
+        record = next((change.record for change in known.values() if change.record.target == event.target), None)
         return event._replace(record=record, by_hand=by_hand(None, record) if record else "")
 
     async def _waiting(self, deployment: Object, record: Record, known: dict[str, Open] | None) -> list[Event]:
@@ -167,9 +169,9 @@ class Reconciler:
     async def _ended_unseen(self, opened: list[Open]) -> list[Event]:
         """Changes that ended without anybody here noting it: killed in between, or the object was replaced."""
         events: list[Event] = []
-        for one in opened:
-            with self._beside(one.record.target):
-                if event := await self._unseen(one):
+        for change in opened:
+            with self._beside(change.record.target):
+                if event := await self._unseen(change):
                     events.append(event)
         return events
 

@@ -54,4 +54,6 @@ class Telling:
             self._unread = reason
             return None
         self._unread = None
-        return {one.record.id: one for one in opened if namespace in ("", one.record.target.partition("/")[0])}
+        return {
+            change.record.id: change for change in opened if namespace in ("", change.record.target.partition("/")[0])
+        }

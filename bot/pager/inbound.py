@@ -74,8 +74,8 @@ class _Opsgenie(msgspec.Struct):
 def is_signed(header: str, body: bytes, secret: str) -> bool:
     """Whether one of the signatures is PagerDuty's for that body; compared in constant time."""
     wanted = b"v1=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest().encode()
-    given = (one.strip().encode(errors="replace") for one in header.split(","))
-    return bool(secret) and any(hmac.compare_digest(one, wanted) for one in given)
+    given = (signature.strip().encode(errors="replace") for signature in header.split(","))
+    return bool(secret) and any(hmac.compare_digest(signature, wanted) for signature in given)
 
 
 def read_pagerduty(body: bytes) -> Heard | None:

@@ -53,7 +53,7 @@ def load_settings(config: Path | None = None) -> "Settings | None":
     except SettingsError as error:
         raise UsageError(f"a setting in the environment cannot be read: {error}") from None
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, one['loc']))}: {_problem(one)}" for one in error.errors())
+        problems = "; ".join(f"{'.'.join(map(str, problem['loc']))}: {_problem(problem)}" for problem in error.errors())
         raise UsageError(f"settings{f' in {path}' if path else ''} are wrong: {problems}") from None
 
 

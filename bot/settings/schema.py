@@ -117,7 +117,7 @@ class AccessSettings(BaseModel):
     @field_validator("channels")
     @classmethod
     def _rooms(cls, ids: tuple[str, ...]) -> tuple[str, ...]:
-        if wrong := [one for one in ids if not CHANNEL.fullmatch(one)]:
+        if wrong := [channel for channel in ids if not CHANNEL.fullmatch(channel)]:
             raise ValueError(f"{', '.join(wrong)}: a channel is named by its id, such as C0123ABCD, not by its name")
         return ids
 
@@ -404,7 +404,7 @@ def channels_of(settings: Settings) -> tuple[str, ...]:
     routed = tuple(route.channel for route in oncall.routes) if oncall else ()
     calling = (oncall.channel, oncall.last_resort, *routed) if oncall else ()
     named = (*calling, *settings.channels, *settings.access.channels)
-    return tuple(dict.fromkeys(one for one in named if one.startswith(("C", "G"))))
+    return tuple(dict.fromkeys(channel for channel in named if channel.startswith(("C", "G"))))
 
 
 def _listed(given: object) -> object:
@@ -413,11 +413,11 @@ def _listed(given: object) -> object:
         return given
     if given.lstrip().startswith("["):
         return json.loads(given)
-    return tuple(one.strip() for one in given.split(",") if one.strip())
+    return tuple(item.strip() for item in given.split(",") if item.strip())
 
 
 def _named_people(ids: tuple[str, ...]) -> tuple[str, ...]:
-    if wrong := [one for one in ids if not PERSON.fullmatch(one)]:
+    if wrong := [person for person in ids if not PERSON.fullmatch(person)]:
         text = "a user is named by an id such as U0123ABCD, a user group by one such as S0123ABCD"
         raise ValueError(f"{', '.join(wrong)}: {text}")
     return ids

@@ -97,7 +97,9 @@ class Grouped:
         return listen
 
     def register(self, app: App) -> None:
-        for kind, args, options, listener in sorted(self._given, key=lambda one: self._KINDS.index(one[0])):
+        for kind, args, options, listener in sorted(
+            self._given, key=lambda registration: self._KINDS.index(registration[0])
+        ):
             getattr(app, kind)(*args, **options)(listener)
 
 
@@ -137,7 +139,7 @@ def _writable(value: Any) -> Any:
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):
-        return [_writable(one) for one in cast("list[Any]", value)]
+        return [_writable(item) for item in cast("list[Any]", value)]
     if isinstance(value, dict):
         return {_writable(key): _writable(one) for key, one in cast("dict[Any, Any]", value).items()}
     return value

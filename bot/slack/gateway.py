@@ -251,22 +251,22 @@ class Gateway:
         The newest first, of at most `PAGES` pages.
         """
         conversation = await self._conversation(channel)
-        async for one in self._keyed(conversation, thread_ts=thread_ts, oldest=oldest):
-            if one.key == key:
-                return Posted(conversation, one.ts)
+        async for message in self._keyed(conversation, thread_ts=thread_ts, oldest=oldest):
+            if message.key == key:
+                return Posted(conversation, message.ts)
         return None
 
     async def keyed(self, channel: str, prefix: str, *, oldest: float) -> list[Keyed]:
         """The bot's messages since `oldest`, not those in threads, whose keys begin so; as `find` looks for them."""
         conversation = await self._conversation(channel)
-        return [one async for one in self._keyed(conversation, oldest=oldest) if one.key.startswith(prefix)]
+        return [message async for message in self._keyed(conversation, oldest=oldest) if message.key.startswith(prefix)]
 
     async def head(self, channel: str, thread_ts: str) -> str:
         """What the message that a thread is under says (see `said_in`); empty if there is none."""
         args: Json = {"channel": channel, "ts": thread_ts, "limit": 1}
         answer, _ = await self._calls.call("conversations.replies", args, verb="GET")
         found = cast("list[Json]", answer.get("messages") or [])
-        return next((said_in(one) for one in found if one.get("ts") == thread_ts), "")
+        return next((said_in(message) for message in found if message.get("ts") == thread_ts), "")
 
     async def join(self, channel: str) -> None:
         """Becomes a member of a public channel, if the scope channels:join was granted."""

@@ -342,21 +342,21 @@ class Outbox:
             return
         if ready or there:
             self._went_well(lane)
-        for one in (*(one for one in files if one.file_id in there), *ready):
-            await self._note(row, one, "done", one.file_id)
+        for file in (*(file for file in files if file.file_id in there), *ready):
+            await self._note(row, file, "done", file.file_id)
         await self._rows.settle(row)
 
     async def _share(self, lane: _Lane, row: Queued, files: list[StoredFile], thread: str) -> bool:
         """Whether Slack confirmed that the files stand in the thread; it is noted first that it is asked, and when."""
         for file in files:
             await self._note(row, file, "sharing", file.file_id)
-        titles = [(one.file_id, one.about["title"]) for one in files]
+        titles = [(file.file_id, file.about["title"]) for file in files]
         try:
             await self._gateway.share(row.posted_channel, titles, thread_ts=thread)
         except SlackFailure as failure:
             if failure.problem is not Problem.UNKNOWN_OUTCOME:
-                for one in files:
-                    await self._note(row, one, "staged", one.file_id)
+                for file in files:
+                    await self._note(row, file, "staged", file.file_id)
             await self._not_shared(lane, row, files, failure)
             return False
         return True
@@ -393,13 +393,13 @@ class Outbox:
             for file in files:  # Slack forgets what is staged and not shared
                 await self._note(row, file, "new", "")
             return
-        names = ", ".join(one.about["name"] for one in files)
+        names = ", ".join(file.about["name"] for file in files)
         log.error("%s of %s cannot be shared in %s and is given up: %s", names, row.key, row.channel, failure)
         note = Message(f"`{escape(names)}` could not be attached: {escape(failure.message)}. {escape(failure.hint)}")
         thread = row.thread_ts or row.posted_ts or row.update_ts
         await self.put(f"{row.key}/{files[0].digest[:12]}", row.channel, note, thread_ts=thread)
-        for one in files:
-            await self._note(row, one, "failed", one.file_id, failure.message)
+        for file in files:
+            await self._note(row, file, "failed", file.file_id, failure.message)
 
     async def _put_off(self, lane: _Lane, row: Queued, failure: SlackFailure) -> bool:
         """Whether the files are tried again: as long after as they were tried so far. They hold up no other message."""

@@ -178,7 +178,7 @@ class Work:
             return Cut(0, 0)
         _, late = await asyncio.wait(tasks, timeout=patience_s)
         # A store answers or fails: what was taken is not lost because it was slow.
-        claims = await asyncio.gather(*(self._claimed[one.get_name()] for one in late), return_exceptions=True)
+        claims = await asyncio.gather(*(self._claimed[task.get_name()] for task in late), return_exceptions=True)
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)

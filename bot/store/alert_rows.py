@@ -80,8 +80,8 @@ async def keep(connection: AsyncConnection, some: Sequence[Alert], at: float) ->
         await connection.execute(insert(alerts), list(fresh.values()))
     if changed:
         await connection.execute(_CHANGED, list(changed.values()))
-    for cut in {one.cut for one in some}:
-        for these in named([one for one in some if one.cut == cut]):
+    for cut in {alert.cut for alert in some}:
+        for these in named([alert for alert in some if alert.cut == cut]):
             await connection.execute(update(alerts).where(these, alerts.c.cut != cut).values(cut=cut))
     return news
 
@@ -187,7 +187,9 @@ def _by_name(rows: Sequence[Any]) -> tuple[tuple[str, int, int], ...]:
     for row in rows:
         total[row.name] += row.n
         firing[row.name] += row.n if row.status == "firing" else 0
-    return tuple(sorted(((name, firing[name], total[name]) for name in total), key=lambda one: (-one[1], one[0])))
+    return tuple(
+        sorted(((name, firing[name], total[name]) for name in total), key=lambda counted: (-counted[1], counted[0]))
+    )
 
 
 def _nodes(rows: Sequence[Any]) -> set[str]:

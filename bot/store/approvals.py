@@ -105,7 +105,7 @@ class Approvals:
         with store_errors("reading approvals"):
             async with self._engine.connect() as connection:
                 wanted = select(approvals.c.cluster).where(here).distinct().order_by(approvals.c.cluster)
-                return [str(one) for one in (await connection.execute(wanted)).scalars()]
+                return [str(cluster) for cluster in (await connection.execute(wanted)).scalars()]
 
     async def left(self, cluster: str, seconds: float, *, now: float) -> list[Approval]:
         """Those of a cluster that nobody decided in time, shown as expired; those that were approved at least so long

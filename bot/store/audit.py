@@ -116,7 +116,7 @@ async def audited(engine: AsyncEngine, now: Callable[[], float]) -> AsyncGenerat
 
         yield connection, write
     for row in written:
-        log.info("audit %d %s: %s %s %s by %s", row["seq"], row["hash"], *(row[one] for one in _SHOWN))
+        log.info("audit %d %s: %s %s %s by %s", row["seq"], row["hash"], *(row[column] for column in _SHOWN))
 
 
 async def _append(connection: AsyncConnection, row: dict[str, Any]) -> dict[str, Any]:

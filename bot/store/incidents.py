@@ -234,7 +234,7 @@ class IncidentRows:
                 for some in parts(list(keys)):
                     query = select(incidents.c.open_key).where(incidents.c.open_key.in_(some))
                     found += (await connection.scalars(query)).all()
-        return {keys[one] for one in found if one}
+        return {keys[key] for key in found if key}
 
     async def firing_in(self, incident_id: str, name: str) -> list[Alert]:
         """The alerts of that name that fire and are sorted into the incident."""

@@ -36,8 +36,8 @@ class PageRow(NamedTuple):
 
 async def queue(connection: AsyncConnection, incident_id: str, given: Sequence[Page], at: float) -> None:
     """Keeps what pagers are to be told, in the transaction of what happened."""
-    for one in given:
-        values = {**one._asdict(), "by": one.by[:64], "incident": incident_id, "state": "new", "queued_at": at}
+    for page in given:
+        values = {**page._asdict(), "by": page.by[:64], "incident": incident_id, "state": "new", "queued_at": at}
         await connection.execute(insert(pages).values(**values, tries=0, next_try_at=0.0, told=0))
 
 

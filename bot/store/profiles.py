@@ -53,7 +53,7 @@ class ProfileRows:
         newest = known.order_by(profiles.c.taken_at.desc(), profiles.c.id)
         with store_errors("keeping a profile"), contextlib.suppress(IntegrityError):  # its id is made of what it holds
             async with self._engine.begin() as connection:
-                others = [(one.id, one.size) for one in await connection.execute(newest)]
+                others = [(profile.id, profile.size) for profile in await connection.execute(newest)]
                 stay = _fitting(others, most - 1, most_bytes - about.size)
                 await connection.execute(delete(profiles).where(profiles.c.id.not_in([*stay, about.id])))
                 await connection.execute(insert(profiles).values(**row))

@@ -97,7 +97,7 @@ def _with(before: Mapping[str, Any] | None, row: Any, began: float, ended: float
     if before is None:
         return {**pod, "began": began, "ended": ended, "fired_s": ended - began, "gpus": row.gpus}
     fired_s = before["fired_s"] + max(0.0, ended - max(began, before["ended"]))
-    known = [one for one in (before["gpus"], row.gpus) if one is not None]
+    known = [gpus for gpus in (before["gpus"], row.gpus) if gpus is not None]
     return {
         **pod,
         "began": min(began, before["began"]),

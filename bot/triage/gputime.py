@@ -57,7 +57,7 @@ def gpu_time(spells: Sequence[Spell], until: float, since: float = 0.0) -> GpuTi
         began, ended = max(spell.began, since), min(spell.ended, until)
         if ended > began:
             by_pod[spell.pod].append(spell._replace(began=began, ended=ended))
-    known = [_of_pod(some) for some in by_pod.values() if any(one.gpus is not None for one in some)]
+    known = [_of_pod(some) for some in by_pod.values() if any(spell.gpus is not None for spell in some)]
     return GpuTime(sum(one for one, _ in known), sum(gpus for _, gpus in known), len(known), len(by_pod))
 
 

@@ -59,7 +59,7 @@ def report_on(cases: Sequence[Case], since: float, until: float) -> OncallReport
         sum(summary.acknowledged_s is None for summary in summaries),
         tuple(calls.most_common()),
         tuple(alerts.most_common()),
-        gpu_time([spell for one in cases for spell in one.spells], until, since),
+        gpu_time([spell for case in cases for spell in case.spells], until, since),
     )
 
 

@@ -62,7 +62,7 @@ class Ignored(NamedTuple):
 
 def read_route(match: Sequence[str], channel: str, group_by: Sequence[str] = ()) -> Route:
     """Raises ValueError that says which matcher or label is wrong."""
-    if wrong := [one for one in group_by if not _LABEL.fullmatch(one)]:
+    if wrong := [label for label in group_by if not _LABEL.fullmatch(label)]:
         raise ValueError(f"{wrong[0]!r} is not a name of a label, such as namespace")
     return Route("\0".join(match), tuple(map(read_matcher, match)), channel, tuple(group_by))
 
@@ -90,7 +90,7 @@ def threaded(cause: Cause, labels: Mapping[str, str], route: Route | None, usual
     """
     if route is None or (route.channel == usual and not route.group_by):
         return cause
-    values = [labels.get(one, "") for one in route.group_by]
+    values = [labels.get(label, "") for label in route.group_by]
     facts = (route.name, route.group_by, values) if route.group_by else (cause.signature,)
     signature = hashlib.sha256(msgspec.json.encode(("routed", route.channel, *facts))).hexdigest()[:16]
     return msgspec.structs.replace(cause, signature=signature)

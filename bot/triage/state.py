@@ -231,7 +231,7 @@ def wants_call(
 
 def _next_of_round(incident: Incident, terms: Terms, extent: Extent) -> Call:
     waits = max(incident.since, incident.called_at) + terms.call_s
-    whom = next((one for one in terms.order if one not in incident.called), "")
+    whom = next((person for person in terms.order if person not in incident.called), "")
     if not incident.called:
         at_once = incident.soon or (extent.severity == "critical" and terms.critical_at_once)
         return Call(whom, incident.since if at_once else waits)

@@ -48,8 +48,8 @@ def summarize(happened: Sequence[Happened]) -> Summary:
     if not happened:
         return Summary()
     began = happened[0].at
-    seen = next((one for one in happened if one.news.turn in _SEEN and one.news.by), None)
-    turns = [one for one in happened if one.news.turn in ENDS or one.news.turn in _RETURNS]
+    seen = next((event for event in happened if event.news.turn in _SEEN and event.news.by), None)
+    turns = [event for event in happened if event.news.turn in ENDS or event.news.turn in _RETURNS]
     end = turns[-1] if turns and turns[-1].news.turn in ENDS else None
     return Summary(
         seen.at - began if seen else None,
@@ -57,9 +57,13 @@ def summarize(happened: Sequence[Happened]) -> Summary:
         end.at - began if end else None,
         end.news.by if end else "",
         sum(turn.news.turn in _RETURNS for turn in turns),
-        tuple(one.news.detail for one in happened if one.news.turn in CALLS),
-        sum(one.news.turn == "paged" for one in happened),
-        tuple(one for one in happened if one.news.turn in _DONE and (one.news.detail or one.news.turn == "muted")),
+        tuple(event.news.detail for event in happened if event.news.turn in CALLS),
+        sum(event.news.turn == "paged" for event in happened),
+        tuple(
+            event
+            for event in happened
+            if event.news.turn in _DONE and (event.news.detail or event.news.turn == "muted")
+        ),
         _owner(happened),
     )
 

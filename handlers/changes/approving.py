@@ -109,7 +109,7 @@ class Approving:
         """
         here = self._deps.clusters or ("",)
         found = [cluster for cluster in await self._deps.store.approvals.clusters() if cluster in here]
-        await asyncio.gather(*(self._look_after_in(one) for one in found))
+        await asyncio.gather(*(self._look_after_in(cluster) for cluster in found))
 
     async def _look_after_in(self, cluster: str) -> None:
         with self._found_again(cluster, f"approvals in {cluster or 'this cluster'}"):

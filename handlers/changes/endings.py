@@ -75,7 +75,7 @@ async def _of_pod(cluster: Cluster, pod: Pod, record: Record) -> str:
 
 def _has_level(pod: Pod, record: Record) -> bool:
     """A pod of before the change logs at the old level until it ends."""
-    container = next((one for one in pod.spec.containers if one.name == record.container), None)
+    container = next((container for container in pod.spec.containers if container.name == record.container), None)
     if container is None or pod.status.phase != "Running":
         return False
     return record.means == "debug-flags" or str(verbosity_of(container)[0]) == record.new

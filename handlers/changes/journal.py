@@ -123,7 +123,7 @@ class ChangeJournal:
         Where there is no channel, as for a change made from a shell, everybody whom the settings name gets it.
         """
         minutes = int(event.at - record.deadline) // 60
-        reached = [*(one for one in LATE_MINUTES if minutes >= one), *range(60, minutes + 1, 60)]
+        reached = [*(late for late in LATE_MINUTES if minutes >= late), *range(60, minutes + 1, 60)]
         if not reached:
             return
         level = len(reached) - 1

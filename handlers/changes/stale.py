@@ -50,13 +50,13 @@ class StaleCards:
 
     async def _look(self, channel: str) -> None:
         deps = self._deps
-        for one in await deps.gateway.keyed(channel, key_of(""), oldest=deps.now() - DONE_KEPT):
-            if one.key.endswith(NO_STORE) and not is_edited(one.text, deps.say):
-                key = f"{one.key}:over:{one.ts}"
-                await deps.outbox.put(key, channel, render_again(deps.say), update_ts=one.ts, severity="warning")
-            elif about := _offered(one):
+        for message in await deps.gateway.keyed(channel, key_of(""), oldest=deps.now() - DONE_KEPT):
+            if message.key.endswith(NO_STORE) and not is_edited(message.text, deps.say):
+                key = f"{message.key}:over:{message.ts}"
+                await deps.outbox.put(key, channel, render_again(deps.say), update_ts=message.ts, severity="warning")
+            elif about := _offered(message):
                 try:
-                    await self._edit(about, channel, one.ts)
+                    await self._edit(about, channel, message.ts)
                 except BotError as error:
                     log.warning("whether a card of %s is out of date is not known: %s", about.target, error)
 
@@ -83,7 +83,7 @@ class StaleCards:
 def _offered(card: Keyed) -> Pressed | None:
     """What the buttons of a card are about; None for what has none."""
     rows = (cast("list[dict[str, Any]]", block.get("elements") or []) for block in card.blocks)
-    values = [str(one.get("value")) for row in rows for one in row if one.get("action_id") in _OFFERS]
+    values = [str(button.get("value")) for row in rows for button in row if button.get("action_id") in _OFFERS]
     about = read_pressed(values[0]) if values else None
     return about if about and key_of(about.key) == card.key else None
 

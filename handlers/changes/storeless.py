@@ -55,7 +55,7 @@ class Storeless:
         for channel in writable.journal.told_in(record):
             self.told_in.add(channel)
             found = await gateway.keyed(channel, key, oldest=record.since)
-            if all(is_edited(one.text, self._say) for one in found):
+            if all(is_edited(message.text, self._say) for message in found):
                 await gateway.say(channel, Message(escape(f"{trouble} {still_open}")), key=key)
 
 

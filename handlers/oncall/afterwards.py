@@ -27,7 +27,7 @@ async def reply_of(store: Store, head: Head, event: Event, say: Texts) -> Messag
     message = render_news(event.news, say)
     if event.news.turn not in ENDS:
         return message
-    until = [Happened(one.at, one.news) for one in await store.incidents.timeline(head.id) if one.seq <= event.seq]
+    until = [Happened(step.at, step.news) for step in await store.incidents.timeline(head.id) if step.seq <= event.seq]
     summary = await summary_of(store, head.id, until, event.at)
     return message._replace(blocks=(*message.blocks, summary_block(head, summary, say)))
 

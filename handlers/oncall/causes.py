@@ -206,7 +206,7 @@ async def registration_state(sources: Sources, node: str, say: Texts) -> Literal
     """
     report = await answer(sources, "nodes", node, say)
     if any(finding.code == "not-found" for finding in report.findings):
-        if left_out := [one for one in sources.cluster.undecodable if node in one]:
+        if left_out := [place for place in sources.cluster.undecodable if node in place]:
             raise SourceError(f"node {node} cannot be read: {left_out[0]}")
         return "unknown"
     is_lost = any(CODES[finding.code].loses_node for finding in report.findings)

@@ -271,7 +271,7 @@ class Digests:
             raise BotError(f"the cluster was not read within {READING_S:g} s") from error
         report: Report = await asyncio.to_thread(playbook.diagnose, snapshot, self._deps.say)
         earlier = await self._rows.last(channel, cluster, TREND - 1)
-        opened = [one.record for one in await self._deps.store.changes(meant).opened()]
+        opened = [change.record for change in await self._deps.store.changes(meant).opened()]
         after = {
             **_figures(report),
             **{f"changes/{record.target} {record.flag} {record.new}": "1" for record in opened},

@@ -122,10 +122,10 @@ async def _on_call(settings: PagerDutySettings) -> list[_User]:
         raise _failed(settings, "the answer is none of PagerDuty's") from error
     order = {schedule: number for number, schedule in enumerate(settings.schedules)}
     wanted = [entry for entry in entries if entry.schedule and entry.schedule.id in order]
-    wanted.sort(key=lambda one: (order[one.schedule.id] if one.schedule else 0, one.escalation_level))
+    wanted.sort(key=lambda entry: (order[entry.schedule.id] if entry.schedule else 0, entry.escalation_level))
     if not wanted:
         log.warning("PagerDuty has nobody on call now in the schedules %s", ", ".join(settings.schedules))
-    return [one.user for one in wanted]
+    return [entry.user for entry in wanted]
 
 
 async def _entries(settings: PagerDutySettings) -> list[_OnCall]:

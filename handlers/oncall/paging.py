@@ -39,7 +39,9 @@ class Paging:
     ) -> None:
         self._deps = deps
         self._settings = settings
-        self._leases = {one: TaskLease(deps, f"{LEASE}:{one}", owner, LEASE_S) for one in services_of(settings)}
+        self._leases = {
+            service: TaskLease(deps, f"{LEASE}:{service}", owner, LEASE_S) for service in services_of(settings)
+        }
         self._pace_s = pace_s
         self._soon = soon
         self._failing: set[str] = set()

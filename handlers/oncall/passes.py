@@ -143,7 +143,7 @@ class Keeper:
         if not asking:
             return
         answered, _ = await asyncio.wait(asking, timeout=patience_s)
-        if True in {one.result() for one in answered}:
+        if True in {task.result() for task in answered}:
             await self._threads()
 
     async def _notice_silence(self) -> None:
@@ -312,7 +312,7 @@ class Keeper:
         due = passed(incident, now, terms, firing=counts.firing > 0, nodes=seen, extent=extent)
         if due.incident != incident or due.news:
             step = await self._rows.change(
-                row.id, lambda one, firing: passed(one, now, terms, firing=firing, nodes=seen, extent=extent)
+                row.id, lambda incident, firing: passed(incident, now, terms, firing=firing, nodes=seen, extent=extent)
             )
             if step is not None and not isinstance(step, str):
                 incident = step.incident

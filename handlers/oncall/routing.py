@@ -27,7 +27,7 @@ def routed(found: Sorted, routes: Sequence[Route], usual: str, *, into: str = ""
     their routes lead by now.
     """
     by_channel: defaultdict[str, Sorted] = defaultdict(list)
-    for cause, members in sorted(found, key=lambda one: SEVERITIES.index(one[0].severity), reverse=True):
+    for cause, members in sorted(found, key=lambda item: SEVERITIES.index(item[0].severity), reverse=True):
         for member in members:
             route = route_of(member.labels, routes)
             channel = into or (route.channel if route else usual)

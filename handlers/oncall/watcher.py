@@ -91,7 +91,7 @@ class Watcher:
             summary = f"{pod.namespace}/{pod.name} has waited for more than {minutes} minutes"
             alert = _alert(cluster, labels, summary, pod.metadata.uid, created, waiting.gaps)
             firing[alert.fingerprint] = alert
-        known = [one for one in await self._rows.firing_of(SOURCE, cluster) if one.pod]
+        known = [alert for alert in await self._rows.firing_of(SOURCE, cluster) if alert.pod]
         return self._news(known, firing, waiting.gaps)
 
     async def _trouble(self, sources: Sources, cluster: str) -> list[Alert]:
@@ -132,7 +132,7 @@ def _of_finding(cluster: str, found: Finding, now: datetime, gaps: Sequence[Gap]
     """One for each node that it is about, or one."""
     labels = {"alertname": f"HAMi {found.code}", FINDING: found.code}
     each = [labels | {"node": node} for node in found.scope.nodes] or [labels]
-    return [_alert(cluster, one, found.claim, "", now, gaps) for one in each]
+    return [_alert(cluster, target, found.claim, "", now, gaps) for target in each]
 
 
 def _alert(  # noqa: PLR0917  # private

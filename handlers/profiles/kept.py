@@ -26,7 +26,7 @@ def is_reference(word: str) -> bool:
 def kind_meant(words: Sequence[str], kept: "Sequence[Kept]") -> str:
     """The kind that versions and times among the words are about: that of an id among them, else cpu if one is kept."""
     ids = (found[1] for found in map(_ID.fullmatch, words) if found)
-    kinds = [one.kind for one in kept]
+    kinds = [profile.kind for profile in kept]
     return next(ids, "cpu" if "cpu" in kinds or not kinds else kinds[0])
 
 
@@ -36,14 +36,16 @@ def find_kept(word: str, kept: "Sequence[Kept]", kind: str, now: float) -> "Kept
     `kept` has the newest first; `now` is in unix seconds.
     """
     if _ID.fullmatch(word):
-        found = [one for one in kept if one.id == word]
+        found = [profile for profile in kept if profile.id == word]
     elif _VERSION.fullmatch(word):
-        found = [one for one in kept if one.kind == kind and one.version == word.removeprefix("v")]
+        found = [profile for profile in kept if profile.kind == kind and profile.version == word.removeprefix("v")]
     else:
         until = _until(word, now)
-        found = [one for one in kept if one.kind == kind and until is not None and one.taken_at < until]
+        found = [profile for profile in kept if profile.kind == kind and until is not None and profile.taken_at < until]
     if not found:
-        shown = ", ".join(f"{one.id} ({one.version or one.target}, {_moment(one)})" for one in kept[:_SHOWN])
+        shown = ", ".join(
+            f"{profile.id} ({profile.version or profile.target}, {_moment(profile)})" for profile in kept[:_SHOWN]
+        )
         raise NotFound(
             f"no profile {word!r} is kept" + ("" if _ID.fullmatch(word) else f" of kind {kind}"),
             hint=f"Kept profiles: {shown}" if shown else "No profile is kept yet: take one with profile cpu 30s",

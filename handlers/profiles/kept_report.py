@@ -21,7 +21,7 @@ def kept_report(kept: "Sequence[Kept]", now: float, say: Texts) -> Report:
     claim = say("profile.kept", count=len(kept)) if kept else say("profile.kept-none")
     actions = () if kept else (NextAction(say("profile.take-one"), "profile cpu 30s"),)
     finding = Finding("profiles-kept", claim, "info", "confirmed", Scope(), (), actions)
-    rows = tuple(_row(one) for one in kept)
+    rows = tuple(_row(profile) for profile in kept)
     return Report(
         schema=SCHEMA,
         playbook="profile",

@@ -38,8 +38,8 @@ def list_text(asked: Words) -> str:
     profile = prepared(read_file(file, read))
     index = sample_index(profile, options.get("sample_index", ""))
     if folders:
-        for one in profile.functions:
-            one.filename = below(one.filename, folders)
+        for known in profile.functions:
+            known.filename = below(known.filename, folders)
     found = function_lines(profile, index, function)
     source = _reader(folders) if folders else None
     unit, total = profile.sample_types[index].unit, total_of(profile, index)

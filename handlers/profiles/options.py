@@ -46,7 +46,7 @@ def profiles_named(study: str, asked: Words) -> list[str]:
 def with_paths(study: str, asked: Words, paths: Mapping[str, str]) -> Words:
     """The same words with the path of a file in the place of each profile's name that has one."""
     kept = 1 if study == "list" else 0
-    plain = [*asked.plain[:kept], *(paths.get(one, one) for one in asked.plain[kept:])]
+    plain = [*asked.plain[:kept], *(paths.get(argument, argument) for argument in asked.plain[kept:])]
     bases = {base: paths.get(asked.options[base], asked.options[base]) for base in _BASES if base in asked.options}
     return Words(plain, {**asked.options, **bases})
 
@@ -54,7 +54,7 @@ def with_paths(study: str, asked: Words, paths: Mapping[str, str]) -> Words:
 def read_words(words: Sequence[str]) -> Words:
     """Options as Go's flags are read, anywhere among the words. Raises UsageError."""
     try:
-        given = _COMMAND.make_context(PROGRAM, [one for word in words for one in _switched(word)]).params
+        given = _COMMAND.make_context(PROGRAM, [argument for word in words for argument in _switched(word)]).params
     except click.NoSuchOption as error:
         raise _unknown(words) from error
     except click.UsageError as error:

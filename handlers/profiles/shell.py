@@ -86,9 +86,9 @@ def _answer_with_kept(words: Sequence[str], config: "Path | None") -> str:
         return USAGE
     asked = read_words(words[1:])
     named = profiles_named(words[0], asked)
-    saved = {one: f"{one}{_SUFFIX}" for one in named if os.path.isfile(f"{one}{_SUFFIX}")}  # noqa: PTH113
+    saved = {path: f"{path}{_SUFFIX}" for path in named if os.path.isfile(f"{path}{_SUFFIX}")}  # noqa: PTH113
     asked = with_paths(words[0], asked, saved)
-    missing = [one for one in named if one not in saved and not os.path.exists(one)]  # noqa: PTH110
+    missing = [path for path in named if path not in saved and not os.path.exists(path)]  # noqa: PTH110
     if not missing:
         return answer_to(words[0], asked, config)
     from handlers.profiles.kept_files import answer_beside_the_bot  # noqa: PLC0415  # few ask for those

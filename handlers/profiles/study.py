@@ -52,7 +52,7 @@ async def _studied(words: Sequence[str], rows: ProfileRows, now: float, say: Tex
     if _OF_A_SHELL in asked.options:
         raise UsageError(f"-{_OF_A_SHELL} reads files of the bot: it is for a shell")
     named = profiles_named(words[0], asked)
-    if unknown := [one for one in named if not is_reference(one)]:
+    if unknown := [name for name in named if not is_reference(name)]:
         hint = f"Name one by its id: profile kept lists them. Or take one: profile {KINDS[0]} 30s"
         raise NotFound(f"no profile {unknown[0]!r} is kept", hint=hint)
     contents = await contents_of(named, rows, now)
@@ -73,8 +73,8 @@ def _text(words: Sequence[str], asked: Words, contents: Contents) -> Message:
 
 
 def _explained(words: Sequence[str], asked: Words, contents: Contents, now: float, say: Texts) -> Message:
-    named = [contents[one] for one in asked.plain]
-    taken = [Taken(read(one.content), one.id, one.id) for one in named]
+    named = [contents[name] for name in asked.plain]
+    taken = [Taken(read(profile.content), profile.id, profile.id) for profile in named]
     kind = asked.options.get("sample_index", "")
     if words[0] == "compare":
         if len(taken) < 2:
@@ -84,7 +84,7 @@ def _explained(words: Sequence[str], asked: Words, contents: Contents, now: floa
     else:
         findings = explain(taken[0], say, sample_index_name=kind)
         tables = () if findings else (symptom_table(say),)
-    report = _report(", ".join(one.object for one in taken), findings, tables, now, say)
+    report = _report(", ".join(profile.object for profile in taken), findings, tables, now, say)
     again = join_words(["profile", *words])
     return render_report(report, say, channel_buttons=False, words=again, everything=True)
 

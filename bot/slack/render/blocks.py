@@ -45,7 +45,9 @@ def actions(*elements: Element, block_id: str = "") -> Block:
 
 def table(rows: Sequence[Sequence[Element]], right: Sequence[bool]) -> Block:
     """Rows of what `cell` gives, the heading first; `right` says for each column whether it stands at the right."""
-    aligned = [{"is_wrapped": True, "align": "right" if one else "left"} for one in right[: limits.TABLE_COLUMNS]]
+    aligned = [
+        {"is_wrapped": True, "align": "right" if is_right else "left"} for is_right in right[: limits.TABLE_COLUMNS]
+    ]
     shown = [list(row[: limits.TABLE_COLUMNS]) for row in rows[: limits.TABLE_ROWS]]
     return {"type": "table", "rows": shown, "column_settings": aligned}
 

@@ -65,7 +65,7 @@ def read_value(text: str) -> Ask | None:
         return None
     given: list[Any] = [value.get("ask"), value.get("cluster"), value.get("read", "")]
     is_ours = type(value.get("v")) is int and value["v"] == _VERSION and value.keys() <= {"v", "ask", "cluster", "read"}
-    if is_ours and all(isinstance(one, str) for one in given) and given[0].strip():
+    if is_ours and all(isinstance(part, str) for part in given) and given[0].strip():
         return Ask(*given)
     return None
 

@@ -76,7 +76,9 @@ def render_card(card: Card, say: Texts) -> Message:
     change = what(record, say, longer=card.longer, is_back=is_back)
     headline = say(f"card.{card.state}", what=change)
     parts = [line(span(inert(headline, 2 * NAME), "bold")), bullets(*(line(*fact) for fact in _facts(card, say)))]
-    if shown := [inert(one, NAME) for one in card.detail[:DETAIL].splitlines()[:_DIFF_LINES] if one.strip()]:
+    if shown := [
+        inert(diff_line, NAME) for diff_line in card.detail[:DETAIL].splitlines()[:_DIFF_LINES] if diff_line.strip()
+    ]:
         parts.append(preformatted("\n".join(shown)))
     aloud = say(
         "card.aloud",
@@ -101,7 +103,7 @@ def render_late(card: Card, minutes: int, approvers: Sequence[str], by_hand: str
     hours = minutes // 60
     since = say("card.late-hours", count=hours) if hours else say("card.late-minutes", count=minutes)
     headline = say("card.late", what=what(card.record, say), since=since, target=target)
-    calls = [one for who in approvers for one in (somebody(who), span(" "))]
+    calls = [part for who in approvers for part in (somebody(who), span(" "))]
     do = say("card.late-do", target=target)
     parts = [line(*calls, span(inert(headline, DETAIL), "bold"))]
     if card.detail.strip():
@@ -120,9 +122,9 @@ def render_denied(why: str, who: Sequence[str], where: Sequence[str], say: Texts
     """That somebody may not do something, why, and who may, or where. For that person's eyes alone: it names others."""
     pieces = [span(inert(f"{why}.", DETAIL), "bold")]
     if who:
-        pieces += [span(f" {say('card.may')} "), *_listed([somebody(one) for one in who[:_NAMED]])]
+        pieces += [span(f" {say('card.may')} "), *_listed([somebody(person) for person in who[:_NAMED]])]
     if where:
-        pieces += [span(f" {say('card.where')} "), *_listed([channel(one) for one in where[:_NAMED]])]
+        pieces += [span(f" {say('card.where')} "), *_listed([channel(room) for room in where[:_NAMED]])]
     return Message(escape(f"{why}."), (rich_text(line(*pieces)),))
 
 
@@ -153,7 +155,7 @@ def read_pressed(text: str) -> Pressed | None:
     if value is None:
         return None
     given = [value.get(name) for name in Pressed._fields]
-    if value.get("v") != _VERSION or len(value) != len(given) + 1 or not all(isinstance(one, str) for one in given):
+    if value.get("v") != _VERSION or len(value) != len(given) + 1 or not all(isinstance(part, str) for part in given):
         return None
     return Pressed(*map(str, given))
 
@@ -202,4 +204,4 @@ def _facts(card: Card, say: Texts) -> list[list[Part]]:
 
 
 def _listed(pieces: Sequence[Part]) -> list[Part]:
-    return [one for number, piece in enumerate(pieces) for one in ((span(", "), piece) if number else (piece,))]
+    return [part for number, piece in enumerate(pieces) for part in ((span(", "), piece) if number else (piece,))]

@@ -49,7 +49,7 @@ def render_digest(post: DigestPost, say: Texts, files: Sequence[File] = ()) -> M
     notes += [say("digest.changes-open", count=post.changes_open)] if post.changes_open else []
     changed = differences(post.before, post.after) if post.before is not None else []
     blind = not_compared(post.before, post.after) if post.before is not None else []
-    notes += [say("digest.not-compared", what=", ".join(_area(one, say) for one in blind))] if blind else []
+    notes += [say("digest.not-compared", what=", ".join(_area(area, say) for area in blind))] if blind else []
     if post.before is not None and not changed and anything_compared(post.before, post.after):
         aloud = f"{title}. {say('digest.unchanged-seen') if blind else say('digest.unchanged')}"
         small = [blocks.context(*notes)] if notes else []
@@ -162,7 +162,7 @@ def _rooms(post: DigestPost, say: Texts) -> list[Block]:
 def _room_words(post: DigestPost, say: Texts) -> Iterable[str]:
     for kind, room in list(post.rooms.items())[:_KINDS]:
         given, memory, largest = (
-            "?" if one is None else amount(one) for one in (room.given, room.memory, room.largest)
+            "?" if mib is None else amount(mib) for mib in (room.given, room.memory, room.largest)
         )
         factor = post.after.get(f"over-subscription/{kind} memory", _PROMISED)
         promised = say("digest.promised", factor=factor) if factor != _PROMISED else ""

@@ -51,7 +51,9 @@ def table_files(tables: Sequence[Table], say: Texts) -> list[File]:
 def yaml_files(report: Report) -> list[File]:
     """Each table that is the lines of a YAML file, as that file."""
     tables = [table for table in report.tables if table.title.endswith(_YAML) and table.rows]
-    return [File(one.title, "".join(f"{row[0]}\n" for row in one.rows).encode("utf-8"), one.title) for one in tables]
+    return [
+        File(table.title, "".join(f"{row[0]}\n" for row in table.rows).encode("utf-8"), table.title) for table in tables
+    ]
 
 
 def whole_answers(files: Sequence[File]) -> list[File]:

@@ -65,7 +65,7 @@ def render_home(seen: Seen, example: str, say: Texts) -> blocks.Element:
 def _opened(seen: Seen, say: Texts) -> list[Block]:
     if seen.unread:
         return [blocks.plain_section(say("desk.home-unread", why=seen.unread))]
-    shown = [blocks.plain_section(one) for one in seen.opened[:_SHOWN]]
+    shown = [blocks.plain_section(text) for text in seen.opened[:_SHOWN]]
     if seen.incidents:
         shown.append(rich_text(bullets(*(line(*in_short(incident, say)) for incident in seen.incidents[:_SHOWN]))))
     left = sum(max(0, len(some) - _SHOWN) for some in (seen.opened, seen.incidents))

@@ -36,4 +36,4 @@ def total_text(value: Any) -> int:
 
 def length(text: str) -> int:
     """Characters as JavaScript counts them, the most that any side of Slack can count: two outside of the BMP."""
-    return len(text) if text.isascii() else len(text) + sum(one > "\uffff" for one in text)
+    return len(text) if text.isascii() else len(text) + sum(character > "\uffff" for character in text)

@@ -62,7 +62,7 @@ def _times(report: OncallReport, say: Texts) -> list[list[Part]]:
         times.append(say("triage.report-resolve", time=roughly(report.resolve_s)))
     if report.unacknowledged:
         times.append(say("triage.report-unacknowledged", count=report.unacknowledged))
-    return [[span(one)] for one in times]
+    return [[span(text)] for text in times]
 
 
 def _listed(title: str, rows: Sequence[list[Part]], say: Texts) -> list[Part]:

@@ -23,7 +23,7 @@ def render_error(error: BotError, say: Texts, example: str = "") -> Message:
     parts = [line(*pieces, *([span(f"\n{say('slack.example')}")] if example else []))]
     parts += [preformatted(example)] if example else []
     aloud = [message, hint, f"{say('slack.example')} {example}" if example else ""]
-    return Message(lines([escape(one, _ALOUD) for one in aloud if one]), (rich_text(*parts),))
+    return Message(lines([escape(text, _ALOUD) for text in aloud if text]), (rich_text(*parts),))
 
 
 def in_words(error: BotError, say: Texts) -> tuple[str, str]:
@@ -45,9 +45,9 @@ def _sentence(text: str) -> str:
 
 def render_help(text: str) -> Message:
     """Help as the grammar writes it: several lines whose columns are aligned."""
-    help_lines = [visible(one).rstrip() for one in text[:TOTAL_BUDGET].strip("\n").split("\n")]
+    help_lines = [visible(row).rstrip() for row in text[:TOTAL_BUDGET].strip("\n").split("\n")]
     shown = cut("\n".join(help_lines), _HELP).strip("\n") or "-"
-    first = next(one for one in help_lines if one) if any(help_lines) else "-"
+    first = next(row for row in help_lines if row) if any(help_lines) else "-"
     return Message(escape(first), (rich_text(preformatted(shown)),))
 
 

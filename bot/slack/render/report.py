@@ -87,8 +87,8 @@ def render_report(
     gaps = _gaps(report.gaps, room, say)
     tables = show_tables(report, overview, room, say)
 
-    by_button = any(one["action_id"] == EVERYTHING for one in closing)
-    closing = [one for one in closing if room.overflowed or one["action_id"] != EVERYTHING]
+    by_button = any(button["action_id"] == EVERYTHING for button in closing)
+    closing = [button for button in closing if room.overflowed or button["action_id"] != EVERYTHING]
     files: list[File] = []
     if room.overflowed and not by_button:
         files = [whole_answer(report, say), *table_files(tables.not_whole, say)]
@@ -164,8 +164,8 @@ def _evidence(quotes: Sequence[Evidence], report: Report, room: Room, say: Texts
 def _most_telling(evidence: Sequence[Evidence]) -> list[Evidence]:
     """Short ones first, each kind in the order in which they stand; where all are bare values, the first of them."""
     distinct = list(dict.fromkeys(evidence))
-    telling = [one for one in distinct if not _BARE.fullmatch(one.quote)] or distinct[:1]
-    return sorted(telling, key=lambda one: len(one.quote) > _LONG_QUOTE)
+    telling = [evidence for evidence in distinct if not _BARE.fullmatch(evidence.quote)] or distinct[:1]
+    return sorted(telling, key=lambda evidence: len(evidence.quote) > _LONG_QUOTE)
 
 
 def _change(change: Change, room: Room, say: Texts) -> list[Block]:

@@ -22,13 +22,15 @@ Named = tuple[str, int, int]
 
 def gathered(incident_id: str, by_name: Sequence[Named], say: Texts) -> list[Block]:
     """The lines, those of which most fire first, and the menu with those that fire."""
-    shown = [line(span(_told(one, say))) for one in by_name[:_LINES]]
+    shown = [line(span(_told(alert, say))) for alert in by_name[:_LINES]]
     if more := len(by_name) - _LINES:
         shown += [line(span(say("triage.storm-more", count=more)))] if more > 0 else []
-    firing = [one for one in by_name if one[1]][:_OPTIONS]
+    firing = [alert for alert in by_name if alert[1]][:_OPTIONS]
     built = [rich_text(bullets(*shown))] if shown else []
     if firing:
-        options = [{"text": blocks.plain(one[0], _OPTION), "value": _value(incident_id, one[0])} for one in firing]
+        options = [
+            {"text": blocks.plain(alert[0], _OPTION), "value": _value(incident_id, alert[0])} for alert in firing
+        ]
         placeholder = blocks.plain(say("triage.storm-open"), _OPTION)
         menu = {"type": "static_select", "action_id": OPEN, "options": options, "placeholder": placeholder}
         built.append(blocks.actions(menu))

@@ -22,7 +22,7 @@ _NAME, _DETAIL = 80, 300
 def summary_block(head: Head, summary: Summary, say: Texts) -> Block:
     """A titled list. It mentions people; of a user group it shows the id only, or everybody in it would be called."""
     title = line(span(say("triage.summary"), "bold"))
-    return rich_text(title, bullets(*(line(*one) for one in summary_lines(head, summary, say))))
+    return rich_text(title, bullets(*(line(*parts) for parts in summary_lines(head, summary, say))))
 
 
 def summary_lines(head: Head, summary: Summary, say: Texts) -> list[list[Part]]:
@@ -36,7 +36,7 @@ def summary_lines(head: Head, summary: Summary, say: Texts) -> list[list[Part]]:
         shown.append([span(f"{say('triage.were-called')} "), *_called(summary.called, say)])
     if summary.pages:
         shown.append([span(say("triage.summary-pages", count=summary.pages))])
-    shown += [_deed(one, say) for one in summary.done[:_MOST_DONE]]
+    shown += [_deed(deed, say) for deed in summary.done[:_MOST_DONE]]
     if more := len(summary.done) - _MOST_DONE:
         shown += [[span(say("triage.more-open", count=more))]] if more > 0 else []
     if head.total or head.nodes:

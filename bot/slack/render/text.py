@@ -69,7 +69,7 @@ def _unformatted(text: str) -> str:
 
 
 def _entities(text: str) -> str:
-    return "".join(_ENTITIES.get(one, one) for one in text)
+    return "".join(_ENTITIES.get(character, character) for character in text)
 
 
 def _cut_entities(text: str, most: int) -> str:

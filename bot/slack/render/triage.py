@@ -40,7 +40,7 @@ def render_open(heads: Sequence[Head], rota: Sequence[str], ignored: Ignored, sa
         said.append(line(span(say("triage.more-open", count=more))))
     people: list[Part] = [span(" "), span(say("triage.nobody-called"))]
     if rota:
-        people = [part for one in rota[:_SHOWN_OPEN] for part in (span(" "), somebody(inert(one, _NAME)))]
+        people = [part for person in rota[:_SHOWN_OPEN] for part in (span(" "), somebody(inert(person, _NAME)))]
     said.append(line(span(say("triage.rota")), *people))
     if ignored.alerts:
         said.append(line(span(_ignored_in_words(ignored, say))))
@@ -109,16 +109,16 @@ def render_timeline(head: Head, happened: Sequence[Happened], summary: Summary, 
         f"| {say('triage.md-time')} | {say('triage.md-what')} | {say('triage.md-who')} | {say('triage.md-detail')} |",
         "|---|---|---|---|",
     ]
-    for one in happened:
-        what = say(f"triage.did-{one.news.turn}")
-        detail = _plain(one.news.detail)
-        if one.news.turn == "worse":
-            detail = _plain(_worse(one.news.detail, say))
-        if one.news.turn == "muted":
-            detail = _plain(end_in_words(read_until(one.news.detail), say))
-        rows.append(f"| {utc(one.at)} | {_plain(what)} | {_plain(one.news.by) or 'hami-bot'} | {detail} |")
+    for event in happened:
+        what = say(f"triage.did-{event.news.turn}")
+        detail = _plain(event.news.detail)
+        if event.news.turn == "worse":
+            detail = _plain(_worse(event.news.detail, say))
+        if event.news.turn == "muted":
+            detail = _plain(end_in_words(read_until(event.news.detail), say))
+        rows.append(f"| {utc(event.at)} | {_plain(what)} | {_plain(event.news.by) or 'hami-bot'} | {detail} |")
     summed = summary_lines(head, summary, say)
-    rows += ["", f"## {say('triage.summary')}", "", *("- " + "".join(map(_written, one)) for one in summed)]
+    rows += ["", f"## {say('triage.summary')}", "", *("- " + "".join(map(_written, parts)) for parts in summed)]
     text = "\n".join([*rows, ""])
     return File(f"incident-{head.id}.md", text.encode("utf-8"), say("triage.md-title", id=head.id))
 
@@ -156,7 +156,7 @@ def form(deed: Deed, incident_id: str, channel: str, say: Texts, nodes: Sequence
 
 def _mutes(nodes: Sequence[str], say: Texts) -> blocks.Element:
     fitting = [node for node in nodes if len(node) < _OPTION // 2][:_SHOWN_NAMES]
-    ends = [(f"until node {one} registers", Until(node=one)) for one in fitting]
+    ends = [(f"until node {node} registers", Until(node=node)) for node in fitting]
     ends.append(("until gone", WHILE_IT_LASTS))
     offered = [(mute, mute) for mute in _MUTES]
     offered += [(words, say("triage.until", end=end_in_words(until, say))) for words, until in ends]

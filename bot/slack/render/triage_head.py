@@ -124,7 +124,7 @@ def details(head: Head, say: Texts) -> list[Block]:
     if head.severities:
         rows.append([span(f"{say('triage.severity')} {inert(', '.join(head.severities), _PLACE)}")])
     rows += [[span(f"{say('triage.runbook')} "), link(url)] for url in head.runbooks[1:2]]
-    return [rich_text(bullets(*(line(*one) for one in rows)))] if rows else []
+    return [rich_text(bullets(*(line(*parts) for parts in rows)))] if rows else []
 
 
 def end_of(until: Until, say: Texts) -> Part:
