@@ -78,18 +78,20 @@ def expects_gpus(node: Node, config: DeviceConfig) -> bool:
 
 
 def is_for_gpus(node: Node, config: DeviceConfig) -> bool:
+    """Whether somebody gave the node to the first vendor's device plugin."""
+    return is_for(node, config.devices[0])
+
+
+def is_for(node: Node, device: Device) -> bool:
     """Whether somebody gave the node to a device plugin: by its label, or by what a plugin wrote or kubelet counts."""
-    for device in config.devices[:1]:
-        key, value = device.vendor.node_label
-        count = device.resources.count
-        if (
-            node.metadata.annotation(device.names.register) is not None
-            or kubelet_offers(node, count) > 0
-            or (whole((node.status.capacity or {}).get(count)) or 0) > 0
-            or node.metadata.label(key) == value
-        ):
-            return True
-    return False
+    key, value = device.vendor.node_label
+    count = device.resources.count
+    return (
+        node.metadata.annotation(device.names.register) is not None
+        or kubelet_offers(node, count) > 0
+        or (whole((node.status.capacity or {}).get(count)) or 0) > 0
+        or (bool(key) and node.metadata.label(key) == value)
+    )
 
 
 def handshake_of(node: Node) -> Handshake | None:

@@ -27,7 +27,7 @@ def _memory(request: PodRequest, of_card: int) -> int:
 
 def is_share(case: Case, effect: Effect) -> bool:
     """Whether what is asked of the limit depends on the card."""
-    return effect.by == "HAMi" and effect.asked is None and effect.of.resource == case.config.gpus.memory
+    return effect.by == "HAMi" and effect.asked is None and effect.of.resource == case.gpus.memory
 
 
 def amounts(figures: Mapping[int, list[str]], say: Texts, form: str = ",") -> str:

@@ -121,7 +121,7 @@ def _judged(case: Case, name: str, say: Texts, *, counted: bool) -> tuple[str, s
     if verdict.fits:
         vendors = other_vendors(case)
         return ("unknown", say("gap.vendor", resource=vendors[0])) if vendors else ("fit", "")
-    reason = verdict.text() if counted else ", ".join(sorted(verdict.codes))
+    reason = " / ".join((verdict.text(), *verdict.instead)) if counted else ", ".join(sorted(verdict.codes))
     return "unknown" if verdict.fits is None else "unfit", reason or verdict.unknown
 
 
@@ -160,7 +160,8 @@ def _memory(container: ContainerRequest) -> str:
 
 def _constraints(case: Case) -> list[tuple[str, str]]:
     fields = case.request.constraints._asdict()
-    return [(key, str(value)) for key, value in fields.items() if value not in (None, False, "", ())]
+    read = zip(case.device.names.also_read, fields.pop("more"), strict=False)
+    return [(key, str(value)) for key, value in (*fields.items(), *read) if value not in (None, False, "")]
 
 
 def endings(found: Iterable[tuple[str, Sequence[Ending]]]) -> Table:

@@ -152,7 +152,7 @@ def _raise(case: Case, say: Texts) -> Iterator[NextAction]:
             continue
         if sum(other.key == effect.key for other in own) > 1:
             continue
-        factor = case.config.gpus.memory_factor if effect.of.resource == case.config.gpus.memory else 1
+        factor = case.gpus.memory_factor if effect.of.resource == case.gpus.memory else 1
         amount = -(-(effect.used + effect.asked) // factor)
         label = say(
             "quota.raise",

@@ -6,13 +6,14 @@ from datetime import datetime
 from functools import cached_property
 
 from bot.hami import fit
-from bot.hami.asked import PodRequest
+from bot.hami.asked import PodRequest, Resources
 from bot.hami.fit import Verdict
 from bot.hami.install import Install
-from bot.hami.nodestate import Terms, expects_gpus
+from bot.hami.nodestate import Terms, expects_gpus, is_for
 from bot.hami.registration import Registration, Unregistered
 from bot.hami.requests import DeviceConfig, pod_request
 from bot.hami.stock import Stock, sizes
+from bot.hami.vendors.vendor import Device
 from bot.hami.version import Version
 from bot.hami.view import Facts, View, terms, versions_to_try
 from bot.kube.models import Node, Pod, ResourceQuota
@@ -140,6 +141,17 @@ class Case:
         return self.requests[-1]
 
     @property
+    def device(self) -> Device:
+        """What the pod asks for, of several the first; the first vendor's where it asks for none."""
+        asked, config = self.request.containers, self.config
+        return config.by_word[asked[0].word] if asked else config.devices[0]
+
+    @property
+    def gpus(self) -> Resources:
+        """The resources of what the pod asks for."""
+        return self.device.resources
+
+    @property
     def quotas(self) -> Iterable[ResourceQuota]:
         """Those that were read, of this and maybe of other namespaces."""
         return self.view.facts.quotas or ()
@@ -193,7 +205,8 @@ class Case:
         return self.view.run(self.view.cards_of(name, state.registration), self.request)
 
     def expects_gpus(self, name: str) -> bool:
-        return expects_gpus(self.nodes[name], self.config)
+        node, device = self.nodes[name], self.device
+        return is_for(node, device) or bool(device.vendor.gpu_label(node))
 
     @cached_property
     def too_large(self) -> bool:

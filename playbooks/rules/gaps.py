@@ -29,6 +29,8 @@ def fit_gaps(case: Case, say: Texts) -> list[Gap]:
         {verdict.unknown for verdict in case.verdicts.values() if verdict.fits is None and verdict.unknown}
     )
     gaps = [Gap("fit", why, say("gap.fit-hint")) for why in unknown]
+    chances = {" / ".join((one.text(), *one.instead)) for one in case.verdicts.values() if one.instead}
+    gaps += [Gap("fit", say("gap.chance", reasons=reasons), say("gap.fit-hint")) for reasons in sorted(chances)[:1]]
     vendors = other_vendors(case)
     return gaps + [Gap("fit", say("gap.vendor", resource=name), say("gap.fit-hint")) for name in vendors]
 

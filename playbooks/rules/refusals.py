@@ -26,12 +26,6 @@ from playbooks.rules.shortage import shortage
 
 _MAX_TRIED = 20
 
-_POD_KEYS: dict[str, tuple[str, ...]] = {
-    fit.TYPE_MISMATCH: (FIRST.names.use_type, FIRST.names.no_use_type, FIRST.names.mode),
-    fit.UUID_MISMATCH: (FIRST.names.use_uuid, FIRST.names.no_use_uuid),
-    fit.NUMA_NOT_FIT: (FIRST.names.numa_bind,),
-    fit.EXCLUSIVE_CONFLICT: (POLICY_KEY,),
-}
 _OF_CARDS = frozenset(
     {
         fit.INSUFFICIENT_MEMORY,
@@ -83,7 +77,7 @@ def refused(case: Case, attempt: Attempt, cause: Cause, say: Texts) -> Finding:
     if cause.text == fit.QUOTA_NOT_FIT and not cause.nodes:
         claim = say("resource-quota-not-fit.everywhere", **_values(case, cause, say))
     elif largest is None:
-        claim = say(f"{cause.code}.claim", **_values(case, cause, say))
+        claim = say(f"{cause.code}.{_which(case, cause)}", **_values(case, cause, say))
     else:
         claim = say(f"{cause.code}.never", **_too_small(case, largest, say))
     proofs = [*proofs, *_object_proofs(case, cause, largest)]
@@ -95,6 +89,11 @@ def refused(case: Case, attempt: Attempt, cause: Cause, say: Texts) -> Finding:
     if cause.text != fit.QUOTA_NOT_FIT:
         return told
     return structs.replace(told, next_actions=prose.see_quota(case.pod.namespace, say))
+
+
+def _which(case: Case, cause: Cause) -> str:
+    """Other vendors say of NUMA nodes what they have nothing to do with."""
+    return "linked" if cause.text == fit.NUMA_NOT_FIT and case.device.vendor is not FIRST else "claim"
 
 
 def severity_of(cause: Cause) -> Severity:
@@ -282,23 +281,22 @@ def _too_small(case: Case, largest: sizes.Largest, say: Texts) -> dict[str, obje
 
 def _quota(case: Case, say: Texts) -> dict[str, str]:
     """The resource whose quota refuses the pod, and its figures: memory, unless only the cores' would be exceeded."""
-    resources = case.config.of(_word(case))
-    room = case.view.quota_room(case.pod.namespace, _word(case))
+    room = case.view.quota_room(case.pod.namespace, case.device.word)
     if room is None:
-        return {"resource": resources.memory, "limit": "?", "used": "?"}
+        return {"resource": case.gpus.memory, "limit": "?", "used": "?"}
     cores = sum(container.cores * container.count for container in case.request.containers)
     memory = sum(container.memory_mib * container.count for container in case.request.containers)
     if _over_cores_only(case):
         limit, used = f"{room.cores_limit:,}", f"{room.cores_used:,}"
-        return {"resource": resources.cores, "limit": limit, "used": used, "asked": f"{cores:,}"}
+        return {"resource": case.gpus.cores, "limit": limit, "used": used, "asked": f"{cores:,}"}
     limit = "?" if room.memory_limit_mib is None else f"{room.memory_limit_mib:,}"
     asked = prose.mib(memory) if len(case.request.containers) > 1 else _asked(case, say)
-    return {"resource": resources.memory, "limit": limit, "used": f"{room.memory_used_mib:,}", "asked": asked}
+    return {"resource": case.gpus.memory, "limit": limit, "used": f"{room.memory_used_mib:,}", "asked": asked}
 
 
 def _over_cores_only(case: Case) -> bool:
     """Whether of the namespace's quotas only the cores' would be exceeded."""
-    room = case.view.quota_room(case.pod.namespace, _word(case))
+    room = case.view.quota_room(case.pod.namespace, case.device.word)
     if room is None:
         return False
     cores = sum(container.cores * container.count for container in case.request.containers)
@@ -306,11 +304,6 @@ def _over_cores_only(case: Case) -> bool:
     by_memory = room.memory_limit_mib is not None and room.memory_used_mib + memory > room.memory_limit_mib
     by_cores = room.cores_limit is not None and room.cores_used + cores > room.cores_limit
     return by_cores and not by_memory
-
-
-def _word(case: Case) -> str:
-    """The device that the pod asks for; the first where it asks for several."""
-    return next((container.word for container in case.request.containers), FIRST.names.word)
 
 
 def _largest(case: Case) -> ContainerRequest | None:
@@ -340,25 +333,36 @@ def _asked(case: Case, say: Texts) -> str:
 
 def _request_proofs(case: Case) -> list[Evidence]:
     asked = asked_resources(case.pod, case.config)
-    order = (case.config.gpus.memory, case.config.gpus.percentage, case.config.gpus.count)
+    order = (case.gpus.memory, case.gpus.percentage, case.gpus.count)
     return [quotes.of_resource(case.pod, name, asked[name]) for name in order if name in asked][:2]
+
+
+def _pod_keys(case: Case, code: str) -> tuple[str, ...]:
+    """The pod's annotations that the code rests on."""
+    names = case.device.names
+    keys = {
+        fit.TYPE_MISMATCH: (names.use_type, names.no_use_type, names.mode),
+        fit.UUID_MISMATCH: (names.use_uuid, names.no_use_uuid),
+        fit.NUMA_NOT_FIT: (names.numa_bind,),
+        fit.MODE_NOT_FIT: names.also_read,
+        fit.EXCLUSIVE_CONFLICT: (POLICY_KEY,),
+    }
+    return tuple(filter(None, keys.get(code, ())))
 
 
 def _object_proofs(case: Case, cause: Cause, largest: sizes.Largest | None) -> list[Evidence]:
     """The parts of the objects that the reason rests on."""
     pod = case.pod
-    proofs = [
-        quotes.of_pod_annotation(pod, key) for key in _POD_KEYS.get(cause.text, ()) if pod.metadata.annotation(key)
-    ]
+    proofs = [quotes.of_pod_annotation(pod, key) for key in _pod_keys(case, cause.text) if pod.metadata.annotation(key)]
     asked = asked_resources(pod, case.config)
     wanted = {
-        fit.INSUFFICIENT_MEMORY: (case.config.gpus.memory, case.config.gpus.percentage),
-        fit.MIG_INFEASIBLE: (case.config.gpus.memory, case.config.gpus.percentage),
-        fit.INSUFFICIENT_CORE: (case.config.gpus.cores,),
-        fit.EXCLUSIVE_CONFLICT: (case.config.gpus.cores,),
-        fit.NODE_INSUFFICIENT: (case.config.gpus.count,),
+        fit.INSUFFICIENT_MEMORY: (case.gpus.memory, case.gpus.percentage),
+        fit.MIG_INFEASIBLE: (case.gpus.memory, case.gpus.percentage),
+        fit.INSUFFICIENT_CORE: (case.gpus.cores,),
+        fit.EXCLUSIVE_CONFLICT: (case.gpus.cores,),
+        fit.NODE_INSUFFICIENT: (case.gpus.count,),
         fit.QUOTA_NOT_FIT: _quota_order(case),
-    }.get(cause.text, (case.config.gpus.count,))
+    }.get(cause.text, (case.gpus.count,))
     proofs += [quotes.of_resource(pod, name, asked[name]) for name in wanted if name in asked][:1]
     if cause.text == fit.QUOTA_NOT_FIT:
         proofs += _quota_proofs(case)
@@ -371,7 +375,7 @@ def _object_proofs(case: Case, cause: Cause, largest: sizes.Largest | None) -> l
 
 def _quota_order(case: Case) -> tuple[str, str]:
     """The resource whose quota is exceeded, then the other."""
-    memory, cores = case.config.gpus.memory, case.config.gpus.cores
+    memory, cores = case.gpus.memory, case.gpus.cores
     return (cores, memory) if _over_cores_only(case) else (memory, cores)
 
 

@@ -44,7 +44,7 @@ def unregistered(case: Case, attempt: Attempt, cause: Cause, plugins: PluginPods
     confidence: Confidence = "confirmed" if proofs else "suspected"
     for (code, why), names in sorted(by_why.items(), key=lambda item: (-len(item[1]), item[0])):
         claim = say(f"{code}.{why}", nodes=prose.names(say, names), version=str(case.version or "?"))
-        shown = registration_proofs(case.nodes[names[0]], is_unregistered(case, names[0]), case.config.gpus.count)
+        shown = registration_proofs(case.nodes[names[0]], is_unregistered(case, names[0]), case.gpus.count)
         found.append(
             finding(
                 code,
