@@ -92,6 +92,11 @@ def is_finished(pod: Pod | Holder) -> bool:
     return pod.status.phase in FINISHED_PHASES
 
 
+def waits(pod: Pod) -> bool:
+    """Whether a scheduler may still place the pod; one that is being deleted is left alone."""
+    return not pod.spec.node_name and not is_finished(pod) and not pod.metadata.deletion_timestamp
+
+
 def counted_allocations(metadata: ObjectMeta, version: Version) -> Containers | None:
     """What the pod was given of the vendors whose cards are counted; None where it counts as nothing.
 

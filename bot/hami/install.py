@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from bot.hami.requests import DEVICE_CONFIG_FILE, DeviceConfig, read_device_config
 from bot.hami.version import Version, parse_version
-from bot.kube.hami_pods import EXTENDER_CONTAINER, read_flags
+from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER, read_flags
 from bot.kube.models import ConfigMap, Container, Lease, Pod, PodSpec, Workload
 
 GUIDES_LABEL = ("app", "hami-scheduler")
@@ -81,7 +81,20 @@ def is_ready(pod: Pod) -> bool:
 
 def extender_of(spec: PodSpec) -> Container | None:
     """HAMi's own container of a scheduler pod; operators may put others before and after it."""
-    return next((container for container in spec.containers if container.name == EXTENDER_CONTAINER), None)
+    return container_of(spec, EXTENDER_CONTAINER)
+
+
+def container_of(spec: PodSpec, name: str) -> Container | None:
+    """The container of that name."""
+    return next((container for container in spec.containers if container.name == name), None)
+
+
+def kube_scheduler_of(install: Install) -> Container | None:
+    """The kube-scheduler beside the extender, as it runs or else as the Deployment wants it."""
+    spec = (
+        install.pods[0].spec if install.pods else install.deployment.spec.template.spec if install.deployment else None
+    )
+    return container_of(spec, KUBE_SCHEDULER_CONTAINER) if spec else None
 
 
 def read_install(

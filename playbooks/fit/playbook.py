@@ -25,12 +25,13 @@ from playbooks.fit.gpu_words import DEFAULT_NAMESPACE, EXAMPLE, CardWords, pod_o
 from playbooks.fit.manifest import Manifest, ManifestFile, read_pods
 from playbooks.fit.manifest_pod import file_of
 from playbooks.fit.resources import ManifestCase
-from playbooks.gather.namespaces import Deserted, gather_deserted, no_such_namespace
+from playbooks.gather.namespaces import Deserted, gather_deserted
 from playbooks.gather.scheduling import Capacity, InstallSeen, gather_capacity, gather_install, times_shown
 from playbooks.gather.usage import UsageSeen
 from playbooks.gather.usage_of_nodes import gather_usage_of
 from playbooks.playbook import Playbook, Sources
 from playbooks.rules import prose
+from playbooks.rules.absent import no_such_namespace
 from playbooks.rules.case import World
 from playbooks.rules.gaps import capacity_gaps, confidence_in, fit_gaps
 from playbooks.rules.waited_for import Measured, in_question, with_waited_for

@@ -4,7 +4,7 @@ import asyncio
 import re
 from typing import NamedTuple
 
-from bot.hami.install import Install, find_device_config
+from bot.hami.install import Install, find_device_config, kube_scheduler_of
 from bot.hami.kube_scheduler import SchedulerConfig, find_scheduler_config
 from bot.hami.requests import DeviceConfig
 from bot.kube.cluster import Cluster, seen
@@ -13,7 +13,6 @@ from bot.kube.hami_pods import (
     EXTENDER_CONTAINER,
     FORBIDDEN,
     HANDSHAKE,
-    KUBE_SCHEDULER_CONTAINER,
     PLUGIN_COMPONENT,
 )
 from bot.kube.models import (
@@ -21,10 +20,8 @@ from bot.kube.models import (
     DAEMON_SETS,
     NODES,
     PODS,
-    Container,
     Node,
     Pod,
-    PodSpec,
     Workload,
 )
 from bot.report import Gap
@@ -61,19 +58,6 @@ class Components(NamedTuple):
     resources_known: bool
     refused: tuple[Refused, ...]
     gaps: tuple[Gap, ...]
-
-
-def container_of(spec: PodSpec, name: str) -> Container | None:
-    """The container of that name."""
-    return next((container for container in spec.containers if container.name == name), None)
-
-
-def kube_scheduler_of(install: Install) -> Container | None:
-    """The kube-scheduler beside the extender, as it runs or else as the Deployment wants it."""
-    spec = (
-        install.pods[0].spec if install.pods else install.deployment.spec.template.spec if install.deployment else None
-    )
-    return container_of(spec, KUBE_SCHEDULER_CONTAINER) if spec else None
 
 
 async def gather_components(cluster: Cluster, install: Install, log: ExtenderLines) -> Components:

@@ -4,14 +4,9 @@ import asyncio
 import difflib
 from typing import NamedTuple
 
-from msgspec import structs
-
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import PODS, RESOURCE_QUOTAS
-from bot.report import Finding, Gap, NextAction
-from bot.texts import Texts
-from playbooks.rules import prose
-from playbooks.rules.findings import finding
+from bot.report import Gap
 
 _MAX_NEAR = 3
 
@@ -35,12 +30,3 @@ async def gather_deserted(cluster: Cluster, namespace: str) -> Deserted | Gap | 
     pods = await seen("pods", cluster.list(PODS, metadata_only=True))
     names = sorted({pod.namespace for pod in pods}) if not isinstance(pods, Gap) else []
     return Deserted(namespace, tuple(difflib.get_close_matches(namespace, names, n=_MAX_NEAR)))
-
-
-def no_such_namespace(deserted: Deserted, words: tuple[str, ...], say: Texts) -> Finding:
-    """It may as well be empty; the words in front of a namespace ask about a near one."""
-    key = "not-found.namespace-near" if deserted.near else "not-found.namespace"
-    claim = say(key, namespace=deserted.namespace, names=prose.names(say, deserted.near))
-    told = finding("not-found", claim, "confirmed", (), (), severity="warning")
-    actions = (NextAction(say("not-found.ask", name=one), prose.command(*words, one)) for one in deserted.near)
-    return structs.replace(told, next_actions=tuple(actions))

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from bot.errors import SourceError
+from bot.hami.allocations import waits
 from bot.hami.logs import FILTER_STARTS, NODE_UNFIT, LogLine, parse_line, pod_key_of
 from bot.hami.requests import asked_resources
 from bot.kube.cluster import Cluster, seen
@@ -26,7 +27,6 @@ from playbooks.gather.scheduling import (
 )
 from playbooks.gather.subject import only_own_namespace
 from playbooks.gather.webhook import WebhookSeen, gather_webhook, went_past_hami
-from playbooks.judgement.pod import waits
 from playbooks.playbook import Sources
 
 PENDING = "status.phase=Pending,spec.nodeName="

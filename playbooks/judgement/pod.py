@@ -58,12 +58,6 @@ class Judgement(NamedTuple):
     case: Case | None
 
 
-def waits(pod: Pod) -> bool:
-    """Whether a scheduler may still place the pod; one that is being deleted is left alone."""
-    ended = pod.status.phase in ("Succeeded", "Failed") or pod.metadata.deletion_timestamp
-    return not pod.spec.node_name and not ended
-
-
 def last_own_attempt(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, LogLine]]) -> Attempt:
     """What the schedulers said of this pod; log lines about an earlier pod of the same name do not count."""
     created = parse_time(pod.metadata.creation_timestamp)

@@ -37,6 +37,8 @@ from playbooks.gather.lock_owners import gather_owners
 from playbooks.gather.node_side import MOST_NODES
 from playbooks.gather.nodes_in_question import Questioned, gather_questioned
 from playbooks.gather.scheduling import NODE_SELECTOR_FLAG, Capacity, InstallSeen, gather_install, times_shown
+from playbooks.nodes.faults import Fault, Found, by_cause, in_question, look_at, with_found, worst_by_node
+from playbooks.nodes.findings import Known, Wording
 from playbooks.nodes.sweep import PLUGIN_SOURCE, NodeSeen, Sweep, gather_plugins
 from playbooks.nodes.tables import PROBLEMS, WHOLE, Rows
 from playbooks.playbook import ALL, Playbook, Sources
@@ -45,8 +47,6 @@ from playbooks.rules.findings import finding
 from playbooks.rules.gaps import capacity_gaps
 from playbooks.rules.known_bugs import with_upgrades
 from playbooks.rules.node_causes import node_causes
-from playbooks.rules.node_faults import Fault, Found, by_cause, in_question, look_at, with_found, worst_by_node
-from playbooks.rules.node_findings import Known, Wording
 from playbooks.rules.nodes_named import near_names, see_all_nodes
 from playbooks.rules.not_selected import in_use
 from playbooks.rules.plugin_faults import monitor_fault

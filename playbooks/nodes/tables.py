@@ -17,9 +17,9 @@ from bot.kube.gpu_conditions import is_about_gpus
 from bot.kube.models import NodeCondition, Pod
 from bot.kube.readiness import is_cordoned, not_ready, other_taints, pressures
 from bot.report import Sheet, Table
+from playbooks.nodes.faults import Fault, other_handshake, slots
 from playbooks.nodes.sweep import NodeSeen, Sweep
 from playbooks.rules import prose
-from playbooks.rules.node_faults import Fault, other_handshake, slots
 
 
 class NodeRow(NamedTuple):

@@ -24,13 +24,14 @@ from bot.report import (
     worst,
 )
 from bot.texts import Texts
-from playbooks.gather.namespaces import Deserted, gather_deserted, no_such_namespace
+from playbooks.gather.namespaces import Deserted, gather_deserted
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.gather.waiting import Scene, Waiting, gather_scene, gather_waiting
 from playbooks.judgement.pods import Judged, by_cause, judge_all, waiting_row
 from playbooks.pending.rows import CauseRow, PendingRow
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules import prose
+from playbooks.rules.absent import no_such_namespace
 from playbooks.rules.findings import finding
 
 CAUSES = Sheet(

@@ -18,7 +18,7 @@ from bot.kube.times import format_time
 from bot.report import SCHEMA, SEVERITIES, Evidence, Finding, Gap, Report, Subject, one_line, worst
 from bot.texts import Texts
 from playbooks import quotes
-from playbooks.gather.namespaces import Deserted, gather_deserted, no_such_namespace
+from playbooks.gather.namespaces import Deserted, gather_deserted
 from playbooks.gather.scheduling import UNFINISHED, InstallSeen, gather_holders, gather_install, nothing_read
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.quota.findings import Around, Space, enforced, findings
@@ -27,6 +27,7 @@ from playbooks.quota.rules import proof
 from playbooks.quota.table import QUOTAS, rows_of
 from playbooks.quota.waiting import KEPT_OUT, KeptOut, Read, gather_kept_out, tell_kept_out
 from playbooks.rules import prose
+from playbooks.rules.absent import no_such_namespace
 from playbooks.rules.findings import finding
 
 _MAX_READ, _MOST_HOLDERS = 20, 5_000

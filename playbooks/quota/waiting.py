@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
+from bot.hami.allocations import waits
 from bot.hami.asked import PodRequest
 from bot.hami.fit import QUOTA_NOT_FIT
 from bot.hami.ledger import Ledger
@@ -21,7 +22,6 @@ from bot.report import Finding, Gap, NextAction, Sheet, Table, one_line
 from bot.texts import Texts
 from playbooks.gather.scheduling import Capacity, InstallSeen
 from playbooks.gather.waiting import PENDING, Scene, Waiting, gather_scene
-from playbooks.judgement.pod import waits
 from playbooks.judgement.pods import Judged, WaitingRow, by_cause, judge_all, waiting_row, world_of
 from playbooks.playbook import Sources
 from playbooks.quota.rules import Effect, effect_by_hami, effects

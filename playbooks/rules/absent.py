@@ -1,4 +1,4 @@
-"""There is no such pod, or more than one: why, and what could have been meant."""
+"""There is no such pod or namespace, or more than one pod: why, and what could have been meant."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -7,6 +7,7 @@ from msgspec import structs
 
 from bot.report import Evidence, Finding, NextAction, Subject
 from bot.texts import Texts
+from playbooks.gather.namespaces import Deserted
 from playbooks.gather.subject import Absent
 from playbooks.gather.webhook import WebhookOf
 from playbooks.quotes import kubectl
@@ -96,3 +97,12 @@ def _claim(absent: Absent, kind: str, name: str, candidates: Sequence[str], say:
 def _typed(subject: Subject) -> str:
     kind = "" if subject.kind == "Pod" else f"{subject.kind.lower()}/"
     return f"{subject.namespace}/{kind}{subject.name}"
+
+
+def no_such_namespace(deserted: Deserted, words: tuple[str, ...], say: Texts) -> Finding:
+    """It may as well be empty; the words in front of a namespace ask about a near one."""
+    key = "not-found.namespace-near" if deserted.near else "not-found.namespace"
+    claim = say(key, namespace=deserted.namespace, names=prose.names(say, deserted.near))
+    told = finding("not-found", claim, "confirmed", (), (), severity="warning")
+    actions = (NextAction(say("not-found.ask", name=one), prose.command(*words, one)) for one in deserted.near)
+    return structs.replace(told, next_actions=tuple(actions))

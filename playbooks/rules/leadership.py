@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from msgspec import structs
 
-from bot.hami.install import ROLE_LABEL, Install, is_ready
+from bot.hami.install import ROLE_LABEL, Install, is_ready, kube_scheduler_of
 from bot.hami.version import Version
 from bot.kube.hami_pods import read_flags
 from bot.kube.models import Pod, Service
@@ -17,7 +17,6 @@ from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, Gap, NextAction, Severity
 from bot.texts import Texts
 from playbooks import quotes
-from playbooks.gather.components import kube_scheduler_of
 from playbooks.quotes import kubectl
 from playbooks.rules.findings import finding
 from playbooks.rules.parts import Parts, of_object

@@ -6,6 +6,7 @@ Either nobody offers them, or HAMi does and kube-scheduler was not told to leave
 import difflib
 from collections.abc import Sequence
 
+from bot.hami.install import kube_scheduler_of
 from bot.hami.kube_scheduler import SchedulerConfig, find_scheduler_config
 from bot.hami.offers import has_vendor, is_left, is_offered
 from bot.hami.requests import extended_resources
@@ -13,7 +14,6 @@ from bot.kube.models import Pod
 from bot.report import Confidence, Evidence, Finding, NextAction
 from bot.texts import Texts
 from playbooks import quotes
-from playbooks.gather.components import kube_scheduler_of
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rules.attempt import Attempt

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from bot.changes.kinds import PROFILING
-from bot.hami.install import METRICS_CLOSED_SINCE, PROFILING_SINCE, extender_of, verbosity_of
+from bot.hami.install import METRICS_CLOSED_SINCE, PROFILING_SINCE, container_of, extender_of, verbosity_of
 from bot.hami.version import Version, parse_version
 from bot.kube.hami_pods import METRICS_FLAG, metrics_port
 from bot.kube.models import Condition, Container, Pod, Resource, Service
@@ -14,7 +14,7 @@ from bot.kube.redact import masked
 from bot.report import Evidence, Finding, Gap, NextAction, Severity
 from bot.texts import Texts
 from playbooks import quotes
-from playbooks.gather.components import PLUGIN_CONTAINER, Refused, container_of
+from playbooks.gather.components import PLUGIN_CONTAINER, Refused
 from playbooks.quotes import kubectl
 from playbooks.rules import changing
 from playbooks.rules.findings import finding

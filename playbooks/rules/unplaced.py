@@ -3,13 +3,13 @@
 from datetime import datetime
 
 from bot.hami.allocations import reserved_node
+from bot.hami.install import kube_scheduler_of
 from bot.hami.kube_scheduler import SchedulerConfig, find_scheduler_config
 from bot.hami.requests import asked_resources
 from bot.kube.models import Pod
 from bot.report import Finding, Gap, NextAction
 from bot.texts import Texts
 from playbooks import quotes
-from playbooks.gather.components import kube_scheduler_of
 from playbooks.gather.placed import Placed
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.quotes import kubectl

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from bot.hami.install import ROLE_LABEL, extender_of, is_ready
+from bot.hami.install import ROLE_LABEL, container_of, extender_of, is_ready, kube_scheduler_of
 from bot.hami.kube_scheduler import SchedulerConfig
 from bot.hami.nodestate import expects_gpus
 from bot.hami.version import Version
@@ -13,7 +13,7 @@ from bot.kube.models import Container, ContainerStatus, Pod, Resource, Workload
 from bot.kube.redact import masked, masked_arguments
 from bot.kube.times import format_time, parse_time
 from bot.report import Gap, Sheet, Table
-from playbooks.gather.components import PLUGIN_CONTAINER, container_of, kube_scheduler_of
+from playbooks.gather.components import PLUGIN_CONTAINER
 from playbooks.rules.hook import policy, selectors, serves_webhook, service_of
 from playbooks.rules.parts import Parts
 from playbooks.rules.releases import chart_release

@@ -4,13 +4,13 @@ The guide's table is by the number of nodes. It is no reason to raise what never
 82 MiB.
 """
 
+from bot.hami.install import container_of
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import ContainerStatus, Pod
 from bot.kube.quantities import whole
 from bot.report import Evidence, Gap, NextAction
 from bot.texts import Texts
 from playbooks import quotes
-from playbooks.gather.components import container_of
 from playbooks.tune.deployed import node_count
 from playbooks.tune.facts import Facts
 from playbooks.tune.guide import scheduler_memory_mib

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import click
 
 from bot.errors import SourceError, Troubled, Unusable
+from bot.hami.allocations import waits
 from bot.hami.fit import Verdict
 from bot.hami.install import Install
 from bot.hami.logs import lines_about
@@ -42,7 +43,7 @@ from playbooks.gather.subject import Absent, Found, SubjectRequest, parse_subjec
 from playbooks.gather.usage import UsageSeen
 from playbooks.gather.usage_of_nodes import gather_usage_of
 from playbooks.gather.webhook import FAILED_CALL, WebhookOf, WebhookSeen, gather_webhook, went_past_hami
-from playbooks.judgement.pod import Surroundings, cannot_tell, judge, last_own_attempt, waits
+from playbooks.judgement.pod import Surroundings, cannot_tell, judge, last_own_attempt
 from playbooks.playbook import Playbook, Sources
 from playbooks.rules import prose, refusals, volcano
 from playbooks.rules.absent import never_created, no_such_pod

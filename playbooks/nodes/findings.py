@@ -15,6 +15,7 @@ from bot.kube.models import DaemonPod, Node
 from bot.report import Confidence, Evidence, Finding, NextAction
 from bot.texts import Texts
 from playbooks import quotes
+from playbooks.nodes.faults import SAID, Fault, shared_uuids, slots, unhealthy
 from playbooks.nodes.sweep import NodeSeen, Sweep
 from playbooks.quotes import kubectl
 from playbooks.rules import prose
@@ -23,7 +24,6 @@ from playbooks.rules.cordons import uncordon
 from playbooks.rules.findings import NodeCause, finding
 from playbooks.rules.locks import lock_actions, owner_proofs, told
 from playbooks.rules.node_causes import together
-from playbooks.rules.node_faults import SAID, Fault, shared_uuids, slots, unhealthy
 from playbooks.rules.unregistered import (
     plugin_actions,
     plugin_log,
