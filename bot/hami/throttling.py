@@ -5,7 +5,7 @@ logged twice, by two loggers, with the same delay and URL: it is one request.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 NEEDLE = "client-side throttling"
@@ -15,6 +15,7 @@ _NEW = re.compile(
 _OLD = re.compile(r"Waited for (?P<delay>\S+) due to client-side throttling.*request: (?P<verb>\w+):(?P<url>\S+)")
 _PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s|µs|us|ns)")
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
+_FELT_S, _FELT_TOGETHER_S = 1.0, 60.0
 
 
 class Wait(NamedTuple):
@@ -34,6 +35,11 @@ def read_waits(lines: Iterable[str]) -> list[Wait]:
             delay, verb, url = found["delay"], found["verb"], found["url"]
             waits.setdefault((delay, url), Wait(_seconds(delay), verb, url, line))
     return list(waits.values())
+
+
+def are_felt(waits: Sequence[Wait]) -> bool:
+    """Whether pods are scheduled later for it: one waits for over a second, or all together for over a minute."""
+    return any(one.seconds > _FELT_S for one in waits) or sum(one.seconds for one in waits) > _FELT_TOGETHER_S
 
 
 def _seconds(duration: str) -> float:

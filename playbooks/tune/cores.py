@@ -56,7 +56,9 @@ def advise_core_policy(facts: Facts, say: Texts) -> list[Advice]:
     if deployed.value == _STRICT:
         return [_row("keep", current, why)]
     proofs = [of_use(one.use, one.core, one.held.holding.node, facts) for one in above[:_SHOWN]]
+    average = f"avg_over_time({worst.core.name}[1d])"
     actions = (
+        NextAction(say("tune.core-policy-look", query=average), ""),
         NextAction(
             say("tune.set", value=f"devices.nvidia.gpuCorePolicy={_STRICT}", risk=say("tune.core-policy-risk")), ""
         ),

@@ -1,10 +1,14 @@
 """Nodes whose use cannot be told, because their vGPUmonitor gives no figures."""
 
-from bot.report import Gap, NextAction
+from bot.kube.times import format_time
+from bot.report import Evidence, Gap, NextAction
 from bot.texts import Texts
 from playbooks.rules import prose
 from playbooks.tune.facts import Facts
+from playbooks.tune.proof import of_request
 from playbooks.tune.rows import Advice, AdviceRow
+
+_SHOWN = 3
 
 
 def advise_monitor(facts: Facts, say: Texts) -> list[Advice]:
@@ -17,7 +21,15 @@ def advise_monitor(facts: Facts, say: Texts) -> list[Advice]:
     why = say("tune.monitor", missing=len(missing), nodes=len(nodes), which=prose.names(say, missing))
     row = AdviceRow("monitor-gap", "raise", ",".join(missing), "", "", why)
     action = NextAction(say("tune.monitor-do"), prose.plugin_pods_command(missing[0]))
-    return [Advice(row, why, confidence="suspected", actions=(action,))]
+    return [Advice(row, why, confidence="suspected", evidence=_proofs(missing, facts), actions=(action,))]
+
+
+def _proofs(missing: list[str], facts: Facts) -> tuple[Evidence, ...]:
+    """What was asked and what came back; and of the first nodes a pod that holds GPUs there."""
+    at, look = format_time(facts.taken_at), prose.plugin_pods_command(missing[0])
+    answers = [Evidence("metrics", gap.source, at, gap.why, look) for gap in facts.usage.gaps]
+    holders = [next(held for held in facts.held if held.holding.node == node) for node in missing[:_SHOWN]]
+    return (*answers, *(proof for held in holders for proof in of_request(held, facts)))
 
 
 def _measured_nodes(facts: Facts) -> set[str]:

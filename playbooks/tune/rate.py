@@ -1,4 +1,4 @@
-"""`--kube-qps`, `--kube-burst` and `--kube-timeout`: what the log shows of throttling counts before the
+"""`--kube-qps`, `--kube-burst` and `--kube-timeout`: throttling that the log shows and that is felt counts before the
 cluster's size.
 
 The flags are there since HAMi 2.6 (cmd/scheduler/main.go); before, client-go's 5 and 10 could not be changed.
@@ -9,7 +9,7 @@ import shlex
 from typing import NamedTuple
 
 from bot.hami.install import CLIENT_FLAGS_SINCE
-from bot.hami.throttling import NEEDLE, Wait
+from bot.hami.throttling import NEEDLE, Wait, are_felt
 from bot.kube.models import Pod
 from bot.report import Evidence, Gap, NextAction
 from bot.texts import Texts
@@ -35,7 +35,7 @@ class Limit(NamedTuple):
 def advise_rate(facts: Facts, say: Texts) -> list[Advice]:
     """A row for each flag."""
     nodes = None if isinstance(facts.nodes, Gap) else len(facts.nodes)
-    throttled = bool(facts.throttled.waits)
+    throttled = are_felt(facts.throttled.waits)
     if nodes is None and not throttled:
         return [
             _unknown(topic, facts, say("tune.rate-unknown")) for topic in ("kube-qps", "kube-burst", "kube-timeout")
@@ -53,12 +53,15 @@ def _judge(limit: Limit, facts: Facts, nodes: int | None, say: Texts) -> Advice:
     set_to = f"{current:g}" if text else say("tune.default", value=f"{limit.default:g}")
     raises = current < limit.wanted
     waits = facts.throttled.waits
+    felt = are_felt(waits)
     unread = bool(facts.throttled.gaps) or not facts.install.install.pods
     if unread and not raises and not waits:
         return _unknown(limit.topic, facts, say("tune.log-unread"))
     by_size = "tune.rate-by-size-alone" if unread else "tune.rate-by-size"
     why = _measured(facts.throttled, say) if waits else say(by_size, nodes=nodes, wanted=limit.wanted)
-    if not raises and waits:
+    if waits and not felt:
+        why = say("tune.rate-unfelt", why=why, nodes=nodes, wanted=limit.wanted)
+    elif waits and not raises:
         why = say("tune.rate-enough", why=why)
     row = AdviceRow(
         limit.topic, "raise" if raises else "keep", "", set_to, str(limit.wanted) if raises else set_to, why
@@ -69,9 +72,9 @@ def _judge(limit: Limit, facts: Facts, nodes: int | None, say: Texts) -> Advice:
     return Advice(
         row,
         claim,
-        severity="warning" if waits else "info",
+        severity="warning" if felt else "info",
         confidence="suspected" if facts.throttled.gaps or facts.install.gaps else "confirmed",
-        evidence=(*_proof(facts), *flag(facts, limit.topic).proof, *(() if waits else node_count(facts))),
+        evidence=(*_proof(facts), *flag(facts, limit.topic).proof, *(() if felt else node_count(facts))),
         actions=_actions(limit.topic, limit.wanted, facts, say),
     )
 

@@ -1,14 +1,16 @@
 """With a week in a real Prometheus, memory scaling is advised by pool; without one it cannot be told."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from bot.hami.exposition import Sample
 from bot.prometheus.client import Address, PrometheusClient
 from bot.report import Report
-from tests.prometheus.server import prometheus_of_the_week
-from tests.tune.support import cases, rows_of
+from tests.prometheus.server import prometheus_of_the_week, prometheus_that_scrapes
+from tests.tune.support import cases, open_case, rows_of
 
 (IDLE_MEMORY,) = (case for case in cases() if case.name == "idle-memory")
 
@@ -47,3 +49,29 @@ def test_the_proof_of_a_ratio_is_every_peak_and_every_request(answer: Report) ->
     assert {proof.command for proof in peaks} == {"PromQL: max_over_time(hami_vgpu_memory_used_bytes[7d])"}
     assert {proof.object for proof in found.evidence} == {proof.object for proof in peaks}
     assert len(found.evidence) == 16
+
+
+class _AsOfTheScrape:
+    """Asks for what was scraped in this test, and not as of the recording's time."""
+
+    def __init__(self, url: str) -> None:
+        self._client = PrometheusClient(Address(url))
+
+    async def query(self, expression: str, at: datetime) -> list[Sample]:
+        del at
+        return await self._client.query(expression, datetime.now(UTC))  # noqa: TID251  # when it scraped
+
+
+@pytest.mark.parametrize("name", ["idle-holders", "idle-memory", "both-names", "names-2.7.1"])
+def test_scraping_the_monitors_it_gives_the_same_advice_as_the_recording(name: str, tmp_path: Path) -> None:
+    (case,) = (case for case in cases() if case.name == name)
+    recording = open_case(name)
+    texts = {
+        f"monitor-{number}": recording.read(file).decode()
+        for number, file in enumerate(sorted(one for one in recording.files("metrics/") if one.endswith("/9394.prom")))
+    }
+    assert texts
+    with prometheus_that_scrapes(texts, tmp_path) as url:
+        scraped = case.ask(_AsOfTheScrape(url))
+    assert rows_of(scraped) == rows_of(case.ask())
+    assert [gap for gap in scraped.gaps if gap.source == "Prometheus"] == []

@@ -1,0 +1,50 @@
+"""More requests a second are advised where throttling is felt: by its seconds, not by its lines."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.playbooks.world import card, gpu_node, running, scheduler
+from tests.tune.lab import row, told, tune
+
+LINE = (
+    'I1121 04:59:30.000000       1 request.go:683] "Waited before sending request" delay="{delay}"'
+    ' reason="client-side throttling, not priority and fairness" verb="PATCH" URL="https://10.0.0.1/{number}"\n'
+)
+HOLDER = running("a", "gpu-1", ("GPU-a", 8192, 0))
+
+
+def log(count: int, delay: str) -> str:
+    return "".join(LINE.format(delay=delay, number=number) for number in range(count))
+
+
+@pytest.mark.parametrize(
+    ("count", "delay", "direction"),
+    [(3, "120ms", "keep"), (1, "1.2s", "raise"), (100, "900ms", "raise"), (60, "900ms", "keep")],
+)
+def test_short_waits_raise_nothing_and_long_or_many_ones_do(
+    tmp_path: Path, count: int, delay: str, direction: str
+) -> None:
+    flags = ["--kube-qps=20", "--kube-burst=40"]
+    report = tune(tmp_path, [*scheduler(flags=flags), gpu_node("gpu-1", card("GPU-a")), HOLDER], logs=log(count, delay))
+    for topic in ("kube-qps", "kube-burst"):
+        found = row(report, topic)
+        assert found.direction == direction
+        assert f"held back {count} request" in found.why
+
+
+def test_waits_that_are_not_felt_leave_the_size_to_decide(tmp_path: Path) -> None:
+    report = tune(tmp_path, [*scheduler(), gpu_node("gpu-1", card("GPU-a")), HOLDER], logs=log(3, "120ms"))
+    found = row(report, "kube-qps")
+    assert "too short to be felt" in found.why
+    assert found.recommended != "50"
+
+
+def test_a_gap_of_the_monitor_quotes_what_was_asked_and_who_holds_gpus_there(tmp_path: Path) -> None:
+    nodes = [gpu_node("gpu-1", card("GPU-a")), gpu_node("gpu-2", card("GPU-b"))]
+    other = running("b", "gpu-2", ("GPU-b", 8192, 0))
+    report = tune(tmp_path, [*scheduler(), *nodes, HOLDER, other], monitors={"gpu-1": ""})
+    asked, held = told(report, "vGPUmonitor gives no figures").evidence
+    assert "hami-device-plugin-gpu-2" in asked.object
+    assert "9394" in asked.quote
+    assert "GPU-b,NVIDIA,8192,0" in held.quote
