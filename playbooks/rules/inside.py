@@ -97,8 +97,8 @@ def _on_a_faulty_gpu(pod: Pod, given: Given, placed: Placed, now: datetime, say:
     """What another program reports of the node's GPUs, where a GPU container ends for no other known reason."""
     names = {container.name for container in given.containers}
     ended = any(status.name in names and in_trouble(status, now) and _ran(status) for status in statuses(pod))
-    told = reported(placed.side.node, say) if ended and not isinstance(placed.side.node, Gap) else None
-    return [structs.replace(told, confidence="suspected")] if told else []
+    cause = reported(placed.side.node, say) if ended and not isinstance(placed.side.node, Gap) else None
+    return [structs.replace(cause.told, confidence="suspected")] if cause else []
 
 
 def _ran(status: ContainerStatus) -> bool:

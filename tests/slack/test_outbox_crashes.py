@@ -16,6 +16,8 @@ from tests.slack.outbox_process import FILES
 from tests.slack.outbox_support import ONCALL, START, Bot, a_bot, an_outbox, drain, line, seed, shared, texts
 from tests.stores import NewDatabase
 
+pytestmark = pytest.mark.few(1)
+
 ROOT = Path(__file__).parents[2]
 FAR_AWAY = 10_000
 MOMENTS = 24
