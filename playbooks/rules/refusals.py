@@ -23,6 +23,7 @@ from playbooks.rules.causes import Cause, Rank, family, is_unregistered, unexpla
 from playbooks.rules.cordons import uncordon
 from playbooks.rules.findings import finding
 from playbooks.rules.shortage import shortage
+from playbooks.rules.vendor_words import own_words
 
 _MAX_TRIED = 20
 
@@ -77,7 +78,8 @@ def refused(case: Case, attempt: Attempt, cause: Cause, say: Texts) -> Finding:
     if cause.text == fit.QUOTA_NOT_FIT and not cause.nodes:
         claim = say("resource-quota-not-fit.everywhere", **_values(case, cause, say))
     elif largest is None:
-        claim = say(f"{cause.code}.{_which(case, cause)}", **_values(case, cause, say))
+        usual = say(f"{cause.code}.{_which(case, cause)}", **_values(case, cause, say))
+        claim = own_words(case, cause, say) or usual
     else:
         claim = say(f"{cause.code}.never", **_too_small(case, largest, say))
     proofs = [*proofs, *_object_proofs(case, cause, largest)]

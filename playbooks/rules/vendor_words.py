@@ -1,0 +1,79 @@
+"""What HAMi's reasons mean for other vendors' devices, where that is not what the same word means for a GPU.
+
+Rules: HAMi v2.10, pkg/device/kunlun/topo.go, awsneuron, metax, mthreads and ascend device.go.
+"""
+
+from collections.abc import Mapping
+
+from bot.hami import fit
+from bot.hami.asked import WHOLE_CARD, ContainerRequest
+from bot.hami.requests import asked_resources
+from bot.hami.vendors import FIRST
+from bot.hami.vendors.vendor import Device
+from bot.texts import Texts
+from playbooks.rules import prose
+from playbooks.rules.case import Case
+from playbooks.rules.causes import Cause
+
+_XPU_NUMBERS, _TRN_NUMBERS = (1, 2, 4, 8), (1, 4, 8, 16)
+_NUMBERS: Mapping[str, tuple[int, ...]] = {"kunlun": _XPU_NUMBERS, "XPU": _XPU_NUMBERS, "AWSNeuron": _TRN_NUMBERS}
+_INSTANCE_LABEL = "node.kubernetes.io/instance-type"
+_SAME_CARD = "CardNotFoundCustomFilterRule"
+_WHOLE = "exclusive-device-conflict.cores-left-out"
+_KEYS = {
+    "CardQosPolicyMismatch": "custom-filter-rule.policy",
+    "CardAppClassMismatch": "custom-filter-rule.app-class",
+    "ModeNotFit": "mode-not-fit.soft",
+}
+
+
+def own_words(case: Case, cause: Cause, say: Texts) -> str | None:
+    """The claim about a cause of nodes that refuse one other vendor's devices; None where the usual one holds."""
+    asked = case.request.containers
+    words = {container.word for container in asked}
+    device = case.config.by_word.get(next(iter(words))) if len(words) == 1 else None
+    if device is None or device.vendor is FIRST or not cause.nodes:
+        return None
+    largest = max(asked, key=lambda one: one.count)
+    key = _key(case, cause, device, largest)
+    if key is None:
+        return None
+    return say(
+        key,
+        nodes=prose.names(say, cause.nodes),
+        count=len(cause.nodes),
+        cards=largest.count,
+        word=device.word,
+        resource=device.resources.cores if key == _WHOLE else device.resources.count,
+        numbers=", ".join(map(str, _numbers(case, cause, device) or ())),
+    )
+
+
+def _key(case: Case, cause: Cause, device: Device, largest: ContainerRequest) -> str | None:
+    """The text that says it."""
+    if cause.text == fit.NUMA_NOT_FIT:
+        numbers = _numbers(case, cause, device)
+        never = numbers is not None and largest.count not in numbers
+        return "numa-not-fit.number" if never else None
+    if cause.text == _SAME_CARD:
+        return "custom-filter-rule.same" if len(case.request.containers) > 1 else None
+    if cause.text == fit.NODE_INSUFFICIENT:
+        none = not any(_in_play(case, name, device.word) for name in cause.nodes)
+        return "node-insufficient-device.none" if none else "node-insufficient-device.word"
+    if cause.text in (fit.EXCLUSIVE_CONFLICT, fit.INSUFFICIENT_CORE):
+        unwritten = device.resources.cores and device.resources.cores not in asked_resources(case.pod, case.config)
+        return _WHOLE if unwritten and largest.cores == WHOLE_CARD else None
+    return _KEYS.get(cause.text)
+
+
+def _numbers(case: Case, cause: Cause, device: Device) -> tuple[int, ...] | None:
+    """The numbers of devices that are ever given; None where any is, as on AWS' inf instances."""
+    labels = [case.nodes[name].metadata.label(_INSTANCE_LABEL) or "" for name in cause.nodes]
+    if device.word == "AWSNeuron" and any("inf" in label.casefold() for label in labels):
+        return None
+    return _NUMBERS.get(device.word)
+
+
+def _in_play(case: Case, name: str, word: str) -> bool:
+    """Whether a device of the node has the word in its type."""
+    return any(word.casefold() in card.card.type.casefold() for card in case.view.cards(name))
