@@ -60,11 +60,11 @@ def depends_on(request: PodRequest, *, limited: bool, default_policy: str) -> De
     """What the verdicts on this request depend on at most, whatever is relaxed. `limited`: some quota applies."""
     wanted = request.constraints
     policy = default_policy if wanted.policy is None else wanted.policy
-    if "topology" in policy or any(map(_names_cards, (wanted, *(other for _, other in request.others)))):
+    if "topology" in policy or _names_cards(wanted) or any(_names_cards(other) for _, other in request.others):
         return "identity"
     if limited or wanted.numa_bind or len(request.containers) > 1:
         return "order"
-    return "order" if any(_vendor(one).orders for one in request.containers) else "amounts"
+    return "order" if request.containers and _vendor(request.containers[0]).orders else "amounts"
 
 
 def _vendor(container: ContainerRequest) -> Vendor:
@@ -72,13 +72,16 @@ def _vendor(container: ContainerRequest) -> Vendor:
 
 
 def _names_cards(wanted: Constraints) -> bool:
-    return wanted.use_uuid is not None or wanted.no_use_uuid is not None or any(wanted.more)
+    return wanted.use_uuid is not None or wanted.no_use_uuid is not None or wanted.more.count(None) < len(wanted.more)
 
 
 def _verdict(run: Run, weights: Weights) -> Verdict:
     containers, modern = run.request.containers, run.rules.modern
     if len(containers) == 1:
-        return _container(run, list(run.node.cards), containers, weights) or FITS
+        cards = list(run.node.cards)
+        if containers[0].count <= len(cards):  # no order matters to one who asks for more
+            _sort(run, cards, containers, weights)
+        return _device(run, cards, containers[0]) or FITS
     apps: list[CardState] | None = None
     position = 0
     for same in _by_container(containers):

@@ -45,6 +45,11 @@ class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
         """The resources that a question means which names no vendor."""
         return self.devices[0].resources
 
+    def switched_on(self, flags: Mapping[str, str]) -> "DeviceConfig":
+        """Without the devices that the scheduler's flags leave out; where no flags were seen all of them are on."""
+        on = tuple(one for one in self.devices if not one.vendor.flag or flags.get(one.vendor.flag) in _GO_TRUE)
+        return msgspec.structs.replace(self, devices=on) if flags and len(on) < len(self.devices) else self
+
     def of(self, word: str) -> Resources:
         """One device's resources; the first one's where it is none of these."""
         return self.by_word.get(word, self.devices[0]).resources

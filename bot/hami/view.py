@@ -29,6 +29,7 @@ _UNKNOWN_VERSIONS = tuple(
     Version(2, minor, patch) for minor, patch in ((5, 1), (6, 1), (7, 1), (8, 1), (9, 0), (10, 0))
 )
 
+_NO_QUOTA: Mapping[str, QuotaRoom] = {}
 _NOBODY: list[Holding] = []
 
 
@@ -137,7 +138,7 @@ class View:
 
     def _alike(self, names: Iterable[str], request: PodRequest) -> Iterable[tuple[str, NodeStock, int | None]]:
         """Each node with what is equal for those that are alike in all that a verdict on this request depends on."""
-        limited = any(len(quotas) > 0 for quotas in self._quotas(request))
+        limited = any(self._quotas(request))
         dependence = depends_on(request, limited=limited, default_policy=self.facts.policy)
         names = list(names)
         seen = self.seen(names)
@@ -155,14 +156,10 @@ class View:
 
         That is so for one container that asks for the same on every GPU, and takes no more GPUs than it asks for.
         """
-        dependence = depends_on(request, limited=True, default_policy=self.facts.policy)
         room = quotas.get(request.containers[0].word)
-        if (
-            room is None
-            or len(request.containers) != 1
-            or dependence == "identity"
-            or not request.containers[0].is_fixed
-        ):
+        if room is None or len(request.containers) != 1 or not request.containers[0].is_fixed:
+            return tuple(quotas.items())
+        if depends_on(request, limited=True, default_policy=self.facts.policy) == "identity":
             return tuple(quotas.items())
         asked, modern = request.containers[0], self.rules.modern
         return (
@@ -248,8 +245,11 @@ class View:
         """The limits.* quota of the namespace on a device, with what it uses; None where none is held against it."""
         return self._quota_rooms(namespace, word)[-1]
 
-    def _quotas(self, request: PodRequest) -> list[dict[str, QuotaRoom]]:
+    def _quotas(self, request: PodRequest) -> list[Mapping[str, QuotaRoom]]:
         """The quotas by the devices that are asked for, for each way in which HAMi may have read them."""
+        if len(request.containers) == 1:  # asked for every verdict
+            word = request.containers[0].word
+            return [_NO_QUOTA if room is None else {word: room} for room in self._quota_rooms(request.namespace, word)]
         words = dict.fromkeys(container.word for container in request.containers)
         rooms = product(*(self._quota_rooms(request.namespace, word) for word in words))
         return [{word: room for word, room in zip(words, one, strict=True) if room is not None} for one in rooms]

@@ -118,7 +118,7 @@ async def gather_install(sources: Sources) -> InstallSeen:
                     "the chart's resource names are assumed",
                 )
             )
-    return InstallSeen(install, config, tuple(gaps), config_maps)
+    return InstallSeen(install, config.switched_on(install.flags), tuple(gaps), config_maps)
 
 
 def _bad_selector(install: Install) -> Gap | None:

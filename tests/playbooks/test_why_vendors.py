@@ -23,9 +23,13 @@ CHART = (Path(__file__).parents[1] / "cases" / "fit-vendors" / "device-config.ya
 
 
 def why(tmp_path: Path, asked: Object, said: str, *nodes: Object, **fields: object) -> Report:
-    """A pod that asks for this, what HAMi says of it, and the nodes, under the chart's device config."""
+    """A pod that asks for this, what HAMi says of it, and the nodes, under the chart's device config.
+
+    `flags`: the scheduler's; every vendor is on without.
+    """
+    flags = fields.pop("flags", ["--enable-ascend", "--enable-iluvatar"])
     one = pod(limits=asked, said=refused(none_of(len(nodes), said)), **fields)
-    return ask(tmp_path, [*scheduler(config=CHART), *nodes, one])
+    return ask(tmp_path, [*scheduler(config=CHART, flags=flags), *nodes, one])
 
 
 def dcus(name: str, *cards: str) -> Object:
@@ -79,3 +83,10 @@ def test_nodes_of_another_vendor_s_are_nothing_to_mend(tmp_path: Path) -> None:
     report = why(tmp_path, {DCU: "2"}, "2 NodeInsufficientDevice", npus("npu-1"), few)
     assert codes(report)[0] in ("node-insufficient-device", "impossible-anywhere")
     assert "node-unregistered" not in codes(report)
+
+
+def test_of_a_vendor_that_the_scheduler_s_flags_leave_out_nothing_is_concluded(tmp_path: Path) -> None:
+    asked = {"huawei.com/Ascend910B3": "2"}
+    report = why(tmp_path, asked, "1 NodeInsufficientDevice", npus("npu-1"), flags=[])
+    assert "node-unregistered" not in codes(report)
+    assert any("huawei.com/Ascend910B3" in gap.why for gap in report.gaps)

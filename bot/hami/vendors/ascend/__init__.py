@@ -15,6 +15,7 @@ ASCEND = Vendor(
     is_taken_in_for_good=_NODES.is_taken_in_for_good,
     is_held_by_turns=_NODES.is_held_by_turns,
     scan=fit.scan,
+    orders=True,  # modules are told by the index
     flag="enable-ascend",
     plugin_labels="app.kubernetes.io/component=hami-ascend-device-plugin",
     node_label=("ascend", "on"),
