@@ -13,6 +13,7 @@ from bot.hami.cards import Card, CardState, MigPlacement
 from bot.hami.rules import Rules
 
 NOT_HEALTHY = "CardNotHealth"
+UNHEALTHY = "CardUnhealthy"
 CORDONED = "CardCordoned"
 TYPE_MISMATCH = "CardTypeMismatch"
 NUMA_NOT_FIT = "NumaNotFit"

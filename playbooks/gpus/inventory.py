@@ -1,10 +1,12 @@
 """Every card with what is given of it, who holds it, and whether it could still take a pod: by asking the filter."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from bot.gpu_rows import FREE, UNKNOWN, UNREGISTERED
-from bot.hami import fit, mig
+from bot.hami import fit
 from bot.hami.asked import Constraints, ContainerRequest, PodRequest
 from bot.hami.cards import Card, CardState
 from bot.hami.fit import NodeCards
@@ -20,6 +22,7 @@ NO_MEMORY = "no-memory"
 # Per reason of the filter: what is wrong with a card that refuses even the smallest pod.
 _STATES = {
     fit.NOT_HEALTHY: "unhealthy",
+    fit.UNHEALTHY: "unhealthy",
     fit.CORDONED: "cordoned",
     fit.TIME_SLICING_EXHAUSTED: "no-slots",
     fit.INSUFFICIENT_MEMORY: NO_MEMORY,
@@ -120,29 +123,23 @@ def _seen(view: View, name: str, card: CardState, cordoned: frozenset[str], bloc
     used = Used(card.memory_mib, card.cores, card.slots) if known else None
     if blocked:
         return CardSeen(name, card.card, blocked, used, 0)
-    verdict = view.run(
-        NodeCards([card], cordoned),
-        _smallest(view.facts.config.device_of(card.card.type)),
-        frozenset({fit.QUOTA_NOT_FIT}),
-    )
-    state = FREE if verdict.fits else UNKNOWN if verdict.fits is None else _STATES[verdict.codes[0]]
+    device = view.facts.config.device_of(card.card.type)
+    least = PodRequest("", "", "", *_least(device, card))
+    verdict = view.run(NodeCards([card], cordoned), least, frozenset({fit.QUOTA_NOT_FIT}))
+    state = FREE if verdict.fits else UNKNOWN if verdict.fits is None else _state(verdict.codes[0], card)
     if not known and state not in _WITHOUT_HOLDERS:
         state = UNKNOWN
-    slice_mib = None if state == UNKNOWN else max(_amounts(card), default=0) if state == FREE else 0
+    slice_mib = None if state == UNKNOWN else max(device.vendor.slices(card), default=0) if state == FREE else 0
     return CardSeen(name, card.card, state, used, slice_mib, unknown=verdict.unknown)
 
 
-def _smallest(device: Device) -> PodRequest:
-    """The least that a pod can ask of it."""
-    asked = ContainerRequest(device.word, "", 1, 1, 0, 0, vendor=device.vendor.names.word)
-    return PodRequest("", "", "", (asked,), Constraints())
+def _least(device: Device, card: CardState) -> tuple[tuple[ContainerRequest], Constraints]:
+    container, constraints = device.vendor.least(card, device.word)
+    return (msgspec.structs.replace(container, vendor=device.vendor.names.word),), constraints
 
 
-def _amounts(card: CardState) -> Iterator[int]:
-    """The amounts of memory that a pod could get: all that is free, or of a MIG card the profiles with a place."""
-    if card.card.mode != "mig":
-        yield card.free_memory_mib
-        return
-    for profile in card.card.mig_profiles:
-        if profile.memory_mib <= card.free_memory_mib and mig.choose([profile], 0, card.placements):
-            yield profile.memory_mib
+def _state(code: str, card: CardState) -> str:
+    """A vendor that looks for groups of cards has one word for all that is wrong with them."""
+    if code == fit.NUMA_NOT_FIT:
+        return NO_MEMORY if card.healthy else "unhealthy"
+    return _STATES.get(code, "other-type")

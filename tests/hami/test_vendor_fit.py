@@ -5,11 +5,17 @@ import json
 import msgspec
 import pytest
 
+from bot.hami.asked import PodRequest
+from bot.hami.cards import CardState
+from bot.hami.filter import judge
+from bot.hami.fit import FITS, NodeCards
 from bot.hami.requests import DeviceConfig, pod_request
+from bot.hami.rules import rules_of
+from bot.hami.vendors import VENDORS
 from bot.hami.vendors.enflame.drs import Profile, Wanted, profile_for, read_profile
 from bot.hami.vendors.kunlun.vxpu import rounded
 from bot.kube.models import ResourceQuota
-from tests.hami.build import V210, node, pod, quota, view
+from tests.hami.build import V210, card, node, pod, quota, view
 
 MLU = "cambricon.com/vmlu"
 MLU_MEMORY = "cambricon.com/mlu.smlu.vmemory"
@@ -273,3 +279,15 @@ def test_an_amd_gpu_that_the_node_does_not_count_is_none():
 
 def test_memory_of_an_amd_gpu_without_a_count_asks_for_nothing():
     assert amd({"gpumem": 999999}) == "fit"
+
+
+@pytest.mark.parametrize("vendor", VENDORS, ids=lambda one: one.names.word)
+def test_an_unused_card_of_every_vendor_bears_the_least_that_a_pod_can_ask(vendor):
+    """So no question about a single card needs to know whose it is."""
+    profiles = (("6g.48gb", 0),) if vendor.names.word == "Enflame" else ()
+    cores = 3 if vendor.names.word == "AWSNeuron" else 100
+    unused = CardState(card(type=vendor.names.word, slots=2, cores=cores, memory_mib=98304, mode="", custom=profiles))
+    container, constraints = vendor.least(unused, vendor.names.word)
+    asked = PodRequest("ml", "p", "", (msgspec.structs.replace(container, vendor=vendor.names.word),), constraints)
+    assert judge(NodeCards([unused]), asked, rules_of(V210)) == FITS
+    assert 0 < max(vendor.slices(unused)) <= 98304

@@ -13,7 +13,7 @@ from bot.hami.registration import Unregistered
 from bot.hami.vendors import standard_scan as checks
 from bot.hami.vendors.sections import amount_in, count_in, limits_of, read_usual
 from bot.hami.vendors.standing import Found, Standing, annotated, capacity_of
-from bot.hami.vendors.vendor import Vendor
+from bot.hami.vendors.vendor import Ask, Vendor
 from bot.hami.version import Version
 from bot.kube.models import Container, Node
 
@@ -73,6 +73,10 @@ def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdic
     return [taken._replace(cores=units_of(taken.state, asked)) for taken in found]
 
 
+def _least(_: CardState, word: str) -> Ask:
+    return Ask(ContainerRequest(word, "", 1, 1, 0, 1))
+
+
 _NODES = Standing(_find)
 
 AMD = Vendor(
@@ -83,5 +87,6 @@ AMD = Vendor(
     is_taken_in_for_good=_NODES.is_taken_in_for_good,
     is_held_by_turns=_NODES.is_held_by_turns,
     scan=_scan,
+    least=_least,
     since=Version(2, 7, 1),
 )

@@ -14,7 +14,7 @@ from bot.hami.names import Names
 from bot.hami.vendors import standard_scan as checks
 from bot.hami.vendors.sections import read_usual
 from bot.hami.vendors.standing import capacity_of, cards_like, counted
-from bot.hami.vendors.vendor import Vendor
+from bot.hami.vendors.vendor import Ask, Vendor
 from bot.hami.version import Version
 from bot.kube.models import Container, Node
 
@@ -106,6 +106,10 @@ def with_cores_per_device(resources: Resources, cores: int) -> Resources:
     return msgspec.structs.replace(resources, chip=cores)
 
 
+def _least(_: CardState, word: str) -> Ask:
+    return Ask(ContainerRequest(word, "", 1, 0, 0, 1))
+
+
 _NODES = counted(NAMES, _cards)
 
 AWS_NEURON = Vendor(
@@ -116,6 +120,7 @@ AWS_NEURON = Vendor(
     is_taken_in_for_good=_NODES.is_taken_in_for_good,
     is_held_by_turns=_NODES.is_held_by_turns,
     scan=_scan,
+    least=_least,
     since=Version(2, 7, 0),
     orders=True,
 )

@@ -54,6 +54,10 @@ def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdic
     return checks.scan(run, in_play, asked, _CHECKS)
 
 
+def _slices(state: CardState) -> list[int]:
+    return [state.free_memory_mib // UNIT_MIB * UNIT_MIB]
+
+
 _NODES = counted(NAMES, _cards, "cores")
 
 CAMBRICON = Vendor(
@@ -64,5 +68,6 @@ CAMBRICON = Vendor(
     is_taken_in_for_good=_NODES.is_taken_in_for_good,
     is_held_by_turns=_NODES.is_held_by_turns,
     scan=_scan,
+    slices=_slices,
     obeys_quota=True,
 )

@@ -15,6 +15,8 @@ from bot.kube.models import Container, Node
 
 UNIT_MIB = 512
 """What one of the memory resource means."""
+ALLOWED = (2, 4, 8, 16, 32, 64, 96)
+"""How much memory of one card can be asked for, in units."""
 CORES = 16
 """Of one card."""
 
@@ -56,6 +58,10 @@ def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdic
     return checks.scan(run, in_play, asked, _CHECKS)
 
 
+def _slices(state: CardState) -> list[int]:
+    return [units * UNIT_MIB for units in ALLOWED if units * UNIT_MIB <= state.free_memory_mib]
+
+
 _NODES = counted(NAMES, _cards, "cores")
 
 MTHREADS = Vendor(
@@ -66,4 +72,5 @@ MTHREADS = Vendor(
     is_taken_in_for_good=_NODES.is_taken_in_for_good,
     is_held_by_turns=_NODES.is_held_by_turns,
     scan=_scan,
+    slices=_slices,
 )

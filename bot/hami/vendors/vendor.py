@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bot.hami.asked import ContainerRequest, Resources
+from bot.hami.asked import Constraints, ContainerRequest, Resources
 from bot.hami.cards import CardState
 from bot.hami.fit import Run, Taken, Verdict
 from bot.hami.names import Names
@@ -27,6 +27,22 @@ def _no_label(_: Node) -> str:
 
 def _no_facts(_: Node) -> None:
     return None
+
+
+class Ask(NamedTuple):
+    """What one pod may ask: of one container, with the annotations that go with it."""
+
+    container: ContainerRequest
+    constraints: Constraints = Constraints()
+
+
+def _a_little(state: CardState, word: str) -> Ask:
+    del state
+    return Ask(ContainerRequest(word, "", 1, 1, 0, 0))
+
+
+def _all_free(state: CardState) -> Sequence[int]:
+    return (state.free_memory_mib,)
 
 
 def _whole(_: Run, __: list[CardState]) -> bool:
@@ -91,6 +107,12 @@ class Vendor(NamedTuple):
 
     may_split: Callable[[Run, list[CardState]], bool] = _whole
     """(run, cards in play): whether one GPU may serve a container that asks for several."""
+
+    least: Callable[[CardState, str], Ask] = _a_little
+    """(card, the device's word): the least that a pod can ask of the card as it is used."""
+
+    slices: Callable[[CardState], Sequence[int]] = _all_free
+    """(card): the amounts of memory in MiB that one pod could get of what is free."""
 
 
 class Device(msgspec.Struct, frozen=True):

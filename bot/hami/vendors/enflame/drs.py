@@ -112,11 +112,11 @@ class Wanted(NamedTuple):
 def _request(container: Container, resources: Resources, _: Version) -> ContainerRequest | None:
     slices = _rounded_up(container, resources.count) or 0
     if slices > 0:
-        return ContainerRequest(NAMES.word, container.name, 1, 0, 0, 0, more=Wanted(slices, 0, 0))
+        return ContainerRequest(NAMES.word, container.name, 1, 0, 0, 0, more=slices)
     memory, cores = _rounded_up(container, resources.memory), _rounded_up(container, resources.cores)
     if memory is None or cores is None or (memory <= 0 and cores <= 0):
         return None
-    return ContainerRequest(NAMES.word, container.name, 1, memory, _NEGATIVE, cores, more=Wanted(0, memory, cores))
+    return ContainerRequest(NAMES.word, container.name, 1, memory, _NEGATIVE, cores)
 
 
 def _rounded_up(container: Container, resource: str) -> int | None:
@@ -145,8 +145,8 @@ def profile_for(profiles: Iterable[Profile], wanted: Wanted) -> tuple[Profile, i
 
 def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[Taken]:
     names = {name for state in in_play for name, _ in state.card.custom}
-    assert isinstance(asked.more, Wanted)
-    found = profile_for(map(read_profile, names), asked.more)
+    slices = asked.more if isinstance(asked.more, int) else 0
+    found = profile_for(map(read_profile, names), Wanted(slices, asked.memory_mib, asked.cores))
     if found is None:
         return Verdict(fits=False, parts=((MODE_NOT_FIT, 1),), of=len(in_play))
     (size, gigabytes), share = found
@@ -164,6 +164,18 @@ def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdic
     if isinstance(passed, Verdict):
         return passed
     return [taken._replace(memory_mib=memory, cores=share, slots=size) for taken in passed]
+
+
+def _slices(state: CardState) -> list[int]:
+    profiles = [read_profile(name) for name, _ in state.card.custom]
+    most = max((one.size for one in profiles), default=0)
+    return [
+        one.gigabytes * _GIB_IN_MIB
+        for one in profiles
+        if one.size
+        and one.gigabytes * _GIB_IN_MIB <= state.free_memory_mib
+        and -(-one.size * CORES // most) <= state.free_cores
+    ]
 
 
 def _find(node: Node, _: Resources) -> Found:
@@ -187,5 +199,6 @@ ENFLAME_DRS = Vendor(
     is_taken_in_for_good=_NODES.is_taken_in_for_good,
     is_held_by_turns=_NODES.is_held_by_turns,
     scan=_scan,
+    slices=_slices,
     since=Version(2, 10, 0),
 )

@@ -10,7 +10,7 @@ from bot.hami.vendors.annotated import Annotated
 from bot.hami.vendors.kunlun.topology import pick
 from bot.hami.vendors.kunlun.xpu import MEMORY_MIB, OWN_LISTS, VXPU_LISTS, is_listed
 from bot.hami.vendors.sections import read_section, wrapped_count_in
-from bot.hami.vendors.vendor import Vendor
+from bot.hami.vendors.vendor import Ask, Vendor
 from bot.hami.version import Version
 from bot.kube.models import Container
 
@@ -67,6 +67,16 @@ def _reason(room: list[bool], shared: list[bool], listed: list[bool]) -> tuple[s
     return (UUID_MISMATCH, unlisted) if unlisted else (NUMA_NOT_FIT, 1)
 
 
+def _slices(state: CardState) -> list[int]:
+    """The size of the shares in use, or of an unused card any."""
+    sizes = (state.memory_mib // state.slots,) if state.slots else SIZES_MIB
+    return [size for size in sizes if size <= state.free_memory_mib]
+
+
+def _least(state: CardState, word: str) -> Ask:
+    return Ask(ContainerRequest(word, "", 1, min(_slices(state), default=SIZES_MIB[0]), 0, 0))
+
+
 _NODES = Annotated(NAMES)
 
 VXPU = Vendor(
@@ -77,6 +87,8 @@ VXPU = Vendor(
     is_taken_in_for_good=_NODES.is_taken_in_for_good,
     is_held_by_turns=_NODES.is_held_by_turns,
     scan=_scan,
+    least=_least,
+    slices=_slices,
     since=Version(2, 7, 0),
     orders=True,
 )

@@ -47,7 +47,8 @@ def _request(container: Container, resources: Resources, _: Version) -> Containe
 def is_listed(run: Run, state: CardState) -> bool:
     """Whether both pairs of lists, this one's and that of the other Kunlun device, admit the card."""
     wanted = run.wanted
-    both = wanted, Constraints(use_uuid=wanted.more[0], no_use_uuid=wanted.more[1])
+    use, no_use = wanted.more or (None, None)
+    both = wanted, Constraints(use_uuid=use, no_use_uuid=no_use)
     return UUID_MISMATCH in run.relax or all(uuid_allows(one, state.card.uuid, run.rules) for one in both)
 
 

@@ -9,14 +9,14 @@ from functools import partial
 
 import msgspec
 
-from bot.hami.asked import INT32_MAX, WHOLE_CARD, ContainerRequest, Resources, written
+from bot.hami.asked import INT32_MAX, WHOLE_CARD, Constraints, ContainerRequest, Resources, written
 from bot.hami.cards import Card, CardState
-from bot.hami.fit import Run, Taken, Verdict
+from bot.hami.fit import UNHEALTHY, Run, Taken, Verdict
 from bot.hami.names import Names
 from bot.hami.vendors import standard_scan as checks
 from bot.hami.vendors.sections import amount_in, count_in, limits_of, read_section, whole_or
 from bot.hami.vendors.standing import Standing, annotated
-from bot.hami.vendors.vendor import Vendor
+from bot.hami.vendors.vendor import Ask, Vendor
 from bot.hami.version import Version
 from bot.kube.models import Container
 from bot.kube.quantities import parse_quantity
@@ -94,25 +94,33 @@ def _memory_in(limits: Container, resources: Resources) -> int | None:
     return amount_in(limits, resources.memory, resources.memory_factor)
 
 
+def _app_class(run: Run) -> str:
+    return (run.wanted.more[0] if run.wanted.more else None) or ""
+
+
+def _quality(run: Run) -> str:
+    return (run.wanted.more[1] if run.wanted.more else None) or ""
+
+
 def _classes(state: CardState) -> tuple[bool, bool]:
     return ONLINE in state.classes, OFFLINE in state.classes
 
 
 def _of_other_class(run: Run, state: CardState, _: ContainerRequest) -> bool:
-    own, (online, offline) = run.wanted.more[0], _classes(state)
+    own, (online, offline) = _app_class(run), _classes(state)
     return state.slots > 0 and ((online or offline) != (own in (ONLINE, OFFLINE)) or (own == OFFLINE and online))
 
 
 def _of_other_quality(run: Run, state: CardState, asked: ContainerRequest) -> bool:
     in_part = state.slots > 0 and asked.cores != WHOLE_CARD
-    return in_part and state.card.mode not in ("", run.wanted.more[1] or "")
+    return in_part and state.card.mode not in ("", _quality(run))
 
 
 def _lacks_cores(_: Run, state: CardState, asked: ContainerRequest) -> bool:
     return state.free_cores < asked.cores
 
 
-_FIRST = (("CardUnhealthy", checks.HEALTH[1]), ("CardAppClassMismatch", _of_other_class))
+_FIRST = ((UNHEALTHY, checks.HEALTH[1]), ("CardAppClassMismatch", _of_other_class))
 _QUALITY = ("CardQosPolicyMismatch", _of_other_quality)
 _LAST = (checks.UUID, checks.SLOTS, checks.MUTEX, checks.MEMORY)
 _CORES = ((checks.CORES[0], _lacks_cores), checks.WHOLE, checks.NO_CORES)
@@ -121,7 +129,7 @@ _OF_OTHERS = (*_FIRST, _QUALITY, *_LAST, *_CORES)
 
 
 def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[Taken]:
-    app_class, quality = run.wanted.more[0] or "", run.wanted.more[1] or ""
+    app_class, quality = _app_class(run), _quality(run)
     online = app_class == ONLINE
     passed, counts = checks.passing(run, in_play, asked, _OF_ONLINE if online else _OF_OTHERS)
     if len(passed) < asked.count:
@@ -154,6 +162,12 @@ def _linked(passed: list[Taken], count: int) -> list[Taken]:
     return enough or [taken for zone in (*by_size, alone) for taken in zone]
 
 
+def _least(state: CardState, word: str) -> Ask:
+    """A pod that the pods on the card bear beside them."""
+    app_class = ONLINE if state.classes else None
+    return Ask(ContainerRequest(word, "", 1, 1, 0, 0), Constraints(more=(app_class, state.card.mode)))
+
+
 _NODES = Standing(lambda node, _: annotated(node, NAMES))
 
 METAX_SGPU = Vendor(
@@ -172,5 +186,6 @@ METAX_SGPU = Vendor(
     is_taken_in_for_good=_NODES.is_taken_in_for_good,
     is_held_by_turns=_NODES.is_held_by_turns,
     scan=_scan,
+    least=_least,
     since=Version(2, 6, 0),
 )

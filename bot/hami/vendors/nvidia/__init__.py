@@ -18,5 +18,6 @@ NVIDIA = Vendor(
     node_facts=registration.link_scores,
     may_split=fit.may_split,
     scan=fit.scan,
+    slices=fit.slices,
     obeys_quota=True,
 )

@@ -41,6 +41,17 @@ def may_split(run: Run, in_play: list[CardState]) -> bool:
     return run.rules.modern and (mode is None or "mig" in mode) and any(state.card.mode == "mig" for state in in_play)
 
 
+def slices(state: CardState) -> list[int]:
+    """The amounts of memory that a pod could get: all that is free, or of a MIG card the profiles with a place."""
+    if state.card.mode != "mig":
+        return [state.free_memory_mib]
+    return [
+        profile.memory_mib
+        for profile in state.card.mig_profiles
+        if profile.memory_mib <= state.free_memory_mib and mig.choose([profile], 0, state.placements)
+    ]
+
+
 def scan(run: Run, in_play: list[CardState], container: ContainerRequest) -> Verdict | list[Taken]:
     """What the container takes, or why it does not fit."""
     taken, counts = _look(run, in_play, container)
