@@ -52,6 +52,12 @@ async def gather_nodes_in_question(
     return found._replace(sets=await gather_plugin_sets(cluster)) if none else found
 
 
+def seem_ill(cluster: Cluster, nodes: Sequence[Node], config: DeviceConfig) -> list[str]:
+    """The nodes that should have GPUs and seem to hand out too few."""
+    looked = of_each(cluster.kept, _Look(config), nodes)
+    return [node.name for node, (_, is_ill) in zip(nodes, looked, strict=True) if is_ill]
+
+
 async def gather_questioned(cluster: Cluster, names: Sequence[str]) -> Questioned:
     """Reads these nodes, and the DaemonSets where one of them has no device plugin."""
     sides = await asyncio.gather(*(gather_node_side(cluster, name, logs=True) for name in names))

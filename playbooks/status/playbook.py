@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from bot.codes import CODES
+from bot.hami.requests import DeviceConfig
 from bot.kube.cluster import Clocks, Cluster
 from bot.kube.hami_pods import PANIC
 from bot.kube.times import format_time
@@ -17,7 +18,7 @@ from bot.texts import Texts
 from playbooks import quotes
 from playbooks.gather.components import NEEDLES, Components, gather_components
 from playbooks.gather.node_side import MOST_NODES, gather_plugin_sets
-from playbooks.gather.nodes_in_question import Questioned, gather_questioned
+from playbooks.gather.nodes_in_question import Questioned, gather_questioned, seem_ill
 from playbooks.gather.scheduler_logs import gather_extender_lines
 from playbooks.gather.scheduling import (
     DEPLOYMENTS_SOURCE,
@@ -87,17 +88,23 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     )
     nodes = [] if isinstance(components.nodes, Gap) else components.nodes
     as_of = cluster.as_of(times_shown(cluster, nodes, seen.install))
-    parts = Parts(seen, components, await _questioned(cluster, components, as_of))
+    parts = Parts(seen, components, await _questioned(cluster, components, seen.config, as_of))
     undecodable = tuple(cluster.undecodable)
     return Snapshot(wanted, cluster.name, cluster.now(), as_of, parts, process, undecodable, cluster.clocks)
 
 
-async def _questioned(cluster: Cluster, components: Components, now: datetime) -> Questioned:
-    """The first nodes whose device plugin is down, and the DaemonSets where some of their pods are missing."""
+async def _questioned(cluster: Cluster, components: Components, config: DeviceConfig, now: datetime) -> Questioned:
+    """The first nodes whose device plugin is down, or runs and hands out too few GPUs.
+
+    With the DaemonSets where some of their pods are missing.
+    """
     pods, sets = components.plugin_pods, components.plugins
     if isinstance(pods, Gap) or isinstance(sets, Gap) or not sets:
         return Questioned({})
     names = sorted({pod.spec.node_name for pod in coverage.plugins_down(pods, now) if pod.spec.node_name})
+    nodes = [] if isinstance(components.nodes, Gap) else components.nodes
+    covered = {pod.spec.node_name for pod in pods}
+    names += [name for name in seem_ill(cluster, nodes, config) if name in covered and name not in names]
     found = await gather_questioned(cluster, names[:MOST_NODES])
     wanted = sum(workload.status.desired_number_scheduled for workload in sets)
     return found._replace(sets=await gather_plugin_sets(cluster)) if wanted == 0 or wanted > len(pods) else found

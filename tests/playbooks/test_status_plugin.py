@@ -6,9 +6,9 @@ import pytest
 
 from tests.playbooks.node_side_support import crashing
 from tests.playbooks.node_side_support import plugin as crashing_plugin
-from tests.playbooks.status_support import ask, daemon_set, healthy, only, plugin_pod, without
+from tests.playbooks.status_support import ask, changed, daemon_set, healthy, only, plugin_pod, without
 from tests.playbooks.tables import table
-from tests.playbooks.world import Object, cause, codes, event, gpu_node, node
+from tests.playbooks.world import HAMI, Object, cause, codes, event, gpu_node, node
 
 
 def test_a_plugin_pod_that_is_down_is_found_with_its_node(tmp_path: Path) -> None:
@@ -36,6 +36,18 @@ def test_a_plugin_pod_that_crashes_from_its_start_is_down_however_young(tmp_path
 def test_a_gpu_node_without_a_plugin_pod_is_found(tmp_path: Path) -> None:
     report = ask(tmp_path, without(healthy(), "Pod", "plugin-gpu-2"))
     assert codes(report) == ["plugin-missing"]
+    assert cause(report).scope.nodes == ("gpu-2",)
+
+
+def test_a_plugin_that_runs_and_hands_out_nothing_is_told_with_its_own_words(tmp_path: Path) -> None:
+    def none(one: Object) -> None:
+        one["status"]["allocatable"] = {**one["status"]["allocatable"], "nvidia.com/gpu": "0"}
+
+    said = "E1121 04:58:00.000000       1 factory.go:135] Incompatible strategy detected auto"
+    runs = crashing_plugin("gpu-2")
+    objects = [*without(changed(healthy(), "Node", none, "gpu-2"), "Pod", "plugin-gpu-2"), runs]
+    report = ask(tmp_path, objects, others={f"{HAMI}/{runs['metadata']['name']}/device-plugin": said})
+    assert codes(report)[0] == "gpu-runtime-missing"
     assert cause(report).scope.nodes == ("gpu-2",)
 
 
