@@ -11,29 +11,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bot.hami.asked import Resources
-from bot.hami.vendors import FIRST, NAMES
-from bot.hami.vendors.ascend.chips import CHART
-from bot.hami.vendors.vendor import Device
+from bot.hami.requests import read_device_config
 from bot.hami.version import Version
 from bot.hami.webhook import Refused, Setting, admit
 from bot.kube.models import Pod
 from bot.kube.quantities import canonical
+from tests.cases_support import CASES as CASES_FOLDER
 
 CASES = json.loads(gzip.decompress((Path(__file__).parent / "webhook.json.gz").read_bytes()))
-CHIPS = {"Ascend": list(CHART), "Iluvatar": ["MR-V100", "MR-V50", "BI-V150", "BI-V100"]}
-
-
-def devices():
-    for names in NAMES:
-        for word in CHIPS.get(names.word, [names.word]):
-            filled = [
-                name.replace("{word}", word) for name in (names.count, names.memory, names.percentage, names.cores)
-            ]
-            yield Device(FIRST._replace(names=names), Resources(*filled, word=word, chip=CHART.get(word)))
-
-
-SETTING = Setting(Version(2, 10, 0), "hami-scheduler", tuple(devices()))
+CONFIG = read_device_config((CASES_FOLDER / "fit-vendors" / "device-config.yaml").read_text())
+SETTING = Setting(Version(2, 10, 0), "hami-scheduler", CONFIG.devices)
 
 
 def shape(pod: Pod) -> dict:

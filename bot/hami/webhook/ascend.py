@@ -6,12 +6,12 @@ Source: HAMi v2.9 and v2.10, pkg/device/ascend/device.go MutateAdmission.
 from typing import cast
 
 from bot.hami.asked import Resources
-from bot.hami.vendors.ascend.chips import Chip
+from bot.hami.vendors.ascend.chips import IN_MODULES, Chip
+from bot.hami.vendors.ascend.names import MODE_KEY
 from bot.hami.version import Version
 from bot.hami.webhook.container import Answer, Denied, Shown, Written
 
-MODE_KEY, SOFT = "huawei.com/vnpu-mode", "hami-core"
-_IN_MODULES = "Ascend910C"
+_SOFT = "hami-core"
 _TYPO_UNTIL = _CORES_ARE_SOFT = _SUPER_POD_SWITCH = Version(2, 10, 0)
 _SOFT_SPLIT = Version(2, 9, 0)
 
@@ -22,12 +22,12 @@ def admit(shown: Shown, resources: Resources) -> Answer:
     count = written = shown.limit(resources.count)
     if count is None or written is None:
         return None
-    if resources.word == _IN_MODULES and (chip.super_pod or shown.version < _SUPER_POD_SWITCH):
+    if resources.word == IN_MODULES and (chip.super_pod or shown.version < _SUPER_POD_SWITCH):
         if count == 1:
             count = 2
         elif count % 2:
             return Denied(f"{resources.word} device request must be 1 or 2*n, got {count}")
-    soft = shown.version >= _SOFT_SPLIT and shown.annotations.get(MODE_KEY) == SOFT
+    soft = shown.version >= _SOFT_SPLIT and shown.annotations.get(MODE_KEY) == _SOFT
     if not soft and shown.version >= _CORES_ARE_SOFT and (shown.asked(resources.cores) or 0) > 0:
         return Denied(f"{resources.cores} is only supported in hami-core (soft split) mode")
     memory = _memory(shown, resources.memory, chip, soft=soft)
