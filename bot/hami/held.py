@@ -1,12 +1,12 @@
 """What each pod that holds GPUs uses of them."""
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 import msgspec
 
-from bot.hami.ledger import Holding
+from bot.hami.ledger import Holding, Share
 from bot.hami.usage import ContainerUse, Usage
 
 IDLE_S = 6 * 3600.0
@@ -14,15 +14,21 @@ IDLE_S = 6 * 3600.0
 
 
 class Held(msgspec.Struct, frozen=True, dict=True):
-    """What one pod holds, with the figures of its containers. `unmeasured` are its GPUs of which no figure is served.
+    """What one pod holds of NVIDIA's GPUs, with the figures of its containers. `unmeasured` are the GPUs of which a
+    container has no figure.
 
-    That is so before any process of the pod has touched the GPU, where HAMi-core is not loaded, and where vGPUmonitor
-    does not run.
+    That is so before any process of the container has touched the GPU, where HAMi-core is not loaded, and where
+    vGPUmonitor does not run.
     """
 
     holding: Holding
     uses: tuple[ContainerUse, ...]
     unmeasured: tuple[str, ...]
+
+    @cached_property
+    def shares(self) -> Mapping[str, Share]:
+        """By GPU. vGPUmonitor measures no other vendor's devices."""
+        return _measurable(self.holding)
 
     @property
     def name(self) -> str:
@@ -52,15 +58,22 @@ def _seconds_idle(use: ContainerUse) -> float:
 
 
 def held_by(holdings: Iterable[Holding], usage: Usage) -> list[Held]:
-    """Each pod that is bound to a node, with what was measured of it: in the order of the holdings."""
+    """Each pod that is bound to a node and holds GPUs, with what was measured of it: in the order of the holdings."""
     measured: dict[tuple[str, str], list[ContainerUse]] = defaultdict(list)
     for use in usage.containers:
         measured[use.namespace, use.pod].append(use)
     held: list[Held] = []
     for holding in holdings:
-        if not holding.bound:
+        shares = _measurable(holding)
+        if not holding.bound or not shares:
             continue
-        uses = tuple(use for use in measured[holding.namespace, holding.name] if use.uuid in holding.shares)
-        seen = {use.uuid for use in uses}
-        held.append(Held(holding, uses, tuple(uuid for uuid in holding.shares if uuid not in seen)))
+        uses = tuple(use for use in measured[holding.namespace, holding.name] if use.uuid in shares)
+        seen = Counter(use.uuid for use in uses)
+        held.append(Held(holding, uses, tuple(uuid for uuid, share in shares.items() if seen[uuid] < share.slots)))
     return held
+
+
+def _measurable(holding: Holding) -> Mapping[str, Share]:
+    if not holding.others:
+        return holding.shares
+    return {uuid: share for uuid, share in holding.shares.items() if uuid not in holding.others}

@@ -62,7 +62,7 @@ def _idle(
 def _hours(held: Held, memory: Mapping[str, int], taken_at: datetime) -> float | None:
     """None where a figure, the pod's age or a GPU's size is missing."""
     created = parse_time(held.holding.created)
-    shares = held.holding.shares
+    shares = held.shares
     if held.unmeasured or created is None or any(not memory.get(uuid) for uuid in shares):
         return None
     since = dict.fromkeys(shares, min(_DAY_S, (taken_at - created).total_seconds()))

@@ -159,8 +159,8 @@ def _row(one: Held, owners: dict[tuple[str, str], Owner], say: Texts) -> HolderR
     whose = (owner.team or f"{owner.kind} {owner.name}") if owner else ""
     why = ""
     if one.idle_s is None:
-        why = say("idle.unmeasured", count=len(one.unmeasured) or len(one.holding.shares))
+        why = say("idle.unmeasured", count=len(one.unmeasured) or len(one.shares))
     elif one.has_no_process:
         why = say("idle.no-process")
     idle = None if one.idle_s is None else roughly(one.idle_s)
-    return HolderRow(one.name, one.holding.node, len(one.holding.shares), memory, idle, whose, why)
+    return HolderRow(one.name, one.holding.node, len(one.shares), memory, idle, whose, why)

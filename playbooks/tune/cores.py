@@ -70,10 +70,10 @@ def advise_core_policy(facts: Facts, say: Texts) -> list[Advice]:
 
 
 def _above(facts: Facts) -> Iterator[_Above]:
-    users = Counter(uuid for held in facts.held for uuid in held.holding.shares)
+    users = Counter(uuid for held in facts.held for uuid in held.shares)
     for held in facts.held:
         for use in held.uses:
-            requested = held.holding.shares[use.uuid].cores
+            requested = held.shares[use.uuid].cores
             if use.core is None or not 0 < requested < _WHOLE or users[use.uuid] < 2:
                 continue
             if use.core.value > requested + _TOLERATED:

@@ -1,6 +1,7 @@
 """What tuning advice is worked out from: read once, for every topic."""
 
 import asyncio
+from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -74,9 +75,12 @@ class Facts:
         return [] if isinstance(self.nodes, Gap) else pools_of(self.nodes, self.held, self.install)
 
     @cached_property
-    def peaks(self) -> dict[tuple[str, str, str], Peak]:
-        """The most that was used within the window, by namespace, pod and GPU."""
-        return {(peak.of.namespace, peak.of.pod, peak.of.uuid): peak for peak in self.usage.peaks}
+    def peaks(self) -> dict[tuple[str, str, str], list[Peak]]:
+        """The most that each container used within the window, by namespace, pod and GPU."""
+        found: dict[tuple[str, str, str], dict[str, Peak]] = defaultdict(dict)
+        for peak in sorted(self.usage.peaks, key=lambda peak: peak.used.value):
+            found[peak.of.namespace, peak.of.pod, peak.of.uuid][peak.of.container] = peak
+        return {of: list(by_container.values()) for of, by_container in found.items()}
 
     @cached_property
     def _holders(self) -> dict[tuple[str, str], Holder]:

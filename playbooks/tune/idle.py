@@ -21,14 +21,14 @@ def advise_idle(facts: Facts, say: Texts) -> list[Advice]:
 def _judge(held: Held, facts: Facts, say: Texts) -> Advice | None:
     memory, _ = held.holding.amounts
     if held.idle_s is None or held.last is None or held.last.last_kernel is None:
-        why = say("tune.idle-unknown", count=len(held.unmeasured) or len(held.holding.shares))
+        why = say("tune.idle-unknown", count=len(held.unmeasured) or len(held.shares))
         return Advice(AdviceRow("idle-holder", "cannot-tell", held.name, mib(memory), "", why), why)
     if held.idle_s < IDLE_S:
         return None
     hours = f"{held.idle_s / 3600:.1f}"
     why = say("tune.idle-gone" if held.has_no_process else "tune.idle", hours=hours)
     row = AdviceRow("idle-holder", "lower", held.name, mib(memory), "", why)
-    claim = say("tune.idle-claim", pod=held.name, memory=mib(memory), count=len(held.holding.shares), why=why)
+    claim = say("tune.idle-claim", pod=held.name, memory=mib(memory), count=len(held.shares), why=why)
     node = held.holding.node
     proofs: list[Evidence] = [of_use(held.last, held.last.last_kernel, node, facts)]
     proofs += [of_use(use, use.used, node, facts) for use in held.uses if held.has_no_process and use.used]

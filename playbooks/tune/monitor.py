@@ -40,6 +40,6 @@ def _measured_nodes(facts: Facts) -> set[str]:
     uuids = {use.uuid for use in seen.usage.containers} | {gpu.uuid for gpu in seen.usage.gpus}
     if isinstance(facts.holders, Gap):
         return set()
-    return {held.holding.node for held in facts.held if uuids & held.holding.shares.keys()} | {
+    return {held.holding.node for held in facts.held if uuids & held.shares.keys()} | {
         gpu.node for gpu in seen.usage.gpus if gpu.node
     }

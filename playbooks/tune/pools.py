@@ -16,6 +16,7 @@ from bot.hami.nodestate import read_registrations
 from bot.hami.registration import Registration
 from bot.hami.rules import NEWEST_READ, rules_of
 from bot.hami.scaling import memory_factor, read_memory_scaling
+from bot.hami.vendors import FIRST
 from bot.kube.models import Node
 from bot.report import Sheet
 from playbooks.gather.scheduling import InstallSeen
@@ -63,7 +64,7 @@ class Pool(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def smallest_mib(self) -> int:
         """The least memory that a pod was given of one GPU; 0 where none was given any."""
-        given = (share.memory_mib for held in self.held for share in held.holding.shares.values())
+        given = (share.memory_mib for held in self.held for share in held.shares.values())
         return min((amount for amount in given if amount), default=0)
 
     def physical_mib(self, gpu: Card) -> float:
@@ -76,7 +77,7 @@ POOLS = Sheet("pools", PoolRow)
 
 def pool_row(pool: Pool) -> PoolRow:
     """What the pool has, what was given of it and what is used; used is not known unless of every share."""
-    shares = [share.memory_mib for held in pool.held for share in held.holding.shares.values()]
+    shares = [share.memory_mib for held in pool.held for share in held.shares.values()]
     measured = all(not held.unmeasured and all(use.used for use in held.uses) for held in pool.held)
     used = sum(use.used.value for held in pool.held for use in held.uses if use.used)
     sizes = Counter(min(bisect(_SIZES_MIB, amount), len(_SIZES_MIB)) for amount in shares)
@@ -102,7 +103,12 @@ def pools_of(nodes: Iterable[Node], everyone: Iterable[Held], seen: InstallSeen)
         by_node[held.holding.node].append(held)
     grouped: dict[_Key, list[tuple[Node, list[CardState]]]] = defaultdict(list)
     for node in nodes:
-        cards = [card for read in read_registrations(node) if isinstance(read, Registration) for card in read.cards]
+        cards = [
+            card
+            for read in read_registrations(node, (FIRST.names,))
+            if isinstance(read, Registration)
+            for card in read.cards
+        ]
         if cards:
             key = _Key(_label(node, cards[0]), memory_factor(cards[0], node.name, settings), cards[0].slots)
             states = take_stock(cards, (held.holding for held in by_node[node.name]), rules)

@@ -133,12 +133,13 @@ def _known(pool: Pool, facts: Facts) -> _Known | None:
     of_pool: list[tuple[Held, Peak]] = []
     requested = covered = 0
     for held in pool.held:
-        for uuid, share in held.holding.shares.items():
+        for uuid, share in held.shares.items():
             requested += share.memory_mib
-            peak = facts.peaks.get((held.holding.namespace, held.holding.name, uuid))
-            if peak is not None and peak.hours >= _COVERED * WINDOW_HOURS and peak.used.value > 0:
+            peaks = facts.peaks.get((held.holding.namespace, held.holding.name, uuid), [])
+            whole = all(peak.hours >= _COVERED * WINDOW_HOURS and peak.used.value > 0 for peak in peaks)
+            if whole and len(peaks) >= share.slots:
                 covered += share.memory_mib
-                of_pool.append((held, peak))
+                of_pool += [(held, peak) for peak in peaks]
     if not of_pool or covered < _COVERED * requested:
         return None
     return _Known(covered, round(sum(peak.used.value for _, peak in of_pool) / _MIB), tuple(of_pool))

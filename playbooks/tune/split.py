@@ -80,7 +80,7 @@ def _change(row: AdviceRow, refused: Sequence[Pod], pool: Pool, facts: Facts, sa
 
 
 def _smallest_mib(held: Held) -> int:
-    return min((share.memory_mib for share in held.holding.shares.values() if share.memory_mib), default=0)
+    return min((share.memory_mib for share in held.shares.values() if share.memory_mib), default=0)
 
 
 def _offered(pool: Pool, node: str, splits: int) -> int:
