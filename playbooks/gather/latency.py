@@ -19,6 +19,8 @@ from bot.report import Gap
 from playbooks.gather.scheduler_logs import LogOf, gather_scheduler_logs
 from playbooks.gather.scheduling import InstallSeen
 
+MOST_PODS = 10_000
+"""New pods that are measured."""
 _MOST_NAMESPACES = 20
 """Of more, the pods of all namespaces are read at once."""
 
@@ -71,6 +73,10 @@ async def gather_latency(cluster: Cluster, install: InstallSeen, since: datetime
     )
     new = pods if isinstance(pods, Gap) else await _created_since(cluster, install, pods, since)
     lists = [one for one in (nodes, pods, new) if isinstance(one, Gap)]
+    if not isinstance(new, Gap) and len(new) > MOST_PODS:
+        why = f"only the newest {MOST_PODS:,} of {len(new):,} new pods are measured"
+        lists.append(Gap("pods", why, "ask for a shorter time: latency --since 10m"))
+        new = sorted(new, key=lambda pod: pod.metadata.creation_timestamp or "")[-MOST_PODS:]
     gaps = dict.fromkeys([*lists, *(gap for log in logs for gap in _gaps_of(log, since, now))])
     return LatencySeen(
         since,

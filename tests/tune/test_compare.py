@@ -15,6 +15,7 @@ from bot.texts import LANGUAGES, Texts
 from handlers.grammar import read
 from handlers.shell import build_grammar
 from handlers.tune_shell import CompareAsked, compare_recordings
+from handlers.understand import understand
 from handlers.where import Where
 from playbooks.playbook import Sources, find
 from playbooks.tune.compare import ChangeRow, FigureRow, compare
@@ -195,3 +196,14 @@ def test_a_comparison_takes_two_recordings(words: list[str]) -> None:
     with pytest.raises(UsageError, match="two recordings") as told:
         read(build_grammar(), ["tune", *words])
     assert told.value.example == "tune compare before.tar.gz after.tar.gz"
+
+
+@pytest.mark.parametrize(
+    "words", ["tune compare", "tune compare a.tar.gz b.tar.gz", "tune compare 2026-11-20 2026-11-22"]
+)
+def test_slack_says_that_recordings_are_compared_in_a_shell(words: str) -> None:
+    with pytest.raises(UsageError, match="ask in a shell") as refused:
+        understand(words.split())
+    assert refused.value.text is not None
+    assert refused.value.text[0] == "compare-in-shell"
+    assert refused.value.example.startswith("hami-bot tune compare")
