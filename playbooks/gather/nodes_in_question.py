@@ -13,6 +13,7 @@ from bot.hami.vendors import FIRST
 from bot.kube.cluster import Cluster
 from bot.kube.models import Node, Pod
 from bot.kube.nodefilter import obstacle
+from bot.kube.quantities import whole
 from bot.kube.remembered import of_each
 from bot.report import Gap
 from playbooks.gather.node_side import MOST_NODES, NodeSide, PluginSets, gather_node_side, gather_plugin_sets
@@ -53,9 +54,19 @@ async def gather_nodes_in_question(
 
 
 def seem_ill(cluster: Cluster, nodes: Sequence[Node], config: DeviceConfig) -> list[str]:
-    """The nodes that should have GPUs and seem to hand out too few."""
+    """The nodes that should have GPUs and seem to hand out too few, then those whose number of them is another's."""
     looked = of_each(cluster.kept, _Look(config), nodes)
-    return [node.name for node, (_, is_ill) in zip(nodes, looked, strict=True) if is_ill]
+    ill = [node.name for node, (_, is_ill) in zip(nodes, looked, strict=True) if is_ill]
+    sound = (node for node, (_, is_ill) in zip(nodes, looked, strict=True) if not is_ill)
+    return [*ill, *(node.name for node in sound if _is_counted_otherwise(node, config))]
+
+
+def _is_counted_otherwise(node: Node, config: DeviceConfig) -> bool:
+    """Whether kubelet counts another number than the slots that HAMi registered."""
+    text = node.metadata.annotation(FIRST.names.register)
+    cards = digest(FIRST.names, text) if text is not None else None
+    capacity = whole((node.status.capacity or {}).get(config.gpus.count))
+    return cards is not None and bool(capacity) and capacity != sum(slots for slots, _, _ in cards.cards)
 
 
 async def gather_questioned(cluster: Cluster, names: Sequence[str]) -> Questioned:

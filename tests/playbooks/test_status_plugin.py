@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.playbooks.node_side_support import crashing
+from tests.playbooks.node_side_support import counted, crashing, rival
 from tests.playbooks.node_side_support import plugin as crashing_plugin
 from tests.playbooks.status_support import ask, changed, daemon_set, healthy, only, plugin_pod, without
 from tests.playbooks.tables import table
@@ -49,6 +49,12 @@ def test_a_plugin_that_runs_and_hands_out_nothing_is_told_with_its_own_words(tmp
     report = ask(tmp_path, objects, others={f"{HAMI}/{runs['metadata']['name']}/device-plugin": said})
     assert codes(report)[0] == "gpu-runtime-missing"
     assert cause(report).scope.nodes == ("gpu-2",)
+
+
+def test_another_plugin_beside_hami_s_is_told(tmp_path: Path) -> None:
+    nodes = [counted("gpu-1", capacity=20, allocatable=20), counted("gpu-2", capacity=2, allocatable=2)]
+    report = ask(tmp_path, [*without(healthy(), "Node"), *nodes, rival("gpu-2")])
+    assert [(one.code, one.scope.nodes) for one in report.findings] == [("second-device-plugin", ("gpu-2",))]
 
 
 def test_the_table_counts_the_nodes_that_have_a_plugin_pod(tmp_path: Path) -> None:
