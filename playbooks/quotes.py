@@ -7,8 +7,9 @@ import msgspec
 
 from bot.hami.allocations import given
 from bot.hami.logs import LogLine
+from bot.hami.names import Names
 from bot.hami.throttling import Wait
-from bot.hami.vendors import FIRST, vendor_of_register_key
+from bot.hami.vendors import FIRST, NAMES, vendor_of_made_up_card, vendor_of_register_key
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Condition, Event, Holder, Node, Pod
 from bot.kube.redact import masked
@@ -145,8 +146,25 @@ def of_card(node: Node, uuid: str, *, whole: bool = False) -> Evidence:
     """A card by its UUID where the node registers it; `whole`: all that is registered of it."""
     texts = node.metadata.annotations or {}
     keys = (key for key, text in texts.items() if uuid in text and vendor_of_register_key(key))
-    key = next(keys, FIRST.names.register)
+    key = next(keys, "")
+    if not key and (names := vendor_of_made_up_card(node.name, uuid)):
+        return _of_cards(node, names)
+    key = key or FIRST.names.register
     return of_node_annotation(node, key, entry_of(texts.get(key, ""), uuid) if whole else uuid)
+
+
+def of_cards(node: Node) -> Evidence:
+    """What the node's cards are known by."""
+    texts, amounts = node.metadata.annotations or {}, node.status.capacity or {}
+    named = (names for names in NAMES if names.register in texts or (not names.register and names.capacity in amounts))
+    return _of_cards(node, next(named, FIRST.names))
+
+
+def _of_cards(node: Node, names: Names) -> Evidence:
+    if names.register:
+        return of_node_annotation(node, names.register, node.metadata.annotation(names.register) or "")
+    amount = str((node.status.capacity or {}).get(names.capacity, ""))
+    return of_node(node, amount, f"{{.status.capacity.{_escape(names.capacity)}}}")
 
 
 def entry_of(text: str, uuid: str) -> str:

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from bot.hami import fit, mig
+from bot.hami import fit
 from bot.hami.asked import UNSET_PERCENTAGE, WHOLE_CARD, ContainerRequest, PodRequest
 from bot.hami.blockers import pods_to_end
 from bot.hami.cards import CardState
@@ -52,7 +52,7 @@ def largest_slice(view: View, names: Iterable[str], request: PodRequest) -> Slic
             if kind in tried and not named:
                 continue
             tried.add(kind)
-            free = max(_amounts(card), default=0)
+            free = max(_amounts(view, card), default=0)
             if free <= (best.memory_mib if best else 0):
                 continue
             if view.run(NodeCards([card], seen.state.cordoned), probe, frozenset({fit.QUOTA_NOT_FIT})).fits:
@@ -60,12 +60,10 @@ def largest_slice(view: View, names: Iterable[str], request: PodRequest) -> Slic
     return best
 
 
-def _amounts(card: CardState) -> set[int]:
-    """The amounts of memory that the card might give: all that is free, or of a MIG card the profiles with a place."""
-    if card.card.mode != "mig":
-        return {card.free_memory_mib} if card.free_memory_mib > 0 else set()
-    placeable = (profile.memory_mib for profile in card.card.mig_profiles if mig.choose([profile], 0, card.placements))
-    return {memory for memory in placeable if 0 < memory <= card.free_memory_mib}
+def _amounts(view: View, card: CardState) -> set[int]:
+    """The amounts of memory that the card might give."""
+    amounts = view.facts.config.device_of(card.card.type).vendor.slices(card)
+    return {memory for memory in amounts if 0 < memory <= card.free_memory_mib}
 
 
 def smallest_changes(view: View, names: Sequence[str], request: PodRequest) -> list[Change]:
@@ -146,11 +144,13 @@ def _shared_card(view: View, names: Sequence[str], request: PodRequest) -> Chang
 def _most_memory(view: View, names: Sequence[str], request: PodRequest, what: What, below: int) -> Change | None:
     best: Change | None = None
     count = request.containers[0].count
+    if count > 1 and _shares_one_only(view, request):
+        return None
     room = view.quota_room(request.namespace, request.containers[0].word)
     by_quota = None if room is None or room.memory_limit_mib is None else room.memory_free_mib // count
     least = changed(request, Change(what, "", 1))
     for name in names:
-        amounts = {amount for card in view.cards(name) for amount in _amounts(card)}
+        amounts = {amount for card in view.cards(name) for amount in _amounts(view, card)}
         if by_quota is not None:
             amounts |= {min(amount, by_quota) for amount in amounts}
         wanted = sorted(
@@ -164,6 +164,11 @@ def _most_memory(view: View, names: Sequence[str], request: PodRequest, what: Wh
                 best = change
                 break
     return best
+
+
+def _shares_one_only(view: View, request: PodRequest) -> bool:
+    device = view.facts.config.by_word.get(request.containers[0].word)
+    return device is not None and device.vendor.shares_one_only
 
 
 def _fewer_cores(view: View, names: Sequence[str], request: PodRequest) -> Change | None:

@@ -37,6 +37,8 @@ class Names(msgspec.Struct, frozen=True, eq=False):
     """The pod annotations that hold what HAMi gave."""
     capacity: str = ""
     """The node resource that GPUs are counted by where no annotation lists them."""
+    card_word: str = ""
+    """What HAMi puts between the node's name and the card's index where it makes up a card's id."""
     capacity_unit: int = 1
     """How much of it makes one GPU."""
     read: Callable[[str], tuple[Card, ...]] = read_cards

@@ -13,7 +13,6 @@ from bot.hami.advice import Change, smaller_requests
 from bot.hami.blockers import Ending, Search, pods_to_end
 from bot.hami.registration import Unregistered
 from bot.hami.requests import asked_resources
-from bot.hami.vendors import FIRST
 from bot.hami.webhook import Refused
 from bot.kube.models import Pod
 from bot.report import VERDICT_LIMIT, Confidence, Evidence, Finding, Gap, NextAction, one_line
@@ -226,7 +225,7 @@ def _action(asked: Asked, change: Change, say: Texts) -> NextAction:
     again = _changed(asked.words, change, _unit_mib(asked)) if asked.words else None
     if again is not None:
         return NextAction(label, prose.command("fit", *words_of(again, asked.case.pod.namespace)))
-    look = quotes.of_node_annotation(asked.case.nodes[change.node], FIRST.names.register, "x").command
+    look = quotes.of_cards(asked.case.nodes[change.node]).command
     return elsewhere.ask_again(asked.case.pod, label, look, say)
 
 

@@ -5,6 +5,7 @@ import json
 import msgspec
 import pytest
 
+from bot.hami.advice import smaller_requests
 from bot.hami.asked import PodRequest
 from bot.hami.cards import CardState
 from bot.hami.filter import judge
@@ -15,6 +16,7 @@ from bot.hami.vendors import VENDORS
 from bot.hami.vendors.enflame.drs import Profile, Wanted, profile_for, read_profile
 from bot.hami.vendors.kunlun.vxpu import rounded
 from bot.kube.models import ResourceQuota
+from playbooks.quotes import of_card
 from tests.hami.build import V210, card, node, pod, quota, view
 
 MLU = "cambricon.com/vmlu"
@@ -291,3 +293,32 @@ def test_an_unused_card_of_every_vendor_bears_the_least_that_a_pod_can_ask(vendo
     asked = PodRequest("ml", "p", "", (msgspec.structs.replace(container, vendor=vendor.names.word),), constraints)
     assert judge(NodeCards([unused]), asked, rules_of(V210)) == FITS
     assert 0 < max(vendor.slices(unused)) <= 98304
+
+
+def proposals(on, wanted, pods=()):
+    cluster = view([on], pods)
+    return [
+        (one.what, one.amount) for one in smaller_requests(cluster, ["n1"], pod_request(wanted, DeviceConfig(), V210))
+    ]
+
+
+def test_a_smaller_amount_is_proposed_in_the_units_that_can_be_asked_for():
+    wanted = pod("wl", {MLU: "1", MLU_MEMORY: "200", MLU_CORES: "1"})
+    odd = node(capacity={MLU: "100", MLU_CORES: "100", MLU_MEMORY: "96"})
+    held = having("n1-cambricon-mlu-0,MLU,100,10:;")
+    assert proposals(odd, wanted, [held]) == [("memory", 95 * 256)]
+
+
+def test_no_part_of_several_cards_is_proposed_where_only_one_card_is_shared():
+    cards = counted(**{"mthreads.com/vgpu": 200, "mthreads.com/sgpu-core": 32, "mthreads.com/sgpu-memory": 192})
+    held = having("n1-mthreads-0,Mthreads,1024,1:;", "hami.io/mthreads-vgpu-devices-allocated")
+    wanted = pod("wl", {"mthreads.com/vgpu": "2", "mthreads.com/sgpu-core": "32", "mthreads.com/sgpu-memory": "192"})
+    assert proposals(cards, wanted, [held]) == [("count", 1)]
+
+
+def test_a_card_that_hami_made_up_is_shown_by_what_the_node_counts():
+    shown = of_card(MLUS, "n1-cambricon-mlu-1")
+    assert (shown.quote, shown.command) == (
+        "200",
+        r"kubectl get node n1 -o jsonpath='{.status.capacity.cambricon\.com/mlu\.smlu\.vcore}'",
+    )

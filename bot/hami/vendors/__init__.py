@@ -71,6 +71,11 @@ def vendor_of_register_key(key: str) -> tuple[Names, str] | None:
     return next(((names, found[1]) for pattern, names in _PATTERNS if (found := pattern.fullmatch(key))), None)
 
 
+def vendor_of_made_up_card(node: str, uuid: str) -> Names | None:
+    """The vendor of a card whose id HAMi made up of its node's name; None for any other card."""
+    return next((names for names in NAMES if names.card_word and uuid.startswith(f"{node}-{names.card_word}-")), None)
+
+
 @lru_cache(maxsize=1024)
 def vendor_of_resource(resource: str) -> tuple[Names, str] | None:
     """The vendor and the chip's word that a resource under a vendor's usual name is of; None for any other name."""

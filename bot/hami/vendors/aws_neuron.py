@@ -35,6 +35,7 @@ NAMES = Names(
     cores="aws.amazon.com/neuroncore",
     use_uuid="aws.amazon.com/use-neuron-uuid",
     no_use_uuid="aws.amazon.com/nouse-neuron-uuid",
+    card_word="AWSNeuron",
     allocated=("hami.io/aws-neuron-devices-allocated",),
     capacity="aws.amazon.com/neuron",
 )
@@ -49,7 +50,7 @@ def _cards(node: Node, resources: Resources) -> list[Card]:
     cores = known if isinstance(known, int) else capacity_of(node, resources.cores) // devices
     of_type = (("type", node.metadata.label(TYPE_LABEL) or ""),)
     card = Card(slots=cores, cores=2**cores - 1, type=NAMES.word, health=True, custom=of_type)
-    return cards_like(card, devices, f"{node.name}-AWSNeuron-")
+    return cards_like(card, devices, f"{node.name}-{NAMES.card_word}-")
 
 
 def _request(container: Container, resources: Resources, _: Version) -> ContainerRequest | None:

@@ -25,6 +25,7 @@ NAMES = Names(
     cores="cambricon.com/mlu.smlu.vcore",
     use_uuid="cambricon.com/use-gpuuuid",
     no_use_uuid="cambricon.com/nouse-gpuuuid",
+    card_word="cambricon-mlu",
     allocated=("hami.io/cambricon-mlu-devices-allocated",),
     capacity="cambricon.com/mlu.smlu.vcore",
     capacity_unit=WHOLE_CARD,
@@ -38,7 +39,7 @@ def _cards(node: Node, resources: Resources) -> list[Card]:
         return []
     memory = capacity_of(node, resources.memory) * resources.memory_factor * WHOLE_CARD // cores
     card = Card(slots=100, memory_mib=memory, cores=WHOLE_CARD, type=NAMES.word, health=True)
-    return cards_like(card, -(-cores // WHOLE_CARD), f"{node.name}-cambricon-mlu-")
+    return cards_like(card, -(-cores // WHOLE_CARD), f"{node.name}-{NAMES.card_word}-")
 
 
 def _request(container: Container, resources: Resources, _: Version) -> ContainerRequest | None:

@@ -28,6 +28,7 @@ NAMES = Names(
     cores="mthreads.com/sgpu-core",
     use_uuid="mthreads.ai/use-gpuuuid",
     no_use_uuid="mthreads.ai/nouse-gpuuuid",
+    card_word="mthreads",
     allocated=("hami.io/mthreads-vgpu-devices-allocated",),
     capacity="mthreads.com/sgpu-core",
     capacity_unit=CORES,
@@ -41,7 +42,7 @@ def _cards(node: Node, resources: Resources) -> list[Card]:
         return []
     memory = capacity_of(node, resources.memory) * resources.memory_factor * CORES // cores
     card = Card(slots=100, memory_mib=memory, cores=CORES, type=NAMES.word, health=True)
-    return cards_like(card, -(-cores // CORES), f"{node.name}-mthreads-")
+    return cards_like(card, -(-cores // CORES), f"{node.name}-{NAMES.card_word}-")
 
 
 def _request(container: Container, resources: Resources, _: Version) -> ContainerRequest | None:
@@ -72,5 +73,6 @@ MTHREADS = Vendor(
     is_taken_in_for_good=_NODES.is_taken_in_for_good,
     is_held_by_turns=_NODES.is_held_by_turns,
     scan=_scan,
+    shares_one_only=True,
     slices=_slices,
 )

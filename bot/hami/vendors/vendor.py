@@ -87,6 +87,9 @@ class Vendor(NamedTuple):
     obeys_quota: bool = False
     """Whether the filter holds a namespace's quota against it: the webhook does so for every vendor from 2.10 on."""
 
+    shares_one_only: bool = False
+    """Whether a container gets a part of a card only where it asks for one card."""
+
     orders: bool = False
     """Whether the verdict depends on the order of the cards even for a single container."""
 

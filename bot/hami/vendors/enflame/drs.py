@@ -63,7 +63,7 @@ def _read(text: str) -> tuple[Card, ...]:
     custom = tuple((name, 0) for name in sorted(found.profiles or ()))
     return tuple(
         Card(
-            uuid=f"enflame-drs-{index}",
+            uuid=f"{NAMES.card_word}-{index}",
             slots=capacity,
             memory_mib=gigabytes * _GIB_IN_MIB,
             cores=CORES,
@@ -96,6 +96,7 @@ NAMES = Names(
     use_uuid="enflame.com/use-gpuuuid",
     no_use_uuid="enflame.com/nouse-gpuuuid",
     register="enflame.com/gcu-drs-capacity",
+    card_word="enflame-drs",
     allocated=("hami.io/enflame-vgpu-devices-allocated",),
     read=_read,
 )

@@ -19,6 +19,7 @@ MEMORY = 100
 NAMES = Names(
     word="GCU",
     count="enflame.com/gcu",
+    card_word="GCU",
     allocated=("hami.io/enflame-gcu-devices-allocated",),
     capacity="enflame.com/gcu",
 )
@@ -28,7 +29,7 @@ _CHECKS = (checks.HEALTH, _UNUSED)
 
 
 def _cards(node: Node, resources: Resources) -> list[Card]:
-    return cards_like(_CARD, capacity_of(node, resources.count), f"{node.name}-GCU-")
+    return cards_like(_CARD, capacity_of(node, resources.count), f"{node.name}-{NAMES.card_word}-")
 
 
 def _request(container: Container, resources: Resources, _: Version) -> ContainerRequest | None:

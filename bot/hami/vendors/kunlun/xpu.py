@@ -27,6 +27,7 @@ NAMES = Names(
     use_uuid=OWN_LISTS[0],
     no_use_uuid=OWN_LISTS[1],
     also_read=VXPU_LISTS,
+    card_word="kunlun",
     allocated=("hami.io/kunlun-allocated",),
     capacity="kunlunxin.com/xpu",
 )
@@ -34,7 +35,7 @@ _CARD = Card(slots=100, memory_mib=MEMORY_MIB, cores=WHOLE_CARD, type=NAMES.word
 
 
 def _cards(node: Node, resources: Resources) -> list[Card]:
-    cards = cards_like(_CARD, capacity_of(node, resources.count), f"{node.name}-kunlun-")
+    cards = cards_like(_CARD, capacity_of(node, resources.count), f"{node.name}-{NAMES.card_word}-")
     half = len(cards) // 2
     return [msgspec.structs.replace(card, numa=int(card.index >= half)) for card in cards]
 

@@ -19,6 +19,7 @@ MEMORY_MIB = 65536
 NAMES = Names(
     word="Metax-GPU",
     count="metax-tech.com/gpu",
+    card_word="metax",
     allocated=("hami.io/metax-gpu-devices-allocated",),
     capacity="metax-tech.com/gpu",
 )
@@ -27,7 +28,7 @@ _CARD = Card(slots=1, memory_mib=MEMORY_MIB, cores=WHOLE_CARD, type=NAMES.word, 
 
 
 def _cards(node: Node, resources: Resources) -> list[Card]:
-    return cards_like(_CARD, capacity_of(node, resources.count), f"{node.name}-metax-")
+    return cards_like(_CARD, capacity_of(node, resources.count), f"{node.name}-{NAMES.card_word}-")
 
 
 def _request(container: Container, resources: Resources, _: Version) -> ContainerRequest | None:
