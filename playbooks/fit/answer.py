@@ -30,6 +30,7 @@ from playbooks.rules.case import Case
 from playbooks.rules.denials import remedy
 from playbooks.rules.findings import finding
 from playbooks.rules.gaps import other_vendors
+from playbooks.rules.unread import claims_of, unread, write_plainly
 
 _CHANGES_SHOWN = 2
 _NEAR = 0.6
@@ -300,12 +301,17 @@ def _no_request(asked: Asked, confidence: Confidence, say: Texts) -> Finding:
     """HAMi's filter lets a pod pass that asks for nothing, or for it in a way that HAMi does not read."""
     case, name = asked.case, asked.name
     resources = asked_resources(case.pod, case.config)
+    if not resources and (claims := claims_of(case.pod)):
+        told = say("no-device-request.claims", claims=", ".join(claims))
+        proofs = [elsewhere.of_manifest(case.pod, "name", claim) for claim in claims]
+        return finding("no-device-request", told, confidence, (), proofs, severity="warning")
     if not resources:
         proofs = tuple(_card(case, node) for node in sorted(case.nodes)[:1])
         return finding("no-device-request", say("fits.anywhere", pod=name), confidence, (), proofs, severity="info")
-    amounts = one_line(", ".join(f"{key}: {value}" for key, value in resources.items()), 80)
-    claim = say("no-device-request.unread", version=str(case.version or ""), asked=amounts)
-    return finding("no-device-request", claim, confidence, (), _proofs(asked), severity="warning")
+    step = elsewhere.ask_again(case.pod, *write_plainly(case, say)[:2], say)
+    return finding(
+        "no-device-request", unread(case, say), confidence, (), _proofs(asked), severity="warning", actions=[step]
+    )
 
 
 def _denied(asked: Asked, refused: Refused, confidence: Confidence, say: Texts) -> Finding:

@@ -65,5 +65,7 @@ def _rules_on_others(spec: ManifestSpec) -> Iterator[str]:
         yield "persistentVolumeClaim"
     if any(volume.ephemeral is not None for volume in spec.volumes or ()):
         yield "ephemeral volume"
+    if spec.resource_claims:
+        yield "resourceClaims"
     if any(spread.when_unsatisfiable != _ANYWAY for spread in spec.topology_spread_constraints or ()):
         yield "topologySpreadConstraints"

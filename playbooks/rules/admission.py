@@ -3,7 +3,7 @@
 from bot.codes import Code
 from bot.hami.requests import asked_resources
 from bot.kube.models import Pod
-from bot.report import Confidence, Evidence, Finding, NextAction, one_line
+from bot.report import Confidence, Evidence, Finding, NextAction
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.gather.subject import Absent
@@ -13,6 +13,7 @@ from playbooks.rules.case import Case
 from playbooks.rules.denials import remedy
 from playbooks.rules.findings import finding
 from playbooks.rules.gaps import other_vendors
+from playbooks.rules.unread import claims_of, of_claims, unread, write_plainly
 
 _DENIED = f'"{WEBHOOK_NAME}" denied the request'
 
@@ -77,6 +78,10 @@ def nothing_asked(case: Case, say: Texts) -> Finding | None:
     """The pod asks for no resource that HAMi hands out, or in amounts that HAMi takes as no request."""
     pod, config = case.pod, case.config
     asked = asked_resources(pod, config)
+    if not asked and (claims := claims_of(pod)):
+        proofs, look = of_claims(pod)
+        told = say("no-device-request.claims", claims=", ".join(claims))
+        return _finding("no-device-request", told, proofs, NextAction(say("no-device-request.see-claims"), look))
     if not asked:
         return _finding(
             "no-device-request",
@@ -93,16 +98,8 @@ def nothing_asked(case: Case, say: Texts) -> Finding | None:
         )
     if any(request.containers for request in case.requests) or other_vendors(case):
         return None
-    amounts = ", ".join(f"{name}: {value}" for name, value in asked.items())
-    return _finding(
-        "no-device-request",
-        say("no-device-request.unread", version=str(case.version or ""), asked=one_line(amounts, 80)),
-        [quotes.of_resource(pod, name, value) for name, value in asked.items()],
-        NextAction(
-            say("no-device-request.whole", resource=config.gpus.memory),
-            kubectl_pod(pod, "get", "-o", "jsonpath={.spec.containers[*].resources}"),
-        ),
-    )
+    proofs = [quotes.of_resource(pod, name, value) for name, value in asked.items()]
+    return _finding("no-device-request", unread(case, say), proofs, write_plainly(case, say))
 
 
 def _finding(

@@ -42,6 +42,8 @@ class _Seen(NamedTuple):
 
 def advise_lock(facts: Facts, say: Texts) -> list[Advice]:
     """One row."""
+    if not facts.install.install.seen:
+        return [_kept("cannot-tell", "", say("tune.scheduler-unknown"))]
     version = facts.install.install.version
     if version is not None and version.version < FLAG_SINCE:
         return [_kept("keep", _USUAL, say("tune.lock-fixed"))]

@@ -21,6 +21,7 @@ from playbooks.tune.rows import Advice, AdviceRow, Topic
 
 _THROTTLED = Client(0, qps=50, burst=100, timeout_s=30)
 """The guide's row for schedulers that are throttled, whatever their size."""
+_FLAGS: tuple[Topic, ...] = ("kube-qps", "kube-burst", "kube-timeout")
 _SHOWN_WAITS = 3
 
 
@@ -34,12 +35,12 @@ class Limit(NamedTuple):
 
 def advise_rate(facts: Facts, say: Texts) -> list[Advice]:
     """A row for each flag."""
+    if not facts.install.install.seen:
+        return [_unknown(topic, facts, say("tune.scheduler-unknown")) for topic in _FLAGS]
     nodes = None if isinstance(facts.nodes, Gap) else len(facts.nodes)
     throttled = are_felt(facts.throttled.waits)
     if nodes is None and not throttled:
-        return [
-            _unknown(topic, facts, say("tune.rate-unknown")) for topic in ("kube-qps", "kube-burst", "kube-timeout")
-        ]
+        return [_unknown(topic, facts, say("tune.rate-unknown")) for topic in _FLAGS]
     by_size = client_for(nodes or 0)
     wanted = max(by_size, _THROTTLED, key=lambda row: row.qps) if throttled else by_size
     limits = (Limit("kube-qps", 5, wanted.qps), Limit("kube-burst", 10, wanted.burst))

@@ -5,6 +5,7 @@ pool. A GPU that is full now is enough to refuse more. HAMi-core does not swap: 
 out-of-memory error of the program.
 """
 
+import math
 from typing import NamedTuple
 
 from bot.hami.exposition import Sample
@@ -16,6 +17,7 @@ from playbooks import quotes
 from playbooks.gather.usage import WINDOW_DAYS, WINDOW_HOURS, Peak
 from playbooks.rules.prose import command, mib
 from playbooks.rules.usage_quotes import of_sample
+from playbooks.tune.deployed import gpu_setting
 from playbooks.tune.facts import Facts
 from playbooks.tune.pools import Pool
 from playbooks.tune.proof import of_request
@@ -54,8 +56,9 @@ def _judge(pool: Pool, facts: Facts, say: Texts) -> list[Advice]:
     if full := _full(pool, facts):
         return _refuse_full(pool, full, facts, say)
     known = _known(pool, facts)
-    if known is None:
-        why = say("tune.scaling-unknown", days=WINDOW_DAYS)
+    unread = pool.scaling is None and not gpu_setting(facts, "deviceMemoryScaling").proof
+    if known is None or unread:
+        why = say("tune.config-unread") if unread else say("tune.scaling-unknown", days=WINDOW_DAYS)
         return [Advice(_row("cannot-tell", pool, "", why), why)]
     safe, current = round(known.ratio, 2), pool.scaling or 1.0
     values = {
@@ -76,8 +79,8 @@ def _judge(pool: Pool, facts: Facts, say: Texts) -> list[Advice]:
         return Advice(row, claim, evidence=_proofs(known, facts), actions=actions)
 
     if safe < 1:
-        return [advised("refuse", min(current, 1.0))]
-    wanted = round(min(known.ratio, _MOST) - 0.05, 1)
+        return [*([advised("lower", 1.0)] if current > 1 else ()), advised("refuse", 1.0)]
+    wanted = math.floor(10 * min(safe, _MOST)) / 10
     if wanted >= _LEAST and wanted > current:
         return [advised("raise", wanted)]
     if safe < current:

@@ -50,14 +50,19 @@ def _limit(pod: Pod, name: str) -> str:
 def _raise(pod: Pod, status: ContainerStatus, facts: Facts, say: Texts) -> Advice:
     nodes = 0 if isinstance(facts.nodes, Gap) else len(facts.nodes)
     limit = _limit(pod, status.name)
+    if not limit:
+        why = say("tune.scheduler-unlimited", name=status.name)
+        return Advice(AdviceRow("scheduler-resources", "cannot-tell", _object(status), "", "", why), why)
     current = (whole(limit) or 0) // _MIB
     wanted = max(scheduler_memory_mib(nodes), 2 * current if current >= scheduler_memory_mib(nodes) else 0)
     shown = f"{wanted // 1024}Gi" if wanted % 1024 == 0 else f"{wanted}Mi"
-    why = say("tune.scheduler-killed", name=status.name, restarts=status.restart_count, nodes=nodes)
+    why = say("tune.scheduler-killed", restarts=status.restart_count)
+    if nodes:
+        why = say("tune.scheduler-sized", why=why, nodes=nodes)
     claim = say("tune.scheduler-claim", name=status.name, current=limit, wanted=shown, why=why)
     part = "extender" if status.name == EXTENDER_CONTAINER else "kubeScheduler"
     value = f"scheduler.{part}.resources.limits.memory={shown}"
-    row = AdviceRow("scheduler-resources", "raise", f"memory limit of {status.name}", limit, shown, why)
+    row = AdviceRow("scheduler-resources", "raise", _object(status), limit, shown, why)
     path = f'{{.status.containerStatuses[?(@.name=="{status.name}")].lastState.terminated.reason}}'
     proofs: tuple[Evidence, ...] = (quotes.of_pod(pod, _OOM, path),)
     restarts = f'jsonpath={{.status.containerStatuses[?(@.name=="{status.name}")].restartCount}}'
@@ -74,6 +79,10 @@ def _raise(pod: Pod, status: ContainerStatus, facts: Facts, say: Texts) -> Advic
     return Advice(row, claim, severity="warning", evidence=proofs, actions=actions)
 
 
+def _object(status: ContainerStatus) -> str:
+    return f"memory limit of {status.name}"
+
+
 def _limit_proof(pod: Pod, name: str, limit: str) -> tuple[Evidence, ...]:
     path = f'{{.spec.containers[?(@.name=="{name}")].resources.limits.memory}}'
-    return (quotes.of_amount(pod, limit, path),) if limit else ()
+    return (quotes.of_amount(pod, limit, path),)

@@ -78,6 +78,9 @@ def before_library(facts: Facts) -> bool:
 
 def advise_policies(facts: Facts, say: Texts) -> list[Advice]:
     """One row: which policy is right is no matter of measurement, so the templates' are named."""
+    if not facts.install.install.seen:
+        why = say("tune.scheduler-unknown")
+        return [Advice(AdviceRow("scheduling-policy", "cannot-tell", "", "", "", why), why)]
     current = "/".join(flag(facts, name).value or default for name, default in _POLICIES)
     why = say("tune.policies")
     return [Advice(AdviceRow("scheduling-policy", "keep", "", current, current, why), why)]

@@ -76,3 +76,29 @@ def test_a_soft_split_needs_a_node_that_is_set_up_for_it(tmp_path: Path) -> None
     assert cause(report).claim == (
         "npu-1: not set up for the soft split that the pod asks for (huawei.com/vnpu-mode: hami-core)."
     )
+
+
+@pytest.mark.parametrize(
+    ("limits", "step"),
+    [
+        (
+            {"hygon.com/dcunum": "1", "hygon.com/dcumem": "16Gi"},
+            "Give hygon.com/dcumem as a plain number, in units of 1 MiB",
+        ),
+        ({"hygon.com/dcumem": "2000"}, "Add hygon.com/dcunum to the container's limits if it needs a GPU"),
+    ],
+)
+def test_a_quantity_in_bytes_or_no_count_asks_for_nothing(tmp_path: Path, limits: Object, step: str) -> None:
+    waiting = pod(limits=limits)
+    report = ask(tmp_path, [*scheduler(config=CONFIG), waiting, dcus()])
+    (told,) = [one for one in report.findings if one.code == "no-device-request"]
+    assert "needs hygon.com/dcunum, and plain numbers" in told.claim
+    assert [one.label for one in told.next_actions] == [step]
+
+
+def test_a_pod_with_resource_claims_gets_no_verdict_of_hami_s_scheduler(tmp_path: Path) -> None:
+    waiting = pod(limits={}, resourceClaims=[{"name": "npu", "resourceClaimTemplateName": "one-npu"}])
+    report = ask(tmp_path, [*scheduler(config=CONFIG), waiting, dcus()])
+    (told,) = [one for one in report.findings if one.code == "no-device-request"]
+    assert "ResourceClaims (npu)" in told.claim
+    assert [one.command for one in told.next_actions] == ["kubectl -n ml get resourceclaims -o wide"]

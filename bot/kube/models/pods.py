@@ -79,6 +79,12 @@ class SchedulingGate(Model, frozen=True):
     name: str = ""
 
 
+class PodResourceClaim(Model, frozen=True):
+    """A claim for devices that kube-scheduler and a DRA driver give, not HAMi's scheduler."""
+
+    name: str = ""
+
+
 class HostPath(Model, frozen=True):
     path: str = ""
 
@@ -97,6 +103,7 @@ class PodSpec(Model, frozen=True):
     affinity: Affinity | None = None
     tolerations: list[Toleration] | None = None
     scheduling_gates: list[SchedulingGate] | None = None
+    resource_claims: list[PodResourceClaim] | None = None
     priority: int | None = None
     overhead: dict[str, Quantity] | None = None
     runtime_class_name: str = ""

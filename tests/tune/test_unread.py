@@ -1,0 +1,83 @@
+"""A value that could not be read is not taken for its default, and a count that could not be read is not told."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.report import Report
+from tests.playbooks.world import Object, card, gpu_node, node, running, scheduler
+from tests.tune.lab import GIB, HOURS, USED, FakePrometheus, advised, row, tune, use
+from tests.tune.support import rows_of
+
+A = running("a", "gpu-1", ("GPU-a", 8192, 0))
+
+
+def week(used: float) -> FakePrometheus:
+    return FakePrometheus(peaks=use(USED, "a", "GPU-a", used), hours=use(USED, "a", "GPU-a", HOURS))
+
+
+def cluster(*more: Object, config: str = "nvidia:\n  deviceMemoryScaling: 2\n", **fields: Any) -> list[Object]:
+    return [*scheduler(config=config, **fields), gpu_node("gpu-1", card("GPU-a")), A, *more]
+
+
+def killed(limit: str) -> list[Object]:
+    """A cluster whose extender ran out of memory."""
+    objects = cluster()
+    for one in objects:
+        if one["kind"] == "Pod" and "hami-scheduler" in one["metadata"]["name"]:
+            (extender,) = (part for part in one["spec"]["containers"] if part["name"] == "vgpu-scheduler-extender")
+            extender["resources"] = {"limits": {"memory": limit}} if limit else {}
+            one["status"]["containerStatuses"] = [
+                {
+                    "name": "vgpu-scheduler-extender",
+                    "restartCount": 3,
+                    "lastState": {"terminated": {"reason": "OOMKilled", "exitCode": 137}},
+                }
+            ]
+    return objects
+
+
+def test_a_scaling_that_could_not_be_read_is_not_raised(tmp_path: Path) -> None:
+    report = tune(tmp_path, cluster(), prometheus=week(5 * GIB), missing=("configmaps",))
+    found = row(report, "memory-scaling")
+    assert (found.direction, found.current) == ("cannot-tell", "")
+    assert "could not be read" in found.why
+
+
+def test_a_scaling_above_1_that_is_not_safe_goes_back_to_1(tmp_path: Path) -> None:
+    report = tune(tmp_path, cluster(), prometheus=week(7.9 * GIB))
+    rows = [one for one in rows_of(report) if one.topic == "memory-scaling"]
+    assert [(one.direction, one.current, one.recommended) for one in rows] == [("lower", "2", "1"), ("refuse", "2", "1")]
+
+
+def test_the_highest_that_is_safe_is_the_guides_top(tmp_path: Path) -> None:
+    config = "nvidia:\n  deviceMemoryScaling: 1\n"
+    report = tune(tmp_path, cluster(config=config), prometheus=week(2 * GIB))
+    assert row(report, "memory-scaling").recommended == "2"
+
+
+@pytest.mark.parametrize("missing", [("deployments", "pods"), ("deployments",)])
+def test_a_flag_that_could_not_be_read_is_not_advised(tmp_path: Path, missing: tuple[str, ...]) -> None:
+    nodes = [node(f"cpu-{number}") for number in range(60)]
+    report = tune(tmp_path, cluster(*nodes, flags=("--kube-qps=100", "--kube-burst=200")), missing=missing)
+    assert not {topic for topic, _ in advised(report)} & {"kube-qps", "kube-burst", "kube-timeout"}
+
+
+def test_values_that_could_not_be_read_are_not_shown_as_the_default(tmp_path: Path) -> None:
+    report = tune(tmp_path, cluster(), missing=("deployments", "pods"))
+    for topic in ("kube-qps", "kube-timeout", "node-lock-timeout", "scheduling-policy"):
+        found = row(report, topic)
+        assert (found.direction, found.current) == ("cannot-tell", ""), found
+
+
+def test_nodes_that_could_not_be_read_are_not_counted(tmp_path: Path) -> None:
+    found = row(tune(tmp_path, killed("1Gi"), missing=("nodes",)), "scheduler-resources")
+    assert (found.direction, found.recommended) == ("raise", "2Gi")
+    assert "node" not in found.why
+
+
+def test_a_container_without_a_memory_limit_is_given_none(tmp_path: Path) -> None:
+    found = row(tune(tmp_path, killed("")), "scheduler-resources")
+    assert found.direction == "cannot-tell"
+    assert "no memory limit" in found.why
