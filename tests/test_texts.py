@@ -238,3 +238,23 @@ def test_words_go_with_their_number():
     assert "gives it to" in one
     assert two.startswith("2 GPUs on gpu-1 are registered")
     assert "gives them to" in two
+
+
+@pytest.mark.parametrize(
+    ("noun", "said"),
+    [
+        ("GPU", "1 of 4 GPUs can still"),
+        ("NPU", "1 of 4 NPUs can still"),
+        ("Neuron device", "1 of 4 Neuron devices can"),
+    ],
+)
+def test_texts_about_another_vendor_s_devices_say_its_own_word(noun, said):
+    words = Texts("en").about(noun)
+    assert words("capacity.claim", free=1, cards=4, memory="1 MiB", type="T", node="n").startswith(said)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_with_another_word_for_devices_no_text_is_left_that_speaks_of_gpus(language):
+    words = Texts(language).about("NPU")
+    assert [text for text in words.templates.values() if "GPUs" in text and "vGPUs" not in text] == []
+    assert [text for text in words.templates.values() if re.search(r"\ba NPU", text)] == []

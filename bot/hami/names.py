@@ -18,6 +18,8 @@ class Names(msgspec.Struct, frozen=True, eq=False):
     word: str
     """What HAMi calls the vendor: a GPU is the vendor's whose type text contains it."""
     count: str
+    noun: str = "GPU"
+    """What its users call one of them."""
     memory: str = ""
     cores: str = ""
     percentage: str = ""

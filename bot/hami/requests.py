@@ -70,6 +70,12 @@ class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
             self._by_type[type_] = max(of, key=lambda device: len(device.word), default=self.devices[0])
         return self._by_type[type_]
 
+    def noun_for(self, types: Iterable[str]) -> str:
+        """What cards of these types are called together: what all those are that are some vendor's."""
+        pairs = [(type_.upper(), self.device_of(type_)) for type_ in set(types)]
+        nouns = {device.vendor.names.noun for type_, device in pairs if device.word.upper() in type_}
+        return nouns.pop() if len(nouns) == 1 else FIRST.names.noun
+
     @cached_property
     def by_register(self) -> Mapping[str, Device]:
         """The devices by the node annotations that register them."""

@@ -2,7 +2,8 @@
 
 Codes, quotes and commands are never translated. A text is a `str.format` template; where a word goes with a number,
 `{count(is|are)}` is its first form for a `count` of one and its second for any other. `tests/test_texts.py` checks that
-every language has the same keys with the same placeholders, and that the code uses no other.
+every language has the same keys with the same placeholders, and that the code uses no other. They speak of GPUs; an
+answer about another vendor's devices puts its own word in their place (`Texts.about`).
 """
 
 import re
@@ -14,6 +15,12 @@ from typing import Literal, NamedTuple, get_args
 Language = Literal["en", "zh"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
 _FORMS = re.compile(r"\{((\w+)\(([^|(){}]*)\|([^|(){}]*)\))\}")
+
+_GPU = "GPU"
+_NOUN = re.compile(r"\bGPU(s?)\b(?! Operator)", re.ASCII)
+_ARTICLE = re.compile(r"\b([Aa]) GPU\b(?! Operator)", re.ASCII)
+_SPOKEN_WITH_A_VOWEL = "AEFHILMNORSX"
+"""Initials whose names begin with one: an NPU, an MLU, an XPU."""
 
 
 class Form(NamedTuple):
@@ -28,13 +35,19 @@ class Form(NamedTuple):
 class Texts:
     """The texts of one language: `say("running.claim", pod="ml/trainer-0", node="gpu-1")`."""
 
-    def __init__(self, language: Language) -> None:
+    def __init__(self, language: Language, noun: str = _GPU) -> None:
+        """`noun`: what the devices are called."""
         self.language: Language = language
-        self.templates = _templates(language)
+        self.templates = _templates(language, noun)
+        self._forms = _forms(language, noun)
+
+    def about(self, noun: str) -> "Texts":
+        """The same texts about devices that are called so."""
+        return Texts(self.language, noun)
 
     def __call__(self, key: str, **values: object) -> str:
         """The text for the key with the values filled in. An unknown key is a bug and raises KeyError."""
-        for form in _forms(self.language)[key]:
+        for form in self._forms[key]:
             values[form.placeholder] = form.one if str(values[form.name]) == "1" else form.many
         return self.templates[key].format_map(values)
 
@@ -42,12 +55,20 @@ class Texts:
         return key in self.templates
 
 
-@lru_cache(maxsize=len(LANGUAGES))
-def _templates(language: Language) -> dict[str, str]:
+@lru_cache(maxsize=16)
+def _templates(language: Language, noun: str) -> dict[str, str]:
+    if noun != _GPU:
+        return {key: _about(noun, text) for key, text in _templates(language, _GPU).items()}
     document = tomllib.loads(files(__name__).joinpath(f"{language}.toml").read_text(encoding="utf-8"))
     return {f"{section}.{key}": text for section, texts in document.items() for key, text in texts.items()}
 
 
-@lru_cache(maxsize=len(LANGUAGES))
-def _forms(language: Language) -> dict[str, tuple[Form, ...]]:
-    return {key: tuple(Form(*one) for one in _FORMS.findall(text)) for key, text in _templates(language).items()}
+def _about(noun: str, text: str) -> str:
+    article = "an" if noun[0] in _SPOKEN_WITH_A_VOWEL else "a"
+    text = _ARTICLE.sub(lambda found: f"{article.capitalize() if found[1] == 'A' else article} GPU", text)
+    return _NOUN.sub(lambda found: f"{noun}{found[1]}", text)
+
+
+@lru_cache(maxsize=16)
+def _forms(language: Language, noun: str) -> dict[str, tuple[Form, ...]]:
+    return {key: tuple(Form(*one) for one in _FORMS.findall(text)) for key, text in _templates(language, noun).items()}

@@ -138,7 +138,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     wanted, asked = snapshot.request, snapshot.asked
     pods = [one.case.pod for one in asked]
     sure = confidence_in(snapshot.install, snapshot.capacity, snapshot.undecodable)
-    answers = [answer(one, sure, say) for one in asked[:_MAX_FINDINGS]]
+    answers = [answer(one, sure, say.about(one.case.noun)) for one in asked[:_MAX_FINDINGS]]
     measured = Measured(snapshot.usage, snapshot.taken_at)
     told = zip(answers, asked, strict=False)
     findings = [found for one, of in told for found in with_waited_for([one.finding], of.case, measured, say)]

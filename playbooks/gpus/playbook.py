@@ -161,6 +161,7 @@ def diagnose(snapshot: Snapshot | IdleSnapshot, say: Texts) -> Report:
     names = sorted(name for name in world.facts.nodes if wanted.node in ("", name))
     everything = [card for name in names for card in cards_of(world, name)]
     cards = [card for card in everything if wanted.type.casefold() in card.card.type.casefold()]
+    say = say.about(world.config.noun_for(card.card.type for card in cards))
     registered = [card for card in cards if card.state != UNREGISTERED]
     findings = [
         *ghosts_told(snapshot.process, install.install, say, names),

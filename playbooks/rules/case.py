@@ -147,6 +147,12 @@ class Case:
         return config.by_word[asked[0].word] if asked else config.devices[0]
 
     @property
+    def noun(self) -> str:
+        """What its devices are called; GPU where it asks for several vendors' or for none."""
+        nouns = {self.config.by_word[asked.word].names.noun for asked in self.request.containers}
+        return nouns.pop() if len(nouns) == 1 else self.config.devices[0].names.noun
+
+    @property
     def gpus(self) -> Resources:
         """The resources of what the pod asks for."""
         return self.device.resources

@@ -274,6 +274,7 @@ def _unseen(snapshot: Snapshot, say: Texts) -> list[Finding]:
 
 def _waiting(snapshot: Snapshot, pod: Pod, scene: Scene, say: Texts) -> tuple[list[Finding], list[Table], list[Gap]]:
     """A pod that waits for a node."""
+    say = say.about(scene.case.noun)
     gaps = [*capacity_gaps(scene.install, scene.capacity, snapshot.undecodable, say), *scene.log.gaps]
     gaps += [*scene.process.gaps, *scene.questioned.gaps]
     gaps += [

@@ -53,6 +53,7 @@ def test_a_card_that_is_too_small_is_told_with_the_vendor_s_own_resources(tmp_pa
     report = why(tmp_path, asked, "1 1/1 CardInsufficientMemory", dcus("dcu-1", "DCU-0,4,16384,100,DCU-Z100,0,true"))
     assert codes(report)[0] == "card-insufficient-memory"
     assert "20,000 MiB" in cause(report).claim
+    assert "GPU" not in cause(report).claim
     assert "20000" in quotes(report)
     assert not any("nvidia.com" in command for command in commands(report))
 

@@ -29,6 +29,7 @@ _BOTH_CORES = 3
 
 NAMES = Names(
     word="AWSNeuron",
+    noun="Neuron device",
     more_annotations=("AWS_NEURON_", "NEURON_"),
     shares_domain=True,
     count="aws.amazon.com/neuron",

@@ -19,6 +19,7 @@ UNIT_MIB = 256
 
 NAMES = Names(
     word="MLU",
+    noun="MLU",
     more_annotations=("CAMBRICON_",),
     count="cambricon.com/vmlu",
     memory="cambricon.com/mlu.smlu.vmemory",

@@ -15,6 +15,7 @@ from bot.kube.models import Container
 
 NAMES = Names(
     word="DCU",
+    noun="DCU",
     count="hygon.com/dcunum",
     memory="hygon.com/dcumem",
     cores="hygon.com/dcucores",

@@ -9,6 +9,7 @@ SOFT_NODE_KEY = "hami-vnpu-core"
 
 NAMES = Names(
     word="Ascend",
+    noun="NPU",
     count="huawei.com/{word}",
     memory="huawei.com/{word}-memory",
     cores="huawei.com/{word}-core",

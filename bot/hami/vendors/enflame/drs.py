@@ -90,6 +90,7 @@ def _integer(text: str, absent: int = 0) -> int:
 
 NAMES = Names(
     word="Enflame",
+    noun="GCU",
     count="enflame.com/drs-gcu",
     memory="enflame.com/gcu-memory",
     cores="enflame.com/gcu-core",

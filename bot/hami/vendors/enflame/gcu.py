@@ -18,6 +18,7 @@ MEMORY = 100
 
 NAMES = Names(
     word="GCU",
+    noun="GCU",
     count="enflame.com/gcu",
     card_word="GCU",
     allocated=("hami.io/enflame-gcu-devices-allocated",),

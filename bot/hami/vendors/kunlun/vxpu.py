@@ -19,6 +19,7 @@ SIZES_MIB = (24576, 49152, MEMORY_MIB)
 
 NAMES = Names(
     word="XPU",
+    noun="XPU",
     count="kunlunxin.com/vxpu",
     memory="kunlunxin.com/vxpu-memory",
     use_uuid=VXPU_LISTS[0],

@@ -22,6 +22,7 @@ VXPU_LISTS = ("hami.io/use-xpu-uuid", "hami.io/no-use-xpu-uuid")
 
 NAMES = Names(
     word="kunlun",
+    noun="XPU",
     more_annotations=("baidu.com/", "BAIDU_"),
     count="kunlunxin.com/xpu",
     use_uuid=OWN_LISTS[0],
