@@ -15,7 +15,7 @@ from bot.hami.registration import Unregistered
 from bot.hami.requests import asked_resources
 from bot.hami.webhook import Refused
 from bot.kube.models import Pod
-from bot.report import VERDICT_LIMIT, Confidence, Evidence, Finding, Gap, NextAction, one_line
+from bot.report import VERDICT_LIMIT, Confidence, Evidence, Finding, Gap, NextAction
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.fit import elsewhere
@@ -308,10 +308,10 @@ def _no_request(asked: Asked, confidence: Confidence, say: Texts) -> Finding:
     if not resources:
         proofs = tuple(_card(case, node) for node in sorted(case.nodes)[:1])
         return finding("no-device-request", say("fits.anywhere", pod=name), confidence, (), proofs, severity="info")
-    step = elsewhere.ask_again(case.pod, *write_plainly(case, say)[:2], say)
-    return finding(
-        "no-device-request", unread(case, say), confidence, (), _proofs(asked), severity="warning", actions=[step]
-    )
+    plainly = write_plainly(case, say)
+    step = elsewhere.ask_again(case.pod, plainly.label, plainly.command, say)
+    claim = unread(case, say)
+    return finding("no-device-request", claim, confidence, (), _proofs(asked), severity="warning", actions=[step])
 
 
 def _denied(asked: Asked, refused: Refused, confidence: Confidence, say: Texts) -> Finding:

@@ -1,17 +1,19 @@
 """A real Prometheus on a loopback port: with the recorded week, or scraping recorded texts."""
 
 import gzip
+import json
 import re
 import shutil
 import subprocess
 import threading
-from collections import Counter
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Self
+from urllib.request import urlopen
 
 import pytest
 
@@ -41,10 +43,19 @@ def prometheus_that_scrapes(texts: Mapping[str, str], folder: Path) -> Iterator[
             f"  static_configs: [{{targets: ['{exporters.address}']}}]\n"
             for name in texts
         )
-        config = f"global: {{scrape_interval: 1s, scrape_timeout: 1s}}\nscrape_configs:\n{jobs}"
+        config = f"global: {{scrape_interval: 3s, scrape_timeout: 3s}}\nscrape_configs:\n{jobs}"
         with _running(folder, folder / "blocks", config) as url:
-            exporters.wait_for_the_second_scrape()  # until the first is stored
+            _wait_until_scraped(url, len(texts))
             yield url
+
+
+def _wait_until_scraped(url: str, jobs: int) -> None:
+    """`up` is stored together with the samples of its scrape."""
+    seen = 0
+    while seen < jobs:
+        with urlopen(f"{url}/api/v1/query?query=up==1") as answer:
+            seen = len(json.load(answer)["data"]["result"])
+        time.sleep(0.05)
 
 
 class _Exporters(ThreadingHTTPServer):
@@ -54,8 +65,6 @@ class _Exporters(ThreadingHTTPServer):
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self._texts = texts
-        self._scraped: Counter[str] = Counter()
-        self._changed = threading.Condition()
         super().__init__(("127.0.0.1", 0), _Scrape)
         self.address = f"127.0.0.1:{self.server_port}"
 
@@ -68,15 +77,7 @@ class _Exporters(ThreadingHTTPServer):
         self.server_close()
 
     def text_of(self, path: str) -> bytes:
-        name = path.lstrip("/")
-        with self._changed:
-            self._scraped[name] += 1
-            self._changed.notify_all()
-        return self._texts[name].encode()
-
-    def wait_for_the_second_scrape(self) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: all(self._scraped[name] > 1 for name in self._texts))
+        return self._texts[path.lstrip("/")].encode()
 
 
 class _Scrape(BaseHTTPRequestHandler):
@@ -113,14 +114,15 @@ def _running(folder: Path, blocks: Path, config: str) -> Iterator[str]:
 
 
 def _address(process: subprocess.Popen[str]) -> str:
-    """Where it listens, once it is ready; what it writes afterwards is thrown away."""
+    """Where it listens, once it has said so and that it is ready, in any order. The rest is thrown away."""
     assert process.stderr is not None
-    address, lines = "", []
+    address, ready, lines = "", False, []
     for line in process.stderr:
         lines.append(line)
         if found := _LISTENING.search(line):
             address = found[1]
-        if _READY in line:
+        ready = ready or _READY in line
+        if ready and address:
             threading.Thread(target=lambda: [None for _ in process.stderr or ()], daemon=True).start()
             return address
     raise AssertionError(f"Prometheus ended: {''.join(lines)}")
