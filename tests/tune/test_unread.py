@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from bot.report import Report
 from tests.playbooks.world import Object, card, gpu_node, node, running, scheduler
 from tests.tune.lab import GIB, HOURS, USED, FakePrometheus, advised, row, tune, use
 from tests.tune.support import rows_of
@@ -48,7 +47,10 @@ def test_a_scaling_that_could_not_be_read_is_not_raised(tmp_path: Path) -> None:
 def test_a_scaling_above_1_that_is_not_safe_goes_back_to_1(tmp_path: Path) -> None:
     report = tune(tmp_path, cluster(), prometheus=week(7.9 * GIB))
     rows = [one for one in rows_of(report) if one.topic == "memory-scaling"]
-    assert [(one.direction, one.current, one.recommended) for one in rows] == [("lower", "2", "1"), ("refuse", "2", "1")]
+    assert [(one.direction, one.current, one.recommended) for one in rows] == [
+        ("lower", "2", "1"),
+        ("refuse", "2", "1"),
+    ]
 
 
 def test_the_highest_that_is_safe_is_the_guides_top(tmp_path: Path) -> None:
