@@ -14,10 +14,10 @@ from bot.slack.failures import Problem, SlackFailure
 from bot.slack.gateway import Gateway, Identity
 from bot.store import Store, StoreError
 
-_GET_BOT_KEY = (
+GET_BOT_KEY = (
     "Install the app to the workspace (again) and set HAMI_BOT_SLACK__BOT_TOKEN to its Bot User OAuth Token, xoxb-…"
 )
-_GET_APP_KEY = (
+GET_APP_KEY = (
     "Make an app-level token with the scope connections:write in the app's Basic Information and set "
     "HAMI_BOT_SLACK__APP_TOKEN to it, xapp-…"
 )
@@ -104,14 +104,14 @@ async def _proven(gateway: Gateway, slack: SlackSettings) -> Reached:
     try:
         identity = await gateway.identity()
     except SlackFailure as failure:
-        raise _cannot_start(failure, _GET_BOT_KEY) from failure
+        raise _cannot_start(failure, GET_BOT_KEY) from failure
     check_scopes(identity.scopes)
     if slack.mode == "http":
         return Reached(identity)
     try:
         return Reached(identity, await gateway.open_socket(slack.app_token.get_secret_value()))
     except SlackFailure as failure:
-        raise _cannot_start(failure, _GET_APP_KEY) from failure
+        raise _cannot_start(failure, GET_APP_KEY) from failure
 
 
 def _cannot_start(failure: SlackFailure, about_token: str) -> WrongInstall:

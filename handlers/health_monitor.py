@@ -30,7 +30,7 @@ _MOST_PEOPLE = 5
 _ENDING_S = 3.0
 _TOLD_S = 900.0
 """What another replica, or this one before it was started again, told of the store so long ago is not told again."""
-_LEASE, _HEARD, _PROBE, _OPEN = "troubles", "watchdog", "probe", "trouble:"
+_LEASE, HEARD, _PROBE, _OPEN = "troubles", "watchdog", "probe", "trouble:"
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ def hearing(take: Take, marks: MarkRows) -> Take:
     async def taken(alerts: list[Alert]) -> None:
         others = [alert for alert in alerts if alert.name != WATCHDOG]
         if any(alert.name == WATCHDOG and alert.status == "firing" for alert in alerts):
-            await marks.set(_HEARD)
+            await marks.set(HEARD)
         if others or not alerts:
             await take(others)
 
@@ -135,7 +135,7 @@ class HealthMonitor:
         try:
             await store.marks.set(_PROBE)
             oldest = await store.outbox.oldest()
-            heard = await store.marks.all(_HEARD)
+            heard = await store.marks.all(HEARD)
         except StoreError as error:
             self._seen = self._seen._replace(store=error.message)
             return

@@ -21,6 +21,7 @@ from bot.slack.render.prose import in_words
 from bot.texts import LANGUAGES, Language, Texts
 from handlers.audit_shell import AuditAsked, audit_command, run_audit
 from handlers.changes.words import ChangeAsked, change_commands
+from handlers.doctor.shell import DoctorAsked, doctor_command, run_doctor
 from handlers.grammar import Asked, Grammar, explain, explain_code, read
 from handlers.profiles.kept_report import kept_beside_the_bot
 from handlers.profiles.shell import USAGE as PROFILE_USAGE
@@ -99,6 +100,7 @@ def build_grammar() -> Grammar:
         grammar.add_command(command)
     grammar.add_command(_overdue_command())
     grammar.add_command(audit_command(PROGRAM))
+    grammar.add_command(doctor_command(PROGRAM, _options_but("output")))
     grammar.instead[PROFILE] = _profile_command
     grammar.instead[TUNE] = lambda: tune_command(PROGRAM, _global_options())
     grammar.add_command(record_command(PROGRAM, _options_but("output", "lang", "recording")))
@@ -245,6 +247,8 @@ def _run(processes: Processes, words: Sequence[str]) -> int:
         text, code = asyncio.run(run_audit(asked))
         print_out(text)
         return code
+    elif isinstance(asked, DoctorAsked):
+        return _doctor(asked)
     elif isinstance(asked, ProfileAsked):
         return _profile(asked)
     elif isinstance(asked, RecordAsked):
@@ -291,6 +295,13 @@ def _change(asked: ChangeAsked | _Overdue) -> int:
     report, code = run_change(tools, asked.request, consent)
     output = asked.options["output"] or "text"
     print_out(render(_as_shown(report, asked.options, output, say), output, say))
+    return code
+
+
+def _doctor(asked: DoctorAsked) -> int:
+    where = _where(asked.options)
+    text, code = asyncio.run(run_doctor(asked, where, asked.options["lang"]))
+    print_out(text)
     return code
 
 

@@ -20,6 +20,7 @@ from bot.kube.packed import beginning, unpacked, whole_body
 from bot.kube.pages import Page, decoded, left_out, page_of, resource, segment
 from bot.kube.podget import PodAnswer, PodGet
 from bot.kube.podport import answer_of, is_refused_by_pod, too_slow
+from bot.kube.rights import Review, Right, review_of
 from bot.kube.serverclock import ServerClock
 from bot.kube.times import parse_time
 from bot.report import Gap
@@ -34,6 +35,8 @@ MOST_WAITS, LONGEST_WAIT_S = 2, 5
 BUSY_BYTES, GATHER_S = 32 * 1024, 0.2
 """A watch that brought less than this at once is left alone for a moment: one wake-up then serves many events."""
 ERROR_BODY_LIMIT = 64 * 1024
+_FINE = (200, 201)
+"""A review is created."""
 
 
 class Link(Protocol):
@@ -148,6 +151,11 @@ class LiveCluster:
         """The API server's version, such as `v1.34.1`."""
         request = Request("get", "version", "/version")
         return decoded(request, await self._ask(request, whole_body), Version).git_version
+
+    async def may(self, right: Right) -> bool:
+        """Whether these credentials have the right, as the API server says."""
+        request = review_of(right)
+        return decoded(request, await self._ask(request, whole_body), Review).status.allowed
 
     async def get(self, kind: Kind[R], name: str, namespace: str = "") -> R:
         path = kind.path(segment(namespace) if namespace else "", segment(name))
@@ -288,7 +296,7 @@ class LiveCluster:
     ) -> T | Refusal:
         async with await link.send(request, limits) as answer:
             self.clock.answered(request.resource, answer.headers.get("Date", ""))
-            return await (use(answer) if answer.status == 200 else _refusal(answer))
+            return await (use(answer) if answer.status in _FINE else _refusal(answer))
 
     async def _renew(self, turned_away: Link) -> None:
         """Reads the credentials anew, unless a concurrent read has done so since.

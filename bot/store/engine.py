@@ -27,6 +27,14 @@ class StoreError(BotError):
     exit_code = 3
 
 
+class NoStoreError(StoreError):
+    """There is no store yet."""
+
+
+class OlderStoreError(StoreError):
+    """The store is of an older hami-bot, which the next start upgrades."""
+
+
 @contextlib.contextmanager
 def store_errors(what: str) -> Generator[None]:
     """Raises StoreError for whatever the database says while `what` is done."""
@@ -73,7 +81,7 @@ async def connect(url: str, patience: float, *, make: bool = True) -> AsyncGener
     address = _address(url)
     shown = address.render_as_string(hide_password=True)
     if not make and _is_file(address) and not await asyncio.to_thread(Path(str(address.database)).exists):
-        raise StoreError(
+        raise NoStoreError(
             f"there is no store {shown}", hint="hami-bot serve creates it; is this the store.url of its settings?"
         )
     with store_errors(f"opening the store {shown}"):
@@ -173,7 +181,7 @@ async def _check(engine: AsyncEngine, shown: str) -> None:
         raise _newer(shown, error) from error
     if found != NEWEST:
         text = f"the store {shown} is of an older hami-bot (schema {found or 'none'}, this one knows {NEWEST})"
-        raise StoreError(text, hint="hami-bot serve upgrades it when it starts")
+        raise OlderStoreError(text, hint="hami-bot serve upgrades it when it starts")
 
 
 def _newer(shown: str, error: NewerDatabaseError) -> StoreError:

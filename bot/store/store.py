@@ -213,3 +213,10 @@ async def open_profiles(url: str, *, patience: float = 5.0) -> AsyncGenerator[Pr
     """The kept profiles of a store, for reading beside the bot that has it open. Raises StoreError as `open_store`."""
     async with open_engine_as_it_is(url, patience) as engine:
         yield ProfileRows(engine)
+
+
+@contextlib.asynccontextmanager
+async def open_marks(url: str, *, patience: float = 5.0) -> AsyncGenerator[MarkRows]:
+    """The marks of a store, for reading beside the bot that has it open. Raises StoreError as `open_store`."""
+    async with open_engine_as_it_is(url, patience) as engine:
+        yield MarkRows(engine, time.time, _INSERT[engine.dialect.name])

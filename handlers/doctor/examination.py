@@ -1,0 +1,42 @@
+"""Proves every link between the bot and what it needs, one after the other."""
+
+import asyncio
+
+from bot.errors import UsageError
+from bot.settings import load_settings
+from bot.settings.schema import Settings
+from bot.texts import Texts
+from handlers.doctor.clusters import examine_cluster
+from handlers.doctor.links import Link, broken
+from handlers.doctor.slack import examine_slack
+from handlers.doctor.store import examine_store
+from handlers.where import Where
+
+
+async def examine(where: Where, say: Texts) -> list[Link]:
+    """Settings, Slack, the store, then each cluster of the settings, or the one that `where` names. Never raises."""
+    try:
+        settings = load_settings(where.config)
+    except UsageError as error:
+        return [broken("settings", error)]
+    parts = await asyncio.gather(
+        _bot(settings, say), *(examine_cluster(one, settings, say) for one in _clusters(where, settings))
+    )
+    return [link for part in parts for link in part]
+
+
+async def _bot(settings: Settings | None, say: Texts) -> list[Link]:
+    if settings is None:
+        return [Link("settings", "degraded", say("doctor.no-settings"), say("doctor.no-settings-fix"))]
+    clusters = ", ".join(settings.clusters) or say("doctor.one-cluster")
+    links = [Link("settings", "ok", say("doctor.settings", clusters=clusters))]
+    if settings.slack is None:
+        return [*links, Link("slack-token", "degraded", say("doctor.no-slack"), say("doctor.no-slack-fix"))]
+    return [*links, *await examine_slack(settings, settings.slack, say), *await examine_store(settings, say)]
+
+
+def _clusters(where: Where, settings: Settings | None) -> list[Where]:
+    typed = where.cluster or where.recording or where.kubeconfig or where.context
+    if typed or settings is None or not settings.clusters:
+        return [where]
+    return [where._replace(cluster=name) for name in settings.clusters]

@@ -1,0 +1,68 @@
+"""The links between the bot and what it needs, and how they are shown."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from bot.errors import BotError
+
+State = Literal["ok", "degraded", "failed"]
+Name = Literal[
+    "settings",
+    "slack-token",
+    "slack-scopes",
+    "socket-mode",
+    "http-mode",
+    "slack-channel",
+    "store",
+    "alertmanager",
+    "cluster",
+    "clock",
+    "hami",
+    "rights",
+    "scheduler-metrics",
+    "profiles",
+    "prometheus",
+]
+
+
+class Link(NamedTuple):
+    """One link. `about` is the cluster or channel of it; `seen` what was found, `fix` what to do unless it is ok.
+
+    Degraded: the bot runs and something that it can do is not there. Failed: it cannot run, or answer.
+    """
+
+    name: Name
+    state: State
+    seen: str
+    fix: str = ""
+    about: str = ""
+
+
+def broken(name: Name, error: BotError, about: str = "", state: State = "failed") -> Link:
+    """A link of which asking gave this error."""
+    return Link(name, state, error.message, error.hint, about)
+
+
+def has_failed(links: Iterable[Link]) -> bool:
+    """Whether one of them failed."""
+    return any(link.state == "failed" for link in links)
+
+
+def as_text(links: Sequence[Link], fix: str) -> str:
+    """A line for each, with its fix under it. `fix` is the word before it."""
+    shown = [(link, f"{link.name} {link.about}".strip()) for link in links]
+    wide = max((len(name) for _, name in shown), default=0)
+    lines: list[str] = []
+    for link, name in shown:
+        lines.append(f"{link.state:<8}  {name:<{wide}}  {link.seen}")
+        if link.fix:
+            lines.append(f"{'':<{wide + 12}}{fix}: {link.fix}")
+    return "\n".join(lines)
+
+
+def as_json(links: Sequence[Link]) -> str:
+    """`{"links": [{"name": …, "state": …, "seen": …, "fix": …, "about": …}]}`."""
+    rows: list[dict[str, Any]] = [link._asdict() for link in links]
+    return msgspec.json.format(msgspec.json.encode({"links": rows})).decode()

@@ -1,0 +1,62 @@
+"""The rights that the chart grants (deploy/chart/templates), and what is missing without each."""
+
+from typing import Literal, NamedTuple
+
+from bot.kube.rights import Right
+from bot.settings.schema import Settings
+
+Place = Literal["everywhere", "hami", "home"]
+Part = Literal["answers", "background", "logs", "metrics", "changes", "leading"]
+"""What a right is for: without one of `answers` the bot answers nothing; each has a text `doctor.without-PART`."""
+
+
+class Needed(NamedTuple):
+    """Rights of the same place. `home` is the bot's own namespace, `hami` that of HAMi."""
+
+    part: Part
+    place: Place
+    verbs: tuple[str, ...]
+    resources: tuple[str, ...]
+    name: str = ""
+
+
+READING = (
+    Needed("answers", "everywhere", ("get", "list", "watch"), ("pods",)),
+    Needed("answers", "everywhere", ("list", "watch"), ("nodes",)),
+    Needed("background", "everywhere", ("list",), ("events", "resourcequotas", "namespaces")),
+    Needed(
+        "background",
+        "everywhere",
+        ("list",),
+        ("deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps", "jobs.batch"),
+    ),
+    Needed("background", "everywhere", ("list",), ("mutatingwebhookconfigurations.admissionregistration.k8s.io",)),
+    Needed("background", "hami", ("list",), ("configmaps", "services", "endpointslices.discovery.k8s.io")),
+    Needed("background", "hami", ("get", "list"), ("leases.coordination.k8s.io",)),
+    Needed("logs", "hami", ("get",), ("pods/log",)),
+)
+PROXYING = Needed("metrics", "hami", ("get",), ("pods/proxy",))
+DEPLOYMENT = "deployments.apps"
+LEASE = "hami-bot"
+
+
+def needed(settings: Settings | None) -> list[Needed]:
+    """Those that a bot with these settings asks for."""
+    found = [*READING]
+    if settings is None or not settings.profiles.direct:
+        found.append(PROXYING)
+    if settings and settings.access.operators:
+        found += [
+            Needed("changes", "hami", ("get", "patch"), (DEPLOYMENT,), "scheduler"),
+            Needed("leading", "home", ("create",), ("leases.coordination.k8s.io",)),
+            Needed("leading", "home", ("get", "update"), ("leases.coordination.k8s.io",), LEASE),
+        ]
+    return found
+
+
+def spelled(entry: Needed, namespaces: dict[Place, str], deployment: str) -> list[Right]:
+    """Each right of it; `deployment` is the name of HAMi's scheduler."""
+    name = deployment if entry.part == "changes" else entry.name
+    return [
+        Right(verb, resource, namespaces[entry.place], name) for resource in entry.resources for verb in entry.verbs
+    ]

@@ -1,0 +1,74 @@
+"""`hami-bot doctor`: what the bot needs, link by link, and how to mend what is broken."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from bot.changes.durations import read_duration
+from bot.errors import UsageError
+from bot.texts import Language, Texts
+from handlers.where import Where
+from handlers.where import language as language_of
+
+if TYPE_CHECKING:
+    from handlers.doctor.links import Link
+
+FAILED = 3
+"""The exit code where a link failed: as for a source that cannot be read."""
+_EXAMPLE = "doctor --wait 2m"
+_PAUSE_S = 5.0
+
+
+class DoctorAsked(NamedTuple):
+    """The command as typed. `wait_s`: how long it is tried again until no link fails."""
+
+    wait_s: float
+    output: str
+    options: dict[str, Any]
+
+
+def doctor_command(program: str, options: Sequence[click.Parameter]) -> click.Command:
+    """The command; what it gives is a DoctorAsked."""
+    return click.Command(
+        "doctor",
+        callback=_read,
+        help="Check all that the bot needs: settings, Slack, store, clusters and rights, with a fix for each fault.",
+        epilog=f"Example: {program} {_EXAMPLE}",
+        params=[
+            click.Option(["--wait"], default="", metavar="TIME", help="Try again that long until nothing fails."),
+            click.Option(["-o", "--output"], type=click.Choice(("text", "json")), default="text", show_default=True),
+            *options,
+        ],
+    )
+
+
+def _read(wait: str, output: str, **options: Any) -> DoctorAsked:
+    wait_s = read_duration(wait) if wait else 0.0
+    if wait_s is None:
+        raise UsageError(f"--wait {wait}: this is no time", example=_EXAMPLE)
+    return DoctorAsked(wait_s, output, options)
+
+
+async def run_doctor(asked: DoctorAsked, where: Where, language: Language | None) -> tuple[str, int]:
+    """What to print, and the exit code; without a language in that of the settings, if these can be read."""
+    from handlers.doctor.examination import examine  # noqa: PLC0415  # Slack's client and the store, a second
+    from handlers.doctor.links import as_json, as_text, has_failed  # noqa: PLC0415
+
+    say = Texts(language or _usual(where))
+    until = time.monotonic() + asked.wait_s
+    links: list[Link] = await examine(where, say)
+    while has_failed(links) and time.monotonic() < until:
+        await asyncio.sleep(_PAUSE_S)
+        links = await examine(where, say)
+    text = as_json(links) if asked.output == "json" else as_text(links, say("doctor.fix"))
+    return text, FAILED if has_failed(links) else 0
+
+
+def _usual(where: Where) -> Language:
+    try:
+        return language_of(where)
+    except UsageError:  # which is the first thing that it tells
+        return "en"

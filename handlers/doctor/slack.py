@@ -1,0 +1,68 @@
+"""The links to Slack: token, scopes, connection, and the channels that the settings name."""
+
+import time
+
+from bot.errors import BotError
+from bot.settings.schema import Settings, SlackSettings, channels_of
+from bot.slack.app import WrongInstall, check_scopes
+from bot.slack.failures import Problem, SlackFailure
+from bot.slack.gateway import Gateway, Identity, open_client
+from bot.start import GET_APP_KEY, GET_BOT_KEY
+from bot.texts import Texts
+from handlers.doctor.links import Link, Name, broken
+
+_PROBE = "hami-bot-doctor"
+
+
+async def examine_slack(settings: Settings, slack: SlackSettings, say: Texts) -> list[Link]:
+    """Nothing is posted, and no channel is joined."""
+    try:
+        async with open_client(slack.api_url, slack.bot_token.get_secret_value()) as (client, session):
+            return await _examine(Gateway(client, session), settings, slack, say)
+    except BotError as error:
+        return [broken("slack-token", error)]
+
+
+async def _examine(gateway: Gateway, settings: Settings, slack: SlackSettings, say: Texts) -> list[Link]:
+    try:
+        who = await gateway.identity()
+    except SlackFailure as failure:
+        return [_refused("slack-token", failure, GET_BOT_KEY)]
+    links = [Link("slack-token", "ok", say("doctor.token", team=who.team, user=who.user_id)), _scopes(who, say)]
+    links.append(await _connection(gateway, slack, say))
+    may_join = "channels:join" in who.scopes
+    return [*links, *[await _channel(gateway, channel, say, may_join=may_join) for channel in channels_of(settings)]]
+
+
+def _refused(name: Name, failure: SlackFailure, about_token: str) -> Link:
+    fix = about_token if failure.problem is Problem.AUTH else failure.hint
+    return Link(name, "failed", failure.message, fix)
+
+
+def _scopes(who: Identity, say: Texts) -> Link:
+    try:
+        check_scopes(who.scopes)
+    except WrongInstall as error:
+        return broken("slack-scopes", error)
+    return Link("slack-scopes", "ok", say("doctor.scopes"))
+
+
+async def _connection(gateway: Gateway, slack: SlackSettings, say: Texts) -> Link:
+    if slack.mode == "http":
+        return Link("http-mode", "ok", say("doctor.http-mode"))
+    try:
+        await gateway.open_socket(slack.app_token.get_secret_value())
+    except SlackFailure as failure:
+        return _refused("socket-mode", failure, GET_APP_KEY)
+    return Link("socket-mode", "ok", say("doctor.socket-mode"))
+
+
+async def _channel(gateway: Gateway, channel: str, say: Texts, *, may_join: bool) -> Link:
+    try:
+        await gateway.find(channel, _PROBE, oldest=time.time())
+    except SlackFailure as failure:
+        if failure.error == "not_in_channel" and may_join:
+            return Link("slack-channel", "ok", say("doctor.channel-joins"), about=channel)
+        state = "failed" if failure.problem in {Problem.FORBIDDEN, Problem.GONE} else "degraded"
+        return broken("slack-channel", failure, channel, state)
+    return Link("slack-channel", "ok", say("doctor.channel"), about=channel)

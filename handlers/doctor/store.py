@@ -1,0 +1,36 @@
+"""The links to the store, and, as the store remembers it, to Alertmanager."""
+
+import time
+
+from bot.settings.schema import OncallSettings, Settings
+from bot.store import StoreError, open_marks
+from bot.store.engine import NoStoreError, OlderStoreError
+from bot.texts import Texts
+from handlers.doctor.links import Link, broken
+from handlers.health_monitor import HEARD
+
+_MINUTE_S = 60
+
+
+async def examine_store(settings: Settings, say: Texts) -> list[Link]:
+    """The store is read as it is: nothing is made, upgraded or taken over from the bot that has it open."""
+    oncall = settings.oncall
+    try:
+        async with open_marks(settings.store.url.get_secret_value()) as marks:
+            heard = await marks.all(HEARD)
+    except (NoStoreError, OlderStoreError) as error:
+        return [broken("store", error, state="degraded")]
+    except StoreError as error:
+        return [broken("store", error)]
+    links = [Link("store", "ok", say("doctor.store"))]
+    return [*links, _alertmanager(oncall, max((mark.at for mark in heard), default=0.0), say)] if oncall else links
+
+
+def _alertmanager(oncall: OncallSettings, heard: float, say: Texts) -> Link:
+    """Whether alerts arrive, as its Watchdog shows."""
+    if not heard:
+        return Link("alertmanager", "degraded", say("doctor.never-heard"), say("doctor.heard-fix"))
+    minutes = round((time.time() - heard) / _MINUTE_S)
+    if oncall.watchdog_minutes and minutes > oncall.watchdog_minutes:
+        return Link("alertmanager", "failed", say("doctor.not-heard", minutes=minutes), say("doctor.heard-fix"))
+    return Link("alertmanager", "ok", say("doctor.heard", minutes=minutes))

@@ -1,0 +1,57 @@
+"""A bot that could run: a Slack workspace, an API server with HAMi, and a settings file that names both."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from bot.texts import Texts
+from handlers.doctor.examination import examine
+from handlers.doctor.links import Link
+from handlers.where import Where
+from sandbox.apiserver import ApiServer
+from sandbox.slack import Seed, SlackServer
+from tests.cases_support import CASES
+from tests.chart import BOT, NAMESPACE, PROXYING, granted, manifests
+
+RECORDING = CASES / "hami-2.10" / "recording.tar.gz"
+
+
+class World(NamedTuple):
+    """The servers; `settings` may be changed before asking."""
+
+    slack: SlackServer
+    server: ApiServer
+    folder: Path
+    settings: dict[str, Any]
+
+    async def doctor(self) -> list[Link]:
+        """Every link."""
+        config = self.folder / "hami-bot.yaml"
+        config.write_text(yaml.safe_dump(self.settings, sort_keys=False))
+        return await examine(Where(config=config), Texts("en"))
+
+    async def link(self, name: str) -> Link:
+        """The only link of that name."""
+        (found,) = [link for link in await self.doctor() if link.name == name]
+        return found
+
+
+@asynccontextmanager
+async def a_world(folder: Path, seed: Seed | None = None, **server: Any) -> AsyncGenerator[World]:
+    """Everything is as it should be; the API server grants what the chart does for a bot that may change something."""
+    rights = granted(manifests(PROXYING), BOT)
+    async with (
+        SlackServer(seed=seed or Seed()) as slack,
+        ApiServer.from_recording(RECORDING, granted=rights, **server) as api,
+    ):
+        (folder / "kubeconfig").write_text(api.kubeconfig())
+        settings: dict[str, Any] = {
+            "clusters": {"lab": {"kubeconfig": str(folder / "kubeconfig"), "lease_namespace": NAMESPACE}},
+            "slack": {"api_url": slack.api_url, "bot_token": slack.bot_token, "app_token": slack.app_token},
+            "access": {"operators": ["U0123ABCD"]},
+            "store": {"url": f"sqlite+aiosqlite:///{folder}/state.db"},
+        }
+        yield World(slack, api, folder, settings)

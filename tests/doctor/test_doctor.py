@@ -1,0 +1,297 @@
+"""`hami-bot doctor` proves each link and says how to mend the one that is broken."""
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.store import open_store
+from bot.texts import LANGUAGES, Texts
+from handlers.doctor import examination, shell
+from handlers.doctor.links import Link, has_failed
+from handlers.doctor.rights import Place, needed, spelled
+from handlers.doctor.shell import DoctorAsked, run_doctor
+from handlers.health_monitor import HEARD
+from handlers.where import Where
+from sandbox.apiserver import Rule
+from sandbox.slack import App, Seed
+from tests.chart import BOT, NAMESPACE, PROXYING, granted, manifests
+from tests.doctor.support import World, a_world
+
+HAMI = "hami-system"
+
+
+def with_world(folder: Path, work: Callable[[World], Awaitable[None]], **options: Any) -> None:
+    async def main() -> None:
+        async with a_world(folder, **options) as world:
+            await work(world)
+
+    asyncio.run(main())
+
+
+def test_where_everything_is_as_it_should_be_no_link_fails(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        links = await world.doctor()
+        assert not has_failed(links), links
+        states = {link.name: link.state for link in links}
+        expected = ("settings", "slack-token", "slack-scopes", "socket-mode", "cluster", "clock", "rights", "hami")
+        assert [name for name in expected if states.get(name) != "ok"] == []
+
+    with_world(tmp_path, work)
+
+
+def test_nothing_is_written_and_no_channel_is_joined(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        world.settings["oncall"] = {"channel": "C0GPUONC01", "token": "x"}
+        await world.doctor()
+        called = {entry.title.split()[0] for entry in world.slack.journal.of("api")}
+        assert called <= {"auth.test", "apps.connections.open", "conversations.history"}
+        assert {one.method for one in world.server.requests} <= {"GET", "POST"}
+        assert {one.path for one in world.server.requests if one.method == "POST"} == {
+            "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        }
+        assert not (world.folder / "state.db").exists()
+
+    with_world(tmp_path, work)
+
+
+# ------------------------------------------------------------------------------------------------------- settings
+
+
+def test_settings_that_cannot_be_read_are_the_only_link(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        world.settings["colour"] = "blue"
+        (link,) = await world.doctor()
+        assert (link.name, link.state) == ("settings", "failed")
+        assert "colour" in link.seen + link.fix
+
+    with_world(tmp_path, work)
+
+
+def test_without_slack_the_rest_is_examined(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        del world.settings["slack"]
+        links = await world.doctor()
+        assert [link.state for link in links if link.name == "slack-token"] == ["degraded"]
+        assert "cluster" in [link.name for link in links]
+
+    with_world(tmp_path, work)
+
+
+# ---------------------------------------------------------------------------------------------------------- Slack
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "fix"), [("bot_token", "slack-token", "xoxb-"), ("app_token", "socket-mode", "xapp-")]
+)
+def test_a_wrong_token_is_named_and_never_shown(key: str, name: str, fix: str, tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        world.settings["slack"][key] = wrong = "xoxb-no-such-token" if key == "bot_token" else "xapp-no-such-token"
+        link = await world.link(name)
+        assert link.state == "failed"
+        assert fix in link.fix
+        assert wrong not in str(await world.doctor())
+
+    with_world(tmp_path, work)
+
+
+def test_a_scope_that_is_missing_is_named_with_what_it_is_for(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        link = await world.link("slack-scopes")
+        assert link.state == "failed"
+        assert "files:write (attaches" in link.seen
+        assert "slack-manifest.json" in link.fix
+
+    kept = tuple(scope for scope in App().scopes if scope != "files:write")
+    with_world(tmp_path, work, seed=Seed(app=replace(App(), scopes=kept)))
+
+
+@pytest.mark.parametrize(("channel", "state"), [("C0GPUONC01", "ok"), ("C0NOSUCH01", "failed")])
+def test_each_channel_of_the_settings_is_asked_about(channel: str, state: str, tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        world.settings["oncall"] = {"channel": channel, "token": "x"}
+        link = await world.link("slack-channel")
+        assert (link.about, link.state) == (channel, state)
+
+    with_world(tmp_path, work)
+
+
+# ---------------------------------------------------------------------------------------------------------- store
+
+
+def test_a_store_that_is_not_there_yet_is_made_by_the_first_start(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        link = await world.link("store")
+        assert link.state == "degraded"
+        assert "hami-bot serve" in link.fix
+
+    with_world(tmp_path, work)
+
+
+def test_a_file_that_is_no_store_fails(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        (tmp_path / "state.db").write_text("this is no database at all, and long enough to be taken for one" * 20)
+        link = await world.link("store")
+        assert link.state == "failed"
+        assert link.fix
+
+    with_world(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    ("ago_s", "state", "seen"),
+    [(None, "degraded", "never"), (300, "ok", "5 min ago"), (7200, "failed", "120 min ago")],
+)
+def test_the_last_watchdog_shows_whether_alerts_arrive(
+    ago_s: float | None, state: str, seen: str, tmp_path: Path
+) -> None:
+    async def work(world: World) -> None:
+        world.settings["oncall"] = {"channel": "C0GPUONC01", "token": "x", "watchdog_minutes": 30}
+        then = time.time() - (ago_s or 0)
+        async with open_store(world.settings["store"]["url"], now=lambda: then) as store:
+            if ago_s is not None:
+                await store.marks.set(HEARD)
+        assert (await world.link("store")).state == "ok"
+        link = await world.link("alertmanager")
+        assert link.state == state
+        assert seen in link.seen
+
+    with_world(tmp_path, work)
+
+
+# -------------------------------------------------------------------------------------------------------- cluster
+
+
+@pytest.mark.parametrize("proxying", [True, False])
+def test_the_rights_are_those_of_the_chart(proxying: bool) -> None:
+    values = PROXYING if proxying else {"changes": {"enabled": True}}
+    by_chart = {
+        (verb, f"{resource}.{group}" if group else resource, rule.namespace)
+        for rule in granted(manifests(values), BOT)
+        for verb in rule.verbs
+        for resource in rule.resources
+        for group in rule.groups
+    }
+    places: dict[Place, str] = {"everywhere": "", "hami": HAMI, "home": NAMESPACE}
+    entries = needed(a_settings(direct=not proxying))
+    asked = {right[:3] for entry in entries for right in spelled(entry, places, "hami-scheduler")}
+    without_a_restart = {("update", "pods/proxy", HAMI)}
+    assert asked == by_chart - without_a_restart
+
+
+def a_settings(*, direct: bool) -> Any:
+    from bot.settings.schema import Settings  # the environment is read when it is made
+
+    return Settings.model_validate({"profiles": {"direct": direct}, "access": {"operators": ["U0123ABCD"]}})
+
+
+@pytest.mark.parametrize(
+    ("taken", "state", "without"),
+    [
+        (Rule(["list"], ["pods"]), "failed", "answers nothing"),
+        (Rule(["get"], ["pods/log"]), "degraded", "HAMi's own words"),
+        (Rule(["patch"], ["deployments"]), "degraded", "no temporary changes"),
+        (Rule(["update"], ["leases"]), "degraded", "no replica leads"),
+        (Rule(["get"], ["pods/proxy"]), "degraded", "no profiles"),
+        (Rule(["list"], ["events"]), "degraded", "less proof"),
+    ],
+)
+def test_a_right_that_is_missing_is_named_with_what_fails_without_it(
+    taken: Rule, state: str, without: str, tmp_path: Path
+) -> None:
+    async def work(world: World) -> None:
+        world.server.access.refused.append(taken)
+        (link,) = [one for one in await world.doctor() if one.name == "rights" and one.state != "ok"]
+        assert link.state == state
+        assert f"{taken.verbs[0]} {taken.resources[0]}" in link.seen
+        assert without in link.seen
+        assert f"kubectl auth can-i {taken.verbs[0]} {taken.resources[0].partition('/')[0]}" in link.fix
+
+    with_world(tmp_path, work)
+
+
+def test_a_cluster_that_cannot_be_reached_hides_no_other_link(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        world.settings["clusters"]["gone"] = {"kubeconfig": str(tmp_path / "none")}
+        links = await world.doctor()
+        assert [(link.about, link.state) for link in links if link.name == "cluster"] == [
+            ("lab", "ok"),
+            ("gone", "failed"),
+        ]
+
+    with_world(tmp_path, work)
+
+
+@pytest.mark.parametrize(("hours", "seen"), [(3, "3h behind"), (-3, "3h ahead")])
+def test_a_clock_that_is_off_is_told(hours: int, seen: str, tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        link = await world.link("clock")
+        assert link.state == "degraded"
+        assert seen in link.seen
+
+    def served() -> datetime:
+        return datetime.now(UTC) + timedelta(hours=hours)  # noqa: TID251  # a server's clock
+
+    with_world(tmp_path, work, clock=served)
+
+
+def test_a_cluster_without_hami_fails_and_says_what_to_set(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        world.settings["clusters"]["lab"]["hami_namespace"] = "elsewhere"
+        link = await world.link("hami")
+        assert link.state == "failed"
+        assert "hami_namespace" in link.fix
+
+    with_world(tmp_path, work)
+
+
+# ---------------------------------------------------------------------------------------------------- the command
+
+
+def lately(monkeypatch: pytest.MonkeyPatch, *answers: list[Link]) -> None:
+    """The examinations, one after the other; the last one for ever."""
+    left = list(answers)
+
+    async def examine(where: Where, say: Texts) -> list[Link]:
+        del where, say
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    monkeypatch.setattr(examination, "examine", examine)
+    monkeypatch.setattr(shell, "_PAUSE_S", 0.0)
+
+
+BAD, GOOD = [Link("store", "failed", "locked", "end the other")], [Link("store", "ok", "opens")]
+
+
+@pytest.mark.parametrize(
+    ("wait_s", "answers", "code"),
+    [(0.0, (GOOD,), 0), (0.0, (BAD, GOOD), 3), (3600.0, (BAD, BAD, GOOD), 0), (0.01, (BAD,), 3)],
+)
+def test_the_exit_code_is_3_where_a_link_failed_and_waiting_tries_again(
+    wait_s: float, answers: tuple[list[Link], ...], code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lately(monkeypatch, *answers)
+    _, found = asyncio.run(run_doctor(DoctorAsked(wait_s, "text", {}), Where(), "en"))
+    assert found == code
+
+
+def test_a_fix_stands_under_its_link_and_json_has_every_field(monkeypatch: pytest.MonkeyPatch) -> None:
+    lately(monkeypatch, BAD)
+    text, _ = asyncio.run(run_doctor(DoctorAsked(0, "text", {}), Where(), "en"))
+    assert text.splitlines() == ["failed    store  locked", "                 Fix: end the other"]
+    shown, _ = asyncio.run(run_doctor(DoctorAsked(0, "json", {}), Where(), "en"))
+    assert json.loads(shown) == {
+        "links": [{"name": "store", "state": "failed", "seen": "locked", "fix": "end the other", "about": ""}]
+    }
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_part_has_a_text_for_what_is_missing_without_it(language: Any) -> None:
+    say = Texts(language)
+    assert [one for one in needed(None) if not say(f"doctor.without-{one.part}")] == []
