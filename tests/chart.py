@@ -1,5 +1,6 @@
 """The Helm chart as Helm itself renders it, and the rights that it gives."""
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ CHANGING = {"changes": {"enabled": True}}
 PROXYING = {"changes": {"enabled": True}, "podsProxy": {"enabled": True}}
 
 Manifest = dict[str, Any]
+_HELMS_OWN = re.compile(r"^ *(app\.kubernetes\.io/managed-by|helm\.sh/chart): .*\n", re.MULTILINE)
 
 
 def rendered(values: dict[str, Any] | None = None) -> dict[str, str]:
@@ -54,3 +56,16 @@ def granted(objects: Iterable[Manifest], account: str) -> list[Rule]:
             for verb in rule["verbs"]
         ]
     return found
+
+
+def install_manifest() -> str:
+    """`deploy/install.yaml`: the chart as it is, with its namespace, for those who install without Helm."""
+    with helm.Chart.load(CHART) as chart:
+        texts = chart.render({}, name="hami-bot", namespace="hami-bot")
+    namespace = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: hami-bot\n"
+    objects = [namespace, *(text.strip() + "\n" for name, text in sorted(texts.items()) if name.endswith(".yaml"))]
+    comment = (
+        "# Made from deploy/chart by `python -m tests.update_docs`. docs/install.md tells which Secret it needs.\n"
+    )
+    objects = [_HELMS_OWN.sub("", one) for one in objects]
+    return comment + "---\n".join(one for one in objects if one.strip())

@@ -1,5 +1,6 @@
 """What the chart installs, as Helm renders it."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,18 @@ import yaml
 
 from bot.alerts_endpoint import ALERTS_PATH
 from bot.settings import load_settings
-from tests.chart import BOT, CHANGING, CHART, PROXYING, Manifest, granted, manifests, of_kind, rendered
+from tests.chart import (
+    BOT,
+    CHANGING,
+    CHART,
+    PROXYING,
+    Manifest,
+    granted,
+    install_manifest,
+    manifests,
+    of_kind,
+    rendered,
+)
 
 DOCS = CHART.parents[1] / "docs"
 MONITORING = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
@@ -194,3 +206,65 @@ def test_every_value_has_a_use() -> None:
     templates = "".join(path.read_text() for path in (CHART / "templates").iterdir())
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     assert [name for name in values if f".Values.{name}" not in templates] == []
+
+
+# ------------------------------------------------------------------------------------------------- values.schema.json
+
+
+@with_each
+def test_the_schema_of_the_values_takes_what_the_chart_takes(values: dict[str, Any]) -> None:
+    with helm.Chart.load(CHART) as chart:
+        chart.validate_schema(chart.merge_values(values))
+
+
+@pytest.mark.parametrize(
+    ("values", "about"),
+    [
+        ({"replica": 2}, "replica"),
+        ({"replicas": 0}, "replicas"),
+        ({"slack": {"mode": "carrier-pigeon"}}, "mode"),
+        ({"changes": {"enabled": "yes"}}, "enabled"),
+        ({"hami": {"namespace": "Kube_System"}}, "namespace"),
+        ({"store": {"persistence": {"size": "one gig"}}}, "size"),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_refused_before_anything_is_rendered(values: dict[str, Any], about: str) -> None:
+    with pytest.raises(helm.HelmError, match=about):
+        rendered(values)
+
+
+def test_the_schema_knows_every_value_and_no_other() -> None:
+    def keys(values: Any, path: str = "") -> set[str]:
+        return {f"{path}{name}" for name in values} | {
+            key for name, one in values.items() if isinstance(one, dict) for key in keys(one, f"{path}{name}.")
+        }
+
+    def properties(schema: Any, path: str = "") -> set[str]:
+        return {
+            key
+            for name, one in schema.get("properties", {}).items()
+            for key in {f"{path}{name}"} | properties(one, f"{path}{name}.")
+        }
+
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    free = {key for key in keys(values) if key.startswith("resources.")}
+    assert keys(values) - free == properties(schema) - {"global"}
+
+
+# ------------------------------------------------------------------------------------------------ disruption budget
+
+
+@pytest.mark.parametrize(("values", "budgets"), [({}, 0), (POSTGRES, 1)])
+def test_several_replicas_are_drained_one_at_a_time_and_a_single_one_hinders_no_drain(
+    values: dict[str, Any], budgets: int
+) -> None:
+    found = of_kind("PodDisruptionBudget", manifests(values))
+    assert [one["spec"]["maxUnavailable"] for one in found] == [1] * budgets
+
+
+# --------------------------------------------------------------------------------------------------- install.yaml
+
+
+def test_the_plain_manifest_is_what_the_chart_installs() -> None:
+    assert (CHART.parent / "install.yaml").read_text() == install_manifest()

@@ -18,6 +18,7 @@ from bot.codes import CODES, Proof
 from bot.report import SCHEMA, Report
 from bot.settings.schema import PREFIX, Settings
 from bot.texts import Texts
+from tests.chart import install_manifest
 from tests.threads.every import THREADS
 from tests.threads.thread import Grade
 
@@ -25,6 +26,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 SETTINGS = DOCS / "settings.md"
 FINDINGS = DOCS / "findings.md"
 INCIDENTS = DOCS / "incidents.md"
+INSTALL = DOCS.parent / "deploy" / "install.yaml"
 REPORT_SCHEMA = DOCS / "report.schema.json"
 _TABLE = re.compile(r"(?<=<!-- generated: python -m tests.update_docs -->\n).*?(?=\n<!-- end -->)", re.DOTALL)
 _NAMED = {"clusters": "NAME", "channels": "ID"}
@@ -126,7 +128,8 @@ def _default(field: FieldInfo) -> str:
 
 
 def main() -> None:
-    """Rewrite the tables and the schema of a report."""
+    """Rewrite the tables, the schema of a report, and the manifest for those who install without Helm."""
+    INSTALL.write_text(install_manifest(), encoding="utf-8")
     REPORT_SCHEMA.write_text(report_schema(), encoding="utf-8")
     SETTINGS.write_text(settings_page(), encoding="utf-8")
     FINDINGS.write_text(findings_page(), encoding="utf-8")

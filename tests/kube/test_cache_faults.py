@@ -181,7 +181,7 @@ def test_while_a_list_is_read_anew_the_old_contents_answer(tmp_path):
     hanging = Fault(NODES_PATH, "hang", verb="list", skip=1, times=1)
 
     async def read() -> None:
-        async with lab(tmp_path, gone, hanging, read_timeout_s=0.5) as here:
+        async with lab(tmp_path, gone, hanging, read_timeout_s=3) as here:
             await here.names()
             here.server.write("nodes", node(7))
             await until(lambda: here.requests("list") == 2)
