@@ -30,7 +30,7 @@ class Sample(NamedTuple):
 def read_samples(text: str, wanted: Collection[str]) -> list[Sample]:
     """The samples of these names, in the text's order.
 
-    The first of several with one name and the same labels counts. What has no number (NaN) is no sample.
+    The first of several with one name and the same labels counts. What is no finite number is no sample.
     """
     read: dict[tuple[str, str], Sample] = {}
     decoded: dict[str, Mapping[str, str]] = {}
@@ -53,7 +53,7 @@ def _number(text: str) -> float | None:
         value = float(text)
     except ValueError:
         return None
-    return None if math.isnan(value) else value
+    return value if math.isfinite(value) else None
 
 
 def _labels(text: str) -> dict[str, str]:

@@ -22,6 +22,7 @@ HANDSHAKE, FORBIDDEN = "TLS handshake error", "is forbidden"
 OF_NO_POD = (PANIC, FATAL, RELEASE, HANDSHAKE, FORBIDDEN, "client-side throttling")
 """Words of the extender's log that bear on every pod and stand in lines that need not name the one asked about."""
 
+_IN_A_SHELL = re.compile(r"^[^-].*\s--?\w")
 _FLAG = re.compile(r"--?([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
 
 
@@ -45,10 +46,11 @@ def is_pod_of_hami(labels: Mapping[str, str] | None, containers: Iterable[str]) 
 def read_flags(command: Sequence[str]) -> dict[str, str]:
     """The flags of a command line; a repeated flag's last value counts, as for pflag.
 
-    A flag's value may be the next word; a bare flag is `true`. HAMi's own flags come with an equals sign.
+    A flag's value may be the next word; a bare flag is `true`. HAMi's own flags come with an equals sign. Of a shell
+    (`sh -c "scheduler --debug"`) the words of its command count.
     """
     flags: dict[str, str] = {}
-    words = list(command)
+    words = [part for word in command for part in (word.split() if _IN_A_SHELL.search(word) else (word,))]
     for position, word in enumerate(words):
         if not (found := _FLAG.fullmatch(word)):
             continue

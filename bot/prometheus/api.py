@@ -14,7 +14,7 @@ class Prometheus(Protocol):
 
     async def query(self, expression: str, at: datetime) -> list[Sample]:
         """The samples of an instant query, as of `at`. `name` is empty where a function dropped it; `line` is the
-        series and its value as the text format has them. NaN is no sample.
+        series and its value as the text format has them. What is no finite number is no sample.
 
         Raises SourceError: not reached, refused, too slow, too large, or an answer that is no vector.
         """

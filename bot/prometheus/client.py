@@ -134,6 +134,6 @@ def _sample(series: _Series) -> Sample | None:
         value = float(series.value[1])
     except ValueError:
         return None
-    if math.isnan(value):
+    if not math.isfinite(value):
         return None
     return Sample(series.metric.pop("__name__", ""), series.metric, value, number=series.value[1])

@@ -4,7 +4,7 @@ Only Prometheus knows a week. A figure that nobody serves is not there: it is no
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -51,7 +51,7 @@ class Peak(NamedTuple):
 class UsageSeen(NamedTuple):
     """The newest figures, and the peaks where a week could be asked for. `of_prometheus`: it gave them all.
 
-    `monitors` are the pods that were asked and answered; empty with Prometheus.
+    `monitors` are the pods that gave figures; empty with Prometheus.
     """
 
     usage: Usage
@@ -61,23 +61,27 @@ class UsageSeen(NamedTuple):
     gaps: tuple[Gap, ...] = ()
 
 
-async def gather_usage(sources: Sources) -> UsageSeen:
-    """Never raises: what could not be read is a gap. Where Prometheus does not answer, the monitors are asked."""
+async def gather_usage(sources: Sources, first: Collection[str] = ()) -> UsageSeen:
+    """Never raises: what could not be read is a gap. Where Prometheus has no figure, the monitors are asked, those of
+    the nodes `first` before the others.
+    """
     if sources.prometheus is None:
-        return await _measured(sources)
+        return await _measured(sources, first)
     asked = await _asked(sources.prometheus, sources.cluster.now())
     if not isinstance(asked, Gap):
         return asked
-    measured = await _measured(sources)
+    measured = await _measured(sources, first)
     return measured._replace(gaps=(asked, *measured.gaps))
 
 
-async def _measured(sources: Sources) -> UsageSeen:
+async def _measured(sources: Sources, first: Collection[str]) -> UsageSeen:
     if sources.ports is None:
         return UsageSeen(Usage(), gaps=(Gap(MONITOR_SOURCE, "there is no way to the pods' ports"),))
     labels = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
     pods = await seen("device plugin pods", sources.cluster.list(PODS, labels=labels))
-    return UsageSeen(Usage(), gaps=(pods,)) if isinstance(pods, Gap) else await scraped(sources.ports, pods)
+    if isinstance(pods, Gap):
+        return UsageSeen(Usage(), gaps=(pods,))
+    return await scraped(sources.ports, sorted(pods, key=lambda pod: pod.spec.node_name not in first))
 
 
 async def _asked(prometheus: Prometheus, at: datetime) -> UsageSeen | Gap:
@@ -88,7 +92,10 @@ async def _asked(prometheus: Prometheus, at: datetime) -> UsageSeen | Gap:
         peaks = [peak for name in CONTAINER_FIGURES["used"] for peak in await _peaks(prometheus, name, at, reader)]
     except SourceError as error:
         return Gap(SOURCE, error.message, error.hint)
-    return UsageSeen(reader.usage(), _highest(peaks), of_prometheus=True)
+    usage = reader.usage()
+    if not usage.containers and not usage.gpus and not peaks:
+        return Gap(SOURCE, "it has no figure of vGPUmonitor", f"let it scrape port {PORT} of the device plugin's pods")
+    return UsageSeen(usage, _highest(peaks), of_prometheus=True)
 
 
 async def _peaks(prometheus: Prometheus, name: str, at: datetime, reader: UsageReader) -> list[Peak]:
@@ -125,12 +132,12 @@ async def scraped(ports: PodPorts, plugin_pods: Sequence[Pod], *, within_s: floa
     turn = asyncio.Semaphore(_AT_ONCE)
     until = asyncio.get_running_loop().time() + within_s
     answers = await asyncio.gather(*(_scrape(ports, pod, turn, until) for pod in asked))
+    found = [(pod, answer) for pod, answer in zip(asked, answers, strict=True) if not isinstance(answer, Gap)]
     gaps = _unread([answer for answer in answers if isinstance(answer, Gap)], len(asked))
     if left := len(plugin_pods) - len(asked):
         gaps.append(Gap(MONITOR_SOURCE, f"{left:,} of {len(plugin_pods):,} were not asked: set prometheus.url"))
-    texts = [(pod, answer) for pod, answer in zip(asked, answers, strict=True) if isinstance(answer, str)]
-    samples = [sample for _, text in texts for sample in read_samples(text, NAMES)]
-    return UsageSeen(read_usage(samples), monitors=tuple(pod for pod, _ in texts), gaps=tuple(gaps))
+    usage = read_usage(sample for _, samples in found for sample in samples)
+    return UsageSeen(usage, monitors=tuple(pod for pod, _ in found), gaps=tuple(gaps))
 
 
 def _unread(gaps: Sequence[Gap], asked: int) -> list[Gap]:
@@ -143,7 +150,7 @@ def _unread(gaps: Sequence[Gap], asked: int) -> list[Gap]:
     ]
 
 
-async def _scrape(ports: PodPorts, pod: Pod, turn: asyncio.Semaphore, until: float) -> str | Gap:
+async def _scrape(ports: PodPorts, pod: Pod, turn: asyncio.Semaphore, until: float) -> list[Sample] | Gap:
     source = f"{MONITOR_SOURCE} of {pod.namespace}/{pod.name}"
     async with turn:
         left = until - asyncio.get_running_loop().time()
@@ -158,7 +165,8 @@ async def _scrape(ports: PodPorts, pod: Pod, turn: asyncio.Semaphore, until: flo
     if answer.status != 200 or answer.cut:
         why = f"more than {_MOST_BYTES:,} bytes" if answer.cut else f"HTTP {answer.status}"
         return Gap(source, f"GET {wanted}: {why}")
-    return answer.body.decode("utf-8", "replace")
+    samples = read_samples(answer.body.decode("utf-8", "replace"), NAMES)
+    return samples or Gap(source, f"GET {wanted}: the answer has no figure of vGPUmonitor")
 
 
 async def _got(ports: PodPorts, wanted: PodGet, source: str) -> PodAnswer | Gap:

@@ -35,9 +35,21 @@ def flag(facts: Facts, name: str) -> Deployed:
     spec, about, command = found
     container = extender_of(spec)
     words = [*(container.command or ()), *(container.args or ())] if container else []
-    own = re.compile(rf"--?{re.escape(name)}(?:=|$)")
-    quote = next((word for word in reversed(words) if own.match(word)), msgspec.json.encode(words).decode())
+    quote = _words_of(name, words) or _as_json(words)
     return Deployed(install.flags.get(name, ""), (Evidence("flags", about, None, quote, command),))
+
+
+def _words_of(name: str, words: list[str]) -> str:
+    """The word that sets the flag, or the word and the next, which is its value; empty where none sets it."""
+    own = re.compile(rf"--?{re.escape(name)}(=|$)")
+    for position in reversed(range(len(words))):
+        if found := own.match(words[position]):
+            return words[position] if found[1] else _as_json(words[position : position + 2])[1:-1]
+    return ""
+
+
+def _as_json(words: list[str]) -> str:
+    return msgspec.json.encode(words).decode()
 
 
 def environment(facts: Facts, name: str) -> str:
@@ -50,16 +62,22 @@ def environment(facts: Facts, name: str) -> str:
 def _extender(facts: Facts) -> tuple[PodSpec, str, str] | None:
     """The pod that runs, or the Deployment's: its spec, its name, and the command that shows the extender's words."""
     install = facts.install.install
-    words = f'jsonpath={{%s.containers[?(@.name=="{EXTENDER_CONTAINER}")].command}}'
     if install.pods:
         pod = install.pods[0]
-        look = kubectl("-n", pod.namespace, "get", "pod", pod.name, "-o", words % ".spec")
+        look = kubectl("-n", pod.namespace, "get", "pod", pod.name, "-o", _path(".spec", pod.spec))
         return pod.spec, f"Pod {pod.namespace}/{pod.name} container {EXTENDER_CONTAINER}", look
     if install.deployment is not None:
         name = install.deployment.name
-        look = kubectl("-n", install.namespace, "get", "deployment", name, "-o", words % ".spec.template.spec")
-        return install.deployment.spec.template.spec, f"Deployment {install.namespace}/{name}", look
+        spec = install.deployment.spec.template.spec
+        look = kubectl("-n", install.namespace, "get", "deployment", name, "-o", _path(".spec.template.spec", spec))
+        return spec, f"Deployment {install.namespace}/{name}", look
     return None
+
+
+def _path(where: str, spec: PodSpec) -> str:
+    container = extender_of(spec)
+    lists = ("command", "args") if container and container.args else ("command",)
+    return "jsonpath=" + "".join(f'{{{where}.containers[?(@.name=="{EXTENDER_CONTAINER}")].{one}}}' for one in lists)
 
 
 def gpu_setting(facts: Facts, key: str) -> Deployed:

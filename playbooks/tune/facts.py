@@ -112,7 +112,8 @@ async def gather_facts(wanted: Request, sources: Sources) -> Facts:
     )
     if isinstance(nodes, Gap) and install_unread(install):
         raise nothing_read(nodes)
-    usage = await gather_usage(sources)
+    holding = () if isinstance(holders, Gap) else frozenset(one.spec.node_name for one in holders)
+    usage = await gather_usage(sources, holding)
     return Facts(
         wanted,
         cluster.name,

@@ -12,7 +12,7 @@ from playbooks.tune.rows import Advice, AdviceRow
 
 def advise_idle(facts: Facts, say: Texts) -> list[Advice]:
     """A row for each pod that is idle, or of which that cannot be told: a missing figure is no idle pod."""
-    if not facts.usage.usage.containers:
+    if not facts.usage.usage.containers and not facts.usage.usage.gpus:
         why = say("tune.use-unknown")
         return [Advice(AdviceRow("idle-holder", "cannot-tell", "", "", "", why), why)]
     return [advice for held in facts.held if (advice := _judge(held, facts, say)) is not None]

@@ -1,4 +1,4 @@
-"""Nodes whose use cannot be told, because their vGPUmonitor gives no figures."""
+"""Nodes whose use cannot be told, because no figures of their vGPUmonitor were read."""
 
 from bot.kube.times import format_time
 from bot.report import Evidence, Gap, NextAction
@@ -12,7 +12,7 @@ _SHOWN = 3
 
 
 def advise_monitor(facts: Facts, say: Texts) -> list[Advice]:
-    """One row where pods hold GPUs on nodes of which nothing was measured: no monitor answered, or no series came."""
+    """One row where pods hold GPUs on nodes of which nothing was measured: no monitor gave figures, or no series came."""
     nodes = sorted({held.holding.node for held in facts.held})
     measured = _measured_nodes(facts)
     missing = [node for node in nodes if node not in measured]
@@ -20,7 +20,8 @@ def advise_monitor(facts: Facts, say: Texts) -> list[Advice]:
         return []
     why = say("tune.monitor", missing=len(missing), nodes=len(nodes), which=prose.names(say, missing))
     row = AdviceRow("monitor-gap", "raise", ",".join(missing), "", "", why)
-    action = NextAction(say("tune.monitor-do"), prose.plugin_pods_command(missing[0]))
+    look = "tune.monitor-scrape" if facts.usage.of_prometheus else "tune.monitor-do"
+    action = NextAction(say(look), prose.plugin_pods_command(missing[0]))
     return [Advice(row, why, confidence="suspected", evidence=_proofs(missing, facts), actions=(action,))]
 
 
@@ -33,7 +34,7 @@ def _proofs(missing: list[str], facts: Facts) -> tuple[Evidence, ...]:
 
 
 def _measured_nodes(facts: Facts) -> set[str]:
-    """With Prometheus, where any figure came; else where a monitor answered."""
+    """With Prometheus, where any figure came; else where a monitor gave some."""
     seen = facts.usage
     if seen.monitors:
         return {pod.spec.node_name for pod in seen.monitors}

@@ -15,9 +15,9 @@ from bot.kube.models import ConfigMap, Container, Pod
 from bot.kube.times import parse_time
 from bot.report import Evidence, Gap
 from bot.safe_yaml import parse_documents
-from playbooks import quotes
 from playbooks.gather.latency import LatencySeen, gather_latency
 from playbooks.playbook import Sources
+from playbooks.tune.deployed import flag
 from playbooks.tune.facts import Facts, Request, gather_facts
 
 _LONGEST = timedelta(hours=24)
@@ -57,12 +57,8 @@ class Side(NamedTuple):
         return tuple(dict.fromkeys([*self.facts.install.gaps, *self.latency.gaps]))
 
     def proof(self, setting: str) -> list[Evidence]:
-        """The argument of HAMi's scheduler that sets it; nothing for what no argument sets."""
-        pods = self.facts.install.install.pods
-        container = _container(pods, EXTENDER_CONTAINER)
-        words = [*(container.command or ()), *(container.args or ())] if container else []
-        found = [word for word in words if word.partition("=")[0] == setting]
-        return [quotes.of_pod(pods[0], found[-1], "{.spec.containers[*].args}")] if found else []
+        """The argument of HAMi's extender that sets it, or all of them where none does; nothing for other settings."""
+        return list(flag(self.facts, setting[2:]).proof) if setting.startswith("--") else []
 
 
 async def gather_side(sources: Sources) -> Side:

@@ -119,7 +119,7 @@ def test_a_pod_is_ready_when_it_runs_and_says_so(phase, status, deleted, ready):
         (["scheduler", "--empty=", "--leader-elect=true"], {"empty": "", "leader-elect": "true"}),
         (["scheduler", "--node-label-selector=a=b,c!=d"], {"node-label-selector": "a=b,c!=d"}),
         (["scheduler", "--debug", "-v=4"], {"debug": "true", "v": "4"}),
-        (["sh", "-c", "scheduler --a=b"], {"c": "scheduler --a=b"}),
+        (["sh", "-c", "scheduler --a=b"], {"c": "scheduler", "a": "b"}),
         (["--", "-", "---x", "plain"], {}),
         ([], {}),
     ],

@@ -76,7 +76,8 @@ def test_more_requests_a_second_helped_the_throttled_client() -> None:
     ]
     (throttled,) = (row for row in report.typed(FigureRow) if row.figure == "throttled requests")
     assert (throttled.before, throttled.after, throttled.answer) == (538, 0, "better")
-    assert "--kube-qps=50" in [proof.quote for proof in report.findings[0].evidence]
+    (after,) = (proof for proof in report.findings[0].evidence if proof.quote == "--kube-qps=50")
+    assert after.command.endswith('containers[?(@.name=="vgpu-scheduler-extender")].command}\'')
     assert (report.severity, report.findings[0].confidence) == ("info", "confirmed")
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.playbooks.world import Object, card, gpu_node, node, running, scheduler
+from tests.playbooks.world import EXTENDER, Object, card, gpu_node, node, running, scheduler
 from tests.tune.lab import CORE, advised, row, told, tune, use
 
 ONE = running("one", "gpu-1", ("GPU-a", 4096, 30))
@@ -85,6 +85,35 @@ def test_a_short_timeout_is_raised_by_the_size_of_the_cluster(tmp_path: Path) ->
     quotes = [(one.quote, one.command) for one in told(report, "--kube-timeout").evidence]
     assert quotes[0][0] == "--kube-timeout=5"
     assert quotes[1] == ("61", "kubectl get nodes -o name | wc -l")
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "quote", "shown"),
+    [
+        (["scheduler"], ["--kube-timeout", "5"], '"--kube-timeout","5"', ".command}{"),
+        (["scheduler", "-kube-timeout=5"], [], "-kube-timeout=5", '")].command}'),
+        (
+            ["sh", "-c", "exec scheduler --kube-timeout=5 -v=4"],
+            [],
+            '["sh","-c","exec scheduler --kube-t',
+            '")].command}',
+        ),
+    ],
+    ids=["two words in args", "one hyphen", "a shell"],
+)
+def test_a_flag_is_read_and_quoted_however_it_is_written(
+    tmp_path: Path, command: list[str], args: list[str], quote: str, shown: str
+) -> None:
+    objects = [*cluster(), *(node(f"cpu-{number}") for number in range(60))]
+    for one in objects:
+        if one["metadata"]["name"] == "hami-scheduler-0":
+            (extender,) = (part for part in one["spec"]["containers"] if part["name"] == EXTENDER)
+            extender |= {"command": command, "args": args}
+    report = tune(tmp_path, objects)
+    assert row(report, "kube-timeout").current == "5 s"
+    proof = told(report, "--kube-timeout").evidence[0]
+    assert proof.quote.startswith(quote)
+    assert shown in proof.command
 
 
 @pytest.mark.parametrize("flags", [(), ("--kube-timeout=0",), ("--kube-timeout=30",)])

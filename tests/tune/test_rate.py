@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.playbooks.world import card, gpu_node, running, scheduler
-from tests.tune.lab import row, told, tune
+from tests.tune.lab import USED, row, told, tune, use
 
 LINE = (
     'I1121 04:59:30.000000       1 request.go:683] "Waited before sending request" delay="{delay}"'
@@ -43,8 +43,8 @@ def test_waits_that_are_not_felt_leave_the_size_to_decide(tmp_path: Path) -> Non
 def test_a_gap_of_the_monitor_quotes_what_was_asked_and_who_holds_gpus_there(tmp_path: Path) -> None:
     nodes = [gpu_node("gpu-1", card("GPU-a")), gpu_node("gpu-2", card("GPU-b"))]
     other = running("b", "gpu-2", ("GPU-b", 8192, 0))
-    report = tune(tmp_path, [*scheduler(), *nodes, HOLDER, other], monitors={"gpu-1": ""})
-    asked, held = told(report, "vGPUmonitor gives no figures").evidence
+    report = tune(tmp_path, [*scheduler(), *nodes, HOLDER, other], monitors={"gpu-1": use(USED, "a", "GPU-a", 1)})
+    asked, held = told(report, "vGPUmonitor's figures are missing").evidence
     assert "hami-device-plugin-gpu-2" in asked.object
     assert "9394" in asked.quote
     assert "GPU-b,NVIDIA,8192,0" in held.quote

@@ -71,6 +71,19 @@ def test_an_empty_prometheus_tells_nothing(tmp_path: Path) -> None:
     assert {row(report, topic).direction for topic in UNTOLD} == {"cannot-tell"}
 
 
+def test_of_a_prometheus_without_a_series_of_hami_the_monitors_are_asked(tmp_path: Path) -> None:
+    low = measured("a", "GPU-a", used=GIB) + measured("b", "GPU-b")
+    report = tune(tmp_path, cluster(), monitors={"gpu-1": low}, prometheus=FakePrometheus())
+    assert [gap.why for gap in report.gaps] == ["it has no figure of vGPUmonitor"]
+    assert of("memory-limit-low-use", report) == [("lower", "ml/a")]
+    assert of("monitor-gap", report) == []
+
+
+def test_infinity_is_no_figure(tmp_path: Path) -> None:
+    endless = measured("a", "GPU-a", "+Inf", 8 * GIB, "+Inf") + measured("b", "GPU-b", "+Inf", "+Inf", "+Inf")
+    assert advised(tune(tmp_path, cluster(), monitors={"gpu-1": endless})) <= NOTHING_TO_CHANGE
+
+
 def test_nan_is_no_figure(tmp_path: Path) -> None:
     nothing = measured("a", "GPU-a", "NaN", "NaN", "NaN") + measured("b", "GPU-b", "NaN", "NaN", "NaN")
     peaks = use(USED, "a", "GPU-a", "NaN") + use(USED, "b", "GPU-b", "NaN")
@@ -130,6 +143,28 @@ def test_a_node_without_a_monitor_is_named_and_nothing_is_said_of_its_pods(tmp_p
     report = tune(tmp_path, two_nodes(), monitors={"gpu-1": measured("a", "GPU-a", kernel=9 * HOUR)})
     assert of("monitor-gap", report) == [("raise", "gpu-2")]
     assert set(of("idle-holder", report)) == {("lower", "ml/a"), ("cannot-tell", "ml/b")}
+
+
+@pytest.mark.parametrize("answer", ["", "go_goroutines 12\n", "<html>404</html>\n"])
+def test_a_monitor_that_answers_without_a_figure_has_measured_nothing(tmp_path: Path, answer: str) -> None:
+    report = tune(tmp_path, cluster(), monitors={"gpu-1": answer})
+    assert of("monitor-gap", report) == [("raise", "gpu-1")]
+    assert sources(report) == ["vGPUmonitor metrics of hami-system/hami-device-plugin-gpu-1"]
+
+
+def test_holders_are_named_where_the_monitor_has_figures_of_the_gpus_alone(tmp_path: Path) -> None:
+    of_gpus = f'hami_host_gpu_memory_used_bytes{{device_uuid="GPU-a"}} {GIB}\n'
+    report = tune(tmp_path, cluster(), monitors={"gpu-1": of_gpus})
+    assert set(of("idle-holder", report)) == {("cannot-tell", "ml/a"), ("cannot-tell", "ml/b")}
+    assert advised(report) == set()
+
+
+def test_of_very_many_monitors_those_where_pods_hold_gpus_are_asked(tmp_path: Path) -> None:
+    idle = [gpu_node(f"gpu-0-{number}", card(f"GPU-0-{number}")) for number in range(200)]
+    objects = [*idle, *cluster()]
+    report = tune(tmp_path, objects, monitors={"gpu-1": measured("a", "GPU-a", used=GIB) + measured("b", "GPU-b")})
+    assert of("memory-limit-low-use", report) == [("lower", "ml/a")]
+    assert of("monitor-gap", report) == []
 
 
 TWO_GPUS = running("wide", "gpu-1", ("GPU-a", 8192, 0), ("GPU-b", 8192, 0))
