@@ -12,7 +12,7 @@ _SHOWN = 3
 
 
 def advise_monitor(facts: Facts, say: Texts) -> list[Advice]:
-    """One row where pods hold GPUs on nodes of which nothing was measured: no monitor gave figures, or no series came."""
+    """One row where pods hold GPUs on nodes of which nothing was measured: no monitor or Prometheus gave figures."""
     nodes = sorted({held.holding.node for held in facts.held})
     measured = _measured_nodes(facts)
     missing = [node for node in nodes if node not in measured]

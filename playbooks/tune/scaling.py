@@ -1,8 +1,8 @@
 """`deviceMemoryScaling`: how much more memory a pool may promise than it has, by what its pods really use.
 
 The guide's ratio is all that was requested over all that was used at its peak, times 0.9: over seven days, for each
-pool. A GPU that is full now is enough to refuse more. HAMi-core does not swap: what does not fit ends in an
-out-of-memory error of the program.
+pool. A GPU that is full now is enough to refuse more, unless one pod has all of it. HAMi-core does not swap: what does
+not fit ends in an out-of-memory error of the program.
 """
 
 import math
@@ -101,13 +101,17 @@ def _proofs(known: _Known, facts: Facts) -> tuple[Evidence, ...]:
 
 
 def _full(pool: Pool, facts: Facts) -> list[tuple[str, Sample, int]]:
-    """The pool's GPUs whose own memory is used up: UUID, figure, MiB that it has."""
+    """The pool's GPUs whose own memory is used up, and that several hold: UUID, figure, MiB that it has.
+
+    Where memory is over-committed, one holder is enough: more is promised than the GPU has.
+    """
     used = {gpu.uuid: gpu.used for gpu in facts.usage.usage.gpus}
     found: list[tuple[str, Sample, int]] = []
     for state in pool.gpus:
         has = pool.physical_mib(state.card)
         reading = used.get(state.card.uuid)
-        if reading is not None and has and reading.value / _MIB >= FULL * has:
+        promised = state.slots > 1 or (pool.scaling or 1) > 1
+        if promised and reading is not None and has and reading.value / _MIB >= FULL * has:
             found.append((state.card.uuid, reading, round(has)))
     return found
 
