@@ -1,9 +1,12 @@
 """A pod without room is told who holds GPUs and does not use them: only by figures, and where their end lets it in."""
 
+from datetime import datetime
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
+from bot.hami.exposition import Sample
 from bot.report import Report
 from tests.playbooks.world import (
     Object,
@@ -76,6 +79,28 @@ def test_prometheus_is_asked_for_these_gpus_where_there_is_one(tmp_path: Path) -
     asked = FakePrometheus(UNUSED)
     report = why(tmp_path, monitor=UNUSED, settings={"prometheus": asked})
     assert report.findings[1].evidence[0].command.startswith("PromQL: hami_container_last_kernel_elapsed_seconds")
+
+
+@pytest.mark.parametrize("prometheus", [FakePrometheus(), FakePrometheus(fails="connection refused")], ids=["", "down"])
+def test_where_prometheus_has_no_figure_the_monitor_is_asked(tmp_path: Path, prometheus: FakePrometheus) -> None:
+    report = why(tmp_path, monitor=UNUSED, settings={"prometheus": prometheus})
+    assert "9394/proxy/metrics" in report.findings[1].evidence[0].command
+
+
+def test_a_name_that_is_no_uuid_does_not_get_into_a_query(tmp_path: Path) -> None:
+    class Listening(FakePrometheus):
+        asked: ClassVar[list[str]] = []
+
+        async def query(self, expression: str, at: datetime) -> list[Sample]:
+            self.asked.append(expression)
+            return await super().query(expression, at)
+
+    odd = running("old", "gpu-1", ('G"} or up{a=~".*', 12000, 0), age=48 * HOUR)
+    node = gpu_node("gpu-1", card('G"} or up{a=~".*'))
+    waiting = pod(limits=gpu(memory=9000), said=FULL)
+    objects = cluster(waiting, node, plugin_pod("gpu-1"), odd)
+    ask(tmp_path, objects, monitors={"gpu-1": UNUSED}, settings={"prometheus": Listening(UNUSED)})
+    assert not [query for query in Listening.asked if "up{" in query]
 
 
 @pytest.mark.parametrize(
