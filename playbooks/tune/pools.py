@@ -1,9 +1,10 @@
 """Nodes that are set up alike: advice about scaling and splitting is given for each such pool."""
 
+import re
 from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -21,15 +22,8 @@ from bot.kube.models import Node
 from bot.report import Sheet
 from playbooks.gather.scheduling import InstallSeen
 
-_POOL_LABELS = (
-    "karpenter.sh/nodepool",
-    "cloud.google.com/gke-nodepool",
-    "eks.amazonaws.com/nodegroup",
-    "kubernetes.azure.com/agentpool",
-    "nodepool",
-    "node-pool",
-    "pool",
-)
+_POOL_LABEL = re.compile(r"(?:[^/]+/)?(?:(?:gke|gpu|agent|node)[-_]?)*(?:pool|node[-_]?group)(?:[-_]?name)?")
+"""Such as karpenter.sh/nodepool, cloud.google.com/gke-nodepool, eks.amazonaws.com/nodegroup, pool."""
 _MOST_NAMED = 20
 _SIZES_MIB = (2 * 1024, 8 * 1024, 16 * 1024)
 """Where the guide's table of split counts has its bounds."""
@@ -128,5 +122,11 @@ def pools_of(nodes: Iterable[Node], everyone: Iterable[Held], seen: InstallSeen)
 
 
 def _label(node: Node, gpu: Card) -> str:
-    key = next((key for key in _POOL_LABELS if node.metadata.label(key)), "")
+    keys = [key for key in node.metadata.labels or {} if _names_pool(key) and node.metadata.label(key)]
+    key = min(keys, key=lambda key: ("/" not in key, key), default="")
     return f"{key}={node.metadata.label(key)}" if key else gpu.type
+
+
+@lru_cache(maxsize=4096)
+def _names_pool(key: str) -> bool:
+    return _POOL_LABEL.fullmatch(key) is not None

@@ -1,0 +1,31 @@
+"""Nodes are advised by pool: by whatever label names their pool, else by their GPUs' model."""
+
+from pathlib import Path
+
+import pytest
+
+from bot.chart_rows import PoolRow
+from tests.playbooks.world import card, gpu_node, scheduler
+from tests.tune.lab import tune
+
+
+@pytest.mark.parametrize(
+    ("label", "pools"),
+    [
+        ("karpenter.sh/nodepool", ["one", "two"]),
+        ("eks.amazonaws.com/nodegroup", ["one", "two"]),
+        ("alpha.eksctl.io/nodegroup-name", ["one", "two"]),
+        ("example.com/gpu-pool", ["one", "two"]),
+        ("agentpool", ["one", "two"]),
+        ("node_pool", ["one", "two"]),
+        ("example.com/ip-pool", ["NVIDIA-Tesla T4"]),
+        ("example.com/zone", ["NVIDIA-Tesla T4"]),
+    ],
+)
+def test_the_label_of_a_pool_is_known_whoever_sets_it(tmp_path: Path, label: str, pools: list[str]) -> None:
+    nodes = [gpu_node(f"gpu-{name}", card(f"GPU-{name}")) for name in ("one", "two")]
+    for one, name in zip(nodes, ("one", "two"), strict=True):
+        one["metadata"].setdefault("labels", {})[label] = name
+    report = tune(tmp_path, [*scheduler(), *nodes])
+    found = sorted(one.pool for one in report.typed(PoolRow))
+    assert found == [f"{label}={name}" if name in ("one", "two") else name for name in pools]
