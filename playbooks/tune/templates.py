@@ -1,11 +1,11 @@
 """The guide's templates of values for one kind of environment, beside what is deployed."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import yaml
 
-from bot.hami.install import extender_of, verbosity_of
+from bot.hami.install import extender_of
 from bot.hami.version import parse_version
 from bot.kube.times import format_time
 from bot.report import SCHEMA, Evidence, NextAction, Report, Sheet, Subject, one_line
@@ -41,6 +41,22 @@ _ROWS = Sheet(
     tells_findings=True,
 )
 _LINES = Sheet("values.yaml", LineRow, brief={"line": "line"})
+_OF_THE_CHART = (
+    "http_bind",
+    "cert_file",
+    "key_file",
+    "scheduler-name",
+    "metrics-bind-address",
+    "node-scheduler-policy",
+    "gpu-scheduler-policy",
+    "force-overwrite-default-scheduler",
+    "device-config-file",
+    "leader-elect",
+    "device-plugin-",
+)
+"""What the extender's arguments begin with that the chart writes by other values (charts/hami/templates/scheduler)."""
+_AT_TIMES = ("enable-ascend", "enable-iluvatar", "node-label-selector", "legacy-metrics")
+"""The chart writes these where its values say so, before those of extraArgs."""
 _AGAINST = ("keep", "cannot-tell", "refuse", "lower")
 """Advice on memory scaling that a template's over-commit does not outweigh."""
 
@@ -122,7 +138,7 @@ def _same(one: str, other: str) -> bool:
 
 
 def _values(settings: Sequence[Setting], facts: Facts) -> dict[str, Any]:
-    """The chart's values. A list replaces the chart's own, so what the chart has by default is in it as well."""
+    """The chart's values. A list replaces the one that is deployed, so what that has is in it as well."""
     values: dict[str, Any] = {}
     for setting in settings:
         path, _, word = setting.path.partition(" ")
@@ -131,14 +147,26 @@ def _values(settings: Sequence[Setting], facts: Facts) -> dict[str, Any]:
         for parent in parents:
             inner = inner.setdefault(parent, {})
         if word:
-            inner.setdefault(last, _usual(facts)).append(f"{word}={_text(setting.value)}")
+            mine = {one.path.partition(" ")[2].lstrip("-") for one in settings}
+            inner.setdefault(last, _kept(facts, mine)).append(f"{word}={_text(setting.value)}")
         else:
             inner[last] = setting.value
     return values
 
 
-def _usual(facts: Facts) -> list[str]:
-    """The chart's default of scheduler.extender.extraArgs, with the log level that is deployed."""
+def _kept(facts: Facts, replaced: Collection[str]) -> list[str]:
+    """The extender's arguments that the chart does not write itself: those that scheduler.extender.extraArgs has."""
     pods = facts.install.install.pods
     container = extender_of(pods[0].spec) if pods else None
-    return ["--debug", f"-v={verbosity_of(container)[0] if container else 4}"]
+    kept: list[str] = []
+    keeps = False
+    words = [*(container.command or ()), *(container.args or ())][1:] if container else ["--debug", "-v=4"]
+    for word in words:
+        if word.startswith("-"):
+            name = word.lstrip("-").partition("=")[0]
+            keeps = name not in replaced and not name.startswith(
+                _OF_THE_CHART if kept else (*_OF_THE_CHART, *_AT_TIMES)
+            )
+        if keeps:
+            kept.append(word)
+    return kept

@@ -93,11 +93,29 @@ def test_a_template_is_compared_with_what_is_deployed(tmp_path: Path) -> None:
         "scheduler": {
             "replicas": 2,
             "defaultSchedulerPolicy": {"nodeSchedulerPolicy": "spread"},
-            "extender": {"extraArgs": ["--debug", "-v=4", "--kube-burst=100"]},
+            "extender": {"extraArgs": ["-v=4", "--kube-qps=50", "--kube-burst=100"]},
         },
         "devices": {"nvidia": {"libCudaLogLevel": 0}},
     }
     assert "libCudaLogLevel: 1" in [proof.quote for proof in report.findings[0].evidence]
+
+
+@pytest.mark.parametrize(
+    ("flags", "kept"),
+    [
+        (("--debug", "--node-lock-timeout=8m"), ["-v=4", "--debug", "--node-lock-timeout=8m"]),
+        (("--node-lock-timeout", "8m"), ["-v=4", "--node-lock-timeout", "8m"]),
+        (("--metrics-bind-address=:9395", "--legacy-metrics=true"), ["-v=4", "--legacy-metrics=true"]),
+        (("--kube-qps", "5"), ["-v=4"]),
+    ],
+    ids=["more flags", "a flag of two words", "flags that the chart writes", "what the template sets"],
+)
+def test_the_yaml_keeps_the_flags_that_the_template_says_nothing_of(
+    tmp_path: Path, flags: tuple[str, ...], kept: list[str]
+) -> None:
+    lines = tune(tmp_path, lab(*flags), template="production").tables[1]
+    values = yaml.safe_load("\n".join(line for (line,) in lines.rows))
+    assert values["scheduler"]["extender"]["extraArgs"] == [*kept, "--kube-qps=50", "--kube-burst=100"]
 
 
 def test_over_commit_that_is_not_measured_to_be_safe_is_left_out(tmp_path: Path) -> None:
