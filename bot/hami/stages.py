@@ -1,12 +1,14 @@
 """Where the time from a pod's creation to its start goes, by the schedulers' logs and the pod's own object.
 
 Moments: kube-scheduler's first attempt (pkg/scheduler/schedule_one.go, V3), the extender's first filter run, its last
-choice of a node, its first try to bind, the binding (HAMi pkg/scheduler/scheduler.go at v2.4 to v2.10, V0), the start
-of the last container. A pod that is tried again is chosen more than once: what its retries take counts until the last
-choice, and from the first try to bind as well.
+choice of a node, its first try to bind, the binding (HAMi pkg/scheduler/scheduler.go at v2.4 to v2.10, V0), the
+allocation, the start of the last container. A pod that is tried again is chosen more than once: what its retries take
+counts until the last choice, and from the first try to bind as well.
 
 Where no log shows a moment, the object does in whole seconds: HAMi's annotations `hami.io/vgpu-time` (chosen) and
-`hami.io/bind-time` (first try to bind), and the condition PodScheduled (bound).
+`hami.io/bind-time` (first try to bind), the condition PodScheduled (bound) and `status.startTime` (allocated): kubelet
+sets it when it has admitted the pod, which is after the device plugin's Allocate (kubernetes
+pkg/kubelet/status/status_manager.go).
 """
 
 import math
@@ -23,7 +25,9 @@ from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.kube.models import ContainerStatus, Pod
 from bot.kube.times import parse_time
 
-Moment = Literal["created", "first_attempt", "first_filter", "chosen", "bind_started", "bound", "running_started_at"]
+Moment = Literal[
+    "created", "first_attempt", "first_filter", "chosen", "bind_started", "bound", "allocated", "running_started_at"
+]
 MOMENTS: tuple[Moment, ...] = get_args(Moment)
 WHOLE: tuple[Moment, Moment] = ("created", "running_started_at")
 NEEDLE = "schedule"
@@ -227,6 +231,7 @@ def _noted(pod: Pod, created: datetime) -> Mapping[Moment, datetime]:
         "chosen": _unix(pod.metadata.annotation(_CHOSEN_AT)) if pod.spec.node_name else None,
         "bind_started": _unix(pod.metadata.annotation(_BIND_AT)) if pod.spec.node_name else None,
         "bound": parse_time(bound.last_transition_time) if bound and bound.status == "True" else None,
+        "allocated": parse_time(pod.status.start_time) if pod.spec.node_name else None,
         "running_started_at": _started(pod),
     }
     return {moment: at for moment, at in times.items() if at and at >= created}

@@ -12,7 +12,7 @@ from bot.texts import Texts
 from playbooks.gather.latency import LatencySeen, gather_latency
 from playbooks.gather.scheduling import InstallSeen, gather_install, nothing_read
 from playbooks.latency.proof import of_moment
-from playbooks.latency.reasons import longest, reason_of, retried
+from playbooks.latency.reasons import BY_KUBELET, longest, reason_of, retried
 from playbooks.latency.rows import COUNTS, LATENCY, PODS, count_rows, pod_rows, stage_rows
 from playbooks.lookback import SINCE, read_since
 from playbooks.playbook import ALL, Playbook, Sources
@@ -55,7 +55,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
         raise nothing_read(found.gaps[0])
     top = longest(measure(settled(found.lives)))
     events: list[Event] | Gap = []
-    if top and top.start == "bound":
+    if top and top.start in BY_KUBELET:
         pod = top.lives[0].pod
         about = f"involvedObject.name={pod.name}"
         events = await seen("events", cluster.list(EVENTS, pod.namespace, fields=about))
@@ -132,7 +132,7 @@ def _gaps(snapshot: Snapshot, say: Texts) -> list[Gap]:
     gaps = [*snapshot.install.gaps, *snapshot.seen.gaps]
     gaps += [snapshot.events] if isinstance(snapshot.events, Gap) else []
     lives = settled(snapshot.seen.lives)
-    unseen = [moment for moment in MOMENTS[1:-2] if not any(moment in life.logged for life in lives)]
+    unseen = [moment for moment in MOMENTS[1:-3] if not any(moment in life.logged for life in lives)]
     if lives and unseen:
         gaps.append(Gap("scheduler log", say("latency.unseen", moments=", ".join(unseen)), say("latency.unseen-hint")))
     return gaps

@@ -38,6 +38,8 @@ def of_moment(life: Life, moment: Moment, *, exact: bool) -> list[Evidence]:
     if moment == "bound" and (bound := pod.condition("PodScheduled")):
         path = '{.status.conditions[?(@.type=="PodScheduled")].lastTransitionTime}'
         return [quotes.of_pod(pod, bound.last_transition_time or "", path)]
+    if moment == "allocated":
+        return [quotes.of_pod(pod, pod.status.start_time or "", "{.status.startTime}")]
     if moment == "created":
         return [quotes.of_pod(pod, pod.metadata.creation_timestamp or "", "{.metadata.creationTimestamp}")]
     return [quotes.of_pod(pod, format_time(life.noted[moment]), "{.status.containerStatuses}")]

@@ -11,6 +11,8 @@ from playbooks import quotes
 from playbooks.gather.latency import LatencySeen
 from playbooks.latency.proof import of_said
 
+BY_KUBELET = ("bound", "allocated")
+"""What begins with these moments happens on the node."""
 _SHOWN = 3
 _PULLS = ("Pulling", "Pulled", "Failed", "BackOff", "FailedMount", "FailedCreatePodSandBox")
 
@@ -33,9 +35,8 @@ def longest(stages: Sequence[Stage]) -> Stage | None:
 
 def reason_of(stage: Stage, stages: Sequence[Stage], seen: LatencySeen, events: Sequence[Event], say: Texts) -> Reason:
     """What is proven about the stage; else what happens in it, as suspected."""
-    if stage.start == "bound":
-        pulls = [quotes.of_event(event) for event in events if event.reason in _PULLS]
-        return Reason(say("latency.start"), "confirmed" if pulls else "suspected", tuple(pulls[:_SHOWN]))
+    if stage.start in BY_KUBELET:
+        return _of_kubelet(stage, events, say)
     queued = stage.start == "created"
     if _is_throttled(stages, seen) and (not queued or _holds_up(stage, stages)):
         return _throttled(seen, say, queued=queued)
@@ -45,6 +46,14 @@ def reason_of(stage: Stage, stages: Sequence[Stage], seen: LatencySeen, events: 
             say("latency.locked", count=len(locked)), "confirmed", _quoted(locked), _see_nodes(say), slow=True
         )
     return Reason(say(_unproven(stage)), "suspected")
+
+
+def _of_kubelet(stage: Stage, events: Sequence[Event], say: Texts) -> Reason:
+    if stage.end == "allocated":
+        return Reason(say("latency.allocation"), "suspected")
+    pulls = [quotes.of_event(event) for event in events if event.reason in _PULLS]
+    text = "latency.start-allocated" if stage.start == "allocated" else "latency.start"
+    return Reason(say(text), "confirmed" if pulls else "suspected", tuple(pulls[:_SHOWN]))
 
 
 def _unproven(stage: Stage) -> str:

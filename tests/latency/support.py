@@ -39,14 +39,26 @@ def said(name: str = "wl", **seconds: float) -> str:
     return "".join(at(value, f"{FILES[key][0]} {FILES[key][1].format(name=name)}") for key, value in lines.items())
 
 
-def started(name: str = "wl", *, after: float = 10, bound: float = 8, restarts: int = 0, **fields: Any) -> Object:
-    """A pod that runs: bound and started so many seconds after its creation; after a restart it began just now."""
+def started(
+    name: str = "wl",
+    *,
+    after: float = 10,
+    bound: float = 8,
+    allocated: float | None = None,
+    restarts: int = 0,
+    **fields: Any,
+) -> Object:
+    """A pod that runs: bound, taken by kubelet and started so many seconds after its creation; after a restart it began
+    just now.
+    """
     first = {"startedAt": ago(AGE - after)}
     status = {"name": "main", "restartCount": restarts, "state": {"running": first}}
     if restarts:
         status |= {"state": {"running": {"startedAt": ago(1)}}, "lastState": {"terminated": first}}
     scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": ago(AGE - bound)}
     running = {"phase": "Running", "containerStatuses": [status], "conditions": [scheduled]}
+    if allocated is not None:
+        running |= {"startTime": ago(AGE - allocated)}
     more: Object = {"age": AGE, "nodeName": "gpu-1", "status": running, **fields}
     return pod(name, **more)
 

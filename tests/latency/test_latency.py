@@ -13,14 +13,15 @@ TRIED = said(attempt=0.5)
 
 
 def test_each_stage_of_a_pod_is_measured(tmp_path: Path) -> None:
-    report = latency(tmp_path, started(), extender=ONE, kube=TRIED)
+    report = latency(tmp_path, started(allocated=6), extender=ONE, kube=TRIED)
     assert stages(report) == {
         "created -> first_attempt": (1, 0.5),
         "first_attempt -> first_filter": (1, 0.5),
         "first_filter -> chosen": (1, 0.5),
         "chosen -> bind_started": (1, 0.5),
         "bind_started -> bound": (1, 2.0),
-        "bound -> running_started_at": (1, 6.0),
+        "bound -> allocated": (1, 2.0),
+        "allocated -> running_started_at": (1, 4.0),
         "created -> running_started_at": (1, 10.0),
     }
 
@@ -177,6 +178,13 @@ def test_only_pending_pods_and_no_lines_are_not_enough(tmp_path: Path) -> None:
     report = latency(tmp_path, pod("stuck", gpu(memory=1000), age=600))
     assert codes(report) == ["not-enough-evidence"]
     assert "1 new GPU pod of the last 1h is pending" in report.verdict
+
+
+def test_a_slow_allocation_is_told_from_a_slow_start(tmp_path: Path) -> None:
+    first = latency(tmp_path, started(after=61, allocated=60), extender=ONE, kube=TRIED).findings[0]
+    assert "bound -> allocated, 56.0 s" in first.claim
+    assert "the device plugin allocates" in first.claim
+    assert "{.status.startTime}" in first.evidence[1].command
 
 
 def test_a_slow_start_is_shown_by_the_pods_events(tmp_path: Path) -> None:
