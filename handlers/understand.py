@@ -155,7 +155,7 @@ def _plain(error: UsageError, example: str) -> UsageError:
             unknown = UsageError(f"there is no option {option}", hint=hint, example=example)
             return unknown.worded("no-option", option=option)
         case click.UsageError(message=str(said), ctx=click.Context(info_name="tune")) if "(compare" in said:
-            told = "tune compare reads two recordings: ask in a shell"
+            told = "tune compare reads two recordings or days: ask in a shell"
             return UsageError(told, example="hami-bot tune compare before.tar.gz after.tar.gz").worded(
                 "compare-in-shell"
             )

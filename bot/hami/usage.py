@@ -19,6 +19,8 @@ _CORE = ("hami_container_device_utilization_ratio", "Device_utilization_desc_of_
 _LAST_KERNEL = ("hami_container_last_kernel_elapsed_seconds", "Device_last_kernel_of_container")
 _GPU_USED = ("hami_host_gpu_memory_used_bytes", "HostGPUMemoryUsage")
 _GPU_CORE = ("hami_host_gpu_utilization_ratio", "HostCoreUtilization")
+REGISTERED = ("hami_gpu_memory_limit_bytes", "GPUDeviceMemoryLimit")
+"""The memory that a GPU is registered with, as HAMi's scheduler serves it."""
 CONTAINER_FIGURES = {"used": _USED, "limit": _LIMIT, "core": _CORE, "last_kernel": _LAST_KERNEL}
 """Each figure of a container, with its names, the newest first."""
 GPU_FIGURES = {"used": _GPU_USED, "core": _GPU_CORE}
@@ -116,7 +118,7 @@ class UsageReader:
         return known
 
     def _add_gpu(self, figure: str, sample: Sample) -> None:
-        if uuid := _uuid(sample):
+        if uuid := uuid_of(sample):
             _, figures = self._gpus.setdefault(uuid, (_node(sample), {}))
             figures.setdefault(figure, sample)
 
@@ -139,12 +141,13 @@ def container_of(sample: Sample) -> ContainerUse:
         get("exported_namespace") or get("podnamespace") or get("namespace") or "",
         get("exported_pod") or get("podname") or get("pod") or "",
         get("exported_container") or get("ctrname") or get("container") or "",
-        _uuid(sample),
+        uuid_of(sample),
         get("vdevice_index") or get("vdeviceid") or "",
     )
 
 
-def _uuid(sample: Sample) -> str:
+def uuid_of(sample: Sample) -> str:
+    """The GPU that the sample is about; empty where its labels name none."""
     uuid = sample.labels.get("device_uuid") or sample.labels.get("deviceuuid") or ""
     return _MIG_SUFFIX.sub("", uuid) if uuid.endswith("]") else uuid
 

@@ -19,10 +19,10 @@ _EXACT_S, _WHOLE_S = 0.05, 1.0
 _ALL_WAITS_FROM = 3
 """The level from which requests that waited for less than 1 s are logged as well."""
 _SHOWN_WAITS, _SHOWN_CHANGES = 2, 10
-_TOLD_CHANGES = 3
-_TIMES_THE_LOAD = 2
+TOLD_CHANGES = 3
+TIMES_THE_LOAD = 2
 _THROTTLED = "throttled requests"
-_UNDECIDED = ("few", "load", "unchanged")
+UNDECIDED = ("few", "load", "unchanged")
 
 
 class ChangeRow(NamedTuple):
@@ -67,7 +67,7 @@ def compare(before: Side, after: Side, say: Texts, *, everything: bool) -> Repor
     told = finding(
         "tuning-effect",
         f"{verdict.text} {_told(changes, figures, say)}",
-        "suspected" if before.gaps or after.gaps or verdict.kind in _UNDECIDED else "confirmed",
+        "suspected" if before.gaps or after.gaps or verdict.kind in UNDECIDED else "confirmed",
         (),
         _proof(before, after, changes),
         severity="warning" if verdict.kind == "worse" else "info",
@@ -143,7 +143,7 @@ def _verdict(before: Side, after: Side, whole: FigureRow, changes: Sequence[Chan
     if whole.answer == "not enough data":
         kind = "few"
         values |= {"before": whole.pods_before, "after": whole.pods_after}
-    elif loads[1] > _TIMES_THE_LOAD * loads[0]:
+    elif loads[1] > TIMES_THE_LOAD * loads[0]:
         kind = "load"
         values |= {"before": before.busiest_minute, "after": after.busiest_minute}
     elif not changes and whole.answer != "no difference":
@@ -156,7 +156,7 @@ def _verdict(before: Side, after: Side, whole: FigureRow, changes: Sequence[Chan
 def _told(changes: Sequence[ChangeRow], figures: Sequence[FigureRow], say: Texts) -> str:
     """What changed, and how many requests were throttled."""
     told = [say("tune.compare-change", name=row.setting, old=row.before, new=row.after) for row in changes]
-    changed = say("tune.compare-changed", changes=prose.names(say, told, _TOLD_CHANGES)) if told else ""
+    changed = say("tune.compare-changed", changes=prose.names(say, told, TOLD_CHANGES)) if told else ""
     waits = next(row for row in figures if row.figure == _THROTTLED)
     known = waits.before is not None and waits.after is not None
     held = say("tune.compare-waits", old=waits.before, new=waits.after) if known else ""

@@ -31,6 +31,11 @@ def compare_times(before: Sequence[float], after: Sequence[float], resolution_s:
     return "better" if new < old else "worse"
 
 
+def median(values: Sequence[float]) -> float | None:
+    """Of the values, to two places; None without any."""
+    return round(statistics.median(values), 2) if values else None
+
+
 def compare_counts(before: int, after: int, pods_before: int, pods_after: int) -> Answer:
     """How often something happened to so many pods; less often is better."""
     if min(pods_before, pods_after) < LEAST:
