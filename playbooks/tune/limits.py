@@ -11,9 +11,11 @@ from bot.hami.held import Held
 from bot.hami.usage import ContainerUse
 from bot.report import Evidence, NextAction
 from bot.texts import Texts
+from playbooks.gather.usage import WINDOW_DAYS, Peak
 from playbooks.rules.prose import command, mib
 from playbooks.rules.usage_quotes import of_use
 from playbooks.tune.facts import Facts
+from playbooks.tune.proof import of_peak
 from playbooks.tune.rows import Advice, AdviceRow, Direction, Topic
 
 LOW, HIGH = 0.3, 0.9
@@ -46,9 +48,17 @@ def _judge(held: Held, facts: Facts, say: Texts) -> Advice | None:
     most = max(measured, key=lambda one: one.share)
     if most.share > HIGH:
         return _advice("memory-limit-high-use", held, most, facts, say)
-    if most.share < LOW and not held.unmeasured and len(measured) == len(held.uses):
+    peak = _peak(held, most, facts)
+    low = most.share < LOW and (peak is None or peak.used.value <= HIGH * most.limit.value)
+    if low and not held.unmeasured and len(measured) == len(held.uses):
         return _advice("memory-limit-low-use", held, most, facts, say)
     return None
+
+
+def _peak(held: Held, one: _Measured, facts: Facts) -> Peak | None:
+    """The most that the container used within the window, where a Prometheus knows it."""
+    known = facts.peaks.get((held.holding.namespace, held.holding.name, one.use.uuid), ())
+    return next((peak for peak in known if peak.of.container == one.use.container), None)
 
 
 def _measured(held: Held) -> Iterator[_Measured]:
@@ -68,12 +78,12 @@ def _advice(topic: Topic, held: Held, one: _Measured, facts: Facts, say: Texts) 
     )
     direction: Direction = "raise" if one.share > HIGH else "lower"
     row = AdviceRow(topic, direction, held.name, mib(limit), "", why)
-    return Advice(row, claim, evidence=proofs, actions=_actions(topic, held, say))
-
-
-def _actions(topic: Topic, held: Held, say: Texts) -> tuple[NextAction, ...]:
-    ask = NextAction(say(f"tune.{topic}-do", pod=held.name), "")
-    return (ask, NextAction(say("tune.check-again"), command("tune")))
+    ask = say(f"tune.{topic}-do", pod=held.name)
+    if direction == "lower" and (peak := _peak(held, one, facts)):
+        proofs += (of_peak(held, peak, facts),)
+        ask = say("tune.low-use-peak", pod=held.name, days=WINDOW_DAYS, peak=mib(round(peak.used.value / _MIB)))
+    actions = (NextAction(ask, ""), NextAction(say("tune.check-again"), command("tune")))
+    return Advice(row, claim, evidence=proofs, actions=actions)
 
 
 def _unknown(topic: Topic, say: Texts) -> Advice:

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from bot.hami.exposition import Sample
 from bot.hami.held import Held
-from bot.kube.times import format_time
 from bot.report import Evidence, NextAction
 from bot.texts import Texts
 from playbooks import quotes
@@ -20,7 +19,7 @@ from playbooks.rules.usage_quotes import of_sample
 from playbooks.tune.deployed import gpu_setting
 from playbooks.tune.facts import Facts
 from playbooks.tune.pools import Pool
-from playbooks.tune.proof import of_request
+from playbooks.tune.proof import of_peak, of_request
 from playbooks.tune.rows import Advice, AdviceRow, Direction
 
 FULL = 0.95
@@ -93,10 +92,7 @@ def _proofs(known: _Known, facts: Facts) -> tuple[Evidence, ...]:
     shown = known.peaks
     if len(shown) > MOST_QUOTED:
         shown = sorted(shown, key=lambda one: one[1].used.value, reverse=True)[:MOST_QUOTED]
-    proofs = [
-        Evidence("metrics", f"Pod {held.name}", format_time(facts.taken_at), peak.used.line, f"PromQL: {peak.query}")
-        for held, peak in shown
-    ]
+    proofs = [of_peak(held, peak, facts) for held, peak in shown]
     return (*proofs, *dict.fromkeys(proof for held, _ in shown for proof in of_request(held, facts)))
 
 

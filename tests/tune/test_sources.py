@@ -8,7 +8,7 @@ import pytest
 from bot.report import Report
 from handlers.shell_output import asked_there
 from tests.playbooks.world import Object, card, gpu_node, running, scheduler
-from tests.tune.lab import GIB, HOURS, KERNEL, LIMIT, USED, FakePrometheus, advised, row, tune, use
+from tests.tune.lab import GIB, HOURS, KERNEL, LIMIT, USED, FakePrometheus, advised, row, told, tune, use
 from tests.tune.support import rows_of
 
 HOUR = 3600
@@ -46,6 +46,16 @@ def test_a_whole_week_of_every_pod_is_enough(tmp_path: Path) -> None:
     found = row(report, "memory-scaling")
     assert (found.direction, found.current, found.recommended) == ("raise", "1", "1.8")
     assert "16,384 MiB / 8,192 MiB x 0.9 = 1.80" in found.why
+
+
+def test_little_use_now_is_told_with_the_peak_of_the_week(tmp_path: Path) -> None:
+    low = measured("a", "GPU-a", used=GIB) + measured("b", "GPU-b", used=GIB)
+    peaks = use(USED, "a", "GPU-a", 4 * GIB) + use(USED, "b", "GPU-b", 7.5 * GIB)
+    report = tune(tmp_path, cluster(), prometheus=FakePrometheus(low, peaks, WEEK))
+    assert of("memory-limit-low-use", report) == [("lower", "ml/a")]
+    finding = told(report, "ml/a: 1,024 MiB")
+    assert "the most it used in 7 days is 4,096 MiB" in finding.next_actions[0].label
+    assert finding.evidence[2].quote == peaks.splitlines()[0]
 
 
 @pytest.mark.parametrize("why", ["connection refused", "no answer within 30 s", "HTTP 401"])
