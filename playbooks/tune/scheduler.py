@@ -63,7 +63,9 @@ def _raise(pod: Pod, status: ContainerStatus, facts: Facts, say: Texts) -> Advic
     part = "extender" if status.name == EXTENDER_CONTAINER else "kubeScheduler"
     value = f"scheduler.{part}.resources.limits.memory={shown}"
     row = AdviceRow("scheduler-resources", "raise", _object(status), limit, shown, why)
-    path = f'{{.status.containerStatuses[?(@.name=="{status.name}")].lastState.terminated.reason}}'
+    ended = status.state.terminated
+    where = "state" if ended is not None and ended.reason == _OOM else "lastState"
+    path = f'{{.status.containerStatuses[?(@.name=="{status.name}")].{where}.terminated.reason}}'
     proofs: tuple[Evidence, ...] = (quotes.of_pod(pod, _OOM, path),)
     restarts = f'jsonpath={{.status.containerStatuses[?(@.name=="{status.name}")].restartCount}}'
     actions = (

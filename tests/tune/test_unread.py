@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.playbooks.world import Object, card, gpu_node, node, running, scheduler
-from tests.tune.lab import GIB, HOURS, USED, FakePrometheus, advised, row, tune, use
+from tests.tune.lab import GIB, HOURS, USED, FakePrometheus, advised, row, told, tune, use
 from tests.tune.support import rows_of
 
 A = running("a", "gpu-1", ("GPU-a", 8192, 0))
@@ -77,6 +77,15 @@ def test_nodes_that_could_not_be_read_are_not_counted(tmp_path: Path) -> None:
     found = row(tune(tmp_path, killed("1Gi"), missing=("nodes",)), "scheduler-resources")
     assert (found.direction, found.recommended) == ("raise", "2Gi")
     assert "node" not in found.why
+
+
+def test_an_end_that_just_happened_is_quoted_where_it_stands(tmp_path: Path) -> None:
+    objects = killed("1Gi")
+    (scheduler_pod,) = (one for one in objects if one["metadata"]["name"] == "hami-scheduler-0")
+    (extender,) = scheduler_pod["status"]["containerStatuses"]
+    extender["state"] = extender.pop("lastState")
+    proof = told(tune(tmp_path, objects), "OOMKilled").evidence[0]
+    assert ".state.terminated.reason" in proof.command
 
 
 def test_a_container_without_a_memory_limit_is_given_none(tmp_path: Path) -> None:
