@@ -9,12 +9,12 @@ from datetime import datetime
 from typing import NamedTuple
 
 from bot.changes.durations import read_duration, roughly
-from bot.errors import SourceError, UsageError
+from bot.errors import NotFound, SourceError, UsageError
 from bot.hami.held import IDLE_S, Held, held_by
 from bot.hami.ledger import build_ledger
 from bot.hami.rules import NEWEST_READ
-from bot.kube.cluster import seen
-from bot.kube.models import Holder
+from bot.kube.cluster import Cluster, seen
+from bot.kube.models import NODES, Holder
 from bot.kube.times import format_time
 from bot.report import SCHEMA, Evidence, Finding, Gap, NextAction, Report, Sheet, Subject, one_line, worst
 from bot.texts import Texts
@@ -22,6 +22,7 @@ from playbooks.gather.scheduling import InstallSeen, gather_holders, gather_inst
 from playbooks.gather.usage import UsageSeen, gather_usage
 from playbooks.playbook import Sources
 from playbooks.rules.findings import finding
+from playbooks.rules.nodes_named import see_all_nodes
 from playbooks.rules.owners import Owner, owner_of
 from playbooks.rules.prose import mib
 from playbooks.rules.usage_quotes import of_use
@@ -66,7 +67,7 @@ class IdleRequest(NamedTuple):
 
 
 class IdleSnapshot(NamedTuple):
-    """Who holds GPUs, and what was measured of them."""
+    """Who holds GPUs, and what was measured of them. `is_there`: the cluster has the node that was asked about."""
 
     request: IdleRequest
     cluster: str
@@ -74,6 +75,7 @@ class IdleSnapshot(NamedTuple):
     install: InstallSeen
     holders: list[Holder]
     usage: UsageSeen
+    is_there: bool = True
 
     @property
     def held(self) -> list[Held]:
@@ -99,12 +101,23 @@ def read_for(words: Sequence[str]) -> float:
 async def gather_idle(wanted: IdleRequest, sources: Sources) -> IdleSnapshot:
     """Raises SourceError when the pods cannot be read: nobody holds anything then."""
     cluster = sources.cluster
+    is_there = not wanted.node or await _has_node(cluster, wanted.node)
     install = await gather_install(sources)
     holders = await seen("pods", gather_holders(cluster, install.install.scheduler_name))
     if isinstance(holders, Gap):
         raise SourceError(holders.why, hint=holders.hint)
     usage = await gather_usage(sources, frozenset(one.spec.node_name for one in holders))
-    return IdleSnapshot(wanted, cluster.name, cluster.now(), install, holders, usage)
+    return IdleSnapshot(wanted, cluster.name, cluster.now(), install, holders, usage, is_there)
+
+
+async def _has_node(cluster: Cluster, name: str) -> bool:
+    try:
+        await cluster.get(NODES, name)
+    except NotFound:
+        return False
+    except SourceError:  # whether it is there is not what was asked
+        return True
+    return True
 
 
 def diagnose_idle(snapshot: IdleSnapshot, say: Texts) -> Report:
@@ -114,7 +127,7 @@ def diagnose_idle(snapshot: IdleSnapshot, say: Texts) -> Report:
     idle.sort(key=lambda one: (-one.holding.amounts[0], -(one.idle_s or 0), one.name))
     unknown = [one for one in held if one.idle_s is None]
     busy = [one for one in held if one.idle_s is not None and one.idle_s < snapshot.request.for_s]
-    found = _finding(snapshot, idle, unknown, say)
+    found = _finding(snapshot, idle, unknown, say) if snapshot.is_there else _no_node(snapshot, say)
     owners = {(pod.namespace, pod.name): owner_of(pod) for pod in snapshot.holders}
     shown = [_row(one, owners, say) for one in (*idle, *unknown)]
     rows = [*shown, *(_row(one, owners, say) for one in busy)]
@@ -143,6 +156,11 @@ def _finding(snapshot: IdleSnapshot, idle: Sequence[Held], unknown: Sequence[Hel
     claim = say("idle.claim", count=len(idle), memory=memory, time=time, unknown=len(unknown))
     actions = [NextAction(say("idle.ask", pod=one.name), "") for one in idle[:1]]
     return finding("idle-holder", claim, "confirmed", (), _proofs(snapshot, idle), severity="warning", actions=actions)
+
+
+def _no_node(snapshot: IdleSnapshot, say: Texts) -> Finding:
+    claim = say("gpus.no-node", node=snapshot.request.node)
+    return finding("not-found", claim, "confirmed", (), (), severity="warning", actions=see_all_nodes(say))
 
 
 def _proofs(snapshot: IdleSnapshot, idle: Sequence[Held]) -> list[Evidence]:

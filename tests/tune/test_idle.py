@@ -61,6 +61,16 @@ def test_one_node_may_be_asked_for() -> None:
     assert {row.node for row in rows(ask("idle-holders", node="gpu-node-07", all_of_them=True))} == {"gpu-node-07"}
 
 
+def test_of_a_node_that_is_not_there_nothing_is_confirmed() -> None:
+    (finding,) = ask("idle-holders", node="gpu-node-99").findings
+    assert (finding.code, finding.claim) == ("not-found", "There is no node gpu-node-99.")
+
+
+def test_a_node_without_holders_is_not_taken_for_a_missing_one() -> None:
+    (finding,) = ask("idle-holders", node="cp-node-01").findings
+    assert finding.code == "idle-holder"
+
+
 def test_its_owner_is_named() -> None:
     assert {row.owner for row in rows(ask("idle-holders"))} >= {"user3", "user4"}
 
