@@ -30,6 +30,8 @@ from playbooks.playbook import Sources
 MONITOR_SOURCE = "vGPUmonitor metrics"
 WINDOW_DAYS = 7
 WINDOW_HOURS = 24 * WINDOW_DAYS
+PROMETHEUS_WITHIN_S = 60.0
+"""For all questions together."""
 _AT_ONCE = 8
 _MOST_MONITORS = 200
 _MOST_BYTES = 8 * 1024 * 1024
@@ -87,9 +89,13 @@ async def _measured(sources: Sources, first: Collection[str]) -> UsageSeen:
 async def _asked(prometheus: Prometheus, at: datetime) -> UsageSeen | Gap:
     reader = UsageReader()
     try:
-        for name in NAMES:  # one after another: what a large cluster answers takes much memory while it is read
-            reader.add(await prometheus.query(name, at))
-        peaks = [peak for name in CONTAINER_FIGURES["used"] for peak in await _peaks(prometheus, name, at, reader)]
+        async with asyncio.timeout(PROMETHEUS_WITHIN_S):
+            for name in NAMES:  # one after another: what a large cluster answers takes much memory while it is read
+                reader.add(await prometheus.query(name, at))
+            peaks = [peak for name in CONTAINER_FIGURES["used"] for peak in await _peaks(prometheus, name, at, reader)]
+    except TimeoutError:
+        hint = "Ask Prometheus for its load, or set prometheus.url to one that has fewer series."
+        return Gap(SOURCE, f"no answer to all questions within {PROMETHEUS_WITHIN_S:g} s", hint)
     except SourceError as error:
         return Gap(SOURCE, error.message, error.hint)
     usage = reader.usage()

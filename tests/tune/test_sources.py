@@ -1,12 +1,16 @@
 """What is missing, broken or too short becomes a gap or `cannot-tell`, never advice to change something."""
 
+import asyncio
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
+from bot.hami.exposition import Sample
 from bot.report import Report
 from handlers.shell_output import asked_there
+from playbooks.gather import usage
 from tests.playbooks.world import Object, card, gpu_node, running, scheduler
 from tests.tune.lab import GIB, HOURS, KERNEL, LIMIT, USED, FakePrometheus, advised, row, told, tune, use
 from tests.tune.support import rows_of
@@ -79,6 +83,19 @@ def test_an_empty_prometheus_tells_nothing(tmp_path: Path) -> None:
     report = tune(tmp_path, cluster(), prometheus=FakePrometheus())
     assert advised(report) <= NOTHING_TO_CHANGE
     assert {row(report, topic).direction for topic in UNTOLD} == {"cannot-tell"}
+
+
+def test_a_prometheus_that_takes_too_long_for_all_questions_is_a_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Silent(FakePrometheus):
+        async def query(self, expression: str, at: datetime) -> list[Sample]:
+            return await asyncio.Future[list[Sample]]()
+
+    monkeypatch.setattr(usage, "PROMETHEUS_WITHIN_S", 0)
+    report = tune(tmp_path, cluster(), monitors={"gpu-1": BOTH}, prometheus=Silent())
+    assert [gap.why for gap in report.gaps] == ["no answer to all questions within 0 s"]
+    assert advised(report) == set()
 
 
 def test_of_a_prometheus_without_a_series_of_hami_the_monitors_are_asked(tmp_path: Path) -> None:
