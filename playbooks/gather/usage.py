@@ -114,12 +114,15 @@ async def _peaks(prometheus: Prometheus, name: str, at: datetime, reader: UsageR
 
 
 def by_share(name: str) -> str:
-    """One series for each container's share of a GPU: a vGPUmonitor that restarts scrapes under another instance."""
+    """One series for each container's share of a GPU: a vGPUmonitor that restarts scrapes under another instance.
+
+    Where `pod` is the monitor's own, that would change as well; its namespace and container do not.
+    """
     if not name.startswith("hami_"):
         return f"max by (podnamespace, podname, ctrname, deviceuuid, vdeviceid) ({name})"
-    gpu = "device_uuid, vdevice_index"
-    kept = f'max by (exported_namespace, exported_pod, exported_container, {gpu}) ({name}{{exported_pod!=""}})'
-    return f'{kept} or max by (namespace, pod, container, {gpu}) ({name}{{exported_pod=""}})'
+    labels = "exported_namespace, namespace, exported_container, container, device_uuid, vdevice_index"
+    kept = f'max by (exported_pod, {labels}) ({name}{{exported_pod!=""}})'
+    return f'{kept} or max by (pod, {labels}) ({name}{{exported_pod=""}})'
 
 
 def _highest(peaks: Sequence[Peak]) -> tuple[Peak, ...]:

@@ -24,10 +24,16 @@ _READY = "Server is ready"
 
 
 @contextmanager
-def prometheus_of_the_week(recorded: str, folder: Path) -> Iterator[str]:
-    """The address of a Prometheus whose data are those of `data/RECORDED`."""
+def prometheus_of_the_week(recorded: str, folder: Path, *, target: str = "") -> Iterator[str]:
+    """The address of a Prometheus whose data are those of `data/RECORDED`.
+
+    `target` is the namespace that the scrape set in place of the exporter's, which stays as exported_namespace.
+    """
     text, blocks = folder / "range.om", folder / "blocks"
-    text.write_bytes(gzip.decompress((DATA / recorded).read_bytes()))
+    series = gzip.decompress((DATA / recorded).read_bytes())
+    if target:
+        series = series.replace(b'namespace="', f'namespace="{target}",exported_namespace="'.encode())
+    text.write_bytes(series)
     make = [_program("promtool"), "tsdb", "create-blocks-from", "openmetrics", str(text), str(blocks)]
     subprocess.run(make, check=True, capture_output=True)
     with _running(folder, blocks, "{}") as url:

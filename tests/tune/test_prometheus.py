@@ -17,10 +17,15 @@ pytestmark = pytest.mark.few(2)
 (IDLE_MEMORY,) = (case for case in cases() if case.name == "idle-memory")
 
 
-@pytest.fixture(scope="module", params=["range.om.gz", "range-exported-labels.om.gz"])
+@pytest.fixture(
+    scope="module",
+    params=[("range.om.gz", ""), ("range-exported-labels.om.gz", ""), ("range.om.gz", "hami-system")],
+    ids=["as exported", "all labels set anew", "the namespace alone set anew"],
+)
 def answer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Report]:
     folder: Path = tmp_path_factory.mktemp("week")
-    with prometheus_of_the_week(request.param, folder) as url:
+    recorded, target = request.param
+    with prometheus_of_the_week(recorded, folder, target=target) as url:
         yield IDLE_MEMORY.ask(PrometheusClient(Address(url)))
 
 
