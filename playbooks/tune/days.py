@@ -4,7 +4,7 @@ HAMi serves neither its scheduler's flags nor times of scheduling as metrics: th
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
 from bot.hami.held import IDLE_S
@@ -89,7 +89,7 @@ def _figures(before: Day, after: Day) -> Iterator[FigureRow]:
 
 
 def _of_limit(day: Day) -> list[float]:
-    limits: Mapping[object, Average] = day.limit
+    limits = day.limit
     return [100 * one.value / limits[of].value for of, one in day.used.items() if of in limits and limits[of].value > 0]
 
 

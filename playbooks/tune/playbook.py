@@ -16,13 +16,14 @@ from playbooks.tune.idle import advise_idle
 from playbooks.tune.limits import advise_limits
 from playbooks.tune.lock import advise_lock
 from playbooks.tune.monitor import advise_monitor
+from playbooks.tune.policies import advise_policies
 from playbooks.tune.pools import POOLS, pool_row
 from playbooks.tune.rate import advise_rate
 from playbooks.tune.rows import ADVICE, Advice
 from playbooks.tune.scaling import advise_scaling
 from playbooks.tune.scenarios import scenario_table
 from playbooks.tune.scheduler import advise_scheduler
-from playbooks.tune.settings import advise_core_scaling, advise_library_log, advise_policies
+from playbooks.tune.settings import advise_core_scaling, advise_library_log
 from playbooks.tune.split import advise_split
 from playbooks.tune.templates import compare
 

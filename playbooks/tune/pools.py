@@ -38,15 +38,20 @@ class _Key(NamedTuple):
 class Pool(msgspec.Struct, frozen=True, dict=True):
     """Nodes with the same label or GPU model, memory scaling and split count; `scaling` is None where it is not known.
 
-    `held` are the pods that hold GPUs of it.
+    `by_node` are the GPUs of each node, in the nodes' order; `held` the pods that hold some of them.
     """
 
     label: str
     scaling: float | None
     splits: int
     nodes: tuple[Node, ...]
-    gpus: tuple[CardState, ...]
+    by_node: tuple[tuple[CardState, ...], ...]
     held: tuple[Held, ...]
+
+    @cached_property
+    def gpus(self) -> tuple[CardState, ...]:
+        """Of all its nodes."""
+        return tuple(state for states in self.by_node for state in states)
 
     @property
     def object(self) -> str:
@@ -112,7 +117,7 @@ def pools_of(nodes: Iterable[Node], everyone: Iterable[Held], seen: InstallSeen)
             Pool(
                 *key,
                 tuple(node for node, _ in found),
-                tuple(state for _, states in found for state in states),
+                tuple(tuple(states) for _, states in found),
                 tuple(held for node, _ in found for held in by_node[node.name]),
             )
             for key, found in grouped.items()

@@ -1,4 +1,4 @@
-"""`deviceCoreScaling`, `libCudaLogLevel` and the scheduling policies: judged by what is deployed.
+"""`deviceCoreScaling` and `libCudaLogLevel`: judged by what is deployed.
 
 HAMi takes a GPU for exclusive use where its cores are 100 in total (pkg/device/nvidia/device.go): with more than 100
 registered, nobody gets a whole one. HAMi-core writes a line for each CUDA call at high levels.
@@ -9,7 +9,7 @@ from bot.report import NextAction
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.rules.prose import command
-from playbooks.tune.deployed import flag, gpu_setting
+from playbooks.tune.deployed import gpu_setting
 from playbooks.tune.facts import Facts
 from playbooks.tune.pools import Pool
 from playbooks.tune.rows import Advice, AdviceRow
@@ -18,8 +18,6 @@ _WHOLE = 100
 _LIBRARY_SINCE = Version(2, 6, 0)
 """libCudaLogLevel and gpuCorePolicy are read since."""
 _WARNINGS, _DEBUG_FROM = "1", 3
-_POLICIES = (("node-scheduler-policy", "binpack"), ("gpu-scheduler-policy", "spread"))
-"""The flags and HAMi's defaults."""
 
 
 def advise_core_scaling(facts: Facts, say: Texts) -> list[Advice]:
@@ -74,13 +72,3 @@ def before_library(facts: Facts) -> bool:
     """Whether this HAMi has neither libCudaLogLevel nor gpuCorePolicy."""
     version = facts.install.install.version
     return version is not None and version.version < _LIBRARY_SINCE
-
-
-def advise_policies(facts: Facts, say: Texts) -> list[Advice]:
-    """One row: which policy is right is no matter of measurement, so the templates' are named."""
-    if not facts.install.install.seen:
-        why = say("tune.scheduler-unknown")
-        return [Advice(AdviceRow("scheduling-policy", "cannot-tell", "", "", "", why), why)]
-    current = "/".join(flag(facts, name).value or default for name, default in _POLICIES)
-    why = say("tune.policies")
-    return [Advice(AdviceRow("scheduling-policy", "keep", "", current, current, why), why)]
