@@ -19,7 +19,7 @@ from bot.texts import Language
 
 Where = Literal["plugin-log", "monitor-log", "workload-log", "container-message", "kubelet-message", "event-message"]
 """A log, or a text of the API: a runtime about a container's start, kubelet about a pod's admission, an event."""
-_FILES = ("plugin", "kubelet", "start", "core")
+_FILES = ("vendors", "plugin", "kubelet", "start", "core")
 CORE_HEADER = r"\[(?:HAMI-core|4pdvGPU) [^\]\n]{1,200}\]:? ?"
 """Before each line of HAMi-core; `4pdvGPU` is its older name."""
 
