@@ -11,7 +11,7 @@ from bot.hami.names import Names
 from bot.hami.throttling import Wait
 from bot.hami.vendors import FIRST, NAMES, vendor_of_made_up_card, vendor_of_register_key
 from bot.kube.hami_pods import EXTENDER_CONTAINER
-from bot.kube.models import Condition, Event, Holder, Node, Pod
+from bot.kube.models import Condition, DaemonPod, Event, Holder, Node, Pod
 from bot.kube.redact import masked
 from bot.kube.times import format_time, parse_time
 from bot.report import Evidence
@@ -249,3 +249,10 @@ def _pod_path(pod: Pod, path: str) -> str:
 
 def _node_path(name: str, path: str) -> str:
     return kubectl("get", "node", name, "-o", f"jsonpath={path}")
+
+
+def of_plugin(pod: DaemonPod, why: str) -> Evidence:
+    """What the status of a device plugin's pod says; its phase or its name where it gives no reason."""
+    command = kubectl("-n", pod.namespace, "get", "pod", pod.name, "-o", "jsonpath={.status}")
+    quote = shown(why or pod.status.phase or pod.name)
+    return Evidence("pod", f"Pod {pod.namespace}/{pod.name}", clock(pod.metadata.creation_timestamp), quote, command)

@@ -9,8 +9,8 @@ from bot.hami.handshake import Handshake, parse_handshake
 from bot.hami.names import Names
 from bot.hami.registration import Registration, Unreadable, Unregistered, count_cards, kubelet_offers, read_registration
 from bot.hami.requests import DeviceConfig
-from bot.hami.vendors import FIRST, NAMES, VENDORS, vendor_of_register_key
-from bot.hami.vendors.vendor import Device
+from bot.hami.vendors import BESIDE, BY_WORD, FIRST, NAMES, VENDORS, vendor_of_register_key
+from bot.hami.vendors.vendor import Device, Vendor
 from bot.hami.version import Version
 from bot.kube.models import Node
 from bot.kube.quantities import whole
@@ -66,7 +66,7 @@ def node_facts(node: Node, terms: Terms) -> dict[str, Any]:
 def devices_on(node: Node, terms: Terms) -> list[Device]:
     """The devices that some annotation or capacity of the node speaks of, whether or not it makes sense."""
     texts, amounts = node.metadata.annotations or {}, node.status.capacity or {}
-    keys, counted = terms.config.by_register, terms.config.by_capacity
+    keys, counted = terms.config.by_register, terms.config.counted
     found = {device.word for key in texts if (device := keys.get(key)) is not None}
     found |= {device.word for name in amounts if (device := counted.get(name)) is not None}
     return [device for device in terms.config.devices if device.word in found] if found else []
@@ -92,6 +92,50 @@ def is_for(node: Node, device: Device) -> bool:
         or (whole((node.status.capacity or {}).get(count)) or 0) > 0
         or (bool(key) and node.metadata.label(key) == value)
     )
+
+
+def given_beside(node: Node, config: DeviceConfig) -> list[Device]:
+    """The devices of other vendors than the first that somebody gave the node to, as `is_for` tells.
+
+    A label does not tell which chip: by it alone it is the first of its vendor's.
+    """
+    found = {one.word for key in node.metadata.annotations or () if (one := config.by_register.get(key)) is not None}
+    for amounts in (node.status.allocatable, node.status.capacity):
+        for name, amount in (amounts or {}).items():
+            if (one := config.counted.get(name)) is not None and (whole(amount) or 0) > 0:
+                found.add(one.word)
+    domains = {config.by_word[word].names.domain for word in found}
+    for (key, value), one in config.labels.items():
+        if node.metadata.label(key) == value and one.names.domain not in domains:
+            found.add(one.word)
+    found.discard(config.devices[0].word)
+    return [device for device in config.devices if device.word in found] if found else []
+
+
+def is_given_by_label_alone(node: Node, config: DeviceConfig) -> bool:
+    """Whether nothing but an operator's label says that the first vendor's GPUs are there, and another's are."""
+    first = config.gpus.count
+    signs = (
+        node.metadata.annotation(FIRST.names.register) is not None
+        or kubelet_offers(node, first) > 0
+        or (whole((node.status.capacity or {}).get(first)) or 0) > 0
+        or bool(FIRST.gpu_label(node))
+    )
+    if signs:
+        return False
+    others = (isinstance(one, Registration) for one in read_registrations(node, BESIDE))
+    return bool(given_beside(node, config)) or any(others)
+
+
+def wants_own_plugin(node: Node, config: DeviceConfig) -> bool:
+    """Whether HAMi's own device plugin, NVIDIA's, should run there."""
+    return expects_gpus(node, config) and not is_given_by_label_alone(node, config)
+
+
+def vendors_of(node: Node, config: DeviceConfig) -> list[Vendor]:
+    """The vendors whose devices the node has, or is meant to have."""
+    beside = dict.fromkeys(device.vendor.names.word for device in given_beside(node, config))
+    return [*([FIRST] if expects_gpus(node, config) else []), *(BY_WORD[word] for word in beside)]
 
 
 def handshake_of(node: Node) -> Handshake | None:

@@ -82,9 +82,14 @@ class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
         return {device.names.register: device for device in self.devices if device.names.register}
 
     @cached_property
-    def by_capacity(self) -> Mapping[str, Device]:
-        """The devices by the node resources that they are counted by."""
-        return {device.capacity: device for device in self.devices if device.capacity}
+    def counted(self) -> Mapping[str, Device]:
+        """The devices by the node resources that tell how many of them a node has."""
+        return {name: one for one in reversed(self.devices) for name in (one.capacity, one.resources.count) if name}
+
+    @cached_property
+    def labels(self) -> Mapping[tuple[str, str], Device]:
+        """By the label that gives a node to a device plugin: the first device of each vendor."""
+        return {device.vendor.node_label: device for device in reversed(self.devices) if device.vendor.node_label[0]}
 
     @cached_property
     def by_resource(self) -> Mapping[str, Device]:
@@ -218,6 +223,12 @@ def _gpus_in(container: Container, config: DeviceConfig) -> int | None:
 def asked_resources(pod: Pod, config: DeviceConfig) -> dict[str, str]:
     """Every HAMi-managed resource that some container asks for, with the quantity as written (the first one met)."""
     return {name: value for name, value in extended_resources(pod).items() if config.manages(name)}
+
+
+def device_asked(pod: Pod, config: DeviceConfig) -> Device:
+    """What the pod asks for by its resources' names, of several the first; the first vendor's where it is none."""
+    of = (config.by_resource.get(name) for name in extended_resources(pod))
+    return next((device for device in of if device is not None), config.devices[0])
 
 
 def extended_resources(pod: Pod) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What the API shows of one node's GPU side: the node, the pods there, and the logs of HAMi's device plugin."""
+"""What the API shows of one node's GPU side: the node, the pods there, and the logs of the device plugins."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 from bot.errors import NotFound
 from bot.hami.install import is_ready
+from bot.hami.vendors import FIRST, VENDORS
+from bot.hami.vendors.vendor import Vendor
 from bot.kube.cluster import PLUGIN_LOG_BYTES, PLUGIN_LOG_LINES, Cluster, LogWanted, seen
-from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT, is_plugin
+from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.kube.models import DAEMON_SETS, EVENTS, NODES, PODS, Event, Node, Pod, Resource, Workload
 from bot.kube.newest import newest_lines, newest_missing
 from bot.report import Gap
@@ -41,8 +43,18 @@ class NodeSide(NamedTuple):
 
     @property
     def plugin_pods(self) -> list[Pod]:
-        """HAMi's device plugin there; empty also where pods could not be read."""
-        return [] if isinstance(self.pods, Gap) else [pod for pod in self.pods if is_plugin(pod)]
+        """HAMi's own device plugin there, NVIDIA's; empty also where pods could not be read."""
+        return self.plugins_of(FIRST)
+
+    def plugins_of(self, vendor: Vendor) -> list[Pod]:
+        """The vendor's device plugin there; empty also where pods could not be read, or it is not recognised."""
+        return [] if isinstance(self.pods, Gap) else [pod for pod in self.pods if vendor.is_plugin(pod)]
+
+    @property
+    def every_plugin(self) -> list[Pod]:
+        """The device plugins of all vendors there."""
+        pods = () if isinstance(self.pods, Gap) else self.pods
+        return [pod for pod in pods if any(vendor.is_plugin(pod) for vendor in VENDORS)]
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
@@ -74,9 +86,10 @@ async def gather_node_side(cluster: Cluster, name: str, *, logs: bool) -> NodeSi
     side = NodeSide(name, node, pods)
     if not logs:
         return side
+    plugins = side.every_plugin
     read, events = await asyncio.gather(
-        gather_logs(cluster, side.plugin_pods),
-        asyncio.gather(*(_events(cluster, pod) for pod in side.plugin_pods if not is_ready(pod))),
+        gather_logs(cluster, plugins),
+        asyncio.gather(*(_events(cluster, pod) for pod in plugins if not is_ready(pod))),
     )
     return side._replace(
         logs=tuple(log for log in read if isinstance(log, LogSeen)),

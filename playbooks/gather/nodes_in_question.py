@@ -6,10 +6,11 @@ from itertools import chain, compress, islice
 from typing import NamedTuple
 
 from bot.hami.fit import NODE_UNREGISTERED
-from bot.hami.nodestate import expects_gpus
+from bot.hami.nodestate import given_beside, is_for, wants_own_plugin
 from bot.hami.registration import digest, kubelet_offers
-from bot.hami.requests import DeviceConfig
+from bot.hami.requests import DeviceConfig, device_asked
 from bot.hami.vendors import FIRST
+from bot.hami.vendors.vendor import Device, Vendor
 from bot.kube.cluster import Cluster
 from bot.kube.models import Node, Pod
 from bot.kube.nodefilter import obstacle
@@ -25,10 +26,11 @@ class Questioned(NamedTuple):
     sides: Mapping[str, NodeSide]
     sets: PluginSets | None = None
 
-    @property
-    def plugin_pods(self) -> Mapping[str, Sequence[Pod] | Gap]:
+    def plugins_of(self, vendor: Vendor) -> Mapping[str, Sequence[Pod] | Gap]:
+        """The pods of the vendor's device plugin, by node."""
         return {
-            name: side.pods if isinstance(side.pods, Gap) else side.plugin_pods for name, side in self.sides.items()
+            name: side.pods if isinstance(side.pods, Gap) else side.plugins_of(vendor)
+            for name, side in self.sides.items()
         }
 
     @property
@@ -41,21 +43,22 @@ async def gather_nodes_in_question(
     cluster: Cluster, pod: Pod | None, nodes: Sequence[Node], config: DeviceConfig
 ) -> Questioned:
     """Reads the first nodes open to the pod that should have GPUs and seem, to us or to HAMi, to hand out too few."""
-    looked = of_each(cluster.kept, _Look(config), nodes)
+    device = None if pod is None else device_asked(pod, config)
+    looked = of_each(cluster.kept, _Look(config, device.word if device else ""), nodes)
     has_gpus, is_ill = [look[0] for look in looked], [look[1] for look in looked]
     refused = pod is not None and _is_unregistered_by_hami(pod)
     ill = compress(nodes, is_ill)
     sound = (node for node, has, sick in zip(nodes, has_gpus, is_ill, strict=True) if refused and has and not sick)
     open_to_it = (node for node in chain(ill, sound) if pod is None or obstacle(pod, node) is None)
     names = [node.name for node in islice(open_to_it, MOST_NODES)]
-    none = not names and not any(has_gpus)
+    none = not names and not any(has_gpus) and (device is None or device.vendor is FIRST)
     found = await gather_questioned(cluster, names)
     return found._replace(sets=await gather_plugin_sets(cluster)) if none else found
 
 
 def seem_ill(cluster: Cluster, nodes: Sequence[Node], config: DeviceConfig) -> list[str]:
     """The nodes that should have GPUs and seem to hand out too few, then those whose number of them is another's."""
-    looked = of_each(cluster.kept, _Look(config), nodes)
+    looked = of_each(cluster.kept, _Look(config, config.devices[0].word), nodes)
     ill = [node.name for node, (_, is_ill) in zip(nodes, looked, strict=True) if is_ill]
     sound = (node for node, (_, is_ill) in zip(nodes, looked, strict=True) if not is_ill)
     return [*ill, *(node.name for node in sound if _is_counted_otherwise(node, config))]
@@ -83,14 +86,41 @@ def _is_unregistered_by_hami(pod: Pod) -> bool:
 
 
 class _Look(NamedTuple):
-    """Whether a node should have GPUs, and whether it is in question, under this device config."""
+    """Whether a node should have devices, and whether it is in question, under this device config.
+
+    `word`: of one device alone; of all that there are where it is empty.
+    """
 
     config: DeviceConfig
+    word: str
 
     def __call__(self, node: Node) -> tuple[bool, bool]:
-        expects = expects_gpus(node, self.config)
+        first = self.config.devices[0].word
+        looks = [self._first(node)] if self.word in ("", first) else []
+        if self.word != first:
+            looks += [(True, _is_ill(node, one)) for one in self._beside(node)]
+        return any(expects for expects, _ in looks), any(ill for _, ill in looks)
+
+    def _first(self, node: Node) -> tuple[bool, bool]:
+        expects = wants_own_plugin(node, self.config)
         text = node.metadata.annotation(FIRST.names.register)
         if text is None or not kubelet_offers(node, self.config.gpus.count):
             return expects, expects
         cards = digest(FIRST.names, text)
         return expects, cards is None or not all(healthy for _, healthy, _ in cards.cards)
+
+    def _beside(self, node: Node) -> list[Device]:
+        if not self.word:
+            return given_beside(node, self.config)
+        device = self.config.by_word[self.word]
+        return [device] if is_for(node, device) else []
+
+
+def _is_ill(node: Node, device: Device) -> bool:
+    """Whether another vendor's device is not registered there, has a part that is unhealthy, or is not offered."""
+    text = node.metadata.annotation(device.names.register)
+    if text is None:
+        return not (device.capacity and whole((node.status.capacity or {}).get(device.capacity)))
+    cards = digest(device.vendor.names, text)
+    offered = kubelet_offers(node, device.resources.count)
+    return cards is None or not offered or not all(healthy for _, healthy, _ in cards.cards)

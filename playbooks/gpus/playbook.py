@@ -12,7 +12,7 @@ import msgspec
 
 from bot.errors import SourceError, UsageError
 from bot.gpu_rows import FREE, UNKNOWN, UNREGISTERED, GpuRow, TypeRow
-from bot.hami.nodestate import expects_gpus, read_registrations
+from bot.hami.nodestate import read_registrations, wants_own_plugin
 from bot.hami.registration import Registration, Unregistered
 from bot.hami.vendors import BESIDE
 from bot.kube.times import format_time
@@ -242,7 +242,8 @@ def _unregistered(
     lost = [
         (name, state)
         for name in names
-        if expects_gpus(world.facts.nodes[name], world.config) and isinstance(state := view.state(name), Unregistered)
+        if wants_own_plugin(world.facts.nodes[name], world.config)
+        and isinstance(state := view.state(name), Unregistered)
     ]
     if snapshot.request.type:
         of_type = {card.node for card in cards if card.state == UNREGISTERED}

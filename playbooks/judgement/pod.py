@@ -18,7 +18,17 @@ from playbooks.gather.scheduler_process import SchedulerProcess
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.gather.webhook import WebhookSeen, went_past_hami
 from playbooks.quotes import kubectl
-from playbooks.rules import admission, binding, offered, panics, refusals, schedulers, unregistered, volcano
+from playbooks.rules import (
+    admission,
+    after_restart,
+    binding,
+    offered,
+    panics,
+    refusals,
+    schedulers,
+    unregistered,
+    volcano,
+)
 from playbooks.rules.alike import attempt_key, request_key
 from playbooks.rules.attempt import Attempt, last_attempt
 from playbooks.rules.bypassed import Missed, missed, why_left_alone
@@ -139,7 +149,9 @@ def _why_waiting(case: Case, attempt: Attempt, around: Surroundings, say: Texts,
     for cause in causes:
         found += nodes_at_fault(case, cause, around.questioned, say)
         if cause.text == NODE_UNREGISTERED:
-            found += unregistered.unregistered(case, attempt, cause, around.questioned.plugin_pods, say)
+            found += unregistered.unregistered(
+                case, attempt, cause, around.questioned.plugins_of(case.device.vendor), say
+            )
         else:
             found.append(refusals.refused(case, attempt, cause, say))
     if too_large := refusals.impossible(case, attempt, say):
@@ -186,7 +198,10 @@ def _past_the_filter(
         if told is not None:
             return [*nodes_behind(case, told, around.questioned, say), told]
     blamed = untrusted is not None and untrusted.severity != "info"
-    stale = None if blamed else disagrees(case, attempt, around.process, around.questioned.plugin_pods, say)
+    plugins = around.questioned.plugins_of(case.device.vendor)
+    if (unknown := after_restart.unknown_since_restart(case, attempt, plugins, say)) is not None:
+        return [*nodes_behind(case, unknown, around.questioned, say), unknown]
+    stale = None if blamed else disagrees(case, attempt, around.process, plugins, say)
     if stale is not None:
         return [stale, *([untrusted] if untrusted is not None else [])]
     retry = binding.waits_for_retry(case, attempt, say) if case.request.containers and not blamed else None
@@ -211,7 +226,7 @@ def _from_words(
         binding.locked(case, attempt, around.lock_owners, say),
         binding.bind_refused(case, attempt, say),
         binding.blocked(case, attempt, say),
-        disagrees(case, attempt, around.process, around.questioned.plugin_pods, say),
+        disagrees(case, attempt, around.process, around.questioned.plugins_of(case.device.vendor), say),
     ):
         if told is not None:
             return [*nodes_behind(case, told, around.questioned, say), told]

@@ -15,6 +15,8 @@ from bot.kube.gpu_conditions import reports_fault
 from bot.kube.quantities import whole
 from bot.kube.readiness import is_cordoned, not_ready, pressures
 from bot.report import SEVERITIES, Severity
+from playbooks.nodes.beside import ignored_beside, plugins_beside, registration_beside
+from playbooks.nodes.fault import Fault
 from playbooks.nodes.sweep import NodeSeen, Sweep
 from playbooks.rules.findings import NodeCause
 from playbooks.rules.unregistered import code_and_why, is_untrusted
@@ -58,20 +60,6 @@ _ORDER = (
 _EXPLAINED = ("device-plugin-", "allocatable-mismatch")
 _TELLING = (*_EXPLAINED, "node-unregistered", "handshake-", "card-not-healthy")
 """Faults of which the node's device plugin may know the cause."""
-
-
-class Fault(NamedTuple):
-    """One thing wrong with one node. Nodes with the same `code`, `why` and `about` have it from the same cause."""
-
-    code: Code
-    why: str
-    node: str
-    severity: Severity = "warning"
-    about: str = ""
-
-    @property
-    def cause(self) -> tuple[str, str, str]:
-        return self.code, self.why, self.about
 
 
 class Found(NamedTuple):
@@ -176,11 +164,11 @@ def with_found(faults: Iterable[Fault], known: Mapping[tuple[str, Code], NodeCau
 
 def by_cause(faults: Iterable[Fault]) -> list[list[Fault]]:
     """The faults grouped by cause, the worst and widest cause first."""
-    groups: dict[tuple[str, str, str], list[Fault]] = defaultdict(list)
+    groups: dict[tuple[str, str, str, str], list[Fault]] = defaultdict(list)
     for fault in faults:
         groups[fault.cause].append(fault)
 
-    def weight(group: list[Fault]) -> tuple[int, int, int, tuple[str, str, str]]:
+    def weight(group: list[Fault]) -> tuple[int, int, int, tuple[str, str, str, str]]:
         first = group[0]
         return -SEVERITIES.index(first.severity), _ORDER.index(first.code), -len(group), first.cause
 
@@ -210,6 +198,8 @@ def _faults_of_node(sweep: Sweep, node: NodeSeen) -> Iterator[Fault]:
         yield Fault("node-pressure", "claim", node.name, about=key)
     registration = [fault for fault in _registration(sweep, node) if not (down and fault.why in _CONSEQUENCES)]
     yield from registration
+    if not down:
+        yield from plugins_beside(node)
     if not registration and not down:
         yield from _plugin(node)
         yield from _slots(node)
@@ -223,16 +213,13 @@ def _faults_of_node(sweep: Sweep, node: NodeSeen) -> Iterator[Fault]:
 
 
 def _registration(sweep: Sweep, node: NodeSeen) -> Iterator[Fault]:
-    for other in node.unreadable:
-        yield Fault("node-unregistered", "unreadable", node.name, about=other.key)
-    for other in node.others:
-        if isinstance(other, Registration) and (judged := other_handshake(sweep, node, other)) in ("stale", "deleted"):
-            yield Fault(as_code(f"handshake-{judged}"), judged, node.name, about=other.vendor.handshake)
-    if not node.expects_gpus:
+    yield from registration_beside(node)
+    yield from ignored_beside(sweep, node)
+    if not node.expects_gpus or node.of_others:
         return
     state = node.state
     if isinstance(state, Unregistered):
-        code, why = code_and_why(node.node, state)
+        code, why = code_and_why(node.node, state, sweep.config.devices[0])
         if why == "claim":
             why = state.why
         if why == "stale" and in_time_but_for_zone(sweep, node):
@@ -278,7 +265,7 @@ def _overdue(sweep: Sweep, node: NodeSeen) -> bool:
 
 
 def _plugin(node: NodeSeen) -> Iterator[Fault]:
-    """Only HAMi's own device plugin is known; other vendors' come from elsewhere."""
+    """HAMi's own device plugin."""
     if node.expects_gpus and node.plugin.health not in ("ready", "unseen"):
         about = node.plugin.why if node.plugin.health != "missing" else ""
         why = "monitor" if node.plugin.monitor else "claim"

@@ -9,13 +9,16 @@ from bot.hami.handshake import GUIDES_THRESHOLD
 from bot.hami.nodelock import CAMBRICON_EXPIRY, LOCK_KEY
 from bot.hami.nodestate import CORDON_KEY, cordoned_uuids
 from bot.hami.registration import Unregistered
-from bot.hami.vendors import FIRST
-from bot.hami.vendors.cambricon import LOCK_KEY as CAMBRICON_LOCK_KEY
-from bot.kube.models import DaemonPod, Node
+from bot.hami.vendors import FIRST, vendor_of_register_key
+from bot.hami.vendors.cambricon import CAMBRICON
+from bot.hami.vendors.vendor import Device
+from bot.kube.models import Node
 from bot.report import Confidence, Evidence, Finding, NextAction
 from bot.texts import Texts
 from playbooks import quotes
-from playbooks.nodes.faults import SAID, Fault, shared_uuids, slots, unhealthy
+from playbooks.nodes.beside import told_beside
+from playbooks.nodes.fault import Fault
+from playbooks.nodes.faults import SAID, shared_uuids, slots, unhealthy
 from playbooks.nodes.sweep import NodeSeen, Sweep
 from playbooks.quotes import kubectl
 from playbooks.rules import prose
@@ -31,6 +34,7 @@ from playbooks.rules.unregistered import (
     registration_proof,
 )
 
+_GUESSED = ("guides", "west", "east", "restarted")
 _PROVEN = 3
 """Nodes of a finding that are quoted."""
 
@@ -48,6 +52,7 @@ class Wording:
         self.confidence: Confidence = confidence
         self.say = say
         self._version = str(sweep.version or "?")
+        self._own = sweep.config.devices[0]
 
     def finding(self, group: Sequence[Fault]) -> Finding:
         """The finding of one cause."""
@@ -58,12 +63,14 @@ class Wording:
         shown = [self.sweep.see(name) for name in names[:_PROVEN]]
         tell = self._teller(first)
         claim, proofs, actions = tell(first, names, shown)
-        confidence: Confidence = "suspected" if first.why in ("guides", "west", "east") else self.confidence
+        confidence: Confidence = "suspected" if first.why in _GUESSED else self.confidence
         made = finding(first.code, claim, confidence, names, proofs, severity=first.severity)
         return structs.replace(made, next_actions=tuple(actions))
 
     def _teller(self, fault: Fault) -> Callable[[Fault, Sequence[str], Sequence[NodeSeen]], Told]:
         code = fault.code
+        if fault.device:
+            return self._beside
         if code == "handshake-time-zone":
             return self._time_zone
         if code.startswith("handshake-") or code in ("node-unregistered", "registration-ignored"):
@@ -81,6 +88,9 @@ class Wording:
             "card-cordon-ignored": self._cordoned,
         }.get(code, self._kubernetes)
 
+    def _beside(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
+        return told_beside(self.sweep, fault, names, shown, self.say)
+
     # ---------------------------------------------------------------------------------------- registration
 
     def _unregistered(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
@@ -88,12 +98,12 @@ class Wording:
         nodes = prose.names(say, names)
         if fault.why == "guides":
             claim = say("handshake-stale.guides", nodes=nodes, threshold=int(GUIDES_THRESHOLD.total_seconds()))
+        elif fault.why in ("off", "unnamed"):
+            return self._ignored(fault, nodes), [_annotation(node.node, fault.about) for node in shown], []
         elif fault.code in ("node-unregistered", "registration-ignored"):
             claim = say(f"{fault.code}.{fault.why}", nodes=nodes, version=self._version)
         else:
             claim = say(f"{fault.code}.claim", nodes=nodes, version=self._version)
-        if "/" in fault.about:  # another vendor's annotation
-            return claim, [_annotation(node.node, fault.about) for node in shown], plugin_actions(names[0], None, say)
         if fault.why == "guides":
             return (
                 claim,
@@ -101,9 +111,7 @@ class Wording:
                 plugin_actions(names[0], None, say),
             )
         proofs = [
-            registration_proof(
-                node.node, node.state if isinstance(node.state, Unregistered) else None, node.count_resource
-            )
+            registration_proof(node.node, node.state if isinstance(node.state, Unregistered) else None, self._own)
             for node in shown
         ]
         if fault.why == "no-allocatable" and first.count_resource in (first.node.status.allocatable or {}):
@@ -112,8 +120,15 @@ class Wording:
         if fault.about == "missing" or (pod is not None and fault.about in ("not-ready", "restarting")):
             claim = say("nodes.and", claim=claim, why=say(f"nodes.plugin-{fault.about}", why=first.plugin.why))
         if pod is not None and fault.about != "ready" and fault.about:
-            return claim, [*proofs, _of_plugin(pod, first.plugin.why)], [plugin_log(pod, self.say)]
+            return claim, [*proofs, quotes.of_plugin(pod, first.plugin.why)], [plugin_log(pod, self.say)]
         return claim, proofs, registration_actions(names[0], fault.why, [pod] if pod else None, say)
+
+    def _ignored(self, fault: Fault, nodes: str) -> str:
+        if fault.why == "unnamed":
+            return self.say("registration-ignored.unnamed", nodes=nodes, name=fault.about)
+        vendor = vendor_of_register_key(fault.about)
+        flag = self.sweep.off[vendor[0].word] if vendor else ""
+        return self.say("registration-ignored.off", nodes=nodes, name=fault.about, flag=flag)
 
     def _time_zone(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
         hours = f"{self.sweep.zone.total_seconds() / 3600:+g}"
@@ -137,12 +152,12 @@ class Wording:
             claim = self.say("device-plugin-missing.claim", nodes=nodes)
             return (
                 claim,
-                [_why_expected(node, node.count_resource) for node in shown],
+                [_why_expected(node, self._own) for node in shown],
                 plugin_actions(names[0], None, self.say),
             )
         values = {"nodes": nodes, "why": first.plugin.why, "count": first.plugin.restarts}
         claim = self.say(f"{fault.code}.{fault.why}", **values)
-        proofs = [_of_plugin(node.plugin.pod, node.plugin.why) for node in shown if node.plugin.pod]
+        proofs = [quotes.of_plugin(node.plugin.pod, node.plugin.why) for node in shown if node.plugin.pod]
         return claim, proofs, [plugin_log(pod, self.say)]
 
     # ------------------------------------------------------------------------------------------------ cards
@@ -207,7 +222,7 @@ class Wording:
     def _lock(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
         say, first = self.say, shown[0]
         other = fault.why == "cambricon"
-        key, expiry = (CAMBRICON_LOCK_KEY, CAMBRICON_EXPIRY) if other else (LOCK_KEY, self.sweep.lock_expiry)
+        key, expiry = (CAMBRICON.lock_key, CAMBRICON_EXPIRY) if other else (LOCK_KEY, self.sweep.lock_expiry)
         states = [node.cambricon_lock if other else node.lock for node in shown]
         assert states[0] is not None
         held = told(first.node, states[0], expiry, say, key)
@@ -217,7 +232,7 @@ class Wording:
         proofs = [_annotation(node.node, key) for node in shown]
         for state in states:
             proofs += owner_proofs(state, self.sweep.owners)
-        return claim, proofs, lock_actions(first.name, held, say, key)
+        return claim, proofs, lock_actions(first.name, held, say)
 
     def _kubernetes(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
         claim = self.say(f"{fault.code}.claim", nodes=prose.names(self.say, names), what=fault.about)
@@ -230,12 +245,12 @@ def _annotation(node: Node, key: str) -> Evidence:
     return quotes.of_node_annotation(node, key, (node.metadata.annotation(key) or "")[:200])
 
 
-def _why_expected(node: NodeSeen, count_resource: str) -> Evidence:
+def _why_expected(node: NodeSeen, device: Device) -> Evidence:
     """What shows that the node should have a device plugin."""
     if node.registrations:
         found = node.registrations[0]
         return quotes.of_node_annotation(node.node, found.key, found.cards[0].uuid)
-    return registration_proof(node.node, None, count_resource)
+    return registration_proof(node.node, None, device)
 
 
 def _of_kubernetes(node: Node, fault: Fault) -> Evidence:
@@ -251,10 +266,3 @@ def _of_kubernetes(node: Node, fault: Fault) -> Evidence:
         return quotes.of_node(node, ready, '{.status.conditions[?(@.type=="Ready")].status}')
     taints = [taint.key for taint in node.spec.taints or () if taint.key.endswith(("/not-ready", "/unreachable"))]
     return quotes.of_node(node, taints[0], "{.spec.taints[*].key}")
-
-
-def _of_plugin(pod: DaemonPod, why: str) -> Evidence:
-    command = kubectl("-n", pod.namespace, "get", "pod", pod.name, "-o", "jsonpath={.status}")
-    at = quotes.clock(pod.metadata.creation_timestamp)
-    quote = quotes.shown(why or pod.status.phase or pod.name)
-    return Evidence("pod", f"Pod {pod.namespace}/{pod.name}", at, quote, command)

@@ -11,11 +11,11 @@ import click
 from msgspec import structs
 
 from bot.errors import SourceError
-from bot.hami.nodestate import expects_gpus
+from bot.hami.nodestate import wants_own_plugin
 from bot.hami.registration import Registration
 from bot.hami.scaling import read_memory_scaling
 from bot.kube.cluster import seen
-from bot.kube.models import NODES, SWEPT_NODES, DaemonPod, Node, Pod
+from bot.kube.models import NODES, SWEPT_NODES, Node, Pod
 from bot.kube.times import format_time
 from bot.report import (
     SCHEMA,
@@ -37,9 +37,10 @@ from playbooks.gather.lock_owners import gather_owners
 from playbooks.gather.node_side import MOST_NODES
 from playbooks.gather.nodes_in_question import Questioned, gather_questioned
 from playbooks.gather.scheduling import NODE_SELECTOR_FLAG, Capacity, InstallSeen, gather_install, times_shown
-from playbooks.nodes.faults import Fault, Found, by_cause, in_question, look_at, with_found, worst_by_node
+from playbooks.nodes.fault import Fault
+from playbooks.nodes.faults import Found, by_cause, in_question, look_at, with_found, worst_by_node
 from playbooks.nodes.findings import Known, Wording
-from playbooks.nodes.sweep import PLUGIN_SOURCE, NodeSeen, Sweep, gather_plugins
+from playbooks.nodes.sweep import PLUGIN_SOURCE, NodeSeen, PluginPods, Sweep, gather_plugins, gather_plugins_beside
 from playbooks.nodes.tables import PROBLEMS, WHOLE, Rows
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules import prose
@@ -68,7 +69,7 @@ class Snapshot(NamedTuple):
     as_of: datetime
     install: InstallSeen
     nodes: Sequence[Node]
-    plugins: Sequence[DaemonPod] | Gap
+    plugins: PluginPods
     owners: Mapping[tuple[str, str], Pod | Gap | None]
     found: Found
     questioned: Questioned
@@ -83,15 +84,17 @@ def request(node: str = "", all: bool = False) -> Request:  # noqa: A002, FBT001
 async def gather(wanted: Request, sources: Sources) -> Snapshot:
     """Read every node, also for one: its cards may be registered elsewhere too. Raises SourceError without nodes."""
     cluster = sources.cluster
-    install, nodes, plugins = await asyncio.gather(
+    install, nodes, own = await asyncio.gather(
         gather_install(sources), seen("nodes", cluster.list(SWEPT_NODES)), gather_plugins(cluster, wanted.node)
     )
     if install.install.flags.get(NODE_SELECTOR_FLAG):  # then all labels count
         nodes = await seen("nodes", cluster.list(NODES))
     if isinstance(nodes, Gap):
         raise SourceError(nodes.why, hint=nodes.hint)
-    if wanted.node and plugins == []:  # whether the label is in use at all
-        plugins = await gather_plugins(cluster)
+    if wanted.node and own == []:  # whether the label is in use at all
+        own = await gather_plugins(cluster)
+    beside = await gather_plugins_beside(cluster, nodes, install.config, wanted.node)
+    plugins = PluginPods(own, beside)
     asked = (node for node in nodes if wanted.node in ("", node.name))
     owners = await gather_owners(cluster, asked)
     as_of = cluster.as_of(times_shown(cluster, nodes, install.install))
@@ -211,10 +214,11 @@ def _nothing_there(wanted: Request, sweep: Sweep, say: Texts) -> Finding:
 
 def _gaps(snapshot: Snapshot, sweep: Sweep, say: Texts) -> list[Gap]:
     gaps = capacity_gaps(snapshot.install, Capacity([], [], []), snapshot.undecodable, say)
-    gaps += [owner for owner in (snapshot.plugins, *snapshot.owners.values()) if isinstance(owner, Gap)]
+    gaps += [owner for owner in snapshot.owners.values() if isinstance(owner, Gap)]
+    gaps += snapshot.plugins.gaps
     gaps += snapshot.questioned.gaps
-    unknown = not isinstance(snapshot.plugins, Gap) and not sweep.plugins_known
-    if unknown and any(expects_gpus(node, snapshot.install.config) for node in snapshot.nodes):
+    unknown = not isinstance(snapshot.plugins.own, Gap) and not sweep.plugins_known
+    if unknown and any(wants_own_plugin(node, snapshot.install.config) for node in snapshot.nodes):
         gaps.append(Gap(PLUGIN_SOURCE, say("nodes.plugins-unknown"), say("nodes.plugins-hint")))
     return gaps
 

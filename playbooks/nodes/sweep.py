@@ -1,6 +1,7 @@
 """What is seen of every node: its cards as HAMi takes them in, lock, device plugin and what Kubernetes says of it."""
 
-from collections.abc import Hashable, Mapping, Sequence
+import asyncio
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -9,24 +10,28 @@ import msgspec
 
 from bot.hami.cards import Card
 from bot.hami.handshake import READS_LOCAL_TIME, scheduler_zone
-from bot.hami.nodelock import (
-    CAMBRICON_EXPIRY,
-    LOCK_KEY,
-    LockState,
-    judge_lock,
+from bot.hami.nodelock import LOCK_KEY, LockState
+from bot.hami.nodestate import (
+    NODE_KEYS,
+    expects_gpus,
+    given_beside,
+    is_for_gpus,
+    is_given_by_label_alone,
+    read_registrations,
 )
-from bot.hami.nodestate import NODE_KEYS, expects_gpus, is_for_gpus, read_registrations
 from bot.hami.registration import JSON_SINCE, Registration, Unreadable, Unregistered, digest, kubelet_offers
-from bot.hami.vendors import BESIDE, FIRST, vendor_of_register_key
-from bot.hami.vendors.cambricon import LOCK_KEY as CAMBRICON_LOCK_KEY
+from bot.hami.requests import DeviceConfig
+from bot.hami.vendors import BESIDE, FIRST, VENDORS, vendor_of_register_key
+from bot.hami.vendors.cambricon import CAMBRICON
+from bot.hami.vendors.vendor import Device, Vendor
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import DAEMON_PODS, DaemonPod, Node, Quantity
-from bot.kube.quantities import whole
 from bot.kube.selectors import label_matcher
 from bot.kube.times import parse_time
 from bot.report import Gap
 from playbooks.gather.node_side import is_monitor
 from playbooks.gather.scheduling import Capacity, InstallSeen
+from playbooks.rules.after_restart import is_not_taken_in, start_of
 from playbooks.rules.case import World
 from playbooks.rules.locks import Owners, lock_expiry, lock_on
 
@@ -36,6 +41,20 @@ _MANY_RESTARTS = 3
 _RECENTLY = timedelta(hours=1)
 
 Health = Literal["ready", "not-ready", "restarting", "missing", "unseen"]
+_QUIET = ("ready", "missing", "unseen")
+_NODE_LABELS = tuple(vendor.node_label[0] for vendor in VENDORS if vendor.node_label[0])
+Read = Sequence[DaemonPod] | Gap
+
+
+class PluginPods(NamedTuple):
+    """The pods of HAMi's own device plugin, and those of other vendors' by the vendor's word."""
+
+    own: Read
+    beside: Mapping[str, Read]
+
+    @property
+    def gaps(self) -> list[Gap]:
+        return [pods for pods in (self.own, *self.beside.values()) if isinstance(pods, Gap)]
 
 
 class Plugin(NamedTuple):
@@ -49,24 +68,41 @@ class Plugin(NamedTuple):
     """Whether vGPUmonitor alone is in trouble: GPUs are handed out all the same."""
 
 
+class Beside(NamedTuple):
+    """Another vendor's device that a node has, or should have, and how many of it kubelet offers.
+
+    `since_restart`: a restarted scheduler does not know it yet.
+    """
+
+    device: Device
+    state: Registration | Unregistered
+    offered: int
+    since_restart: bool = False
+
+
 class NodeSeen(NamedTuple):
     """One node. `state` is None where HAMi's possible versions disagree about it.
 
-    `own` is what can be read of its registration, also where HAMi does not take the cards in; `others` is of vendors
-    whose fit is not modelled.
+    `own` is what can be read of its registration, also where HAMi does not take the cards in; `others` is of other
+    vendors, and `beside` what HAMi makes of it.
     """
 
     node: Node
     state: Registration | Unregistered | None
     own: Registration | None
     others: tuple[Registration | Unreadable, ...]
+    beside: tuple[Beside, ...]
     expects_gpus: bool
+    of_others: bool
+    """Whether only an operator's label says that the first vendor's GPUs are there, as some other plugins want it."""
     left_out: bool
     """Whether it has GPUs that nobody gave to a device plugin: maybe on purpose."""
     count_resource: str
     """The resource that its cards are counted by; kubelet offers so many of it."""
     allocatable: int
     plugin: Plugin
+    plugins_beside: Mapping[str, Plugin]
+    """Those of other vendors, by the vendor's word, as far as their labels are known."""
     lock: LockState | None
     cambricon_lock: LockState | None
 
@@ -87,16 +123,7 @@ class NodeSeen(NamedTuple):
     @property
     def concerns(self) -> bool:
         """Whether the node has cards, or should have some."""
-        return self.expects_gpus or bool(self.registrations) or bool(self.unreadable)
-
-    @property
-    def unreadable(self) -> list[Unreadable]:
-        """Other vendors' registrations that hold something else. An empty one may be a plugin that found no cards."""
-        return [
-            unreadable
-            for unreadable in self.others
-            if isinstance(unreadable, Unreadable) and unreadable.why.startswith("unreadable")
-        ]
+        return self.expects_gpus or bool(self.registrations) or bool(self.beside)
 
 
 class Sweep:
@@ -106,12 +133,14 @@ class Sweep:
         self,
         install: InstallSeen,
         nodes: Sequence[Node],
-        plugins: Sequence[DaemonPod] | Gap,
+        plugins: PluginPods,
         owners: Owners,
         now: datetime,
     ) -> None:
         self.install = install.install
         self.config = install.config
+        self.off = {vendor.names.word: vendor.flag for vendor in VENDORS if vendor.flag and self._is_off(vendor)}
+        """The vendors that the scheduler's flags leave out, with the flag that is missing."""
         self.owners = owners
         self.now = now
         version = install.install.version
@@ -123,10 +152,17 @@ class Sweep:
         world = World(Capacity(list(nodes), [], []), install.install, first, self.judged_at)
         self._views = world.views
         self._selects = label_matcher(world.facts.node_selector)
-        self._plugins = _by_node(plugins, now)
+        self._plugins = _by_node(plugins.own, now)
+        of_vendors = {word: _by_node(pods, now) for word, pods in plugins.beside.items()}
+        self._beside = {word: by_node for word, by_node in of_vendors.items() if by_node}
+        self._versions = world.versions
+        self.start = start_of(install.install)
         self._nodes = world.facts.nodes
         self.plugins_known = bool(self._plugins)
         self.names = sorted(self._nodes)
+
+    def _is_off(self, vendor: Vendor) -> bool:
+        return bool(self.install.flags) and not any(device.vendor is vendor for device in self.config.devices)
 
     def see(self, name: str) -> NodeSeen:
         """The node, read anew: what was read of thousands of nodes would be most of the memory."""
@@ -135,18 +171,24 @@ class Sweep:
         state = self._state(name)
         own = state.registration if isinstance(state, Unregistered) else state
         count = (self.config.of(own.word) if own else self.config.gpus).count
+        plugin = self._plugins.get(name) or Plugin("missing" if self.plugins_known else "unseen")
+        expects = expects_gpus(node, self.config)
+        of_others = expects and is_given_by_label_alone(node, self.config)
         return NodeSeen(
             node=node,
             state=state,
             own=own,
             others=others,
-            expects_gpus=expects_gpus(node, self.config) and not self._is_of_others(node, others),
+            beside=tuple(self._of_others(node)),
+            expects_gpus=expects and not (of_others and plugin.health in _QUIET),
+            of_others=of_others,
             left_out=not is_for_gpus(node, self.config) and name not in self._plugins,
             count_resource=count,
             allocatable=kubelet_offers(node, count),
-            plugin=self._plugins.get(name) or Plugin("missing" if self.plugins_known else "unseen"),
+            plugin=plugin,
+            plugins_beside={word: found for word, pods in self._beside.items() if (found := pods.get(name))},
             lock=lock_on(node, self.install, self.now, self.owners),
-            cambricon_lock=self._cambricon_lock(node),
+            cambricon_lock=lock_on(node, self.install, self.now, self.owners, CAMBRICON),
         )
 
     def alike(self, name: str) -> tuple[Hashable, Sequence[str]] | None:
@@ -175,9 +217,10 @@ class Sweep:
             tuple([(condition.type, condition.status) for condition in status.conditions or ()]),
             node.spec.unschedulable,
             tuple(node.spec.taints or ()),
-            node.metadata.label(FIRST.node_label[0]),
+            tuple([node.metadata.label(key) for key in _NODE_LABELS]),
             self._selects(node.metadata.labels),
             plugin and (plugin.health, plugin.why, plugin.monitor),
+            tuple([(one.health, one.why) for pods in self._beside.values() if (one := pods.get(name))]),
         )
         return key, cards.uuids
 
@@ -188,17 +231,14 @@ class Sweep:
         agreed = all((one.why if isinstance(one, Unregistered) else None) == why for one in rest)
         return newest if agreed else None
 
-    def _is_of_others(self, node: Node, others: Sequence[Registration | Unreadable]) -> bool:
-        """Whether only the label says that GPUs are there, as some other vendors' plugins want it."""
-        return (
-            any(isinstance(registration, Registration) for registration in others)
-            and node.metadata.annotation(FIRST.names.register) is None
-            and not whole((node.status.capacity or {}).get(self.config.gpus.count))
-        )
-
-    def _cambricon_lock(self, node: Node) -> LockState | None:
-        text = node.metadata.annotation(CAMBRICON_LOCK_KEY)
-        return judge_lock(text, None, self.now, CAMBRICON_EXPIRY, "unseen") if text else None
+    def _of_others(self, node: Node) -> Iterator[Beside]:
+        """What every possible version makes of other vendors' devices there, where they agree."""
+        for device in given_beside(node, self.config):
+            of = [version for version in self._versions if version >= device.vendor.since]
+            found = [device.vendor.registration(node, version, self.judged_at, device.resources) for version in of]
+            if found and len({one.why if isinstance(one, Unregistered) else None for one in found}) == 1:
+                lost = is_not_taken_in(node, device, self.version, self.start, self.judged_at)
+                yield Beside(device, found[-1], kubelet_offers(node, device.resources.count), since_restart=lost)
 
     @property
     def lock_expiry(self) -> timedelta:
@@ -208,7 +248,7 @@ class Sweep:
 @lru_cache(maxsize=1024)  # the nodes of a cluster have the same few keys
 def _speaks(key: str) -> bool:
     """Whether the annotation bears on a node's faults, beside its registration and handshake."""
-    ours = (LOCK_KEY, CAMBRICON_LOCK_KEY, *NODE_KEYS)
+    ours = (LOCK_KEY, CAMBRICON.lock_key, *NODE_KEYS)
     return key in ours or (key != FIRST.names.register and vendor_of_register_key(key) is not None)
 
 
@@ -216,7 +256,7 @@ def _devices(amounts: Mapping[str, Quantity] | None) -> tuple[tuple[str, Quantit
     return tuple([item for item in (amounts or {}).items() if "/" in item[0]])
 
 
-def _by_node(pods: Sequence[DaemonPod] | Gap, now: datetime) -> dict[str, Plugin]:
+def _by_node(pods: Read, now: datetime) -> dict[str, Plugin]:
     """The best pod of each node: while one ends its successor may run."""
     found: dict[str, Plugin] = {}
     order: tuple[Health, ...] = ("ready", "restarting", "not-ready", "missing", "unseen")
@@ -253,7 +293,21 @@ def _plugin(pod: DaemonPod, now: datetime) -> Plugin:
 # --------------------------------------------------------------------------------------------------- reading
 
 
-async def gather_plugins(cluster: Cluster, node: str = "") -> list[DaemonPod] | Gap:
-    """The device plugin's pods, of all nodes or of one."""
-    labels, fields = FIRST.plugin_labels, f"spec.nodeName={node}" if node else ""
-    return await seen(PLUGIN_SOURCE, cluster.list(DAEMON_PODS, labels=labels, fields=fields))
+async def gather_plugins(cluster: Cluster, node: str = "") -> Read:
+    """The pods of HAMi's own device plugin, of all nodes or of one."""
+    return await _plugins_of(cluster, FIRST, node)
+
+
+async def gather_plugins_beside(
+    cluster: Cluster, nodes: Sequence[Node], config: DeviceConfig, node: str = ""
+) -> Mapping[str, Read]:
+    """Those of other vendors whose labels are known and whose devices some node is given to."""
+    found = {device.vendor.names.word: device.vendor for one in nodes for device in given_beside(one, config)}
+    vendors = [vendor for vendor in found.values() if vendor.plugin_labels]
+    read = await asyncio.gather(*(_plugins_of(cluster, vendor, node) for vendor in vendors))
+    return {vendor.names.word: pods for vendor, pods in zip(vendors, read, strict=True)}
+
+
+async def _plugins_of(cluster: Cluster, vendor: Vendor, node: str) -> Read:
+    fields = f"spec.nodeName={node}" if node else ""
+    return await seen(PLUGIN_SOURCE, cluster.list(DAEMON_PODS, labels=vendor.plugin_labels, fields=fields))

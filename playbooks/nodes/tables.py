@@ -12,13 +12,14 @@ from bot.hami.nodestate import cordoned_uuids
 from bot.hami.registration import JSON_SINCE, Unreadable, Unregistered
 from bot.hami.scaling import MemoryScaling, core_factor, memory_factor
 from bot.hami.vendors import FIRST
-from bot.hami.vendors.cambricon import LOCK_KEY as CAMBRICON_LOCK_KEY
+from bot.hami.vendors.cambricon import CAMBRICON
 from bot.kube.gpu_conditions import is_about_gpus
 from bot.kube.models import NodeCondition, Pod
 from bot.kube.readiness import is_cordoned, not_ready, other_taints, pressures
 from bot.report import Sheet, Table
-from playbooks.nodes.faults import Fault, other_handshake, slots
-from playbooks.nodes.sweep import NodeSeen, Sweep
+from playbooks.nodes.fault import Fault
+from playbooks.nodes.faults import other_handshake, slots
+from playbooks.nodes.sweep import NodeSeen, Plugin, Sweep
 from playbooks.rules import prose
 
 
@@ -125,7 +126,7 @@ class Rows:
         node = seen.node
         rows = list(zip(WHOLE.columns, WHOLE.cells(self._row(seen)), strict=True))
         keys = sorted(key for key in node.metadata.annotations or () if key.startswith(_HANDSHAKE))
-        rows += [(key, node.metadata.annotation(key) or "") for key in (*keys, LOCK_KEY, CAMBRICON_LOCK_KEY)]
+        rows += [(key, node.metadata.annotation(key) or "") for key in (*keys, LOCK_KEY, CAMBRICON.lock_key)]
         rows += [
             (condition.type, _said(condition))
             for condition in node.status.conditions or ()
@@ -259,9 +260,12 @@ def _slots(node: NodeSeen) -> str:
 
 
 def _plugin(node: NodeSeen) -> str:
-    plugin = node.plugin
-    if not node.expects_gpus:
-        return ""
+    """HAMi's own device plugin, and other vendors' as far as they are known by a label."""
+    own = [_of_plugin(node.plugin)] if node.expects_gpus else []
+    return ", ".join([*own, *(f"{word} {_of_plugin(plugin)}" for word, plugin in node.plugins_beside.items())])
+
+
+def _of_plugin(plugin: Plugin) -> str:
     if plugin.health == "unseen":
         return "?"
     parts = [plugin.health.replace("-", " "), plugin.why]

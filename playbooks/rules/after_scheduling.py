@@ -26,7 +26,7 @@ def after_scheduling(
     version = install.version if install else None
     causes = start_faults(pod, events, version, now, say)
     if placed is not None and past.code == "allocate-failed":
-        causes += refused_causes(past, placed, now, say)
+        causes += refused_causes(past, pod, placed, now, say)
         past = refused_more(past, pod, placed.side, say)
     elif placed is not None and not causes and past.code != "terminating":
         causes = inside_faults(pod, placed, now, say)

@@ -8,7 +8,8 @@ from msgspec import structs
 
 from bot.hami.allocations import reserved_node
 from bot.hami.messages import chosen_node
-from bot.hami.nodelock import LOCK_KEY
+from bot.hami.nodelock import LockState
+from bot.kube.models import Node
 from bot.kube.times import format_time, parse_time
 from bot.report import Confidence, Evidence, Finding, NextAction
 from bot.texts import Texts
@@ -92,23 +93,27 @@ def _lock_finding(
     names = [name for name in locks if name]
     held = next(iter(locks.values()))
     shown = [case.nodes[name] for name in names if name in case.nodes][:_MAX_LOCKS_SHOWN]
-    texts = [(node, node.metadata.annotation(LOCK_KEY)) for node in shown]
+    texts = [(node, node.metadata.annotation(held.key)) for node in shown]
     actions = lock_actions(names[0], held, say) if names else []
-    proofs = [*proofs, *(quotes.of_node_annotation(node, LOCK_KEY, text) for node, text in texts if text)]
+    proofs = [*proofs, *(quotes.of_node_annotation(node, held.key, text) for node, text in texts if text)]
     return finding(held.code, held.claim, confidence, names, proofs, severity="warning", actions=actions)
 
 
 def _of_owner(case: Case, name: str, owners: Owners) -> list[Evidence]:
     """How far the owner of the lock on a node is."""
     node = case.nodes.get(name)
-    return owner_proofs(lock_on(node, case.install, case.now, owners), owners) if node else []
+    return owner_proofs(_lock(case, node, owners), owners) if node else []
 
 
 def _judge(case: Case, name: str, owners: Owners, say: Texts) -> Held | None:
     """What the lock on a node is, None when it has none that was seen."""
     node = case.nodes.get(name)
-    state = lock_on(node, case.install, case.now, owners) if node else None
-    return told(node, state, lock_expiry(case.install), say) if node and state else None
+    state, vendor = _lock(case, node, owners) if node else None, case.device.vendor
+    return told(node, state, lock_expiry(case.install, vendor), say, vendor.lock_key) if node and state else None
+
+
+def _lock(case: Case, node: Node, owners: Owners) -> LockState | None:
+    return lock_on(node, case.install, case.now, owners, case.device.vendor)
 
 
 def bind_refused(case: Case, attempt: Attempt, say: Texts) -> Finding | None:

@@ -7,12 +7,14 @@ from functools import cached_property
 
 from bot.hami import fit
 from bot.hami.asked import PodRequest, Resources
+from bot.hami.cards import Card
 from bot.hami.fit import Verdict
 from bot.hami.install import Install
-from bot.hami.nodestate import Terms, expects_gpus, is_for
+from bot.hami.nodestate import Terms, is_for, wants_own_plugin
 from bot.hami.registration import Registration, Unregistered
 from bot.hami.requests import DeviceConfig, pod_request
 from bot.hami.stock import Stock, sizes
+from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Device
 from bot.hami.version import Version
 from bot.hami.view import Facts, View, terms, versions_to_try
@@ -96,7 +98,7 @@ class World:
                     found.setdefault((view.version, sizes(cards)), (view.version, name, cards))
                 if seen.shape is not None:
                     known.add(seen.shape)
-                if view is self.views[-1] and expects_gpus(self.facts.nodes[name], self.config):
+                if view is self.views[-1] and wants_own_plugin(self.facts.nodes[name], self.config):
                     expected, unread = expected + 1, unread + (cards is None)
         return [] if 2 * unread >= expected else list(found.values())
 
@@ -212,7 +214,25 @@ class Case:
 
     def expects_gpus(self, name: str) -> bool:
         node, device = self.nodes[name], self.device
-        return is_for(node, device) or bool(device.vendor.gpu_label(node))
+        return wants_own_plugin(node, self.config) if device.vendor is FIRST else is_for(node, device)
+
+    def is_asked_for(self, card: Card) -> bool:
+        """Whether the card is of a device that the pod asks for: HAMi looks for the device's word in its type."""
+        return any(asked.word.casefold() in card.type.casefold() for asked in self.request.containers)
+
+    @cached_property
+    def devices_are_there(self) -> bool:
+        """Whether some candidate has, or should have, what the pod asks for: nodes of other vendors are no matter."""
+        return any(map(self.expects_gpus, self.candidates))
+
+    @cached_property
+    def _are_unread(self) -> bool:
+        """Whether half the nodes that should have the other vendor's devices that the pod asks for register none."""
+        if self.device.vendor is FIRST:
+            return False
+        meant = [name for name in self.nodes if self.expects_gpus(name)]
+        unread = [name for name in meant if not any(self.is_asked_for(one.card) for one in self.view.cards(name))]
+        return bool(meant) and 2 * len(unread) >= len(meant)
 
     @cached_property
     def too_large(self) -> bool:
@@ -220,6 +240,8 @@ class Case:
 
         Never where the cards of half the nodes that should have some are unseen.
         """
+        if self._are_unread:
+            return False
         by_version = {view.version: (view, request) for view, request in zip(self.views, self.requests, strict=True)}
         for version, name, cards in self._world.shapes:
             view, request = by_version[version]

@@ -37,7 +37,7 @@ class Rank(IntEnum):
     UNSEEN = 4  # a node that should have cards and has none registered; a verdict that is not known
     SELECTOR = 5  # the pod's own node selection leaves out nodes that would fit
     BACKGROUND = 6  # would not help alone
-    NORMAL = 7  # a node without cards; a summary of other reasons
+    NORMAL = 7  # a node without cards, or with another vendor's alone; a summary of other reasons
 
 
 class Cause(NamedTuple):
@@ -184,7 +184,8 @@ def _rank_on(case: Case, name: str, text: str) -> Rank:
     if case.verdicts[name].fits is None:
         return {"use": Rank.STATE, "pod": Rank.POD}.get(reason.nature, Rank.UNSEEN)
     if text == fit.NODE_INSUFFICIENT:
-        return Rank.SIZE
+        others = case.devices_are_there and not any(case.is_asked_for(one.card) for one in case.view.cards(name))
+        return Rank.NORMAL if others else Rank.SIZE
     if case.judge(name, frozenset({text})).fits is False:
         return Rank.BACKGROUND
     if reason.nature == "pod":

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from msgspec import structs
 
 from bot.hami.install import is_ready
-from bot.hami.nodestate import expects_gpus
+from bot.hami.nodestate import wants_own_plugin
 from bot.hami.vendors import FIRST
 from bot.kube.models import Node, Pod, Workload
 from bot.kube.times import parse_time
@@ -77,7 +77,9 @@ def _absent(
 ) -> list[Finding]:
     """Nodes with GPUs and no plugin pod, by what keeps it away. What HAMi has nothing to do with is only told."""
     covered = {pod.spec.node_name for pod in pods}
-    without = {node.name: node for node in nodes if node.name not in covered and expects_gpus(node, parts.seen.config)}
+    without = {
+        node.name: node for node in nodes if node.name not in covered and wants_own_plugin(node, parts.seen.config)
+    }
     if not without:
         return []
     known = {name: node for name, node in without.items() if node.metadata.annotation(FIRST.names.register) is not None}

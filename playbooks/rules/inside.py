@@ -17,6 +17,7 @@ from bot.texts import Texts
 from playbooks.gather.placed import Placed
 from playbooks.rules import volcano
 from playbooks.rules.card_faults import reported
+from playbooks.rules.chips import other_chip
 from playbooks.rules.containers import Given, gpu_containers, in_trouble, statuses
 from playbooks.rules.core_library import library_of, unmeasured, with_library, with_paths
 from playbooks.rules.limits import limits_that_cannot_hold
@@ -54,6 +55,8 @@ def _of_library(finding: Finding, placed: Placed, say: Texts) -> Finding:
 
 def remarks_of(pod: Pod, placed: Placed, say: Texts) -> list[Remark]:
     """What a user of a sound running pod may take for a fault; nothing of one whose GPUs are whole."""
+    if chips := other_chip(pod, placed.side, placed.install.config, say):
+        return chips
     plugins = placed.side.plugin_pods
     if vgpus := volcano.limited_containers(pod):
         return limit_remarks(pod, Given(vgpus, ()), None, plugins, say)

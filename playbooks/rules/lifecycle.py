@@ -5,6 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 from bot.codes import Code
 from bot.hami.allocations import BIND_PHASE_KEY, reserved_node
+from bot.hami.requests import extended_resources
+from bot.hami.vendors import BY_WORD, FIRST, vendor_of_resource
+from bot.hami.vendors.vendor import Vendor
 from bot.kube.models import ContainerStatus, Event, Pod
 from bot.kube.redact import NEVER_STARTED
 from bot.kube.times import format_time, parse_time
@@ -70,6 +73,12 @@ def _terminating(pod: Pod, now: datetime, say: Texts) -> Finding:
     )
 
 
+def _vendor_of(pod: Pod) -> Vendor:
+    """Whose devices the pod asks for, by the usual names of their resources."""
+    found = (vendor_of_resource(name) for name in extended_resources(pod))
+    return next((BY_WORD[of[0].word] for of in found if of), FIRST)
+
+
 def _allocate_failed(pod: Pod, events: list[Event], say: Texts) -> Finding | None:
     proofs = _refusals_on_the_node(pod, events)
     if not proofs:
@@ -78,7 +87,7 @@ def _allocate_failed(pod: Pod, events: list[Event], say: Texts) -> Finding | Non
     why = _device_error(proofs[0].quote) if proofs[0].quote != "failed" else say("allocate-failed.no-words")
     placed = reserved_node(pod.metadata) != ""
     scheduler = pod.spec.scheduler_name or "?"
-    actions = [NextAction(say("allocate-failed.plugin-log"), plugin_pods_command(node))]
+    actions = [NextAction(say("allocate-failed.plugin-log"), plugin_pods_command(node, _vendor_of(pod)))]
     if not placed:
         look = kubectl_pod(pod, "get", "-o", "jsonpath={.spec.schedulerName}")
         actions.insert(0, NextAction(say("allocate-failed.scheduler"), look))

@@ -8,6 +8,7 @@ from bot.codes import Code, as_code
 from bot.hami.allocations import BIND_PHASE_KEY, is_finished, was_allocated
 from bot.hami.install import Install
 from bot.hami.nodelock import (
+    CAMBRICON_EXPIRY,
     LOCK_KEY,
     USUAL_ALLOCATION,
     LockState,
@@ -16,6 +17,8 @@ from bot.hami.nodelock import (
     parse_lock,
     read_timeout,
 )
+from bot.hami.vendors import FIRST
+from bot.hami.vendors.vendor import Vendor
 from bot.kube.models import Node, Pod
 from bot.kube.times import format_time
 from bot.report import Evidence, Gap, NextAction, one_line
@@ -37,19 +40,26 @@ class Held(NamedTuple):
     claim: str
     passing: bool = False
     unseen: tuple[str, str] | None = None
+    key: str = LOCK_KEY
 
 
-def lock_on(node: Node, install: Install, now: datetime, owners: Owners) -> LockState | None:
-    """What the lock on a node is, None when it has none."""
-    text = node.metadata.annotation(LOCK_KEY)
+def lock_on(node: Node, install: Install, now: datetime, owners: Owners, vendor: Vendor = FIRST) -> LockState | None:
+    """What the lock is that keeps pods for the vendor's devices off a node, None when there is none."""
+    version = install.version.version if install.version else None
+    if version is not None and version < vendor.locks_since:
+        return None
+    text = node.metadata.annotation(vendor.lock_key) if vendor.lock_key else None
     if not text:
         return None
-    version = install.version.version if install.version else None
+    if vendor.lock_key != LOCK_KEY:  # Cambricon's, a bare time
+        return judge_lock(text, None, now, CAMBRICON_EXPIRY, "unseen")
     return judge_lock(text, version, now, lock_expiry(install), _owner(text, now, owners))
 
 
-def lock_expiry(install: Install) -> timedelta:
+def lock_expiry(install: Install, vendor: Vendor = FIRST) -> timedelta:
     """How long this scheduler keeps a lock."""
+    if vendor.lock_key != LOCK_KEY:  # Cambricon's, a bare time
+        return CAMBRICON_EXPIRY
     return read_timeout(install.flags.get("node-lock-timeout", ""))
 
 
@@ -102,7 +112,7 @@ def told(node: Node, state: LockState, expiry: timedelta, say: Texts, key: str =
     code = as_code(f"node-lock-{state.phase}")
     if state.lock is None:
         value = one_line(node.metadata.annotation(key) or "", 80)
-        return Held(code, say("node-lock-malformed.claim", node=node.name, value=value))
+        return Held(code, say("node-lock-malformed.claim", node=node.name, value=value), key=key)
     values = {
         "node": node.name,
         "owner": f"{state.lock.namespace}/{state.lock.pod}",
@@ -110,19 +120,19 @@ def told(node: Node, state: LockState, expiry: timedelta, say: Texts, key: str =
         "expires": format_time(after(state.lock.taken_at, expiry)),
     }
     unseen = (state.lock.namespace, state.lock.pod) if state.why == "unseen" else None
-    return Held(code, say(f"node-lock-{state.phase}.{state.why}", **values), state.passing, unseen)
+    return Held(code, say(f"node-lock-{state.phase}.{state.why}", **values), state.passing, unseen, key)
 
 
-def lock_actions(node: str, held: Held, say: Texts, key: str = LOCK_KEY) -> list[NextAction]:
+def lock_actions(node: str, held: Held, say: Texts) -> list[NextAction]:
     """To look at the lock and at an owner that was not seen, and to remove one whose owner is not at work."""
-    path = key.replace(".", "\\.")
+    path = held.key.replace(".", "\\.")
     look = kubectl("get", "node", node, "-o", f"jsonpath={{.metadata.annotations.{path}}}")
     actions = [NextAction(say("node-lock.look"), look)]
     if held.unseen:
         namespace, pod = held.unseen
         actions.append(NextAction(say("node-lock.owner"), kubectl("-n", namespace, "get", "pod", pod)))
     if held.code in ("node-lock-dangling", "node-lock-malformed"):
-        release = kubectl("annotate", "node", node, f"{key}-")
+        release = kubectl("annotate", "node", node, f"{held.key}-")
         actions.append(NextAction(say("node-lock.release"), release, changes_cluster=True))
     return actions
 

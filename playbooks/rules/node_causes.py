@@ -5,7 +5,12 @@ from datetime import datetime
 
 from msgspec import structs
 
+from bot.hami.nodestate import vendors_of
+from bot.hami.registration import kubelet_offers
 from bot.hami.requests import DeviceConfig
+from bot.hami.vendors import FIRST
+from bot.hami.vendors.vendor import Vendor
+from bot.kube.models import Node
 from bot.report import Finding, Gap, Scope
 from bot.texts import Texts
 from playbooks.gather.node_side import NodeSide, PluginSets
@@ -19,9 +24,41 @@ from playbooks.rules.rivals import second_plugin
 
 
 def node_causes(
+    side: NodeSide,
+    sets: PluginSets | None,
+    config: DeviceConfig,
+    now: datetime,
+    say: Texts,
+    *,
+    vendors: Sequence[Vendor] | None = None,
+) -> list[NodeCause]:
+    """What has to change on this node before HAMi's pods get GPUs there; nothing where all is well, or was not read.
+
+    `vendors`: whose device plugins are looked at; all whose devices the node should have where it is left out.
+    """
+    node = None if isinstance(side.node, Gap) else side.node
+    if vendors is None:
+        vendors = vendors_of(node, config) if node else ()
+        vendors = vendors or [FIRST]
+    found: list[NodeCause] = []
+    for vendor in vendors:
+        if vendor is FIRST:
+            found += _of_first(side, sets, config, now, say)
+        else:
+            found += plugin_faults(side, now, silent=_is_silent(node, vendor, config), say=say, vendor=vendor)
+    return found
+
+
+def _is_silent(node: Node | None, vendor: Vendor, config: DeviceConfig) -> bool:
+    """Whether kubelet offers none of the vendor's devices there."""
+    counts = [device.resources.count for device in config.devices if device.vendor is vendor]
+    return node is not None and not any(kubelet_offers(node, count) for count in counts)
+
+
+def _of_first(
     side: NodeSide, sets: PluginSets | None, config: DeviceConfig, now: datetime, say: Texts
 ) -> list[NodeCause]:
-    """What has to change on this node before HAMi's pods get GPUs there; nothing where all is well, or was not read."""
+    """The same of NVIDIA's GPUs."""
     node = None if isinstance(side.node, Gap) else side.node
     gpus = gpus_of(node, config) if node else None
     found = plugin_faults(side, now, silent=gpus is not None and gpus.silent, say=say)

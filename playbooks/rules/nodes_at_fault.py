@@ -1,11 +1,14 @@
 """Nodes that would take a waiting pod if they handed out their GPUs, and why they do not."""
 
 from bot.hami import fit
+from bot.hami.vendors import FIRST
 from bot.report import Finding
 from bot.texts import Texts
+from playbooks.gather.node_side import NodeSide
 from playbooks.gather.nodes_in_question import Questioned
 from playbooks.rules.case import Case
 from playbooks.rules.causes import Cause, Rank
+from playbooks.rules.findings import NodeCause
 from playbooks.rules.node_causes import node_causes, per_cause
 from playbooks.rules.not_selected import none_selected
 
@@ -16,13 +19,14 @@ def nodes_at_fault(case: Case, cause: Cause, questioned: Questioned, say: Texts)
     """What is wrong with the nodes that HAMi refuses for this cause; not with those that could not take the pod."""
     if cause.text not in _OF_THE_NODE:
         return []
-    if questioned.sets and not questioned.sides and not any(map(case.expects_gpus, case.nodes)):
+    of_first = case.device.vendor is FIRST
+    if of_first and questioned.sets and not questioned.sides and not any(map(case.expects_gpus, case.nodes)):
         return none_selected(questioned.sets, list(case.nodes.values()), say)
     if cause.rank >= Rank.BACKGROUND:
         return []
     sides = [questioned.sides[name] for name in cause.nodes if name in questioned.sides]
     able = [side for side in sides if case.if_registered(side.name).fits is not False]
-    found = [one for side in able for one in node_causes(side, questioned.sets, case.config, case.now, say)]
+    found = [one for side in able for one in _causes(case, side, questioned, say)]
     return per_cause(found, say)
 
 
@@ -32,5 +36,10 @@ def nodes_behind(case: Case, told: Finding, questioned: Questioned, say: Texts) 
     Each such pod is refused after Bind and leaves its lock behind.
     """
     sides = [questioned.sides[name] for name in told.scope.nodes if name in questioned.sides]
-    found = [one for side in sides for one in node_causes(side, questioned.sets, case.config, case.now, say)]
+    found = [one for side in sides for one in _causes(case, side, questioned, say)]
     return per_cause(found, say)
+
+
+def _causes(case: Case, side: NodeSide, questioned: Questioned, say: Texts) -> list[NodeCause]:
+    """What keeps the node from handing out what the pod asks for."""
+    return node_causes(side, questioned.sets, case.config, case.now, say, vendors=[case.device.vendor])

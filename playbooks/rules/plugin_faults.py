@@ -1,4 +1,4 @@
-"""What keeps HAMi's device plugin of a node from its work, by its own words, kubelet's and the runtime's."""
+"""What keeps a device plugin of a node from its work, by its own words, kubelet's and the runtime's."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -6,6 +6,9 @@ from datetime import datetime, timedelta
 from msgspec import structs
 
 from bot.hami.signatures import Hit
+from bot.hami.vendors import FIRST
+from bot.hami.vendors.vendor import Vendor
+from bot.kube.hami_pods import is_plugin
 from bot.kube.models import ContainerStatus, Pod, StateTerminated
 from bot.kube.redact import NEVER_STARTED
 from bot.kube.times import parse_time
@@ -27,12 +30,14 @@ _KINDS = {1: "error", 2: "panic", 255: "fatal", 143: "stopped"}
 """What the exit codes of HAMi's Go programs mean: an error returned, a panic, klog.Fatal, SIGTERM."""
 
 
-def plugin_faults(side: NodeSide, now: datetime, *, silent: bool, say: Texts) -> list[NodeCause]:
-    """What is wrong with the device plugin of this node; nothing where it works or could not be read.
+def plugin_faults(
+    side: NodeSide, now: datetime, *, silent: bool, say: Texts, vendor: Vendor = FIRST
+) -> list[NodeCause]:
+    """What is wrong with the vendor's device plugin of this node; nothing where it works or could not be read.
 
     `silent`: nothing is registered there, or kubelet offers nothing, so that even a plugin that runs may not work.
     """
-    for pod in side.plugin_pods:
+    for pod in side.plugins_of(vendor):
         statuses = plugin_statuses(pod)
         sick = [status for status in statuses if ails(status, now, silent=silent)]
         told = _signed(side, pod, sick, statuses if silent else sick, say)
@@ -48,9 +53,9 @@ def plugin_faults(side: NodeSide, now: datetime, *, silent: bool, say: Texts) ->
     return []
 
 
-def crash_near(side: NodeSide, times: Sequence[datetime], say: Texts) -> list[NodeCause]:
+def crash_near(side: NodeSide, times: Sequence[datetime], say: Texts, vendor: Vendor = FIRST) -> list[NodeCause]:
     """Why the device plugin ended by itself within minutes of one of these times, although it runs again."""
-    for pod in side.plugin_pods:
+    for pod in side.plugins_of(vendor):
         for status in plugin_statuses(pod):
             end = status.last_state.terminated
             at = parse_time(end.finished_at) if end else None
@@ -99,8 +104,11 @@ def _signed(
         return None
     hit = found[0][0]
     proofs = [proof for other, proof in found if other.signature.code == hit.signature.code]
-    key = "card-fault.claim" if hit.signature.code == "card-fault" else "plugin-fault.claim"
-    claim = say(key, node=side.name, means=hit.signature.words(say.language).means)
+    means = hit.signature.words(say.language).means
+    if hit.signature.code == "card-fault":
+        claim = say("card-fault.claim", node=side.name, means=means)
+    else:
+        claim = say("plugin-fault.claim", node=side.name, plugin=_called(pod, say), means=means)
     told = signed(hit, proofs, claim, (side.name,), say)
     told = structs.replace(told, code="device-plugin-crash") if told.code == "gpu-start-failure" else told
     return NodeCause(hit.signature.id, told)
@@ -125,20 +133,37 @@ def _ended(side: NodeSide, pod: Pod, status: ContainerStatus, say: Texts) -> Nod
     logs = [log for log in side.logs if log.pod.metadata.uid == pod.metadata.uid and log.container == status.name]
     logs.sort(key=lambda log: log.previous)
     said = [(log, line) for log in logs if (line := last_error(log))]
-    kind = say(f"device-plugin-crash.{_kind(end)}", code=end.exit_code)
+    kind = say(f"device-plugin-crash.{_kind(end) if is_plugin(pod) else _kind_of_any(end)}", code=end.exit_code)
     key = "said" if said else "claim"
     line = quotes.shown(said[0][1].partition("] ")[2] or said[0][1]) if said else ""
-    claim = say(f"device-plugin-crash.{key}", node=side.name, container=status.name, kind=kind, line=line)
+    claim = say(
+        f"device-plugin-crash.{key}",
+        node=side.name,
+        container=status.name,
+        plugin=_called(pod, say),
+        kind=kind,
+        line=line,
+    )
     proofs = [log_line(*one) for one in said[:1]] + [_of_status(pod, status)]
     actions = (plugin_log(pod, say),)
     told = finding("device-plugin-crash", claim, "confirmed", (side.name,), proofs, severity="warning", actions=actions)
     return NodeCause(f"{status.name} {end.reason} {end.exit_code}: {line}", told)
 
 
+def _called(pod: Pod, say: Texts) -> str:
+    """HAMi's own device plugin, or another vendor's by its pod."""
+    return say("plugin-fault.own") if is_plugin(pod) else say("plugin-fault.other", pod=f"{pod.namespace}/{pod.name}")
+
+
 def _by_itself(status: ContainerStatus) -> bool:
     """Whether it ended by an error of its own: nobody stopped it, and it was not out of memory."""
     end = status.state.terminated or status.last_state.terminated
     return end is not None and end.exit_code not in _TOLD_TO_END and end.reason != "OOMKilled"
+
+
+def _kind_of_any(end: StateTerminated) -> str:
+    """The same of a program that need not be HAMi's."""
+    return _kind(end) if end.reason == "OOMKilled" or end.exit_code in (137, 143) else "other"
 
 
 def _kind(end: StateTerminated) -> str:

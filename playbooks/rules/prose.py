@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from bot.hami.install import Install
-from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT
+from bot.hami.vendors import FIRST
+from bot.hami.vendors.vendor import Vendor
 from bot.report import Finding, NextAction
 from bot.texts import Texts
 from playbooks import quotes
@@ -34,11 +35,10 @@ def mib(amount: int) -> str:
     return f"{amount:,} MiB"
 
 
-def plugin_pods_command(node: str) -> str:
-    """The command that shows the device plugin's pods of one node."""
-    return kubectl(
-        "get", "pods", "-A", "-l", f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}", "--field-selector", f"spec.nodeName={node}"
-    )
+def plugin_pods_command(node: str, vendor: Vendor = FIRST) -> str:
+    """The command that shows the vendor's device plugin on one node: all pods there where its labels are not known."""
+    labels = ("-l", vendor.plugin_labels) if vendor.plugin_labels else ()
+    return kubectl("get", "pods", "-A", *labels, "--field-selector", f"spec.nodeName={node}")
 
 
 def command(*words: str) -> str:

@@ -44,12 +44,14 @@ _OF_CARDS = frozenset(
 
 
 def impossible(case: Case, attempt: Attempt, say: Texts) -> Finding | None:
-    """Larger than any registered node of the cluster, even empty."""
+    """Larger than any registered node of the cluster, even empty; None where none has such a device."""
     if not case.request.containers or not case.nodes or not case.too_large:
         return None
-    cards = [card for name in case.nodes for card in _registered(case, name)]
-    largest = max(card.card.memory_mib for card in cards) if cards else 0
-    most = max((len(_registered(case, name)) for name in case.nodes), default=0)
+    cards = [found for name in case.nodes if (found := _registered(case, name))]
+    if not cards:
+        return None
+    largest = max(card.card.memory_mib for of_node in cards for card in of_node)
+    most = max(map(len, cards))
     refused = attempt.stage == "filter" and attempt.evidence is not None
     if over := _over_a_card(case):
         claim = say("impossible-anywhere.percent", percent=over, version=str(case.version or "?"))
@@ -406,4 +408,4 @@ def _card_proof(case: Case, node: Node, text: str) -> list[Evidence]:
 
 
 def _registered(case: Case, name: str) -> list[CardState]:
-    return case.view.cards(name)
+    return [card for card in case.view.cards(name) if case.is_asked_for(card.card)]

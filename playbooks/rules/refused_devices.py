@@ -5,6 +5,7 @@ from datetime import datetime
 
 from msgspec import structs
 
+from bot.hami.requests import device_asked
 from bot.hami.signatures import find
 from bot.kube.models import Pod
 from bot.kube.times import parse_time
@@ -21,13 +22,15 @@ _ANSWERED = re.compile(r"rpc error: code = (?!Unavailable|DeadlineExceeded|Cance
 _MOST_LINES = 3
 
 
-def refused_causes(refused: Finding, placed: Placed, now: datetime, say: Texts) -> list[Finding]:
+def refused_causes(refused: Finding, pod: Pod, placed: Placed, now: datetime, say: Texts) -> list[Finding]:
     """What is wrong with the node; nothing where the device plugin was there and refused this pod itself."""
     if any(_ANSWERED.search(evidence.quote) for evidence in refused.evidence):
         return []
     times = [at for evidence in refused.evidence if (at := parse_time(evidence.at))]
-    found = node_causes(placed.side, placed.plugin_sets, placed.install.config, now, say)
-    return [cause.told for cause in found or crash_near(placed.side, times, say)]
+    config = placed.install.config
+    vendor = device_asked(pod, config).vendor
+    found = node_causes(placed.side, placed.plugin_sets, config, now, say, vendors=[vendor])
+    return [cause.told for cause in found or crash_near(placed.side, times, say, vendor)]
 
 
 def refused_more(refused: Finding, pod: Pod, side: NodeSide, say: Texts) -> Finding:

@@ -52,9 +52,13 @@ def _card(card: Card | CardState) -> Card:
 
 
 def admits(case: Case, card: Card) -> bool:
-    """Whether the pod's own type and UUID annotations allow the card."""
+    """Whether the card is of what the pod asks for, and its own type and UUID annotations allow it."""
     wanted, rules = case.request.constraints, case.view.rules
-    return type_allows(wanted, CardState(card), rules) and uuid_allows(wanted, card.uuid, rules)
+    return (
+        case.is_asked_for(card)
+        and type_allows(wanted, CardState(card), rules)
+        and uuid_allows(wanted, card.uuid, rules)
+    )
 
 
 def proof_of(case: Case, largest: Largest) -> Evidence:

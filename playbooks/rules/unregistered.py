@@ -10,6 +10,7 @@ from bot.hami import fit
 from bot.hami.handshake import GUIDES_THRESHOLD, parse_handshake
 from bot.hami.registration import Unregistered
 from bot.hami.vendors import FIRST
+from bot.hami.vendors.vendor import Device, Vendor
 from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT, SCHEDULER_COMPONENT
 from bot.kube.models import DaemonPod, Node, Pod
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction
@@ -27,7 +28,7 @@ _EMPTY = ("", "[]", "null", ":")
 """Registrations without a card."""
 
 PluginPods = Mapping[str, Sequence[Pod] | Gap]
-"""The device plugin's pods on unregistered nodes, by node."""
+"""The pods of the device plugin that the pod needs on unregistered nodes, by node."""
 
 
 def unregistered(case: Case, attempt: Attempt, cause: Cause, plugins: PluginPods, say: Texts) -> list[Finding]:
@@ -39,12 +40,12 @@ def unregistered(case: Case, attempt: Attempt, cause: Cause, plugins: PluginPods
     for name in expected:
         state = is_unregistered(case, name)
         if state is not None:
-            by_why.setdefault(code_and_why(case.nodes[name], state), []).append(name)
+            by_why.setdefault(code_and_why(case.nodes[name], state, case.device), []).append(name)
     proofs = attempt.evidence_for(fit.NODE_UNREGISTERED)
     confidence: Confidence = "confirmed" if proofs else "suspected"
     for (code, why), names in sorted(by_why.items(), key=lambda item: (-len(item[1]), item[0])):
-        claim = say(f"{code}.{why}", nodes=prose.names(say, names), version=str(case.version or "?"))
-        shown = registration_proofs(case.nodes[names[0]], is_unregistered(case, names[0]), case.gpus.count)
+        claim = claim_of((code, why), names, case.device, str(case.version or "?"), say)
+        shown = registration_proofs(case.nodes[names[0]], is_unregistered(case, names[0]), case.device)
         found.append(
             finding(
                 code,
@@ -55,7 +56,7 @@ def unregistered(case: Case, attempt: Attempt, cause: Cause, plugins: PluginPods
                 severity=severity,
             )
         )
-        actions = registration_actions(names[0], why, plugins.get(names[0]), say)
+        actions = registration_actions(names[0], why, plugins.get(names[0]), say, case.device.vendor)
         found[-1] = structs.replace(found[-1], next_actions=actions)
     normal = [name for name in cause.nodes if name not in expected]
     if normal and not found:
@@ -113,40 +114,50 @@ def is_untrusted(node: Node, now: datetime) -> bool:
     return now - handshake.at > GUIDES_THRESHOLD
 
 
-def code_and_why(node: Node, state: Unregistered) -> tuple[Code, str]:
+def code_and_why(node: Node, state: Unregistered, device: Device) -> tuple[Code, str]:
     """The finding's code, and the key of its claim in that code's section."""
     if state.why in ("stale", "deleted"):
         return as_code(f"handshake-{state.why}"), "claim"
     if state.key.startswith("--"):
         return "registration-ignored", "outside"
-    register = node.metadata.annotation(FIRST.names.register) or ""
+    if state.why == "absent" and device.capacity:
+        return "node-unregistered", "uncounted"
+    register = node.metadata.annotation(device.names.register) or ""
     if state.why == "unreadable" and register.strip() in _EMPTY:
         return "node-unregistered", "empty"
     return "node-unregistered", state.why
 
 
-def registration_proof(node: Node, state: Unregistered | None, count_resource: str) -> Evidence:
+def claim_of(cause: tuple[Code, str], names: Sequence[str], device: Device, version: str, say: Texts) -> str:
+    """What is wrong with the registration of these nodes, by the code and the key of its claim."""
+    code, why = cause
+    counted = {"resource": device.capacity} if why == "uncounted" else {}
+    return say(f"{code}.{why}", nodes=prose.names(say, names), version=version, **counted)
+
+
+def registration_proof(node: Node, state: Unregistered | None, device: Device) -> Evidence:
     """What shows that HAMi cannot know the node's cards, or that it should have some."""
     text = node.metadata.annotation(state.key) if state is not None else None
     if state is not None and text and state.quote in text:
         return quotes.of_node_annotation(node, state.key, state.quote)
-    if count_resource in (node.status.allocatable or {}):
-        return quotes.of_allocatable(node, count_resource)
-    if node.metadata.label(FIRST.node_label[0]):
-        return quotes.of_label(node, FIRST.node_label[0])
+    count, label = device.resources.count, device.vendor.node_label[0]
+    if count in (node.status.allocatable or {}):
+        return quotes.of_allocatable(node, count)
+    if label and node.metadata.label(label):
+        return quotes.of_label(node, label)
     return quotes.of_node(node, node.name, "{.metadata.name}")
 
 
-def registration_proofs(node: Node, state: Unregistered | None, count_resource: str) -> list[Evidence]:
+def registration_proofs(node: Node, state: Unregistered | None, device: Device) -> list[Evidence]:
     """The same, and that kubelet offers no cards where that is why."""
-    proofs = [registration_proof(node, state, count_resource)]
-    if state is not None and state.why == "no-allocatable" and count_resource in (node.status.allocatable or {}):
-        proofs.append(quotes.of_allocatable(node, count_resource))
+    proofs, count = [registration_proof(node, state, device)], device.resources.count
+    if state is not None and state.why == "no-allocatable" and count in (node.status.allocatable or {}):
+        proofs.append(quotes.of_allocatable(node, count))
     return proofs
 
 
 def registration_actions(
-    name: str, why: str, pods: Sequence[Pod | DaemonPod] | Gap | None, say: Texts
+    name: str, why: str, pods: Sequence[Pod | DaemonPod] | Gap | None, say: Texts, vendor: Vendor = FIRST
 ) -> tuple[NextAction, ...]:
     """What to do about one way of being unregistered; the device plugin is what it is about unless told otherwise."""
     if why == "outside":
@@ -156,10 +167,12 @@ def registration_actions(
         columns = "NAME:.metadata.name,IMAGES:.spec.containers[*].image"
         show = kubectl("get", "pods", "-A", "-l", both, "-o", f"custom-columns={columns}")
         return (NextAction(say("node-unregistered.images"), show),)
-    return plugin_actions(name, pods, say)
+    return plugin_actions(name, pods, say, vendor)
 
 
-def plugin_actions(name: str, pods: Sequence[Pod | DaemonPod] | Gap | None, say: Texts) -> tuple[NextAction, ...]:
+def plugin_actions(
+    name: str, pods: Sequence[Pod | DaemonPod] | Gap | None, say: Texts, vendor: Vendor = FIRST
+) -> tuple[NextAction, ...]:
     """Read the log of what is there and restart it, or find out why nothing is: a restart loses what the log tells."""
     if isinstance(pods, Sequence) and pods:
         pod = pods[0]
@@ -168,7 +181,7 @@ def plugin_actions(name: str, pods: Sequence[Pod | DaemonPod] | Gap | None, say:
             plugin_log(pod, say),
             NextAction(say("node-unregistered.restart", node=name), restart, changes_cluster=True),
         )
-    return (NextAction(say("node-unregistered.plugin", node=name), prose.plugin_pods_command(name)),)
+    return (NextAction(say("node-unregistered.plugin", node=name), prose.plugin_pods_command(name, vendor)),)
 
 
 def plugin_log(pod: Pod | DaemonPod, say: Texts) -> NextAction:

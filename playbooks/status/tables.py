@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from bot.hami.install import ROLE_LABEL, container_of, extender_of, is_ready, kube_scheduler_of
 from bot.hami.kube_scheduler import SchedulerConfig
-from bot.hami.nodestate import expects_gpus
+from bot.hami.nodestate import wants_own_plugin
 from bot.hami.version import Version
 from bot.kube.hami_pods import read_flags
 from bot.kube.models import Container, ContainerStatus, Pod, Resource, Workload
@@ -179,7 +179,7 @@ def _covered(parts: Parts) -> Iterator[ComponentRow]:
     nodes, pods = components.nodes, components.plugin_pods
     if isinstance(components.plugins, Gap) or not components.plugins or isinstance(nodes, Gap) or isinstance(pods, Gap):
         return
-    with_gpus = {node.name for node in nodes if expects_gpus(node, parts.seen.config)}
+    with_gpus = {node.name for node in nodes if wants_own_plugin(node, parts.seen.config)}
     covered = with_gpus & {pod.spec.node_name for pod in pods}
     yield ComponentRow(_PLUGIN, "nodes with GPUs", f"{len(covered)} of {len(with_gpus)} have a plugin pod", "", "")
 

@@ -1,13 +1,15 @@
 """The keys of every vendor, as the reference lists them."""
 
 import io
+import re
 import tokenize
 from pathlib import Path
 
 import pytest
 
 from bot.hami.requests import DeviceConfig
-from bot.hami.vendors import NAMES, VENDORS, vendor_of_register_key
+from bot.hami.vendors import BY_WORD, NAMES, VENDORS, vendor_of_register_key
+from bot.kube.models import Container, ObjectMeta, Pod, PodSpec
 
 
 @pytest.mark.parametrize(
@@ -176,3 +178,46 @@ def lines_of_code_with(word, path):
             yield token.start[0]
         if token.type not in (tokenize.COMMENT, tokenize.NL):
             begins = token.type in (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING)
+
+
+@pytest.mark.parametrize(
+    ("word", "labels", "name", "image"),
+    [
+        ("NVIDIA", {"app.kubernetes.io/component": "hami-device-plugin"}, "a", "b"),
+        ("Ascend", {"app.kubernetes.io/component": "hami-ascend-device-plugin"}, "a", "b"),
+        ("Ascend", {}, "a", "projecthami/ascend-device-plugin:v1.2.0"),
+        ("DCU", {"name": "dcu-dp-ds"}, "a", "b"),
+        ("MLU", {}, "cambricon-device-plugin-daemonset-x7k2p", "b"),
+        ("Metax-SGPU", {}, "metax-gpu-device-x7k2p", "b"),
+        ("Iluvatar", {}, "a", "example/ix-device-plugin:4.4.0"),
+        ("Mthreads", {}, "mt-device-plugin-x7k2p", "b"),
+        ("Enflame", {}, "gcushare-device-plugin-x7k2p", "b"),
+        ("XPU", {"app.kubernetes.io/component": "vxpu-device-plugin"}, "a", "b"),
+        ("Vastai", {"app.kubernetes.io/component": "hami-vastai-device-plugin"}, "a", "b"),
+        ("Biren", {}, "biren-device-plugin-daemonset-x7k2p", "b"),
+        ("AMD", {"name": "amdgpu-dp-ds"}, "a", "b"),
+        ("AWSNeuron", {"name": "neuron-device-plugin-ds"}, "a", "b"),
+    ],
+)
+def test_a_device_plugin_is_its_vendor_s_by_a_label_or_by_what_it_is_called(word, labels, name, image):
+    pod = Pod(metadata=ObjectMeta(name=name, labels=labels), spec=PodSpec(containers=[Container("main", image)]))
+    assert BY_WORD[word].is_plugin(pod)
+    assert word == "NVIDIA" or not BY_WORD["NVIDIA"].is_plugin(pod)
+
+
+def test_a_workload_is_no_device_plugin():
+    pod = Pod(metadata=ObjectMeta(name="trainer-0"), spec=PodSpec(containers=[Container("main", "example/train:1")]))
+    assert not any(vendor.is_plugin(pod) for vendor in VENDORS)
+
+
+@pytest.mark.parametrize("vendor", VENDORS, ids=[vendor.names.word for vendor in VENDORS])
+def test_the_documentation_has_the_vendor_s_keys_labels_and_plugin(vendor):
+    table = (ROOT / "docs" / "vendors.md").read_text().split("## Nodes and device plugins")[1]
+    row = next(line for line in table.splitlines() if line.startswith(f"| {vendor.names.word} |"))
+    names, label = vendor.names.of("CHIP") if "{" in vendor.names.register else vendor.names, vendor.node_label
+    told = [names.register or f"capacity {names.capacity}", names.handshake, vendor.lock_key, vendor.plugin_labels]
+    told.append("=".join(label) if label[0] else "")
+    assert all(one in row for one in told), told
+    image = row.rstrip(" |").rsplit("| ", 1)[1]
+    assert bool(vendor.plugin_names) == (image != "–")
+    assert image == "–" or re.search(vendor.plugin_names, f"{image}-x7k2p")

@@ -3,12 +3,21 @@
 from pathlib import Path
 
 from bot.report import Finding, Report
-from tests.playbooks.world import HAMI, PLUGIN, Object, ago, answer, cluster, codes, gpu_node, pod, record
+from tests.playbooks.world import HAMI, PLUGIN, Object, ago, answer, codes, gpu_node, pod, record, scheduler
+
+CHART = (Path(__file__).parents[1] / "cases" / "fit-vendors" / "device-config.yaml").read_text()
+"""HAMi's device config as its chart installs it."""
+EVERY_VENDOR = ["--enable-ascend", "--enable-iluvatar"]
 
 
 def ask(tmp_path: Path, *objects: Object, version: str = "2.10.0", **more: object) -> Report:
-    """What `nodes` says. `more`: node, all; `missing` goes to the recording."""
-    path = record(tmp_path, cluster(*objects, version=version), missing=more.pop("missing", ()))
+    """What `nodes` says under the chart's device config, every vendor on.
+
+    `more`: node, all; `missing` and `others` go to the recording, `flags` (the scheduler's) and `statuses` to its pods.
+    """
+    recorded = {key: more.pop(key) for key in ("missing", "others") if key in more}
+    hami = {"flags": EVERY_VENDOR} | {key: more.pop(key) for key in ("flags", "statuses") if key in more}
+    path = record(tmp_path, [*scheduler(version, config=CHART, **hami), *objects], **recorded)
     return answer("nodes", path, {}, **more)
 
 

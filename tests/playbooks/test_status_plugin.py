@@ -6,6 +6,7 @@ import pytest
 
 from tests.playbooks.node_side_support import counted, crashing, rival
 from tests.playbooks.node_side_support import plugin as crashing_plugin
+from tests.playbooks.nodes_support import CHART
 from tests.playbooks.status_support import ask, changed, daemon_set, healthy, only, plugin_pod, without
 from tests.playbooks.tables import table
 from tests.playbooks.world import HAMI, Object, cause, codes, event, gpu_node, node
@@ -76,6 +77,13 @@ def test_a_node_that_hami_has_nothing_to_do_with_is_only_mentioned(tmp_path: Pat
     report = ask(tmp_path, [*healthy(), other])
     assert codes(report) == ["healthy", "plugin-missing"]
     assert report.severity == "info"
+
+
+def test_another_vendor_s_node_that_has_nvidia_s_label_too_is_not_missed(tmp_path: Path) -> None:
+    npu = node("npu-1", labels={"gpu": "on"}, allocatable={"huawei.com/Ascend910B3": "8"})
+    every = healthy(config=CHART, flags=["--enable-ascend"])
+    report = ask(tmp_path, [*every, npu])
+    assert "plugin-missing" not in codes(report)
 
 
 def test_a_cordoned_node_and_one_without_gpus_need_no_word(tmp_path: Path) -> None:

@@ -1,21 +1,25 @@
-"""AMD's GPUs [HAMi v2.10 pkg/device/amd/device.go].
+"""AMD's GPUs [HAMi v2.7 to v2.10, pkg/device/amd/device.go].
 
 Their cores are compute units, of which a container asks for a percentage.
 """
 
+from datetime import datetime
 from functools import partial
 
 from bot.hami.asked import WHOLE_CARD, ContainerRequest, Resources
-from bot.hami.cards import CardState, read_json
+from bot.hami.cards import Card, CardState, read_json
 from bot.hami.fit import INSUFFICIENT_CORE, Run, Taken, Verdict
 from bot.hami.names import Names
 from bot.hami.registration import Unregistered
 from bot.hami.vendors import standard_scan as checks
 from bot.hami.vendors.sections import amount_in, count_in, limits_of, read_usual
-from bot.hami.vendors.standing import Found, Standing, annotated, capacity_of
+from bot.hami.vendors.standing import Found, annotated, capacity_of, cards_like, counted
 from bot.hami.vendors.vendor import Ask, Vendor
 from bot.hami.version import Version
 from bot.kube.models import Container, Node
+
+_REGISTERS = Version(2, 10, 0)
+_MEMORY_MIB = 192_000
 
 NAMES = Names(
     word="AMD",
@@ -33,12 +37,23 @@ NAMES = Names(
 )
 
 
-def _find(node: Node, resources: Resources) -> Found:
-    """What is registered, as long as the node's capacity counts any."""
+def _registration(node: Node, version: Version, _: datetime, resources: Resources) -> Found:
+    """What is registered, as long as the node's capacity counts any; before 2.10 the capacity alone."""
+    if version < _REGISTERS:
+        return _COUNTED.registration(node, version, _, resources)
     found = annotated(node, NAMES)
     if isinstance(found, Unregistered) or capacity_of(node, resources.count) > 0:
         return found
     return Unregistered("no-allocatable", NAMES.register, node.metadata.annotation(NAMES.register) or "", found)
+
+
+def _counted(node: Node, resources: Resources) -> list[Card]:
+    """HAMi v2.7 to v2.9 takes every GPU to be alike, and gives it to one pod."""
+    card = Card(slots=1, memory_mib=_MEMORY_MIB, cores=WHOLE_CARD, type="AMDGPU", health=True)
+    return cards_like(card, capacity_of(node, resources.count), f"{node.name}-{NAMES.word}-")
+
+
+_COUNTED = counted(NAMES, _counted)
 
 
 def _request(container: Container, resources: Resources, _: Version) -> ContainerRequest | None:
@@ -77,16 +92,17 @@ def _least(_: CardState, word: str) -> Ask:
     return Ask(ContainerRequest(word, "", 1, 1, 0, 1))
 
 
-_NODES = Standing(_find)
-
 AMD = Vendor(
     names=NAMES,
     read_resources=partial(read_usual, NAMES, key="amd"),
     request=_request,
-    registration=_NODES.registration,
-    is_taken_in_for_good=_NODES.is_taken_in_for_good,
-    is_held_by_turns=_NODES.is_held_by_turns,
+    registration=_registration,
+    is_taken_in_for_good=_COUNTED.is_taken_in_for_good,
+    is_held_by_turns=_COUNTED.is_held_by_turns,
     scan=_scan,
     least=_least,
     since=Version(2, 7, 1),
+    locks_since=Version(2, 10, 0),
+    plugin_labels="name=amdgpu-dp-ds",
+    plugin_names="amd(gpu)?-device-plugin|rocm/k8s-device-plugin",
 )

@@ -125,4 +125,7 @@ AWS_NEURON = Vendor(
     least=_least,
     since=Version(2, 7, 0),
     orders=True,
+    plugin_labels="name=neuron-device-plugin-ds",
+    lock_key="",
+    plugin_names="neuron-device-plugin",
 )

@@ -51,5 +51,6 @@ BIREN = Vendor(
     is_held_by_turns=_NODES.is_held_by_turns,
     scan=_scan,
     since=Version(2, 10, 0),
+    plugin_names="biren-device-plugin",
     node_label=("biren", "on"),
 )

@@ -13,7 +13,6 @@ from bot.hami.vendors.vendor import Vendor
 from bot.hami.version import Version
 from bot.kube.models import Container, Node
 
-LOCK_KEY = "cambricon.com/dsmlu.lock"
 UNIT_MIB = 256
 """What one of the memory resource means."""
 
@@ -72,4 +71,6 @@ CAMBRICON = Vendor(
     scan=_scan,
     slices=_slices,
     obeys_quota=True,
+    lock_key="cambricon.com/dsmlu.lock",
+    plugin_names="cambricon-(k8s-)?device-plugin",
 )

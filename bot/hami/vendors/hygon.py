@@ -54,5 +54,6 @@ HYGON = Vendor(
     is_held_by_turns=_NODES.is_held_by_turns,
     scan=_scan,
     plugin_labels="name=dcu-dp-ds",
+    plugin_names="dcu-(vgpu-)?device-plugin",
     node_label=("dcu", "on"),
 )

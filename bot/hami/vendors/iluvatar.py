@@ -90,4 +90,6 @@ ILUVATAR = Vendor(
     is_held_by_turns=_NODES.is_held_by_turns,
     scan=_scan,
     flag="enable-iluvatar",
+    locks_since=Version(2, 8, 0),
+    plugin_names="(ix|iluvatar)-device-plugin",
 )

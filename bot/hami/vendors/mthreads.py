@@ -74,5 +74,7 @@ MTHREADS = Vendor(
     is_held_by_turns=_NODES.is_held_by_turns,
     scan=_scan,
     shares_one_only=True,
+    lock_key="",
+    plugin_names="(mt|musa|mthreads)-(gpu-)?device-plugin",
     slices=_slices,
 )

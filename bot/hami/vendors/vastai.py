@@ -76,5 +76,7 @@ VASTAI = Vendor(
     scan=_scan,
     since=Version(2, 9, 0),
     orders=True,
+    plugin_labels="app.kubernetes.io/component=hami-vastai-device-plugin",
+    plugin_names="vastai-device-plugin",
     node_label=("vastai", "on"),
 )

@@ -6,6 +6,7 @@ each device for a pod's requests, `bot.hami.nodestate` for a node's cards, and `
 container.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -16,9 +17,11 @@ from bot.hami.asked import Constraints, ContainerRequest, Resources
 from bot.hami.cards import CardState
 from bot.hami.fit import Run, Taken, Verdict
 from bot.hami.names import Names
+from bot.hami.nodelock import LOCK_KEY
 from bot.hami.registration import Registration, Unregistered
 from bot.hami.version import Version
-from bot.kube.models import Container, Node
+from bot.kube.models import Container, Node, Pod
+from bot.kube.selectors import label_matcher
 
 
 def _no_label(_: Node) -> str:
@@ -94,10 +97,19 @@ class Vendor(NamedTuple):
     """Whether the verdict depends on the order of the cards even for a single container."""
 
     plugin_labels: str = ""
-    """The selector of its device plugin's pods."""
+    """The selector of its device plugin's pods; empty where their labels are not known."""
+
+    plugin_names: str = ""
+    """What its device plugin's pods or images are called as well: a regular expression."""
 
     node_label: tuple[str, str] = ("", "")
     """The label that an operator puts on nodes where the device plugin shall run."""
+
+    lock_key: str = LOCK_KEY
+    """The node annotation that a bind locks a node with, empty where it locks none (pkg/device/*/device.go)."""
+
+    locks_since: Version = Version(0, 0, 0)
+    """The first version whose binds do."""
 
     gpu_label: Callable[[Node], str] = _no_label
     """(node): the label by which it is known to have this vendor's GPUs, empty when none says so."""
@@ -116,6 +128,13 @@ class Vendor(NamedTuple):
 
     slices: Callable[[CardState], Sequence[int]] = _all_free
     """(card): the amounts of memory in MiB that one pod could get of what is free."""
+
+    def is_plugin(self, pod: Pod) -> bool:
+        """Whether the pod is of its device plugin, by its labels or by what it or an image of it is called."""
+        if self.plugin_labels and label_matcher(self.plugin_labels)(pod.metadata.labels):
+            return True
+        called = (pod.name, *(container.image for container in pod.spec.containers))
+        return bool(self.plugin_names) and any(re.search(self.plugin_names, name) for name in called)
 
 
 class Device(msgspec.Struct, frozen=True):

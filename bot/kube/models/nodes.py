@@ -43,9 +43,14 @@ class Node(Resource, frozen=True):
 
 
 class FewLabels(Model, frozen=True):
-    """Those that tell whether a node has GPUs."""
+    """Those that tell whether a node has GPUs or another vendor's devices."""
 
     gpu: str | None = None
+    ascend: str | None = None
+    dcu: str | None = None
+    xpu: str | None = None
+    vastai: str | None = None
+    biren: str | None = None
     present: str | None = msgspec.field(default=None, name="nvidia.com/gpu.present")
     count: str | None = msgspec.field(default=None, name="nvidia.com/gpu.count")
     pci: str | None = msgspec.field(default=None, name="feature.node.kubernetes.io/pci-10de.present")

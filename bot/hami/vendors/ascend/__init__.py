@@ -17,7 +17,8 @@ ASCEND = Vendor(
     scan=fit.scan,
     orders=True,  # modules are told by the index
     flag="enable-ascend",
-    plugin_labels="app.kubernetes.io/component=hami-ascend-device-plugin",
+    plugin_labels="app.kubernetes.io/component in (hami-ascend-device-plugin, hami-ascend)",
+    plugin_names="ascend-(k8s-)?device-plugin",
     node_label=("ascend", "on"),
     node_keys=(SOFT_NODE_KEY,),
     node_facts=fit.soft_node,

@@ -203,4 +203,6 @@ ENFLAME_DRS = Vendor(
     scan=_scan,
     slices=_slices,
     since=Version(2, 10, 0),
+    lock_key="",
+    plugin_names="(gcushare|gcu|enflame)-(k8s-)?device-plugin",
 )

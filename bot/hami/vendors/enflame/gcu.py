@@ -53,4 +53,6 @@ ENFLAME_GCU = Vendor(
     is_held_by_turns=_NODES.is_held_by_turns,
     scan=_scan,
     since=Version(2, 7, 0),
+    lock_key="",
+    plugin_names="(gcushare|gcu|enflame)-(k8s-)?device-plugin",
 )

@@ -76,4 +76,6 @@ KUNLUN = Vendor(
     scan=_scan,
     since=Version(2, 7, 0),
     orders=True,
+    lock_key="",
+    plugin_names="(v?xpu|kunlun(xin)?)-device-plugin",
 )

@@ -50,4 +50,6 @@ METAX_GPU = Vendor(
     is_taken_in_for_good=_NODES.is_taken_in_for_good,
     is_held_by_turns=_NODES.is_held_by_turns,
     scan=_scan,
+    lock_key="",
+    plugin_names="(metax|mx)[a-z-]*-device|/gpu-device:",
 )

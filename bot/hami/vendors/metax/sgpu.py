@@ -188,4 +188,5 @@ METAX_SGPU = Vendor(
     scan=_scan,
     least=_least,
     since=Version(2, 6, 0),
+    plugin_names="(metax|mx)[a-z-]*-device|/gpu-device:",
 )

@@ -1,0 +1,122 @@
+"""What is wrong with other vendors' devices on a node, and how it is told: their own plugins, labels and words."""
+
+from collections.abc import Iterator, Sequence
+
+from bot.codes import as_code
+from bot.hami.registration import Registration, Unregistered
+from bot.hami.vendors.vendor import Device
+from bot.report import Evidence, NextAction, Severity
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.nodes.fault import Fault
+from playbooks.nodes.sweep import Beside, NodeSeen, Plugin, Sweep
+from playbooks.rules import after_restart, prose
+from playbooks.rules.unregistered import (
+    claim_of,
+    code_and_why,
+    plugin_actions,
+    plugin_log,
+    registration_actions,
+    registration_proofs,
+)
+
+_DOWN = ("not-ready", "restarting")
+
+
+def registration_beside(node: NodeSeen) -> Iterator[Fault]:
+    """Devices that should be registered and are not, or that HAMi's scheduler or kubelet does not have."""
+    for one in node.beside:
+        word, count = one.device.word, one.device.resources.count
+        if isinstance(one.state, Unregistered):
+            if _is_another_chip(node, one):
+                continue
+            code, why = code_and_why(node.node, one.state, one.device)
+            health = plugin.health if (plugin := _plugin_of(node, one.device)) else ""
+            severity: Severity = "info" if _may_be_of_others(node, one) else "warning"
+            yield Fault(code, one.state.why if why == "claim" else why, node.name, severity, health, word)
+        elif one.since_restart:
+            yield Fault("handshake-stale", "restarted", node.name, device=word)
+        elif not one.offered and count in (node.node.status.allocatable or {}):
+            yield Fault("allocatable-mismatch", "none", node.name, device=word)
+
+
+def ignored_beside(sweep: Sweep, node: NodeSeen) -> Iterator[Fault]:
+    """Registrations that HAMi's scheduler does not read, as its flags or its device config have it."""
+    for one in node.others:
+        known = one.key in sweep.config.by_register or (isinstance(one, Registration) and one.encoding == "capacity")
+        if known:
+            continue
+        if one.vendor.word in sweep.off:
+            yield Fault("registration-ignored", "off", node.name, "info", one.key)
+        elif sweep.config.names_all:
+            yield Fault("registration-ignored", "unnamed", node.name, "info", one.key)
+
+
+def plugins_beside(node: NodeSeen) -> Iterator[Fault]:
+    """Device plugins that do not run although what they registered still stands."""
+    told = set[str]()
+    for one in node.beside:
+        vendor, plugin = one.device.vendor.names.word, _plugin_of(node, one.device)
+        if plugin and plugin.health in _DOWN and vendor not in told and not isinstance(one.state, Unregistered):
+            told.add(vendor)
+            why = "monitor" if plugin.monitor else "claim"
+            code = as_code(f"device-plugin-{plugin.health}")
+            yield Fault(code, why, node.name, about=plugin.why, device=one.device.word)
+
+
+def told_beside(
+    sweep: Sweep, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen], say: Texts
+) -> tuple[str, list[Evidence], Sequence[NextAction]]:
+    """The claim about these nodes, with proofs of those shown and what to do."""
+    device = sweep.config.by_word[fault.device]
+    say, first = say.about(device.names.noun), shown[0]
+    plugin, count = _plugin_of(first, device), device.resources.count
+    pods = [plugin.pod] if plugin and plugin.pod else []
+    nodes = [node.node for node in shown]
+    if fault.code.startswith("device-plugin-") and plugin and plugin.pod:
+        claim = say(f"{fault.code}.{fault.why}", nodes=prose.names(say, names), why=plugin.why, count=plugin.restarts)
+        found = (_plugin_of(node, device) for node in shown)
+        proofs = [quotes.of_plugin(one.pod, one.why) for one in found if one and one.pod]
+        return claim, proofs, [plugin_log(plugin.pod, say)]
+    if fault.code == "allocatable-mismatch":
+        slots = sum(card.slots for one in first.registrations if one.word == device.word for card in one.cards)
+        values = {"node": first.name, "slots": slots, "resource": count}
+        claim = say("allocatable-mismatch.none", nodes=prose.names(say, names), **values)
+        actions = plugin_actions(first.name, pods, say, device.vendor)
+        return claim, [quotes.of_allocatable(node, count) for node in nodes], actions
+    if fault.why == "restarted" and sweep.start:
+        claim = after_restart.claim_about(names, sweep.start, say)
+        actions = after_restart.steps(first.name, device, pods, say)
+        return claim, after_restart.proofs_of(nodes, device, sweep.start), actions
+    why = fault.why if fault.code == "node-unregistered" else "claim"
+    claim = claim_of((fault.code, why), names, device, str(sweep.version or "?"), say)
+    if plugin and fault.about in _DOWN:
+        claim = say("nodes.and", claim=claim, why=say(f"nodes.plugin-{fault.about}", why=plugin.why))
+    proofs = [proof for node in shown for proof in registration_proofs(node.node, _state_of(node, device), device)]
+    return claim, proofs, registration_actions(first.name, why, pods, say, device.vendor)
+
+
+def _is_another_chip(node: NodeSeen, one: Beside) -> bool:
+    """Whether the vendor's plugin registered a chip that HAMi's scheduler does not read."""
+    vendor = one.device.vendor.names.word
+    return any(other.vendor.word == vendor and other.word != one.device.word for other in node.others)
+
+
+def _may_be_of_others(node: NodeSeen, one: Beside) -> bool:
+    """Whether only a resource that other programs serve under the same name says that HAMi hands the device out."""
+    label = one.device.vendor.node_label[0]
+    own = node.node.metadata.annotation(one.device.names.register) is not None
+    return one.device.names.shares_domain and not own and not (label and node.node.metadata.label(label))
+
+
+def _plugin_of(node: NodeSeen, device: Device) -> Plugin | None:
+    return node.plugins_beside.get(device.vendor.names.word)
+
+
+def _state_of(node: NodeSeen, device: Device) -> Unregistered | None:
+    state = next((one.state for one in node.beside if _is(one, device)), None)
+    return state if isinstance(state, Unregistered) else None
+
+
+def _is(one: Beside, device: Device) -> bool:
+    return one.device.word == device.word
