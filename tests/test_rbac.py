@@ -25,6 +25,7 @@ from sandbox.apiserver.statuses import Target
 from tests.cases_support import CASES, VERSIONS, questions, scenarios
 from tests.chart import BOT, CHANGING, DEAD_MAN, NAMESPACE, PROXYING, granted, manifests
 from tests.incidents_support import INCIDENTS
+from tests.playbooks.dra_support import claiming
 from tests.test_change_shell import Cluster, cluster, overdue
 
 pytestmark = pytest.mark.few(5)
@@ -58,12 +59,13 @@ class Noting(Access):
 
 
 async def answer_everything(server: ApiServer, folder: Path, version: str) -> None:
-    """Every question of the recorded cases, asked once, and by a bot that keeps lists."""
+    """Every question of the recorded cases, and one about ResourceClaims, asked once, and by a bot that keeps lists."""
+    server.write("pods", claiming("wl"))
     config = folder / "kubeconfig"
     config.write_text(server.kubeconfig())
     asked = [(one.verb, one.values) for one in questions() if one.version == version]
     asked += [("why", {"pod": one.pod}) for one in scenarios() if one.version == version]
-    asked += [("why", {"pod": one}) for one in OWNERS]
+    asked += [("why", {"pod": one}) for one in (*OWNERS, "ml/wl")]
     async with await open_cluster(kubeconfig=config) as live, WatchCache(live) as cache:
         for verb, values in asked:
             playbook = find(verb)

@@ -35,6 +35,7 @@ FORBIDDEN = {
     "leases": r"/leases",
     "endpointslices": r"/endpointslices",
     "webhooks": r"/mutatingwebhookconfigurations",
+    "resourceslices": r"/resourceslices",
     "logs": r"/log(\?|$)",
 }
 

@@ -29,6 +29,9 @@ API_KINDS = {
     "leases": "Lease",
     "endpointslices": "EndpointSlice",
     "mutatingwebhookconfigurations": "MutatingWebhookConfiguration",
+    "resourceclaims": "ResourceClaim",
+    "resourceclaimtemplates": "ResourceClaimTemplate",
+    "resourceslices": "ResourceSlice",
 }
 """What the API calls one object of each plural."""
 

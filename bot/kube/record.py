@@ -23,6 +23,7 @@ from bot.kube.record_logs import logs_of_hami, metrics_of_hami
 from bot.kube.recording import Meta
 from bot.kube.recording_files import FORMAT, META, archive_stem
 from bot.kube.redact import redacted
+from bot.kube.served import list_served
 from bot.kube.times import format_time
 from bot.report import Gap
 
@@ -119,7 +120,7 @@ def _encoded(kind: Kind[Resource], items: list[Resource], annotations: tuple[str
 async def _all_of(cluster: Cluster, kind: Kind[Resource]) -> list[Resource]:
     """All objects of the kind; of what applications keep private, only those where HAMi's scheduler runs."""
     if kind.plural not in _PRIVATE:
-        return await cluster.list(kind)
+        return await list_served(cluster, kind)
     schedulers = await cluster.list(PODS, labels=f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}")
     found = [await cluster.list(kind, namespace) for namespace in sorted({pod.namespace for pod in schedulers})]
     return [item for items in found for item in items]

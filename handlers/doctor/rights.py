@@ -31,6 +31,12 @@ READING = (
         ("deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps", "jobs.batch"),
     ),
     Needed("background", "everywhere", ("list",), ("mutatingwebhookconfigurations.admissionregistration.k8s.io",)),
+    Needed(
+        "background",
+        "everywhere",
+        ("list",),
+        tuple(f"{plural}.resource.k8s.io" for plural in ("resourceclaims", "resourceclaimtemplates", "resourceslices")),
+    ),
     Needed("background", "hami", ("list",), ("configmaps", "services", "endpointslices.discovery.k8s.io")),
     Needed("background", "hami", ("get", "list"), ("leases.coordination.k8s.io",)),
     Needed("logs", "hami", ("get",), ("pods/log",)),

@@ -27,10 +27,11 @@ from playbooks.fit.shares import amounts, amounts_by_type, asked_on, effects_on_
 from playbooks.quota.rules import Effect, proof, refusal
 from playbooks.rules import prose
 from playbooks.rules.case import Case
+from playbooks.rules.claims import claims_of
 from playbooks.rules.denials import remedy
 from playbooks.rules.findings import finding
 from playbooks.rules.gaps import other_vendors
-from playbooks.rules.unread import claims_of, unread, write_plainly
+from playbooks.rules.unread import unread, write_plainly
 
 _CHANGES_SHOWN = 2
 _NEAR = 0.6
@@ -302,9 +303,9 @@ def _no_request(asked: Asked, confidence: Confidence, say: Texts) -> Finding:
     case, name = asked.case, asked.name
     resources = asked_resources(case.pod, case.config)
     if not resources and (claims := claims_of(case.pod)):
-        told = say("no-device-request.claims", claims=", ".join(claims))
+        told = say("resource-claim.claim", claims=", ".join(claims))
         proofs = [elsewhere.of_manifest(case.pod, "name", claim) for claim in claims]
-        return finding("no-device-request", told, confidence, (), proofs, severity="warning")
+        return finding("resource-claim", told, confidence, (), proofs, severity="warning")
     if not resources:
         proofs = tuple(_card(case, node) for node in sorted(case.nodes)[:1])
         return finding("no-device-request", say("fits.anywhere", pod=name), confidence, (), proofs, severity="info")

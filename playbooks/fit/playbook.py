@@ -4,6 +4,7 @@ The table `nodes` is HAMi's filter alone, per pod and node, with kubernetes' own
 only nodes that both leave.
 """
 
+import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from msgspec import structs
 
 from bot.errors import SourceError, UsageError
 from bot.kube.cluster import Cluster
-from bot.kube.models import Pod
+from bot.kube.models import Pod, ResourceSlice
 from bot.kube.times import format_time
 from bot.report import SCHEMA, Gap, Report, Subject, Table, one_line, worst
 from bot.texts import Texts
@@ -25,14 +26,23 @@ from playbooks.fit.gpu_words import DEFAULT_NAMESPACE, EXAMPLE, CardWords, pod_o
 from playbooks.fit.manifest import Manifest, ManifestFile, read_pods
 from playbooks.fit.manifest_pod import file_of
 from playbooks.fit.resources import ManifestCase
+from playbooks.gather.dra import gather_slices
 from playbooks.gather.namespaces import Deserted, gather_deserted
-from playbooks.gather.scheduling import Capacity, InstallSeen, gather_capacity, gather_install, times_shown
+from playbooks.gather.scheduling import (
+    Capacity,
+    InstallSeen,
+    gather_capacity,
+    gather_install,
+    is_absent,
+    times_shown,
+)
 from playbooks.gather.usage import UsageSeen
 from playbooks.gather.usage_of_nodes import gather_usage_of
 from playbooks.playbook import Playbook, Sources
 from playbooks.rules import prose
 from playbooks.rules.absent import no_such_namespace
 from playbooks.rules.case import World
+from playbooks.rules.dra import Offered, served, with_dra
 from playbooks.rules.gaps import capacity_gaps, confidence_in, fit_gaps
 from playbooks.rules.waited_for import Measured, in_question, with_waited_for
 
@@ -61,7 +71,9 @@ class Snapshot(NamedTuple):
     usage: UsageSeen
     install: InstallSeen
     capacity: Capacity
+    as_of: datetime
     deserted: Deserted | Gap | None
+    slices: Sequence[ResourceSlice] | Gap
     undecodable: tuple[str, ...]
 
 
@@ -98,9 +110,9 @@ def _named(pod: Pod, number: int, namespace: str) -> Pod:
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot:
     """Read the install and the cards. Raises SourceError when the nodes cannot be read: there is nothing to fit on."""
-    install = await gather_install(sources)
-    capacity = await gather_capacity(sources.cluster, install.install, "")
     cluster = sources.cluster
+    install, slices = await asyncio.gather(gather_install(sources), gather_slices(cluster))
+    capacity = await gather_capacity(cluster, install.install, "")
     if isinstance(capacity.nodes, Gap):
         raise SourceError(capacity.nodes.why, hint=capacity.nodes.hint)
     as_of = cluster.as_of(times_shown(cluster, capacity.nodes, install.install))
@@ -110,7 +122,9 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     crowded = (nodes for one in asked[:_MAX_FINDINGS] if one.refused is None and (nodes := in_question(one.case)))
     usage = await gather_usage_of(sources, lambda: next(crowded, dict[str, list[str]]()))
     taken_at = cluster.now()
-    return Snapshot(wanted, cluster.name, taken_at, asked, usage, install, capacity, deserted, undecodable)
+    return Snapshot(
+        wanted, cluster.name, taken_at, asked, usage, install, capacity, as_of, deserted, slices, undecodable
+    )
 
 
 def asked_of(wanted: Request, seen: InstallSeen, capacity: Capacity, as_of: datetime) -> tuple[Asked, ...]:
@@ -134,19 +148,25 @@ async def _deserted(cluster: Cluster, namespace: str, capacity: Capacity) -> Des
 
 
 def diagnose(snapshot: Snapshot, say: Texts) -> Report:
-    """A finding per pod; the nodes grouped by reason, and one by one."""
-    wanted, asked = snapshot.request, snapshot.asked
-    pods = [one.case.pod for one in asked]
+    """A finding per pod; the nodes grouped by reason, and one by one. None is judged where only DRA gives devices."""
+    wanted, offered = (
+        snapshot.request,
+        Offered(snapshot.install, snapshot.capacity.nodes, snapshot.slices, snapshot.as_of),
+    )
+    asked = () if served(snapshot.slices) and is_absent(snapshot.install) else snapshot.asked
+    pods = [one.case.pod for one in snapshot.asked]
     sure = confidence_in(snapshot.install, snapshot.capacity, snapshot.undecodable)
     answers = [answer(one, sure, say.about(one.case.noun)) for one in asked[:_MAX_FINDINGS]]
     measured = Measured(snapshot.usage, snapshot.taken_at)
     told = zip(answers, asked, strict=False)
     findings = [found for one, of in told for found in with_waited_for([one.finding], of.case, measured, say)]
     findings.sort(key=lambda finding: finding.severity == "info")
+    findings = with_dra(findings, offered, say)
     gaps = capacity_gaps(snapshot.install, snapshot.capacity, snapshot.undecodable, say)
     created = [one for one in asked if one.refused is None]
     gaps += [gap for one in created for gap in (*fit_gaps(one.case, say), *not_looked_at(one.case, say))]
     gaps += [*(gap for one in answers for gap in one.gaps), *snapshot.usage.gaps]
+    gaps += [snapshot.slices] if isinstance(snapshot.slices, Gap) else []
     if isinstance(snapshot.deserted, Deserted):
         findings.append(no_such_namespace(snapshot.deserted, _without_namespace(wanted), say))
     elif snapshot.deserted is not None:
@@ -157,7 +177,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=_subject(wanted, pods),
-        verdict=one_line(_verdict(asked, answers, say)),
+        verdict=one_line(_verdict(asked, answers, say) if asked else findings[0].claim),
         severity=worst(tuple(findings)),
         findings=tuple(prose.few_actions(findings)),
         tables=tuple(

@@ -22,9 +22,11 @@ from bot.kube.models import (
     PODS,
     Node,
     Pod,
+    ResourceSlice,
     Workload,
 )
 from bot.report import Gap
+from playbooks.gather.dra import gather_slices
 from playbooks.gather.scheduler_logs import ExtenderLines
 from playbooks.gather.webhook import WebhookSeen, gather_webhook
 
@@ -57,22 +59,28 @@ class Components(NamedTuple):
     scheduler_config: SchedulerConfig | None
     resources_known: bool
     refused: tuple[Refused, ...]
+    slices: list[ResourceSlice] | Gap
+    """What DRA drivers offer; empty is no proof, see `gather_slices`."""
     gaps: tuple[Gap, ...]
 
 
 async def gather_components(cluster: Cluster, install: Install, log: ExtenderLines) -> Components:
     """Reads everything but the scheduler itself; each part that cannot be read is a gap. `log`: its NEEDLES."""
     plugin = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
-    plugins, plugin_pods, nodes, maps = await asyncio.gather(
+    plugins, plugin_pods, nodes, maps, slices = await asyncio.gather(
         seen("daemon sets", cluster.list(DAEMON_SETS, labels=plugin)),
         seen("device plugin pods", cluster.list(PODS, labels=plugin)),
         seen("nodes", cluster.list(NODES)),
         seen("config maps", cluster.list(CONFIG_MAPS, install.namespace)),
+        gather_slices(cluster),
     )
     webhook, version = await asyncio.gather(
         gather_webhook(cluster, install, log=log), seen("API server's version", cluster.server_version())
     )
-    gaps = [*webhook.gaps, *(gap for gap in (plugins, plugin_pods, nodes, maps, version) if isinstance(gap, Gap))]
+    gaps = [
+        *webhook.gaps,
+        *(gap for gap in (plugins, plugin_pods, nodes, maps, slices, version) if isinstance(gap, Gap)),
+    ]
     read = [] if isinstance(maps, Gap) else maps
     config = find_scheduler_config(read, kube_scheduler_of(install))
     if isinstance(config, str):
@@ -81,7 +89,7 @@ async def gather_components(cluster: Cluster, install: Install, log: ExtenderLin
     known = isinstance(find_device_config(read), DeviceConfig)
     gaps += log.gaps
     return Components(
-        webhook, plugins, plugin_pods, nodes, version, config, known, _refusals(log), tuple(dict.fromkeys(gaps))
+        webhook, plugins, plugin_pods, nodes, version, config, known, _refusals(log), slices, tuple(dict.fromkeys(gaps))
     )
 
 

@@ -27,12 +27,14 @@ from bot.kube.models import (
     Node,
     Pod,
     ResourceQuota,
+    ResourceSlice,
     Workload,
 )
 from bot.kube.remembered import Kept, of_each
 from bot.kube.selectors import label_matcher
 from bot.kube.times import parse_time
 from bot.report import Gap
+from playbooks.gather.dra import gather_slices
 from playbooks.playbook import Sources
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
@@ -51,6 +53,8 @@ class InstallSeen(NamedTuple):
     config: DeviceConfig
     gaps: tuple[Gap, ...]
     config_maps: tuple[ConfigMap, ...] = ()
+    slices: Sequence[ResourceSlice] | Gap = ()
+    """What DRA drivers offer; read only where no HAMi scheduler was found."""
 
 
 class Capacity(NamedTuple):
@@ -67,6 +71,11 @@ class Capacity(NamedTuple):
     @property
     def gaps(self) -> tuple[Gap, ...]:
         return tuple(gap for gap in self if isinstance(gap, Gap))
+
+
+def is_absent(seen: InstallSeen) -> bool:
+    """Whether Deployments and pods were read, and none of them is HAMi's scheduler."""
+    return not seen.install.seen and not any(gap.source in (DEPLOYMENTS_SOURCE, PODS_SOURCE) for gap in seen.gaps)
 
 
 def install_unread(seen: InstallSeen) -> bool:
@@ -118,7 +127,8 @@ async def gather_install(sources: Sources) -> InstallSeen:
                     "the chart's resource names are assumed",
                 )
             )
-    return InstallSeen(install, config.switched_on(install.flags), tuple(gaps), config_maps)
+    found = InstallSeen(install, config.switched_on(install.flags), tuple(gaps), config_maps)
+    return found._replace(slices=await gather_slices(cluster)) if is_absent(found) else found
 
 
 def _bad_selector(install: Install) -> Gap | None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from bot.errors import SourceError
 from bot.hami.allocations import waits
+from bot.hami.dra import claimed_by
 from bot.hami.logs import FILTER_STARTS, NODE_UNFIT, LogLine, parse_line, pod_key_of
 from bot.hami.requests import asked_resources
 from bot.kube.cluster import Cluster, seen
@@ -53,6 +54,8 @@ class Waiting(NamedTuple):
     pods: list[Pod]
     namespace: str
     gaps: tuple[Gap, ...]
+    by_claims: Sequence[Pod] = ()
+    """Further pods that wait and ask through ResourceClaims: whether for HAMi's devices is not looked at."""
 
 
 class Messages(NamedTuple):
@@ -84,11 +87,12 @@ async def gather_waiting(sources: Sources, namespace: str) -> tuple[InstallSeen,
     known = install.install.scheduler_name
 
     def concerns_hami(pod: Pod) -> bool:
-        return pod.spec.scheduler_name == known or bool(asked_resources(pod, install.config))
+        return pod.spec.scheduler_name == known or claimed_by(pod) or bool(asked_resources(pod, install.config))
 
     pods = [pod for pod in found.pods if waits(pod) and concerns_hami(pod)]
+    others = [pod for pod in found.pods if waits(pod) and pod.spec.resource_claims and not concerns_hami(pod)]
     pods.sort(key=lambda pod: (pod.metadata.creation_timestamp or "", pod.namespace, pod.name))
-    return install, found._replace(pods=pods)
+    return install, found._replace(pods=pods, by_claims=others)
 
 
 async def _pending(cluster: Cluster, namespace: str) -> Waiting:

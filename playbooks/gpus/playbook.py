@@ -15,6 +15,7 @@ from bot.gpu_rows import FREE, UNKNOWN, UNREGISTERED, GpuRow, TypeRow
 from bot.hami.nodestate import read_registrations, wants_own_plugin
 from bot.hami.registration import Registration, Unregistered
 from bot.hami.vendors import BESIDE
+from bot.kube.models import ResourceSlice
 from bot.kube.times import format_time
 from bot.report import (
     SCHEMA,
@@ -34,6 +35,7 @@ from bot.report import (
 )
 from bot.texts import Texts
 from playbooks import quotes
+from playbooks.gather.dra import gather_slices
 from playbooks.gather.scheduler_process import SchedulerProcess, gather_memory, with_ghosts
 from playbooks.gather.scheduling import Capacity, InstallSeen, gather_capacity, gather_install, times_shown
 from playbooks.gpus import evidence
@@ -43,6 +45,7 @@ from playbooks.gpus.inventory import CardSeen, cards_of
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules import prose
 from playbooks.rules.case import World
+from playbooks.rules.dra import Offered, served, with_dra
 from playbooks.rules.findings import finding
 from playbooks.rules.gaps import capacity_gaps, confidence_in
 from playbooks.rules.ledger import differing, ledger_table
@@ -108,6 +111,7 @@ class Snapshot(NamedTuple):
     install: InstallSeen
     capacity: Capacity
     process: SchedulerProcess
+    slices: Sequence[ResourceSlice] | Gap
     undecodable: tuple[str, ...]
 
     @property
@@ -140,8 +144,8 @@ async def gather(wanted: Request | IdleRequest, sources: Sources) -> Snapshot | 
 async def _gather(wanted: Request, sources: Sources) -> Snapshot:
     cluster = sources.cluster
     install = await gather_install(sources)
-    capacity, process = await asyncio.gather(
-        gather_capacity(cluster, install.install, ""), gather_memory(sources, install.install)
+    capacity, process, slices = await asyncio.gather(
+        gather_capacity(cluster, install.install, ""), gather_memory(sources, install.install), gather_slices(cluster)
     )
     if isinstance(capacity.nodes, Gap):
         raise SourceError(capacity.nodes.why, hint=capacity.nodes.hint)
@@ -149,7 +153,8 @@ async def _gather(wanted: Request, sources: Sources) -> Snapshot:
     process = await with_ghosts(sources, process, capacity.pods)
     # A card is no less free for a namespace's quota, so that none was read is no gap in this answer.
     capacity = capacity._replace(quotas=[])
-    return Snapshot(wanted, cluster.name, cluster.now(), as_of, install, capacity, process, tuple(cluster.undecodable))
+    undecodable = tuple(cluster.undecodable)
+    return Snapshot(wanted, cluster.name, cluster.now(), as_of, install, capacity, process, slices, undecodable)
 
 
 def diagnose(snapshot: Snapshot | IdleSnapshot, say: Texts) -> Report:
@@ -163,15 +168,18 @@ def diagnose(snapshot: Snapshot | IdleSnapshot, say: Texts) -> Report:
     cards = [card for card in everything if wanted.type.casefold() in card.card.type.casefold()]
     say = say.about(world.config.noun_for(card.card.type for card in cards))
     registered = [card for card in cards if card.state != UNREGISTERED]
-    findings = [
+    told = [
         *ghosts_told(snapshot.process, install.install, say, names),
         *_capacity(snapshot, world, registered, say),
         *_stranded(snapshot, world, registered, say),
         *_unregistered(snapshot, world, names, cards, say),
-    ] or [_not_found(wanted, world, everything, say)]
+    ]
+    offered = Offered(install, snapshot.capacity.nodes, snapshot.slices, snapshot.as_of).of(wanted.node)
+    findings = with_dra(told, offered, say) or [_not_found(wanted, world, everything, say)]
     gaps = capacity_gaps(install, snapshot.capacity, snapshot.undecodable, say)
     gaps += [Gap("fit", why, say("gap.fit-hint")) for why in sorted({card.unknown for card in cards if card.unknown})]
     gaps += _other_vendors(world, names, say)
+    gaps += [snapshot.slices] if isinstance(snapshot.slices, Gap) else []
     return Report(
         schema=SCHEMA,
         playbook="gpus",
@@ -239,10 +247,12 @@ def _unregistered(
 ) -> list[Finding]:
     """Nodes that should have cards of that type, and whose cards HAMi does not know."""
     view = world.views[-1]
+    by_dra = served(snapshot.slices)
     lost = [
         (name, state)
         for name in names
-        if wants_own_plugin(world.facts.nodes[name], world.config)
+        if name not in by_dra
+        and wants_own_plugin(world.facts.nodes[name], world.config)
         and isinstance(state := view.state(name), Unregistered)
     ]
     if snapshot.request.type:

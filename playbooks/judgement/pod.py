@@ -13,6 +13,7 @@ from bot.kube.models import Event, Pod
 from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, Gap, NextAction
 from bot.texts import Texts
+from playbooks.gather.dra import ClaimsSeen
 from playbooks.gather.nodes_in_question import Questioned
 from playbooks.gather.scheduler_process import SchedulerProcess
 from playbooks.gather.scheduling import InstallSeen
@@ -22,6 +23,8 @@ from playbooks.rules import (
     admission,
     after_restart,
     binding,
+    claims,
+    dra,
     offered,
     panics,
     refusals,
@@ -57,6 +60,8 @@ class Surroundings(NamedTuple):
     process: SchedulerProcess = SchedulerProcess()
     webhook: WebhookSeen | None = None
     """Read where a pod went past HAMi."""
+    claims: ClaimsSeen | None = None
+    """Read where the one pod in question asks for devices through ResourceClaims."""
     group_words: Sequence[Evidence] = ()
     """What Volcano says of the PodGroup of the one pod in question."""
 
@@ -83,6 +88,8 @@ def judge(case: Case, attempt: Attempt, around: Surroundings, say: Texts, *, adv
     told = [*([attempt.evidence] if attempt.evidence else []), *around.group_words]
     if (of_volcano := volcano.scheduled_by_volcano(pod, install, case.config, told, say)) is not None:
         return Judgement([of_volcano], None)
+    if (unclaimed := dra.unclaimed(pod, asked_resources(pod, case.config), around.install, say)) is not None:
+        return Judgement([unclaimed], None)
     no_hami = schedulers.none_found(pod, around.install, say)
     trouble = [no_hami] if no_hami else schedulers.scheduler_trouble(install, case.now, say)
     trouble = [*panics.ended(install, around.process.panics, case.now, say), *trouble]
@@ -93,6 +100,10 @@ def judge(case: Case, attempt: Attempt, around: Surroundings, say: Texts, *, adv
         return Judgement([*(lost or ([no_hami] if no_hami else [])), *other, *lacking], None)
     if lacking:
         return Judgement(_with_trouble(lacking, trouble), case)
+    claimed = claims.told_by_claims(pod, around.claims, say)
+    if claimed is not None and not asked_resources(pod, case.config):
+        own = trouble if pod.spec.scheduler_name == install.scheduler_name else []
+        return Judgement(_with_trouble(_with_kubernetes(claimed, attempt, say), own), None)
     nothing = admission.nothing_asked(case, say)
     if nothing is not None and pod.spec.scheduler_name != install.scheduler_name:
         trouble = []
@@ -100,7 +111,17 @@ def judge(case: Case, attempt: Attempt, around: Surroundings, say: Texts, *, adv
     if nothing is not None:
         findings = [nothing] if attempt.stage == "nothing" else [*findings, nothing]
     findings = findings or [cannot_tell(pod.namespace, pod.name, [attempt.evidence] if attempt.evidence else [], say)]
+    if claimed is not None and claimed.decides:
+        findings = [claimed.finding, *findings]
     return Judgement(_with_trouble(findings, trouble), case)
+
+
+def _with_kubernetes(claimed: claims.ClaimTold, attempt: Attempt, say: Texts) -> list[Finding]:
+    """HAMi's scheduler has no say in it: beside the claims only what Kubernetes itself says of the nodes."""
+    causes = [cause for cause in rank_words(attempt) if cause.of_kubernetes]
+    words = [(claims.is_about(cause.text), refusals.in_words(attempt, cause, say, sure=True)) for cause in causes]
+    others = [] if claimed.decides else [told for about, told in words if not about]
+    return [*others, claimed.finding, *(told for _, told in words if told not in others)]
 
 
 def _past_hami(case: Case, attempt: Attempt, around: Surroundings, say: Texts) -> list[Finding]:

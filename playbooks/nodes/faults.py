@@ -18,6 +18,7 @@ from bot.report import SEVERITIES, Severity
 from playbooks.nodes.beside import ignored_beside, plugins_beside, registration_beside
 from playbooks.nodes.fault import Fault
 from playbooks.nodes.sweep import NodeSeen, Sweep
+from playbooks.rules.dra import Slices, served
 from playbooks.rules.findings import NodeCause
 from playbooks.rules.unregistered import code_and_why, is_untrusted
 
@@ -60,6 +61,7 @@ _ORDER = (
 _EXPLAINED = ("device-plugin-", "allocatable-mismatch")
 _TELLING = (*_EXPLAINED, "node-unregistered", "handshake-", "card-not-healthy")
 """Faults of which the node's device plugin may know the cause."""
+_OF_PLUGIN = ("node-unregistered", "registration-ignored", "handshake-", "device-plugin-", "allocatable-mismatch")
 
 
 class Found(NamedTuple):
@@ -118,6 +120,15 @@ def look_at(sweep: Sweep, only: str = "") -> Found:
     for name in ill.intersection(well):
         cards -= len(sweep.see(name).cards)
     return Found(faults, concerned, [name for name in well if name not in ill], cards)
+
+
+def by_classic_rules(found: Found, sweep: Sweep, slices: Slices) -> Found:
+    """Without what is asked of HAMi's device plugin, of nodes where a DRA driver of HAMi's stands in its place."""
+    by_drivers = map(sweep.see, served(slices).intersection(sweep.names))
+    others = {node.name for node in by_drivers if node.plugin.pod is None and not node.plugins_beside}
+    rest = [fault for fault in found.faults if not (fault.node in others and fault.code.startswith(_OF_PLUGIN))]
+    cleared = {fault.node for fault in found.faults} - {fault.node for fault in rest}
+    return found._replace(faults=rest, concerned=found.concerned - len(cleared))
 
 
 class _Uuids:

@@ -15,7 +15,7 @@ from bot.hami.nodestate import wants_own_plugin
 from bot.hami.registration import Registration
 from bot.hami.scaling import read_memory_scaling
 from bot.kube.cluster import seen
-from bot.kube.models import NODES, SWEPT_NODES, Node, Pod
+from bot.kube.models import NODES, SWEPT_NODES, Node, Pod, ResourceSlice
 from bot.kube.times import format_time
 from bot.report import (
     SCHEMA,
@@ -33,17 +33,27 @@ from bot.report import (
 )
 from bot.texts import Texts
 from playbooks import quotes
+from playbooks.gather.dra import gather_slices
 from playbooks.gather.lock_owners import gather_owners
 from playbooks.gather.node_side import MOST_NODES
 from playbooks.gather.nodes_in_question import Questioned, gather_questioned
 from playbooks.gather.scheduling import NODE_SELECTOR_FLAG, Capacity, InstallSeen, gather_install, times_shown
 from playbooks.nodes.fault import Fault
-from playbooks.nodes.faults import Found, by_cause, in_question, look_at, with_found, worst_by_node
+from playbooks.nodes.faults import (
+    Found,
+    by_cause,
+    by_classic_rules,
+    in_question,
+    look_at,
+    with_found,
+    worst_by_node,
+)
 from playbooks.nodes.findings import Known, Wording
 from playbooks.nodes.sweep import PLUGIN_SOURCE, NodeSeen, PluginPods, Sweep, gather_plugins, gather_plugins_beside
 from playbooks.nodes.tables import PROBLEMS, WHOLE, Rows
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules import prose
+from playbooks.rules.dra import Offered, with_dra
 from playbooks.rules.findings import finding
 from playbooks.rules.gaps import capacity_gaps
 from playbooks.rules.known_bugs import with_upgrades
@@ -73,6 +83,7 @@ class Snapshot(NamedTuple):
     owners: Mapping[tuple[str, str], Pod | Gap | None]
     found: Found
     questioned: Questioned
+    slices: Sequence[ResourceSlice] | Gap
     undecodable: tuple[str, ...]
 
 
@@ -84,8 +95,11 @@ def request(node: str = "", all: bool = False) -> Request:  # noqa: A002, FBT001
 async def gather(wanted: Request, sources: Sources) -> Snapshot:
     """Read every node, also for one: its cards may be registered elsewhere too. Raises SourceError without nodes."""
     cluster = sources.cluster
-    install, nodes, own = await asyncio.gather(
-        gather_install(sources), seen("nodes", cluster.list(SWEPT_NODES)), gather_plugins(cluster, wanted.node)
+    install, nodes, own, slices = await asyncio.gather(
+        gather_install(sources),
+        seen("nodes", cluster.list(SWEPT_NODES)),
+        gather_plugins(cluster, wanted.node),
+        gather_slices(cluster),
     )
     if install.install.flags.get(NODE_SELECTOR_FLAG):  # then all labels count
         nodes = await seen("nodes", cluster.list(NODES))
@@ -98,11 +112,23 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     asked = (node for node in nodes if wanted.node in ("", node.name))
     owners = await gather_owners(cluster, asked)
     as_of = cluster.as_of(times_shown(cluster, nodes, install.install))
-    found = look_at(Sweep(install, nodes, plugins, owners, as_of), wanted.node)
+    sweep = Sweep(install, nodes, plugins, owners, as_of)
+    found = by_classic_rules(look_at(sweep, wanted.node), sweep, slices)
     questioned = await gather_questioned(cluster, in_question(found.faults, MOST_NODES))
     undecodable = tuple(cluster.undecodable)
     return Snapshot(
-        wanted, cluster.name, cluster.now(), as_of, install, nodes, plugins, owners, found, questioned, undecodable
+        wanted,
+        cluster.name,
+        cluster.now(),
+        as_of,
+        install,
+        nodes,
+        plugins,
+        owners,
+        found,
+        questioned,
+        slices,
+        undecodable,
     )
 
 
@@ -116,7 +142,9 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     sure: Confidence = "suspected" if gaps else "confirmed"
     wording = Wording(sweep, sure, say, known)
     told = [wording.finding(group) for group in by_cause(found.faults)]
-    told += _healthy(wanted, sweep, found, sure, say) or ([] if told else [_nothing_there(wanted, sweep, say)])
+    told += _healthy(wanted, sweep, found, sure, say)
+    offered = Offered(snapshot.install, snapshot.nodes, snapshot.slices, snapshot.as_of).of(wanted.node)
+    told = with_dra(told, offered, say) or [_nothing_there(wanted, sweep, say)]
     findings = sorted(told, key=lambda one: one.severity == "info")
     if not wanted.node and len(found.faults) > 1:
         findings = [structs.replace(one, next_actions=one.next_actions[:1]) for one in findings]  # one step for each
@@ -216,7 +244,7 @@ def _gaps(snapshot: Snapshot, sweep: Sweep, say: Texts) -> list[Gap]:
     gaps = capacity_gaps(snapshot.install, Capacity([], [], []), snapshot.undecodable, say)
     gaps += [owner for owner in snapshot.owners.values() if isinstance(owner, Gap)]
     gaps += snapshot.plugins.gaps
-    gaps += snapshot.questioned.gaps
+    gaps += [*snapshot.questioned.gaps, *([snapshot.slices] if isinstance(snapshot.slices, Gap) else [])]
     unknown = not isinstance(snapshot.plugins.own, Gap) and not sweep.plugins_known
     if unknown and any(wants_own_plugin(node, snapshot.install.config) for node in snapshot.nodes):
         gaps.append(Gap(PLUGIN_SOURCE, say("nodes.plugins-unknown"), say("nodes.plugins-hint")))

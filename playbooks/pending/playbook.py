@@ -96,7 +96,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
 
 def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     """The causes in the order of their severity, then of how many pods they hold, then of age."""
-    gaps = [*snapshot.waiting.gaps]
+    gaps = [*snapshot.waiting.gaps, *_unjudged(snapshot.waiting, say)]
     if snapshot.scene is None:
         gaps += [*snapshot.install.gaps, *(Gap("objects", one, say("gap.undecodable")) for one in snapshot.undecodable)]
         gaps += [snapshot.deserted] if isinstance(snapshot.deserted, Gap) else []
@@ -162,6 +162,15 @@ def _none_waits(snapshot: Snapshot, gaps: Sequence[Gap], say: Texts) -> Finding:
     namespace = snapshot.waiting.namespace
     claim = say("nothing-pending.namespace", namespace=namespace) if namespace else say("nothing-pending.claim")
     return finding("nothing-pending", claim, "suspected" if gaps else "confirmed", (), (), severity="info")
+
+
+def _unjudged(waiting: Waiting, say: Texts) -> list[Gap]:
+    """The pods that kube-scheduler and a DRA driver serve, of which nothing says that their devices are HAMi's."""
+    names = [f"{pod.namespace}/{pod.name}" for pod in waiting.by_claims]
+    if not names:
+        return []
+    hint = say("pending.by-claims-hint", pod=names[0])
+    return [Gap("pods", say("pending.by-claims", count=len(names), pods=prose.names(say, names)), hint)]
 
 
 def _finding(group: Group, say: Texts) -> Finding:

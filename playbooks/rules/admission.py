@@ -13,7 +13,7 @@ from playbooks.rules.case import Case
 from playbooks.rules.denials import remedy
 from playbooks.rules.findings import finding
 from playbooks.rules.gaps import other_vendors
-from playbooks.rules.unread import claims_of, of_claims, unread, write_plainly
+from playbooks.rules.unread import unread, write_plainly
 
 _DENIED = f'"{WEBHOOK_NAME}" denied the request'
 
@@ -78,10 +78,6 @@ def nothing_asked(case: Case, say: Texts) -> Finding | None:
     """The pod asks for no resource that HAMi hands out, or in amounts that HAMi takes as no request."""
     pod, config = case.pod, case.config
     asked = asked_resources(pod, config)
-    if not asked and (claims := claims_of(pod)):
-        proofs, look = of_claims(pod)
-        told = say("no-device-request.claims", claims=", ".join(claims))
-        return _finding("no-device-request", told, proofs, NextAction(say("no-device-request.see-claims"), look))
     if not asked:
         return _finding(
             "no-device-request",

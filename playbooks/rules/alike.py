@@ -39,7 +39,7 @@ def request_key(pod: Pod, quotas: Container[str]) -> bytes:
         spec.tolerations,
         spec.scheduler_name,
         spec.scheduling_gates,
-        spec.resource_claims,
+        bool(spec.resource_claims),
         pod.metadata.label(OPT_OUT_LABEL),
         [(key, text) for key, text in sorted(texts.items()) if key in _DECIDING or _is_of_a_chip(key)],
     )

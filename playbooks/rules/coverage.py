@@ -17,6 +17,7 @@ from playbooks import quotes
 from playbooks.quotes import kubectl
 from playbooks.rules import prose
 from playbooks.rules.containers import statuses, stuck
+from playbooks.rules.dra import served
 from playbooks.rules.findings import finding
 from playbooks.rules.node_causes import node_causes, per_cause
 from playbooks.rules.not_selected import keeps_off, none_selected, refused_pods
@@ -77,6 +78,7 @@ def _absent(
 ) -> list[Finding]:
     """Nodes with GPUs and no plugin pod, by what keeps it away. What HAMi has nothing to do with is only told."""
     covered = {pod.spec.node_name for pod in pods}
+    covered |= served(parts.components.slices)
     without = {
         node.name: node for node in nodes if node.name not in covered and wants_own_plugin(node, parts.seen.config)
     }

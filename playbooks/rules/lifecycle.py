@@ -21,7 +21,15 @@ from playbooks.rules.prose import plugin_pods_command
 
 _ALLOCATE_REASON = "UnexpectedAdmissionError"
 _OUT_OF = "OutOf"
-_START_EVENTS = ("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "Failed", "BackOff", "InspectFailed")
+_START_EVENTS = (
+    "FailedMount",
+    "FailedAttachVolume",
+    "FailedPrepareDynamicResources",
+    "FailedCreatePodSandBox",
+    "Failed",
+    "BackOff",
+    "InspectFailed",
+)
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _STUCK = timedelta(minutes=2)
 """How long a start without complaint, or a deletion past its deadline, is taken as normal."""

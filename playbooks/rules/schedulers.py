@@ -10,7 +10,7 @@ from bot.kube.times import format_time, parse_time
 from bot.report import Evidence, Finding, NextAction
 from bot.texts import Texts
 from playbooks import quotes
-from playbooks.gather.scheduling import DEPLOYMENTS_SOURCE, PODS_SOURCE, InstallSeen
+from playbooks.gather.scheduling import InstallSeen, is_absent
 from playbooks.quotes import kubectl
 from playbooks.rules.findings import finding
 
@@ -33,7 +33,7 @@ def scheduler_trouble(install: Install, now: datetime, say: Texts) -> list[Findi
 
 def none_found(pod: Pod, seen: InstallSeen, say: Texts) -> Finding | None:
     """Deployments and pods were read, and none of them is HAMi's scheduler."""
-    if seen.install.seen or any(gap.source in (DEPLOYMENTS_SOURCE, PODS_SOURCE) for gap in seen.gaps):
+    if not is_absent(seen):
         return None
     name = pod.spec.scheduler_name or pod.name
     return finding(

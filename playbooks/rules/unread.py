@@ -1,12 +1,10 @@
-"""A pod that asks for devices in a way that HAMi reads as no request, or not through HAMi's resources at all."""
+"""A pod that asks for devices in a way that HAMi reads as no request."""
 
 from bot.hami.requests import asked_resources
 from bot.hami.vendors import FIRST
-from bot.kube.models import Pod
-from bot.report import Evidence, NextAction, one_line
+from bot.report import NextAction, one_line
 from bot.texts import Texts
-from playbooks import quotes
-from playbooks.quotes import kubectl, kubectl_pod
+from playbooks.quotes import kubectl_pod
 from playbooks.rules.case import Case
 
 _LONGEST = 80
@@ -35,14 +33,3 @@ def write_plainly(case: Case, say: Texts) -> NextAction:
         return NextAction(say("no-device-request.fix", resource=resources.count), look)
     unit = resources.memory_factor
     return NextAction(say("no-device-request.units", resource=resources.memory, unit=f"{unit:,}"), look)
-
-
-def claims_of(pod: Pod) -> list[str]:
-    """The names of the ResourceClaims by which it asks for devices (DRA)."""
-    return [claim.name for claim in pod.spec.resource_claims or ()]
-
-
-def of_claims(pod: Pod) -> tuple[list[Evidence], str]:
-    """What shows them, and the command that lists the namespace's claims."""
-    proofs = [quotes.of_pod(pod, name, "{.spec.resourceClaims[*].name}") for name in claims_of(pod)]
-    return proofs, kubectl("-n", pod.namespace, "get", "resourceclaims", "-o", "wide")

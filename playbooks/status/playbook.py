@@ -34,6 +34,7 @@ from playbooks.rules import (
     changing,
     clocks,
     coverage,
+    dra,
     extender,
     kubernetes,
     leadership,
@@ -146,6 +147,7 @@ _RULES: tuple[Rule, ...] = (
     _scheduler,
     leadership.leadership,
     webhook.webhook,
+    dra.mode,
     lambda parts, _, say: extender.misconfigured(parts, say),
     lambda parts, _, say: releases.refused(parts, say),
     lambda parts, _, say: releases.versions(parts, say),
@@ -162,7 +164,7 @@ _RULES: tuple[Rule, ...] = (
 def _findings(snapshot: Snapshot, gaps: Sequence[Gap], say: Texts) -> list[Finding]:
     parts, skew = snapshot.parts, clocks.wrong_clock(snapshot.clocks, say)
     if not parts.install.seen:
-        return [_nothing(parts, say), *skew]
+        return [*(dra.mode(parts, snapshot.as_of, say) or [_nothing(parts, say)]), *skew]
     found = process_told(snapshot.process, parts, snapshot.as_of, say)  # why a scheduler is down comes before that
     found += [one for rule in _RULES for one in rule(parts, snapshot.as_of, say)] + skew
     found.sort(key=lambda one: -SEVERITIES.index(one.severity))
@@ -239,7 +241,8 @@ def _gaps(snapshot: Snapshot, say: Texts) -> list[Gap]:
     seen, components = parts.seen, parts.components
     gaps = [*seen.gaps, *components.gaps, *parts.questioned.gaps]
     if not parts.install.seen:
-        return gaps
+        by_dra = dra.mode(parts, snapshot.as_of, say)
+        return [*gaps, Gap("HAMi-DRA", say("dra-mode.unjudged"))] if by_dra else gaps
     if parts.version is None:
         gaps.append(Gap("HAMi version", say("gap.version"), say("gap.version-hint")))
     hook = components.webhook.hook

@@ -26,6 +26,7 @@ from bot.kube.times import format_time
 from bot.report import SCHEMA, Finding, FirstNames, Gap, Report, Sheet, Subject, Table, one_line, worst
 from bot.texts import Texts
 from playbooks import quotes
+from playbooks.gather.dra import ClaimsSeen, gather_claims
 from playbooks.gather.lock_owners import gather_owners
 from playbooks.gather.nodes_in_question import Questioned, gather_nodes_in_question
 from playbooks.gather.placed import Placed, gather_placed
@@ -89,6 +90,8 @@ class Scene(NamedTuple):
     """The pod in that world: what was worked out of it to choose what to read counts for the answer as well."""
     usage: UsageSeen
     """Measured on the nodes where somebody may hold GPUs without using them."""
+    claims: ClaimsSeen | None
+    """Read where the pod asks for devices through ResourceClaims."""
 
 
 class Snapshot(NamedTuple):
@@ -170,10 +173,11 @@ async def _scene(pod: Pod, sources: Sources) -> Scene:
         gather_process(sources, install.install, [pod], *needles),
     )
     nodes = [] if isinstance(capacity.nodes, Gap) else capacity.nodes
-    owners, questioned, process = await asyncio.gather(
+    owners, questioned, process, claims = await asyncio.gather(
         gather_owners(cluster, nodes, [pod]),
         gather_nodes_in_question(cluster, pod, nodes, install.config),
         with_ghosts(sources, process, capacity.pods),
+        gather_claims(cluster, pod),
     )
     process = await with_ended(cluster, process)
     as_of = cluster.as_of([*times_of_pod(pod), *times_shown(cluster, nodes, install.install)])
@@ -182,7 +186,18 @@ async def _scene(pod: Pod, sources: Sources) -> Scene:
     case = Case(pod, world)
     usage = await gather_usage_of(sources, partial(in_question, case))
     return Scene(
-        install, capacity, log.holding(pod.name), owners, questioned, group, process, webhook, world, case, usage
+        install,
+        capacity,
+        log.holding(pod.name),
+        owners,
+        questioned,
+        group,
+        process,
+        webhook,
+        world,
+        case,
+        usage,
+        claims,
     )
 
 
@@ -288,8 +303,16 @@ def _waiting(snapshot: Snapshot, pod: Pod, scene: Scene, say: Texts) -> tuple[li
     )
     group = [] if isinstance(scene.group_events, Gap) else volcano.of_group(scene.group_events)
     gaps += scene.webhook.gaps if scene.webhook else ()
+    gaps += scene.claims.gaps if scene.claims else ()
     around = Surroundings(
-        scene.install, scene.world, scene.lock_owners, scene.questioned, scene.process, scene.webhook, group
+        scene.install,
+        scene.world,
+        scene.lock_owners,
+        scene.questioned,
+        scene.process,
+        scene.webhook,
+        scene.claims,
+        group,
     )
     judged = judge(scene.case, last_own_attempt(pod, events, lines), around, say)
     if judged.findings[0].code in _OF_MEMORY:

@@ -49,6 +49,9 @@ _TABLE = {
     "apis/coordination.k8s.io/v1": "Lease leases",
     "apis/discovery.k8s.io/v1": "EndpointSlice endpointslices",
     "apis/node.k8s.io/v1": "/RuntimeClass runtimeclasses",
+    "apis/resource.k8s.io/v1": """
+        /DeviceClass deviceclasses, ResourceClaim resourceclaims, ResourceClaimTemplate resourceclaimtemplates,
+        /ResourceSlice resourceslices""",
     "apis/scheduling.k8s.io/v1": "/PriorityClass priorityclasses pc",
 }
 

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ def npus(**annotations: str) -> Object:
     return node("npu-1", register | annotations, allocatable={"huawei.com/Ascend910B3": "8"})
 
 
-def refusal(tmp_path: Path, reason: str, limits: Object, *objects: Object, **fields: object) -> Report:
+def refusal(tmp_path: Path, reason: str, limits: Object, *objects: Object, **fields: Any) -> Report:
     waiting = pod(limits=limits, **fields)
     waiting["status"]["conditions"] = [refused(none_of(1, f"1 {reason}"))]
     return ask(tmp_path, [*scheduler(config=CONFIG, flags=["--enable-ascend"]), waiting, *objects])
@@ -94,11 +95,3 @@ def test_a_quantity_in_bytes_or_no_count_asks_for_nothing(tmp_path: Path, limits
     (told,) = [one for one in report.findings if one.code == "no-device-request"]
     assert "needs hygon.com/dcunum, and plain numbers" in told.claim
     assert [one.label for one in told.next_actions] == [step]
-
-
-def test_a_pod_with_resource_claims_gets_no_verdict_of_hami_s_scheduler(tmp_path: Path) -> None:
-    waiting = pod(limits={}, resourceClaims=[{"name": "npu", "resourceClaimTemplateName": "one-npu"}])
-    report = ask(tmp_path, [*scheduler(config=CONFIG), waiting, dcus()])
-    (told,) = [one for one in report.findings if one.code == "no-device-request"]
-    assert "ResourceClaims (npu)" in told.claim
-    assert [one.command for one in told.next_actions] == ["kubectl -n ml get resourceclaims -o wide"]

@@ -5,6 +5,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from bot.kube.models.base import Resource
+from bot.kube.models.claims import ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from bot.kube.models.nodes import Node, SweptNode
 from bot.kube.models.pod_views import DaemonPod, Holder
 from bot.kube.models.pods import Pod
@@ -24,13 +25,17 @@ T = TypeVar("T", bound=Resource)
 
 
 class Kind(msgspec.Struct, Generic[T], frozen=True):
-    """A kind of object: its place in the API, and the narrow type that it is decoded into."""
+    """A kind of object: its place in the API, and the narrow type that it is decoded into.
+
+    `older`: the versions of older API servers that serve no `version`, the newest first; the type reads them as well.
+    """
 
     plural: str
     type: type[T]
     group: str = ""
     version: str = "v1"
     namespaced: bool = True
+    older: tuple[str, ...] = ()
 
     @property
     def file_name(self) -> str:
@@ -66,6 +71,11 @@ ENDPOINT_SLICES = Kind("endpointslices", EndpointSlice, "discovery.k8s.io")
 WEBHOOKS = Kind(
     "mutatingwebhookconfigurations", MutatingWebhookConfiguration, "admissionregistration.k8s.io", namespaced=False
 )
+RESOURCE_GROUP = "resource.k8s.io"
+_BETAS = ("v1beta2", "v1beta1")
+RESOURCE_CLAIMS = Kind("resourceclaims", ResourceClaim, RESOURCE_GROUP, older=_BETAS)
+CLAIM_TEMPLATES = Kind("resourceclaimtemplates", ResourceClaimTemplate, RESOURCE_GROUP, older=_BETAS)
+RESOURCE_SLICES = Kind("resourceslices", ResourceSlice, RESOURCE_GROUP, namespaced=False, older=_BETAS)
 
 ALL_KINDS: tuple[Kind[Resource], ...] = (
     NODES,
@@ -84,4 +94,7 @@ ALL_KINDS: tuple[Kind[Resource], ...] = (
     LEASES,
     ENDPOINT_SLICES,
     WEBHOOKS,
+    RESOURCE_CLAIMS,
+    CLAIM_TEMPLATES,
+    RESOURCE_SLICES,
 )  # pyright: ignore[reportAssignmentType]  # Kind is invariant; here only names and paths are used

@@ -80,9 +80,14 @@ class SchedulingGate(Model, frozen=True):
 
 
 class PodResourceClaim(Model, frozen=True):
-    """A claim for devices that kube-scheduler and a DRA driver give, not HAMi's scheduler."""
+    """A claim for devices that kube-scheduler and a DRA driver give, not HAMi's scheduler.
+
+    It names a ResourceClaim, or a template that one is made from for this pod.
+    """
 
     name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
 
 
 class HostPath(Model, frozen=True):
@@ -142,6 +147,13 @@ class ContainerStatus(Model, frozen=True):
     last_state: ContainerState = ContainerState()
 
 
+class PodResourceClaimStatus(Model, frozen=True):
+    """The ResourceClaim that was made from the template of the claim of that `name`."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
 class PodStatus(Model, frozen=True):
     phase: str = ""
     reason: str = ""
@@ -150,6 +162,7 @@ class PodStatus(Model, frozen=True):
     conditions: list[Condition] | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
+    resource_claim_statuses: list[PodResourceClaimStatus] | None = None
 
 
 class Pod(Resource, frozen=True):

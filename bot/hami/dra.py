@@ -1,0 +1,84 @@
+"""HAMi on dynamic resource allocation (HAMi-DRA): kube-scheduler gives devices, HAMi's scheduler has no part in it.
+
+HAMi-DRA's webhook takes HAMi's resources off a pod and makes a ResourceClaim in their place; a driver publishes the
+devices of each node as ResourceSlices [HAMi-DRA pkg/webhook/dra/mutating.go, pkg/constants, charts/hami-dra; HAMi's own
+chart 2.8 and 2.9 has it as `dra.enabled`]. HAMi's documentation says that both modes must not be on at once.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from bot.kube.models import MutatingWebhookConfiguration, Pod, ResourceClaim, ResourceSlice
+
+WEBHOOK = "mutate.hami.io"
+"""What HAMi-DRA's webhook is called in its MutatingWebhookConfiguration, whose own name is the release's."""
+POD_LABEL = "hami.io/dra"
+"""On every pod whose resources the webhook made into claims."""
+
+_DRIVER_OF: Mapping[str, str] = {
+    "hami-core-gpu.project-hami.io": "hami-core-gpu.project-hami.io",
+    "hami-vnpu-core.project-hami.io": "ascend.project-hami.io",
+    "dra.hygon.com": "dra.hygon.com",
+    "fake-gpu.project-hami.io": "fake.dra.hami.io",
+}
+"""The driver behind each DeviceClass that HAMi-DRA's webhook names in claims."""
+_DRIVERS = frozenset(_DRIVER_OF.values())
+
+
+class Offer(NamedTuple):
+    """What one driver publishes: a slice of it, how many devices, on which nodes, how many of them no claim holds.
+
+    `free` counts a device that one claim shares as held: how much of it is left is kube-scheduler's to say.
+    """
+
+    driver: str
+    first: ResourceSlice
+    devices: int
+    nodes: tuple[str, ...]
+    free: int
+
+
+def of_hami(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
+    """Those of drivers that HAMi-DRA's webhook makes claims for."""
+    return [one for one in slices if one.spec.driver in _DRIVERS]
+
+
+def driver_of(claim: ResourceClaim) -> str:
+    """The driver that the claim's devices come from; empty where its class does not tell."""
+    given = [device.driver for device in claim.devices]
+    return next(iter([*given, *(_DRIVER_OF[name] for name in claim.classes if name in _DRIVER_OF)]), "")
+
+
+def hook_of(configs: Iterable[MutatingWebhookConfiguration]) -> MutatingWebhookConfiguration | None:
+    """The configuration that HAMi-DRA's webhook stands in."""
+    return next((one for one in configs if any(hook.name == WEBHOOK for hook in one.webhooks or ())), None)
+
+
+def claimed_by(pod: Pod) -> bool:
+    """Whether HAMi-DRA's webhook made claims of what the pod asked for."""
+    return pod.metadata.label(POD_LABEL) == "true"
+
+
+def current(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
+    """The slices of each pool's newest generation: the others are being replaced [resource/v1 ResourcePool]."""
+    listed = list(slices)
+    newest: dict[tuple[str, str], int] = {}
+    for one in listed:
+        pool = one.spec.driver, one.spec.pool.name
+        newest[pool] = max(newest.get(pool, 0), one.spec.pool.generation)
+    return [one for one in listed if one.spec.pool.generation == newest[one.spec.driver, one.spec.pool.name]]
+
+
+def offers(slices: Iterable[ResourceSlice], claims: Iterable[ResourceClaim] = ()) -> list[Offer]:
+    """What each driver publishes now, the drivers sorted."""
+    held = {(one.driver, one.pool, one.device) for claim in claims for one in claim.devices}
+    of_driver: dict[str, list[ResourceSlice]] = {}
+    for one in current(slices):
+        of_driver.setdefault(one.spec.driver, []).append(one)
+    return [_offer(driver, of_driver[driver], held) for driver in sorted(of_driver)]
+
+
+def _offer(driver: str, slices: list[ResourceSlice], held: set[tuple[str, str, str]]) -> Offer:
+    devices = [(driver, one.spec.pool.name, device.name) for one in slices for device in one.spec.devices or ()]
+    nodes = tuple(sorted({one.spec.node_name for one in slices if one.spec.node_name}))
+    return Offer(driver, slices[0], len(devices), nodes, sum(device not in held for device in devices))

@@ -1,0 +1,120 @@
+"""Dynamic resource allocation (`resource.k8s.io`): what a pod claims, and what drivers offer.
+
+Of v1 (Kubernetes 1.34), v1beta2 (1.33) and v1beta1 (1.32), which say the same at other depths: a request's class stands
+in `exactly` since v1beta2, a device's attributes in `basic` until v1beta1.
+"""
+
+from collections.abc import Iterator
+
+from bot.kube.models.base import Model, Resource
+
+
+class ClassOfDevice(Model, frozen=True):
+    device_class_name: str = ""
+
+
+class DeviceRequest(Model, frozen=True):
+    device_class_name: str = ""
+    exactly: ClassOfDevice | None = None
+    first_available: list[ClassOfDevice] | None = None
+
+
+class RequestedDevices(Model, frozen=True):
+    requests: list[DeviceRequest] | None = None
+
+
+class ClaimSpec(Model, frozen=True):
+    devices: RequestedDevices = RequestedDevices()
+
+
+class AllocatedDevice(Model, frozen=True):
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+
+
+class AllocatedDevices(Model, frozen=True):
+    results: list[AllocatedDevice] | None = None
+
+
+class Allocation(Model, frozen=True):
+    devices: AllocatedDevices = AllocatedDevices()
+
+
+class Consumer(Model, frozen=True):
+    name: str = ""
+
+
+class ClaimStatus(Model, frozen=True):
+    allocation: Allocation | None = None
+    reserved_for: list[Consumer] | None = None
+
+
+class ResourceClaim(Resource, frozen=True):
+    """A claim for devices, and the devices that kube-scheduler gave it."""
+
+    spec: ClaimSpec = ClaimSpec()
+    status: ClaimStatus = ClaimStatus()
+
+    @property
+    def classes(self) -> list[str]:
+        """The DeviceClasses that it asks for."""
+        return [name for request in self.spec.devices.requests or () for name in _classes(request) if name]
+
+    @property
+    def devices(self) -> list[AllocatedDevice]:
+        """What it was given; empty also of an allocation that names no device."""
+        allocation = self.status.allocation
+        return (allocation.devices.results or []) if allocation else []
+
+
+class ResourceClaimTemplate(Resource, frozen=True):
+    """Of a template only its name is read."""
+
+
+class DeviceText(Model, frozen=True):
+    string: str = ""
+
+
+class DeviceAttributes(Model, frozen=True):
+    uuid: DeviceText | None = None
+
+
+class BasicDevice(Model, frozen=True):
+    attributes: DeviceAttributes | None = None
+
+
+class SliceDevice(Model, frozen=True):
+    name: str = ""
+    attributes: DeviceAttributes | None = None
+    basic: BasicDevice | None = None
+
+    @property
+    def uuid(self) -> str:
+        """The attribute `uuid` as drivers of GPUs publish it; empty without."""
+        attributes = self.attributes or (self.basic.attributes if self.basic else None)
+        return attributes.uuid.string if attributes and attributes.uuid else ""
+
+
+class SlicePool(Model, frozen=True):
+    name: str = ""
+    generation: int = 0
+
+
+class SliceSpec(Model, frozen=True):
+    driver: str = ""
+    node_name: str = ""
+    pool: SlicePool = SlicePool()
+    devices: list[SliceDevice] | None = None
+
+
+class ResourceSlice(Resource, frozen=True):
+    """Devices that a driver offers, mostly those of one node."""
+
+    spec: SliceSpec = SliceSpec()
+
+
+def _classes(request: DeviceRequest) -> Iterator[str]:
+    yield request.device_class_name
+    for one in (request.exactly, *(request.first_available or ())):
+        yield one.device_class_name if one else ""

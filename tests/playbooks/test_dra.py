@@ -1,0 +1,154 @@
+"""Clusters where HAMi's devices go to ResourceClaims (HAMi-DRA): recognised, not judged, and both modes an alarm."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.report import Report
+from tests.playbooks.dra_support import DRIVER, claiming, dra_node, dra_webhook, resource_claim, resource_slice
+from tests.playbooks.status_support import healthy
+from tests.playbooks.world import (
+    Object,
+    ago,
+    answer,
+    ask,
+    card,
+    cause,
+    cluster,
+    codes,
+    event,
+    fit,
+    gpu_node,
+    plugin_pod,
+    pod,
+    quotes,
+    record,
+)
+
+VERBS: list[tuple[str, dict[str, Any]]] = [("status", {}), ("nodes", {}), ("gpus", {}), ("fit", {"cards": ["1x1Gi"]})]
+every_verb = pytest.mark.parametrize(("verb", "words"), VERBS, ids=[verb for verb, _ in VERBS])
+DRA_ONLY = [dra_node(), dra_webhook(), resource_slice()]
+
+
+def put(verb: str, folder: Path, objects: list[Object], words: dict[str, Any], **recorded: Any) -> Report:
+    return answer(verb, record(folder, objects, **recorded), {}, **words)
+
+
+@every_verb
+def test_a_cluster_in_dra_mode_is_recognised_and_not_judged(verb: str, words: dict[str, Any], tmp_path: Path) -> None:
+    report = put(verb, tmp_path, DRA_ONLY, words)
+    assert codes(report) == ["dra-mode"]
+    assert report.severity == "info"
+    assert f"DRA driver {DRIVER} hands out 1 device on dra-1" in report.verdict
+
+
+def test_the_webhook_alone_tells_the_mode(tmp_path: Path) -> None:
+    report = put("status", tmp_path, [dra_node(), dra_webhook()], {})
+    assert codes(report) == ["dra-mode"]
+    assert quotes(report) == ["mutate.hami.io"]
+    assert "HAMi-DRA" in [gap.source for gap in report.gaps]
+
+
+@every_verb
+def test_a_recording_from_before_slices_were_recorded_is_answered_as_ever(
+    verb: str, words: dict[str, Any], tmp_path: Path
+) -> None:
+    before = put(verb, tmp_path / "a", healthy(), words, missing=["resourceslices", "resourceclaims"])
+    assert before == put(verb, tmp_path / "b", healthy(), words)
+
+
+@every_verb
+def test_slices_of_another_driver_are_no_dra_mode(verb: str, words: dict[str, Any], tmp_path: Path) -> None:
+    report = put(verb, tmp_path, [*healthy(), resource_slice("cp-9", driver="gpu.nvidia.com")], words)
+    assert "dra-mode" not in codes(report)
+
+
+@every_verb
+@pytest.mark.parametrize("driver", [DRIVER, "gpu.nvidia.com"])
+def test_a_gpu_that_both_hand_out_is_an_alarm(verb: str, words: dict[str, Any], driver: str, tmp_path: Path) -> None:
+    objects = cluster(gpu_node("gpu-1", card("GPU-a"), card("GPU-b")), resource_slice("gpu-1", "GPU-b", driver=driver))
+    report = put(verb, tmp_path, objects, words)
+    told = next(one for one in report.findings if one.code == "dra-mixed")
+    assert (told.severity, told.confidence, told.scope.nodes) == ("critical", "confirmed", ("gpu-1",))
+    assert {evidence.quote for evidence in told.evidence} == {"GPU-b"}
+    assert {evidence.object for evidence in told.evidence} == {"Node gpu-1", f"ResourceSlice gpu-1-{driver}-1x7kq"}
+
+
+@every_verb
+def test_nodes_of_their_own_for_each_mode_are_no_alarm(verb: str, words: dict[str, Any], tmp_path: Path) -> None:
+    by_hami = healthy() if verb == "status" else cluster(gpu_node("gpu-1"), plugin_pod("gpu-1"))
+    report = put(verb, tmp_path, [*by_hami, dra_node(), resource_slice()], words)
+    assert "dra-mode" in codes(report)
+    assert [one.code for one in report.findings if one.severity != "info"] == []
+
+
+def test_a_registration_that_an_earlier_install_left_behind_is_no_alarm(tmp_path: Path) -> None:
+    left = gpu_node("gpu-1", card("GPU-a"), allocatable={"nvidia.com/gpu": "0"})
+    report = put("nodes", tmp_path, cluster(left, resource_slice("gpu-1", "GPU-a")), {})
+    assert codes(report) == ["dra-mode"]
+    alone = put("status", tmp_path / "b", [gpu_node("gpu-1", card("GPU-a")), resource_slice("gpu-1", "GPU-a")], {})
+    assert codes(alone) == ["dra-mode"]
+
+
+def test_two_webhooks_that_take_the_same_pods_are_a_warning(tmp_path: Path) -> None:
+    report = put("status", tmp_path, [*healthy(), dra_webhook()], {})
+    told = cause(report)
+    assert (told.code, told.severity) == ("dra-mixed", "warning")
+    assert [evidence.quote for evidence in told.evidence] == ["mutate.hami.io", "vgpu.hami.io"]
+
+
+def test_a_node_whose_device_plugin_stands_is_judged_whatever_a_driver_publishes(tmp_path: Path) -> None:
+    objects = cluster(dra_node(), plugin_pod("dra-1"), resource_slice())
+    assert "node-unregistered" in codes(put("nodes", tmp_path, objects, {}))
+
+
+def test_one_node_is_told_of_its_own_devices_alone(tmp_path: Path) -> None:
+    objects = [*DRA_ONLY, dra_node("dra-2"), resource_slice("dra-2", "GPU-x", "GPU-y")]
+    assert "2 devices on dra-2" in put("nodes", tmp_path, objects, {"node": "dra-2"}).verdict
+
+
+def test_pods_that_hami_dra_s_webhook_changed_are_pending_pods(tmp_path: Path) -> None:
+    waiting = [claiming("a", "claim-a"), claiming("b", "claim-b")]
+    report = put("pending", tmp_path, [*waiting, resource_claim("claim-a"), *DRA_ONLY], {})
+    assert codes(report) == ["resource-claim"]
+    assert report.findings[0].claim.startswith("2 pods are pending")
+
+
+def test_other_pods_with_claims_are_named_as_not_judged(tmp_path: Path) -> None:
+    report = put("pending", tmp_path, [claiming(labels={}), pod("plain", limits={}, schedulerName="x")], {})
+    assert codes(report) == ["nothing-pending"]
+    assert [gap.why for gap in report.gaps if gap.source == "pods"] == [
+        "1 further pod asks for devices through ResourceClaims and is not judged here: ml/wl"
+    ]
+
+
+def test_a_manifest_with_claims_gets_no_verdict_of_hami_s_scheduler(tmp_path: Path) -> None:
+    manifest = """
+kind: Pod
+metadata: {name: wl}
+spec:
+  containers: [{name: main, image: example/main}]
+  resourceClaims: [{name: npu, resourceClaimTemplateName: one-npu}]
+"""
+    report = fit(tmp_path, cluster(gpu_node()), manifest)
+    assert codes(report) == ["resource-claim"]
+    assert "ResourceClaims (npu)" in report.verdict
+
+
+@pytest.mark.parametrize("scheduler", ["hami-scheduler", "default-scheduler"])
+def test_a_pod_that_hami_dra_s_webhook_missed_is_told_so(scheduler: str, tmp_path: Path) -> None:
+    report = ask(tmp_path, [*DRA_ONLY, pod(schedulerName=scheduler)])
+    assert codes(report) == ["webhook-bypassed"]
+    assert "no ResourceClaim was made of it" in report.verdict
+    assert DRIVER in quotes(report)
+    pending = put("pending", tmp_path / "b", [*DRA_ONLY, pod(schedulerName=scheduler)], {})
+    assert codes(pending) == ["webhook-bypassed"]
+
+
+def test_a_claim_that_the_driver_cannot_prepare_keeps_the_pod_from_starting(tmp_path: Path) -> None:
+    placed = claiming(nodeName="dra-1", status={"containerStatuses": [{"name": "main", "state": {"waiting": {}}}]})
+    said = event(placed, "FailedPrepareDynamicResources", f"driver {DRIVER} is not registered", lastTimestamp=ago(5))
+    report = ask(tmp_path, [*DRA_ONLY, placed, said])
+    assert codes(report)[0] == "image-or-start-failure"
+    assert f"driver {DRIVER} is not registered" in report.verdict
