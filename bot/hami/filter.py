@@ -11,6 +11,7 @@ from bot.hami.asked import Constraints, ContainerRequest, PodRequest
 from bot.hami.cardorder import Weights, read_weights, sort_cards
 from bot.hami.cards import CardState
 from bot.hami.fit import (
+    FIT,
     FITS,
     NODE_INSUFFICIENT,
     Booked,
@@ -51,9 +52,21 @@ def judge(
     if weights is None:
         return Verdict(fits=None, unknown="hami.io/device-scoring-weights is invalid: every filter run fails")
     try:
-        return _verdict(run, weights)
+        verdict = _verdict(run, weights)
+        if not run.met_equals or len(request.containers) == 1:
+            return verdict
+        again = Run(node, request, rules, quotas=quotas, default_policy=default_policy, relax=relax)
+        again.other_order = True
+        return _either(verdict, _verdict(again, weights))
     except UnmodelledError as what:
         return Verdict(fits=None, unknown=str(what))
+
+
+def _either(verdict: Verdict, other: Verdict) -> Verdict:
+    """The verdict, with what HAMi says where it picks others of equal groups of cards for an earlier container."""
+    texts = [text or FIT for text in (other.text(), *other.instead)]
+    more = tuple(text for text in texts if text not in (verdict.text() or FIT, *verdict.instead))
+    return verdict._replace(instead=(*verdict.instead, *more)) if more else verdict
 
 
 def depends_on(request: PodRequest, *, limited: bool, default_policy: str) -> Dependence:

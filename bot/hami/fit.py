@@ -70,7 +70,7 @@ class Verdict(NamedTuple):
     """`fits` is None when the rules that decide are not modelled; `unknown` then says which.
 
     `parts` are (code, count) in the order they were met, `of` the denominator; `reason` is a bare reason instead.
-    `instead`: what HAMi may say as well as `text`, where it picks one by chance.
+    `instead`: what HAMi may say as well as `text`, where chance decides; FIT where it may take the node.
     """
 
     fits: bool | None
@@ -90,6 +90,7 @@ class Verdict(NamedTuple):
         return ", ".join(sorted(f"{count}/{self.of} {code}" for code, count in self.parts)) or self.reason
 
 
+FIT = "fit"
 FITS = Verdict(fits=True)
 UNREGISTERED = Verdict(fits=False, reason=NODE_UNREGISTERED)
 
@@ -154,6 +155,10 @@ class Run:
         """What the container at hand took so far."""
         self.is_last = True
         """Whether the container at hand is the last."""
+        self.met_equals = False
+        """Whether cards of some container came in equal groups, of which HAMi picks one by chance."""
+        self.other_order = False
+        """Whether equal groups are taken in the opposite order."""
 
     def over_quota(
         self, quota: QuotaRoom, container: ContainerRequest, state: CardState, taken: Iterable[Taken]

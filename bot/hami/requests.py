@@ -50,6 +50,13 @@ class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
         on = tuple(one for one in self.devices if not one.vendor.flag or flags.get(one.vendor.flag) in _GO_TRUE)
         return msgspec.structs.replace(self, devices=on) if flags and len(on) < len(self.devices) else self
 
+    def hinted(self, hints: Mapping[str, int]) -> "DeviceConfig":
+        """With what a recording says of the devices that no object shows (`Cluster.device_hints`)."""
+        if not hints:
+            return self
+        devices = tuple(Device(one.vendor, one.vendor.hinted(one.resources, hints)) for one in self.devices)
+        return msgspec.structs.replace(self, devices=devices)
+
     def of(self, word: str) -> Resources:
         """One device's resources; the first one's where it is none of these."""
         return self.by_word.get(word, self.devices[0]).resources

@@ -1,7 +1,7 @@
 """What a playbook may read from a cluster, whether it is live or recorded. Nothing here can change one."""
 
 import weakref
-from collections.abc import Awaitable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -82,6 +82,15 @@ class Cluster(Protocol):
     @property
     def hami_version_hint(self) -> str:
         """HAMi's version as a recording's meta.json states it; empty for a live cluster."""
+        ...
+
+    @property
+    def device_hints(self) -> Mapping[str, int]:
+        """What a recording's meta.json states about HAMi's devices that no object shows; empty for a live cluster.
+
+        `hami_vnpu_core`: 1 where the device config sets `vnpus.hamiVnpuCore`. `neuron_cores_per_device`: what the
+        scheduler takes every Neuron device to have.
+        """
         ...
 
     @property

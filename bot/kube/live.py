@@ -5,7 +5,7 @@ The official client brings the credentials, TLS and the proxy (`bot.kube.connect
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
@@ -121,6 +121,11 @@ class LiveCluster:
         """Closes every connection; nothing can be read afterwards."""
         for link in filter(None, (self._link, self._retired)):
             await link.aclose()
+
+    @property
+    def device_hints(self) -> Mapping[str, int]:
+        """No recording, no hints."""
+        return {}
 
     @property
     def notes(self) -> tuple[Gap, ...]:

@@ -3,7 +3,7 @@
 Files may be hand-made: what `kubectl get … -A -o json` prints is a valid `objects/` file as it is.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -56,6 +56,11 @@ class Meta(msgspec.Struct, omit_defaults=True):
     cluster: str = ""
     server_version: str = ""
     hami_version: str = ""
+    hami_vnpu_core: bool = False
+    neuron_cores_per_device: int = 0
+
+
+_HINTS = ("hami_vnpu_core", "neuron_cores_per_device")
 
 
 class RecordedCluster:
@@ -95,6 +100,11 @@ class RecordedCluster:
     @property
     def hami_version_hint(self) -> str:
         return self._meta.hami_version
+
+    @property
+    def device_hints(self) -> Mapping[str, int]:
+        said = {name: int(getattr(self._meta, name)) for name in _HINTS}
+        return {name: value for name, value in said.items() if value > 0}
 
     async def server_version(self) -> str:
         return self._meta.server_version

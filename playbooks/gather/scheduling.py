@@ -127,7 +127,8 @@ async def gather_install(sources: Sources) -> InstallSeen:
                     "the chart's resource names are assumed",
                 )
             )
-    found = InstallSeen(install, config.switched_on(install.flags), tuple(gaps), config_maps)
+    config = config.hinted(cluster.device_hints).switched_on(install.flags)
+    found = InstallSeen(install, config, tuple(gaps), config_maps)
     return found._replace(slices=await gather_slices(cluster)) if is_absent(found) else found
 
 

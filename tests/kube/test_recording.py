@@ -62,6 +62,13 @@ def test_a_recording_answers_for_the_moment_it_was_taken(opened):
     )
 
 
+def test_what_no_object_shows_of_hami_s_devices_stands_in_meta(opened):
+    told = {"hami_vnpu_core": True, "neuron_cores_per_device": 4}
+    cluster = opened({"objects/pods.json": a_list()}, META | told)
+    assert cluster.device_hints == {"hami_vnpu_core": 1, "neuron_cores_per_device": 4}
+    assert opened({"objects/pods.json": a_list()}, META).device_hints == {}
+
+
 def test_a_time_is_all_that_a_hand_made_meta_needs(opened):
     cluster = opened({"objects/pods.json": a_list()}, {"taken_at": TAKEN_AT})
     assert (cluster.name, cluster.hami_version_hint, cluster.notes) == ("case", "", ())

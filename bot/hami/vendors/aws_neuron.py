@@ -3,6 +3,7 @@
 A card's cores are a bit mask with a bit for each core, and so is what is used of them.
 """
 
+from collections.abc import Mapping
 from functools import partial
 
 import msgspec
@@ -103,9 +104,9 @@ def _scan_several(in_play: list[CardState], count: int) -> Verdict | list[Taken]
     return [Taken(state, 0, state.card.cores) for state in in_play if state.card.index in places]
 
 
-def with_cores_per_device(resources: Resources, cores: int) -> Resources:
-    """The resources where it is known how many cores HAMi takes every device to have."""
-    return msgspec.structs.replace(resources, chip=cores)
+def _hinted(resources: Resources, hints: Mapping[str, int]) -> Resources:
+    """The resources where a recording says how many cores HAMi takes every device to have."""
+    return msgspec.structs.replace(resources, chip=hints.get("neuron_cores_per_device"))
 
 
 def _least(_: CardState, word: str) -> Ask:
@@ -128,4 +129,5 @@ AWS_NEURON = Vendor(
     plugin_labels="name=neuron-device-plugin-ds",
     lock_key="",
     plugin_names="neuron-device-plugin",
+    hinted=_hinted,
 )

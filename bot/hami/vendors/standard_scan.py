@@ -3,7 +3,8 @@
 Source: HAMi pkg/device/*/device.go Fit at v2.10.0.
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable
 
 from bot.hami.asked import WHOLE_CARD, ContainerRequest
 from bot.hami.cards import CardState
@@ -99,6 +100,23 @@ def passing(
         if len(taken) == most:
             break
     return taken, counts
+
+
+def equal_groups(run: Run, groups: Iterable[list[Taken]], *, largest_first: bool) -> list[list[Taken]]:
+    """The groups by size. HAMi takes equal ones in random order: here in that of the scan, or in the other one."""
+    some = list(groups)
+    sizes = Counter(map(len, some))
+    if len(sizes) < len(some):
+        run.met_equals = True
+    return sorted(reversed(some) if run.other_order else some, key=len, reverse=largest_first)
+
+
+def of_few_groups(run: Run, passed: list[Taken], group_of: Callable[[CardState], Hashable]) -> list[Taken]:
+    """Those that belong together one after the other, the largest group first."""
+    groups: dict[Hashable, list[Taken]] = {}
+    for one in passed:
+        groups.setdefault(group_of(one.state), []).append(one)
+    return [one for group in equal_groups(run, groups.values(), largest_first=True) for one in group]
 
 
 def lacking(taken: list[Taken], counts: dict[str, int], of: int) -> Verdict:

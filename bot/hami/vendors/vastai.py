@@ -1,5 +1,6 @@
 """Vastai's cards [HAMi v2.10 pkg/device/vastai/device.go]."""
 
+from collections.abc import Hashable
 from functools import partial
 
 import msgspec
@@ -55,14 +56,11 @@ def _scan_dies(run: Run, in_play: list[CardState], asked: ContainerRequest) -> V
     if len(passed) < asked.count:
         return checks.lacking(passed, counts, len(in_play))
     if asked.count > 1:
-        groups: dict[object, list[Taken]] = {}
-        for one in passed:
-            groups.setdefault(_card(one.state), []).append(one)
-        passed = [one for group in sorted(groups.values(), key=len, reverse=True) for one in group]
+        passed = checks.of_few_groups(run, passed, _card)
     return passed[: asked.count]
 
 
-def _card(state: CardState) -> object:
+def _card(state: CardState) -> Hashable:
     return dict(state.card.custom).get("AIC")
 
 

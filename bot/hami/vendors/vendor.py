@@ -7,7 +7,7 @@ container.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -22,6 +22,10 @@ from bot.hami.registration import Registration, Unregistered
 from bot.hami.version import Version
 from bot.kube.models import Container, Node, Pod
 from bot.kube.selectors import label_matcher
+
+
+def _as_read(resources: Resources, _: Mapping[str, int]) -> Resources:
+    return resources
 
 
 def _no_label(_: Node) -> str:
@@ -86,6 +90,9 @@ class Vendor(NamedTuple):
 
     flag: str = ""
     """The scheduler's flag without which it is off; empty where it is always on."""
+
+    hinted: Callable[[Resources, Mapping[str, int]], Resources] = _as_read
+    """(resources, hints): with what a recording says of its devices that no object shows (`Cluster.device_hints`)."""
 
     obeys_quota: bool = False
     """Whether the filter holds a namespace's quota against it: the webhook does so for every vendor from 2.10 on."""

@@ -22,4 +22,5 @@ ASCEND = Vendor(
     node_label=("ascend", "on"),
     node_keys=(SOFT_NODE_KEY,),
     node_facts=fit.soft_node,
+    hinted=chips.hinted,
 )

@@ -3,9 +3,11 @@
 Source: HAMi v2.10, pkg/device/ascend/vnpu.go, charts/hami/templates/scheduler/device-configmap.yaml.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from bot.hami.asked import Resources
 from bot.hami.vendors.ascend.names import NAMES
@@ -72,6 +74,13 @@ def read_resources(document: object) -> tuple[Resources, ...]:
     found: Any = section_of(document, "vnpus")
     section = msgspec.convert(found if isinstance(found, dict) else {"configs": found or []}, _Section)
     return tuple(_resources(chip, soft=section.hami_vnpu_core) for chip in section.configs if chip.common_word)
+
+
+def hinted(resources: Resources, hints: Mapping[str, int]) -> Resources:
+    """The chip's resources where a recording says that the soft split is on for all nodes (`hamiVnpuCore`)."""
+    if not hints.get("hami_vnpu_core") or not isinstance(resources.chip, Chip):
+        return resources
+    return structs.replace(resources, chip=structs.replace(resources.chip, soft=True))
 
 
 def _by_default(word: str, chip: Chip) -> Resources:

@@ -4,7 +4,8 @@ A pod is split hard, by the chip's templates, or soft, by HAMi-core; soft ones n
 Source: HAMi v2.10 pkg/device/ascend/device.go Fit.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
+from math import ceil
 
 from bot.hami.asked import WHOLE_CARD, ContainerRequest
 from bot.hami.cards import CardState
@@ -57,7 +58,9 @@ def scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict
     passed, counts = checks.passing(run, in_play, asked, which)
     if len(passed) < asked.count:
         return checks.lacking(passed, counts, len(in_play))
-    return _of_few(passed, _network)[: asked.count] if len(passed) > asked.count > 1 else passed[: asked.count]
+    if len(passed) > asked.count > 1:
+        passed = checks.of_few_groups(run, passed, _network)
+    return passed[: asked.count]
 
 
 def _is_soft(run: Run, asked: ContainerRequest) -> bool:
@@ -73,22 +76,12 @@ def _scan_modules(
     modules: dict[int, list[Taken]] = {}
     for one in passed:
         modules.setdefault(one.state.card.index // 2, []).append(one)
-    taken: list[Taken] = []
-    for module in modules.values():
-        if len(module) == 2 and len(taken) < asked.count:
-            taken += module
+    whole = checks.equal_groups(run, (module for module in modules.values() if len(module) == 2), largest_first=True)
+    taken = [one for module in whole[: ceil(asked.count / 2)] for one in module]
     if len(taken) == asked.count:
         return taken
     parts = (*counts.items(), (ALLOCATED_INSUFFICIENT, len(taken)))
     return Verdict(fits=False, parts=parts, of=asked.count)
-
-
-def _of_few(passed: list[Taken], group_of: Callable[[CardState], Hashable]) -> list[Taken]:
-    """Those that belong together one after the other, the largest group first."""
-    groups: dict[Hashable, list[Taken]] = {}
-    for one in passed:
-        groups.setdefault(group_of(one.state), []).append(one)
-    return [one for group in sorted(groups.values(), key=len, reverse=True) for one in group]
 
 
 def _network(state: CardState) -> Hashable:

@@ -137,7 +137,7 @@ def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdic
     if online:
         return [taken._replace(cores=0) for taken in sorted(passed, key=_by_class)[: asked.count]]
     if len(passed) > asked.count and app_class != OFFLINE and asked.cores == WHOLE_CARD:
-        passed = _linked(passed, asked.count)
+        passed = _linked(run, passed, asked.count)
     becomes = "" if asked.cores == WHOLE_CARD else quality
     return [
         taken._replace(cores=asked.cores, card=msgspec.structs.replace(taken.state.card, mode=becomes))
@@ -151,13 +151,13 @@ def _by_class(taken: Taken) -> tuple[bool, int, int]:
     return (True, offline, 0) if offline and not online else (False, online, offline)
 
 
-def _linked(passed: list[Taken], count: int) -> list[Taken]:
+def _linked(run: Run, passed: list[Taken], count: int) -> list[Taken]:
     """Those of one link zone first, of the smallest that has enough of them."""
     zones = defaultdict[object, list[Taken]](list)
     for taken in passed:
         zones[dict(taken.state.card.custom).get(LINK_ZONE, 0)].append(taken)
     alone = zones.pop(0, [])
-    by_size = sorted(zones.values(), key=len)
+    by_size = checks.equal_groups(run, zones.values(), largest_first=False)
     enough = next((zone for zone in by_size if len(zone) >= count), None)
     return enough or [taken for zone in (*by_size, alone) for taken in zone]
 
