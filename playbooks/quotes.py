@@ -137,9 +137,9 @@ def of_holder(pod: Pod | Holder) -> Evidence:
     )
 
 
-def of_resource(pod: Pod, resource: str, value: str) -> Evidence:
-    """What some container of the pod asks for, as written."""
-    return of_amount(pod, value, f"{{.spec.containers[*].resources.limits.{_escape(resource)}}}")
+def of_resource(pod: Pod, resource: str, value: str, *, kind: str = "containers", of: str = "limits") -> Evidence:
+    """What some container of the pod asks for, as written. `kind` and `of`: where in the pod that stands."""
+    return of_amount(pod, value, f"{{.spec.{kind}[*].resources.{of}.{_escape(resource)}}}")
 
 
 def of_card(node: Node, uuid: str, *, whole: bool = False) -> Evidence:

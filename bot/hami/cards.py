@@ -56,6 +56,10 @@ class Card(msgspec.Struct, frozen=True, gc=False):
     custom: tuple[tuple[str, Custom], ...] = msgspec.field(default=(), name="_custom")
     """What is registered beside (`custominfo`) of a vendor for whom that decides: see `read_json_with_custom`."""
 
+    def is_of(self, word: str) -> bool:
+        """Whether it counts for a request of that word: from 2.10 on wherever its type has it, in any case."""
+        return word.upper() in self.type.upper()
+
 
 class CardState(msgspec.Struct, gc=False, eq=False):
     """One card and what is used of it. Mutable: a filter run works on copies (`copy.copy`)."""

@@ -19,6 +19,7 @@ _FORMS = re.compile(r"\{((\w+)\(([^|(){}]*)\|([^|(){}]*)\))\}")
 _GPU = "GPU"
 _NOUN = re.compile(r"\bGPU(s?)\b(?! Operator)", re.ASCII)
 _ARTICLE = re.compile(r"\b([Aa]) GPU\b(?! Operator)", re.ASCII)
+_GRAPHICS_CARD = re.compile(r"([\w}]?)显卡([\w{]?)")
 _SPOKEN_WITH_A_VOWEL = "AEFHILMNORSX"
 """Initials whose names begin with one: an NPU, an MLU, an XPU."""
 
@@ -64,9 +65,10 @@ def _templates(language: Language, noun: str) -> dict[str, str]:
 
 
 def _about(noun: str, text: str) -> str:
-    article = "an" if noun[0] in _SPOKEN_WITH_A_VOWEL else "a"
+    article = "an" if noun.isupper() and noun[0] in _SPOKEN_WITH_A_VOWEL else "a"
     text = _ARTICLE.sub(lambda found: f"{article.capitalize() if found[1] == 'A' else article} GPU", text)
-    return _NOUN.sub(lambda found: f"{noun}{found[1]}", text)
+    text = _NOUN.sub(lambda found: f"{noun}{found[1]}", text)
+    return _GRAPHICS_CARD.sub(lambda found: f"{found[1] and f'{found[1]} '}{noun}{found[2] and f' {found[2]}'}", text)
 
 
 @lru_cache(maxsize=16)

@@ -25,7 +25,7 @@ from playbooks.fit.reasons import why_never, why_nowhere, would_if_empty
 from playbooks.fit.resources import unoffered
 from playbooks.fit.shares import amounts, amounts_by_type, asked_on, effects_on_cards, is_share
 from playbooks.quota.rules import Effect, proof, refusal
-from playbooks.rules import prose
+from playbooks.rules import measures, prose
 from playbooks.rules.case import Case
 from playbooks.rules.claims import claims_of
 from playbooks.rules.denials import remedy
@@ -103,14 +103,9 @@ def _called(asked: Asked, say: Texts) -> str:
     if asked.words is None or not asked.case.request.containers:
         return asked.name
     request = asked.case.request.containers[0]
-    memory = (
-        prose.mib(request.memory_mib)
-        if request.memory_mib
-        else say("words.percent-of-card", percent=request.percentage)
-    )
-    read = say("words.asked", cards=request.count, memory=memory)
+    read = measures.asked(asked.case, request, say)
     if request.cores:
-        read = say("fit.with-cores", read=read, cores=request.cores)
+        read = say("fit.with-cores", read=read, cores=measures.cores(asked.case, request.cores))
     return say("fit.called", words=asked.name, read=read)
 
 
@@ -220,10 +215,8 @@ def _end(case: Case, found: Sequence[Ending], say: Texts) -> list[NextAction]:
 
 def _action(asked: Asked, change: Change, say: Texts) -> NextAction:
     """A smaller request; one asked for in words is asked for again in words."""
-    amount = f"{change.amount:,}"
     in_words = asked.words is not None and change.what == "drop-type"
-    key = "change.drop-option" if in_words else f"change.{change.what}"
-    label = say(key, node=change.node, amount=amount, pod=change.pod)
+    label = measures.change(asked.case, change, say, what="drop-option" if in_words else "")
     again = _changed(asked.words, change, _unit_mib(asked)) if asked.words else None
     if again is not None:
         return NextAction(label, prose.command("fit", *words_of(again, asked.case.pod.namespace)))

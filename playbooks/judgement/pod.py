@@ -39,6 +39,7 @@ from playbooks.rules.case import Case, World
 from playbooks.rules.causes import Cause, Rank, behind, needs_several, rank_causes, rank_words
 from playbooks.rules.findings import finding
 from playbooks.rules.gaps import fit_gaps, other_vendors
+from playbooks.rules.impossible import impossible
 from playbooks.rules.locks import Owners
 from playbooks.rules.nodes_at_fault import nodes_at_fault, nodes_behind
 from playbooks.rules.request_bugs import told_by_bug
@@ -175,7 +176,7 @@ def _why_waiting(case: Case, attempt: Attempt, around: Surroundings, say: Texts,
             )
         else:
             found.append(refusals.refused(case, attempt, cause, say))
-    if too_large := refusals.impossible(case, attempt, say):
+    if too_large := impossible(case, attempt, refusals.words(attempt), say):
         found.insert(0, too_large)
     if needs_several(causes) and found and found[0].severity == "info":
         found[0] = structs.replace(found[0], severity="warning", claim=_with_others(found, causes, say))

@@ -218,7 +218,7 @@ class Case:
 
     def is_asked_for(self, card: Card) -> bool:
         """Whether the card is of a device that the pod asks for: HAMi looks for the device's word in its type."""
-        return any(asked.word.casefold() in card.type.casefold() for asked in self.request.containers)
+        return any(card.is_of(asked.word) for asked in self.request.containers)
 
     @cached_property
     def devices_are_there(self) -> bool:
@@ -234,20 +234,28 @@ class Case:
         unread = [name for name in meant if not any(self.is_asked_for(one.card) for one in self.view.cards(name))]
         return bool(meant) and 2 * len(unread) >= len(meant)
 
-    @cached_property
+    @property
     def too_large(self) -> bool:
         """Whether no registered node of the cluster could take the pod even empty, whatever cards it names.
 
         Never where the cards of half the nodes that should have some are unseen.
         """
+        return bool(self.refusals_when_empty)
+
+    @cached_property
+    def refusals_when_empty(self) -> Mapping[str, Verdict]:
+        """Where the pod is too large: what HAMi would say of one empty node of each kind. Else nothing."""
         if self._are_unread:
-            return False
+            return {}
         by_version = {view.version: (view, request) for view, request in zip(self.views, self.requests, strict=True)}
+        found: dict[str, Verdict] = {}
         for version, name, cards in self._world.shapes:
             view, request = by_version[version]
-            if view.run(view.cards_of(name, cards, empty=True), request, _ALL_BUT_SIZE).fits is not False:
-                return False
-        return bool(self._world.shapes)
+            verdict = view.run(view.cards_of(name, cards, empty=True), request, _ALL_BUT_SIZE)
+            if verdict.fits is not False:
+                return {}
+            found[name] = verdict
+        return found
 
 
 def _agreed(by_version: Sequence[Mapping[str, Verdict]], name: str) -> Verdict:

@@ -4,11 +4,9 @@ from msgspec import structs
 
 from bot.hami import fit
 from bot.hami.advice import Change, largest_slice, smallest_changes
-from bot.hami.asked import UNSET_PERCENTAGE, ContainerRequest
-from bot.hami.cards import CardState
 from bot.hami.nodestate import CORDON_KEY, cordoned_uuids
 from bot.hami.reasons import reason_of
-from bot.hami.requests import POLICY_KEY, asked_resources
+from bot.hami.requests import POLICY_KEY
 from bot.hami.vendors import FIRST
 from bot.kube.models import Node
 from bot.kube.nodefilter import SELECTOR_TEXT, TAINT_TEXT
@@ -16,16 +14,32 @@ from bot.report import Confidence, Evidence, Finding, NextAction, Severity, one_
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.quotes import kubectl
-from playbooks.rules import prose, sizes
+from playbooks.rules import measures, prose, sizes
 from playbooks.rules.attempt import Attempt
 from playbooks.rules.case import Case
 from playbooks.rules.causes import Cause, Rank, family, is_unregistered, unexplained
 from playbooks.rules.cordons import uncordon
 from playbooks.rules.findings import finding
+from playbooks.rules.impossible import over_a_card
 from playbooks.rules.shortage import shortage
 from playbooks.rules.vendor_words import own_words
 
 _MAX_TRIED = 20
+
+_TOO_FEW = frozenset(
+    {
+        fit.INSUFFICIENT_MEMORY,
+        fit.INSUFFICIENT_CORE,
+        fit.TIME_SLICING_EXHAUSTED,
+        fit.EXCLUSIVE_CONFLICT,
+        fit.NOT_HEALTHY,
+        fit.UNHEALTHY,
+        fit.CORDONED,
+        fit.TYPE_MISMATCH,
+        fit.UUID_MISMATCH,
+    }
+)
+"""Reasons that may hold of some GPUs of a node while others pass, but too few."""
 
 _OF_CARDS = frozenset(
     {
@@ -43,30 +57,6 @@ _OF_CARDS = frozenset(
 """Reasons that a look at the cards and their holders explains."""
 
 
-def impossible(case: Case, attempt: Attempt, say: Texts) -> Finding | None:
-    """Larger than any registered node of the cluster, even empty; None where none has such a device."""
-    if not case.request.containers or not case.nodes or not case.too_large:
-        return None
-    cards = [found for name in case.nodes if (found := _registered(case, name))]
-    if not cards:
-        return None
-    largest = max(card.card.memory_mib for of_node in cards for card in of_node)
-    most = max(map(len, cards))
-    refused = attempt.stage == "filter" and attempt.evidence is not None
-    if over := _over_a_card(case):
-        claim = say("impossible-anywhere.percent", percent=over, version=str(case.version or "?"))
-    else:
-        claim = say("impossible-anywhere.claim", asked=_asked(case, say), largest=prose.mib(largest), most=most)
-    return finding(
-        "impossible-anywhere",
-        claim,
-        "confirmed" if refused else "suspected",
-        (),
-        [*words(attempt), *_request_proofs(case)],
-        severity="warning",
-    )
-
-
 def refused(case: Case, attempt: Attempt, cause: Cause, say: Texts) -> Finding:
     """The finding of one cause of registered nodes, or of kube-scheduler's own."""
     severity = severity_of(cause)
@@ -80,7 +70,7 @@ def refused(case: Case, attempt: Attempt, cause: Cause, say: Texts) -> Finding:
     if cause.text == fit.QUOTA_NOT_FIT and not cause.nodes:
         claim = say("resource-quota-not-fit.everywhere", **_values(case, cause, say))
     elif largest is None:
-        usual = say(f"{cause.code}.{_which(case, cause)}", **_values(case, cause, say))
+        usual = say(_key(case, cause), **_values(case, cause, say))
         claim = own_words(case, cause, say) or usual
     else:
         claim = say(f"{cause.code}.never", **_too_small(case, largest, say))
@@ -95,9 +85,21 @@ def refused(case: Case, attempt: Attempt, cause: Cause, say: Texts) -> Finding:
     return structs.replace(told, next_actions=prose.see_quota(case.pod.namespace, say))
 
 
-def _which(case: Case, cause: Cause) -> str:
-    """Other vendors say of NUMA nodes what they have nothing to do with."""
-    return "linked" if cause.text == fit.NUMA_NOT_FIT and case.device.vendor is not FIRST else "claim"
+def _key(case: Case, cause: Cause) -> str:
+    """Which text tells it: some GPUs may pass, but too few; some words mean another thing for other vendors."""
+    if cause.text in _TOO_FEW and any(_some_pass(case, name) for name in cause.nodes):
+        return f"too-few.{cause.code}"
+    if case.device.vendor is FIRST:
+        return f"{cause.code}.claim"
+    return {
+        fit.NUMA_NOT_FIT: "numa-not-fit.linked",
+        fit.TIME_SLICING_EXHAUSTED: "card-time-slicing-exhausted.slots",
+    }.get(cause.text, f"{cause.code}.claim")
+
+
+def _some_pass(case: Case, name: str) -> bool:
+    verdict = case.verdicts.get(name)
+    return verdict is not None and fit.ALLOCATED_INSUFFICIENT in verdict.codes
 
 
 def severity_of(cause: Cause) -> Severity:
@@ -160,23 +162,15 @@ def _changes(case: Case, say: Texts) -> list[NextAction]:
 
 def _action(case: Case, change: Change, say: Texts) -> NextAction:
     pod, what = case.pod, change.what
-    if what == "memory" and _over_a_card(case) and _is_a_whole_card(case, change):
+    if what == "memory" and over_a_card(case) and _is_a_whole_card(case, change):
         what = "percent"
-    label = say(f"change.{what}", node=change.node, amount=f"{change.amount:,}", pod=change.pod)
+    label = measures.change(case, change, say, what=what)
     namespace, _, name = change.pod.partition("/") if change.pod else (pod.namespace, "", pod.name)
     return NextAction(label, kubectl("-n", namespace, "get", "pod", name, "-o", "yaml"))
 
 
-def _over_a_card(case: Case) -> int:
-    """The percentage of a card where more than 100 is asked for and stands: only HAMi before 2.10 leaves it so."""
-    container = _largest(case)
-    if container is None or container.memory_mib or container.percentage == UNSET_PERCENTAGE:
-        return 0
-    return container.percentage if container.percentage > 100 else 0
-
-
 def _is_a_whole_card(case: Case, change: Change) -> bool:
-    return any(card.card.memory_mib == change.amount for card in _registered(case, change.node))
+    return any(card.card.memory_mib == change.amount for card in case.view.cards(change.node))
 
 
 def _look_at_cards(case: Case, cause: Cause, say: Texts) -> tuple[NextAction, ...]:
@@ -262,7 +256,7 @@ def _values(case: Case, cause: Cause, say: Texts) -> dict[str, object]:
         "reason": cause.text,
         "asked": _asked(case, say),
         "cards": max((container.count for container in case.request.containers), default=0),
-        "cores": max((container.cores for container in case.request.containers), default=0),
+        "cores": measures.cores(case, max((container.cores for container in case.request.containers), default=0)),
         "memory": _memory(case, say),
         "slice": say("words.slice", memory=prose.mib(slice_.memory_mib), node=slice_.node)
         if slice_
@@ -310,35 +304,14 @@ def _over_cores_only(case: Case) -> bool:
     return by_cores and not by_memory
 
 
-def _largest(case: Case) -> ContainerRequest | None:
-    """The container that asks for the most memory of a card: of several it is the one that is hard to place."""
-    return max(
-        case.request.containers,
-        key=lambda container: (container.memory_mib, container.percentage, container.count),
-        default=None,
-    )
-
-
 def _memory(case: Case, say: Texts) -> str:
-    container = _largest(case)
-    if container is None:
-        return "?"
-    return (
-        prose.mib(container.memory_mib)
-        if container.memory_mib
-        else say("words.percent-of-card", percent=container.percentage)
-    )
+    container = measures.largest_request(case)
+    return measures.memory(case, container, say) if container else "?"
 
 
 def _asked(case: Case, say: Texts) -> str:
-    container = _largest(case)
-    return say("words.asked", cards=container.count, memory=_memory(case, say)) if container else "?"
-
-
-def _request_proofs(case: Case) -> list[Evidence]:
-    asked = asked_resources(case.pod, case.config)
-    order = (case.gpus.memory, case.gpus.percentage, case.gpus.count)
-    return [quotes.of_resource(case.pod, name, asked[name]) for name in order if name in asked][:2]
+    container = measures.largest_request(case)
+    return measures.asked(case, container, say) if container else "?"
 
 
 def _pod_keys(case: Case, code: str) -> tuple[str, ...]:
@@ -358,16 +331,15 @@ def _object_proofs(case: Case, cause: Cause, largest: sizes.Largest | None) -> l
     """The parts of the objects that the reason rests on."""
     pod = case.pod
     proofs = [quotes.of_pod_annotation(pod, key) for key in _pod_keys(case, cause.text) if pod.metadata.annotation(key)]
-    asked = asked_resources(pod, case.config)
     wanted = {
         fit.INSUFFICIENT_MEMORY: (case.gpus.memory, case.gpus.percentage),
         fit.MIG_INFEASIBLE: (case.gpus.memory, case.gpus.percentage),
         fit.INSUFFICIENT_CORE: (case.gpus.cores,),
         fit.EXCLUSIVE_CONFLICT: (case.gpus.cores,),
-        fit.NODE_INSUFFICIENT: (case.gpus.count,),
         fit.QUOTA_NOT_FIT: _quota_order(case),
-    }.get(cause.text, (case.gpus.count,))
-    proofs += [quotes.of_resource(pod, name, asked[name]) for name in wanted if name in asked][:1]
+    }.get(cause.text, (case.gpus.count, case.gpus.cores))
+    container = measures.most_devices(case) if cause.text == fit.NODE_INSUFFICIENT else measures.largest_request(case)
+    proofs += measures.proof(case, container, wanted)
     if cause.text == fit.QUOTA_NOT_FIT:
         proofs += _quota_proofs(case)
     if largest is not None:
@@ -405,7 +377,3 @@ def _card_proof(case: Case, node: Node, text: str) -> list[Evidence]:
         return [quotes.of_node_annotation(node, CORDON_KEY, cordon)]
     cards = case.view.cards(node.name)
     return [quotes.of_card(node, cards[0].card.uuid)] if cards else []
-
-
-def _registered(case: Case, name: str) -> list[CardState]:
-    return [card for card in case.view.cards(name) if case.is_asked_for(card.card)]

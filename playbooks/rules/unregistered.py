@@ -24,7 +24,7 @@ from playbooks.rules.causes import Cause, is_unregistered
 from playbooks.rules.findings import finding
 from playbooks.rules.refusals import severity_of, words
 
-_EMPTY = ("", "[]", "null", ":")
+_EMPTY = ("", "[]", "null", ":", "{}")
 """Registrations without a card."""
 
 PluginPods = Mapping[str, Sequence[Pod] | Gap]

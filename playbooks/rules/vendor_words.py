@@ -34,8 +34,10 @@ def own_words(case: Case, cause: Cause, say: Texts) -> str | None:
     device = case.config.by_word.get(next(iter(words))) if len(words) == 1 else None
     if device is None or device.vendor is FIRST or not cause.nodes:
         return None
-    largest = max(asked, key=lambda one: one.count)
-    key = _key(case, cause, device, largest)
+    numbers = _numbers(case, cause, device)
+    never = [one for one in asked if numbers is not None and one.count not in numbers]
+    largest = max(never or asked, key=lambda one: one.count)
+    key = _key(case, cause, device, largest, never=bool(never))
     if key is None:
         return None
     return say(
@@ -45,15 +47,13 @@ def own_words(case: Case, cause: Cause, say: Texts) -> str | None:
         cards=largest.count,
         word=device.word,
         resource=device.resources.cores if key == _WHOLE else device.resources.count,
-        numbers=", ".join(map(str, _numbers(case, cause, device) or ())),
+        numbers=", ".join(map(str, numbers or ())),
     )
 
 
-def _key(case: Case, cause: Cause, device: Device, largest: ContainerRequest) -> str | None:
-    """The text that says it."""
+def _key(case: Case, cause: Cause, device: Device, largest: ContainerRequest, *, never: bool) -> str | None:
+    """The text that says it. `never`: so many are never given."""
     if cause.text == fit.NUMA_NOT_FIT:
-        numbers = _numbers(case, cause, device)
-        never = numbers is not None and largest.count not in numbers
         return "numa-not-fit.number" if never else None
     if cause.text == _SAME_CARD:
         return "custom-filter-rule.same" if len(case.request.containers) > 1 else None
@@ -76,4 +76,4 @@ def _numbers(case: Case, cause: Cause, device: Device) -> tuple[int, ...] | None
 
 def _in_play(case: Case, name: str, word: str) -> bool:
     """Whether a device of the node has the word in its type."""
-    return any(word.casefold() in card.card.type.casefold() for card in case.view.cards(name))
+    return any(card.card.is_of(word) for card in case.view.cards(name))

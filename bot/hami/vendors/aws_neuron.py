@@ -124,6 +124,7 @@ AWS_NEURON = Vendor(
     is_held_by_turns=_NODES.is_held_by_turns,
     scan=_scan,
     least=_least,
+    cores_unit="",
     since=Version(2, 7, 0),
     orders=True,
     plugin_labels="name=neuron-device-plugin-ds",

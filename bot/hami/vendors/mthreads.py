@@ -77,4 +77,6 @@ MTHREADS = Vendor(
     lock_key="",
     plugin_names="(mt|musa|mthreads)-(gpu-)?device-plugin",
     slices=_slices,
+    cores_unit=f"/{CORES}",
+    one_card_per_pod=True,
 )

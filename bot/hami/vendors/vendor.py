@@ -28,6 +28,10 @@ def _as_read(resources: Resources, _: Mapping[str, int]) -> Resources:
     return resources
 
 
+def _by_memory(_: ContainerRequest, __: Resources) -> str:
+    return ""
+
+
 def _no_label(_: Node) -> str:
     return ""
 
@@ -126,6 +130,15 @@ class Vendor(NamedTuple):
 
     node_facts: Callable[[Node], Any] = _no_facts
     """What `scan` needs to know of a node beside its cards; None for nothing."""
+
+    own_measure: Callable[[ContainerRequest, Resources], str] = _by_memory
+    """(container, resources): what it asks for in words, where that is no amount of memory in MiB; empty elsewhere."""
+
+    cores_unit: str = "%"
+    """What stands behind an amount of its cores: `50%`, or `8/16` where a whole one has 16; empty for a number."""
+
+    one_card_per_pod: bool = False
+    """Whether all containers of a pod must get the same card."""
 
     may_split: Callable[[Run, list[CardState]], bool] = _whole
     """(run, cards in play): whether one GPU may serve a container that asks for several."""

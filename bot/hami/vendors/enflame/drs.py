@@ -131,6 +131,13 @@ def _rounded_up(container: Container, resource: str) -> int | None:
     return rounded if abs(rounded) <= INT32_MAX else None
 
 
+def _own_measure(asked: ContainerRequest, resources: Resources) -> str:
+    """`2 of enflame.com/drs-gcu`: whether an amount of memory means GB or MiB depends on the node's profiles."""
+    slices = asked.more if isinstance(asked.more, int) else 0
+    amounts = [(slices, resources.count), (asked.memory_mib, resources.memory), (asked.cores, resources.cores)]
+    return " + ".join(f"{amount:,} of {name}" for amount, name in amounts if amount > 0)
+
+
 def profile_for(profiles: Iterable[Profile], wanted: Wanted) -> tuple[Profile, int] | None:
     """The profile that serves what is wanted, and its share of a card's cores; None for none."""
     candidates = sorted({one for one in profiles if one.size > 0 and one.gigabytes > 0})
@@ -201,6 +208,7 @@ ENFLAME_DRS = Vendor(
     is_taken_in_for_good=_NODES.is_taken_in_for_good,
     is_held_by_turns=_NODES.is_held_by_turns,
     scan=_scan,
+    own_measure=_own_measure,
     slices=_slices,
     since=Version(2, 10, 0),
     lock_key="",

@@ -52,4 +52,5 @@ METAX_GPU = Vendor(
     scan=_scan,
     lock_key="",
     plugin_names="(metax|mx)[a-z-]*-device|/gpu-device:",
+    one_card_per_pod=True,
 )

@@ -1,0 +1,82 @@
+"""A request that no registered node of the cluster can hold, even empty."""
+
+from bot.hami import fit
+from bot.hami.asked import UNSET_PERCENTAGE
+from bot.report import Evidence, Finding
+from bot.texts import Texts
+from playbooks.rules import measures, prose
+from playbooks.rules.attempt import Attempt
+from playbooks.rules.case import Case
+from playbooks.rules.findings import finding
+
+
+def impossible(case: Case, attempt: Attempt, words: list[Evidence], say: Texts) -> Finding | None:
+    """Larger than any registered node of the cluster, even empty; None where none has such a device.
+
+    `words`: the schedulers' own.
+    """
+    if not case.request.containers or not case.nodes or not case.too_large or not _has_some(case):
+        return None
+    refused = attempt.stage == "filter" and attempt.evidence is not None
+    resources, container = case.gpus, measures.largest_request(case)
+    amounts = (resources.cores,) if _lacks_cores(case) else (resources.memory, resources.percentage)
+    if _lacks_cores(case):
+        container = max(case.request.containers, key=lambda one: one.cores)
+    proofs = [
+        *measures.proof(case, container, amounts),
+        *measures.proof(case, container, (resources.count, resources.cores)),
+    ]
+    return finding(
+        "impossible-anywhere",
+        _claim(case, say),
+        "confirmed" if refused else "suspected",
+        (),
+        [*words, *dict.fromkeys(proofs)],
+        severity="warning",
+    )
+
+
+def _claim(case: Case, say: Texts) -> str:
+    if over := over_a_card(case):
+        return say("impossible-anywhere.percent", percent=over, version=str(case.version or "?"))
+    for container in sorted(case.request.containers, key=measures.size, reverse=True):
+        largest, most = _at_most(case, container.word)
+        asked = measures.asked(case, container, say)
+        if container.memory_mib > largest and case.config.of(container.word).memory:
+            return say("impossible-anywhere.claim", asked=asked, largest=prose.mib(largest), most=most)
+        if container.count > most:
+            return say("impossible-anywhere.number", asked=asked, most=most)
+    name, verdict = max(case.refusals_when_empty.items(), key=lambda item: _nearness(item[1]))
+    if case.device.vendor.one_card_per_pod and len({one.container for one in case.request.containers}) > 1:
+        return say("impossible-anywhere.same", node=name, reason=verdict.text(), word=case.device.word)
+    return say("impossible-anywhere.reason", node=name, reason=verdict.text())
+
+
+def _lacks_cores(case: Case) -> bool:
+    """Whether it is the cores that an empty node lacks."""
+    return any(fit.INSUFFICIENT_CORE in verdict.codes for verdict in case.refusals_when_empty.values())
+
+
+def _has_some(case: Case) -> bool:
+    """Whether some registered device counts for the pod."""
+    words = {container.word for container in case.request.containers}
+    return any(card.card.is_of(word) for name in case.nodes for card in case.view.cards(name) for word in words)
+
+
+def _nearness(verdict: fit.Verdict) -> tuple[bool, int]:
+    """How near HAMi comes to taking the pod."""
+    return bool(verdict.parts), dict(verdict.parts).get(fit.ALLOCATED_INSUFFICIENT, 0)
+
+
+def _at_most(case: Case, word: str) -> tuple[int, int]:
+    """The memory of the largest device that counts, and the most of them on one node."""
+    nodes = [[card.card.memory_mib for card in case.view.cards(name) if card.card.is_of(word)] for name in case.nodes]
+    return max((one for memory in nodes for one in memory), default=0), max(map(len, nodes), default=0)
+
+
+def over_a_card(case: Case) -> int:
+    """The percentage of a card where more than 100 is asked for and stands: only HAMi before 2.10 leaves it so."""
+    container = measures.largest_request(case)
+    if container is None or container.memory_mib or container.percentage == UNSET_PERCENTAGE:
+        return 0
+    return container.percentage if container.percentage > 100 else 0
