@@ -24,10 +24,16 @@ from bot.hami.allocations import (
 from bot.hami.mig import MIG_ALLOCATIONS_KEY, MigReservation, read_mig_allocations
 from bot.hami.vendors import FIRST
 from bot.hami.vendors.metax.sgpu import APP_CLASS_KEY
+from bot.hami.vendors.vendor import Device
 from bot.hami.version import Version
 from bot.kube.models import Holder, ObjectMeta, Pod
 
 _NO_OTHERS: Mapping[str, str] = {}
+
+
+def given_by(device: Device) -> str:
+    """The annotation that gives a device's cards, as holdings name it."""
+    return "" if device.vendor is FIRST else device.names.allocated[0]
 
 
 class Share(NamedTuple):

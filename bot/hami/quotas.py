@@ -1,8 +1,9 @@
 """A namespace's quotas on HAMi's resources: who holds pods against which key, and what counts against it.
 
 HAMi reads `limits.<memory>` and `limits.<cores>` and counts what it gave: MiB and cores of every card of every pod that
-was given cards and has not ended [HAMi pkg/device/quota.go]. Kubernetes counts `requests.<resource>` of every pod that
-has not ended, as written, and for such resources no key under `limits.`
+was given cards and has not ended [HAMi pkg/device/quota.go]. Its filter holds pods against those of NVIDIA, and from
+2.10 on of MLU; its webhook denies pods that would exceed any vendor's from 2.10 on. Kubernetes counts
+`requests.<resource>` of every pod that has not ended, as written, and for such resources no key under `limits.`
 [k8s.io/kubernetes pkg/quota/v1/evaluator/core/pods.go podComputeUsageHelper].
 """
 
@@ -10,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from bot.hami.requests import DeviceConfig
+from bot.hami.rules import Rules
+from bot.hami.vendors import FIRST
 from bot.kube.models import Quantity, ResourceQuota
 from bot.kube.quantities import parse_quantity, whole
 
@@ -46,7 +49,7 @@ def limits_of(quotas: Iterable[ResourceQuota], config: DeviceConfig) -> Iterator
             prefix, _, resource = key.partition(".")
             if f"{prefix}." in (LIMITS, REQUESTS) and config.manages(resource):
                 by = _by(key, config)
-                amount = _amount(value, config.gpus.memory_factor if resource == config.gpus.memory else 1, by)
+                amount = _amount(value, _factor(resource, config), by)
                 used = _used(quota.status.used, key)
                 yield Limit(by, quota.namespace, quota.name, key, str(value), amount, used)
 
@@ -54,7 +57,27 @@ def limits_of(quotas: Iterable[ResourceQuota], config: DeviceConfig) -> Iterator
 def _by(key: str, config: DeviceConfig) -> By:
     if key.startswith(REQUESTS):
         return "Kubernetes"
-    return "HAMi" if key in (LIMITS + config.gpus.memory, LIMITS + config.gpus.cores) else "nobody"
+    return "HAMi" if key.removeprefix(LIMITS) in config.amounts else "nobody"
+
+
+def _factor(resource: str, config: DeviceConfig) -> int:
+    """The MiB that one of the resource means; 1 for cores."""
+    device, of_cores = config.amounts.get(resource, (None, False))
+    return 1 if device is None or of_cores else device.resources.memory_factor
+
+
+def is_enforced(limit: Limit, config: DeviceConfig, rules: Rules) -> bool:
+    """Whether HAMi of this version holds pods against the limit, when they are created or when it places them."""
+    if limit.by != "HAMi" or limit.amount is None:
+        return False
+    if config.amounts[limit.resource][0].vendor is FIRST:
+        return rules.quota != "none" and (limit.amount > 0 or rules.modern)
+    return rules.modern
+
+
+def holds_in_filter(limit: Limit, config: DeviceConfig) -> bool:
+    """Whether pods wait for the limit; of other vendors' they are denied when they are created."""
+    return limit.by == "HAMi" and config.amounts[limit.resource][0].vendor.obeys_quota
 
 
 def _amount(value: Quantity, factor: int, by: By) -> int | None:

@@ -103,6 +103,17 @@ class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
         """The device that each resource is of."""
         return {name: device for device in reversed(self.devices) for name in device.resources.all}
 
+    @cached_property
+    def amounts(self) -> Mapping[str, tuple[Device, bool]]:
+        """By the resources for memory and for cores their device, and whether it is the one for cores."""
+        parts = ((one.resources.memory, one.resources.cores, one) for one in self.devices)
+        return {
+            name: (one, of_cores)
+            for memory, cores, one in parts
+            for name, of_cores in ((memory, False), (cores, True))
+            if name
+        }
+
     @property
     def names_all(self) -> bool:
         """Whether a device config was read that names its resources: one that it leaves out is none of HAMi's."""

@@ -15,7 +15,7 @@ from bot.hami.cards import CardState
 from bot.hami.filter import DEFAULT_POLICY, depends_on, judge
 from bot.hami.fit import NodeCards, QuotaRoom, Verdict
 from bot.hami.inventory import take_stock
-from bot.hami.ledger import Holding, Ledger
+from bot.hami.ledger import Holding, Ledger, given_by
 from bot.hami.nodestate import Terms
 from bot.hami.registration import Registration, Unregistered
 from bot.hami.requests import DeviceConfig
@@ -270,18 +270,15 @@ class View:
         cores_limits = _limits(hard, resources.cores)
         if not memory_limits and not cores_limits:
             return
-        memory, cores = self.ledger.used_in(namespace, self._given_by(word)) if self.ledger else (0, 0)
+        memory, cores = self.ledger.used_in(namespace, given_by(device)) if self.ledger else (0, 0)
         for memory_limit, cores_limit in product(memory_limits or [None], cores_limits or [None]):
             factored = None if memory_limit is None else memory_limit * resources.memory_factor
             yield QuotaRoom(factored, cores_limit, memory, cores)
 
     def _after(self, room: QuotaRoom, word: str, gone: Sequence[Holding]) -> QuotaRoom:
-        freed = [holding.given_by(self._given_by(word)) for holding in gone]
+        key = given_by(self.facts.config.by_word[word])
+        freed = [holding.given_by(key) for holding in gone]
         return room.after(sum(one[0] for one in freed), sum(one[1] for one in freed))
-
-    def _given_by(self, word: str) -> str:
-        """The annotation that gives a device's cards, as holdings name it."""
-        return "" if word == FIRST.names.word else self.facts.config.by_word[word].names.allocated[0]
 
     def _is_limited(self, container: ContainerRequest) -> bool:
         device = self.facts.config.by_word.get(container.word)

@@ -56,7 +56,7 @@ class Texts:
         return key in self.templates
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=32)
 def _templates(language: Language, noun: str) -> dict[str, str]:
     if noun != _GPU:
         return {key: _about(noun, text) for key, text in _templates(language, _GPU).items()}
@@ -71,6 +71,6 @@ def _about(noun: str, text: str) -> str:
     return _GRAPHICS_CARD.sub(lambda found: f"{found[1] and f'{found[1]} '}{noun}{found[2] and f' {found[2]}'}", text)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=32)
 def _forms(language: Language, noun: str) -> dict[str, tuple[Form, ...]]:
     return {key: tuple(Form(*one) for one in _FORMS.findall(text)) for key, text in _templates(language, noun).items()}

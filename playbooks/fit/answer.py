@@ -321,7 +321,8 @@ def _denied(asked: Asked, refused: Refused, confidence: Confidence, say: Texts) 
 
 
 def _refused_at_creation(asked: Asked, effect: Effect, confidence: Confidence, say: Texts) -> Answer:
-    claim, verdict = _over_quota("resource-quota-not-fit.creation", asked, effect, say)
+    key = "resource-quota-not-fit.denied" if effect.by == "HAMi" else "resource-quota-not-fit.creation"
+    claim, verdict = _over_quota(key, asked, effect, say)
     proofs = tuple(proof(effect.of, asked.case.quotas))
     told = finding("resource-quota-not-fit", claim, confidence, (), proofs, severity="warning")
     return Answer(told, verdict=verdict)

@@ -83,7 +83,7 @@ def last_own_attempt(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Po
 
 def judge(case: Case, attempt: Attempt, around: Surroundings, say: Texts, *, advise: bool = True) -> Judgement:
     """The findings about a pod that waits for a node. `advise`: with what would make it fit, and what hides behind."""
-    pod, install = case.pod, around.install.install
+    pod, install, say = case.pod, around.install.install, say.about(case.noun)
     if (gated := admission.gated(pod, say)) is not None:
         return Judgement([gated], None)
     told = [*([attempt.evidence] if attempt.evidence else []), *around.group_words]

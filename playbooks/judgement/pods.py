@@ -82,5 +82,12 @@ def waiting_row(pod: Pod, config: DeviceConfig, now: datetime) -> WaitingRow:
     """The pod as a row."""
     since = parse_time(pod.metadata.creation_timestamp)
     minutes = max(0, int((now - since).total_seconds() // 60)) if since else None
-    asks = ", ".join(f"{name.rpartition('/')[2]} {value}" for name, value in asked_resources(pod, config).items())
+    asks = ", ".join(f"{_short(name, config)} {value}" for name, value in asked_resources(pod, config).items())
     return WaitingRow(pod.namespace, pod.name, since, minutes, asks)
+
+
+def _short(resource: str, config: DeviceConfig) -> str:
+    """Without its domain, but for another vendor's that would then read as the first one's: `metax-tech.com/gpu`."""
+    local = resource.rpartition("/")[2]
+    of_first = {name.rpartition("/")[2] for name in config.gpus.all}
+    return resource if local in of_first and resource not in config.gpus.all else local

@@ -5,10 +5,11 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from bot.hami.ledger import Holding
-from bot.hami.quotas import Limit
+from bot.hami.ledger import Holding, given_by
+from bot.hami.quotas import Limit, is_enforced
 from bot.hami.requests import DeviceConfig
 from bot.hami.rules import Rules
+from bot.hami.vendors.vendor import Device
 from bot.kube.models import Pod, ResourceQuota
 from bot.kube.nodefilter import effective_request
 from bot.report import Confidence, Finding, NextAction
@@ -51,12 +52,19 @@ class Around(NamedTuple):
     quotas: Sequence[ResourceQuota]
     confidence: Confidence
 
+    def enforces(self, limit: Limit) -> bool:
+        """Whether HAMi of this version holds pods against the limit."""
+        return is_enforced(limit, self.config, self.rules)
 
-def enforced(limit: Limit, rules: Rules) -> bool:
-    """Whether HAMi of this version holds pods against the limit."""
-    return (
-        limit.by == "HAMi" and rules.quota != "none" and limit.amount is not None and (limit.amount > 0 or rules.modern)
-    )
+    def held(self, holder: Holding, resource: str) -> int:
+        """What a limit on the resource counts of the pod: MiB, or cores."""
+        device, of_cores = self.config.amounts[resource]
+        return holder.given_by(given_by(device))[of_cores]
+
+    def measured(self, space: Space) -> list[str]:
+        """The resources for memory and cores that the namespace's limits name, those of one device together."""
+        named = {limit.resource for limit in space.limits}
+        return [resource for resource in self.config.amounts if resource in named]
 
 
 def findings(space: Space, around: Around, say: Texts) -> Iterator[Finding]:
@@ -64,13 +72,13 @@ def findings(space: Space, around: Around, say: Texts) -> Iterator[Finding]:
     for limit in space.limits:
         if limit.by == "Kubernetes":
             yield from _full(space, limit, limit.used, around, say)
-        elif enforced(limit, around.rules):
+        elif around.enforces(limit):
             used = None if space.used is None else space.used.get(limit.resource, 0)
             yield from _full(space, limit, used, around, say)
         else:
             yield _not_enforced(limit, around, say)
     yield from _ambiguous(space, around, say)
-    for resource in (around.config.gpus.memory, around.config.gpus.cores):
+    for resource in around.measured(space):
         yield from _differs(space, resource, around, say)
 
 
@@ -80,11 +88,13 @@ def _full(space: Space, limit: Limit, used: int | None, around: Around, say: Tex
     code = "quota-exceeded" if used > limit.amount else "quota-near-limit"
     claim = say(f"{code}.claim", **_names(limit), by=limit.by, used=f"{used:,}", limit=f"{limit.amount:,}")
     told = finding(code, claim, around.confidence, (), proof(limit, around.quotas), severity="warning")
-    largest = max(space.holders, key=lambda holder: holder.amounts, default=None)
-    if largest is None or limit.by != "HAMi":
+    memory = around.config.amounts[limit.resource][0].resources.memory if limit.by == "HAMi" else ""
+    largest = max(space.holders, key=lambda holder: around.held(holder, memory), default=None) if memory else None
+    if largest is None:
         yield told
         return
-    label = say("quota.largest", pod=f"{largest.namespace}/{largest.name}", memory=prose.mib(largest.amounts[0]))
+    held = prose.mib(around.held(largest, memory))
+    label = say("quota.largest", pod=f"{largest.namespace}/{largest.name}", memory=held)
     look = kubectl("-n", largest.namespace, "get", "pod", largest.name, "-o", "wide")
     yield structs.replace(told, next_actions=(NextAction(label, look),))
 
@@ -97,7 +107,9 @@ def _not_enforced(limit: Limit, around: Around, say: Texts) -> Finding:
     """A limit that nobody holds pods against: of another resource or version, zero, or no whole number."""
     if limit.by == "nobody":
         key = "nobody"
-    elif around.rules.quota == "none":
+    elif around.rules.quota == "none" or not (
+        around.rules.modern or _is_first(around.config.amounts[limit.resource][0], around)
+    ):
         key = "version"
     else:
         key = "unread" if limit.amount is None else "zero"
@@ -107,10 +119,14 @@ def _not_enforced(limit: Limit, around: Around, say: Texts) -> Finding:
     return finding("quota-not-enforced", claim, around.confidence, (), proofs, severity="warning", actions=upgrade)
 
 
+def _is_first(device: Device, around: Around) -> bool:
+    return device.vendor is around.config.devices[0].vendor
+
+
 def _ambiguous(space: Space, around: Around, say: Texts) -> Iterator[Finding]:
     """Of several quotas with one key HAMi keeps the one that it read last."""
-    for resource in (around.config.gpus.memory, around.config.gpus.cores):
-        limits = [limit for limit in space.of(resource, "HAMi") if enforced(limit, around.rules)]
+    for resource in around.measured(space):
+        limits = [limit for limit in space.of(resource, "HAMi") if around.enforces(limit)]
         if len({limit.amount for limit in limits}) > 1:
             names = prose.names(say, [f"{limit.quota} ({limit.written})" for limit in limits])
             claim = say("quota-ambiguous.claim", namespace=space.namespace, quotas=names, resource=limits[0].key)
@@ -123,8 +139,9 @@ def _differs(space: Space, resource: str, around: Around, say: Texts) -> Iterato
     used = None if space.used is None else space.used.get(resource, 0)
     counted = next((one for one in space.of(resource, "Kubernetes") if one.used is not None), None)
     limit = next(iter(space.of(resource, "HAMi")), None)
-    if used is None:
-        return
+    device, of_cores = around.config.amounts[resource]
+    if used is None or (device.resources.memory_factor > 1 and not of_cores and not _is_first(device, around)):
+        return  # Kubernetes counts units of the resource
     if counted is not None and counted.used != used:
         claim = say(
             "quota-differs.claim",
@@ -135,7 +152,7 @@ def _differs(space: Space, resource: str, around: Around, say: Texts) -> Iterato
             why=_why_different(space, resource, around, say),
         )
         yield finding("quota-differs", claim, around.confidence, (), proof(counted, around.quotas), severity="info")
-    elif counted is None and limit is not None and enforced(limit, around.rules):
+    elif counted is None and limit is not None and around.enforces(limit):
         claim = say("quota-differs.unseen", **_names(limit), used=f"{used:,}", limit=limit.written)
         yield finding("quota-differs", claim, around.confidence, (), proof(limit, around.quotas), severity="info")
 
@@ -149,7 +166,7 @@ def _why_different(space: Space, resource: str, around: Around, say: Texts) -> s
     for pod in space.pods:
         holding = given.pop(pod.metadata.uid, None)
         asked = int(effective_request(pod, resource))
-        held = 0 if holding is None else holding.amounts[resource == around.config.gpus.cores]
+        held = 0 if holding is None else around.held(holding, resource)
         if asked == held:
             continue
         if holding is None:
@@ -157,10 +174,10 @@ def _why_different(space: Space, resource: str, around: Around, say: Texts) -> s
         elif not asked:
             why = "share"
         else:
-            why = "cards" if effective_request(pod, around.config.gpus.count) > 1 else "other"
+            why = "cards" if effective_request(pod, around.config.amounts[resource][0].resources.count) > 1 else "other"
         count, amount = sums.get(why, (0, 0))
         sums[why] = count + 1, amount + held - asked
     if given:
-        sums["gone"] = len(given), sum(one.amounts[resource == around.config.gpus.cores] for one in given.values())
+        sums["gone"] = len(given), sum(around.held(one, resource) for one in given.values())
     parts = [say(f"quota-differs.{why}", count=count, amount=f"{amount:+,}") for why, (count, amount) in sums.items()]
     return "; ".join(parts) or say("quota-differs.late")

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import click
 from msgspec import structs
 
-from bot.hami.ledger import Holding, Ledger, build_ledger
+from bot.hami.ledger import Holding, Ledger, build_ledger, given_by
 from bot.hami.quotas import Limit, limits_of
+from bot.hami.requests import DeviceConfig
 from bot.hami.rules import NEWEST_READ, rules_of
 from bot.hami.version import Version
 from bot.kube.cluster import Cluster, seen
@@ -21,7 +22,7 @@ from playbooks import quotes
 from playbooks.gather.namespaces import Deserted, gather_deserted
 from playbooks.gather.scheduling import UNFINISHED, InstallSeen, gather_holders, gather_install, nothing_read
 from playbooks.playbook import ALL, Playbook, Sources
-from playbooks.quota.findings import Around, Space, enforced, findings
+from playbooks.quota.findings import Around, Space, findings
 from playbooks.quota.refused import REFUSED, gather_refusals, tell_refusals
 from playbooks.quota.rules import proof
 from playbooks.quota.table import QUOTAS, rows_of
@@ -127,6 +128,7 @@ async def _pods(cluster: Cluster, namespaces: Sequence[str]) -> dict[str, list[P
 def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     """Who is kept out first, then other problems, then how the two ways of counting differ; a row per resource."""
     spaces, around = _spaces(snapshot)
+    say = say.about(_noun(spaces, around.config))
     brief = not snapshot.request.all
     kept = tell_kept_out(snapshot.kept_out, snapshot.install, snapshot.undecodable, snapshot.taken_at, say, brief=brief)
     told = [*kept.findings, *_refused(snapshot, around, say)]
@@ -188,13 +190,20 @@ def _spaces(snapshot: Snapshot) -> tuple[list[Space], Around]:
     for name in sorted(
         (one for one in {*limited, *by_namespace} if wanted in ("", one)), key=lambda one: (one not in limited, one)
     ):
-        memory, cores = ledger.by_namespace.get(name, (0, 0)) if ledger else (0, 0)
-        used = None if ledger is None else {config.gpus.memory: memory, config.gpus.cores: cores}
+        used = None if ledger is None else _used(ledger, name, config)
         pods = snapshot.pods.get(name)
         own = tuple(limited.get(name, ()))
         holders = tuple(by_namespace.get(name, ()))
         spaces.append(Space(name, own, holders, used, None if isinstance(pods, Gap) else pods))
     return spaces, around
+
+
+def _used(ledger: Ledger, namespace: str, config: DeviceConfig) -> dict[str, int]:
+    """What HAMi counts of the namespace, by resource: nothing of another vendor's is left out."""
+    of = {device.word: ledger.used_in(namespace, given_by(device)) for device in config.devices}
+    counted = {name: of[device.word][of_cores] for name, (device, of_cores) in config.amounts.items()}
+    first = (config.gpus.memory, config.gpus.cores)
+    return {name: amount for name, amount in counted.items() if amount or name in first}
 
 
 def _by_namespace(ledger: Ledger | None) -> dict[str, list[Holding]]:
@@ -214,14 +223,10 @@ def _summary(snapshot: Snapshot, spaces: Sequence[Space], around: Around, say: T
         return finding("quota", say("quota.none-seen"), "suspected", (), (), severity="info")
     if wanted and not spaces:
         return _nothing_there(snapshot, wanted, around, say)
-    memory = sum((space.used or {}).get(around.config.gpus.memory, 0) for space in spaces)
+    memory = _memory_of(spaces, around.config)
     if not limited:
-        claim = say(
-            "quota.none-there" if wanted else "quota.none",
-            namespace=wanted,
-            count=len(spaces),
-            memory=prose.mib(memory),
-        )
+        key = f"quota.{'none-there' if wanted else 'none'}{'' if memory or not _some_hold(spaces) else '-whole'}"
+        claim = say(key, namespace=wanted, count=len(spaces), memory=prose.mib(memory))
         return finding("quota", claim, around.confidence, (), _largest_holder(snapshot, spaces), severity="info")
     fullest = max(limited, key=lambda space: _part(space, around))
     part = _part(fullest, around)
@@ -237,10 +242,34 @@ def _summary(snapshot: Snapshot, spaces: Sequence[Space], around: Around, say: T
     return told if wanted else structs.replace(told, next_actions=prose.see_quota(fullest.namespace, say))
 
 
+def _memory_of(spaces: Sequence[Space], config: DeviceConfig) -> int:
+    """The MiB that are given, over all vendors that hand out memory."""
+    parts = (space.used or {} for space in spaces)
+    return sum(
+        amount
+        for used in parts
+        for name, amount in used.items()
+        if name in config.amounts and not config.amounts[name][1]
+    )
+
+
+def _noun(spaces: Sequence[Space], config: DeviceConfig) -> str:
+    """What is held is called: as all those are that some pod was given, else GPU."""
+    called = {given_by(device): device.names.noun for device in config.devices}
+    holders = [holder for space in spaces for holder in space.holders]
+    given = {holder.others.get(uuid, "") for holder in holders for uuid in holder.shares}
+    nouns = {called[key] for key in given if key in called}
+    return nouns.pop() if len(nouns) == 1 else config.devices[0].names.noun
+
+
+def _some_hold(spaces: Sequence[Space]) -> bool:
+    return any(space.holders for space in spaces)
+
+
 def _largest_holder(snapshot: Snapshot, spaces: Sequence[Space]) -> list[Evidence]:
     holders = [] if isinstance(snapshot.holders, Gap) else snapshot.holders
     found = [holder for space in spaces for holder in space.holders]
-    first = max(found, key=lambda holding: holding.amounts, default=None)
+    first = max(found, key=lambda holding: (holding.memory_mib, holding.amounts), default=None)
     named = (first.namespace, first.name) if first else None
     return [quotes.of_holder(holder) for holder in holders if (holder.namespace, holder.name) == named][:1]
 
@@ -249,7 +278,7 @@ def _part(space: Space, around: Around) -> float:
     """How full the fullest of its limits is; -1 where none can be told."""
     parts = [-1.0]
     for limit in space.limits:
-        hami = space.used.get(limit.resource, 0) if space.used and enforced(limit, around.rules) else None
+        hami = space.used.get(limit.resource, 0) if space.used and around.enforces(limit) else None
         used = limit.used if limit.by == "Kubernetes" else hami
         if used is not None and limit.amount:
             parts.append(used / limit.amount)

@@ -1,10 +1,11 @@
 """What a namespace's quotas would make of one more pod: HAMi's own counting, and Kubernetes'."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from bot.hami.asked import PodRequest
-from bot.hami.quotas import Limit, limits_of
+from bot.hami.asked import ContainerRequest, PodRequest
+from bot.hami.ledger import Ledger, given_by
+from bot.hami.quotas import Limit, holds_in_filter, is_enforced, limits_of
 from bot.hami.requests import DeviceConfig
 from bot.hami.rules import Rules
 from bot.kube.models import ResourceQuota
@@ -44,17 +45,18 @@ def effects(case: Case) -> list[Effect]:
 
 
 def refusal(case: Case) -> Effect | None:
-    """The first of Kubernetes' own limits that would refuse the pod when it is created."""
-    return next(
-        (effect for effect in effects(case) if effect.of.by == "Kubernetes" and effect.verdict == "refused"), None
-    )
+    """The first limit by which Kubernetes, or HAMi's webhook, would refuse the pod when it is created."""
+    return next((one for one in effects(case) if one.verdict == "refused" and not _waits_for(case, one.of)), None)
+
+
+def _waits_for(case: Case, limit: Limit) -> bool:
+    """Whether a pod that exceeds the limit is created and waits."""
+    return limit.by == "HAMi" and holds_in_filter(limit, case.config)
 
 
 def _effect(case: Case, limit: Limit) -> Effect:
     if limit.by == "HAMi":
-        ledger = case.view.ledger
-        used = ledger.by_namespace.get(case.pod.namespace, (0, 0)) if ledger else None
-        return effect_by_hami(limit, case.request, used, case.config, case.view.rules)
+        return effect_by_hami(limit, case.request, case.view.ledger, case.config, case.view.rules)
     asked = int(effective_request(case.pod, limit.resource))
     if limit.by == "nobody":
         return Effect(limit, None, asked, "not enforced")
@@ -64,27 +66,33 @@ def _effect(case: Case, limit: Limit) -> Effect:
 
 
 def effect_by_hami(
-    limit: Limit, request: PodRequest, used: tuple[int, int] | None, config: DeviceConfig, rules: Rules
+    limit: Limit, request: PodRequest, ledger: Ledger | None, config: DeviceConfig, rules: Rules
 ) -> Effect:
-    """The effect on a limit of HAMi's. `used` are the namespace's MiB and cores, None where they were not seen."""
-    of_memory = limit.resource == config.gpus.memory
-    memory, cores = used or (None, None)
-    taken = memory if of_memory else cores
-    asked = (
-        asked_memory(request)
-        if of_memory
-        else sum(container.count * container.cores for container in request.containers)
-    )
-    if rules.quota == "none" or (limit.amount == 0 and not rules.modern):
+    """The effect on a limit of HAMi's. `ledger`: who holds what, None where that was not seen."""
+    device, of_cores = config.amounts[limit.resource]
+    taken = ledger.used_in(request.namespace, given_by(device))[of_cores] if ledger else None
+    containers = [one for one in request.containers if one.word == device.word]
+    if not device.vendor.obeys_quota:
+        asked = _at_creation(containers, of_cores=of_cores)
+    else:
+        asked = sum(one.count * one.cores for one in containers) if of_cores else asked_memory(containers)
+    if not is_enforced(limit if limit.amount is not None else limit._replace(amount=1), config, rules):
         return Effect(limit, taken, asked, "not enforced")
     return Effect(limit, taken, asked, _verdict(limit.amount, taken, asked))
 
 
-def asked_memory(request: PodRequest) -> int | None:
+def _at_creation(containers: Sequence[ContainerRequest], *, of_cores: bool) -> int:
+    """What HAMi's webhook counts: a request without memory counts none [HAMi v2.10 pkg/scheduler/webhook.go]."""
+    apps = sum(one.count * (one.cores if of_cores else one.memory_mib) for one in containers if not one.init)
+    inits = (one.count * (one.cores if of_cores else one.memory_mib) for one in containers if one.init)
+    return max(apps, max(inits, default=0))
+
+
+def asked_memory(containers: Sequence[ContainerRequest]) -> int | None:
     """The MiB of all cards; None where a share of cards is asked for, whose memory depends on the card."""
-    if any(not container.memory_mib for container in request.containers):
+    if any(not container.memory_mib for container in containers):
         return None
-    return sum(container.count * container.memory_mib for container in request.containers)
+    return sum(container.count * container.memory_mib for container in containers)
 
 
 def _verdict(limit: int | None, used: int | None, asked: int | None) -> QuotaVerdict:

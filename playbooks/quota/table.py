@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 from bot.hami.quotas import Limit
 from bot.report import Sheet
 from bot.texts import Texts
-from playbooks.quota.findings import Around, Space, enforced
+from playbooks.quota.findings import Around, Space
 from playbooks.rules import prose
 
 
@@ -61,22 +61,23 @@ QUOTAS = Sheet(
 
 
 def rows_of(space: Space, around: Around, say: Texts) -> list[QuotaRow]:
-    """Memory and cores always, for HAMi counts them; other resources where a quota names them."""
-    config = around.config
+    """Memory and cores of the devices that it holds, else the first vendor's; others where a quota names them."""
+    config, used = around.config, space.used or {}
     named = {limit.resource for limit in space.limits}
-    order = [config.gpus.memory, config.gpus.cores, *sorted(named - {config.gpus.memory, config.gpus.cores})]
-    return [
-        _row(space, resource, around, say)
-        for resource in order
-        if resource in named or not space.limits or resource == config.gpus.memory
-    ]
+    first = config.gpus.memory, config.gpus.cores
+    held = [name for name in config.amounts if used.get(name) and name not in first]
+    others = held or (space.holders and not any(map(used.get, first)))
+    usual = () if others and not any(map(used.get, first)) else first[: 1 if space.limits else 2]
+    order = [*config.amounts, *sorted(named.difference(config.amounts))]
+    shown = [one for one in order if one in named or one in held or one in usual]
+    return [_row(space, resource, around, say) for resource in shown]
 
 
 def _row(space: Space, resource: str, around: Around, say: Texts) -> QuotaRow:
     hami = [] if around.rules.quota == "none" else space.of(resource, "HAMi")
     kube = space.of(resource, "Kubernetes")
-    used = None if space.used is None else space.used.get(resource)
-    holds = bool(hami) and enforced(hami[-1], around.rules)
+    used = None if space.used is None else space.used.get(resource, 0 if resource in around.config.amounts else None)
+    holds = bool(hami) and around.enforces(hami[-1])
     amount = hami[-1].amount if holds else None
     asked = space.asked(resource)
     return QuotaRow(
@@ -88,7 +89,7 @@ def _row(space: Space, resource: str, around: Around, say: Texts) -> QuotaRow:
         kubernetes_limit=_limits(kube, say),
         kubernetes_counts=kube[0].used if kube else "",
         pods_ask_for="" if asked is None else asked,
-        most_used_by=_top(space, cores=resource == around.config.gpus.cores, say=say) if used else "",
+        most_used_by=_top(space, resource, around, say) if used else "",
         uses=(*_use("HAMi", hami if holds else (), used), *_use("Kubernetes", kube, kube[0].used if kube else None)),
     )
 
@@ -104,8 +105,7 @@ def _use(by: str, limits: Sequence[Limit], used: int | None) -> list[Use]:
     return [Use(by, used, amount)] if used is not None and amount else []
 
 
-def _top(space: Space, *, cores: bool, say: Texts) -> str:
-    largest = sorted(space.holders, key=lambda holder: (-holder.amounts[cores], holder.name))
-    return prose.names(
-        say, [f"{holding.name} {holding.amounts[cores]}" for holding in largest if holding.amounts[cores]]
-    )
+def _top(space: Space, resource: str, around: Around, say: Texts) -> str:
+    amounts = ((around.held(holder, resource), holder.name) for holder in space.holders)
+    largest = sorted((one for one in amounts if one[0]), key=lambda one: (-one[0], one[1]))
+    return prose.names(say, [f"{name} {amount}" for amount, name in largest])

@@ -1,7 +1,7 @@
 """The waiting pods that a namespace's quota keeps out, judged as `why` and `pending` judge them."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import groupby
 from typing import NamedTuple
@@ -9,10 +9,9 @@ from typing import NamedTuple
 from msgspec import structs
 
 from bot.hami.allocations import waits
-from bot.hami.asked import PodRequest
 from bot.hami.fit import QUOTA_NOT_FIT
 from bot.hami.ledger import Ledger
-from bot.hami.quotas import Limit
+from bot.hami.quotas import Limit, holds_in_filter
 from bot.hami.reasons import finding_code
 from bot.hami.requests import pod_request
 from bot.hami.rules import NEWEST_READ, rules_of
@@ -38,7 +37,6 @@ KEPT_OUT_PODS = Sheet(
 KEPT_OUT = finding_code(QUOTA_NOT_FIT)
 _LONGEST_CLAIM = 400
 
-Used = Mapping[str, tuple[int, int]]
 """Per namespace the MiB and cores that HAMi counts."""
 
 
@@ -71,15 +69,14 @@ async def gather_kept_out(
     """Read the pods that wait, and what bears on them only where a quota has no room for some of them."""
     cluster, by_hami = sources.cluster, dict[str, list[Limit]]()
     for limit in limits:
-        if limit.by == "HAMi" and namespace in ("", limit.namespace):
+        if holds_in_filter(limit, install.config) and namespace in ("", limit.namespace):
             by_hami.setdefault(limit.namespace, []).append(limit)
     if not by_hami:
         return KeptOut([])
     found = await seen("pods that wait", cluster.list(PODS, namespace, fields=PENDING))
     if isinstance(found, Gap):
         return KeptOut(found)
-    used = read.ledger.by_namespace if read.ledger else None
-    pods = [pod for pod in found if waits(pod) and _no_room(pod, by_hami.get(pod.namespace, ()), used, install)]
+    pods = [pod for pod in found if waits(pod) and _no_room(pod, by_hami.get(pod.namespace, ()), read.ledger, install)]
     if not pods:
         return KeptOut([])
     pods.sort(key=lambda pod: (pod.metadata.creation_timestamp or "", pod.namespace, pod.name))
@@ -88,19 +85,14 @@ async def gather_kept_out(
     return KeptOut(pods, await gather_scene(sources, install, Waiting(pods, namespace, ()), capacity))
 
 
-def _no_room(pod: Pod, limits: Sequence[Limit], used: Used | None, install: InstallSeen) -> bool:
+def _no_room(pod: Pod, limits: Sequence[Limit], ledger: Ledger | None, install: InstallSeen) -> bool:
     """Whether the request may be more than a limit leaves: what a share of a card comes to depends on the card."""
     version = install.install.version.version if install.install.version else NEWEST_READ
     request = pod_request(pod, install.config, version) if limits else None
     if request is None or not request.containers:
         return False
-    taken = None if used is None else used.get(pod.namespace, (0, 0))
-    return any(_refuses(limit, request, taken, install) for limit in limits)
-
-
-def _refuses(limit: Limit, request: PodRequest, taken: tuple[int, int] | None, install: InstallSeen) -> bool:
-    version = install.install.version.version if install.install.version else NEWEST_READ
-    return effect_by_hami(limit, request, taken, install.config, rules_of(version)).verdict in ("refused", "unknown")
+    effects = (effect_by_hami(limit, request, ledger, install.config, rules_of(version)) for limit in limits)
+    return any(effect.verdict in ("refused", "unknown") for effect in effects)
 
 
 def tell_kept_out(
