@@ -13,8 +13,9 @@ UNREGISTERED = "unregistered"
 class GpuRow(NamedTuple):
     """One GPU, the most telling fields first: a message shows few. Memory in MiB; None is not known.
 
-    `memory_free` is empty for a GPU that HAMi dropped. `slots` is `USED/TOTAL`. `memory_counted` is what HAMi's
-    scheduler counts as used where that was read and is not `memory_used`.
+    `memory_free` is empty for a GPU that HAMi dropped, and where HAMi hands out no part of its memory (`divided` is
+    false): such a one is given or not. `noun` is what its users call it. `slots` is `USED/TOTAL`. `memory_counted` is
+    what HAMi's scheduler counts as used where that was read and is not `memory_used`.
     """
 
     node: str
@@ -29,13 +30,25 @@ class GpuRow(NamedTuple):
     cores_used: int | None
     cores_total: int
     memory_counted: int | Literal[""] = ""
+    noun: str = "GPU"
+    divided: bool = True
 
     @property
     def room(self) -> int:
         """The memory that a pod could get."""
-        return (
-            max(self.memory_total - self.memory_used, 0) if self.state == FREE and self.memory_used is not None else 0
-        )
+        if self.state != FREE or self.memory_used is None or not self.divided:
+            return 0
+        return max(self.memory_total - self.memory_used, 0)
+
+    @property
+    def given(self) -> tuple[int, int]:
+        """How much of it is given, and of how much: MiB, or slots where HAMi hands out whole ones only."""
+        if self.divided:
+            return self.memory_used or 0, self.memory_total
+        used, _, total = self.slots.partition("/")
+        if not used.isdecimal() or not total.isdecimal():
+            return 0, 1
+        return (1, 1) if int(used) and self.state != FREE else (int(used), int(total))
 
     @property
     def is_known(self) -> bool:

@@ -148,6 +148,7 @@ class Sheet(Generic[Row]):
         self.brief = brief
         self.tells_findings = tells_findings
         self._places = [every.index(field) for field in fields]
+        self._first = len(fields) if tuple(fields) == every[: len(fields)] else 0
 
     def table(self, typed: Iterable[Row], *, brief: Iterable[Row] | None = None) -> Table:
         """The rows as text, in their order. `brief`: those that an overview shows, in its order."""
@@ -159,7 +160,7 @@ class Sheet(Generic[Row]):
 
     def cells(self, row: Row) -> tuple[str, ...]:
         """The row as text."""
-        picked = (row[place] for place in self._places) if self._places else row
+        picked = row[: self._first] if self._first else [row[place] for place in self._places] if self._places else row
         # Most are texts: a large cluster has half a million cells.
         return tuple([one if type(one) is str else str(one) if type(one) is int else _cell(one) for one in picked])
 

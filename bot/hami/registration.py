@@ -102,7 +102,7 @@ def _as_known(cards: tuple[tuple[int, bool, str], ...]) -> tuple[tuple[int, bool
 def count_cards(names: Names, node: Node) -> Registration | None:
     """The cards of a vendor that registers none and is counted by the node's capacity."""
     amount = whole((node.status.capacity or {}).get(names.capacity)) or 0
-    count = min(amount // names.capacity_unit, _MOST_COUNTED)
+    count = min(-(-amount // names.capacity_unit), _MOST_COUNTED)
     if count <= 0:
         return None
     usual = Card(slots=1, cores=100, type=names.word, health=True)

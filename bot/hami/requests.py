@@ -9,7 +9,7 @@ import msgspec
 
 from bot.hami.asked import INT32_MAX, Constraints, PodRequest, Resources, amount_of, written
 from bot.hami.names import Names
-from bot.hami.vendors import BESIDE, DEFAULTS, FIRST, NAMES, VENDORS
+from bot.hami.vendors import BESIDE, DEFAULTS, FIRST, NAMES, VENDORS, called_together
 from bot.hami.vendors.vendor import Device
 from bot.hami.version import Version
 from bot.kube.models import Container, Pod
@@ -78,10 +78,9 @@ class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
         return self._by_type[type_]
 
     def noun_for(self, types: Iterable[str]) -> str:
-        """What cards of these types are called together: what all those are that are some vendor's."""
+        """What cards of these types are called together, of those that are some vendor's."""
         pairs = [(type_.upper(), self.device_of(type_)) for type_ in set(types)]
-        nouns = {device.vendor.names.noun for type_, device in pairs if device.word.upper() in type_}
-        return nouns.pop() if len(nouns) == 1 else FIRST.names.noun
+        return called_together(device.vendor.names.noun for type_, device in pairs if device.word.upper() in type_)
 
     @cached_property
     def by_register(self) -> Mapping[str, Device]:

@@ -54,27 +54,31 @@ def bars(report: Report, say: Texts) -> Bars | None:
 
 def _short(gpu: GpuRow) -> str:
     """One character. That some is given shows however little it is, and so does that some is not."""
-    if gpu.memory_used is None or not gpu.is_known:
+    if not gpu.is_known:
         return _DOTTED
-    if gpu.memory_used >= gpu.memory_total:
+    given, total = gpu.given
+    if given >= total:
         return _GIVEN
     if gpu.state != FREE:
         return _BARRED
-    level = len(_LEVELS) * gpu.memory_used // gpu.memory_total
-    return _LEVELS[min(level, len(_LEVELS) - 2)] if gpu.memory_used else _ROOM
+    return _LEVELS[min(len(_LEVELS) * given // total, len(_LEVELS) - 2)] if given else _ROOM
 
 
 def _long(gpu: GpuRow) -> str:
-    if gpu.memory_used is None or not gpu.is_known:
+    if not gpu.is_known:
         return _DOTTED * _LONG
-    if gpu.memory_used >= gpu.memory_total:
+    given, total = gpu.given
+    if given >= total:
         return _GIVEN * _LONG
-    given = min(max(_LONG * gpu.memory_used // gpu.memory_total, 1), _LONG - 1) if gpu.memory_used else 0
-    return _GIVEN * given + (_ROOM if gpu.state == FREE else _BARRED) * (_LONG - given)
+    filled = min(max(_LONG * given // total, 1), _LONG - 1) if given else 0
+    return _GIVEN * filled + (_ROOM if gpu.state == FREE else _BARRED) * (_LONG - filled)
 
 
 def _says(gpus: Sequence[GpuRow], say: Texts) -> str:
     if not any(gpu.is_known for gpu in gpus):
         return say("bars.unknown")
     room = sum(gpu.room for gpu in gpus)
-    return say("bars.free", memory=f"{room:,} MiB") if room else say("bars.none")
+    if room:
+        return say("bars.free", memory=f"{room:,} MiB")
+    free = sum(gpu.state == FREE for gpu in gpus if not gpu.divided)
+    return say("bars.some-free", count=free) if free else say("bars.none")

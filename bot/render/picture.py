@@ -146,7 +146,10 @@ def _sum(bars: Sequence[GpuRow]) -> str:
     if not any(bar.is_known for bar in bars):
         return "not known"
     room = sum(bar.room for bar in bars)
-    return f"{amount(room)} free" if room else "none free"
+    if room:
+        return f"{amount(room)} free"
+    free = sum(bar.state == FREE for bar in bars if not bar.divided)
+    return f"{free} free" if free else "none free"
 
 
 def _types(bars: Iterable[GpuRow]) -> str:
@@ -174,7 +177,13 @@ def _sizes(layout: _Layout, rows: Sequence[_Row]) -> _Sizes:
 
 def _draw_head(image: Image.Image, report: Report, cards: Sequence[GpuRow]) -> None:
     name, room = visible(report.subject.name), image.width - 2 * _MARGIN
-    what = f"Cards of {name}" if report.subject.kind == "Node" else f"Cards of type {name}" if name else "GPU cards"
+    what = (
+        f"Cards of {name}"
+        if report.subject.kind == "Node"
+        else f"Cards of type {name}"
+        if name
+        else f"{_noun(cards)} cards"
+    )
     taken = report.taken_at.replace("T", " ").replace("Z", " UTC")
     title = ", ".join(filter(None, (what, f"cluster {visible(report.cluster)}" if report.cluster else "", taken)))
     write(image, (_MARGIN, 20), fitted(title, _TITLE, room), size=_TITLE, ink=_INK)
@@ -184,12 +193,18 @@ def _draw_head(image: Image.Image, report: Report, cards: Sequence[GpuRow]) -> N
 def _facts(report: Report, cards: Sequence[GpuRow]) -> str:
     known = [bar for bar in cards if bar.state != UNREGISTERED]
     if all(bar.memory_used is None for bar in cards):
-        return f"{len(known):,} GPUs are registered; what pods hold of them could not be read"
+        return f"{len(known):,} {_noun(cards)}s are registered; what pods hold of them could not be read"
     largest = max((row.largest_slice or 0 for row in report.typed(TypeRow)), default=0)
-    facts = f"{sum(bar.state == FREE for bar in known):,} of {len(known):,} GPUs can still take a pod"
+    facts = f"{sum(bar.state == FREE for bar in known):,} of {len(known):,} {_noun(cards)}s can still take a pod"
     if unknown := sum(bar.state == UNKNOWN for bar in known):
         facts += f" ({unknown:,} not known)"
     return f"{facts}; the largest free slice is {amount(largest)}" if largest else facts
+
+
+def _noun(cards: Iterable[GpuRow]) -> str:
+    """What they are called together."""
+    nouns = {bar.noun for bar in cards}
+    return nouns.pop() if len(nouns) == 1 else "device" if nouns else "GPU"
 
 
 def _draw_row(image: Image.Image, row: _Row, sizes: _Sizes, at: tuple[int, int]) -> None:
@@ -227,17 +242,16 @@ def _draw_bar(image: Image.Image, bar: GpuRow, box: _Box, size: int) -> None:
 
 def _filled(bar: GpuRow, room: int) -> int:
     """The pixels that stand for what is given. That some is given shows at any scale, and so does that some is not."""
-    if not bar.memory_used or bar.memory_used < 0 or not bar.memory_total or bar.state == UNREGISTERED:
+    given, total = bar.given
+    if given <= 0 or not total or bar.state == UNREGISTERED:
         return 0
-    if bar.memory_used >= bar.memory_total:
-        return room
-    return min(max(room * bar.memory_used // bar.memory_total, 2), room - 2)
+    return room if given >= total else min(max(room * given // total, 2), room - 2)
 
 
 def _draw_words(image: Image.Image, bar: GpuRow, box: _Box, size: int) -> None:
     """What the bar says, in what is left of it beside the filled part, if there is room."""
     left, top, right, bottom = box
-    says = amount(bar.room) if bar.state == FREE else bar.state
+    says = _room(bar) if bar.state == FREE else bar.state
     taken = wide(says, size)
     if taken + 12 > right - left:
         return
@@ -245,6 +259,11 @@ def _draw_words(image: Image.Image, bar: GpuRow, box: _Box, size: int) -> None:
     if bar.state != FREE:
         image.paste(_PAPER, (x - 3, y, right - 4, y + size + 3))
     write(image, (x, y), says, size=size, ink=_INK)
+
+
+def _room(bar: GpuRow) -> str:
+    given, total = bar.given
+    return amount(bar.room) if bar.divided else f"{total - given} of {total} slots"
 
 
 def _draw_foot(image: Image.Image, left_out: int) -> None:

@@ -8,6 +8,7 @@ answer about another vendor's devices puts its own word in their place (`Texts.a
 
 import re
 import tomllib
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
 from typing import Literal, NamedTuple, get_args
@@ -17,6 +18,7 @@ LANGUAGES: tuple[Language, ...] = get_args(Language)
 _FORMS = re.compile(r"\{((\w+)\(([^|(){}]*)\|([^|(){}]*)\))\}")
 
 _GPU = "GPU"
+_DEVICE: Mapping[Language, str] = {"en": "device", "zh": "设备"}
 _NOUN = re.compile(r"\bGPU(s?)\b(?! Operator)", re.ASCII)
 _ARTICLE = re.compile(r"\b([Aa]) GPU\b(?! Operator)", re.ASCII)
 _GRAPHICS_CARD = re.compile(r"([\w}]?)显卡([\w{]?)")
@@ -43,8 +45,8 @@ class Texts:
         self._forms = _forms(language, noun)
 
     def about(self, noun: str) -> "Texts":
-        """The same texts about devices that are called so."""
-        return Texts(self.language, noun)
+        """The same texts about devices that are called so; `device` is of any vendor."""
+        return Texts(self.language, _DEVICE[self.language] if noun == "device" else noun)
 
     def __call__(self, key: str, **values: object) -> str:
         """The text for the key with the values filled in. An unknown key is a bug and raises KeyError."""

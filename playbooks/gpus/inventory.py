@@ -1,6 +1,6 @@
 """Every card with what is given of it, who holds it, and whether it could still take a pod: by asking the filter."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -18,6 +18,8 @@ from bot.kube.readiness import is_cordoned, not_ready
 from playbooks.rules.case import World
 
 NO_MEMORY = "no-memory"
+LITTLE_MEMORY = "little-memory"
+"""Some is free, and less than any pod could ask for there."""
 
 # Per reason of the filter: what is wrong with a card that refuses even the smallest pod.
 _STATES = {
@@ -59,6 +61,10 @@ class CardSeen(NamedTuple):
     slice_mib: int | None
     holders: tuple[tuple[str, bool], ...] = ()
     unknown: str = ""
+    divided: bool = True
+    """Whether HAMi hands out parts of its memory."""
+    noun: str = "GPU"
+    """What its users call it."""
 
     @property
     def free_mib(self) -> int | None:
@@ -68,7 +74,7 @@ class CardSeen(NamedTuple):
     @property
     def stranded_mib(self) -> int:
         """Memory that is free and that no pod can get."""
-        return 0 if self.state in (FREE, UNKNOWN, UNREGISTERED) else self.free_mib or 0
+        return 0 if self.state in (FREE, UNKNOWN, UNREGISTERED) or not self.divided else self.free_mib or 0
 
 
 def cards_of(world: World, name: str) -> list[CardSeen]:
@@ -119,18 +125,25 @@ def _holders(view: View, name: str) -> Mapping[str, list[tuple[str, bool]]]:
 
 
 def _seen(view: View, name: str, card: CardState, cordoned: frozenset[str], blocked: str) -> CardSeen:
-    known = view.ledger is not None
-    used = Used(card.memory_mib, card.cores, card.slots) if known else None
+    known, device = view.ledger is not None, view.facts.config.device_of(card.card.type)
+    divided, noun, count = bool(device.resources.memory), device.vendor.names.noun, device.vendor.count_cores
+    used = Used(card.memory_mib, count(card.cores), card.slots) if known else None
+    shown = _as_shown(card.card, count)
     if blocked:
-        return CardSeen(name, card.card, blocked, used, 0)
-    device = view.facts.config.device_of(card.card.type)
+        return CardSeen(name, shown, blocked, used, 0, divided=divided, noun=noun)
     least = PodRequest("", "", "", *_least(device, card))
     verdict = view.run(NodeCards([card], cordoned), least, frozenset({fit.QUOTA_NOT_FIT}))
-    state = FREE if verdict.fits else UNKNOWN if verdict.fits is None else _state(verdict.codes[0], card)
+    state = FREE if verdict.fits else UNKNOWN if verdict.fits is None else _state(verdict.codes[0], card, divided)
     if not known and state not in _WITHOUT_HOLDERS:
         state = UNKNOWN
     slice_mib = None if state == UNKNOWN else max(device.vendor.slices(card), default=0) if state == FREE else 0
-    return CardSeen(name, card.card, state, used, slice_mib, unknown=verdict.unknown)
+    return CardSeen(name, shown, state, used, slice_mib, unknown=verdict.unknown, divided=divided, noun=noun)
+
+
+def _as_shown(card: Card, count: Callable[[int], int]) -> Card:
+    """With the number of its cores where HAMi notes a mask of them."""
+    cores = count(card.cores)
+    return card if cores == card.cores else msgspec.structs.replace(card, cores=cores)
 
 
 def _least(device: Device, card: CardState) -> tuple[tuple[ContainerRequest], Constraints]:
@@ -138,8 +151,8 @@ def _least(device: Device, card: CardState) -> tuple[tuple[ContainerRequest], Co
     return (msgspec.structs.replace(container, vendor=device.vendor.names.word),), constraints
 
 
-def _state(code: str, card: CardState) -> str:
+def _state(code: str, card: CardState, divided: bool) -> str:  # noqa: FBT001  # of the device
     """A vendor that looks for groups of cards has one word for all that is wrong with them."""
     if code == fit.NUMA_NOT_FIT:
-        return NO_MEMORY if card.healthy else "unhealthy"
+        return "unhealthy" if not card.healthy else NO_MEMORY if divided else "exclusive"
     return _STATES.get(code, "other-type")

@@ -41,7 +41,7 @@ from playbooks.gather.scheduling import Capacity, InstallSeen, gather_capacity, 
 from playbooks.gpus import evidence
 from playbooks.gpus.idle import EXAMPLE as IDLE_EXAMPLE
 from playbooks.gpus.idle import IdleRequest, IdleSnapshot, diagnose_idle, gather_idle, read_for
-from playbooks.gpus.inventory import CardSeen, cards_of
+from playbooks.gpus.inventory import LITTLE_MEMORY, NO_MEMORY, CardSeen, cards_of
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules import prose
 from playbooks.rules.case import World
@@ -56,6 +56,7 @@ CARDS = Sheet(
     "cards",
     GpuRow,
     names={"memory_counted": "HAMi counts"},
+    fields=GpuRow._fields[:-2],
     brief={
         "node": "node",
         "card": "GPU",
@@ -202,7 +203,7 @@ def _capacity(snapshot: Snapshot, world: World, cards: Sequence[CardSeen], say: 
         return []
     free = [card for card in cards if card.state == FREE]
     unknown = sum(1 for card in cards if card.state == UNKNOWN)
-    shown = _largest(free) or cards[0]
+    shown = _largest(free) or (free or cards)[0]
     proofs = [evidence.registered(world, shown)]
     confidence: Confidence = "suspected" if unknown else snapshot.confidence
     nodes = (snapshot.request.node,) if snapshot.request.node else ()
@@ -216,8 +217,8 @@ def _capacity(snapshot: Snapshot, world: World, cards: Sequence[CardSeen], say: 
         # One node that is full is as it should be; a cluster, or a type, that is full is not.
         return [finding("capacity", claim, confidence, nodes, proofs, severity="info" if nodes else "warning")]
     values = {"free": len(free), "cards": len(cards), "type": shown.card.type, "node": shown.node}
-    memory = prose.mib(shown.slice_mib or 0)
-    claim = say(f"capacity.{'judged' if unknown else 'claim'}", **values, memory=memory, unknown=unknown)
+    key = f"capacity.{'judged' if unknown else 'claim'}{'' if shown.divided else '-whole'}"
+    claim = say(key, **values, memory=prose.mib(shown.slice_mib or 0), unknown=unknown)
     return [finding("capacity", claim, confidence, nodes, proofs, severity="info")]
 
 
@@ -232,7 +233,10 @@ def _stranded(snapshot: Snapshot, world: World, cards: Sequence[CardSeen], say: 
         lost[card.card.type] += card.stranded_mib
         total[card.card.type] += card.card.memory_mib
     notable = any(mib >= _NOTABLE * total[kind] for kind, mib in lost.items() if mib)
-    claim = say("stranded-capacity.claim", memory=prose.mib(amount), why=_by_state(stranded, say))
+    why = _by_state(
+        (card._replace(state=LITTLE_MEMORY if card.state == NO_MEMORY else card.state) for card in stranded), say
+    )
+    claim = say("stranded-capacity.claim", memory=prose.mib(amount), why=why)
     proofs = [*evidence.obstacle(world, stranded[0]), evidence.registered(world, stranded[0])]
     nodes = sorted({card.node for card in stranded})
     severity: Severity = "warning" if notable else "info"
@@ -319,9 +323,15 @@ def _tables(snapshot: Snapshot, world: World, names: Sequence[str], cards: Seque
     if wanted.all:
         tables = TYPES.table(types), CARDS.table(rows)
     else:
-        notable = [row for row in rows if wanted.node or (row.state != FREE and row.memory_free != 0)]
+        notable = [row for row in rows if wanted.node or _is_notable(row)]
         tables = TYPES.table(types, brief=types), CARDS.table(rows, brief=notable[:_MOST_ROWS])
     return (*(tables[::-1] if wanted.node else tables), *ledger_table(snapshot.process, ledger, names))
+
+
+def _is_notable(row: GpuRow) -> bool:
+    """Whether it takes no pod, although something is left of it."""
+    left = row.memory_free != 0 if row.divided else row.given[0] < row.given[1]
+    return row.state != FREE and left
 
 
 def _card_row(card: CardSeen, differs: tuple[int, int] | None) -> GpuRow:
@@ -332,13 +342,15 @@ def _card_row(card: CardSeen, differs: tuple[int, int] | None) -> GpuRow:
         type=card.card.type,
         state=card.state,
         memory_used=memory,
-        memory_free=card.free_mib if card.used is None or card.state != UNREGISTERED else "",
+        memory_free=card.free_mib if card.divided and (card.used is None or card.state != UNREGISTERED) else "",
         memory_total=card.card.memory_mib,
         holders=Names(name if bound else f"{name} (reserved)" for name, bound in card.holders),
         slots=f"{'?' if slots is None else slots}/{card.card.slots}",
         cores_used=cores,
         cores_total=card.card.cores,
         memory_counted=differs[0] if differs else "",
+        noun=card.noun,
+        divided=card.divided,
     )
 
 
@@ -368,8 +380,8 @@ def _type_row(kind: str, cards: Sequence[CardSeen]) -> TypeRow:
 
 
 def _largest(cards: Iterable[CardSeen]) -> CardSeen | None:
-    """The card with the most room; of equals the first."""
-    return max(cards, key=lambda card: card.slice_mib or 0, default=None)
+    """The card with the most room, of those whose memory is handed out in parts; of equals the first."""
+    return max((card for card in cards if card.divided), key=lambda card: card.slice_mib or 0, default=None)
 
 
 PLAYBOOK = Playbook(

@@ -12,6 +12,7 @@ from bot.hami.ledger import Holding, Ledger, build_ledger, given_by
 from bot.hami.quotas import Limit, limits_of
 from bot.hami.requests import DeviceConfig
 from bot.hami.rules import NEWEST_READ, rules_of
+from bot.hami.vendors import called_together
 from bot.hami.version import Version
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import PODS, RESOURCE_QUOTAS, Event, Holder, Pod, ResourceQuota
@@ -254,12 +255,11 @@ def _memory_of(spaces: Sequence[Space], config: DeviceConfig) -> int:
 
 
 def _noun(spaces: Sequence[Space], config: DeviceConfig) -> str:
-    """What is held is called: as all those are that some pod was given, else GPU."""
+    """What the devices are called together that some pod was given."""
     called = {given_by(device): device.names.noun for device in config.devices}
     holders = [holder for space in spaces for holder in space.holders]
     given = {holder.others.get(uuid, "") for holder in holders for uuid in holder.shares}
-    nouns = {called[key] for key in given if key in called}
-    return nouns.pop() if len(nouns) == 1 else config.devices[0].names.noun
+    return called_together(called[key] for key in given if key in called)
 
 
 def _some_hold(spaces: Sequence[Space]) -> bool:

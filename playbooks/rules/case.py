@@ -14,7 +14,7 @@ from bot.hami.nodestate import Terms, is_for, wants_own_plugin
 from bot.hami.registration import Registration, Unregistered
 from bot.hami.requests import DeviceConfig, pod_request
 from bot.hami.stock import Stock, sizes
-from bot.hami.vendors import FIRST
+from bot.hami.vendors import FIRST, called_together
 from bot.hami.vendors.vendor import Device
 from bot.hami.version import Version
 from bot.hami.view import Facts, View, terms, versions_to_try
@@ -150,9 +150,8 @@ class Case:
 
     @property
     def noun(self) -> str:
-        """What its devices are called; GPU where it asks for several vendors' or for none."""
-        nouns = {self.config.by_word[asked.word].names.noun for asked in self.request.containers}
-        return nouns.pop() if len(nouns) == 1 else self.config.devices[0].names.noun
+        """What its devices are called together; GPU where it asks for none."""
+        return called_together(self.config.by_word[asked.word].names.noun for asked in self.request.containers)
 
     @property
     def gpus(self) -> Resources:

@@ -1,7 +1,7 @@
 """Every vendor that HAMi hands out devices of."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import chain
 
@@ -61,6 +61,12 @@ _PATTERNS = [
     for names in NAMES
     if "{" in names.register
 ]
+
+
+def called_together(nouns: Iterable[str]) -> str:
+    """What devices of these nouns are called: `device` where they differ, the first vendor's where there is none."""
+    found = set(nouns) or {FIRST.names.noun}
+    return found.pop() if len(found) == 1 else "device"
 
 
 @lru_cache(maxsize=1024)  # the nodes of a cluster have the same few keys

@@ -125,6 +125,7 @@ AWS_NEURON = Vendor(
     scan=_scan,
     least=_least,
     cores_unit="",
+    count_cores=int.bit_count,
     since=Version(2, 7, 0),
     orders=True,
     plugin_labels="name=neuron-device-plugin-ds",

@@ -137,6 +137,9 @@ class Vendor(NamedTuple):
     cores_unit: str = "%"
     """What stands behind an amount of its cores: `50%`, or `8/16` where a whole one has 16; empty for a number."""
 
+    count_cores: Callable[[int], int] = int
+    """(cores as a card or a pod's annotation has them): how many those are."""
+
     one_card_per_pod: bool = False
     """Whether all containers of a pod must get the same card."""
 
