@@ -1,8 +1,11 @@
 """Writes what every case gives now as what is expected: `python -m tests.update_cases`, then read the diff."""
 
 import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from bot.render.as_json import as_json
+from tests import vendor_worlds
 from tests.cases_support import CASES, VERSIONS, gist, in_full, questions, scenarios
 
 
@@ -13,6 +16,10 @@ def main() -> None:
         answers = {f"{one.verb} {one.name}": gist(one.ask()) for one in asked if one.version == version}
         text = json.dumps(answers, ensure_ascii=False, indent=1)
         (CASES / version / "answers.json").write_text(f"{text}\n", encoding="utf-8")
+    with TemporaryDirectory() as folder:
+        told = {one.name: gist(one.ask(Path(folder))) for one in vendor_worlds.asked()}
+    text = json.dumps(told, ensure_ascii=False, indent=1)
+    (vendor_worlds.FOLDER / "answers.json").write_text(f"{text}\n", encoding="utf-8")
     for verb, question in in_full().items():
         (CASES / "reports" / f"{verb}.json").write_text(as_json(question.ask()), encoding="utf-8")
 

@@ -89,6 +89,11 @@ class Verdict(NamedTuple):
         """HAMi's detailed reason: `1/8 CardNotHealth, 3/8 CardInsufficientMemory`; empty when it fits."""
         return ", ".join(sorted(f"{count}/{self.of} {code}" for code, count in self.parts)) or self.reason
 
+    @property
+    def said(self) -> str:
+        """The same, with what HAMi may say instead; empty when it fits whatever chance decides."""
+        return " / ".join((self.text() or FIT, *self.instead)) if self.instead else self.text()
+
 
 FIT = "fit"
 FITS = Verdict(fits=True)

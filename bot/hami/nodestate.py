@@ -9,7 +9,7 @@ from bot.hami.handshake import Handshake, parse_handshake
 from bot.hami.names import Names
 from bot.hami.registration import Registration, Unreadable, Unregistered, count_cards, kubelet_offers, read_registration
 from bot.hami.requests import DeviceConfig
-from bot.hami.vendors import BESIDE, BY_WORD, FIRST, NAMES, VENDORS, vendor_of_register_key
+from bot.hami.vendors import BESIDE, BY_WORD, FIRST, NAMES, VENDORS, called_together, vendor_of_register_key
 from bot.hami.vendors.vendor import Device, Vendor
 from bot.hami.version import Version
 from bot.kube.models import Node
@@ -70,6 +70,14 @@ def devices_on(node: Node, terms: Terms) -> list[Device]:
     found = {device.word for key in texts if (device := keys.get(key)) is not None}
     found |= {device.word for name in amounts if (device := counted.get(name)) is not None}
     return [device for device in terms.config.devices if device.word in found] if found else []
+
+
+def called_on(nodes: Sequence[Node], config: DeviceConfig) -> str:
+    """What the devices on these nodes are called together."""
+    texts = {key for node in nodes for key in node.metadata.annotations or ()} & config.by_register.keys()
+    names = {name for node in nodes for name in node.status.capacity or ()} & config.by_capacity.keys()
+    found = [*map(config.by_register.__getitem__, texts), *map(config.by_capacity.__getitem__, names)]
+    return called_together(device.vendor.names.noun for device in found)
 
 
 def expects_gpus(node: Node, config: DeviceConfig) -> bool:

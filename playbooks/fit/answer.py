@@ -105,7 +105,7 @@ def _called(asked: Asked, say: Texts) -> str:
     request = asked.case.request.containers[0]
     read = measures.asked(asked.case, request, say)
     if request.cores:
-        read = say("fit.with-cores", read=read, cores=measures.cores(asked.case, request.cores))
+        read = say("fit.with-cores", read=read, cores=measures.cores(asked.case, request))
     return say("fit.called", words=asked.name, read=read)
 
 

@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 from bot.hami.asked import ContainerRequest
 from bot.hami.blockers import Ending
-from bot.hami.fit import FIT, Verdict
 from bot.report import Sheet, Table
 from bot.texts import Texts
 from playbooks.fit.admitted import changes
@@ -121,14 +120,9 @@ def _judged(case: Case, name: str, say: Texts, *, counted: bool) -> tuple[str, s
     verdict = case.judge(name)
     if verdict.fits:
         vendors = other_vendors(case)
-        return ("unknown", say("gap.vendor", resource=vendors[0])) if vendors else ("fit", _either(verdict))
-    reason = " / ".join((verdict.text(), *verdict.instead)) if counted else ", ".join(sorted(verdict.codes))
+        return ("unknown", say("gap.vendor", resource=vendors[0])) if vendors else ("fit", verdict.said)
+    reason = verdict.said if counted else ", ".join(sorted(verdict.codes))
     return "unknown" if verdict.fits is None else "unfit", reason or verdict.unknown
-
-
-def _either(verdict: Verdict) -> str:
-    """What HAMi may say of a node that fits, where chance decides."""
-    return " / ".join((FIT, *verdict.instead)) if verdict.instead else ""
 
 
 def _obstacle(case: Case, name: str) -> str:

@@ -11,7 +11,7 @@ import click
 from msgspec import structs
 
 from bot.errors import SourceError
-from bot.hami.nodestate import wants_own_plugin
+from bot.hami.nodestate import called_on, wants_own_plugin
 from bot.hami.registration import Registration
 from bot.hami.scaling import read_memory_scaling
 from bot.kube.cluster import seen
@@ -135,6 +135,8 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
 def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     """What is wrong first, one finding per cause; then how many nodes have nothing wrong with them."""
     wanted = snapshot.request
+    asked = [node for node in snapshot.nodes if wanted.node in ("", node.name)]
+    say = say.about(called_on(asked, snapshot.install.config))
     sweep = Sweep(snapshot.install, snapshot.nodes, snapshot.plugins, snapshot.owners, snapshot.as_of)
     known = _found_out(snapshot, say)
     found = snapshot.found._replace(faults=with_found(snapshot.found.faults, known))

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from bot.hami.fit import FIT
 from bot.hami.requests import asked_resources
 from bot.report import Confidence, Gap
 from bot.texts import Texts
@@ -30,7 +29,7 @@ def fit_gaps(case: Case, say: Texts) -> list[Gap]:
         {verdict.unknown for verdict in case.verdicts.values() if verdict.fits is None and verdict.unknown}
     )
     gaps = [Gap("fit", why, say("gap.fit-hint")) for why in unknown]
-    chances = {" / ".join((one.text() or FIT, *one.instead)) for one in case.verdicts.values() if one.instead}
+    chances = {one.said for one in case.verdicts.values() if one.instead}
     gaps += [Gap("fit", say("gap.chance", reasons=reasons), say("gap.fit-hint")) for reasons in sorted(chances)[:1]]
     vendors = other_vendors(case)
     return gaps + [Gap("fit", say("gap.vendor", resource=name), say("gap.fit-hint")) for name in vendors]

@@ -8,6 +8,7 @@ from playbooks.rules import measures, prose
 from playbooks.rules.attempt import Attempt
 from playbooks.rules.case import Case
 from playbooks.rules.findings import finding
+from playbooks.rules.vendor_words import in_words, numbers_given
 
 
 def impossible(case: Case, attempt: Attempt, words: list[Evidence], say: Texts) -> Finding | None:
@@ -46,10 +47,28 @@ def _claim(case: Case, say: Texts) -> str:
             return say("impossible-anywhere.claim", asked=asked, largest=prose.mib(largest), most=most)
         if container.count > most:
             return say("impossible-anywhere.number", asked=asked, most=most)
+    if never := _never_given(case, say):
+        return never
     name, verdict = max(case.refusals_when_empty.items(), key=lambda item: _nearness(item[1]))
     if case.device.vendor.one_card_per_pod and len({one.container for one in case.request.containers}) > 1:
         return say("impossible-anywhere.same", node=name, reason=verdict.text(), word=case.device.word)
     return say("impossible-anywhere.reason", node=name, reason=verdict.text())
+
+
+def _never_given(case: Case, say: Texts) -> str:
+    """That HAMi never gives so many devices at once, where that is so on every node that has as many."""
+    for container in case.request.containers:
+        device = case.config.by_word[container.word]
+        able = [name for name in case.nodes if _count(case, name, container.word) >= container.count]
+        numbers = numbers_given(case, able, device)
+        if able and numbers is not None and container.count not in numbers:
+            asked = measures.asked(case, container, say)
+            return say("impossible-anywhere.never", asked=asked, word=device.word, numbers=in_words(numbers))
+    return ""
+
+
+def _count(case: Case, name: str, word: str) -> int:
+    return sum(1 for card in case.view.cards(name) if card.card.is_of(word))
 
 
 def _lacks_cores(case: Case) -> bool:

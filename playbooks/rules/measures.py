@@ -50,9 +50,15 @@ def _own(case: Case, container: ContainerRequest) -> str:
     return device.vendor.own_measure(container, device.resources) if device else ""
 
 
-def cores(case: Case, amount: int) -> str:
-    """An amount of cores: `50%`, or `8/16` where a whole device has 16."""
-    return f"{amount}{case.device.vendor.cores_unit}"
+def most_cores(case: Case) -> ContainerRequest | None:
+    """The container that asks for the most cores."""
+    return max(case.request.containers, key=lambda one: one.cores, default=None)
+
+
+def cores(case: Case, container: ContainerRequest, amount: int | None = None) -> str:
+    """The cores that it asks for of each device, or that amount of them: `50%`, or `8/16` where a device has 16."""
+    vendor = case.config.by_word[container.word].vendor
+    return f"{vendor.cores_each(container) if amount is None else amount}{vendor.cores_unit}"
 
 
 def change(case: Case, wanted: Change, say: Texts, *, what: str = "") -> str:
@@ -60,7 +66,7 @@ def change(case: Case, wanted: Change, say: Texts, *, what: str = "") -> str:
     what = what or wanted.what
     amount = f"{wanted.amount:,}"
     if what == "cores":
-        amount = cores(case, wanted.amount)
+        amount = cores(case, case.request.containers[0], wanted.amount)
     elif what in ("memory", "share"):
         amount = _in_units(case.gpus, wanted.amount, say)
     return say(f"change.{what}", node=wanted.node, amount=amount, pod=wanted.pod)

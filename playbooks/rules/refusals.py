@@ -3,7 +3,8 @@
 from msgspec import structs
 
 from bot.hami import fit
-from bot.hami.advice import Change, largest_slice, smallest_changes
+from bot.hami.advice import Change, Slice, largest_slice, smallest_changes
+from bot.hami.asked import INT32_MAX
 from bot.hami.nodestate import CORDON_KEY, cordoned_uuids
 from bot.hami.reasons import reason_of
 from bot.hami.requests import POLICY_KEY
@@ -70,7 +71,8 @@ def refused(case: Case, attempt: Attempt, cause: Cause, say: Texts) -> Finding:
     if cause.text == fit.QUOTA_NOT_FIT and not cause.nodes:
         claim = say("resource-quota-not-fit.everywhere", **_values(case, cause, say))
     elif largest is None:
-        usual = say(_key(case, cause), **_values(case, cause, say))
+        slice_ = _slice(case, cause)
+        usual = say(_key(case, cause, slice_), **_values(case, cause, say, slice_))
         claim = own_words(case, cause, say) or usual
     else:
         claim = say(f"{cause.code}.never", **_too_small(case, largest, say))
@@ -85,16 +87,27 @@ def refused(case: Case, attempt: Attempt, cause: Cause, say: Texts) -> Finding:
     return structs.replace(told, next_actions=prose.see_quota(case.pod.namespace, say))
 
 
-def _key(case: Case, cause: Cause) -> str:
+def _key(case: Case, cause: Cause, slice_: Slice | None) -> str:
     """Which text tells it: some GPUs may pass, but too few; some words mean another thing for other vendors."""
     if cause.text in _TOO_FEW and any(_some_pass(case, name) for name in cause.nodes):
         return f"too-few.{cause.code}"
+    if slice_ is not None and slice_.memory_mib >= _most_memory(case):
+        return "card-insufficient-memory.others"
     if case.device.vendor is FIRST:
         return f"{cause.code}.claim"
     return {
         fit.NUMA_NOT_FIT: "numa-not-fit.linked",
         fit.TIME_SLICING_EXHAUSTED: "card-time-slicing-exhausted.slots",
     }.get(cause.text, f"{cause.code}.claim")
+
+
+def _slice(case: Case, cause: Cause) -> Slice | None:
+    """Of the nodes that lack memory the largest piece that one GPU could give, whatever else is asked for."""
+    return largest_slice(case.view, cause.nodes, case.request) if cause.text == fit.INSUFFICIENT_MEMORY else None
+
+
+def _most_memory(case: Case) -> int:
+    return max((container.memory_mib for container in case.request.containers), default=0) or INT32_MAX
 
 
 def _some_pass(case: Case, name: str) -> bool:
@@ -247,16 +260,15 @@ def words(attempt: Attempt) -> list[Evidence]:
     return [attempt.evidence] if attempt.evidence else [attempt.none_fit] if attempt.none_fit else []
 
 
-def _values(case: Case, cause: Cause, say: Texts) -> dict[str, object]:
+def _values(case: Case, cause: Cause, say: Texts, slice_: Slice | None = None) -> dict[str, object]:
     wanted = case.request.constraints
-    slice_ = largest_slice(case.view, cause.nodes, case.request) if cause.text == fit.INSUFFICIENT_MEMORY else None
     return {
         "nodes": prose.names(say, cause.nodes),
         "count": len(cause.nodes),
         "reason": cause.text,
         "asked": _asked(case, say),
         "cards": max((container.count for container in case.request.containers), default=0),
-        "cores": measures.cores(case, max((container.cores for container in case.request.containers), default=0)),
+        "cores": measures.cores(case, most) if (most := measures.most_cores(case)) else "0",
         "memory": _memory(case, say),
         "slice": say("words.slice", memory=prose.mib(slice_.memory_mib), node=slice_.node)
         if slice_
@@ -331,14 +343,16 @@ def _object_proofs(case: Case, cause: Cause, largest: sizes.Largest | None) -> l
     """The parts of the objects that the reason rests on."""
     pod = case.pod
     proofs = [quotes.of_pod_annotation(pod, key) for key in _pod_keys(case, cause.text) if pod.metadata.annotation(key)]
+    hardest = {fit.NODE_INSUFFICIENT: measures.most_devices, fit.INSUFFICIENT_CORE: measures.most_cores}
+    container = hardest.get(cause.text, measures.largest_request)(case)
+    of = case.config.of(container.word) if container else case.gpus
     wanted = {
-        fit.INSUFFICIENT_MEMORY: (case.gpus.memory, case.gpus.percentage),
-        fit.MIG_INFEASIBLE: (case.gpus.memory, case.gpus.percentage),
-        fit.INSUFFICIENT_CORE: (case.gpus.cores,),
-        fit.EXCLUSIVE_CONFLICT: (case.gpus.cores,),
+        fit.INSUFFICIENT_MEMORY: (of.memory, of.percentage),
+        fit.MIG_INFEASIBLE: (of.memory, of.percentage),
+        fit.INSUFFICIENT_CORE: (of.cores,),
+        fit.EXCLUSIVE_CONFLICT: (of.cores,),
         fit.QUOTA_NOT_FIT: _quota_order(case),
-    }.get(cause.text, (case.gpus.count, case.gpus.cores))
-    container = measures.most_devices(case) if cause.text == fit.NODE_INSUFFICIENT else measures.largest_request(case)
+    }.get(cause.text, (of.count, of.cores))
     proofs += measures.proof(case, container, wanted)
     if cause.text == fit.QUOTA_NOT_FIT:
         proofs += _quota_proofs(case)

@@ -3,7 +3,7 @@
 Rules: HAMi v2.10, pkg/device/kunlun/topo.go, awsneuron, metax, mthreads and ascend device.go.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from bot.hami import fit
 from bot.hami.asked import WHOLE_CARD, ContainerRequest
@@ -11,7 +11,7 @@ from bot.hami.requests import asked_resources
 from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Device
 from bot.texts import Texts
-from playbooks.rules import prose
+from playbooks.rules import measures, prose
 from playbooks.rules.case import Case
 from playbooks.rules.causes import Cause
 
@@ -23,7 +23,6 @@ _WHOLE = "exclusive-device-conflict.cores-left-out"
 _KEYS = {
     "CardQosPolicyMismatch": "custom-filter-rule.policy",
     "CardAppClassMismatch": "custom-filter-rule.app-class",
-    "ModeNotFit": "mode-not-fit.soft",
 }
 
 
@@ -34,7 +33,7 @@ def own_words(case: Case, cause: Cause, say: Texts) -> str | None:
     device = case.config.by_word.get(next(iter(words))) if len(words) == 1 else None
     if device is None or device.vendor is FIRST or not cause.nodes:
         return None
-    numbers = _numbers(case, cause, device)
+    numbers = numbers_given(case, cause.nodes, device)
     never = [one for one in asked if numbers is not None and one.count not in numbers]
     largest = max(never or asked, key=lambda one: one.count)
     key = _key(case, cause, device, largest, never=bool(never))
@@ -47,7 +46,8 @@ def own_words(case: Case, cause: Cause, say: Texts) -> str | None:
         cards=largest.count,
         word=device.word,
         resource=device.resources.cores if key == _WHOLE else device.resources.count,
-        numbers=", ".join(map(str, numbers or ())),
+        numbers=in_words(numbers or ()),
+        asked=measures.asked(case, largest, say),
     )
 
 
@@ -63,12 +63,19 @@ def _key(case: Case, cause: Cause, device: Device, largest: ContainerRequest, *,
     if cause.text in (fit.EXCLUSIVE_CONFLICT, fit.INSUFFICIENT_CORE):
         unwritten = device.resources.cores and device.resources.cores not in asked_resources(case.pod, case.config)
         return _WHOLE if unwritten and largest.cores == WHOLE_CARD else None
+    if cause.text == fit.MODE_NOT_FIT:
+        return "mode-not-fit.soft" if device.names.also_read else "mode-not-fit.profile"
     return _KEYS.get(cause.text)
 
 
-def _numbers(case: Case, cause: Cause, device: Device) -> tuple[int, ...] | None:
-    """The numbers of devices that are ever given; None where any is, as on AWS' inf instances."""
-    labels = [case.nodes[name].metadata.label(_INSTANCE_LABEL) or "" for name in cause.nodes]
+def in_words(numbers: Iterable[int]) -> str:
+    """`1, 2, 4, 8`."""
+    return ", ".join(map(str, numbers))
+
+
+def numbers_given(case: Case, nodes: Iterable[str], device: Device) -> tuple[int, ...] | None:
+    """The numbers of devices that these nodes ever give; None where any is, as on AWS' inf instances."""
+    labels = [case.nodes[name].metadata.label(_INSTANCE_LABEL) or "" for name in nodes]
     if device.word == "AWSNeuron" and any("inf" in label.casefold() for label in labels):
         return None
     return _NUMBERS.get(device.word)

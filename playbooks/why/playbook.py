@@ -334,7 +334,7 @@ def _tables(case: Case) -> list[Table]:
     grouped: dict[tuple[str, str], list[str]] = defaultdict(list)
     for verdict, names in alike.items():
         word = "fit" if verdict.fits else "unfit" if verdict.fits is False else "unknown"
-        grouped[word, verdict.text() or verdict.unknown] += names
+        grouped[word, verdict.said or verdict.unknown] += names
     rows = sorted(grouped.items(), key=lambda item: (item[0][0], -len(item[1]), item[0][1]))
     shown = (CandidateRow(*key, len(names), FirstNames(sorted(names))) for key, names in rows[:_MAX_ROWS])
     return [CANDIDATES.table(shown)] if rows else []

@@ -37,7 +37,7 @@ EXTENDER = "vgpu-scheduler-extender"
 COMPONENT = {"app.kubernetes.io/component": "hami-scheduler"}
 PLUGIN = {"app.kubernetes.io/component": "hami-device-plugin"}
 
-_FILES = {API_KINDS[kind.plural]: f"objects/{kind.file_name}" for kind in ALL_KINDS}
+FILES = {API_KINDS[kind.plural]: f"objects/{kind.file_name}" for kind in ALL_KINDS}
 _NO_QUOTE_NEEDED = ("not-found", "not-enough-evidence", "nothing-pending")
 
 
@@ -316,7 +316,7 @@ def record(
         served.write_text(metrics, encoding="utf-8")
     (path / "objects").mkdir(parents=True, exist_ok=True)
     (path / "meta.json").write_text(json.dumps({"taken_at": ago(0), "cluster": "lab"}))
-    for kind, file in _FILES.items():
+    for kind, file in FILES.items():
         if file.removeprefix("objects/").split(".")[0] not in missing:
             items = [one for one in objects if one["kind"] == kind]
             (path / file).write_text(json.dumps({"kind": "List", "items": items}, ensure_ascii=False), encoding="utf-8")

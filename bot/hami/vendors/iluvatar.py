@@ -92,4 +92,5 @@ ILUVATAR = Vendor(
     flag="enable-iluvatar",
     locks_since=Version(2, 8, 0),
     plugin_names="(ix|iluvatar)-device-plugin",
+    cores_each=checks.cores_of,
 )

@@ -28,6 +28,10 @@ def _as_read(resources: Resources, _: Mapping[str, int]) -> Resources:
     return resources
 
 
+def _cores(asked: ContainerRequest) -> int:
+    return asked.cores
+
+
 def _by_memory(_: ContainerRequest, __: Resources) -> str:
     return ""
 
@@ -136,6 +140,9 @@ class Vendor(NamedTuple):
 
     cores_unit: str = "%"
     """What stands behind an amount of its cores: `50%`, or `8/16` where a whole one has 16; empty for a number."""
+
+    cores_each: Callable[[ContainerRequest], int] = _cores
+    """(container): the cores that it asks of each of its devices."""
 
     count_cores: Callable[[int], int] = int
     """(cores as a card or a pod's annotation has them): how many those are."""

@@ -1,0 +1,80 @@
+"""Every other vendor's recorded worlds: the same answers as ever, in that vendor's own words, resources and units."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.report import Report
+from bot.texts import LANGUAGES
+from tests.cases_support import files_in, gist, text_in
+from tests.playbooks.world import check
+from tests.vendor_worlds import FOLDER, Asked, asked, recording
+
+ASKED = asked()
+OF_ONE_VENDOR = [one for one in ASKED if not one.world.startswith("mixed")]
+NOT_GPUS = ("ascend", "aws", "cambricon", "enflame", "hygon", "kunlun")
+"""Worlds of vendors whose users have another word for their devices."""
+VERSION = "2.10.0"
+by_question = pytest.mark.parametrize("one", ASKED, ids=lambda one: one.name)
+of_one_vendor = pytest.mark.parametrize("one", OF_ONE_VENDOR, ids=lambda one: one.name)
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return tmp_path_factory.mktemp("vendors")
+
+
+def texts_of(report: Report) -> list[str]:
+    """The verdict, and of every finding its claim, what to do, and what shows it."""
+    steps = [step for one in report.findings for step in one.next_actions]
+    proofs = [proof for one in report.findings for proof in one.evidence]
+    return [
+        report.verdict,
+        *(one.claim for one in report.findings),
+        *(f"{step.label} {step.command}" for step in steps),
+        *(proof.command for proof in proofs),
+    ]
+
+
+@by_question
+def test_the_answer_is_the_expected_one(one: Asked, folder: Path) -> None:
+    assert gist(one.ask(folder)) == one.expected
+
+
+@by_question
+def test_every_claim_stands_on_what_was_recorded(one: Asked, folder: Path) -> None:
+    path, _ = recording(one.world, one.probe, folder)
+    seen = text_in(files_in(path))
+    for language in LANGUAGES:
+        check(one.ask(folder, language), seen)
+
+
+@of_one_vendor
+def test_no_answer_names_nvidia(one: Asked, folder: Path) -> None:
+    assert [text for text in texts_of(one.ask(folder)) if "nvidia" in text.casefold()] == []
+
+
+@pytest.mark.parametrize("one", [one for one in ASKED if one.world.startswith(NOT_GPUS)], ids=lambda one: one.name)
+def test_devices_are_called_by_the_vendor_s_word(one: Asked, folder: Path) -> None:
+    for language in LANGUAGES:
+        report = one.ask(folder, language)
+        told = [report.verdict, *(finding.claim for finding in report.findings)]
+        assert [text for text in told if "GPU" in text.replace("gpu", "") or "显卡" in text] == []
+
+
+@pytest.mark.parametrize("one", [one for one in ASKED if one.verb == "why"], ids=lambda one: one.name)
+def test_every_reason_of_a_node_is_the_real_extender_s(one: Asked, folder: Path) -> None:
+    """Where chance decides, the verdicts were left out, and the table has all that HAMi may say."""
+    report = one.ask(folder)
+    message = report.findings[0].evidence[0].quote
+    (table,) = [table for table in report.tables if table.title == "candidate nodes"]
+    assert table.rows
+    by_chance = any(" / " in reason for _, reason, _, _ in table.rows)
+    for _, reason, count, _ in table.rows:
+        assert f"{count} {reason}" in message or by_chance
+
+
+def test_every_vendor_has_a_case() -> None:
+    vendors = {path.name.rpartition("-s")[0] for path in FOLDER.glob("*.tar.gz")}
+    assert vendors <= {one.world.rpartition("-s")[0] for one in ASKED}
