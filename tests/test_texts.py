@@ -253,6 +253,17 @@ def test_texts_about_another_vendor_s_devices_say_its_own_word(noun, said):
     assert words("capacity.claim", free=1, cards=4, memory="1 MiB", type="T", node="n").startswith(said)
 
 
+@pytest.mark.parametrize(("noun", "said"), [("MLU", "50% of an MLU"), ("Neuron device", "50% of a Neuron device")])
+def test_the_article_is_that_of_the_word_as_it_is_spoken(noun, said):
+    assert Texts("en").about(noun)("words.percent-of-card", percent=50) == said
+
+
+def test_chinese_texts_about_other_devices_speak_of_no_graphics_cards():
+    said = Texts("zh").about("NPU")("card-not-healthy.seen", count=2, nodes="npu-1")
+    assert said == "npu-1 上有 2 张 NPU 注册为不健康。"
+    assert "设备" in Texts("zh").about("device")("bars.title")
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_with_another_word_for_devices_no_text_is_left_that_speaks_of_gpus(language):
     words = Texts(language).about("NPU")

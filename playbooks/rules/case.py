@@ -100,7 +100,7 @@ class World:
                     known.add(seen.shape)
                 if view is self.views[-1] and wants_own_plugin(self.facts.nodes[name], self.config):
                     expected, unread = expected + 1, unread + (cards is None)
-        return [] if 2 * unread >= expected else list(found.values())
+        return [] if unread and 2 * unread >= expected else list(found.values())
 
     def views_without(self, uid: str) -> list[View]:
         """The same, with one pod's own reservation forgotten: that is how its own filter run sees it."""

@@ -52,6 +52,27 @@ def test_a_card_among_nodes_is_one_character(used: str, state: str, shown: str) 
     assert first.split()[:2] == ["gpu-1", shown]
 
 
+@pytest.mark.parametrize(
+    ("slots", "state", "shown"),
+    [
+        ("0/1", "free", "·"),
+        ("1/1", "no-slots", "█"),
+        ("1/4", "free", "▃"),
+        ("1/100", "exclusive", "█"),
+        ("0/1", "unhealthy", "x"),
+    ],
+)
+def test_a_whole_device_is_given_by_its_slots_whatever_its_memory(slots: str, state: str, shown: str) -> None:
+    whole = card("0", state=state)._replace(divided=False, slots=slots)
+    first, _ = lines(whole, card("0", node="gpu-2"))
+    assert first.split()[:2] == ["gpu-1", shown]
+
+
+def test_of_whole_devices_the_free_ones_are_counted() -> None:
+    whole = [card("0", name=name)._replace(divided=False, slots="0/1") for name in ("a", "b")]
+    assert lines(*whole, card("0", node="gpu-2"))[0].endswith("2 free")
+
+
 def test_a_node_says_what_is_free_on_it() -> None:
     cards = [card("250"), card("0", name="GPU-b"), card("0", name="GPU-c", state="cordoned")]
     assert lines(*cards, card("1000", node="node-2", state="no-memory"), card("?", node="n3", state="unknown")) == [
