@@ -73,6 +73,9 @@ class Capacity(NamedTuple):
         return tuple(gap for gap in self if isinstance(gap, Gap))
 
 
+_ASSUMED = "the chart's resource names are assumed, and every vendor is taken to be on"
+
+
 def is_absent(seen: InstallSeen) -> bool:
     """Whether Deployments and pods were read, and none of them is HAMi's scheduler."""
     return not seen.install.seen and not any(gap.source in (DEPLOYMENTS_SOURCE, PODS_SOURCE) for gap in seen.gaps)
@@ -119,17 +122,14 @@ async def gather_install(sources: Sources) -> InstallSeen:
         found = find_device_config(config_maps)
         if isinstance(found, DeviceConfig):
             config = found
-        elif isinstance(found, str):
-            gaps.append(
-                Gap(
-                    "device config",
-                    f"device-config.yaml in {namespace}: {found}",
-                    "the chart's resource names are assumed",
-                )
-            )
+        elif not isinstance(maps, Gap):
+            why = f"device-config.yaml in {namespace}: {found or 'not there'}"
+            gaps.append(Gap("device config", why, _ASSUMED))
+    elif any(gap.source in (DEPLOYMENTS_SOURCE, PODS_SOURCE) for gap in gaps):
+        gaps.append(Gap("device config", "HAMi's scheduler could not be found", _ASSUMED))
     config = config.hinted(cluster.device_hints).switched_on(install.flags)
-    found = InstallSeen(install, config, tuple(gaps), config_maps)
-    return found._replace(slices=await gather_slices(cluster)) if is_absent(found) else found
+    read = InstallSeen(install, config, tuple(gaps), config_maps)
+    return read._replace(slices=await gather_slices(cluster)) if is_absent(read) else read
 
 
 def _bad_selector(install: Install) -> Gap | None:

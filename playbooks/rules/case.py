@@ -33,6 +33,7 @@ _ALL_BUT_SIZE = frozenset(
         fit.NUMA_NOT_FIT,
         fit.QUOTA_NOT_FIT,
         fit.MIG_INFEASIBLE,
+        fit.MODE_NOT_FIT,
     }
 )
 
