@@ -75,8 +75,8 @@ def devices_on(node: Node, terms: Terms) -> list[Device]:
 def called_on(nodes: Sequence[Node], config: DeviceConfig) -> str:
     """What the devices on these nodes are called together."""
     texts = {key for node in nodes for key in node.metadata.annotations or ()} & config.by_register.keys()
-    names = {name for node in nodes for name in node.status.capacity or ()} & config.by_capacity.keys()
-    found = [*map(config.by_register.__getitem__, texts), *map(config.by_capacity.__getitem__, names)]
+    names = {name for node in nodes for name in node.status.capacity or ()} & config.counted.keys()
+    found = [*map(config.by_register.__getitem__, texts), *map(config.counted.__getitem__, names)]
     return called_together(device.vendor.names.noun for device in found)
 
 
