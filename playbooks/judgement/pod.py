@@ -44,6 +44,7 @@ from playbooks.rules.locks import Owners
 from playbooks.rules.nodes_at_fault import nodes_at_fault, nodes_behind
 from playbooks.rules.request_bugs import told_by_bug
 from playbooks.rules.stale_scheduler import disagrees, ghosts_suspected
+from playbooks.rules.unread import unread_containers
 
 _MOST_VERDICTS = 300_000
 """Nodes looked at, for all requests that differ: three seconds' worth on one core of 2026."""
@@ -111,6 +112,8 @@ def judge(case: Case, attempt: Attempt, around: Surroundings, say: Texts, *, adv
     findings = told_by_bug(_why_waiting(case, attempt, around, say, advise=advise), case, attempt, say)
     if nothing is not None:
         findings = [nothing] if attempt.stage == "nothing" else [*findings, nothing]
+    elif case.request.containers:
+        findings += unread_containers(pod, case.config, case.version, say)
     findings = findings or [cannot_tell(pod.namespace, pod.name, [attempt.evidence] if attempt.evidence else [], say)]
     if claimed is not None and claimed.decides:
         findings = [claimed.finding, *findings]

@@ -95,7 +95,8 @@ def nothing_asked(case: Case, say: Texts) -> Finding | None:
     if any(request.containers for request in case.requests) or other_vendors(case):
         return None
     proofs = [quotes.of_resource(pod, name, value) for name, value in asked.items()]
-    return _finding("no-device-request", unread(case, say), proofs, write_plainly(case, say))
+    claim = unread(pod, config, case.version, say)
+    return _finding("no-device-request", claim, proofs, write_plainly(pod, config, say))
 
 
 def _finding(

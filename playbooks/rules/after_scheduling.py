@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from bot.hami.allocations import given
 from bot.kube.models import Event, Pod
 from bot.report import Finding
 from bot.texts import Texts
@@ -13,6 +14,7 @@ from playbooks.rules.refused_devices import refused_causes, refused_more
 from playbooks.rules.remarks import with_remarks
 from playbooks.rules.start_faults import start_faults
 from playbooks.rules.unplaced import without_hami
+from playbooks.rules.unread import unread_containers
 
 
 def after_scheduling(
@@ -35,4 +37,14 @@ def after_scheduling(
     if past.code == "running" and placed is not None:
         past = with_remarks(past, remarks_of(pod, placed, say))
     first = without_hami(pod, past, placed, now, say) if placed else []
-    return [*first, *causes, past]
+    return [*(first or _unread(pod, past, placed, say)), *causes, past]
+
+
+def _unread(pod: Pod, past: Finding, placed: Placed | None, say: Texts) -> list[Finding]:
+    """What the pod asked for and HAMi read no request in, of a pod that HAMi's scheduler placed and gave nothing."""
+    if placed is None or past.code not in ("running", "allocate-failed") or given(pod.metadata):
+        return []
+    install = placed.install.install
+    if pod.spec.scheduler_name != install.scheduler_name:
+        return []
+    return unread_containers(pod, placed.install.config, install.version.version if install.version else None, say)

@@ -13,6 +13,7 @@ from tests.playbooks.world import (
     cause,
     codes,
     commands,
+    container,
     gpu,
     gpu_node,
     node,
@@ -96,6 +97,39 @@ def test_of_a_vendor_that_the_scheduler_s_flags_leave_out_nothing_is_concluded(t
     report = why(tmp_path, asked, "1 NodeInsufficientDevice", npus("npu-1"), flags=[])
     assert "node-unregistered" not in codes(report)
     assert any("huawei.com/Ascend910B3" in gap.why for gap in report.gaps)
+
+
+# ------------------------------------------------------------------------------------------- amounts in bytes
+
+BYTES = {DCU: "1", "hygon.com/dcumem": "16Gi"}
+
+
+def test_a_pod_that_asked_in_bytes_and_runs_without_a_device_is_told_why(tmp_path: Path) -> None:
+    runs = pod(limits=BYTES, nodeName="dcu-1")
+    runs["status"] = {"phase": "Running"}
+    ours = dcus("dcu-1", "DCU-0,4,16384,100,DCU-Z100,0,true")
+    report = ask(tmp_path, [*scheduler(config=CHART), ours, runs])
+    assert codes(report) == ["no-device-request", "running"]
+    assert "16Gi" in quotes(report)
+
+
+def test_a_pod_that_hami_gave_a_device_is_not_told_that_its_amounts_are_unread(tmp_path: Path) -> None:
+    own = {"hami.io/vgpu-node": "dcu-1", "hami.io/dcu-devices-allocated": "DCU-0,DCU,16384,100:;"}
+    runs = pod(limits=BYTES, nodeName="dcu-1", annotations=own)
+    runs["status"] = {"phase": "Running"}
+    ours = dcus("dcu-1", "DCU-0,4,16384,100,DCU-Z100,0,true")
+    assert codes(ask(tmp_path, [*scheduler(config=CHART), ours, runs])) == ["running"]
+
+
+def test_a_container_that_asks_in_bytes_beside_one_that_does_not_is_named(tmp_path: Path) -> None:
+    plain = {DCU: "1", "hygon.com/dcumem": "32768", "hygon.com/dcucores": "10"}
+    both = [container(BYTES, name="loader"), container(plain, name="trainer")]
+    ours = dcus("dcu-1", "DCU-0,4,16384,100,DCU-Z100,0,true")
+    report = why(tmp_path, {}, "1 1/1 CardInsufficientMemory", ours, containers=both)
+    assert codes(report)[0] != "no-device-request"
+    assert [one.claim.split(":")[0] for one in report.findings if one.code == "no-device-request"] == [
+        "Container loader"
+    ]
 
 
 # ------------------------------------------------------------------------------------- nodes and device plugins
