@@ -168,13 +168,27 @@ Proof = Literal[
 """How a code is proven; `code-proof.PROOF` says it in words."""
 
 
+PendingClass = Literal["misconfigured", "capacity", "platform_fault", "retry", "unknown"]
+"""Why a pod waits, for whoever looks at figures: who has to do something, or that nobody has."""
+
+_BY_PROOF: Mapping[str, PendingClass] = {
+    "filter": "capacity",
+    "quota": "capacity",
+    "fit": "capacity",
+    "node": "platform_fault",
+    "install": "platform_fault",
+    "words": "platform_fault",
+}
+
+
 class About(NamedTuple):
     """What holds for every finding of a code.
 
     `of_the_pod`: the cause lies in the pod itself, so pods that say the same, or ask for the same, share it.
     `loses_node`: HAMi does not count on the nodes in scope. `watched_in`: the playbook in whose answer the watcher
     looks for it, to open a thread. `fix_first`: its own steps remove the cause and come before ways around it.
-    `explains`: it can be why an alert fires. `harmless`: HAMi works all the same.
+    `explains`: it can be why an alert fires. `harmless`: HAMi works all the same. `pending`: the class of pods that
+    wait for it, where its proof does not tell.
     """
 
     proof: Proof
@@ -184,6 +198,14 @@ class About(NamedTuple):
     fix_first: bool = False
     explains: bool = True
     harmless: bool = False
+    pending: PendingClass | None = None
+
+    @property
+    def pending_class(self) -> PendingClass:
+        """The class of pods that wait for it."""
+        if self.pending:
+            return self.pending
+        return "misconfigured" if self.of_the_pod else _BY_PROOF.get(self.proof, "unknown")
 
 
 CODES: Mapping[Code, About] = {
@@ -195,8 +217,8 @@ CODES: Mapping[Code, About] = {
     "card-type-mismatch": About("filter", of_the_pod="says"),
     "card-uuid-mismatch": About("filter", of_the_pod="says"),
     "mode-not-fit": About("filter", of_the_pod="says"),
-    "card-not-healthy": About("filter"),
-    "card-cordoned": About("filter", fix_first=True),
+    "card-not-healthy": About("filter", pending="platform_fault"),
+    "card-cordoned": About("filter", fix_first=True, pending="platform_fault"),
     "numa-not-fit": About("filter"),
     "mig-topology-infeasible": About("filter"),
     "custom-filter-rule": About("filter"),
@@ -208,22 +230,22 @@ CODES: Mapping[Code, About] = {
     "handshake-stale": About("node", loses_node=True, watched_in="nodes"),
     "handshake-deleted": About("node", loses_node=True, watched_in="nodes"),
     "handshake-time-zone": About("node"),
-    "node-lock-held": About("node"),
+    "node-lock-held": About("node", pending="retry"),
     "node-lock-dangling": About("node", watched_in="nodes"),
     "node-lock-malformed": About("node", watched_in="nodes"),
     "binding-failed": About("words"),
-    "allocate-failed": About("pod"),
-    "kubernetes-filter": About("words", fix_first=True),
+    "allocate-failed": About("pod", pending="platform_fault"),
+    "kubernetes-filter": About("words", fix_first=True, pending="misconfigured"),
     "wrong-scheduler": About("pod", of_the_pod="says"),
     "webhook-bypassed": About("pod", of_the_pod="says"),
-    "admission-denied": About("pod"),
+    "admission-denied": About("pod", pending="misconfigured"),
     "scheduling-gated": About("pod", of_the_pod="says"),
-    "no-device-request": About("pod"),
-    "resource-claim": About("pod"),
-    "waiting-for-retry": About("fit"),
+    "no-device-request": About("pod", pending="misconfigured"),
+    "resource-claim": About("pod", pending="misconfigured"),
+    "waiting-for-retry": About("fit", pending="retry"),
     "blocked-after-filter": About("words"),
     "impossible-anywhere": About("fit", of_the_pod="asks"),
-    "image-or-start-failure": About("pod"),
+    "image-or-start-failure": About("pod", pending="misconfigured"),
     "driver-not-loaded": About("node", watched_in="nodes", fix_first=True),
     "gpu-runtime-missing": About("node", watched_in="nodes", fix_first=True),
     "card-fault": About("node", watched_in="nodes", fix_first=True),

@@ -18,6 +18,7 @@ from bot.alerts_endpoint import ALERTS_PATH, AlertsEndpoint, alerts_route
 from bot.endpoint import Handler, read_body
 from bot.errors import SourceError
 from bot.http_clients import Clients, Terms
+from bot.metrics import METRICS_PATH
 
 SLACK_PATH = "/slack/events"
 _LARGEST_BODY = 1024 * 1024
@@ -50,18 +51,22 @@ async def serve_http(
     *,
     notes: Callable[[], str] = str,
     terms: Terms | None = None,
+    metrics: Handler | None = None,
 ) -> AsyncGenerator[str]:
     """Serves on HOST:PORT while the context lasts; yields the address, with the real port where 0 was asked for.
 
     `ready` says why the bot is not ready, or nothing; `slack` takes what Slack sends, in HTTP mode; `alerts_endpoint`
-    takes alerts and what pagers post. `notes` are lines that /readyz shows besides, whether it is ready or not. `terms`
-    are those of this process unless others are given. Raises SourceError when the port cannot be had.
+    takes alerts and what pagers post. `notes` are lines that /readyz shows besides, whether it is ready or not.
+    `terms` are those of this process unless others are given; `metrics` answers /metrics. Raises SourceError when the
+    port cannot be had.
     """
     host, _, port = bind.rpartition(":")
     clients = Clients(terms or Terms.of_this_process())
     application = web.Application(middlewares=[clients.middleware])
     application.router.add_get("/livez", _alive)
     application.router.add_get("/readyz", _readiness(ready, notes))
+    if metrics is not None:
+        application.router.add_get(METRICS_PATH, metrics)
     if slack is not None:
         application.router.add_post(SLACK_PATH, _slack_events(slack, clients.terms.body_s))
     if alerts_endpoint is not None:

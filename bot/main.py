@@ -25,6 +25,7 @@ from bot.http import Slack, serve_http
 from bot.kube.cache import CachedCluster, WatchCache
 from bot.kube.live import LiveCluster
 from bot.kube.writer import Writer
+from bot.metrics import metrics_route
 from bot.sender import sender
 from bot.settings import load_settings
 from bot.settings.schema import Settings, SlackSettings
@@ -47,6 +48,7 @@ from handlers.health_monitor import PACE_S, HealthMonitor, watched
 from handlers.inbox import Inbox
 from handlers.kept_open import KeptOpen, Opener
 from handlers.leftovers import Leftovers
+from handlers.observer import Observer
 from handlers.oncall import digest_form
 from handlers.oncall import listeners as triage
 from handlers.oncall.setup import Oncall, alerts_endpoint_of, incidents_kept, oncall_desk
@@ -268,6 +270,8 @@ async def _answering(parts: _Parts) -> AsyncGenerator[None]:
         )
         front.why_not_ready, front.notes = health_monitor.why_not_ready, health_monitor.notes
         front.app = app
+        if settings.metrics:
+            await stack.enter_async_context(in_background(Observer(deps, front.figures).run(clock)))
         async with health_monitor.looking(clock), in_background(Leftovers(inbox).run(clock)) as (resuming,):
             try:
                 if sockets:
@@ -301,6 +305,7 @@ def _port(
         taking if slack.mode == "http" else None,
         settings.oncall and alerts_endpoint_of(settings.oncall, front.take, stopping, front.hear),
         notes=lambda: front.notes() + change_supervisor.trouble(),
+        metrics=settings.metrics and metrics_route(front.figures, settings.metrics.token.get_secret_value()),
     )
 
 

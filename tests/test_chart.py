@@ -263,6 +263,31 @@ def test_several_replicas_are_drained_one_at_a_time_and_a_single_one_hinders_no_
     assert [one["spec"]["maxUnavailable"] for one in found] == [1] * budgets
 
 
+# --------------------------------------------------------------------------------------------------------- metrics
+
+
+MONITORED = {"metrics": {"secretName": "bot", "serviceMonitor": {"enabled": True, "labels": {"release": "prom"}}}}
+
+
+def test_a_service_monitor_finds_the_bots_own_service_and_sends_the_token() -> None:
+    objects = manifests(MONITORED | {"slack": {"mode": "http"}})
+    (monitor,) = of_kind("ServiceMonitor", objects)
+    (endpoint,) = monitor["spec"]["endpoints"]
+    wanted = monitor["spec"]["selector"]["matchLabels"].items()
+    found = [
+        one["metadata"]["name"] for one in of_kind("Service", objects) if wanted <= one["metadata"]["labels"].items()
+    ]
+    assert found == ["hami-bot"]
+    assert monitor["metadata"]["labels"]["release"] == "prom"
+    assert endpoint["authorization"]["credentials"] == {"name": "bot", "key": "token"}
+    assert environment(objects)["HAMI_BOT_METRICS__TOKEN"]["valueFrom"]["secretKeyRef"]["name"] == "bot"
+
+
+def test_a_service_monitor_without_a_token_is_refused() -> None:
+    with pytest.raises(helm.HelmError, match="secretName"):
+        rendered({"metrics": {"serviceMonitor": {"enabled": True}}})
+
+
 # --------------------------------------------------------------------------------------------------- install.yaml
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-from bot.settings.addresses import fits_a_header, never_in_clear
+from bot.settings.addresses import HeaderSecret, fits_a_header, never_in_clear
 from bot.settings.ids import CHANNEL, PERSON, channel_id
 from bot.settings.paging import PagingSettings
 from bot.settings.prometheus import PrometheusSettings
@@ -296,6 +296,15 @@ class HttpSettings(BaseModel):
         return bind
 
 
+class MetricsSettings(BaseModel):
+    """GET /metrics on the bot's own port, for Prometheus: see [metrics](metrics.md). Off without it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    token: HeaderSecret = SecretStr("")
+    """The bearer token that Prometheus sends. Without it only clients on the same machine are answered."""
+
+
 class StoreSettings(BaseModel):
     """Where the bot keeps what must survive a restart."""
 
@@ -353,6 +362,7 @@ class Settings(BaseSettings):
     """The language of answers: `en` or `zh`."""
     slack: SlackSettings | None = None
     http: HttpSettings = HttpSettings()
+    metrics: MetricsSettings | None = None
     store: StoreSettings = StoreSettings()
     replicas: int = Field(default=1, ge=1)
     """How many processes of the bot run at once. More than 1 needs PostgreSQL."""

@@ -1,0 +1,100 @@
+"""Looks at the clusters and the store now and then, for /metrics: a scrape reads nothing."""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from datetime import datetime
+from typing import cast
+
+from bot.bugs import bugs_as_errors
+from bot.clock import Clock
+from bot.codes import Code
+from bot.errors import BotError
+from bot.gpu_rows import GpuRow
+from bot.metrics import BotFigures, ClusterFigures, Figures, Pending, counted
+from bot.report import Report
+from bot.store import StoreError
+from bot.texts import Texts
+from handlers.deps import Deps
+from playbooks.pending.rows import PendingRow
+from playbooks.playbook import Sources, find
+
+PACE_S = 60.0
+_WITHIN_S = 120.0
+_ENDED = ("resolved", "closed")
+
+log = logging.getLogger(__name__)
+
+
+class Observer:
+    """Fills `figures`. Each replica looks by itself: what is read of a cluster is kept in memory already."""
+
+    def __init__(self, deps: Deps, figures: Figures, pace_s: float = PACE_S) -> None:
+        self._deps = deps
+        self._figures = figures
+        self._pace_s = pace_s
+
+    async def run(self, clock: Clock) -> None:
+        """Looks at once, and then again and again until it is cancelled."""
+        await clock.repeat(self._pace_s, "a look for the metrics ended early", self.look)
+
+    async def look(self) -> None:
+        """One look at everything."""
+        deps = self._deps
+        for cluster in deps.clusters or ("",):
+            try:
+                async with asyncio.timeout(_WITHIN_S), deps.open_sources(cluster) as sources:
+                    with bugs_as_errors():
+                        self._figures.clusters[cluster] = await look_at(sources, deps.say)
+            except (BotError, TimeoutError) as error:
+                log.warning("no metrics of the cluster %s: %s", cluster or "(default)", error)
+                self._figures.clusters[cluster] = None
+        try:
+            self._figures.bot = await self._own()
+        except StoreError as error:
+            log.warning("no metrics of the store: %s", error.message)
+            self._figures.bot = None
+
+    async def _own(self) -> BotFigures:
+        store, now = self._deps.store, self._deps.now()
+        changes = [change for name in self._deps.clusters or ("",) for change in await store.changes(name).opened()]
+        oldest = await store.outbox.oldest()
+        states = [row.incident.state for row in await store.incidents.opened()]
+        return BotFigures(
+            open_changes=len(changes),
+            overdue_changes=sum(change.record.deadline < now for change in changes),
+            incidents=Counter(state for state in states if state not in _ENDED),
+            unsent_messages=await store.outbox.waiting(),
+            oldest_unsent_s=max(0.0, now - oldest[1]) if oldest else 0.0,
+        )
+
+
+async def look_at(sources: Sources, say: Texts) -> ClusterFigures:
+    """What `pending` and `gpus` say of the cluster. Raises SourceError where one of them can say nothing."""
+    began = time.monotonic()
+    pending, gpus = await _asked(sources, "pending", say), await _asked(sources, "gpus", say)
+    now = sources.cluster.now()
+    cards = gpus.typed(GpuRow)
+    largest: dict[str, int] = {}
+    for card in cards:
+        largest[card.type] = max(largest.get(card.type, 0), card.room)
+    return ClusterFigures(
+        waiting=counted([_pending(row, now) for row in pending.typed(PendingRow)]),
+        gpus=Counter(card.state for card in cards),
+        largest_free_mib=largest,
+        gaps=len({gap.source for gap in (*pending.gaps, *gpus.gaps)}),
+        took_s=time.monotonic() - began,
+        at=now.timestamp(),
+    )
+
+
+async def _asked(sources: Sources, verb: str, say: Texts) -> Report:
+    playbook = find(verb)
+    snapshot = await playbook.gather(playbook.request(all=True), sources)
+    return await asyncio.to_thread(playbook.diagnose, snapshot, say)
+
+
+def _pending(row: PendingRow, now: datetime) -> Pending:
+    age_s = (now - row.waiting_since).total_seconds() if row.waiting_since else 0.0
+    return Pending(row.namespace, cast("Code | None", row.cause), max(0.0, age_s))

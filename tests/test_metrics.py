@@ -1,0 +1,256 @@
+"""/metrics tells what waits and why, what has room, and whether the bot is well; a scrape reads nothing."""
+
+import asyncio
+import re
+import shutil
+import subprocess
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import aiohttp
+import pytest
+import yaml
+from aiohttp import web
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parsed
+
+from bot.codes import CODES
+from bot.errors import SourceError
+from bot.kube.recording import RecordedCluster
+from bot.main import running
+from bot.metrics import (
+    MOST_NAMESPACES,
+    NOT_JUDGED,
+    OTHERS,
+    BotFigures,
+    ClusterFigures,
+    Figures,
+    Pending,
+    class_of,
+    counted,
+    metrics_route,
+)
+from bot.settings.schema import MetricsSettings
+from bot.texts import Texts
+from handlers.observer import look_at
+from playbooks.pending.rows import PendingRow
+from playbooks.playbook import Sources, find
+from sandbox.slack import SlackServer
+from tests.cases_support import CASES, VERSIONS
+from tests.incidents_support import INCIDENTS
+from tests.slack.bot import recorded, settings
+
+ROOT = Path(__file__).parents[1]
+OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
+RECORDED = [CASES / version / "recording.tar.gz" for version in VERSIONS] + sorted(INCIDENTS.glob("*/recording.tar.gz"))
+
+
+async def scraped(figures: Figures, token: str = "", **headers: str) -> tuple[int, str]:
+    """What a client on this machine is answered."""
+    app = web.Application()
+    app.router.add_get("/metrics", metrics_route(figures, token))
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}/metrics"
+        async with aiohttp.ClientSession() as session, session.get(url, headers=headers) as answer:
+            return answer.status, await answer.text()
+    finally:
+        await runner.cleanup()
+
+
+def text_of(figures: Figures) -> str:
+    status, text = asyncio.run(scraped(figures, Accept=OPEN_METRICS))
+    assert status == 200
+    return text
+
+
+def samples(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
+    return {family.name: [(dict(sample.labels), sample.value) for sample in family.samples] for family in parsed(text)}
+
+
+def figures_of(**clusters: ClusterFigures | None) -> Figures:
+    figures = Figures(lambda: True)
+    figures.clusters.update(clusters)
+    return figures
+
+
+def waiting(count: int, namespace: str, code: Any = "card-insufficient-memory", age_s: float = 60.0) -> list[Pending]:
+    return [Pending(namespace, code, age_s)] * count
+
+
+# ------------------------------------------------------------------------------------------------------- what is told
+
+
+def test_pods_are_counted_by_namespace_class_and_code() -> None:
+    pending = (*waiting(3, "ml"), *waiting(2, "cv", "wrong-scheduler", 90.0), Pending("ml", None, 10.0))
+    told = samples(text_of(figures_of(lab=ClusterFigures(counted(pending)))))
+    assert told["hami_bot_pending_pods"] == [
+        ({"cluster": "lab", "namespace": "ml", "class": "capacity", "code": "card-insufficient-memory"}, 3.0),
+        ({"cluster": "lab", "namespace": "cv", "class": "misconfigured", "code": "wrong-scheduler"}, 2.0),
+        ({"cluster": "lab", "namespace": "ml", "class": "unknown", "code": NOT_JUDGED}, 1.0),
+    ]
+    assert ({"cluster": "lab", "class": "misconfigured"}, 90.0) in told["hami_bot_oldest_pending_seconds"]
+
+
+def test_gpus_are_told_by_state_and_the_largest_free_slice_by_type() -> None:
+    seen = ClusterFigures(gpus={"free": 6, "unhealthy": 1}, largest_free_mib={"A100": 1024})
+    told = samples(text_of(figures_of(lab=seen)))
+    assert told["hami_bot_gpus"] == [
+        ({"cluster": "lab", "state": "free"}, 6.0),
+        ({"cluster": "lab", "state": "unhealthy"}, 1.0),
+    ]
+    assert told["hami_bot_largest_free_slice_bytes"] == [({"cluster": "lab", "type": "A100"}, 1073741824.0)]
+
+
+def test_of_a_cluster_that_could_not_be_read_nothing_is_told_but_that() -> None:
+    told = samples(text_of(figures_of(lab=ClusterFigures(counted(waiting(1, "ml"))), gone=None)))
+    assert told["hami_bot_blind"] == [({"cluster": "lab"}, 0.0), ({"cluster": "gone"}, 1.0)]
+    others = [labels for name, some in told.items() if name != "hami_bot_blind" for labels, _ in some]
+    assert "gone" not in [labels.get("cluster") for labels in others]
+
+
+def test_what_the_store_could_not_tell_is_left_out() -> None:
+    assert "hami_bot_open_changes" not in samples(text_of(figures_of()))
+    figures = figures_of()
+    figures.bot = BotFigures(2, 1, {"open": 3}, 4, 5.0)
+    told = samples(text_of(figures))
+    assert told["hami_bot_overdue_changes"] == [({}, 1.0)]
+    assert told["hami_bot_incidents"] == [({"state": "open"}, 3.0)]
+
+
+def test_namespaces_beyond_the_most_are_counted_together() -> None:
+    pending = [pod for n in range(MOST_NAMESPACES + 50) for pod in waiting(2 if n < MOST_NAMESPACES else 1, f"ns-{n}")]
+    told = samples(text_of(figures_of(lab=ClusterFigures(counted(pending)))))["hami_bot_pending_pods"]
+    assert len(told) == MOST_NAMESPACES + 1
+    assert [value for labels, value in told if labels["namespace"] == OTHERS] == [50.0]
+    assert sum(value for _, value in told) == len(pending)
+
+
+def test_every_code_has_a_class() -> None:
+    assert {class_of(code) for code in CODES} == {"misconfigured", "capacity", "platform_fault", "retry", "unknown"}
+    assert class_of("waiting-for-retry") == "retry"
+    assert class_of("scheduler-down") == "platform_fault"
+    assert class_of("impossible-anywhere") == "misconfigured"
+
+
+# --------------------------------------------------------------------------------------------------------- who may read
+
+
+@pytest.mark.parametrize(
+    ("token", "given", "status"),
+    [("", "", 200), ("s3cret", "", 401), ("s3cret", "Bearer wrong", 401), ("s3cret", "Bearer s3cret", 200)],
+)
+def test_with_a_token_nobody_reads_without_it(token: str, given: str, status: int) -> None:
+    found, text = asyncio.run(scraped(figures_of(), token, Authorization=given))
+    assert found == status
+    assert "s3cret" not in text
+
+
+def test_without_a_token_only_this_machine_reads() -> None:
+    from aiohttp.test_utils import make_mocked_request  # for another address than ours
+
+    route = metrics_route(figures_of(), "")
+    far = make_mocked_request("GET", "/metrics").clone(remote="192.0.2.7")
+    answer = cast("web.Response", asyncio.run(cast(Any, route(far))))
+    assert answer.status == 401
+    assert "metrics.token" in (answer.text or "")
+
+
+@pytest.mark.parametrize("accept", ["", OPEN_METRICS])
+def test_prometheus_own_linter_finds_nothing_wrong_with_it(accept: str) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("no promtool is installed; .ci/run installs it")
+    figures = figures_of(lab=ClusterFigures(counted(waiting(2, "ml")), {"free": 1}, {"A100": 7}, 1, 0.5, 1.8e9))
+    figures.bot = BotFigures(1, 0, {"open": 1}, 0, 0.0)
+    _, text = asyncio.run(scraped(figures, Accept=accept))
+    if not accept:
+        done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    assert samples(text if accept else text + "# EOF\n")
+
+
+def test_promtool_takes_the_alerts_and_their_metrics_are_ours(tmp_path: Path) -> None:
+    groups = yaml.safe_load((ROOT / "deploy" / "prometheus-rules-bot.yaml").read_text())["spec"]
+    figures = figures_of(lab=ClusterFigures(counted(waiting(1, "ml", "scheduler-down"))))
+    figures.bot = BotFigures()
+    ours = samples(text_of(figures))
+    for rule in (rule for group in groups["groups"] for rule in group["rules"]):
+        assert set(re.findall(r"hami_bot_\w+", rule["expr"])) <= set(ours)
+        assert rule["annotations"]["summary"]
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("no promtool is installed; .ci/run installs it")
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(groups))
+    check = [promtool, "check", "rules", str(tmp_path / "rules.yaml")]
+    done = subprocess.run(check, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# ----------------------------------------------------------------------------------------------------------- the bot
+
+
+@pytest.mark.parametrize("recording", RECORDED, ids=lambda path: path.parent.name)
+def test_the_sum_over_codes_is_what_pending_lists(recording: Path) -> None:
+    async def main() -> tuple[ClusterFigures, int]:
+        sources = Sources(RecordedCluster.open(recording))
+        playbook = find("pending")
+        snapshot = await playbook.gather(playbook.request(), sources)
+        rows = playbook.diagnose(snapshot, Texts("en")).typed(PendingRow)
+        return await look_at(sources, Texts("en")), len(rows)
+
+    seen, listed = asyncio.run(main())
+    told = samples(text_of(figures_of(lab=seen))).get("hami_bot_pending_pods", [])
+    assert sum(value for _, value in told) == listed
+
+
+def test_a_cluster_that_cannot_be_read_is_one_to_which_the_bot_is_blind(tmp_path: Path) -> None:
+    @asynccontextmanager
+    async def unreachable(cluster: str) -> AsyncGenerator[Sources]:
+        raise SourceError(f"no way to {cluster}")
+        yield
+
+    told = samples(asyncio.run(told_by_the_bot(tmp_path, unreachable, "hami_bot_blind{")))
+    assert [value for _, value in told["hami_bot_blind"]] == [1.0]
+    assert not told["hami_bot_pending_pods"]
+
+
+def test_the_running_bot_serves_what_it_saw_last(tmp_path: Path) -> None:
+    told = samples(asyncio.run(told_by_the_bot(tmp_path, recorded, "hami_bot_pending_pods{")))
+    assert told["hami_bot_ready"] == [({}, 1.0)]
+    assert told["hami_bot_blind"][0][1] == 0.0
+    assert sum(value for _, value in told["hami_bot_pending_pods"]) > 10
+    assert told["hami_bot_open_changes"] == [({}, 0.0)]
+
+
+async def told_by_the_bot(folder: Path, opener: Any, until: str) -> str:
+    """What a running bot tells as soon as that stands in it, and the store was asked."""
+    async with SlackServer() as slack:
+        chosen = settings(slack, folder).model_copy(update={"metrics": MetricsSettings()})
+        assert chosen.slack
+        async with running(chosen, chosen.slack, opener) as address, aiohttp.ClientSession() as session:
+            while True:
+                async with session.get(f"{address}/metrics", headers={"Accept": OPEN_METRICS}) as answer:
+                    text = await answer.text()
+                if until in text and "hami_bot_open_changes" in text:
+                    return text
+                await asyncio.sleep(0.05)
+
+
+def test_without_the_setting_there_is_no_such_path(tmp_path: Path) -> None:
+    async def main() -> int:
+        async with SlackServer() as slack:
+            chosen = settings(slack, tmp_path)
+            assert chosen.slack
+            async with (
+                running(chosen, chosen.slack, recorded) as address,
+                aiohttp.ClientSession() as session,
+                session.get(f"{address}/metrics") as answer,
+            ):
+                return answer.status
+
+    assert asyncio.run(main()) == 404
