@@ -125,7 +125,9 @@ def _with_kubernetes(claimed: claims.ClaimTold, attempt: Attempt, say: Texts) ->
     causes = [cause for cause in rank_words(attempt) if cause.of_kubernetes]
     words = [(claims.is_about(cause.text), refusals.in_words(attempt, cause, say, sure=True)) for cause in causes]
     others = [] if claimed.decides else [told for about, told in words if not about]
-    return [*others, claimed.finding, *(told for _, told in words if told not in others)]
+    said = (attempt.evidence,) if attempt.evidence and not words else ()
+    told_of_claims = structs.replace(claimed.finding, evidence=(*claimed.finding.evidence, *said))
+    return [*others, told_of_claims, *(told for _, told in words if told not in others)]
 
 
 def _past_hami(case: Case, attempt: Attempt, around: Surroundings, say: Texts) -> list[Finding]:

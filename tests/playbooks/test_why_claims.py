@@ -16,6 +16,7 @@ from tests.playbooks.dra_support import (
 from tests.playbooks.world import (
     Object,
     ask,
+    bind_error,
     cause,
     cluster,
     codes,
@@ -99,6 +100,13 @@ def test_what_kubernetes_says_of_the_nodes_comes_before_a_claim_that_only_waits(
     report = ask(tmp_path, [claiming(said=said), resource_claim(), resource_slice()])
     assert codes(report) == ["kubernetes-filter", "resource-claim", "kubernetes-filter"]
     assert "taint" in report.verdict
+
+
+def test_what_the_scheduler_says_in_other_words_is_quoted(tmp_path: Path) -> None:
+    words = 'running PreBind plugin "DynamicResources": claim half-gpu: driver timed out'
+    report = ask(tmp_path, [claiming(said=bind_error(words)), resource_claim(), resource_slice()])
+    assert codes(report) == ["resource-claim"]
+    assert words in quotes(report)
 
 
 @pytest.mark.parametrize("class_name", ["gpu.nvidia.com", "h100"])
