@@ -1,8 +1,10 @@
 """What is wrong with other vendors' devices on a node, and how it is told: their own plugins, labels and words."""
 
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 
 from bot.codes import as_code
+from bot.hami.handshake import Handshake, parse_handshake
 from bot.hami.registration import Registration, Unregistered
 from bot.hami.vendors.vendor import Device
 from bot.report import Evidence, NextAction, Severity
@@ -23,17 +25,22 @@ from playbooks.rules.unregistered import (
 _DOWN = ("not-ready", "restarting")
 
 
-def registration_beside(node: NodeSeen) -> Iterator[Fault]:
+def registration_beside(sweep: Sweep, node: NodeSeen) -> Iterator[Fault]:
     """Devices that should be registered and are not, or that HAMi's scheduler or kubelet does not have."""
     for one in node.beside:
         word, count = one.device.word, one.device.resources.count
         if isinstance(one.state, Unregistered):
             if _is_another_chip(node, one):
                 continue
+            if one.state.why == "stale" and sweep.zone and not sweep.is_overdue(_handshake(node, one)):
+                yield Fault("handshake-time-zone", "west", node.name, device=word)
+                continue
             code, why = code_and_why(node.node, one.state, one.device)
             health = plugin.health if (plugin := _plugin_of(node, one.device)) else ""
             severity: Severity = "info" if _may_be_of_others(node, one) else "warning"
             yield Fault(code, one.state.why if why == "claim" else why, node.name, severity, health, word)
+        elif sweep.misreads_time and sweep.zone > timedelta() and sweep.is_overdue(_handshake(node, one)):
+            yield Fault("handshake-time-zone", "east", node.name, device=word)
         elif one.since_restart:
             yield Fault("handshake-stale", "restarted", node.name, device=word)
         elif not one.offered and count in (node.node.status.allocatable or {}):
@@ -107,6 +114,12 @@ def _may_be_of_others(node: NodeSeen, one: Beside) -> bool:
     label = one.device.vendor.node_label[0]
     own = node.node.metadata.annotation(one.device.names.register) is not None
     return one.device.names.shares_domain and not own and not (label and node.node.metadata.label(label))
+
+
+def _handshake(node: NodeSeen, one: Beside) -> Handshake | None:
+    key = one.device.names.handshake
+    text = node.node.metadata.annotation(key) if key else None
+    return None if text is None else parse_handshake(text)
 
 
 def _plugin_of(node: NodeSeen, device: Device) -> Plugin | None:

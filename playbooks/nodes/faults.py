@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from bot.codes import Code, as_code
-from bot.hami.handshake import SCHEDULER_PATIENCE, Judgement, judge_other_vendor, parse_handshake
+from bot.hami.handshake import Judgement, judge_other_vendor, parse_handshake
 from bot.hami.nodelock import USUAL_ALLOCATION, LockState
 from bot.hami.nodestate import cordoned_uuids, handshake_of
 from bot.hami.registration import Registration, Unregistered
@@ -224,7 +224,7 @@ def _faults_of_node(sweep: Sweep, node: NodeSeen) -> Iterator[Fault]:
 
 
 def _registration(sweep: Sweep, node: NodeSeen) -> Iterator[Fault]:
-    yield from registration_beside(node)
+    yield from registration_beside(sweep, node)
     yield from ignored_beside(sweep, node)
     if not node.expects_gpus or node.of_others:
         return
@@ -259,20 +259,13 @@ def other_handshake(sweep: Sweep, node: NodeSeen, registered: Registration) -> J
 
 def in_time_but_for_zone(sweep: Sweep, node: NodeSeen) -> bool:
     """Whether a handshake is only too old because the scheduler reads its own local time as UTC (before 2.9)."""
-    return bool(sweep.zone) and not _overdue(sweep, node)
+    return bool(sweep.zone) and not sweep.is_overdue(handshake_of(node.node))
 
 
 def never_noticed(sweep: Sweep, node: NodeSeen) -> bool:
     """Whether nobody has answered for long, and the scheduler will not notice: its local time lies ahead of UTC."""
     east = sweep.zone > timedelta() and sweep.version is not None and sweep.version < (2, 8)
-    return east and _overdue(sweep, node)
-
-
-def _overdue(sweep: Sweep, node: NodeSeen) -> bool:
-    handshake = handshake_of(node.node)
-    if handshake is None or handshake.at is None or handshake.state != "requesting":
-        return False
-    return sweep.now + sweep.zone - handshake.at > SCHEDULER_PATIENCE
+    return east and sweep.is_overdue(handshake_of(node.node))
 
 
 def _plugin(node: NodeSeen) -> Iterator[Fault]:

@@ -69,10 +69,10 @@ class Wording:
 
     def _teller(self, fault: Fault) -> Callable[[Fault, Sequence[str], Sequence[NodeSeen]], Told]:
         code = fault.code
-        if fault.device:
-            return self._beside
         if code == "handshake-time-zone":
             return self._time_zone
+        if fault.device:
+            return self._beside
         if code.startswith("handshake-") or code in ("node-unregistered", "registration-ignored"):
             return self._unregistered
         if code.startswith("node-lock-"):
@@ -143,7 +143,8 @@ class Wording:
             if deployment
             else plugin_actions(names[0], None, self.say)[0]
         )
-        return claim, [_annotation(node.node, FIRST.names.handshake) for node in shown], [look]
+        own = self.sweep.config.by_word[fault.device].names if fault.device else FIRST.names
+        return claim, [_annotation(node.node, own.handshake) for node in shown], [look]
 
     def _plugin(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
         first = shown[0]

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from bot.hami.cards import Card
-from bot.hami.handshake import READS_LOCAL_TIME, scheduler_zone
+from bot.hami.handshake import READS_LOCAL_TIME, SCHEDULER_PATIENCE, Handshake, scheduler_zone
 from bot.hami.nodelock import LOCK_KEY, LockState
 from bot.hami.nodestate import (
     NODE_KEYS,
@@ -112,9 +112,10 @@ class NodeSeen(NamedTuple):
 
     @property
     def registrations(self) -> tuple[Registration, ...]:
-        return tuple(
-            [registration for registration in (self.own, *self.others) if isinstance(registration, Registration)]
-        )
+        found = [one for one in (self.own, *self.others) if isinstance(one, Registration)]
+        known = {one.word for one in found}
+        beside = (one.state for one in self.beside if one.device.word not in known)
+        return (*found, *(state for state in beside if isinstance(state, Registration)))
 
     @property
     def cards(self) -> tuple[Card, ...]:
@@ -145,9 +146,16 @@ class Sweep:
         self.now = now
         version = install.install.version
         self.version = version.version if version else None
-        handshakes = (text for node in nodes if (text := node.metadata.annotation(FIRST.names.handshake)))
+        handshakes = (
+            text
+            for node in nodes
+            for key, text in (node.metadata.annotations or {}).items()
+            if key.startswith(FIRST.names.handshake)  # the other vendors' keys begin with the same
+        )
         self.zone = scheduler_zone(handshakes, self.version, now) if self.version else timedelta()
-        self.judged_at = now + self.zone if self.version and self.version >= READS_LOCAL_TIME else now
+        self.misreads_time = self.version is not None and self.version < READS_LOCAL_TIME
+        """Whether the scheduler reads its own local times as UTC."""
+        self.judged_at = now + self.zone if self.version and not self.misreads_time else now
         first = msgspec.structs.replace(install.config, devices=install.config.devices[:1])
         world = World(Capacity(list(nodes), [], []), install.install, first, self.judged_at)
         self._views = world.views
@@ -237,8 +245,14 @@ class Sweep:
             of = [version for version in self._versions if version >= device.vendor.since]
             found = [device.vendor.registration(node, version, self.judged_at, device.resources) for version in of]
             if found and len({one.why if isinstance(one, Unregistered) else None for one in found}) == 1:
-                lost = is_not_taken_in(node, device, self.version, self.start, self.judged_at)
+                lost = is_not_taken_in(node, device, self.version, self.start, self.now, zone=self.zone)
                 yield Beside(device, found[-1], kubelet_offers(node, device.resources.count), since_restart=lost)
+
+    def is_overdue(self, handshake: Handshake | None) -> bool:
+        """Whether a question of the scheduler has gone unanswered for too long, in its own local time."""
+        if handshake is None or handshake.at is None or handshake.state != "requesting":
+            return False
+        return self.now + self.zone - handshake.at > SCHEDULER_PATIENCE
 
     @property
     def lock_expiry(self) -> timedelta:

@@ -32,6 +32,7 @@ from playbooks.rules.unregistered import PluginPods, plugin_actions
 
 _SINCE = Version(2, 9, 0)
 """Before, a handshake that is not answered for 60 s is stale whatever kubelet offers."""
+_UTC = timedelta()
 _PATIENCE = timedelta(seconds=60)
 """A plugin that works reports every 30 s."""
 
@@ -53,13 +54,18 @@ def start_of(install: Install) -> Start | None:
     return Start(at, pod, running.started_at or "") if pod and running and at else None
 
 
-def is_not_taken_in(node: Node, device: Device, version: Version | None, start: Start | None, now: datetime) -> bool:
-    """Whether the handshake is still one from before the scheduler's start, long after that."""
+def is_not_taken_in(
+    node: Node, device: Device, version: Version | None, start: Start | None, now: datetime, *, zone: timedelta = _UTC
+) -> bool:
+    """Whether the handshake is still one from before the scheduler's start, long after that.
+
+    `zone`: how far the scheduler's local time, which it writes without a zone, is ahead of UTC.
+    """
     text = node.metadata.annotation(device.names.handshake) if device.names.handshake else None
     if device.vendor is FIRST or text is None or start is None or version is None or version < _SINCE:
         return False
     handshake = parse_handshake(text)
-    asked_before = handshake.state == "requesting" and handshake.at is not None and handshake.at < start.at
+    asked_before = handshake.state == "requesting" and handshake.at is not None and handshake.at - zone < start.at
     return asked_before and now - start.at > _PATIENCE
 
 

@@ -177,3 +177,18 @@ def test_the_plugin_of_each_vendor_on_a_mixed_node_is_told_by_itself(tmp_path: P
     report = ask(tmp_path, both, plugin("gpu-1"), broken, others=logs)
     assert faults(report) == ["device-plugin-crash"]
     assert "kube-system/ascend-gpu-1" in cause(report).claim
+
+
+def test_before_2_9_a_scheduler_west_of_utc_drops_every_vendor_s_nodes_by_its_own_clock(tmp_path: Path) -> None:
+    stamps = {f"npu-{i}": f"Requesting_2026-11-20 20:59:{20 + i}" for i in range(1, 4)}
+    nodes = [npus(name, annotations={SHAKES: stamp}) for name, stamp in stamps.items()]
+    alive = npus("npu-9", annotations={SHAKES: "Reported 2026-11-21 04:59:50.1 +0000 UTC m=+2.6"})
+    report = ask(tmp_path, *nodes, alive, version="2.7.1")
+    assert faults(report) == ["handshake-time-zone"]
+    assert quotes(report)[0] == stamps["npu-1"]
+
+
+def test_an_old_request_is_stale_for_every_vendor_up_to_2_8_whatever_kubelet_offers(tmp_path: Path) -> None:
+    old = npus(annotations={SHAKES: "Requesting_2026-11-21 04:50:00"})
+    assert faults(ask(tmp_path / "old", old, version="2.8.1")) == ["handshake-stale"]
+    assert faults(ask(tmp_path / "new", old, version="2.9.0")) == []
