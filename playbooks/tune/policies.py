@@ -30,6 +30,15 @@ _REFUSED = "CardInsufficientMemory"
 _MOST_TRIED = 10
 
 
+class _Room(NamedTuple):
+    """What is free on a node's GPUs, together and at most on one. In MiB."""
+
+    node: Node
+    gpus: tuple[CardState, ...]
+    free: int
+    most: int
+
+
 class _Split(NamedTuple):
     """A node whose free memory is enough for a pod that waits, but on no single GPU. In MiB."""
 
@@ -81,14 +90,21 @@ def _split(facts: Facts) -> Iterator[_Split]:
     """The smallest request first, and of each the nodes with the most free memory: of a large cluster a few will do."""
     waiting = [] if isinstance(facts.waiting, Gap) else [one for one in facts.waiting if _REFUSED in _told(one)]
     pods = {asked: pod for pod in reversed(waiting) if (asked := _asked(pod, facts))}
+    nodes = [each for pool in facts.pools for each in map(_room, pool.nodes, pool.by_node)] if pods else []
     for asked in sorted(pods)[:_MOST_TRIED]:
-        nodes = [(node, gpus) for pool in facts.pools for node, gpus in zip(pool.nodes, pool.by_node, strict=True)]
-        short = [one for one in nodes if _most_free(one[1]) < asked <= _free(one[1])]
-        for node, gpus in sorted(short, key=lambda one: -_free(one[1]))[:_MOST_TRIED]:
-            held = [one for one in facts.held if one.holding.node == node.name]
-            left = _packed(gpus, [share for one in held for share in one.shares.values()])
+        short = sorted((one for one in nodes if one.most < asked <= one.free), key=lambda one: -one.free)[:_MOST_TRIED]
+        names = {one.node.name for one in short}
+        held = [one for one in facts.held if one.holding.node in names]
+        for node, gpus, _, _ in short:
+            own = tuple(one for one in held if one.holding.node == node.name)
+            left = _packed(gpus, [share for one in own for share in one.shares.values()])
             if left >= asked:
-                yield _Split(pods[asked], asked, node, gpus, tuple(held), left)
+                yield _Split(pods[asked], asked, node, gpus, own, left)
+
+
+def _room(node: Node, gpus: tuple[CardState, ...]) -> _Room:
+    free = [state.card.memory_mib - state.memory_mib for state in gpus]
+    return _Room(node, gpus, sum(free), max(free, default=0))
 
 
 def _told(pod: Pod) -> str:
@@ -102,14 +118,6 @@ def _asked(pod: Pod, facts: Facts) -> int:
     request = pod_request(pod, facts.install.config, version.version if version else NEWEST_READ)
     one = request.containers[0] if len(request.containers) == 1 else None
     return one.memory_mib if one and one.count == 1 and one.word == FIRST.names.word else 0
-
-
-def _free(gpus: Sequence[CardState]) -> int:
-    return sum(state.free_memory_mib for state in gpus)
-
-
-def _most_free(gpus: Sequence[CardState]) -> int:
-    return max((state.free_memory_mib for state in gpus), default=0)
 
 
 def _packed(gpus: Sequence[CardState], shares: Sequence[Share]) -> int:
