@@ -89,6 +89,12 @@ def container_of(spec: PodSpec, name: str) -> Container | None:
     return next((container for container in spec.containers if container.name == name), None)
 
 
+def flags_of(spec: PodSpec) -> dict[str, str]:
+    """The flags of HAMi's own container of a scheduler pod."""
+    extender = extender_of(spec)
+    return read_flags([*(extender.command or ()), *(extender.args or ())]) if extender else {}
+
+
 def kube_scheduler_of(install: Install) -> Container | None:
     """The kube-scheduler beside the extender, as it runs or else as the Deployment wants it."""
     spec = (
@@ -105,13 +111,12 @@ def read_install(
     deployment = schedulers[0] if schedulers else None
     running = sorted((pod for pod in pods if extender_of(pod.spec)), key=lambda pod: (not is_ready(pod), pod.name))
     spec = running[0].spec if running else deployment.spec.template.spec if deployment else None
-    extender = extender_of(spec) if spec else None
     namespace = running[0].namespace if running else deployment.namespace if deployment else ""
     return Install(
         namespace=namespace,
         deployment=deployment,
         pods=tuple(running),
-        flags=read_flags([*(extender.command or ()), *(extender.args or ())]) if extender else {},
+        flags=flags_of(spec) if spec else {},
         version=_version_of(running, deployment, version_hint),
         lease=lease,
     )

@@ -28,7 +28,6 @@ class Deployed(NamedTuple):
 
 def flag(facts: Facts, name: str) -> Deployed:
     """A flag of the extender. Where it is not set, the quote is the whole command line: it is not in there."""
-    install = facts.install.install
     found = _extender(facts)
     if found is None:
         return Deployed()
@@ -36,7 +35,7 @@ def flag(facts: Facts, name: str) -> Deployed:
     container = extender_of(spec)
     words = [*(container.command or ()), *(container.args or ())] if container else []
     quote = _words_of(name, words) or _as_json(words)
-    return Deployed(install.flags.get(name, ""), (Evidence("flags", about, None, quote, command),))
+    return Deployed(facts.flags.get(name, ""), (Evidence("flags", about, None, quote, command),))
 
 
 def _words_of(name: str, words: list[str]) -> str:
@@ -60,10 +59,9 @@ def environment(facts: Facts, name: str) -> str:
 
 
 def _extender(facts: Facts) -> tuple[PodSpec, str, str] | None:
-    """The pod that runs, or the Deployment's: its spec, its name, and the command that shows the extender's words."""
+    """Of the pod that decides, or of the Deployment: its spec, its name, and the command that shows the flags."""
     install = facts.install.install
-    if install.pods:
-        pod = install.pods[0]
+    if pod := facts.scheduler:
         look = kubectl("-n", pod.namespace, "get", "pod", pod.name, "-o", _path(".spec", pod.spec))
         return pod.spec, f"Pod {pod.namespace}/{pod.name} container {EXTENDER_CONTAINER}", look
     if install.deployment is not None:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from bot.hami.held import Held, held_by
-from bot.hami.install import Install
+from bot.hami.install import Install, flags_of
 from bot.hami.ledger import build_ledger
 from bot.hami.rules import NEWEST_READ
 from bot.hami.throttling import NEEDLE, Wait, read_waits
@@ -23,6 +23,7 @@ from playbooks.tune.pools import Pool, pools_of
 
 _SINCE_S = 3600
 _LOCKS = "lock"
+_LIMITS = ("kube-qps", "kube-burst")
 
 
 class Request(NamedTuple):
@@ -59,6 +60,27 @@ class Facts:
     throttled: Throttled
     locked: ExtenderLines
     usage: UsageSeen
+
+    @property
+    def scheduler(self) -> Pod | None:
+        """The scheduler pod that decides: the leader, or the first where none is known."""
+        install = self.install.install
+        return install.leader or next(iter(install.pods), None)
+
+    @property
+    def flags(self) -> dict[str, str]:
+        """The flags of that pod, or of the Deployment where there is none: replicas differ while they are replaced."""
+        return flags_of(self.scheduler.spec) if self.scheduler else self.install.install.flags
+
+    @cached_property
+    def held_back(self) -> Throttled:
+        """The requests that were held back under the limits that hold now."""
+        same = [
+            (pod, waits)
+            for pod, waits in self.throttled.by_scheduler
+            if all(flags_of(pod.spec).get(name) == self.flags.get(name) for name in _LIMITS)
+        ]
+        return self.throttled._replace(by_scheduler=tuple(same))
 
     @cached_property
     def held(self) -> list[Held]:

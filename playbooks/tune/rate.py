@@ -38,7 +38,7 @@ def advise_rate(facts: Facts, say: Texts) -> list[Advice]:
     if not facts.install.install.seen:
         return [_unknown(topic, facts, say("tune.scheduler-unknown")) for topic in _FLAGS]
     nodes = None if isinstance(facts.nodes, Gap) else len(facts.nodes)
-    throttled = are_felt(facts.throttled.waits)
+    throttled = are_felt(facts.held_back.waits)
     if nodes is None and not throttled:
         return [_unknown(topic, facts, say("tune.rate-unknown")) for topic in _FLAGS]
     by_size = client_for(nodes or 0)
@@ -48,18 +48,18 @@ def advise_rate(facts: Facts, say: Texts) -> list[Advice]:
 
 
 def _judge(limit: Limit, facts: Facts, nodes: int | None, say: Texts) -> Advice:
-    flags = facts.install.install.flags
+    flags = facts.flags
     text = flags.get(limit.topic, "")
     current = _number(text, limit.default)
     set_to = f"{current:g}" if text else say("tune.default", value=f"{limit.default:g}")
     raises = current < limit.wanted
-    waits = facts.throttled.waits
+    waits = facts.held_back.waits
     felt = are_felt(waits)
-    unread = bool(facts.throttled.gaps) or not facts.install.install.pods
+    unread = bool(facts.held_back.gaps) or not facts.install.install.pods
     if unread and not raises and not waits:
         return _unknown(limit.topic, facts, say("tune.log-unread"))
     by_size = "tune.rate-by-size-alone" if unread else "tune.rate-by-size"
-    why = _measured(facts.throttled, say) if waits else say(by_size, nodes=nodes, wanted=limit.wanted)
+    why = _measured(facts.held_back, say) if waits else say(by_size, nodes=nodes, wanted=limit.wanted)
     if waits and not felt:
         why = say("tune.rate-unfelt", why=why, nodes=nodes, wanted=limit.wanted)
     elif waits and not raises:
@@ -74,7 +74,7 @@ def _judge(limit: Limit, facts: Facts, nodes: int | None, say: Texts) -> Advice:
         row,
         claim,
         severity="warning" if felt else "info",
-        confidence="suspected" if facts.throttled.gaps or facts.install.gaps else "confirmed",
+        confidence="suspected" if facts.held_back.gaps or facts.install.gaps else "confirmed",
         evidence=(*_proof(facts), *flag(facts, limit.topic).proof, *(() if felt else node_count(facts))),
         actions=_actions(limit.topic, limit.wanted, facts, say),
     )
@@ -95,7 +95,7 @@ def _measured(throttled: Throttled, say: Texts) -> str:
 
 def _proof(facts: Facts) -> tuple[Evidence, ...]:
     """How many waited, and the longest waits."""
-    return tuple(proof for pod, waits in facts.throttled.by_scheduler if waits for proof in _of_waits(pod, waits))
+    return tuple(proof for pod, waits in facts.held_back.by_scheduler if waits for proof in _of_waits(pod, waits))
 
 
 def _of_waits(scheduler: Pod, waits: tuple[Wait, ...]) -> tuple[Evidence, ...]:
@@ -124,7 +124,7 @@ def _actions(topic: Topic, wanted: int, facts: Facts, say: Texts) -> tuple[NextA
 
 def _timeout(wanted: Client, facts: Facts, nodes: int | None, say: Texts) -> Advice:
     """One that is set is raised where the guide has a longer one for this cluster."""
-    text = facts.install.install.flags.get("kube-timeout", "")
+    text = facts.flags.get("kube-timeout", "")
     seconds = _number(text, 0)
     shown = f"{seconds:g} s" if seconds else say("tune.no-limit")
     if text and not text.isdecimal():
@@ -140,5 +140,5 @@ def _timeout(wanted: Client, facts: Facts, nodes: int | None, say: Texts) -> Adv
 
 
 def _unknown(topic: Topic, facts: Facts, why: str) -> Advice:
-    current = facts.install.install.flags.get(topic, "")
+    current = facts.flags.get(topic, "")
     return Advice(AdviceRow(topic, "cannot-tell", "", current, "", why), why)

@@ -156,8 +156,7 @@ def _values(settings: Sequence[Setting], facts: Facts) -> dict[str, Any]:
 
 def _kept(facts: Facts, replaced: Collection[str]) -> list[str]:
     """The extender's arguments that the chart does not write itself: those that scheduler.extender.extraArgs has."""
-    pods = facts.install.install.pods
-    container = extender_of(pods[0].spec) if pods else None
+    container = extender_of(facts.scheduler.spec) if facts.scheduler else None
     kept: list[str] = []
     keeps = False
     words = [*(container.command or ()), *(container.args or ())][1:] if container else ["--debug", "-v=4"]

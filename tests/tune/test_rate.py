@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.playbooks.world import card, gpu_node, running, scheduler
+from tests.playbooks.world import EXTENDER, HAMI, READY, card, gpu_node, running, scheduler
 from tests.tune.lab import USED, row, told, tune, use
 
 LINE = (
@@ -38,6 +38,36 @@ def test_waits_that_are_not_felt_leave_the_size_to_decide(tmp_path: Path) -> Non
     found = row(report, "kube-qps")
     assert "too short to be felt" in found.why
     assert found.recommended != "50"
+
+
+OLD, NEW = [], ["--kube-qps=50", "--kube-burst=100"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "leader", "throttled", "seen"),
+    [
+        ((NEW, OLD), 1, 1, ("raise", "5 (the default)")),
+        ((NEW, OLD), 0, 1, ("keep", "50")),
+        ((OLD, NEW), 1, 0, ("keep", "50")),
+    ],
+    ids=["the leader is throttled", "the old pod was", "the old pod was, and is first by name"],
+)
+def test_a_scheduler_pod_is_judged_by_its_own_flags(
+    tmp_path: Path, flags: tuple[list[str], list[str]], leader: int, throttled: int, seen: tuple[str, str]
+) -> None:
+    objects = scheduler(statuses=(READY, READY))
+    pods = [one for one in objects if one["kind"] == "Pod"]
+    for one, own in zip(pods, flags, strict=True):
+        parts = [dict(part) for part in one["spec"]["containers"]]
+        for part in parts:
+            part["command"] = [*part["command"], *own]
+        one["spec"] = one["spec"] | {"containers": parts}
+    (lease,) = (one for one in objects if one["kind"] == "Lease")
+    lease["spec"]["holderIdentity"] = f"hami-scheduler-{leader}_1"
+    logs = {f"{HAMI}/hami-scheduler-{n}/{EXTENDER}": log(100, "1.2s") if n == throttled else "" for n in (0, 1)}
+    report = tune(tmp_path, [*objects, gpu_node("gpu-1", card("GPU-a")), HOLDER], missing=("logs",), others=logs)
+    found = row(report, "kube-qps")
+    assert (found.direction, found.current) == seen
 
 
 def test_a_gap_of_the_monitor_quotes_what_was_asked_and_who_holds_gpus_there(tmp_path: Path) -> None:
