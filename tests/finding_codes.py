@@ -12,7 +12,7 @@ from bot.hami.reasons import REASONS
 from bot.hami.signatures import signatures
 from bot.pprof.hints import ALLOCATION_RULES, CPU_RULES, GOROUTINE_RULES, MEMORY_RULES, WAIT_RULES
 from bot.report import SEVERITIES
-from playbooks.nodes.sweep import Health
+from playbooks.nodes.plugins import Health
 
 _ROOT = Path(__file__).parents[1]
 _RULES = (*CPU_RULES, *WAIT_RULES, *ALLOCATION_RULES, *GOROUTINE_RULES, *MEMORY_RULES)

@@ -11,7 +11,8 @@ from bot.report import Evidence, NextAction, Severity
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.nodes.fault import Fault
-from playbooks.nodes.sweep import Beside, NodeSeen, Plugin, Sweep
+from playbooks.nodes.plugins import Plugin
+from playbooks.nodes.sweep import Beside, NodeSeen, Sweep
 from playbooks.rules import after_restart, prose
 from playbooks.rules.unregistered import (
     claim_of,

@@ -49,7 +49,8 @@ from playbooks.nodes.faults import (
     worst_by_node,
 )
 from playbooks.nodes.findings import Known, Wording
-from playbooks.nodes.sweep import PLUGIN_SOURCE, NodeSeen, PluginPods, Sweep, gather_plugins, gather_plugins_beside
+from playbooks.nodes.plugins import PLUGIN_SOURCE, PluginPods, gather_plugins, gather_plugins_beside
+from playbooks.nodes.sweep import NodeSeen, Sweep
 from playbooks.nodes.tables import PROBLEMS, WHOLE, Rows
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules import prose

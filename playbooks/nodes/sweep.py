@@ -1,10 +1,9 @@
 """What is seen of every node: its cards as HAMi takes them in, lock, device plugin and what Kubernetes says of it."""
 
-import asyncio
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,52 +19,19 @@ from bot.hami.nodestate import (
     read_registrations,
 )
 from bot.hami.registration import JSON_SINCE, Registration, Unreadable, Unregistered, digest, kubelet_offers
-from bot.hami.requests import DeviceConfig
 from bot.hami.vendors import BESIDE, FIRST, VENDORS, vendor_of_register_key
 from bot.hami.vendors.cambricon import CAMBRICON
 from bot.hami.vendors.vendor import Device, Vendor
-from bot.kube.cluster import Cluster, seen
-from bot.kube.models import DAEMON_PODS, DaemonPod, Node, Quantity
+from bot.kube.models import Node, Quantity
 from bot.kube.selectors import label_matcher
-from bot.kube.times import parse_time
-from bot.report import Gap
-from playbooks.gather.node_side import is_monitor
 from playbooks.gather.scheduling import Capacity, InstallSeen
+from playbooks.nodes.plugins import Plugin, PluginPods, by_node
 from playbooks.rules.after_restart import is_not_taken_in, start_of
 from playbooks.rules.case import World
 from playbooks.rules.locks import Owners, lock_expiry, lock_on
 
-PLUGIN_SOURCE = "device plugin pods"
-
-_MANY_RESTARTS = 3
-_RECENTLY = timedelta(hours=1)
-
-Health = Literal["ready", "not-ready", "restarting", "missing", "unseen"]
 _QUIET = ("ready", "missing", "unseen")
 _NODE_LABELS = tuple(vendor.node_label[0] for vendor in VENDORS if vendor.node_label[0])
-Read = Sequence[DaemonPod] | Gap
-
-
-class PluginPods(NamedTuple):
-    """The pods of HAMi's own device plugin, and those of other vendors' by the vendor's word."""
-
-    own: Read
-    beside: Mapping[str, Read]
-
-    @property
-    def gaps(self) -> list[Gap]:
-        return [pods for pods in (self.own, *self.beside.values()) if isinstance(pods, Gap)]
-
-
-class Plugin(NamedTuple):
-    """The device plugin's pod on a node: `unseen` where pods could not be read, or none of them carries the label."""
-
-    health: Health
-    pod: DaemonPod | None = None
-    restarts: int = 0
-    why: str = ""
-    monitor: bool = False
-    """Whether vGPUmonitor alone is in trouble: GPUs are handed out all the same."""
 
 
 class Beside(NamedTuple):
@@ -160,8 +126,8 @@ class Sweep:
         world = World(Capacity(list(nodes), [], []), install.install, first, self.judged_at)
         self._views = world.views
         self._selects = label_matcher(world.facts.node_selector)
-        self._plugins = _by_node(plugins.own, now)
-        of_vendors = {word: _by_node(pods, now) for word, pods in plugins.beside.items()}
+        self._plugins = by_node(plugins.own, now)
+        of_vendors = {word: by_node(pods, now) for word, pods in plugins.beside.items()}
         self._beside = {word: by_node for word, by_node in of_vendors.items() if by_node}
         self._versions = world.versions
         self.start = start_of(install.install)
@@ -268,60 +234,3 @@ def _speaks(key: str) -> bool:
 
 def _devices(amounts: Mapping[str, Quantity] | None) -> tuple[tuple[str, Quantity], ...]:
     return tuple([item for item in (amounts or {}).items() if "/" in item[0]])
-
-
-def _by_node(pods: Read, now: datetime) -> dict[str, Plugin]:
-    """The best pod of each node: while one ends its successor may run."""
-    found: dict[str, Plugin] = {}
-    order: tuple[Health, ...] = ("ready", "restarting", "not-ready", "missing", "unseen")
-    for pod in () if isinstance(pods, Gap) else pods:
-        plugin = _plugin(pod, now)
-        known = found.get(pod.spec.node_name)
-        if pod.spec.node_name and (known is None or order.index(plugin.health) < order.index(known.health)):
-            found[pod.spec.node_name] = plugin
-    return found
-
-
-def _plugin(pod: DaemonPod, now: datetime) -> Plugin:
-    restarts, waiting, down = 0, "", list[str]()
-    statuses = pod.status.container_statuses or ()
-    for status in statuses:  # no generator: of 5,000 pods they would take longer than what they look at
-        restarts += status.restart_count
-        if not status.ready:
-            down.append(status.name)
-        if status.state.waiting and not waiting:
-            waiting = status.state.waiting.reason
-    ready = [condition.status for condition in pod.status.conditions or () if condition.type == "Ready"]
-    monitor = bool(down) and all(map(is_monitor, down)) and len(down) < len(statuses)
-    if pod.status.phase != "Running" or "False" in ready or waiting:
-        return Plugin("not-ready", pod, restarts, waiting or pod.status.reason or pod.status.phase, monitor)
-    often = [one for one in statuses if one.restart_count >= _MANY_RESTARTS]
-    for container in often:
-        end = container.last_state.terminated
-        ended = parse_time(end.finished_at) if end else None
-        if end and ended and now - ended <= _RECENTLY:
-            return Plugin("restarting", pod, restarts, end.reason, all(is_monitor(other.name) for other in often))
-    return Plugin("ready", pod, restarts)
-
-
-# --------------------------------------------------------------------------------------------------- reading
-
-
-async def gather_plugins(cluster: Cluster, node: str = "") -> Read:
-    """The pods of HAMi's own device plugin, of all nodes or of one."""
-    return await _plugins_of(cluster, FIRST, node)
-
-
-async def gather_plugins_beside(
-    cluster: Cluster, nodes: Sequence[Node], config: DeviceConfig, node: str = ""
-) -> Mapping[str, Read]:
-    """Those of other vendors whose labels are known and whose devices some node is given to."""
-    found = {device.vendor.names.word: device.vendor for one in nodes for device in given_beside(one, config)}
-    vendors = [vendor for vendor in found.values() if vendor.plugin_labels]
-    read = await asyncio.gather(*(_plugins_of(cluster, vendor, node) for vendor in vendors))
-    return {vendor.names.word: pods for vendor, pods in zip(vendors, read, strict=True)}
-
-
-async def _plugins_of(cluster: Cluster, vendor: Vendor, node: str) -> Read:
-    fields = f"spec.nodeName={node}" if node else ""
-    return await seen(PLUGIN_SOURCE, cluster.list(DAEMON_PODS, labels=vendor.plugin_labels, fields=fields))

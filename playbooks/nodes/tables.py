@@ -19,7 +19,8 @@ from bot.kube.readiness import is_cordoned, not_ready, other_taints, pressures
 from bot.report import Sheet, Table
 from playbooks.nodes.fault import Fault
 from playbooks.nodes.faults import other_handshake, slots
-from playbooks.nodes.sweep import NodeSeen, Plugin, Sweep
+from playbooks.nodes.plugins import Plugin
+from playbooks.nodes.sweep import NodeSeen, Sweep
 from playbooks.rules import prose
 
 
