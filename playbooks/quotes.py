@@ -8,7 +8,7 @@ import msgspec
 from bot.hami.allocations import given
 from bot.hami.logs import LogLine
 from bot.hami.names import Names
-from bot.hami.throttling import Wait
+from bot.hami.throttling import NEEDLE, Wait
 from bot.hami.vendors import FIRST, NAMES, vendor_of_made_up_card, vendor_of_register_key
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Condition, DaemonPod, Event, Holder, Node, Pod
@@ -208,25 +208,23 @@ def of_log(line: LogLine, scheduler: Pod, about: Pod) -> Evidence:
 
 def of_words(line: LogLine, scheduler: Pod, words: str) -> Evidence:
     """A line of the extender's log that has these words."""
-    return Evidence(
-        source="scheduler log",
-        object=f"Pod {scheduler.namespace}/{scheduler.name} container {EXTENDER_CONTAINER}",
-        at=format_time(line.at) if line.at else None,
-        quote=shown(line.raw),
-        command=extender_log(scheduler.namespace, scheduler.name, words),
-    )
+    return _of_extender(scheduler, line.raw, words, format_time(line.at) if line.at else None)
 
 
 def of_wait(wait: Wait, scheduler: Pod) -> Evidence:
     """A request that the extender of this pod held back."""
+    return _of_extender(scheduler, wait.line, NEEDLE, None)
+
+
+def _of_extender(scheduler: Pod, line: str, words: str, at: str | None) -> Evidence:
+    """The command has no `--since`: the line stands there for as long as the log is kept."""
     log = kubectl("-n", scheduler.namespace, "logs", scheduler.name, "-c", EXTENDER_CONTAINER)
-    command = f"{log} | grep 'client-side throttling'"
-    where = f"Pod {scheduler.namespace}/{scheduler.name} container {EXTENDER_CONTAINER}"
-    return Evidence("scheduler log", where, None, shown(wait.line), command)
+    about = f"Pod {scheduler.namespace}/{scheduler.name} container {EXTENDER_CONTAINER}"
+    return Evidence("scheduler log", about, at, shown(line), f"{log} | grep {shlex.quote(words)}")
 
 
 def extender_log(namespace: str, scheduler: str, about: str) -> str:
-    """The command that shows what the extender of a scheduler pod logs about a pod."""
+    """The command that shows what the extender of a scheduler pod has logged of late about a pod."""
     log = kubectl("-n", namespace, "logs", scheduler, "-c", EXTENDER_CONTAINER, "--since=1h")
     return f"{log} | grep {shlex.quote(about)}"
 

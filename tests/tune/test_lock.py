@@ -34,6 +34,7 @@ def test_a_lock_that_expired_before_its_pod_was_allocated_was_too_short(tmp_path
     assert row(report, "node-lock-timeout")[1:5] == ("raise", "", "5m (the default)", "10m")
     finding = told(report, "node-lock-timeout")
     assert finding.evidence[0].quote == EXPIRED
+    assert finding.evidence[0].command.endswith("-c vgpu-scheduler-extender | grep 'Node lock expired'")
     assert "scheduler.extender.extraArgs: --node-lock-timeout=10m" in finding.next_actions[0].label
     assert "Node lock expired" in finding.next_actions[1].command
 
