@@ -1,5 +1,6 @@
 """`status`: the nodes that the device plugin does not cover."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from tests.playbooks.node_side_support import plugin as crashing_plugin
 from tests.playbooks.nodes_support import CHART
 from tests.playbooks.status_support import ask, changed, daemon_set, healthy, only, plugin_pod, without
 from tests.playbooks.tables import table
-from tests.playbooks.world import HAMI, Object, cause, codes, event, gpu_node, node
+from tests.playbooks.world import HAMI, Object, card, cause, codes, event, gpu_node, node
 
 
 def test_a_plugin_pod_that_is_down_is_found_with_its_node(tmp_path: Path) -> None:
@@ -84,6 +85,18 @@ def test_another_vendor_s_node_that_has_nvidia_s_label_too_is_not_missed(tmp_pat
     every = healthy(config=CHART, flags=["--enable-ascend"])
     report = ask(tmp_path, [*every, npu])
     assert "plugin-missing" not in codes(report)
+
+
+def test_resources_of_another_vendor_that_kube_scheduler_keeps_to_itself_are_a_warning(tmp_path: Path) -> None:
+    """Pods that ask for NVIDIA's GPUs are not affected."""
+    cards = json.dumps([card("npu-0", type="Ascend910B3")])
+    texts = {"hami.io/node-register-Ascend910B3": cards}
+    npu = node("npu-1", texts, allocatable={"huawei.com/Ascend910B3": "10"})
+    told = only(ask(tmp_path, [*healthy(config=CHART, flags=["--enable-ascend"]), npu]), "extender-misconfigured")
+    assert told.severity == "warning"
+    assert "huawei.com/Ascend910B3-memory" in told.claim
+    off = ask(tmp_path / "off", [*healthy(config=CHART), npu])
+    assert "extender-misconfigured" not in codes(off)
 
 
 def test_a_cordoned_node_and_one_without_gpus_need_no_word(tmp_path: Path) -> None:
