@@ -7,6 +7,7 @@ Source: HAMi pkg/scheduler/policy/gpu_policy.go at v2.7.1, v2.9.0 and v2.10.0.
 import re
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from bot.hami.asked import UNSET_PERCENTAGE, WHOLE_CARD, ContainerRequest
@@ -14,6 +15,7 @@ from bot.hami.cards import CardState
 from bot.hami.rules import Rules
 
 _FLOAT32 = struct.Struct("f")
+_THREE_FLOAT32 = struct.Struct("3f")
 _WEIGHT_KEYS = ("slot", "core", "memory")
 _WEIGHT = re.compile(r"\s*(slot|core|memory)\s*=\s*([+-]?[0-9]{1,19})\s*")
 _INT64_MAX = 2**63 - 1
@@ -25,6 +27,9 @@ class Weights(NamedTuple):
     slot: float = 1.0
     core: float = 1.0
     memory: float = 1.0
+
+
+_EQUAL = Weights()
 
 
 def read_weights(text: str | None) -> Weights | None:
@@ -97,12 +102,21 @@ def score(state: CardState, request: ContainerRequest, rules: Rules, weights: We
     elif rules.modern and card.type == request.word:
         slots, cores = slots + 1, cores + request.cores
         memory += card.memory_mib * request.percentage // WHOLE_CARD if by_share else request.memory_mib
-    parts = (
-        _f32(_f32(weights.slot) * _f32(slots / card.slots)),
-        _f32(_f32(weights.core) * _f32(cores / card.cores)),
-        _f32(_f32(weights.memory) * _f32(memory / card.memory_mib)),
-    )
-    return _f32(_FACTOR * _f32(_f32(parts[0] + parts[1]) + parts[2]))
+    return _weighed(slots / card.slots, cores / card.cores, memory / card.memory_mib, weights)
+
+
+@lru_cache(maxsize=2**14)  # most cards of a cluster are used like others
+def _weighed(slots: float, cores: float, memory: float, weights: Weights) -> float:
+    slots, cores, memory = _three_f32(slots, cores, memory)
+    if weights != _EQUAL:
+        slot, core, of_memory = _three_f32(*weights)
+        slots, cores, memory = _three_f32(slot * slots, core * cores, of_memory * memory)
+    return _f32(_FACTOR * _f32(_f32(slots + cores) + memory))
+
+
+def _three_f32(*values: float) -> tuple[float, float, float]:
+    first, second, third = _THREE_FLOAT32.unpack(_THREE_FLOAT32.pack(*values))
+    return first, second, third
 
 
 def _f32(value: float) -> float:

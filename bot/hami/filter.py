@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Literal
 
-from bot.hami.asked import Constraints, ContainerRequest, PodRequest
+from bot.hami.asked import ContainerRequest, PodRequest
 from bot.hami.cardorder import Weights, read_weights, sort_cards
 from bot.hami.cards import CardState
 from bot.hami.fit import (
@@ -73,7 +73,7 @@ def depends_on(request: PodRequest, *, limited: bool, default_policy: str) -> De
     """What the verdicts on this request depend on at most, whatever is relaxed. `limited`: some quota applies."""
     wanted = request.constraints
     policy = default_policy if wanted.policy is None else wanted.policy
-    if "topology" in policy or _names_cards(wanted) or any(_names_cards(other) for _, other in request.others):
+    if "topology" in policy or any(_names_cards(request, one) for one in request.containers):
         return "identity"
     if limited or wanted.numa_bind or len(request.containers) > 1:
         return "order"
@@ -84,25 +84,29 @@ def _vendor(container: ContainerRequest) -> Vendor:
     return BY_WORD[container.vendor or container.word]
 
 
-def _names_cards(wanted: Constraints) -> bool:
-    return wanted.use_uuid is not None or wanted.no_use_uuid is not None or wanted.more.count(None) < len(wanted.more)
+def _names_cards(request: PodRequest, container: ContainerRequest) -> bool:
+    wanted = request.constraints_of(container.word)
+    if wanted.use_uuid is not None or wanted.no_use_uuid is not None:
+        return True
+    return _vendor(container).more_uuids and wanted.more.count(None) < len(wanted.more)
 
 
 def _verdict(run: Run, weights: Weights) -> Verdict:
     containers, modern = run.request.containers, run.rules.modern
     if len(containers) == 1:
         cards = list(run.node.cards)
-        if containers[0].count <= len(cards):  # no order matters to one who asks for more
-            _sort(run, cards, containers, weights)
+        if _all_too_few(run, cards, containers):  # no order matters to one who asks for more
+            return _TOO_FEW
+        _sort(run, cards, containers, weights)
         return _device(run, cards, containers[0]) or FITS
     apps: list[CardState] | None = None
     position = 0
     for same in _by_container(containers):
         if modern and same[0].init:
-            cards = [copy(state) for state in run.node.cards]
+            cards = list(map(copy, run.node.cards))
         else:
             if apps is None:
-                apps = [copy(state) for state in run.node.cards]
+                apps = list(map(copy, run.node.cards))
                 if modern:  # the app containers are a pass of their own, for the quota too
                     run.allocated = []
             cards = apps
@@ -132,6 +136,8 @@ def _by_container(requests: Sequence[ContainerRequest]) -> list[list[ContainerRe
 
 def _container(run: Run, cards: list[CardState], asked: Sequence[ContainerRequest], weights: Weights) -> Verdict | None:
     """None where it fits. HAMi asks for several devices in random order: the first that it lacks gives the reason."""
+    if _all_too_few(run, cards, asked):
+        return _TOO_FEW
     _sort(run, cards, asked, weights)
     if len(asked) == 1:
         return _device(run, cards, asked[0])
@@ -150,6 +156,23 @@ def _container(run: Run, cards: list[CardState], asked: Sequence[ContainerReques
     return failed[0]._replace(instead=tuple(texts)[1:])
 
 
+def _all_too_few(run: Run, cards: list[CardState], asked: Sequence[ContainerRequest]) -> bool:
+    """Whether the node has too few of every device that is asked for, however they are used."""
+    for container in asked:
+        vendor = _vendor(container)
+        if not run.rules.modern and vendor is not FIRST:
+            return False
+        in_play = _in_play(cards, container.word, run.rules)
+        if not _too_few(run, cards, in_play, container):
+            return False
+    return True
+
+
+def _too_few(run: Run, cards: list[CardState], in_play: list[CardState], container: ContainerRequest) -> bool:
+    enough = container.count <= len(in_play if run.rules.modern else cards)
+    return not enough and not _vendor(container).may_split(run, in_play)
+
+
 def _device(run: Run, cards: list[CardState], container: ContainerRequest) -> Verdict | None:
     rules, vendor = run.rules, _vendor(container)
     if not rules.modern and vendor is not FIRST:
@@ -157,7 +180,7 @@ def _device(run: Run, cards: list[CardState], container: ContainerRequest) -> Ve
     run.quota = run.quotas.get(container.word)
     run.wanted = run.request.constraints_of(container.word) if run.request.others else run.request.constraints
     in_play = _in_play(cards, container.word, rules)
-    if container.count > len(in_play if rules.modern else cards) and not vendor.may_split(run, in_play):
+    if _too_few(run, cards, in_play, container):
         return _TOO_FEW
     taken = vendor.scan(run, in_play, container)
     if isinstance(taken, Verdict):

@@ -123,6 +123,11 @@ class UnmodelledError(Exception):
     """The rules that decide are not modelled; the message says which."""
 
 
+@lru_cache(maxsize=256)
+def _words_of(policy: str) -> frozenset[str]:
+    return frozenset(word.strip() for word in policy.split(","))
+
+
 class Run:
     """One pod on one node: the containers in turn, each seeing what the earlier ones took.
 
@@ -150,7 +155,7 @@ class Run:
         wanted = self.wanted = request.constraints
         """What the pod's annotations say of the device at hand."""
         self.policy = default_policy if wanted.policy is None else wanted.policy
-        words = {word.strip() for word in self.policy.split(",")} if rules.modern else {self.policy}
+        words = _words_of(self.policy) if rules.modern else (self.policy,)
         self.topology = rules.topology and "topology-aware" in words
         self.mutex = rules.modern and "mutex" in words
         self.numa_bind = wanted.numa_bind and NUMA_NOT_FIT not in relax

@@ -11,7 +11,7 @@ from itertools import count
 from operator import attrgetter
 from typing import NamedTuple
 
-from bot.hami.cards import CardState
+from bot.hami.cards import Card, CardState
 from bot.hami.filter import Dependence
 from bot.hami.fit import NodeCards, Verdict
 from bot.hami.inventory import take_stock
@@ -187,9 +187,14 @@ class Stock:
         return number
 
 
-def sizes(registration: Registration) -> tuple[tuple[str, int, int, int], ...]:
+def sizes(registration: Registration) -> tuple[tuple[object, ...], ...]:
     """What decides whether a pod would be too large for the cards even when they are empty."""
-    return tuple([(card.type, card.memory_mib, card.cores, card.slots) for card in registration.cards])
+    return tuple([(card.type, card.memory_mib, card.cores, card.slots, _beside(card)) for card in registration.cards])
+
+
+def _beside(card: Card) -> Hashable:
+    """What a vendor registers beside: profiles and the kind of the machine decide, numbers only tell neighbours."""
+    return tuple((name, value if isinstance(value, str) else "") for name, value in card.custom) if card.custom else ()
 
 
 def _says_same(node: Node, other: Node) -> bool:

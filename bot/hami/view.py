@@ -59,6 +59,7 @@ class View:
         self._changed: frozenset[str] = frozenset()
         self._seen: dict[str, NodeStock] = {}
         self._rooms: dict[tuple[str, str], tuple[QuotaRoom | None, ...]] = {}
+        self._last: tuple[PodRequest, list[Mapping[str, QuotaRoom]]] | None = None
 
     def forgetting(self, uid: str) -> "View":
         """The cluster without what one pod holds, as its own filter run sees it; an empty uid is nobody's.
@@ -71,7 +72,7 @@ class View:
         view = copy(self)
         view.ledger = self.ledger.without(gone)
         view._whole, view._changed = self, self._changed | {holding.node for holding in gone}  # noqa: SLF001  # a copy of ours
-        view._seen, view._rooms = {}, {}  # noqa: SLF001
+        view._seen, view._rooms, view._last = {}, {}, None  # noqa: SLF001
         return view
 
     def registration(self, name: str) -> Registration | Unregistered:
@@ -246,6 +247,12 @@ class View:
         return self._quota_rooms(namespace, word)[-1]
 
     def _quotas(self, request: PodRequest) -> list[Mapping[str, QuotaRoom]]:
+        """The same for every device that is asked for; of the request that was asked about last they are known."""
+        if self._last is None or self._last[0] is not request:
+            self._last = request, self._read_rooms(request)
+        return self._last[1]
+
+    def _read_rooms(self, request: PodRequest) -> list[Mapping[str, QuotaRoom]]:
         """The quotas by the devices that are asked for, for each way in which HAMi may have read them."""
         if len(request.containers) == 1:  # asked for every verdict
             word = request.containers[0].word

@@ -59,7 +59,7 @@ def _never_given(case: Case, say: Texts) -> str:
     """That HAMi never gives so many devices at once, where that is so on every node that has as many."""
     for container in case.request.containers:
         device = case.config.by_word[container.word]
-        able = [name for name in case.nodes if _count(case, name, container.word) >= container.count]
+        able = [name for name in case.refusals_when_empty if _count(case, name, container.word) >= container.count]
         numbers = numbers_given(case, able, device)
         if able and numbers is not None and container.count not in numbers:
             asked = measures.asked(case, container, say)
@@ -79,7 +79,9 @@ def _lacks_cores(case: Case) -> bool:
 def _has_some(case: Case) -> bool:
     """Whether some registered device counts for the pod."""
     words = {container.word for container in case.request.containers}
-    return any(card.card.is_of(word) for name in case.nodes for card in case.view.cards(name) for word in words)
+    return any(
+        card.card.is_of(word) for name in case.refusals_when_empty for card in case.view.cards(name) for word in words
+    )
 
 
 def _nearness(verdict: fit.Verdict) -> tuple[bool, int]:
@@ -89,7 +91,8 @@ def _nearness(verdict: fit.Verdict) -> tuple[bool, int]:
 
 def _at_most(case: Case, word: str) -> tuple[int, int]:
     """The memory of the largest device that counts, and the most of them on one node."""
-    nodes = [[card.card.memory_mib for card in case.view.cards(name) if card.card.is_of(word)] for name in case.nodes]
+    names = case.refusals_when_empty
+    nodes = [[card.card.memory_mib for card in case.view.cards(name) if card.card.is_of(word)] for name in names]
     return max((one for memory in nodes for one in memory), default=0), max(map(len, nodes), default=0)
 
 

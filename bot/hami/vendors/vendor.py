@@ -105,6 +105,9 @@ class Vendor(NamedTuple):
     obeys_quota: bool = False
     """Whether the filter holds a namespace's quota against it: the webhook does so for every vendor from 2.10 on."""
 
+    more_uuids: bool = False
+    """Whether the further annotations that its scan reads (`Names.also_read`) name cards."""
+
     shares_one_only: bool = False
     """Whether a container gets a part of a card only where it asks for one card."""
 

@@ -92,6 +92,7 @@ VXPU = Vendor(
     slices=_slices,
     since=Version(2, 7, 0),
     orders=True,
+    more_uuids=True,
     plugin_labels="app.kubernetes.io/component=vxpu-device-plugin",
     plugin_names="vxpu-device-plugin",
     node_label=("xpu", "on"),

@@ -76,6 +76,7 @@ KUNLUN = Vendor(
     scan=_scan,
     since=Version(2, 7, 0),
     orders=True,
+    more_uuids=True,
     lock_key="",
     plugin_names="(v?xpu|kunlun(xin)?)-device-plugin",
 )
