@@ -32,11 +32,14 @@ _MOST_PROVEN = 10
 
 
 class HolderRow(NamedTuple):
-    """A pod that holds GPUs. `idle` is the time since its last kernel, None where that is not known."""
+    """A pod that holds GPUs, `uuids` with commas between. `idle` is the time since its last kernel, None where that is
+    not known.
+    """
 
     pod: str
     node: str
     gpus: int
+    uuids: str
     memory_mib: int
     idle: str | None
     owner: str
@@ -181,4 +184,4 @@ def _row(one: Held, owners: dict[tuple[str, str], Owner], say: Texts) -> HolderR
     elif one.has_no_process:
         why = say("idle.no-process")
     idle = None if one.idle_s is None else roughly(one.idle_s)
-    return HolderRow(one.name, one.holding.node, len(one.shares), memory, idle, whose, why)
+    return HolderRow(one.name, one.holding.node, len(one.shares), ", ".join(one.shares), memory, idle, whose, why)
