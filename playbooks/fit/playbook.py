@@ -41,7 +41,8 @@ from playbooks.gather.usage_of_nodes import gather_usage_of
 from playbooks.playbook import Playbook, Sources
 from playbooks.rules import prose
 from playbooks.rules.absent import no_such_namespace
-from playbooks.rules.case import World
+from playbooks.rules.after_restart import maybe_unknown
+from playbooks.rules.case import Case, World
 from playbooks.rules.dra import Offered, served, with_dra
 from playbooks.rules.gaps import capacity_gaps, confidence_in, fit_gaps
 from playbooks.rules.waited_for import Measured, in_question, with_waited_for
@@ -164,7 +165,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     findings = with_dra(findings, offered, say)
     gaps = capacity_gaps(snapshot.install, snapshot.capacity, snapshot.undecodable, say)
     created = [one for one in asked if one.refused is None]
-    gaps += [gap for one in created for gap in (*fit_gaps(one.case, say), *not_looked_at(one.case, say))]
+    gaps += [gap for one in created for gap in _gaps_of(one.case, say)]
     gaps += [*(gap for one in answers for gap in one.gaps), *snapshot.usage.gaps]
     gaps += [snapshot.slices] if isinstance(snapshot.slices, Gap) else []
     if isinstance(snapshot.deserted, Deserted):
@@ -185,6 +186,11 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         ),
         gaps=tuple(dict.fromkeys(gaps)),
     )
+
+
+def _gaps_of(case: Case, say: Texts) -> list[Gap]:
+    """What is not known of the nodes that one pod may go to."""
+    return [*fit_gaps(case, say), *maybe_unknown(case, say), *not_looked_at(case, say)]
 
 
 def _without_namespace(wanted: Request) -> tuple[str, ...]:

@@ -88,6 +88,17 @@ def unknown_since_restart(case: Case, attempt: Attempt, plugins: PluginPods, say
     return finding("handshake-stale", claim, "confirmed", names, proofs, severity="warning", actions=actions)
 
 
+def maybe_unknown(case: Case, say: Texts) -> list[Gap]:
+    """That HAMi may not know nodes that would take the pod, which no object tells for sure."""
+    start = start_of(case.install)
+    names = [
+        name for name in case.fitting if is_not_taken_in(case.nodes[name], case.device, case.version, start, case.now)
+    ]
+    if not names:
+        return []
+    return [Gap("fit", say("gap.since-restart", nodes=prose.names(say, names)), say("gap.since-restart-hint"))]
+
+
 def claim_about(names: Sequence[str], start: Start, say: Texts) -> str:
     """What holds for these nodes."""
     return say("handshake-stale.restarted", nodes=prose.names(say, names), started=format_time(start.at))

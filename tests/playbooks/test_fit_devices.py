@@ -22,8 +22,8 @@ hygon:
 """
 
 
-def ask(tmp_path: Path, cards: str) -> Report:
-    dcus = node("dcu-1", DCU, allocatable={"hygon.com/dcunum": "8"})
+def ask(tmp_path: Path, cards: str, **annotations: str) -> Report:
+    dcus = node("dcu-1", DCU | annotations, allocatable={"hygon.com/dcunum": "8"})
     return answer("fit", record(tmp_path, [*scheduler(config=CONFIG), dcus]), {}, cards=cards)
 
 
@@ -80,3 +80,11 @@ def test_a_device_that_the_config_does_not_have_is_told_with_the_nearest(tmp_pat
 def test_more_memory_than_a_device_has_is_proposed_smaller_in_the_same_words(tmp_path: Path) -> None:
     report = ask(tmp_path, "1xDCU:100Gi")
     assert [one for one in commands(report) if one.startswith("fit")] == ["fit 1xDCU:65536Mi"]
+
+
+def test_a_node_that_a_restarted_scheduler_may_not_know_is_a_gap(tmp_path: Path) -> None:
+    asked = "hami.io/node-handshake-dcu"
+    old = ask(tmp_path / "old", "1xDCU", **{asked: "Requesting_2026-11-21 02:00:00"})
+    assert any("dcu-1" in gap.why for gap in old.gaps)
+    since = ask(tmp_path / "since", "1xDCU", **{asked: "Requesting_2026-11-21 03:00:00"})
+    assert since.gaps == ()
