@@ -100,12 +100,12 @@ class UsageReader:
                 continue
             share, labels = self._share(sample)
             if share.of.pod and share.of.uuid and figure not in share.figures:
-                share.figures[figure] = sample._replace(labels=labels)
+                share.figures[figure] = _with(sample, labels)
 
     def whose(self, sample: Sample) -> tuple[ContainerUse, Sample]:
         """Whose share of which GPU the sample is about, see `container_of`; and the sample to keep."""
         share, labels = self._share(sample)
-        return share.of, sample._replace(labels=labels)
+        return share.of, _with(sample, labels)
 
     def _share(self, sample: Sample) -> tuple[_Share, Mapping[str, str]]:
         """The share, and labels like the sample's that all its samples share: of a large cluster there are many."""
@@ -128,6 +128,11 @@ class UsageReader:
             tuple(share.of._replace(**share.figures) for share in self._shares.values() if share.figures),
             tuple(GpuUse(uuid, node, **figures) for uuid, (node, figures) in self._gpus.items()),
         )
+
+
+def _with(sample: Sample, labels: Mapping[str, str]) -> Sample:
+    """As `_replace`, which takes three times as long: a large cluster has 100,000 samples."""
+    return Sample(sample.name, labels, sample.value, sample.text, sample.number)
 
 
 def container_of(sample: Sample) -> ContainerUse:

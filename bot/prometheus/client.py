@@ -61,7 +61,7 @@ class PrometheusClient:
         self._address = address
         self._within_s = within_s
         self._limit_bytes = limit_bytes
-        self._verify: ssl.SSLContext | None = None
+        self._verify: ssl.SSLContext | bool | None = None if address.url.startswith("https:") else False
 
     async def query(self, expression: str, at: datetime) -> list[Sample]:
         """See `bot.prometheus.api.Prometheus.query`."""
