@@ -11,11 +11,13 @@ from bot.kube.times import format_time
 from bot.report import SCHEMA, Evidence, NextAction, Report, Sheet, Subject, one_line
 from bot.texts import Texts
 from playbooks.quotes import kubectl
+from playbooks.rules import prose
 from playbooks.rules.findings import finding
 from playbooks.rules.prose import command
 from playbooks.tune.deployed import Deployed, flag, gpu_setting
 from playbooks.tune.facts import Facts
 from playbooks.tune.guide import Setting, template
+from playbooks.tune.pools import Pool
 from playbooks.tune.rows import Advice
 
 
@@ -119,11 +121,20 @@ def _use(setting: Setting, now: Deployed, facts: Facts, advice: Sequence[Advice]
     if version is not None and since is not None and version.version < since:
         return say("tune.template-since", since=setting.since)
     if _same(now.value or setting.default, _text(setting.value)):
-        return "same"
+        other = _over_committed(facts, float(setting.value)) if setting.topic == "memory-scaling" else None
+        if other is None:
+            return "same"
+        names = prose.names(say, [node.name for node in other.nodes])
+        return say("tune.template-nodes", nodes=names, value=f"{other.scaling:g}")
     ours = {one.row.direction for one in advice if one.row.topic == setting.topic}
     if setting.topic == "memory-scaling" and float(setting.value) > 1 and ours & {*_AGAINST}:
         return say("tune.template-unsafe", directions=", ".join(sorted(ours)))
     return "yes"
+
+
+def _over_committed(facts: Facts, most: float) -> Pool | None:
+    """A pool that promises more, whatever is set for all nodes."""
+    return next((pool for pool in facts.pools if pool.scaling and pool.scaling > most), None)
 
 
 def _text(value: str | int | bool) -> str:  # noqa: FBT001  # a value of YAML

@@ -125,6 +125,12 @@ def test_over_commit_that_is_not_measured_to_be_safe_is_left_out(tmp_path: Path)
     assert not [line for (line,) in lines.rows if "deviceMemoryScaling" in line]
 
 
+def test_nodes_with_a_value_of_their_own_are_named() -> None:
+    shown = CASES["oom-risk"].ask(template="production").tables[0]
+    (used,) = (row[3] for row in shown.rows if row[0] == "devicePlugin.deviceMemoryScaling")
+    assert used == "gpu-node-03, gpu-node-04 have 1.5: see the nodeconfig of the device plugin's ConfigMap"
+
+
 def test_a_value_that_this_version_does_not_have_is_left_out(tmp_path: Path) -> None:
     shown, lines = tune(tmp_path, lab(version="2.5.1"), template="production").tables
     assert {row[0] for row in shown.rows if row[3] == "HAMi has it since 2.6.0"} >= {"devices.nvidia.gpuCorePolicy"}
