@@ -2,7 +2,8 @@
 cluster's size.
 
 The flags are there since HAMi 2.6 (cmd/scheduler/main.go); before, client-go's 5 and 10 could not be changed.
-A timeout of 0, the default, is none: it is only judged where one is set.
+To client-go (rest/config.go) a rate of 0 is not set, and a negative one no limit. A timeout of 0, the default, is none:
+it is only judged where one is set.
 """
 
 import shlex
@@ -48,10 +49,12 @@ def advise_rate(facts: Facts, say: Texts) -> list[Advice]:
 
 
 def _judge(limit: Limit, facts: Facts, nodes: int | None, say: Texts) -> Advice:
-    flags = facts.flags
-    text = flags.get(limit.topic, "")
-    current = _number(text, limit.default)
-    set_to = f"{current:g}" if text else say("tune.default", value=f"{limit.default:g}")
+    current = _number(facts.flags.get(limit.topic, ""), 0)
+    set_to = f"{current:g}" if current else say("tune.default", value=f"{limit.default:g}")
+    if _number(facts.flags.get("kube-qps", ""), 0) < 0:
+        why = say("tune.rate-off")
+        return Advice(AdviceRow(limit.topic, "keep", "", set_to, set_to, why), why)
+    current = current or limit.default
     raises = current < limit.wanted
     waits = facts.held_back.waits
     felt = are_felt(waits)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.playbooks.world import EXTENDER, HAMI, READY, card, gpu_node, running, scheduler
+from tests.playbooks.world import EXTENDER, HAMI, READY, card, gpu_node, node, running, scheduler
 from tests.tune.lab import USED, row, told, tune, use
 
 LINE = (
@@ -38,6 +38,23 @@ def test_waits_that_are_not_felt_leave_the_size_to_decide(tmp_path: Path) -> Non
     found = row(report, "kube-qps")
     assert "too short to be felt" in found.why
     assert found.recommended != "50"
+
+
+@pytest.mark.parametrize(
+    ("flags", "qps", "burst"),
+    [
+        (("--kube-qps=-1",), ("keep", "-1"), ("keep", "10 (the default)")),
+        (("--kube-qps=0", "--kube-burst=10"), ("raise", "5 (the default)"), ("raise", "10")),
+    ],
+    ids=["a negative rate is no limit", "a rate of 0 is the default"],
+)
+def test_a_rate_that_is_none_is_read_as_the_client_does(
+    tmp_path: Path, flags: tuple[str, ...], qps: tuple[str, str], burst: tuple[str, str]
+) -> None:
+    nodes = [node(f"cpu-{number}") for number in range(60)]
+    report = tune(tmp_path, [*scheduler(flags=flags), gpu_node("gpu-1", card("GPU-a")), HOLDER, *nodes])
+    found = [row(report, topic) for topic in ("kube-qps", "kube-burst")]
+    assert [(one.direction, one.current) for one in found] == [qps, burst]
 
 
 OLD, NEW = [], ["--kube-qps=50", "--kube-burst=100"]
