@@ -72,7 +72,8 @@ async def open_cluster(
     )
     # By name from here on: another current-context in the file must not move an open cluster elsewhere.
     reconnect = partial(_connect, kubeconfig, link.context)
-    return LiveCluster(link, reconnect, name=name or link.context or "in-cluster", limits=limits)
+    home = "" if link.context else link.namespace
+    return LiveCluster(link, reconnect, name=name or link.context or "in-cluster", limits=limits, home=home)
 
 
 async def open_writer(*, kubeconfig: Path | None = None, context: str = "", timeout_s: float = 10) -> Writer:

@@ -91,7 +91,8 @@ class Refusal(NamedTuple):
 class LiveCluster:
     """See `bot.kube.cluster.Cluster`. Use as an async context manager, or call `aclose`.
 
-    `clock` is the API server's, learned from every answer.
+    `clock` is the API server's, learned from every answer. `home` is the namespace of the pod that this runs in, if it
+    runs in the cluster, else empty.
     """
 
     hami_version_hint = ""
@@ -99,9 +100,16 @@ class LiveCluster:
     kept = None
 
     def __init__(
-        self, link: Link, reconnect: Callable[[], Awaitable[Link]], *, name: str, limits: aiohttp.ClientTimeout
+        self,
+        link: Link,
+        reconnect: Callable[[], Awaitable[Link]],
+        *,
+        name: str,
+        limits: aiohttp.ClientTimeout,
+        home: str = "",
     ) -> None:
         self.name = name
+        self.home = home
         self.namespace = link.namespace
         self.clock = ServerClock()
         self._link = link

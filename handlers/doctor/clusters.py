@@ -85,7 +85,7 @@ async def _rights(
     hami = sources.hami_namespace or install.namespace or _USUAL_NAMESPACE
     scheduler = install.deployment.name if install.deployment else sources.scheduler_deployment or _USUAL_DEPLOYMENT
     chosen = settings.clusters.get(cluster.name) if settings else None
-    home = (chosen.lease_namespace if chosen else "") or cluster.namespace or hami
+    home = (chosen.lease_namespace if chosen else "") or cluster.home or hami
     asked: list[tuple[Part, Right]] = [
         (entry.part, right)
         for entry in needed(settings)
