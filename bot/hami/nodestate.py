@@ -69,7 +69,7 @@ def devices_on(node: Node, terms: Terms) -> list[Device]:
     keys, counted = terms.config.by_register, terms.config.counted
     found = {device.word for key in texts if (device := keys.get(key)) is not None}
     found |= {device.word for name in amounts if (device := counted.get(name)) is not None}
-    return [device for device in terms.config.devices if device.word in found] if found else []
+    return terms.config.in_order(found)
 
 
 def called_on(nodes: Sequence[Node], config: DeviceConfig) -> str:
@@ -107,7 +107,8 @@ def given_beside(node: Node, config: DeviceConfig) -> list[Device]:
 
     A label does not tell which chip: by it alone it is the first of its vendor's.
     """
-    found = {one.word for key in node.metadata.annotations or () if (one := config.by_register.get(key)) is not None}
+    registers = config.by_register
+    found = {one.word for key in node.metadata.annotations or () if (one := registers.get(key)) is not None}
     for amounts in (node.status.allocatable, node.status.capacity):
         for name, amount in (amounts or {}).items():
             if (one := config.counted.get(name)) is not None and (whole(amount) or 0) > 0:
@@ -117,7 +118,7 @@ def given_beside(node: Node, config: DeviceConfig) -> list[Device]:
         if node.metadata.label(key) == value and one.names.domain not in domains:
             found.add(one.word)
     found.discard(config.devices[0].word)
-    return [device for device in config.devices if device.word in found] if found else []
+    return config.in_order(found)
 
 
 def is_given_by_label_alone(node: Node, config: DeviceConfig) -> bool:

@@ -61,6 +61,14 @@ class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
         """One device's resources; the first one's where it is none of these."""
         return self.by_word.get(word, self.devices[0]).resources
 
+    def in_order(self, words: Iterable[str]) -> list[Device]:
+        """The devices of these words, in the config's order."""
+        return [self.by_word[word] for word in sorted(words, key=self._places.__getitem__)]
+
+    @cached_property
+    def _places(self) -> Mapping[str, int]:
+        return {device.word: place for place, device in enumerate(self.devices)}
+
     @cached_property
     def by_word(self) -> Mapping[str, Device]:
         """The devices by their words."""
