@@ -40,7 +40,7 @@ by_world = pytest.mark.parametrize("world", WORLDS, ids=name_of)
 
 def test_all_recorded_verdicts_are_here() -> None:
     assert (
-        sum(len(probe["verdicts"]) for world in WORLDS for probe in json.loads(read(world)["probes.json"])) == VERDICTS
+        sum(len(probe["verdicts"]) for world in WORLDS for probe in json.loads(read(world)["probes.json"])) >= VERDICTS
     )
 
 
