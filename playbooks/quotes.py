@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from itertools import chain
 
 import msgspec
 
@@ -156,8 +157,9 @@ def of_card(node: Node, uuid: str, *, whole: bool = False) -> Evidence:
 def of_cards(node: Node) -> Evidence:
     """What the node's cards are known by."""
     texts, amounts = node.metadata.annotations or {}, node.status.capacity or {}
-    named = (names for names in NAMES if names.register in texts or (not names.register and names.capacity in amounts))
-    return _of_cards(node, next(named, FIRST.names))
+    registers = (names.of(word) for key in texts for names, word in filter(None, (vendor_of_register_key(key),)))
+    counted = (names for names in NAMES if not names.register and names.capacity in amounts)
+    return _of_cards(node, next(chain(registers, counted), FIRST.names))
 
 
 def _of_cards(node: Node, names: Names) -> Evidence:

@@ -153,6 +153,7 @@ def _most_memory(view: View, names: Sequence[str], request: PodRequest, what: Wh
         amounts = {amount for card in view.cards(name) for amount in _amounts(view, card)}
         if by_quota is not None:
             amounts |= {min(amount, by_quota) for amount in amounts}
+        amounts = {_askable(view, request, amount) for amount in amounts}
         wanted = sorted(
             amount for amount in amounts if amount > (best.amount if best else 0) and (not below or amount < below)
         )
@@ -164,6 +165,15 @@ def _most_memory(view: View, names: Sequence[str], request: PodRequest, what: Wh
                 best = change
                 break
     return best
+
+
+def _askable(view: View, request: PodRequest, memory_mib: int) -> int:
+    """The most that the webhook leaves as it is written, at that or less."""
+    container = request.containers[0]
+    device = view.facts.config.by_word.get(container.word)
+    if device is None:
+        return memory_mib
+    return device.vendor.askable(container, request.constraints_of(container.word), device.resources, memory_mib)
 
 
 def _shares_one_only(view: View, request: PodRequest) -> bool:

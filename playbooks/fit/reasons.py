@@ -9,9 +9,11 @@ from bot.hami import fit
 from bot.hami.cards import CardState
 from bot.hami.fit import type_allows
 from bot.hami.registration import Unregistered
+from bot.hami.vendors import FIRST
 from bot.texts import Texts
 from playbooks.rules import prose
 from playbooks.rules.case import Case
+from playbooks.rules.impossible import at_most, nearest_refusal, never_given
 
 _REASONS_SHOWN = 4
 _PASSING = frozenset(
@@ -45,6 +47,7 @@ _WORDS = {
     fit.NODE_UNREGISTERED: "unregistered",
 }
 """The texts `fit-reason.*`."""
+_WORDS_OF_OTHERS = _WORDS | {fit.NUMA_NOT_FIT: "group", fit.UNHEALTHY: "unhealthy"}
 
 
 def why_nowhere(case: Case, say: Texts) -> list[str]:
@@ -53,7 +56,8 @@ def why_nowhere(case: Case, say: Texts) -> list[str]:
         return [few]
     codes = Counter(_telling(verdict.codes) for verdict in case.verdicts.values() if verdict.fits is False)
     ordered = sorted(codes.items(), key=lambda item: (_PASSING.isdisjoint(item[0]), -item[1], item[0]))
-    parts = [(count, ", ".join(_in_words(some, say))) for some, count in ordered]
+    words = _WORDS if case.device.vendor is FIRST else _WORDS_OF_OTHERS
+    parts = [(count, ", ".join(_in_words(some, words, say))) for some, count in ordered]
     dropped = [say("fit.dropped", count=len(case.obstacles))] if case.obstacles else []
     forms = [
         [*_counted(parts[:most]), *_rest(parts[most:], say)] for most in range(min(len(parts), _REASONS_SHOWN), 0, -1)
@@ -69,8 +73,8 @@ def _telling(codes: Iterable[str]) -> tuple[str, ...]:
     return tuple(one for one in some if one != fit.ALLOCATED_INSUFFICIENT) or some
 
 
-def _in_words(codes: Iterable[str], say: Texts) -> list[str]:
-    return [say(f"fit-reason.{_WORDS[code]}") if code in _WORDS else code for code in codes]
+def _in_words(codes: Iterable[str], words: Mapping[str, str], say: Texts) -> list[str]:
+    return [say(f"fit-reason.{words[code]}") if code in words else code for code in codes]
 
 
 def _counted(parts: Iterable[tuple[int, str]]) -> list[str]:
@@ -98,7 +102,12 @@ def _too_few_of_type(case: Case, say: Texts) -> str | None:
 
 
 def why_never(case: Case, say: Texts) -> str:
-    """By what alone it is too large: the memory of a card, or the number of cards; else the most there is of both."""
+    """By what alone it is too large: the memory of a card, or the number of cards; else the most there is of both.
+
+    Of other vendors' devices it may be another rule: HAMi's own words about an empty node tell.
+    """
+    if case.device.vendor is not FIRST:
+        return _why_others_never(case, say)
     cards = {name: case.view.cards(name) for name in case.nodes}
     memory = max((card.card.memory_mib for some in cards.values() for card in some), default=0)
     as_cards = max(map(len, cards.values()), default=0)
@@ -109,6 +118,21 @@ def why_never(case: Case, say: Texts) -> str:
     if any(container.count > most for container in containers):
         return say("fits-nowhere.most-mig" if most > as_cards else "fits-nowhere.most", count=most)
     return say("fits-nowhere.most-and-largest", count=most, memory=prose.mib(memory))
+
+
+def _why_others_never(case: Case, say: Texts) -> str:
+    for container in case.request.containers:
+        memory, most = at_most(case, container.word)
+        if not most:
+            return say("fits-nowhere.none", word=container.word)
+        if container.memory_mib > memory and case.config.of(container.word).memory:
+            return say("fits-nowhere.largest", memory=prose.mib(memory))
+        if container.count > most:
+            return say("fits-nowhere.most", count=most)
+    if never := never_given(case):
+        return say("fits-nowhere.numbers", word=never.container.word, numbers=never.numbers)
+    name, verdict = nearest_refusal(case)
+    return say("fits-nowhere.reason", node=name, reason=verdict.text())
 
 
 def _most_given(case: Case, cards: Mapping[str, Sequence[CardState]]) -> int:

@@ -1,7 +1,9 @@
 """A request that no registered node of the cluster can hold, even empty."""
 
+from typing import NamedTuple
+
 from bot.hami import fit
-from bot.hami.asked import UNSET_PERCENTAGE
+from bot.hami.asked import UNSET_PERCENTAGE, ContainerRequest
 from bot.report import Evidence, Finding
 from bot.texts import Texts
 from playbooks.rules import measures, prose
@@ -41,30 +43,42 @@ def _claim(case: Case, say: Texts) -> str:
     if over := over_a_card(case):
         return say("impossible-anywhere.percent", percent=over, version=str(case.version or "?"))
     for container in sorted(case.request.containers, key=measures.size, reverse=True):
-        largest, most = _at_most(case, container.word)
+        largest, most = at_most(case, container.word)
         asked = measures.asked(case, container, say)
         if container.memory_mib > largest and case.config.of(container.word).memory:
             return say("impossible-anywhere.claim", asked=asked, largest=prose.mib(largest), most=most)
         if container.count > most:
             return say("impossible-anywhere.number", asked=asked, most=most)
-    if never := _never_given(case, say):
-        return never
-    name, verdict = max(case.refusals_when_empty.items(), key=lambda item: _nearness(item[1]))
+    if never := never_given(case):
+        asked = measures.asked(case, never.container, say)
+        return say("impossible-anywhere.never", asked=asked, word=never.container.word, numbers=never.numbers)
+    name, verdict = nearest_refusal(case)
     if case.device.vendor.one_card_per_pod and len({one.container for one in case.request.containers}) > 1:
         return say("impossible-anywhere.same", node=name, reason=verdict.text(), word=case.device.word)
     return say("impossible-anywhere.reason", node=name, reason=verdict.text())
 
 
-def _never_given(case: Case, say: Texts) -> str:
-    """That HAMi never gives so many devices at once, where that is so on every node that has as many."""
+class Never(NamedTuple):
+    """A container that asks for another number of devices than HAMi gives at once. `numbers`: `1, 2, 4, 8`."""
+
+    container: ContainerRequest
+    numbers: str
+
+
+def never_given(case: Case) -> Never | None:
+    """The container whose number of devices is given nowhere, of those that some node has enough for."""
     for container in case.request.containers:
         device = case.config.by_word[container.word]
         able = [name for name in case.refusals_when_empty if _count(case, name, container.word) >= container.count]
         numbers = numbers_given(case, able, device)
         if able and numbers is not None and container.count not in numbers:
-            asked = measures.asked(case, container, say)
-            return say("impossible-anywhere.never", asked=asked, word=device.word, numbers=in_words(numbers))
-    return ""
+            return Never(container, in_words(numbers))
+    return None
+
+
+def nearest_refusal(case: Case) -> tuple[str, fit.Verdict]:
+    """An empty node that comes nearest to taking the pod, and what HAMi would say of it."""
+    return max(case.refusals_when_empty.items(), key=lambda item: _nearness(item[1]))
 
 
 def _count(case: Case, name: str, word: str) -> int:
@@ -89,7 +103,7 @@ def _nearness(verdict: fit.Verdict) -> tuple[bool, int]:
     return bool(verdict.parts), dict(verdict.parts).get(fit.ALLOCATED_INSUFFICIENT, 0)
 
 
-def _at_most(case: Case, word: str) -> tuple[int, int]:
+def at_most(case: Case, word: str) -> tuple[int, int]:
     """The memory of the largest device that counts, and the most of them on one node."""
     names = case.refusals_when_empty
     nodes = [[card.card.memory_mib for card in case.view.cards(name) if card.card.is_of(word)] for name in names]

@@ -119,6 +119,32 @@ def test_memory_is_proposed_in_units_of_the_resource(tmp_path: Path) -> None:
     assert cause(report).next_actions[0].label == step
 
 
+@pytest.mark.parametrize(
+    ("mode", "step"),
+    [({}, "Request at most 32,768 MiB per NPU"), ({"huawei.com/vnpu-mode": "hami-core"}, "Request at most 40,960 MiB")],
+)
+def test_a_hard_split_is_proposed_the_largest_template_that_is_free(tmp_path: Path, mode: Object, step: str) -> None:
+    key = "Ascend910B3"
+    card = {"id": "NPU-0", "count": 4, "devmem": 65536, "devcore": 20, "type": key, "health": True}
+    there = registered(f"hami.io/node-register-{key}", f"huawei.com/{key}", card)
+    there["metadata"]["annotations"] |= {"hami-vnpu-core": "true"}
+    busy = holder(f"hami.io/{key}-devices-allocated", f"NPU-0,{key},24576,0:;")
+    asked = {f"huawei.com/{key}": "1", f"huawei.com/{key}-memory": "65536"}
+    report = why(tmp_path, "1/1 CardInsufficientMemory", asked, there, busy, annotations=mode)
+    assert cause(report).next_actions[0].label.startswith(step)
+
+
+def test_fit_tells_of_a_device_that_no_node_has_and_of_numbers_that_are_never_given(tmp_path: Path) -> None:
+    there = [*hami(), counted(**{"kunlunxin.com/xpu": 8})]
+    for asked, words in (
+        ({"birentech.com/gpu": "1"}, "no registered device has Biren in its type"),
+        ({"kunlunxin.com/xpu": "3"}, "HAMi gives kunlun devices only 1, 2, 4, 8 at a time"),
+    ):
+        manifest = json.dumps(pod(limits=asked))
+        report = answer("fit", record(tmp_path, there), {}, file=[Manifest("pod.yaml", manifest)], also=manifest)
+        assert cause(report).claim.endswith(f"{words}.")
+
+
 # ---------------------------------------------------------------------------------------------------------- gpus
 
 

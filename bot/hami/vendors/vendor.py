@@ -60,6 +60,10 @@ def _all_free(state: CardState) -> Sequence[int]:
     return (state.free_memory_mib,)
 
 
+def _any_amount(_: ContainerRequest, __: Constraints, ___: Resources, amount: int) -> int:
+    return amount
+
+
 def _whole(_: Run, __: list[CardState]) -> bool:
     return False
 
@@ -158,6 +162,9 @@ class Vendor(NamedTuple):
 
     least: Callable[[CardState, str], Ask] = _a_little
     """(card, the device's word): the least that a pod can ask of the card as it is used."""
+
+    askable: Callable[[ContainerRequest, Constraints, Resources, int], int] = _any_amount
+    """(container, constraints, resources, MiB): the most memory up to that which the webhook leaves as written."""
 
     slices: Callable[[CardState], Sequence[int]] = _all_free
     """(card): the amounts of memory in MiB that one pod could get of what is free."""

@@ -11,6 +11,7 @@ ASCEND = Vendor(
     names=NAMES,
     read_resources=chips.read_resources,
     request=requests.container_request,
+    askable=requests.askable,
     registration=_NODES.registration,
     is_taken_in_for_good=_NODES.is_taken_in_for_good,
     is_held_by_turns=_NODES.is_held_by_turns,

@@ -5,9 +5,9 @@ Memory is taken as written: the webhook rounds it to a template.
 
 from math import ceil
 
-from bot.hami.asked import INT32_MAX, ContainerRequest, Resources, written
+from bot.hami.asked import INT32_MAX, Constraints, ContainerRequest, Resources, written
 from bot.hami.vendors.ascend.chips import Chip
-from bot.hami.vendors.ascend.names import NAMES
+from bot.hami.vendors.ascend.names import NAMES, SOFT_MODE
 from bot.hami.vendors.sections import amount_in, count_in, whole_or
 from bot.hami.version import Version
 from bot.kube.models import Container
@@ -29,6 +29,15 @@ def container_request(container: Container, resources: Resources, _: Version) ->
         cores=_cores(container, resources.cores),
         more=isinstance(resources.chip, Chip) and resources.chip.soft,
     )
+
+
+def askable(container: ContainerRequest, constraints: Constraints, resources: Resources, amount: int) -> int:
+    """In a hard split a template's memory, or the whole NPU's: the webhook rounds up. Several are given whole."""
+    chip = resources.chip
+    if constraints.more == (SOFT_MODE,) or not isinstance(chip, Chip):
+        return amount
+    parts = chip.templates if container.count == 1 else ()
+    return max((memory for memory in (*parts, chip.allocatable) if memory <= amount), default=0)
 
 
 def _cores(container: Container, resource: str) -> int:
