@@ -107,16 +107,17 @@ def given_beside(node: Node, config: DeviceConfig) -> list[Device]:
 
     A label does not tell which chip: by it alone it is the first of its vendor's.
     """
-    registers = config.by_register
-    found = {one.word for key in node.metadata.annotations or () if (one := registers.get(key)) is not None}
-    for amounts in (node.status.allocatable, node.status.capacity):
-        for name, amount in (amounts or {}).items():
-            if (one := config.counted.get(name)) is not None and (whole(amount) or 0) > 0:
-                found.add(one.word)
-    domains = {config.by_word[word].names.domain for word in found}
-    for (key, value), one in config.labels.items():
-        if node.metadata.label(key) == value and one.names.domain not in domains:
-            found.add(one.word)
+    status, label = node.status, node.metadata.label
+    # Views of dictionaries meet without a step of Python for each key: most of 5,000 nodes have nothing here.
+    registers = config.by_register.keys() & (node.metadata.annotations or {}).keys()
+    found = {config.by_register[key].word for key in registers}
+    for amounts in (status.allocatable or {}, status.capacity or {}):
+        for name in config.counted.keys() & amounts.keys():
+            if (whole(amounts[name]) or 0) > 0:
+                found.add(config.counted[name].word)
+    if labelled := [device for (key, value), device in config.labels.items() if label(key) == value]:
+        domains = {config.by_word[word].names.domain for word in found}
+        found |= {device.word for device in labelled if device.names.domain not in domains}
     found.discard(config.devices[0].word)
     return config.in_order(found)
 
