@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from bot.endpoint import Endpoint, Handler, Refusal, endpoint_route
+from bot.endpoint import Endpoint, Handler, Refusal, endpoint_route, is_bearer
 from bot.triage.webhook import LARGEST_BODY, Alert, WrongBody, read_alerts
 
 ALERTS_PATH = "/alerts/alertmanager"
@@ -60,16 +60,12 @@ def is_known(authorization: str, endpoint: AlertsEndpoint) -> bool:
     scheme, _, given = authorization.partition(" ")
     match scheme.casefold():
         case "bearer" if endpoint.token:
-            return _same(given.strip().encode(errors="replace"), endpoint.token)
+            return is_bearer(authorization, endpoint.token)
         case "basic" if endpoint.user:
             try:
                 decoded = base64.b64decode(given.strip(), validate=True)
             except (binascii.Error, ValueError):
                 return False
-            return _same(decoded, f"{endpoint.user}:{endpoint.password}")
+            return hmac.compare_digest(decoded, f"{endpoint.user}:{endpoint.password}".encode())
         case _:
             return False
-
-
-def _same(given: bytes, wanted: str) -> bool:
-    return hmac.compare_digest(given, wanted.encode())

@@ -4,6 +4,7 @@ Nothing of a request is logged.
 """
 
 import asyncio
+import hmac
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -20,6 +21,12 @@ QUIET_S = 60.0
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 log = logging.getLogger(__name__)
+
+
+def is_bearer(authorization: str, token: str) -> bool:
+    """Whether the header brings this token, which is not empty; compared in constant time."""
+    scheme, _, given = authorization.partition(" ")
+    return scheme.casefold() == "bearer" and hmac.compare_digest(given.strip().encode(errors="replace"), token.encode())
 
 
 class Refusal(Exception):  # noqa: N818  # an answer

@@ -3,7 +3,6 @@
 The exposition is OpenMetrics, or Prometheus' text, as the client asks. No series names a pod, a node or a UUID.
 """
 
-import hmac
 import ipaddress
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -16,7 +15,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from bot.codes import CODES, Code, PendingClass
-from bot.endpoint import Handler
+from bot.endpoint import Handler, is_bearer
 
 METRICS_PATH = "/metrics"
 MOST_NAMESPACES = 200
@@ -108,8 +107,7 @@ def metrics_route(figures: Figures, token: str) -> Handler:
 
 def _may_read(request: web.Request, token: str) -> bool:
     if token:
-        scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-        return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())
+        return is_bearer(request.headers.get("Authorization", ""), token)
     try:
         return ipaddress.ip_address(request.remote or "").is_loopback
     except ValueError:

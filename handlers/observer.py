@@ -16,13 +16,13 @@ from bot.metrics import BotFigures, ClusterFigures, Figures, Pending, counted
 from bot.report import Report
 from bot.store import StoreError
 from bot.texts import Texts
+from bot.triage.summary import ENDS
 from handlers.deps import Deps
 from playbooks.pending.rows import PendingRow
 from playbooks.playbook import Sources, find
 
 PACE_S = 60.0
 _WITHIN_S = 120.0
-_ENDED = ("resolved", "closed")
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class Observer:
         return BotFigures(
             open_changes=len(changes),
             overdue_changes=sum(change.record.deadline < now for change in changes),
-            incidents=Counter(state for state in states if state not in _ENDED),
+            incidents=Counter(state for state in states if state not in ENDS),
             unsent_messages=await store.outbox.waiting(),
             oldest_unsent_s=max(0.0, now - oldest[1]) if oldest else 0.0,
         )
