@@ -5,8 +5,7 @@ from functools import partial
 import msgspec
 
 from bot.hami.asked import ContainerRequest, Resources
-from bot.hami.cards import Card, CardState, read_json
-from bot.hami.fit import Run, Taken, Verdict
+from bot.hami.cards import Card, read_json
 from bot.hami.names import Names
 from bot.hami.vendors import standard_scan as checks
 from bot.hami.vendors.annotated import Annotated
@@ -38,10 +37,6 @@ def _request(container: Container, resources: Resources, _: Version) -> Containe
     return only_count(container, resources, NAMES.word)
 
 
-def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[Taken]:
-    return checks.scan(run, in_play, asked, _CHECKS)
-
-
 BIREN = Vendor(
     names=NAMES,
     read_resources=partial(read_usual, NAMES, key="biren"),
@@ -49,7 +44,7 @@ BIREN = Vendor(
     registration=_NODES.registration,
     is_taken_in_for_good=_NODES.is_taken_in_for_good,
     is_held_by_turns=_NODES.is_held_by_turns,
-    scan=_scan,
+    scan=partial(checks.scan, checks=_CHECKS),
     since=Version(2, 10, 0),
     plugin_names="biren-device-plugin",
     node_label=("biren", "on"),

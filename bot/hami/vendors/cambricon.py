@@ -4,11 +4,10 @@ from functools import partial
 
 from bot.hami.asked import WHOLE_CARD, ContainerRequest, Resources
 from bot.hami.cards import Card, CardState
-from bot.hami.fit import Run, Taken, Verdict
 from bot.hami.names import Names
 from bot.hami.vendors import standard_scan as checks
 from bot.hami.vendors.sections import amount_in, read_usual, whole_or, wrapped_count_in
-from bot.hami.vendors.standing import capacity_of, cards_like, counted
+from bot.hami.vendors.standing import cards_by_cores, counted
 from bot.hami.vendors.vendor import Vendor
 from bot.hami.version import Version
 from bot.kube.models import Container, Node
@@ -34,12 +33,7 @@ _CHECKS = (checks.HEALTH, checks.UUID, checks.SLOTS, checks.MUTEX, checks.QUOTA,
 
 
 def _cards(node: Node, resources: Resources) -> list[Card]:
-    cores = capacity_of(node, resources.cores)
-    if cores <= 0:
-        return []
-    memory = capacity_of(node, resources.memory) * resources.memory_factor * WHOLE_CARD // cores
-    card = Card(slots=100, memory_mib=memory, cores=WHOLE_CARD, type=NAMES.word, health=True)
-    return cards_like(card, -(-cores // WHOLE_CARD), f"{node.name}-{NAMES.card_word}-")
+    return cards_by_cores(node, resources, NAMES, WHOLE_CARD)
 
 
 def _request(container: Container, resources: Resources, _: Version) -> ContainerRequest | None:
@@ -49,10 +43,6 @@ def _request(container: Container, resources: Resources, _: Version) -> Containe
     if not count or memory is None or cores is None:
         return None
     return ContainerRequest(NAMES.word, container.name, count, memory, whole_or(memory), cores)
-
-
-def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[Taken]:
-    return checks.scan(run, in_play, asked, _CHECKS)
 
 
 def _slices(state: CardState) -> list[int]:
@@ -68,7 +58,7 @@ CAMBRICON = Vendor(
     registration=_NODES.registration,
     is_taken_in_for_good=_NODES.is_taken_in_for_good,
     is_held_by_turns=_NODES.is_held_by_turns,
-    scan=_scan,
+    scan=partial(checks.scan, checks=_CHECKS),
     slices=_slices,
     obeys_quota=True,
     lock_key="cambricon.com/dsmlu.lock",

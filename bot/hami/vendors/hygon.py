@@ -3,8 +3,7 @@
 from functools import partial
 
 from bot.hami.asked import WHOLE_CARD, ContainerRequest, Resources
-from bot.hami.cards import CardState, read_strict_text
-from bot.hami.fit import Run, Taken, Verdict
+from bot.hami.cards import read_strict_text
 from bot.hami.names import Names
 from bot.hami.vendors import standard_scan as checks
 from bot.hami.vendors.annotated import Annotated
@@ -41,10 +40,6 @@ def _request(container: Container, resources: Resources, _: Version) -> Containe
     return ContainerRequest(NAMES.word, container.name, count, memory, whole_or(memory), cores)
 
 
-def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[Taken]:
-    return checks.scan(run, in_play, asked, _CHECKS)
-
-
 HYGON = Vendor(
     names=NAMES,
     read_resources=partial(read_usual, NAMES, key="hygon"),
@@ -52,7 +47,7 @@ HYGON = Vendor(
     registration=_NODES.registration,
     is_taken_in_for_good=_NODES.is_taken_in_for_good,
     is_held_by_turns=_NODES.is_held_by_turns,
-    scan=_scan,
+    scan=partial(checks.scan, checks=_CHECKS),
     plugin_labels="name=dcu-dp-ds",
     plugin_names="dcu-(vgpu-)?device-plugin",
     node_label=("dcu", "on"),

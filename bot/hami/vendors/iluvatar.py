@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from bot.hami.asked import INT32_MAX, ContainerRequest, Resources
-from bot.hami.cards import CardState, read_strict_text
-from bot.hami.fit import Run, Taken, Verdict
+from bot.hami.cards import read_strict_text
 from bot.hami.names import Names
 from bot.hami.vendors import standard_scan as checks
 from bot.hami.vendors.annotated import Annotated
@@ -77,10 +76,6 @@ def _request(container: Container, resources: Resources, _: Version) -> Containe
     return ContainerRequest(resources.word, container.name, count, memory, whole_or(memory), cores, vendor=NAMES.word)
 
 
-def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[Taken]:
-    return checks.scan(run, in_play, asked)
-
-
 ILUVATAR = Vendor(
     names=NAMES,
     read_resources=_read_resources,
@@ -88,7 +83,7 @@ ILUVATAR = Vendor(
     registration=_NODES.registration,
     is_taken_in_for_good=_NODES.is_taken_in_for_good,
     is_held_by_turns=_NODES.is_held_by_turns,
-    scan=_scan,
+    scan=checks.scan,
     flag="enable-iluvatar",
     locks_since=Version(2, 8, 0),
     plugin_names="(ix|iluvatar)-device-plugin",

@@ -76,3 +76,13 @@ def cards_like(card: Card, count: int, prefix: str) -> list[Card]:
     return [
         msgspec.structs.replace(card, uuid=f"{prefix}{index}", index=index) for index in range(min(count, MOST_COUNTED))
     ]
+
+
+def cards_by_cores(node: Node, resources: Resources, names: Names, whole_card: int) -> list[Card]:
+    """The cards of a plugin that offers the node's cores, `whole_card` of them a card, and its memory as amounts."""
+    cores = capacity_of(node, resources.cores)
+    if cores <= 0:
+        return []
+    memory = capacity_of(node, resources.memory) * resources.memory_factor * whole_card // cores
+    card = Card(slots=100, memory_mib=memory, cores=whole_card, type=names.word, health=True)
+    return cards_like(card, -(-cores // whole_card), f"{node.name}-{names.card_word}-")

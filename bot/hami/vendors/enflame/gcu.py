@@ -3,8 +3,8 @@
 from functools import partial
 
 from bot.hami.asked import WHOLE_CARD, ContainerRequest, Resources
-from bot.hami.cards import Card, CardState
-from bot.hami.fit import EXCLUSIVE_CONFLICT, Run, Taken, Verdict
+from bot.hami.cards import Card
+from bot.hami.fit import EXCLUSIVE_CONFLICT
 from bot.hami.names import Names
 from bot.hami.vendors import standard_scan as checks
 from bot.hami.vendors.sections import read_section, wrapped_count_in
@@ -38,10 +38,6 @@ def _request(container: Container, resources: Resources, _: Version) -> Containe
     return ContainerRequest(NAMES.word, container.name, count, MEMORY, 0, WHOLE_CARD) if count else None
 
 
-def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[Taken]:
-    return checks.scan(run, in_play, asked, _CHECKS)
-
-
 _NODES = counted(NAMES, _cards)
 
 ENFLAME_GCU = Vendor(
@@ -51,7 +47,7 @@ ENFLAME_GCU = Vendor(
     registration=_NODES.registration,
     is_taken_in_for_good=_NODES.is_taken_in_for_good,
     is_held_by_turns=_NODES.is_held_by_turns,
-    scan=_scan,
+    scan=partial(checks.scan, checks=_CHECKS),
     since=Version(2, 7, 0),
     lock_key="",
     plugin_names="(gcushare|gcu|enflame)-(k8s-)?device-plugin",

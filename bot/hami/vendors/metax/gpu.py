@@ -3,8 +3,7 @@
 from functools import partial
 
 from bot.hami.asked import WHOLE_CARD, ContainerRequest, Resources
-from bot.hami.cards import Card, CardState
-from bot.hami.fit import Run, Taken, Verdict
+from bot.hami.cards import Card
 from bot.hami.names import Names
 from bot.hami.vendors import standard_scan as checks
 from bot.hami.vendors.sections import read_usual, wrapped_count_in
@@ -36,10 +35,6 @@ def _request(container: Container, resources: Resources, _: Version) -> Containe
     return ContainerRequest(NAMES.word, container.name, count, 0, WHOLE_CARD, WHOLE_CARD) if count else None
 
 
-def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[Taken]:
-    return checks.scan(run, in_play, asked, _CHECKS)
-
-
 _NODES = counted(NAMES, _cards)
 
 METAX_GPU = Vendor(
@@ -49,7 +44,7 @@ METAX_GPU = Vendor(
     registration=_NODES.registration,
     is_taken_in_for_good=_NODES.is_taken_in_for_good,
     is_held_by_turns=_NODES.is_held_by_turns,
-    scan=_scan,
+    scan=partial(checks.scan, checks=_CHECKS),
     lock_key="",
     plugin_names="(metax|mx)[a-z-]*-device|/gpu-device:",
     one_card_per_pod=True,
