@@ -27,9 +27,17 @@ from tests.update_docs import (
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
-    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in [*ROOT.glob("*.md"), *DOCS.glob("*.md")]
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for path in [*ROOT.glob("*.md"), *DOCS.glob("*.md"), *DOCS.glob("zh/*.md")]
 }
 README = PAGES["README.md"]
+CHINESE = {
+    "README.md": "README.zh.md",
+    "docs/install.md": "docs/zh/install.md",
+    "docs/commands.md": "docs/zh/commands.md",
+    "docs/findings.md": "docs/zh/findings.md",
+}
+"""The pages for users, with their Chinese twins."""
 NEW_PLAYBOOK = "docs/writing-a-playbook.md"
 CONSOLE = re.compile(r"```console\n\$ (hami-bot .*?)\n(.*?)```", re.DOTALL)
 SHOWN = sorted({shown for name, text in PAGES.items() if name != NEW_PLAYBOOK for shown in CONSOLE.findall(text)})
@@ -99,7 +107,8 @@ def test_the_table_of_findings_has_exactly_the_codes_that_the_code_makes() -> No
     codes = finding_codes()
     assert len(codes) > 120
     assert listed("docs/findings.md", "| code | meaning | proof | usual fix |") == codes
-    assert FINDINGS.read_text(encoding="utf-8") == findings_page(), "run python -m tests.update_docs"
+    for language, page in FINDINGS.items():
+        assert page.read_text(encoding="utf-8") == findings_page(language), "run python -m tests.update_docs"
 
 
 def test_the_table_of_what_a_change_causes_has_exactly_the_codes_that_the_code_makes() -> None:
@@ -143,4 +152,52 @@ def test_links_lead_somewhere(page: str) -> None:
 
 
 def test_the_readme_leads_to_every_page() -> None:
-    assert {name for name in PAGES if f"]({name})" not in README} == {"README.md"}
+    chinese = {name for name in PAGES if name.startswith("docs/zh/")}
+    assert {name for name in PAGES if f"]({name})" not in README} - chinese == {"README.md"}
+    assert {name for name in chinese if f"]({name})" not in PAGES["README.zh.md"]} == set()
+
+
+# -------------------------------------------------------------------------------------------- Chinese twins
+
+
+def skeleton(text: str) -> list[str]:
+    """What a page and its twin share: the levels of headings, kinds of lines, rows of tables and their code."""
+    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    found: list[str] = []
+    for line in prose.splitlines():
+        if heading := re.match(r"#+ ", line):
+            found.append(heading[0])
+        elif line.startswith("|"):
+            found.append(f"| {' '.join(sorted(re.findall(r'`[^`]+`', line.split(' | ')[0])))}")
+        elif re.match(r"\d+\. ", line):
+            found.append("step")
+    return found
+
+
+def typed(text: str) -> list[str]:
+    """The commands of a page: of its indented lines and its examples, without comments and `--lang zh`."""
+    lines = re.findall(
+        r"^(?: {4,}|\$ )(\S.*)$", re.sub(r"```(?!console).*?```", "", text, flags=re.DOTALL), re.MULTILINE
+    )
+    commands = (re.sub(r"\s+# .*|\\$| --lang zh\b", "", line).strip() for line in lines)
+    return [one for one in commands if re.match(r"(hami-bot|kubectl|helm|docker|pip|python3|export|make)\b", one)]
+
+
+@pytest.mark.parametrize(("page", "twin"), CHINESE.items())
+def test_a_page_for_users_and_its_chinese_twin_have_the_same_parts(page: str, twin: str) -> None:
+    english, chinese = PAGES[page], PAGES[twin]
+    if page == "README.md":  # the twin lists the pages that exist in Chinese
+        english, chinese = (
+            text.partition(f"\n## {name}\n")[0] for text, name in ((english, "Documentation"), (chinese, "文档"))
+        )
+    assert skeleton(chinese) == skeleton(english)
+    assert [one for one in typed(chinese) if "HAMI_BOT_LANGUAGE" not in one] == typed(english)
+
+
+@pytest.mark.parametrize(("page", "twin"), CHINESE.items())
+def test_a_chinese_page_links_to_chinese_pages_where_there_are_any(page: str, twin: str) -> None:
+    names = {Path(one).name for one in CHINESE if one.startswith("docs/")}
+    links = re.findall(r"\]\(([^)\s#]+)", PAGES[twin])
+    assert [
+        link for link in links if Path(link).name in names and "docs/zh" not in str((ROOT / twin).parent / link)
+    ] == []

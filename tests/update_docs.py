@@ -17,18 +17,22 @@ from pydantic_core import PydanticUndefined
 from bot.codes import CODES, Proof
 from bot.report import SCHEMA, Report
 from bot.settings.schema import PREFIX, Settings
-from bot.texts import Texts
+from bot.texts import Language, Texts
 from tests.chart import install_manifest
 from tests.threads.every import THREADS
 from tests.threads.thread import Grade
 
 DOCS = Path(__file__).parents[1] / "docs"
 SETTINGS = DOCS / "settings.md"
-FINDINGS = DOCS / "findings.md"
+FINDINGS: dict[Language, Path] = {"en": DOCS / "findings.md", "zh": DOCS / "zh" / "findings.md"}
 INCIDENTS = DOCS / "incidents.md"
 INSTALL = DOCS.parent / "deploy" / "install.yaml"
 REPORT_SCHEMA = DOCS / "report.schema.json"
 _TABLE = re.compile(r"(?<=<!-- generated: python -m tests.update_docs -->\n).*?(?=\n<!-- end -->)", re.DOTALL)
+_HEADINGS: dict[Language, tuple[str, str]] = {
+    "en": ("| code | meaning | proof | usual fix |", "| proof | meaning |"),
+    "zh": ("| 代码 | 含义 | 依据 | 常用处理 |", "| 依据 | 含义 |"),
+}
 _NAMED = {"clusters": "NAME", "channels": "ID"}
 
 
@@ -76,16 +80,17 @@ def settings_page() -> str:
     return _TABLE.sub(lambda _: "\n".join(lines), SETTINGS.read_text(encoding="utf-8"))
 
 
-def findings_page() -> str:
-    """`docs/findings.md` with the table as the registry of codes says it."""
-    say = Texts("en")
-    lines = ["| code | meaning | proof | usual fix |", "|---|---|---|---|"]
+def findings_page(language: Language) -> str:
+    """The page of finding codes in that language, with the table as the registry of codes says it."""
+    say = Texts(language)
+    of_codes, of_proofs = _HEADINGS[language]
+    lines = [of_codes, "|---|---|---|---|"]
     for code, facts in CODES.items():
         fix = say(f"code-fix.{code}") if f"code-fix.{code}" in say else ""
         lines.append(f"| `{code}` | {say(f'code-meaning.{code}')} | {facts.proof} | {fix} |")
-    lines += ["", "| proof | meaning |", "|---|---|"]
+    lines += ["", of_proofs, "|---|---|"]
     lines += [f"| {proof} | {say(f'code-proof.{proof}')} |" for proof in get_args(Proof)]
-    return _TABLE.sub(lambda _: "\n".join(lines), FINDINGS.read_text(encoding="utf-8"))
+    return _TABLE.sub(lambda _: "\n".join(lines), FINDINGS[language].read_text(encoding="utf-8"))
 
 
 def incidents_page() -> str:
@@ -132,7 +137,8 @@ def main() -> None:
     INSTALL.write_text(install_manifest(), encoding="utf-8")
     REPORT_SCHEMA.write_text(report_schema(), encoding="utf-8")
     SETTINGS.write_text(settings_page(), encoding="utf-8")
-    FINDINGS.write_text(findings_page(), encoding="utf-8")
+    for language, page in FINDINGS.items():
+        page.write_text(findings_page(language), encoding="utf-8")
     INCIDENTS.write_text(incidents_page(), encoding="utf-8")
 
 

@@ -1,5 +1,7 @@
 """Messages that are no report: what went wrong, how to ask, what is going on."""
 
+import re
+
 from bot.errors import BotError
 from bot.render.words import visible
 from bot.slack.message import Message
@@ -11,6 +13,7 @@ from bot.texts import Texts
 _MESSAGE, _HINT, _EXAMPLE = 1000, 1000, 300
 _ALOUD = 900
 _HELP = 6000
+_BLANK_BESIDE_CHINESE = re.compile(r"(?<=[，。：；？！]) ")
 
 
 def render_error(error: BotError, say: Texts, example: str = "") -> Message:
@@ -27,12 +30,14 @@ def render_error(error: BotError, say: Texts, example: str = "") -> Message:
 
 
 def in_words(error: BotError, say: Texts) -> tuple[str, str]:
-    """The message and the hint, in the language where they have a text."""
-    if error.text is None:
-        return error.message, error.hint
-    name, values = error.text
-    message = say(f"error.{name}", **values)
-    return message, say(f"error.{name}-hint", **values) if f"error.{name}-hint" in say else error.hint
+    """The message and the hint with its example, in the language where they have a text."""
+    message, advice = error.message, error.advice
+    if error.text is not None:
+        name, values = error.text
+        message = say(f"error.{name}", **values)
+        advice = say(f"error.{name}-hint", **values) if f"error.{name}-hint" in say else advice
+    example = f"{say('slack.example')} {error.example}" if error.example else ""
+    return message, _BLANK_BESIDE_CHINESE.sub("", " ".join(filter(None, (advice, example))))
 
 
 def _sentence(text: str) -> str:
