@@ -2,14 +2,14 @@
 
 A viewer may ask for nothing that changes a cluster, an operator may ask for temporary changes and end them, an approver
 may besides decide about those of others. Ending one is always the safe direction: whoever asked for it may do that too,
-and in every channel.
+and in every channel. Whoever may ask for changes may also ask, in every channel, what the bot itself needs.
 """
 
 from collections.abc import Collection
 from typing import Literal, NamedTuple
 
 Role = Literal["viewer", "operator", "approver"]
-Action = Literal["raise", "extend", "revert", "approve", "refuse"]
+Action = Literal["raise", "extend", "revert", "approve", "refuse", "examine"]
 
 _WORDS: dict[Action, str] = {
     "raise": "change the scheduler",
@@ -17,6 +17,7 @@ _WORDS: dict[Action, str] = {
     "revert": "revert this change",
     "approve": "approve a change",
     "refuse": "refuse a change",
+    "examine": "ask for a check of the bot",
 }
 
 
@@ -70,7 +71,7 @@ def decide_access(
         return _approving(access, user, role, requester)
     if action == "refuse":
         return Allowed(role) if role == "approver" or user == requester else _not_you(access, action)
-    if action == "revert":
+    if action in ("revert", "examine"):
         return Allowed(role) if role != "viewer" or user == requester else _not_you(access, action)
     if role == "viewer":
         return _not_you(access, action)

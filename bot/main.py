@@ -44,6 +44,8 @@ from handlers.changes.request import Seen
 from handlers.changes.service import ChangeService
 from handlers.changes.setup import READ_ONLY, ChangeSupervisor, Changing
 from handlers.deps import Deps
+from handlers.doctor import desk
+from handlers.doctor.examination import examine
 from handlers.health_monitor import PACE_S, HealthMonitor, watched
 from handlers.inbox import Inbox
 from handlers.kept_open import KeptOpen, Opener
@@ -86,6 +88,7 @@ class Limits(NamedTuple):
 
 
 AS_USUAL = Limits()
+BY_ENVIRONMENT: desk.Examine = partial(examine, Where())
 
 
 async def serve(where: Where) -> None:
@@ -102,7 +105,10 @@ async def serve(where: Where) -> None:
         def opener(cluster: str) -> AbstractAsyncContextManager[Sources]:
             return open_watched(_named(where, cluster))
 
-        async with running(settings, slack, opener, changing=_changing(where), usual=where.cluster) as address:
+        changing, examining = _changing(where), partial(examine, where)
+        async with running(
+            settings, slack, opener, changing=changing, examining=examining, usual=where.cluster
+        ) as address:
             ready.set()
             log.info("ready at %s", address)
             await stopped.wait()
@@ -171,11 +177,13 @@ async def running(
     limits: Limits = AS_USUAL,
     changing: Changing = READ_ONLY,
     *,
+    examining: desk.Examine = BY_ENVIRONMENT,
     usual: str = "",
 ) -> AsyncGenerator[str]:
     """The bot while the context lasts; yields the address of its own port when it is connected to Slack.
 
-    Without `changing` it can only read. `usual` is the cluster that is meant where nothing names one.
+    Without `changing` it can only read. `examining` is what `doctor` does. `usual` is the cluster that is meant where
+    nothing names one.
     """
     async with AsyncExitStack() as stack:
         store_url = settings.store.url.get_secret_value()
@@ -217,7 +225,7 @@ async def running(
             front.ears = kept and kept.ears
             who = await reached(gateway, slack, settings, start)
         deps = deps._replace(bot_user=who.identity.user_id, workspace=who.identity.url)
-        parts = _Parts(settings, slack, limits, clock, front, change_supervisor, deps, who, oncall_id)
+        parts = _Parts(settings, slack, limits, clock, front, change_supervisor, deps, who, oncall_id, examining)
         async with _answering(parts):
             yield port
 
@@ -232,12 +240,13 @@ class _Parts(NamedTuple):
     deps: Deps
     who: Reached
     oncall_id: str
+    examining: desk.Examine
 
 
 @asynccontextmanager
 async def _answering(parts: _Parts) -> AsyncGenerator[None]:
     """The bot once Slack and the store are reached; what it had taken is done, or kept, when it returns."""
-    settings, slack, limits, clock, front, change_supervisor, deps, who, oncall_id = parts
+    settings, slack, limits, clock, front, change_supervisor, deps, who, oncall_id, examining = parts
     async with AsyncExitStack() as stack:
         inbox = Inbox(deps)
         change = change_supervisor.begin(deps)
@@ -247,6 +256,7 @@ async def _answering(parts: _Parts) -> AsyncGenerator[None]:
         front.ears = oncall.ears
         app = build_app(slack.api_url, slack.bot_token.get_secret_value(), who.identity, deps.work.kept)
         profiling.register(app, inbox, ProfileService(inbox, settings.profiles))
+        desk.register(app, inbox, change.guard, examining)
         listen(app, inbox, change, oncall)
         (sending,) = await stack.enter_async_context(in_background(deps.outbox.run()))
         sockets: Sockets | None = None

@@ -30,6 +30,7 @@ from bot.texts import LANGUAGES, Texts
 from handlers.changes.words import ChangeAsked
 from handlers.deeds import TOO_LATE_S, Kind, Kinds, NotDone, Taken
 from handlers.deps import Deps
+from handlers.doctor.words import ExaminationAsked
 from handlers.edits import Edits
 from handlers.grammar import Asked
 from handlers.profiles.words import ProfileAsked
@@ -209,6 +210,8 @@ class Inbox:
             asked = Asked(fit, fit.request(file=manifest, namespace=asked.namespace), asked.options)
         if isinstance(asked, ChangeAsked):  # a form or a message of ours asked for it, which shows nothing to confirm
             raise UsageError("ask for a change with a command or a mention", example=example(words))
+        if isinstance(asked, ExaminationAsked):
+            raise UsageError("ask for it with a command or a mention", example=example(words))
         if isinstance(asked, ProfileAsked):  # taken over from a process that ended: nobody waits through it twice
             raise GaveUp(self.deps.say("profile.interrupted"), example=example(words))
         if not isinstance(asked, Asked):

@@ -11,6 +11,7 @@ from bot.changes.kinds import KINDS
 from bot.errors import UsageError
 from bot.texts import LANGUAGES, Language, Texts
 from handlers.changes.words import ChangeAsked, change_commands
+from handlers.doctor import words as doctor
 from handlers.grammar import Asked, Grammar, explain, explain_code, nearest, read
 from handlers.oncall import words as oncall
 from handlers.profiles.words import VERB as PROFILE
@@ -25,11 +26,13 @@ _EXAMPLES = {
     **{kind.verb: kind.example for kind in KINDS.values()},
     **oncall.EXAMPLES,
     "digest": oncall.DIGEST_EXAMPLE,
+    doctor.VERB: doctor.VERB,
 }
 _SUMMARIES = {
     **{kind.verb: kind.summary for kind in KINDS.values()},
     **oncall.SUMMARIES,
     "digest": oncall.DIGEST_SUMMARY,
+    doctor.VERB: f"{doctor.SUMMARY} For operators.",
 }
 _HELP_FLAGS = ("--help", "-h", "?", "--version")
 
@@ -47,7 +50,9 @@ class ManifestWanted(NamedTuple):
     options: dict[str, Any]
 
 
-def understand(words: Sequence[str]) -> Asked | ChangeAsked | Help | ManifestWanted | ProfileAsked:
+def understand(
+    words: Sequence[str],
+) -> Asked | ChangeAsked | doctor.ExaminationAsked | Help | ManifestWanted | ProfileAsked:
     """What the words ask for. Raises UsageError, whose hint ends with an example."""
     asked = takewhile(lambda word: word != "because", words)  # a reason is free text
     if flag := next((word for word in asked if word in _HELP_FLAGS), None):
@@ -94,6 +99,7 @@ def build_grammar() -> Grammar:
     grammar.instead[PROFILE] = partial(profile_command, COMMAND, _options)
     for command in oncall.oncall_commands(COMMAND):
         grammar.add_command(command)
+    grammar.add_command(doctor.slack_doctor_command(COMMAND, _lang()))
     grammar.add_command(oncall.explain_digest(grammar.playbook("digest"), COMMAND))
     return grammar
 
@@ -125,8 +131,12 @@ _NO_HELP_FLAG: dict[str, list[str]] = {"help_option_names": []}
 def _options() -> list[click.Parameter]:
     return [
         click.Option(["--cluster"], default="", metavar="NAME", help="A cluster of the settings."),
-        click.Option(["--lang"], type=click.Choice(LANGUAGES), help="The language of the answer."),
+        *_lang(),
     ]
+
+
+def _lang() -> list[click.Parameter]:
+    return [click.Option(["--lang"], type=click.Choice(LANGUAGES), help="The language of the answer.")]
 
 
 @click.pass_context

@@ -19,7 +19,7 @@ PEOPLE = {
     "U0BOSS": (frozenset({BOSSES, GROUP}), "approver"),
     "U0OTHER": (frozenset({"S0UNNAMED"}), "viewer"),
 }
-ACTIONS = ("raise", "extend", "revert", "approve", "refuse")
+ACTIONS = ("raise", "extend", "revert", "approve", "refuse", "examine")
 
 
 def may(user: str, channel: str, action: str, requester: str = "U0SOMEONE", access: Access = SET) -> bool:
@@ -41,6 +41,7 @@ def test_the_whole_matrix(user: str, channel: str, action: str) -> None:
         "revert": role != "viewer",
         "approve": role == "approver",
         "refuse": role == "approver",
+        "examine": role != "viewer",
     }
     assert may(user, channel, action) is expected[action]
 

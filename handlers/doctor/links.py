@@ -1,13 +1,15 @@
 """The links between the bot and what it needs, and how they are shown."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
 from bot.errors import BotError
 
 State = Literal["ok", "degraded", "failed"]
+STATES: tuple[State, ...] = get_args(State)
+"""The best first."""
 Name = Literal[
     "settings",
     "slack-token",

@@ -10,6 +10,7 @@ import click
 from bot.changes.durations import read_duration
 from bot.errors import UsageError
 from bot.texts import Language, Texts
+from handlers.doctor.words import SUMMARY, VERB
 from handlers.where import Where
 from handlers.where import language as language_of
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 FAILED = 3
 """The exit code where a link failed: as for a source that cannot be read."""
-_EXAMPLE = "doctor --wait 2m"
+_EXAMPLE = f"{VERB} --wait 2m"
 _PAUSE_S = 5.0
 
 
@@ -33,9 +34,9 @@ class DoctorAsked(NamedTuple):
 def doctor_command(program: str, options: Sequence[click.Parameter]) -> click.Command:
     """The command; what it gives is a DoctorAsked."""
     return click.Command(
-        "doctor",
+        VERB,
         callback=_read,
-        help="Check all that the bot needs: settings, Slack, store, clusters and rights, with a fix for each fault.",
+        help=SUMMARY,
         epilog=f"Example: {program} {_EXAMPLE}",
         params=[
             click.Option(["--wait"], default="", metavar="TIME", help="Try again that long until nothing fails."),
