@@ -104,17 +104,18 @@ async def _proven(gateway: Gateway, slack: SlackSettings) -> Reached:
     try:
         identity = await gateway.identity()
     except SlackFailure as failure:
-        raise _cannot_start(failure, GET_BOT_KEY) from failure
+        raise refused(failure, GET_BOT_KEY) from failure
     check_scopes(identity.scopes)
     if slack.mode == "http":
         return Reached(identity)
     try:
         return Reached(identity, await gateway.open_socket(slack.app_token.get_secret_value()))
     except SlackFailure as failure:
-        raise _cannot_start(failure, GET_APP_KEY) from failure
+        raise refused(failure, GET_APP_KEY) from failure
 
 
-def _cannot_start(failure: SlackFailure, about_token: str) -> WrongInstall:
+def refused(failure: SlackFailure, about_token: str) -> WrongInstall:
+    """Why Slack does not take a token; `about_token` is the hint where the token itself is at fault."""
     unreached = "Slack was not reached: " if failure.problem is Problem.TRANSIENT else ""
     hint = about_token if failure.problem is Problem.AUTH else failure.hint
     return WrongInstall(f"{unreached}{failure.message}", hint=hint, failure=failure)

@@ -7,9 +7,9 @@ from bot.settings.schema import Settings, SlackSettings, channels_of
 from bot.slack.app import WrongInstall, check_scopes
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.gateway import Gateway, Identity, open_client
-from bot.start import GET_APP_KEY, GET_BOT_KEY
+from bot.start import GET_APP_KEY, GET_BOT_KEY, refused
 from bot.texts import Texts
-from handlers.doctor.links import Link, Name, broken
+from handlers.doctor.links import Link, broken
 
 _PROBE = "hami-bot-doctor"
 
@@ -27,16 +27,11 @@ async def _examine(gateway: Gateway, settings: Settings, slack: SlackSettings, s
     try:
         who = await gateway.identity()
     except SlackFailure as failure:
-        return [_refused("slack-token", failure, GET_BOT_KEY)]
+        return [broken("slack-token", refused(failure, GET_BOT_KEY))]
     links = [Link("slack-token", "ok", say("doctor.token", team=who.team, user=who.user_id)), _scopes(who, say)]
     links.append(await _connection(gateway, slack, say))
     may_join = "channels:join" in who.scopes
     return [*links, *[await _channel(gateway, channel, say, may_join=may_join) for channel in channels_of(settings)]]
-
-
-def _refused(name: Name, failure: SlackFailure, about_token: str) -> Link:
-    fix = about_token if failure.problem is Problem.AUTH else failure.hint
-    return Link(name, "failed", failure.message, fix)
 
 
 def _scopes(who: Identity, say: Texts) -> Link:
@@ -53,7 +48,7 @@ async def _connection(gateway: Gateway, slack: SlackSettings, say: Texts) -> Lin
     try:
         await gateway.open_socket(slack.app_token.get_secret_value())
     except SlackFailure as failure:
-        return _refused("socket-mode", failure, GET_APP_KEY)
+        return broken("socket-mode", refused(failure, GET_APP_KEY))
     return Link("socket-mode", "ok", say("doctor.socket-mode"))
 
 
