@@ -8,7 +8,8 @@ from slack_bolt.app.async_app import AsyncApp
 
 from bot.alerts_endpoint import Take
 from bot.errors import SourceError
-from bot.metrics import Figures
+from bot.metrics.endpoint import Exposition
+from bot.metrics.figures import Figures
 from bot.pager.inbound import Heard
 from bot.pager_endpoints import Hear
 from bot.triage.webhook import Alert
@@ -24,7 +25,7 @@ class Ears(NamedTuple):
 class Front:
     """Set as the start goes on. `app` takes what Slack sends; `ears` take alerts, once there is a store to keep them.
 
-    Setting `stopping` ends both. `figures` are what /metrics tells.
+    Setting `stopping` ends both. `exposition` is what /metrics tells.
     """
 
     def __init__(self) -> None:
@@ -33,7 +34,7 @@ class Front:
         self.app: AsyncApp | None = None
         self.ears: Ears | None = None
         self.stopping = asyncio.Event()
-        self.figures = Figures(lambda: not self.readiness())
+        self.exposition = Exposition(Figures(lambda: not self.readiness()))
 
     def is_not_ready(self, why: str) -> None:
         """What /readyz says until something else is set."""

@@ -18,7 +18,7 @@ from bot.alerts_endpoint import ALERTS_PATH, AlertsEndpoint, alerts_route
 from bot.endpoint import Handler, read_body
 from bot.errors import SourceError
 from bot.http_clients import Clients, Terms
-from bot.metrics import METRICS_PATH
+from bot.metrics.endpoint import METRICS_PATH
 
 SLACK_PATH = "/slack/events"
 _LARGEST_BODY = 1024 * 1024

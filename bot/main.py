@@ -25,7 +25,7 @@ from bot.http import Slack, serve_http
 from bot.kube.cache import CachedCluster, WatchCache
 from bot.kube.live import LiveCluster
 from bot.kube.writer import Writer
-from bot.metrics import metrics_route
+from bot.metrics.endpoint import metrics_route
 from bot.sender import sender
 from bot.settings import load_settings
 from bot.settings.schema import Settings, SlackSettings
@@ -281,7 +281,7 @@ async def _answering(parts: _Parts) -> AsyncGenerator[None]:
         front.why_not_ready, front.notes = health_monitor.why_not_ready, health_monitor.notes
         front.app = app
         if settings.metrics:
-            await stack.enter_async_context(in_background(Observer(deps, front.figures).run(clock)))
+            await stack.enter_async_context(in_background(Observer(deps, front.exposition).run(clock)))
         async with health_monitor.looking(clock), in_background(Leftovers(inbox).run(clock)) as (resuming,):
             try:
                 if sockets:
@@ -315,7 +315,7 @@ def _port(
         taking if slack.mode == "http" else None,
         settings.oncall and alerts_endpoint_of(settings.oncall, front.take, stopping, front.hear),
         notes=lambda: front.notes() + change_supervisor.trouble(),
-        metrics=settings.metrics and metrics_route(front.figures, settings.metrics.token.get_secret_value()),
+        metrics=settings.metrics and metrics_route(front.exposition, settings.metrics.token.get_secret_value()),
     )
 
 

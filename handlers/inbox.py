@@ -38,6 +38,7 @@ from handlers.question import Question
 from handlers.replies import Privately, Publicly, Reply
 from handlers.sentences import is_complete, wants_pod
 from handlers.threads import remember, usual_cluster, words_in_thread
+from handlers.timed import timed
 from handlers.understand import COMMAND, ManifestWanted, example, understand, with_program
 from handlers.words import join_words, plain_text, split_words
 from playbooks.fit.manifest import Manifest
@@ -248,8 +249,9 @@ class Inbox:
     async def _report(self, asked: Asked, cluster: str, say: Texts) -> Report:
         async with self.reading(cluster) as sources:
             await self.deps.work.acks_first()
-            snapshot = await asked.playbook.gather(asked.request, sources)
-            report = await self.deps.work.beside(partial(asked.playbook.diagnose, snapshot, say))
+            with timed(asked.playbook.verb):
+                snapshot = await asked.playbook.gather(asked.request, sources)
+                report = await self.deps.work.beside(partial(asked.playbook.diagnose, snapshot, say))
             age_s = sources.cluster.cache_age_s
         return report if age_s is None else msgspec.structs.replace(report, cache_age_s=age_s)
 

@@ -12,7 +12,8 @@ from bot.clock import Clock
 from bot.codes import Code
 from bot.errors import BotError
 from bot.gpu_rows import GpuRow
-from bot.metrics import BotFigures, ClusterFigures, Figures, Pending, counted
+from bot.metrics.endpoint import Exposition
+from bot.metrics.figures import BotFigures, ClusterFigures, Pending, counted, gaps_by_source
 from bot.report import Report
 from bot.store import StoreError
 from bot.texts import Texts
@@ -28,11 +29,12 @@ log = logging.getLogger(__name__)
 
 
 class Observer:
-    """Fills `figures`. Each replica looks by itself: what is read of a cluster is kept in memory already."""
+    """Fills the figures. Each replica looks by itself: what is read of a cluster is kept in memory already."""
 
-    def __init__(self, deps: Deps, figures: Figures, pace_s: float = PACE_S) -> None:
+    def __init__(self, deps: Deps, exposition: Exposition, pace_s: float = PACE_S) -> None:
         self._deps = deps
-        self._figures = figures
+        self._exposition = exposition
+        self._figures = exposition.figures
         self._pace_s = pace_s
 
     async def run(self, clock: Clock) -> None:
@@ -41,23 +43,28 @@ class Observer:
 
     async def look(self) -> None:
         """One look at everything."""
-        deps = self._deps
-        for cluster in deps.clusters or ("",):
-            try:
-                async with asyncio.timeout(_WITHIN_S), deps.open_sources(cluster) as sources:
-                    with bugs_as_errors():
-                        self._figures.clusters[cluster] = await look_at(sources, deps.say)
-            except (BotError, TimeoutError) as error:
-                log.warning("no metrics of the cluster %s: %s", cluster or "(default)", error)
-                self._figures.clusters[cluster] = None
+        for cluster in self._deps.clusters or ("",):
+            seen = await self._seen(cluster)
+            self._figures.clusters = {**self._figures.clusters, cluster: seen}
+            await self._exposition.renew()
         try:
             self._figures.bot = await self._own()
         except StoreError as error:
             log.warning("no metrics of the store: %s", error.message)
             self._figures.bot = None
 
+    async def _seen(self, cluster: str) -> ClusterFigures | None:
+        deps = self._deps
+        try:
+            async with asyncio.timeout(_WITHIN_S), deps.open_sources(cluster) as sources:
+                with bugs_as_errors():
+                    return await look_at(sources, deps.say)
+        except (BotError, TimeoutError) as error:
+            log.warning("no metrics of the cluster %s: %s", cluster or "(default)", error)
+            return None
+
     async def _own(self) -> BotFigures:
-        store, now = self._deps.store, self._deps.now()
+        store, now, work = self._deps.store, self._deps.now(), self._deps.work
         changes = [change for name in self._deps.clusters or ("",) for change in await store.changes(name).opened()]
         oldest = await store.outbox.oldest()
         states = [row.incident.state for row in await store.incidents.opened()]
@@ -67,6 +74,8 @@ class Observer:
             incidents=Counter(state for state in states if state not in ENDS),
             unsent_messages=await store.outbox.waiting(),
             oldest_unsent_s=max(0.0, now - oldest[1]) if oldest else 0.0,
+            questions=len(work),
+            oldest_question_s=work.oldest_s,
         )
 
 
@@ -83,9 +92,10 @@ async def look_at(sources: Sources, say: Texts) -> ClusterFigures:
         waiting=counted([_pending(row, now) for row in pending.typed(PendingRow)]),
         gpus=Counter(card.state for card in cards),
         largest_free_mib=largest,
-        gaps=len({gap.source for gap in (*pending.gaps, *gpus.gaps)}),
+        gaps=gaps_by_source(gap.source for gap in (*pending.gaps, *gpus.gaps)),
         took_s=time.monotonic() - began,
         at=now.timestamp(),
+        cache_age_s=sources.cluster.cache_age_s,
     )
 
 

@@ -80,7 +80,7 @@ async def open_writing(where: Where) -> "AsyncGenerator[Writer | None]":
         return
     from bot.kube.connect import open_writer  # noqa: PLC0415  # as above
 
-    async with await open_writer(kubeconfig=where.kubeconfig, context=where.context) as writer:
+    async with await open_writer(name=where.cluster, kubeconfig=where.kubeconfig, context=where.context) as writer:
         yield writer
 
 

@@ -14,14 +14,22 @@ import pytest
 import yaml
 from aiohttp import web
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parsed
+from prometheus_client.parser import text_string_to_metric_families as parsed_plain
 
+from bot import tally
+from bot.bugs import Bug
 from bot.codes import CODES
 from bot.errors import SourceError
+from bot.kube.connect import open_cluster
+from bot.kube.models import NODES, PODS
 from bot.kube.recording import RecordedCluster
 from bot.main import running
-from bot.metrics import (
+from bot.metrics.endpoint import Exposition, metrics_route
+from bot.metrics.families import OfClusters
+from bot.metrics.figures import (
     MOST_NAMESPACES,
     NOT_JUDGED,
+    OTHER_SOURCE,
     OTHERS,
     BotFigures,
     ClusterFigures,
@@ -29,17 +37,20 @@ from bot.metrics import (
     Pending,
     class_of,
     counted,
-    metrics_route,
+    gaps_by_source,
 )
 from bot.settings.schema import MetricsSettings
 from bot.texts import Texts
 from handlers.observer import look_at
+from handlers.timed import timed
 from playbooks.pending.rows import PendingRow
 from playbooks.playbook import Sources, find
+from sandbox.apiserver import ApiServer, Fault
 from sandbox.slack import SlackServer
 from tests.cases_support import CASES, VERSIONS
 from tests.incidents_support import INCIDENTS
-from tests.slack.bot import recorded, settings
+from tests.kube.live_servers import write_kubeconfig
+from tests.slack.bot import POD, a_bot, recorded, settings
 
 ROOT = Path(__file__).parents[1]
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
@@ -49,7 +60,7 @@ RECORDED = [CASES / version / "recording.tar.gz" for version in VERSIONS] + sort
 async def scraped(figures: Figures, token: str = "", **headers: str) -> tuple[int, str]:
     """What a client on this machine is answered."""
     app = web.Application()
-    app.router.add_get("/metrics", metrics_route(figures, token))
+    app.router.add_get("/metrics", metrics_route(Exposition(figures), token))
     runner = web.AppRunner(app)
     await runner.setup()
     try:
@@ -74,8 +85,27 @@ def samples(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
 
 def figures_of(**clusters: ClusterFigures | None) -> Figures:
     figures = Figures(lambda: True)
-    figures.clusters.update(clusters)
+    figures.clusters = clusters
     return figures
+
+
+def everything() -> Figures:
+    """Figures with a value of each metric."""
+    seen = ClusterFigures(
+        counted(waiting(2, "ml")), {"free": 1}, {"A100": 7}, gaps_by_source(["nodes"]), 0.5, 1.8e9, cache_age_s=3
+    )
+    figures = figures_of(lab=seen)
+    figures.bot = BotFigures(1, 0, {"open": 1}, 0, 0.0, 2, 1.5)
+    tally.POD_STARTS.begin("lab")
+    tally.ACKS.begin()
+    tally.PLAYBOOKS.begin("why", "answered")
+    tally.KUBERNETES_REQUESTS["lab", "list", "200"] += 0
+    return figures
+
+
+def names_told() -> set[str]:
+    """The name of every series that there can be."""
+    return {sample.name for family in parsed(text_of(everything())) for sample in family.samples}
 
 
 def waiting(count: int, namespace: str, code: Any = "card-insufficient-memory", age_s: float = 60.0) -> list[Pending]:
@@ -130,6 +160,42 @@ def test_namespaces_beyond_the_most_are_counted_together() -> None:
     assert sum(value for _, value in told) == len(pending)
 
 
+def test_a_gap_is_told_by_its_source_and_names_no_object() -> None:
+    sources = ["nodes", "nodes", "log of hami-system/hami-device-plugin-q9g8w device-plugin", "pods of node gpu-7", "x"]
+    sources += ["log of kube-system/hami-scheduler-7c9d8b6f5-x2x2x", "node gpu-7", "vGPUmonitor metrics of a/b"]
+    figures = figures_of(lab=ClusterFigures(gaps=gaps_by_source(sources)))
+    told = {labels["source"]: value for labels, value in samples(text_of(figures))["hami_bot_gaps"]}
+    assert told == {"nodes": 1, "log": 2, "pods": 1, OTHER_SOURCE: 1, "node": 1, "vGPUmonitor metrics": 1}
+
+
+def test_the_text_of_a_look_is_made_once_and_another_looks_at_once_replaces_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+    collect = OfClusters.collect
+    monkeypatch.setattr(OfClusters, "collect", lambda self: (made.append(self), *collect(self))[1:])
+
+    async def main() -> list[int]:
+        exposition = Exposition(figures_of(lab=ClusterFigures(gpus={"free": 1})))
+        counts: list[int] = []
+        for free in (1, 1, 2, 2):
+            if free == 2 and len(made) == 1:
+                exposition.figures.clusters = {"lab": ClusterFigures(gpus={"free": 2})}
+                await exposition.renew()
+            for accept in (OPEN_METRICS, OPEN_METRICS):
+                body, _ = await exposition.text(accept)
+                assert ({"cluster": "lab", "state": "free"}, free) in samples(body.decode())["hami_bot_gpus"]
+            counts.append(len(made))
+        return counts
+
+    assert asyncio.run(main()) == [1, 1, 2, 2]
+
+
+def test_the_docs_tell_every_metric_and_no_other() -> None:
+    rows = re.findall(r"^\| (`.*?) \|", (ROOT / "docs" / "metrics.md").read_text(), re.MULTILINE)
+    told = {name for row in rows for name in re.findall(r"`(hami_bot_\w+)`", row)}
+    ours = {re.sub(r"_(bucket|count|sum)$", "", name) for name in names_told()}
+    assert told == ours
+
+
 def test_every_code_has_a_class() -> None:
     assert {class_of(code) for code in CODES} == {"misconfigured", "capacity", "platform_fault", "retry", "unknown"}
     assert class_of("waiting-for-retry") == "retry"
@@ -153,7 +219,7 @@ def test_with_a_token_nobody_reads_without_it(token: str, given: str, status: in
 def test_without_a_token_only_this_machine_reads() -> None:
     from aiohttp.test_utils import make_mocked_request  # for another address than ours
 
-    route = metrics_route(figures_of(), "")
+    route = metrics_route(Exposition(figures_of()), "")
     far = make_mocked_request("GET", "/metrics").clone(remote="192.0.2.7")
     answer = cast("web.Response", asyncio.run(cast(Any, route(far))))
     assert answer.status == 401
@@ -165,22 +231,18 @@ def test_prometheus_own_linter_finds_nothing_wrong_with_it(accept: str) -> None:
     promtool = shutil.which("promtool")
     if promtool is None:
         pytest.skip("no promtool is installed; .ci/run installs it")
-    figures = figures_of(lab=ClusterFigures(counted(waiting(2, "ml")), {"free": 1}, {"A100": 7}, 1, 0.5, 1.8e9))
-    figures.bot = BotFigures(1, 0, {"open": 1}, 0, 0.0)
-    _, text = asyncio.run(scraped(figures, Accept=accept))
+    _, text = asyncio.run(scraped(everything(), Accept=accept))
     if not accept:
         done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout + done.stderr) == (0, "")
-    assert samples(text if accept else text + "# EOF\n")
+    assert list(parsed(text) if accept else parsed_plain(text))
 
 
 def test_promtool_takes_the_alerts_and_their_metrics_are_ours(tmp_path: Path) -> None:
     groups = yaml.safe_load((ROOT / "deploy" / "prometheus-rules-bot.yaml").read_text())["spec"]
-    figures = figures_of(lab=ClusterFigures(counted(waiting(1, "ml", "scheduler-down"))))
-    figures.bot = BotFigures()
-    ours = samples(text_of(figures))
+    ours = names_told()
     for rule in (rule for group in groups["groups"] for rule in group["rules"]):
-        assert set(re.findall(r"hami_bot_\w+", rule["expr"])) <= set(ours)
+        assert set(re.findall(r"hami_bot_\w+", rule["expr"])) <= ours
         assert rule["annotations"]["summary"]
     promtool = shutil.which("promtool")
     if promtool is None:
@@ -239,6 +301,47 @@ async def told_by_the_bot(folder: Path, opener: Any, until: str) -> str:
                 if until in text and "hami_bot_open_changes" in text:
                     return text
                 await asyncio.sleep(0.05)
+
+
+def test_a_question_in_slack_is_counted_with_its_ack_its_playbook_and_its_outcome(tmp_path: Path) -> None:
+    def counts(histogram: tally.Histogram, *labels: str) -> int:
+        return sum(told[-1] for found, told, _ in histogram.told() if found == labels)
+
+    before = counts(tally.ACKS), counts(tally.PLAYBOOKS, "why", "answered")
+
+    async def main() -> None:
+        async with a_bot(tmp_path) as here:
+            await here.slack.command("ada", "gpu-oncall", f"why {POD}")
+            await here.slack.wait_for(channel="gpu-oncall", containing="20,000 MiB", user="ada")
+
+    asyncio.run(main())
+    assert (counts(tally.ACKS), counts(tally.PLAYBOOKS, "why", "answered")) == (before[0] + 1, before[1] + 1)
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"), [(SourceError("gone"), "failed"), (Bug("b"), "bug"), (KeyError("x"), "bug")]
+)
+def test_a_playbook_that_fails_is_counted_under_what_became_of_it(error: Exception, outcome: str) -> None:
+    with pytest.raises(type(error)), timed(f"verb-{outcome}"):
+        raise error
+    assert (f"verb-{outcome}", outcome) in [labels for labels, _, _ in tally.PLAYBOOKS.told()]
+
+
+def test_every_request_to_an_api_server_is_counted_with_its_answer(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with ApiServer({"nodes": []}, faults=[Fault("/nodes", "status", status=403)]) as server:
+            file = write_kubeconfig(tmp_path, server.url)
+            async with await open_cluster(name="counted", kubeconfig=file) as cluster:
+                await cluster.list(PODS)
+                with pytest.raises(SourceError):
+                    await cluster.list(NODES)
+        async with await open_cluster(name="counted", kubeconfig=file) as cluster:
+            with pytest.raises(SourceError):
+                await cluster.list(PODS)
+
+    asyncio.run(main())
+    found = {labels[1:]: n for labels, n in tally.KUBERNETES_REQUESTS.items() if labels[0] == "counted"}
+    assert found == {("list", "200"): 1, ("list", "403"): 1, ("list", "none"): 1}
 
 
 def test_without_the_setting_there_is_no_such_path(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import aiohttp
 import msgspec
 import yaml
 
+from bot import tally
 from bot.errors import SourceError
 from bot.kube.failures import Request, quoted
 from bot.kube.lazy_client import promised, unused_parts_deferred
@@ -66,22 +67,24 @@ async def open_cluster(
     They come from `kubeconfig`, else from KUBECONFIG or ~/.kube/config, else from the service account of the pod that
     this runs in. `name` is the context's name unless given. `read_timeout_s` is the longest silence of the server.
     """
-    link = await _connect(kubeconfig, context)
+    link = await _connect(kubeconfig, context, name)
     limits = aiohttp.ClientTimeout(
         total=TRICKLE * read_timeout_s, sock_connect=connect_timeout_s, sock_read=read_timeout_s
     )
     # By name from here on: another current-context in the file must not move an open cluster elsewhere.
-    reconnect = partial(_connect, kubeconfig, link.context)
+    reconnect = partial(_connect, kubeconfig, link.context, name)
     home = "" if link.context else link.namespace
     return LiveCluster(link, reconnect, name=name or link.context or "in-cluster", limits=limits, home=home)
 
 
-async def open_writer(*, kubeconfig: Path | None = None, context: str = "", timeout_s: float = 10) -> Writer:
+async def open_writer(
+    *, name: str = "", kubeconfig: Path | None = None, context: str = "", timeout_s: float = 10
+) -> Writer:
     """The way to write to a cluster, by the same credentials as `open_cluster` reads with."""
-    link = await _connect(kubeconfig, context)
+    link = await _connect(kubeconfig, context, name)
     limits = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(5, timeout_s))
     home = "" if link.context else link.namespace
-    return Writer(link, partial(_connect, kubeconfig, link.context), limits, home=home)
+    return Writer(link, partial(_connect, kubeconfig, link.context, name), limits, home=home)
 
 
 class OfficialLink:
@@ -91,7 +94,9 @@ class OfficialLink:
     kubeconfig's server may be far away, even at a loopback address; its lists alone are large enough to pay.
     """
 
-    def __init__(self, configuration: Configuration, context: str, namespace: str, credentials: str) -> None:
+    def __init__(
+        self, configuration: Configuration, context: str, namespace: str, credentials: str, cluster: str
+    ) -> None:
         configuration.client_session_kwargs = {
             "auto_decompress": False,  # see bot.kube.packed
             # For every event that aiohttp takes from a buffer less full than this it asks its parser for more. The
@@ -104,9 +109,19 @@ class OfficialLink:
         self.context = context
         self.namespace = namespace
         self.credentials = credentials
+        self.cluster = cluster
         self._encodings = {"list": "gzip"} if context else {}
 
     async def send(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+        status = "none"
+        try:
+            answer = await self._send(request, limits)
+            status = str(answer.status)
+            return answer
+        finally:
+            tally.KUBERNETES_REQUESTS[self.cluster, request.verb, status] += 1
+
+    async def _send(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         try:
             token = (await self._configuration.auth_settings()).get("BearerToken")
         except config.ConfigException as error:  # the service account's token is read again every minute
@@ -149,7 +164,7 @@ def _content_type(request: Request) -> dict[str, str]:
             return {"Content-Type": "application/json-patch+json"}
 
 
-async def _connect(kubeconfig: Path | None, context: str) -> OfficialLink:
+async def _connect(kubeconfig: Path | None, context: str, cluster: str) -> OfficialLink:
     configuration = Configuration(connection_pool_maxsize=CONNECTIONS)
     files = [kubeconfig] if kubeconfig else _default_files()
     namespace = ""
@@ -160,7 +175,7 @@ async def _connect(kubeconfig: Path | None, context: str) -> OfficialLink:
         _load_service_account(configuration, context)
         credentials = "this pod's service account"
     try:
-        return OfficialLink(configuration, context, namespace, credentials)
+        return OfficialLink(configuration, context, namespace, credentials, cluster)
     except OSError as error:  # every ssl.SSLError is one
         raise SourceError(
             f"the certificates of {credentials} cannot be loaded: {error}",

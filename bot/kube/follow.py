@@ -5,13 +5,15 @@ import logging
 import random
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from bot import tally
 from bot.errors import SourceError
 from bot.kube.events import Bookmark, EventReader
 from bot.kube.failures import ForbiddenError, StaleListError
 from bot.kube.live import LiveCluster, Selection
 from bot.kube.mirror import Mirror, WentBackError, version_of
-from bot.kube.models import Resource
+from bot.kube.models import HOLDERS, Holder, Resource
 from bot.kube.sharing import Shared
+from bot.kube.times import parse_time
 
 R = TypeVar("R", bound=Resource)
 
@@ -134,6 +136,8 @@ class Follower(Generic[R]):
         """Follows until the server ends the watch; whether it said anything."""
         reader = EventReader(self.wanted.kind.type)
         heard = False
+        if self.wanted.kind is HOLDERS and not self.wanted.metadata_only:
+            tally.POD_STARTS.begin(self._live.known_as)
 
         def take(piece: bytes) -> None:
             nonlocal heard
@@ -143,7 +147,10 @@ class Follower(Generic[R]):
                     self._mark(event.version)
                 else:
                     if event.item is not None:
-                        self._shared.shrink(event.item, self.mirror.get(event.key))
+                        known = self.mirror.get(event.key)
+                        self._shared.shrink(event.item, known)
+                        if isinstance(event.item, Holder) and isinstance(known, Holder):
+                            self._note_start(known, event.item)
                     self.mirror.apply(event)
                 if not told:  # once for all that came together: to read the clock for each is a tenth of the work
                     told, heard, self._told_at, self._failures, self._refused = True, True, _now(), 0, False
@@ -152,6 +159,13 @@ class Follower(Generic[R]):
         silence_s = self._pace.silence_s
         await self._live.watch(self.wanted, str(self.mirror.goes_on_from), take, for_s=for_s, silence_s=silence_s)
         return heard
+
+    def _note_start(self, before: Holder, pod: Holder) -> None:
+        """Counts a pod that has begun to run, as it is told: what a list shows as running began some time before it."""
+        began = before.status.phase == "Pending" and pod.status.phase == "Running"
+        created = parse_time(pod.metadata.creation_timestamp) if began else None
+        if created and before.metadata.uid == pod.metadata.uid:
+            tally.POD_STARTS.observe(max(0.0, (self._live.now() - created).total_seconds()), self._live.known_as)
 
     def _mark(self, version: int) -> None:
         try:

@@ -42,12 +42,14 @@ _FINE = (200, 201)
 class Link(Protocol):
     """An authenticated way to one API server.
 
-    `credentials` says in words where they came from; `namespace` is the default namespace that came with them.
+    `credentials` says in words where they came from; `namespace` is the default namespace that came with them;
+    `cluster` is the name in the settings, empty without one.
     """
 
     server: str
     credentials: str
     namespace: str
+    cluster: str
 
     async def send(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         """The answer, whatever its status, its body unread. Raises aiohttp.ClientError, OSError or SourceError."""
@@ -92,7 +94,7 @@ class LiveCluster:
     """See `bot.kube.cluster.Cluster`. Use as an async context manager, or call `aclose`.
 
     `clock` is the API server's, learned from every answer. `home` is the namespace of the pod that this runs in, if it
-    runs in the cluster, else empty.
+    runs in the cluster, else empty. `known_as` is the cluster's name in the settings, empty without one.
     """
 
     hami_version_hint = ""
@@ -109,6 +111,7 @@ class LiveCluster:
         home: str = "",
     ) -> None:
         self.name = name
+        self.known_as = link.cluster
         self.home = home
         self.namespace = link.namespace
         self.clock = ServerClock()

@@ -1,6 +1,7 @@
 """The real slack-bolt app, made so that no listener asks Slack who it is and no request goes unanswered."""
 
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
@@ -10,6 +11,7 @@ from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
+from bot import tally
 from bot.errors import BotError
 from bot.slack.failures import SlackFailure
 from bot.slack.gateway import Identity
@@ -66,9 +68,11 @@ class _App(AsyncApp):
         self._kept = kept
 
     async def async_dispatch(self, req: AsyncBoltRequest) -> BoltResponse:
+        began = time.monotonic()
         req.body = _writable(req.body)
         response = await super().async_dispatch(req)
         await self._kept()
+        tally.ACKS.observe(time.monotonic() - began)
         return response
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
@@ -78,6 +79,7 @@ class Work:
         self._keeping_s = keeping_s
         self._deed_s = deed_s
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._begun_at: dict[str, float] = {}
         self._claimed: dict[str, asyncio.Future[set[str]]] = {}
         self._claims = _Together(store.claim_all)
         self._ends = _Together[None, None](store.done_all)
@@ -88,6 +90,12 @@ class Work:
 
     def __len__(self) -> int:
         return len(self._running)
+
+    @property
+    def oldest_s(self) -> float:
+        """For how long the oldest of what is running has been; 0 where nothing is."""
+        now = time.monotonic()
+        return now - min(self._begun_at.values(), default=now)
 
     def start(
         self,
@@ -116,8 +124,12 @@ class Work:
         within_s = self._deed_s if is_deed else None
         once = self._once(key, job, tell, claim, regardless=regardless, within_s=within_s, longest_s=longest_s)
         task = asyncio.create_task(once, name=key)
-        self._running[key], self._claimed[key] = task, claim
-        task.add_done_callback(lambda _: (self._running.pop(key, None), self._claimed.pop(key, None)))
+        self._running[key], self._claimed[key], self._begun_at[key] = task, claim, time.monotonic()
+        task.add_done_callback(lambda _: self._ended(key))
+
+    def _ended(self, key: str) -> None:
+        for known in (self._running, self._claimed, self._begun_at):
+            known.pop(key, None)
 
     async def settled(self, key: str) -> None:
         """Waits until the store has what was begun under that key, or could not keep it: then whoever asked is told.
