@@ -91,10 +91,10 @@ def test_a_new_database_is_as_the_revisions_would_make_it(new_database: NewDatab
     start(started)
     within(upgraded, upgrade)
     assert within(started, differences) == []
-    assert within(started, _schema) == within(upgraded, _schema)
+    assert within(started, schema) == within(upgraded, schema)
 
 
-def _schema(connection: Connection) -> Any:
+def schema(connection: Connection) -> Any:
     """Everything that an inspector tells, and what Alembic takes the revision to be."""
     inspector = inspect(connection)
     tables = {
@@ -131,9 +131,9 @@ def test_one_that_an_unreleased_program_left_has_its_later_tables_already(databa
 
 def test_starting_again_changes_nothing(database: str) -> None:
     start(database)
-    before = within(database, _schema)
+    before = within(database, schema)
     start(database)
-    assert within(database, _schema) == before
+    assert within(database, schema) == before
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 from bot.store.tables import metadata
 
-NEWEST = "0013"
+NEWEST = "0014"
 """The revision that this program reads and writes; a higher one in a database means that a newer program was there."""
 
 _FOLDER = Path(__file__).parent
