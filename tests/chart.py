@@ -58,6 +58,15 @@ def granted(objects: Iterable[Manifest], account: str) -> list[Rule]:
     return found
 
 
+def rules_manifest() -> str:
+    """`deploy/prometheus-rules-bot.yaml`: the alerts on the bot's metrics, for those who install without Helm."""
+    values = {"metrics": {"prometheusRule": {"enabled": True}}}
+    with helm.Chart.load(CHART) as chart:
+        texts = chart.render(values, name="hami-bot", namespace="hami-bot")
+    (text,) = (text for name, text in texts.items() if name.endswith("/prometheusrule.yaml"))
+    return f"# Made from deploy/chart by `python -m tests.update_docs`.\n{_HELMS_OWN.sub('', text.strip())}\n"
+
+
 def install_manifest() -> str:
     """`deploy/install.yaml`: the chart as it is, with its namespace, for those who install without Helm."""
     with helm.Chart.load(CHART) as chart:

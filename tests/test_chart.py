@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,7 +24,11 @@ from tests.chart import (
     manifests,
     of_kind,
     rendered,
+    rules_manifest,
 )
+from tests.chart_schema import values_schema
+from tests.dashboard import DASHBOARD, dashboard
+from tests.update_docs import RULES, VALUES_SCHEMA
 
 DOCS = CHART.parents[1] / "docs"
 MONITORING = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
@@ -34,7 +39,8 @@ VALUES: dict[str, dict[str, Any]] = {
     "everything": {**PROXYING, **POSTGRES, "settings": {"language": "zh"}, "imagePullSecrets": [{"name": "pull"}]}
     | {"slack": {"mode": "http"}, "nodeSelector": {"a": "b"}, "tolerations": [{"operator": "Exists"}]}
     | {"podAnnotations": {"a": "b"}, "affinity": {"nodeAffinity": {}}}
-    | {"networkPolicy": {"enabled": True, "from": [MONITORING]}, "workloadLogs": {"namespaces": ["ml"]}},
+    | {"networkPolicy": {"enabled": True, "from": [MONITORING]}, "workloadLogs": {"namespaces": ["ml"]}}
+    | {"metrics": {"prometheusRule": {"enabled": True}, "dashboard": {"enabled": True}}},
 }
 with_each = pytest.mark.parametrize("values", VALUES.values(), ids=VALUES)
 
@@ -248,7 +254,7 @@ def test_the_schema_knows_every_value_and_no_other() -> None:
 
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     schema = json.loads((CHART / "values.schema.json").read_text())
-    free = {key for key in keys(values) if key.startswith("resources.")}
+    free = {key for key in keys(values) if key.startswith("resources.") or ".labels." in key}
     assert keys(values) - free == properties(schema) - {"global"}
 
 
@@ -288,7 +294,27 @@ def test_a_service_monitor_without_a_token_is_refused() -> None:
         rendered({"metrics": {"serviceMonitor": {"enabled": True}}})
 
 
-# --------------------------------------------------------------------------------------------------- install.yaml
+def test_the_alerts_and_the_dashboard_are_made_where_the_values_ask_for_them() -> None:
+    asked = {"prometheusRule": {"enabled": True, "labels": {"release": "prom"}}, "dashboard": {"enabled": True}}
+    objects = manifests({"metrics": asked})
+    (rule,), plain = of_kind("PrometheusRule", objects), yaml.safe_load(RULES.read_text())
+    assert rule["metadata"]["labels"]["release"] == "prom"
+    assert rule["spec"] == plain["spec"]
+    (loaded,) = [one for one in of_kind("ConfigMap", objects) if "hami-bot.json" in one["data"]]
+    assert loaded["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert json.loads(loaded["data"]["hami-bot.json"]) == json.loads(dashboard())
+    assert of_kind("PrometheusRule", manifests()) == []
+    assert len(of_kind("ConfigMap", manifests())) == 1
+
+
+# ------------------------------------------------------------------------------------------- what is made of the chart
+
+
+@pytest.mark.parametrize(
+    ("file", "made"), [(RULES, rules_manifest), (DASHBOARD, dashboard), (VALUES_SCHEMA, values_schema)]
+)
+def test_what_is_made_of_the_chart_is_what_update_docs_makes(file: Path, made: Callable[[], str]) -> None:
+    assert file.read_text(encoding="utf-8") == made()
 
 
 def test_the_plain_manifest_is_what_the_chart_installs() -> None:

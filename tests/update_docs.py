@@ -18,7 +18,9 @@ from bot.codes import CODES, Proof
 from bot.report import SCHEMA, Report
 from bot.settings.schema import PREFIX, Settings
 from bot.texts import Language, Texts
-from tests.chart import install_manifest
+from tests.chart import CHART, install_manifest, rules_manifest
+from tests.chart_schema import values_schema
+from tests.dashboard import DASHBOARD, dashboard
 from tests.threads.every import THREADS
 from tests.threads.thread import Grade
 
@@ -27,6 +29,8 @@ SETTINGS = DOCS / "settings.md"
 FINDINGS: dict[Language, Path] = {"en": DOCS / "findings.md", "zh": DOCS / "zh" / "findings.md"}
 INCIDENTS = DOCS / "incidents.md"
 INSTALL = DOCS.parent / "deploy" / "install.yaml"
+RULES = DOCS.parent / "deploy" / "prometheus-rules-bot.yaml"
+VALUES_SCHEMA = CHART / "values.schema.json"
 REPORT_SCHEMA = DOCS / "report.schema.json"
 _TABLE = re.compile(r"(?<=<!-- generated: python -m tests.update_docs -->\n).*?(?=\n<!-- end -->)", re.DOTALL)
 _HEADINGS: dict[Language, tuple[str, str]] = {
@@ -133,7 +137,10 @@ def _default(field: FieldInfo) -> str:
 
 
 def main() -> None:
-    """Rewrite the tables, the schema of a report, and the manifest for those who install without Helm."""
+    """Rewrite the tables, the schemas, the dashboard, and the manifests for those who install without Helm."""
+    VALUES_SCHEMA.write_text(values_schema(), encoding="utf-8")
+    DASHBOARD.write_text(dashboard(), encoding="utf-8")
+    RULES.write_text(rules_manifest(), encoding="utf-8")
     INSTALL.write_text(install_manifest(), encoding="utf-8")
     REPORT_SCHEMA.write_text(report_schema(), encoding="utf-8")
     SETTINGS.write_text(settings_page(), encoding="utf-8")

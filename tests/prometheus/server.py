@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
+from urllib.parse import urlencode, urlsplit
 from urllib.request import urlopen
 
 import pytest
@@ -34,7 +35,7 @@ def prometheus_of_the_week(recorded: str, folder: Path, *, target: str = "") -> 
     if target:
         series = series.replace(b'namespace="', f'namespace="{target}",exported_namespace="'.encode())
     text.write_bytes(series)
-    make = [_program("promtool"), "tsdb", "create-blocks-from", "openmetrics", str(text), str(blocks)]
+    make = [program("promtool"), "tsdb", "create-blocks-from", "openmetrics", str(text), str(blocks)]
     subprocess.run(make, check=True, capture_output=True)
     with _running(folder, blocks, "{}") as url:
         yield url
@@ -55,12 +56,27 @@ def prometheus_that_scrapes(texts: Mapping[str, str], folder: Path) -> Iterator[
             yield url
 
 
+@contextmanager
+def prometheus_that_scrapes_at(address: str, token: str, folder: Path, until: str) -> Iterator[str]:
+    """The address of a Prometheus that scrapes /metrics of this address with the token, and has had that series."""
+    target = f"authorization: {{credentials: {token}}}\n  static_configs: [{{targets: ['{urlsplit(address).netloc}']}}]"
+    jobs = f"- job_name: bot\n  honor_labels: true\n  {target}\n"
+    config = f"global: {{scrape_interval: 3s, scrape_timeout: 3s}}\nscrape_configs:\n{jobs}"
+    with _running(folder, folder / "blocks", config) as url:
+        while not asked(url, until):
+            time.sleep(0.05)
+        yield url
+
+
+def asked(url: str, query: str) -> list[Any]:
+    """What Prometheus answers an instant query. Raises HTTPError for a query that it does not take."""
+    with urlopen(f"{url}/api/v1/query?{urlencode({'query': query})}") as answer:
+        return json.load(answer)["data"]["result"]
+
+
 def _wait_until_scraped(url: str, jobs: int) -> None:
     """`up` is stored together with the samples of its scrape."""
-    seen = 0
-    while seen < jobs:
-        with urlopen(f"{url}/api/v1/query?query=up==1") as answer:
-            seen = len(json.load(answer)["data"]["result"])
+    while len(asked(url, "up==1")) < jobs:
         time.sleep(0.05)
 
 
@@ -111,7 +127,7 @@ def _running(folder: Path, blocks: Path, config: str) -> Iterator[str]:
         "--storage.tsdb.retention.time=100y",
         "--web.listen-address=127.0.0.1:0",
     ]
-    command = [_program("prometheus"), *arguments]
+    command = [program("prometheus"), *arguments]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=folder) as process:
         try:
             yield f"http://{_address(process)}"
@@ -134,7 +150,8 @@ def _address(process: subprocess.Popen[str]) -> str:
     raise AssertionError(f"Prometheus ended: {''.join(lines)}")
 
 
-def _program(name: str) -> str:
+def program(name: str) -> str:
+    """Where it is; the test is skipped where it is not installed."""
     found = shutil.which(name)
     if found is None:
         pytest.skip(f"no {name} is installed; .ci/run installs it")

@@ -1,0 +1,105 @@
+"""The alerts and the dashboard ask for metrics that the bot has, in words that Prometheus takes."""
+
+import asyncio
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sandbox.slack import SlackServer
+from tests.dashboard import DASHBOARD
+from tests.prometheus.server import asked, program, prometheus_that_scrapes_at
+from tests.test_metrics import metrics_served, names_told
+from tests.update_docs import RULES
+
+GROUPS = yaml.safe_load(RULES.read_text())["spec"]
+ALERTS = {rule["alert"]: rule for group in GROUPS["groups"] for rule in group["rules"]}
+PANELS = {panel["title"]: panel for panel in json.loads(DASHBOARD.read_text())["panels"] if panel["type"] != "row"}
+QUERIES = [target["expr"] for panel in PANELS.values() for target in panel["targets"]]
+
+
+def test_every_metric_of_the_alerts_and_the_dashboard_is_one_of_the_bots() -> None:
+    ours = names_told()
+    for words in (*QUERIES, *(rule["expr"] for rule in ALERTS.values())):
+        named = set(re.findall(r"hami_bot_\w+", words))
+        assert named, words
+        assert named <= ours, words
+
+
+def test_every_metric_has_a_panel() -> None:
+    shown = {name for words in QUERIES for name in re.findall(r"hami_bot_\w+", words)}
+    bare = {re.sub(r"_(bucket|count|sum)$", "", name) for name in shown}
+    assert bare == {re.sub(r"_(bucket|count|sum)$", "", name) for name in names_told()}
+
+
+def test_every_alert_says_what_is_wrong_and_stands_in_the_docs() -> None:
+    docs = (RULES.parents[1] / "docs" / "metrics.md").read_text()
+    assert re.findall(r"^\| `(HAMi\w+)`", docs, re.MULTILINE) == list(ALERTS)
+    assert all(rule["annotations"]["summary"] and rule["labels"]["severity"] for rule in ALERTS.values())
+
+
+def test_panels_do_not_cover_each_other() -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in json.loads(DASHBOARD.read_text())["panels"]:
+        at = panel["gridPos"]
+        cells = {(at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])}
+        assert not cells & taken, panel["title"]
+        assert at["x"] + at["w"] <= 24
+        taken |= cells
+
+
+def promtool(folder: Path, verb: str, content: dict[str, Any]) -> None:
+    (folder / "rules.yaml").write_text(yaml.safe_dump(GROUPS))
+    file = folder / f"{verb}.yaml"
+    file.write_text(yaml.safe_dump(content))
+    command = [program("promtool"), verb, "rules", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_promtool_takes_the_alerts(tmp_path: Path) -> None:
+    promtool(tmp_path, "check", GROUPS)
+
+
+@pytest.mark.parametrize(("within", "fires"), [(20, False), (17, True)])
+def test_slow_starts_fire_once_for_a_cluster_whatever_the_replicas(tmp_path: Path, within: int, fires: bool) -> None:
+    """20 pods an hour, `within` of them in 5 minutes; a replica that has just been started has counted nothing."""
+    name = "hami_bot_pod_start_seconds"
+    series = [
+        {"series": f'{name}_bucket{{cluster="lab",instance="a",le="300.0"}}', "values": f"0+{within}x12"},
+        {"series": f'{name}_count{{cluster="lab",instance="a"}}', "values": "0+20x12"},
+        {"series": f'{name}_bucket{{cluster="lab",instance="b",le="300.0"}}', "values": "0x12"},
+        {"series": f'{name}_count{{cluster="lab",instance="b"}}', "values": "0x12"},
+    ]
+    alert = ALERTS["HAMiPodsStartSlowly"]
+    summary = alert["annotations"]["summary"].replace("{{ $labels.cluster }}", "lab")
+    fired = {"exp_labels": {"cluster": "lab", **alert["labels"]}, "exp_annotations": {"summary": summary}}
+    expected = {"eval_time": "8h", "alertname": alert["alert"], "exp_alerts": [fired] if fires else []}
+    case = {"interval": "1h", "input_series": series, "alert_rule_test": [expected]}
+    promtool(tmp_path, "test", {"rule_files": ["rules.yaml"], "evaluation_interval": "10m", "tests": [case]})
+
+
+def test_a_real_prometheus_scrapes_the_bot_and_answers_every_panel_and_alert(tmp_path: Path) -> None:
+    token = "s3cret"
+
+    async def main() -> dict[str, list[Any]]:
+        async with SlackServer() as slack, metrics_served(slack, tmp_path, token) as address:
+            return await asyncio.to_thread(answers, address)
+
+    def answers(address: str) -> dict[str, list[Any]]:
+        with prometheus_that_scrapes_at(address, token, tmp_path, "hami_bot_pending_pods") as url:
+            words = (*QUERIES, *(rule["expr"] for rule in ALERTS.values()), "sum(hami_bot_pending_pods)")
+            return {one: asked(url, plain(one)) for one in words}
+
+    found = asyncio.run(main())
+    assert int(found["sum(hami_bot_pending_pods)"][0]["value"][1]) > 10
+    assert found["hami_bot_blind == 1"] == []
+
+
+def plain(words: str) -> str:
+    """The query with Grafana's variables replaced as Grafana does."""
+    return words.replace("$__rate_interval", "5m").replace("$cluster", ".*")
