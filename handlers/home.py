@@ -14,6 +14,7 @@ from bot.slack.groups import Groups
 from bot.slack.render import blocks
 from bot.slack.render.change import what, where
 from bot.slack.render.home import OPEN_FORM, Seen, render_home
+from bot.slack.render.prose import in_words
 from bot.slack.render.triage_head import Head
 from bot.store import StoreError
 from handlers.deeds import NOTHING, Kind, Nothing, Taken
@@ -81,7 +82,7 @@ async def _publish(inbox: Inbox, access: Access, groups: Groups, triage: TriageS
         opened = await _opened(deps, user)
         incidents = await triage.heads() if triage else []
     except StoreError as error:
-        unread = error.message
+        unread, _ = in_words(error, deps.say)
     seen = Seen(
         opened=opened,
         unread=unread,

@@ -213,12 +213,19 @@ def main(processes: Processes, words: Sequence[str]) -> int:
 
 
 def _told(error: BotError, words: Sequence[str]) -> str:
-    """In the language that the words name: they may be what is wrong, so that nobody has read them yet."""
+    """In the language that the words name, else the settings: either may be what is wrong."""
     given = [*words, *map("=".join, pairwise(words))]
     asked: list[Language] = [language for language in LANGUAGES if f"--lang={language}" in given]
-    if not asked or error.text is None:
-        return str(error)
-    return "\n".join(filter(None, in_words(error, Texts(asked[0]))))
+    config = [word.removeprefix("--config=") for word in given if word.startswith("--config=")]
+    language = asked[0] if asked else _usual_language(Where(config=Path(config[0]) if config else None))
+    return str(error) if language == "en" else "\n".join(filter(None, in_words(error, Texts(language))))
+
+
+def _usual_language(where: Where) -> Language:
+    try:
+        return language_of(where)
+    except BotError:
+        return "en"
 
 
 def _until_nobody_reads(processes: Processes, words: Sequence[str]) -> int:

@@ -125,6 +125,7 @@ def test_a_mistake_is_told_in_the_language_that_is_asked_for(lang: tuple[str, ..
     assert_one_clear_error(hami_bot("wyh", POD, *lang), 2, "\n您是想用 why 吗")
     assert_one_clear_error(hami_bot(*lang, "why", POD, "--cluster", "prdo"), 2, "'prdo'", "没有集群")
     assert_one_clear_error(hami_bot("why", *lang), 2, "why 需要 POD|KIND/NAME", "hami-bot why ml/trainer-0")
+    assert_one_clear_error(hami_bot("fit", "2x16Gi", "--cores", "200", *lang), 2, "'--cores' 的值无效：200 不在范围")
 
 
 def test_plain_text_has_no_escape_codes_when_it_is_piped() -> None:
@@ -257,6 +258,7 @@ def test_settings_name_clusters_and_the_language(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "等待" in done.stdout
     assert hami_bot("why", POD, "-o", "json", env={"HAMI_BOT_CONFIG": str(config)}).stdout == done.stdout
+    assert_one_clear_error(hami_bot("fit", "--config", str(config)), 2, "fit 需要 GPU 的数量或一个清单")
 
 
 def test_the_environment_counts_before_the_file(tmp_path: Path) -> None:

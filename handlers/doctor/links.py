@@ -6,6 +6,8 @@ from typing import Any, Literal, NamedTuple, get_args
 import msgspec
 
 from bot.errors import BotError
+from bot.texts import Texts
+from bot.texts.errors import in_language
 
 State = Literal["ok", "degraded", "failed"]
 STATES: tuple[State, ...] = get_args(State)
@@ -52,15 +54,15 @@ def has_failed(links: Iterable[Link]) -> bool:
     return any(link.state == "failed" for link in links)
 
 
-def as_text(links: Sequence[Link], fix: str) -> str:
-    """A line for each, with its fix under it. `fix` is the word before it."""
+def as_text(links: Sequence[Link], say: Texts) -> str:
+    """A line for each, with its fix under it."""
     shown = [(link, f"{link.name} {link.about}".strip()) for link in links]
     wide = max((len(name) for _, name in shown), default=0)
     lines: list[str] = []
     for link, name in shown:
-        lines.append(f"{link.state:<8}  {name:<{wide}}  {link.seen}")
+        lines.append(f"{link.state:<8}  {name:<{wide}}  {in_language(link.seen, say.language)}")
         if link.fix:
-            lines.append(f"{'':<{wide + 12}}{fix}: {link.fix}")
+            lines.append(f"{'':<{wide + 12}}{say('doctor.fix')}: {in_language(link.fix, say.language)}")
     return "\n".join(lines)
 
 

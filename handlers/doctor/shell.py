@@ -64,7 +64,7 @@ async def run_doctor(asked: DoctorAsked, where: Where, language: Language | None
     while has_failed(links) and time.monotonic() < until:
         await asyncio.sleep(_PAUSE_S)
         links = await examine(where, say)
-    text = as_json(links) if asked.output == "json" else as_text(links, say("doctor.fix"))
+    text = as_json(links) if asked.output == "json" else as_text(links, say)
     return text, FAILED if has_failed(links) else 0
 
 

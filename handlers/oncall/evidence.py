@@ -17,7 +17,7 @@ from bot.kube.record import record
 from bot.report import Gap, Severity, one_line
 from bot.slack.message import File, Message
 from bot.slack.render import blocks
-from bot.slack.render.prose import render_error
+from bot.slack.render.prose import in_words, render_error
 from bot.slack.render.report import render_report
 from bot.texts import Texts
 from handlers.deps import Deps
@@ -75,14 +75,14 @@ async def evidence(deps: Deps, cluster: str, asked: Asked, bounds: Bounds = _BOU
     except TimeoutError:
         message = _noted(rendered(), say("triage.no-picture", why=f"not finished within {ANSWERED_S:g} s"))
     except BotError as error:
-        message = _noted(rendered(), say("triage.no-picture", why=error.message))
+        message = _noted(rendered(), say("triage.no-picture", why=in_words(error, say)[0]))
     try:
         async with asyncio.timeout(RECORDED_S), deps.open_sources(cluster) as sources:
             recorded, unread = await _recording(sources, asked, bounds, say)
     except TimeoutError:
         return _noted(message, say("triage.no-recording", why=f"not finished within {RECORDED_S:g} s"))
     except BotError as error:
-        return _noted(message, say("triage.no-recording", why=error.message))
+        return _noted(message, say("triage.no-recording", why=in_words(error, say)[0]))
     notes = [say("triage.recording", words=f"{words} --recording {recorded.name}")]
     if unread:
         notes.append(say("triage.recording-lacks", what=one_line(", ".join(unread), 300)))
