@@ -10,8 +10,10 @@ COPY pyproject.toml README.md LICENSE ./
 COPY bot bot
 COPY handlers handlers
 COPY playbooks playbooks
+# There is no git here to ask for the version: docker build --build-arg VERSION=1.2.3
+ARG VERSION
 # The bytecode is unchecked: no file changes any more, and a copy's times need not be the original's.
-RUN pip wheel --no-deps --no-build-isolation --wheel-dir dist . \
+RUN SETUPTOOLS_SCM_PRETEND_VERSION=$VERSION pip wheel --no-deps --no-build-isolation --wheel-dir dist . \
  && pip --python /opt/hami-bot/bin/python install --no-deps --no-index dist/*.whl \
  && python -m compileall -q --invalidation-mode unchecked-hash /opt/hami-bot/lib
 

@@ -5,9 +5,7 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tomllib
-import zipfile
 from pathlib import Path
 
 import grimp
@@ -182,20 +180,3 @@ def test_the_image_is_built_of_locked_packages_and_runs_as_nobody() -> None:
     assert re.search(r"^USER [1-9]\d*:[1-9]\d*$", final, re.MULTILINE)
     assert 'ENTRYPOINT ["hami-bot"]' in final
     assert "RUN" not in final
-
-
-def test_the_wheel_holds_every_package_and_text(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    held = set(zipfile.ZipFile(wheel).namelist())
-    packages = PROJECT["tool"]["importlinter"]["root_packages"]
-    metadata = next(zipfile.ZipFile(wheel).read(name).decode() for name in held if name.endswith("/METADATA"))
-    assert "License-Expression: Apache-2.0\nLicense-File: LICENSE\n" in metadata
-    wanted = {
-        str(path.relative_to(ROOT))
-        for package in packages
-        for suffix in ("py", "toml")
-        for path in (ROOT / package).rglob(f"*.{suffix}")
-    }
-    assert wanted - held == set()

@@ -1,0 +1,146 @@
+"""What is released: a source distribution and a wheel that need no checkout, and are the same whoever builds them."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.store.test_left import STORES
+from tests.test_project import PROJECT, ROOT, committed_files
+
+SCENARIO = "ml/s03-card-insufficient-memory"
+PACKAGES = PROJECT["tool"]["importlinter"]["root_packages"]
+TAG = "1.2.3"
+TOLD = {"SETUPTOOLS_SCM_PRETEND_VERSION": TAG, "SOURCE_DATE_EPOCH": "1795237200"}
+"""What a build is told, as the release workflow does it."""
+BUILT_OF = (".gitignore", "pyproject.toml", *PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"])
+
+
+def build(checkout: Path, folder: Path, **environment: str) -> tuple[Path, Path]:
+    """The source distribution and the wheel that are built of the checkout."""
+    command = [sys.executable, "-m", "hatchling", "build", "-d", str(folder)]
+    given = {**os.environ, **environment}  # noqa: TID251  # no setting of the bot
+    subprocess.run(command, cwd=checkout, env=given, check=True, capture_output=True)
+    [source], [wheel] = folder.glob("*.tar.gz"), folder.glob("*.whl")
+    return source, wheel
+
+
+def copy(folder: Path) -> Path:
+    """What is built of, without git."""
+    wanted = {part.removeprefix("/") for part in BUILT_OF}
+    for path in committed_files():
+        if path.relative_to(ROOT).parts[0] not in wanted:
+            continue
+        place = folder / path.relative_to(ROOT)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, place)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return build(ROOT, tmp_path_factory.mktemp("built"), **TOLD)
+
+
+@pytest.fixture(scope="module")
+def installed(built: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `bin` of an environment that has the wheel, and from this one's only what the wheel depends on."""
+    folder = tmp_path_factory.mktemp("installed")
+    venv.create(folder, with_pip=False, symlinks=True)
+    command = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "--disable-pip-version-check"]
+    subprocess.run([*command, "install", "--quiet", "--no-deps", "--no-index", str(built[1])], check=True)
+    [site] = folder.glob("lib/python*/site-packages")
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return folder / "bin"
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """A folder with nothing but a recording in it, which is also the home."""
+    with tarfile.open(ROOT / "tests" / "cases" / "hami-2.10" / "recording.tar.gz") as archive:
+        archive.extractall(tmp_path / "recording", filter="data")
+    return tmp_path
+
+
+def run(program: Path, *words: str, folder: Path) -> str:
+    environment = {"HOME": str(folder), "PATH": "/nowhere"}
+    done = subprocess.run([program, *words], check=False, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_wheel_alone_explains_a_pod_of_a_recording(installed: Path, here: Path) -> None:
+    answer = run(installed / "hami-bot", "why", SCENARIO, "--recording", "recording", folder=here)
+    assert "card-insufficient-memory, confirmed" in answer
+    chinese = run(installed / "hami-bot", "why", SCENARIO, "--recording", "recording", "--lang", "zh", folder=here)
+    assert "card-insufficient-memory" in chinese
+    assert chinese != answer
+
+
+def test_the_wheel_alone_knows_the_demo_and_its_recording(installed: Path, here: Path) -> None:
+    assert "--port" in run(installed / "hami-bot", "demo", "--help", folder=here)
+    code = "import sandbox.demo as demo; assert demo.RECORDING.is_file(); print(demo.__file__)"
+    place = run(installed / "python", "-I", "-c", code, folder=here)
+    assert Path(place.strip()).is_relative_to(installed.parent)
+
+
+def test_the_wheel_alone_upgrades_an_old_store(installed: Path, here: Path) -> None:
+    code = f"""
+import asyncio, sqlite3
+from bot.store import open_store
+from bot.store.migrations import NEWEST
+store = sqlite3.connect("state.db")
+store.executescript({(ROOT / "tests/store/left" / f"{STORES[0]}.sql").read_text()!r})
+async def main():
+    async with open_store("sqlite:///state.db") as opened:
+        await opened.audit.verify()
+asyncio.run(main())
+assert store.execute("SELECT version_num FROM alembic_version").fetchone() == (NEWEST,)
+"""
+    run(installed / "python", "-I", "-c", code, folder=here)
+
+
+def test_the_version_is_the_one_that_was_tagged(installed: Path, here: Path) -> None:
+    assert run(installed / "hami-bot", "version", folder=here) == f"hami-bot {TAG}\n"
+
+
+def test_the_wheel_holds_every_package_and_text(built: tuple[Path, Path]) -> None:
+    wheel = zipfile.ZipFile(built[1])
+    [metadata] = [wheel.read(name).decode() for name in wheel.namelist() if name.endswith("/METADATA")]
+    assert "License-Expression: Apache-2.0\nLicense-File: LICENSE\n" in metadata
+    wanted = {str(path.relative_to(ROOT)) for path in committed_files()}
+    assert {path for path in wanted if path.split("/")[0] in PACKAGES} - set(wheel.namelist()) == set()
+
+
+def test_the_wheel_holds_nothing_but_packages_and_its_metadata(built: tuple[Path, Path]) -> None:
+    folders = {name.split("/")[0] for name in zipfile.ZipFile(built[1]).namelist()}
+    assert folders == {*PACKAGES, f"hami_bot-{TAG}.dist-info"}
+
+
+def test_two_builds_are_equal_byte_for_byte(built: tuple[Path, Path], tmp_path: Path) -> None:
+    other = copy(tmp_path / "other place")
+    again = build(other, tmp_path / "dist", **TOLD)
+    assert [path.name for path in again] == [path.name for path in built]
+    assert [path.read_bytes() for path in again] == [path.read_bytes() for path in built]
+
+
+def test_the_source_distribution_makes_the_same_wheel_of_the_same_version(
+    built: tuple[Path, Path], tmp_path: Path
+) -> None:
+    with tarfile.open(built[0]) as archive:
+        archive.extractall(tmp_path, filter="data")
+    _, wheel = build(tmp_path / f"hami_bot-{TAG}", tmp_path / "dist", SOURCE_DATE_EPOCH=TOLD["SOURCE_DATE_EPOCH"])
+    assert wheel.name == built[1].name
+    assert wheel.read_bytes() == built[1].read_bytes()
+
+
+def test_a_copy_without_git_is_built_as_an_unreleased_version(tmp_path: Path) -> None:
+    _, wheel = build(copy(tmp_path / "copy"), tmp_path / "dist")
+    assert wheel.name == f"hami_bot-{PROJECT['tool']['hatch']['version']['fallback-version']}-py3-none-any.whl"
