@@ -9,7 +9,9 @@ DEAF_S = 30.0
 WAITING_S = 300.0
 """So old the oldest message that was not sent may be."""
 
-Kind = Literal["stopped", "token", "deaf", "store", "channel", "outbox", "watchdog"]
+_UNNAMED = "(default)"
+
+Kind = Literal["stopped", "token", "deaf", "store", "channel", "outbox", "watchdog", "blind"]
 
 
 class Facts(NamedTuple):
@@ -17,6 +19,7 @@ class Facts(NamedTuple):
 
     `closed`: why nothing can be posted to a channel; `oldest_s` is the age of the oldest message that was not sent, to
     `oldest_for`; `unheard_s`: seconds since Alertmanager's Watchdog was heard, of which `watchdog_s` are fine (0: any).
+    `blind`: why a cluster cannot be read, by its name.
     """
 
     stopped: bool = False
@@ -28,18 +31,22 @@ class Facts(NamedTuple):
     oldest_for: str = ""
     unheard_s: float = 0.0
     watchdog_s: float = 0.0
+    blind: Mapping[str, str] = {}
 
 
 class Trouble(NamedTuple):
-    """One trouble. `channel` is the one that it is about, `values` those of its text."""
+    """One trouble. `channel` or `cluster` is the one that it is about, `values` those of its text."""
 
     kind: Kind
     values: Mapping[str, str] = {}
     channel: str = ""
+    cluster: str = ""
 
     @property
     def key(self) -> str:
         """Names it as long as it lasts, whatever its figures."""
+        if self.kind == "blind":
+            return f"blind:{self.cluster}"
         return f"{self.kind}:{self.channel}" if self.kind == "channel" else self.kind
 
     @property
@@ -69,4 +76,8 @@ def judge(facts: Facts) -> list[Trouble]:
         found.append(Trouble("outbox", values, facts.oldest_for))
     if facts.watchdog_s and facts.unheard_s > facts.watchdog_s:
         found.append(Trouble("watchdog", {"minutes": f"{facts.unheard_s / 60:.0f}"}))
+    found += [
+        Trouble("blind", {"cluster": one or _UNNAMED, "why": why}, cluster=one)
+        for one, why in sorted(facts.blind.items())
+    ]
     return found

@@ -46,6 +46,8 @@ from handlers.changes.setup import READ_ONLY, ChangeSupervisor, Changing
 from handlers.deps import Deps
 from handlers.doctor import desk
 from handlers.doctor.examination import examine
+from handlers.doctor.selftest import PACE_S as TEST_PACE_S
+from handlers.doctor.selftest import SelfTest
 from handlers.health_monitor import PACE_S, HealthMonitor, watched
 from handlers.inbox import Inbox
 from handlers.kept_open import KeptOpen, Opener
@@ -71,7 +73,8 @@ class Limits(NamedTuple):
     """How long an answer may take, how long the end waits for answers, and how long an ack waits until the store has
     what it accepts, and (`deed_s`) what a person did; of the connections, how often they are asked for a sign of life
     and looked at, and their clock. `now` is the time of day, in seconds since 1970, the store's by default; `pace` that
-    of looking after temporary changes, `oncall` between two looks at incidents, `look_s` at the bot itself. In seconds.
+    of looking after temporary changes, `oncall` between two looks at incidents, `look_s` at the bot itself, `test_s` is
+    the pace of its self-test. In seconds.
     """
 
     answer_s: float = LONGEST_S
@@ -85,6 +88,7 @@ class Limits(NamedTuple):
     pace: Pace = Pace()
     oncall: float = 5.0
     look_s: float = PACE_S
+    test_s: float = TEST_PACE_S
 
 
 AS_USUAL = Limits()
@@ -282,6 +286,8 @@ async def _answering(parts: _Parts) -> AsyncGenerator[None]:
         front.app = app
         if settings.metrics:
             await stack.enter_async_context(in_background(Observer(deps, front.exposition).run(clock)))
+        self_test = SelfTest(deps, owner=uuid.uuid4().hex, pace_s=limits.test_s)
+        await stack.enter_async_context(in_background(self_test.run(clock)))
         async with health_monitor.looking(clock), in_background(Leftovers(inbox).run(clock)) as (resuming,):
             try:
                 if sockets:

@@ -20,6 +20,7 @@ from bot.store.marks import Mark, MarkRows
 from bot.texts import Texts
 from bot.triage.webhook import Alert
 from handlers.deps import Deps
+from handlers.doctor.selftest import BLIND
 
 WATCHDOG = "Watchdog"
 """The alert of kube-prometheus-stack that always fires."""
@@ -126,7 +127,9 @@ class HealthMonitor:
         found = self.troubles()
         await self._tell_of_store(next((trouble for trouble in found if trouble.kind == "store"), None))
         if not self._seen.store:
-            await self._tell([trouble for trouble in found if trouble.kind in {"channel", "outbox", "watchdog"}])
+            await self._tell(
+                [trouble for trouble in found if trouble.kind in {"channel", "outbox", "watchdog", "blind"}]
+            )
 
     # ------------------------------------------------------------------------------------------------------ asking
 
@@ -136,12 +139,15 @@ class HealthMonitor:
             await store.marks.set(_PROBE)
             oldest = await store.outbox.oldest()
             heard = await store.marks.all(HEARD)
+            blind = {mark.name.removeprefix(BLIND): mark.text for mark in await store.marks.all(BLIND)}
         except StoreError as error:
             self._seen = self._seen._replace(store=error.message)
             return
         channel, queued_at = oldest or ("", now)
         last = max([self._began, *(mark.at for mark in heard)])
-        self._seen = self._seen._replace(store="", oldest_s=now - queued_at, oldest_for=channel, unheard_s=now - last)
+        self._seen = self._seen._replace(
+            store="", oldest_s=now - queued_at, oldest_for=channel, unheard_s=now - last, blind=blind
+        )
 
     async def _ask_slack(self) -> None:
         """Whether the token is good, which was proven at the start, and whether the bot may post to its channels."""

@@ -19,6 +19,7 @@ from bot.store import StoreError
 from bot.texts import Texts
 from bot.triage.summary import ENDS
 from handlers.deps import Deps
+from handlers.doctor.selftest import BLIND
 from playbooks.pending.rows import PendingRow
 from playbooks.playbook import Sources, find
 
@@ -49,6 +50,8 @@ class Observer:
             await self._exposition.renew()
         try:
             self._figures.bot = await self._own()
+            marks = await self._deps.store.marks.all(BLIND)
+            self._figures.blind = frozenset(mark.name.removeprefix(BLIND) for mark in marks)
         except StoreError as error:
             log.warning("no metrics of the store: %s", error.message)
             self._figures.bot = None

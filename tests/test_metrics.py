@@ -143,6 +143,14 @@ def test_of_a_cluster_that_could_not_be_read_nothing_is_told_but_that() -> None:
     assert "gone" not in [labels.get("cluster") for labels in others]
 
 
+def test_a_cluster_whose_self_test_failed_is_blind_and_its_figures_stay() -> None:
+    figures = figures_of(lab=ClusterFigures(counted(waiting(1, "ml"))), prod=ClusterFigures())
+    figures.blind = frozenset({"lab"})
+    told = samples(text_of(figures))
+    assert told["hami_bot_blind"] == [({"cluster": "lab"}, 1.0), ({"cluster": "prod"}, 0.0)]
+    assert told["hami_bot_pending_pods"]
+
+
 def test_what_the_store_could_not_tell_is_left_out() -> None:
     assert "hami_bot_open_changes" not in samples(text_of(figures_of()))
     figures = figures_of()

@@ -20,8 +20,6 @@ class OfClusters(Collector):
 
     def collect(self) -> Iterator[Metric]:
         seen = {name: one for name, one in self._clusters.items() if one is not None}
-        blind = {(name,): float(one is None) for name, one in self._clusters.items()}
-        yield _gauge("blind", "1 where the last look at the cluster failed", blind, "cluster")
         yield from _of_pods(seen)
         yield from _of_gpus(seen)
         gaps = {(cluster, source): n for cluster, one in seen.items() for source, n in one.gaps.items()}
@@ -41,6 +39,9 @@ class OfBot(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield _gauge("ready", "1 while the bot can hear and tell", {(): float(self._figures.is_ready())})
+        failed, clusters = self._figures.blind, self._figures.clusters
+        blind = {(name,): float(one is None or name in failed) for name, one in clusters.items()}
+        yield _gauge("blind", "1 where the last look at the cluster failed, or the self-test", blind, "cluster")
         if self._figures.bot is not None:
             yield from _of_store(self._figures.bot)
         text = "from the creation of a pod with a GPU until it ran"

@@ -73,6 +73,8 @@ class Figures:
         self.is_ready = is_ready
         self.clusters: Mapping[str, ClusterFigures | None] = {}
         self.bot: BotFigures | None = None
+        self.blind: frozenset[str] = frozenset()
+        """Clusters of which the self-test failed."""
 
 
 def class_of(code: Code | None) -> PendingClass:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from bot.slack.app import App
+from bot.slack.render.buttons import ASK, read_value
 from bot.slack.render.change import render_denied
 from bot.slack.render.text import escape
 from bot.texts import Texts
@@ -39,9 +40,14 @@ def register(app: App, inbox: Inbox, guard: Guard, examine: Examine) -> None:
     async def said_directly(event: dict[str, Any]) -> bool:
         return is_direct(event) and await mentioned(event)
 
+    async def asked_by_button(body: dict[str, Any]) -> bool:
+        value = read_value(_action(body).get("value", ""))
+        return bool(value and _ASKING.match(value.words))
+
     app.command(COMMAND, matchers=[commanded])(desk.command)
     app.event("app_mention", matchers=[mentioned])(desk.mention)
     app.event("message", matchers=[said_directly])(desk.mention)
+    app.action(re.compile(f"^{re.escape(ASK)}"), matchers=[asked_by_button])(desk.button)
 
 
 class _Desk:
@@ -66,6 +72,13 @@ class _Desk:
         about = {"thread_ts": message.get("thread_ts", ""), "asked_ts": message["ts"], "edited_ts": edited_ts(message)}
         await self._ask(key_of(message), message["user"], message["channel"], self.words_of(message), **about)
 
+    async def button(self, ack: Any, body: dict[str, Any]) -> None:
+        await ack()
+        value, user = read_value(_action(body)["value"]), body["user"]["id"]
+        room: dict[str, Any] = body.get("channel") or {}
+        words, url = value.words if value else VERB, body.get("response_url", "")
+        await self._ask(body["trigger_id"], user, room.get("id") or user, words, response_url=url)
+
     async def _ask(self, key: str, user: str, channel: str, words: str, **about: Any) -> None:
         asked_at = self._inbox.deps.now()
         question = Question(words=words, user=user, channel=channel, asked_at=asked_at, beside=True, **about)
@@ -83,3 +96,8 @@ class _Desk:
         async with reply.expecting(escape(say("doctor.progress"))):
             links = await self._examine(say)
         await reply.answer(render_links(links, say), mark=DONE)
+
+
+def _action(body: dict[str, Any]) -> dict[str, Any]:
+    actions: list[dict[str, Any]] = body.get("actions") or [{}]
+    return actions[0]

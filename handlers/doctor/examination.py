@@ -7,6 +7,7 @@ from bot.settings import load_settings
 from bot.settings.schema import Settings
 from bot.texts import Texts
 from handlers.doctor.clusters import examine_cluster
+from handlers.doctor.known_answer import wrong_answer
 from handlers.doctor.links import Link, broken
 from handlers.doctor.slack import examine_slack
 from handlers.doctor.store import examine_store
@@ -14,13 +15,15 @@ from handlers.where import Where
 
 
 async def examine(where: Where, say: Texts) -> list[Link]:
-    """Settings, Slack, the store, then each cluster of the settings, or the one that `where` names. Never raises."""
+    """Settings, Slack, the store, the bot's own reasoning, then each cluster of the settings, or the one that `where`
+    names. Never raises.
+    """
     try:
         settings = load_settings(where.config)
     except UsageError as error:
         return [broken("settings", error)]
     parts = await asyncio.gather(
-        _bot(settings, say), *(examine_cluster(one, settings, say) for one in _clusters(where, settings))
+        _bot(settings, say), _itself(say), *(examine_cluster(one, settings, say) for one in _clusters(where, settings))
     )
     return [link for part in parts for link in part]
 
@@ -33,6 +36,12 @@ async def _bot(settings: Settings | None, say: Texts) -> list[Link]:
     if settings.slack is None:
         return [*links, Link("slack-token", "degraded", say("doctor.no-slack"), say("doctor.no-slack-fix"))]
     return [*links, *await examine_slack(settings, settings.slack, say), *await examine_store(settings, say)]
+
+
+async def _itself(say: Texts) -> list[Link]:
+    if wrong := await wrong_answer(say):
+        return [Link("self-test", "failed", say("doctor.known-wrong", why=wrong), say("doctor.known-fix"))]
+    return [Link("self-test", "ok", say("doctor.known"))]
 
 
 def _clusters(where: Where, settings: Settings | None) -> list[Where]:

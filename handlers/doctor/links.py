@@ -14,6 +14,7 @@ STATES: tuple[State, ...] = get_args(State)
 """The best first."""
 Name = Literal[
     "settings",
+    "self-test",
     "slack-token",
     "slack-scopes",
     "socket-mode",

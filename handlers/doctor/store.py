@@ -5,8 +5,10 @@ import time
 from bot.settings.schema import OncallSettings, Settings
 from bot.store import StoreError, open_marks
 from bot.store.engine import NoStoreError, OlderStoreError
+from bot.store.marks import Mark
 from bot.texts import Texts
 from handlers.doctor.links import Link, broken
+from handlers.doctor.selftest import BLIND
 from handlers.health_monitor import HEARD
 
 _MINUTE_S = 60
@@ -18,19 +20,30 @@ async def examine_store(settings: Settings, say: Texts) -> list[Link]:
     try:
         async with open_marks(settings.store.url.get_secret_value()) as marks:
             heard = await marks.all(HEARD)
+            blind = await marks.all(BLIND)
     except (NoStoreError, OlderStoreError) as error:
         return [broken("store", error, state="degraded")]
     except StoreError as error:
         return [broken("store", error)]
-    links = [Link("store", "ok", say("doctor.store"))]
+    links = [Link("store", "ok", say("doctor.store")), *(_blind(mark, say) for mark in blind)]
     return [*links, _alertmanager(oncall, max((mark.at for mark in heard), default=0.0), say)] if oncall else links
+
+
+def _blind(mark: Mark, say: Texts) -> Link:
+    """What the running bot found out about itself, with the credentials that it has."""
+    seen = say("doctor.blind", minutes=_minutes_since(mark.at), why=mark.text)
+    return Link("self-test", "failed", seen, say("doctor.blind-fix"), mark.name.removeprefix(BLIND))
+
+
+def _minutes_since(at: float) -> int:
+    return round((time.time() - at) / _MINUTE_S)
 
 
 def _alertmanager(oncall: OncallSettings, heard: float, say: Texts) -> Link:
     """Whether alerts arrive, as its Watchdog shows."""
     if not heard:
         return Link("alertmanager", "degraded", say("doctor.never-heard"), say("doctor.heard-fix"))
-    minutes = round((time.time() - heard) / _MINUTE_S)
+    minutes = _minutes_since(heard)
     if oncall.watchdog_minutes and minutes > oncall.watchdog_minutes:
         return Link("alertmanager", "failed", say("doctor.not-heard", minutes=minutes), say("doctor.heard-fix"))
     return Link("alertmanager", "ok", say("doctor.heard", minutes=minutes))

@@ -22,7 +22,6 @@ from playbooks.gather.nodes_in_question import Questioned, gather_questioned, se
 from playbooks.gather.scheduler_logs import gather_extender_lines
 from playbooks.gather.scheduling import (
     DEPLOYMENTS_SOURCE,
-    PODS_SOURCE,
     gather_install,
     install_unread,
     nothing_read,
@@ -31,6 +30,7 @@ from playbooks.gather.scheduling import (
 from playbooks.gather.webhook import WEBHOOK_NAME
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules import (
+    blind,
     changing,
     clocks,
     coverage,
@@ -163,10 +163,13 @@ _RULES: tuple[Rule, ...] = (
 
 def _findings(snapshot: Snapshot, gaps: Sequence[Gap], say: Texts) -> list[Finding]:
     parts, skew = snapshot.parts, clocks.wrong_clock(snapshot.clocks, say)
+    unread = blind.blind(gaps, say)
     if not parts.install.seen:
-        return [*(dra.mode(parts, snapshot.as_of, say) or [_nothing(parts, say)]), *skew]
+        hidden = any(gap.source in blind.HIDES_HAMI for gap in gaps)
+        absent = [] if hidden else [_not_found(parts, say)]
+        return [*(dra.mode(parts, snapshot.as_of, say) or absent), *unread, *skew]
     found = process_told(snapshot.process, parts, snapshot.as_of, say)  # why a scheduler is down comes before that
-    found += [one for rule in _RULES for one in rule(parts, snapshot.as_of, say)] + skew
+    found += [one for rule in _RULES for one in rule(parts, snapshot.as_of, say)] + unread + skew
     found.sort(key=lambda one: -SEVERITIES.index(one.severity))
     faults = [one for one in found if one.severity != _INFO]
     if any(not CODES[fault.code].harmless for fault in faults):
@@ -179,11 +182,8 @@ def _findings(snapshot: Snapshot, gaps: Sequence[Gap], say: Texts) -> list[Findi
 _INFO: Severity = "info"
 
 
-def _nothing(parts: Parts, say: Texts) -> Finding:
-    """No scheduler: there is none, or what would show it could not be read."""
-    unread = [gap for gap in parts.seen.gaps if gap.source in (DEPLOYMENTS_SOURCE, PODS_SOURCE)]
-    if unread:
-        return finding("not-enough-evidence", say("status.unseen"), "suspected", (), (), severity="warning")
+def _not_found(parts: Parts, say: Texts) -> Finding:
+    """No scheduler, and all that would show one was read."""
     proofs = _traces(parts.components)
     return finding("not-found", say("status.not-found"), "confirmed", (), proofs, severity="warning")
 

@@ -1,7 +1,7 @@
 """A bot that could run: a Slack workspace, an API server with HAMi, and a settings file that names both."""
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +10,8 @@ import yaml
 from bot.texts import Texts
 from handlers.doctor.examination import examine
 from handlers.doctor.links import Link
-from handlers.where import Where
+from handlers.where import Where, open_sources
+from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer
 from sandbox.slack import Seed, SlackServer
 from tests.cases_support import CASES
@@ -32,6 +33,10 @@ class World(NamedTuple):
         config = self.folder / "hami-bot.yaml"
         config.write_text(yaml.safe_dump(self.settings, sort_keys=False))
         return await examine(Where(config=config), Texts("en"))
+
+    def sources(self) -> AbstractAsyncContextManager[Sources]:
+        """The cluster, as `lab` of the settings."""
+        return open_sources(Where(kubeconfig=self.folder / "kubeconfig"))
 
     async def link(self, name: str) -> Link:
         """The only link of that name."""

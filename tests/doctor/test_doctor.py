@@ -16,6 +16,7 @@ from bot.texts import LANGUAGES, Texts
 from handlers.doctor import examination, shell
 from handlers.doctor.links import Link, has_failed
 from handlers.doctor.rights import Place, needed, spelled
+from handlers.doctor.selftest import BLIND
 from handlers.doctor.shell import DoctorAsked, run_doctor
 from handlers.health_monitor import HEARD
 from handlers.where import Where
@@ -161,6 +162,19 @@ def test_the_last_watchdog_shows_whether_alerts_arrive(
         link = await world.link("alertmanager")
         assert link.state == state
         assert seen in link.seen
+
+    with_world(tmp_path, work)
+
+
+def test_what_the_running_bot_found_out_about_itself_is_told_with_its_age(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        then = time.time() - 600
+        async with open_store(world.settings["store"]["url"], now=lambda: then) as store:
+            await store.marks.set(f"{BLIND}lab", "nodes is forbidden")
+        tests = {link.about: link for link in await world.doctor() if link.name == "self-test"}
+        told = tests["lab"]
+        assert (tests[""].state, told.state) == ("ok", "failed")
+        assert "10 min ago: nodes is forbidden" in told.seen
 
     with_world(tmp_path, work)
 

@@ -150,7 +150,19 @@ def test_what_is_left_of_hami_is_shown(tmp_path: Path) -> None:
 
 def test_without_the_pods_nothing_is_said_to_be_absent(tmp_path: Path) -> None:
     report = ask(tmp_path, [node("cpu-1")], missing=["pods"])
-    assert codes(report) == ["not-enough-evidence"]
+    assert codes(report) == ["bot-blind"]
+    assert "scheduler pods" in report.verdict
+
+
+def test_without_the_nodes_the_bot_says_that_it_is_blind_and_what_it_saw_of_hami(tmp_path: Path) -> None:
+    report = ask(tmp_path, healthy(), missing=["nodes"])
+    assert codes(report) == ["bot-blind", "healthy"]
+    assert "nodes" in report.verdict
+    assert report.findings[0].next_actions[0].command == "hami-bot doctor"
+
+
+def test_without_nodes_hami_is_still_said_to_be_absent_where_that_was_read(tmp_path: Path) -> None:
+    assert codes(ask(tmp_path, [webhook()], missing=["nodes"])) == ["not-found", "bot-blind"]
 
 
 def test_without_pods_and_deployments_there_is_no_report(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ COMPONENT = {"app.kubernetes.io/component": "hami-scheduler"}
 PLUGIN = {"app.kubernetes.io/component": "hami-device-plugin"}
 
 FILES = {API_KINDS[kind.plural]: f"objects/{kind.file_name}" for kind in ALL_KINDS}
-_NO_QUOTE_NEEDED = ("not-found", "not-enough-evidence", "nothing-pending")
+_NO_QUOTE_NEEDED = ("not-found", "not-enough-evidence", "bot-blind", "nothing-pending")
 
 
 def ago(seconds: float) -> str:

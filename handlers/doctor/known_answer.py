@@ -1,0 +1,40 @@
+"""A recorded question whose answer is known: whether the bot can still read, diagnose and render at all."""
+
+import asyncio
+from pathlib import Path
+
+from bot.bugs import bugs_as_errors
+from bot.errors import BotError
+from bot.kube.recording import RecordedCluster
+from bot.report import Report
+from bot.slack.render.limits import total_text
+from bot.slack.render.report import render_report
+from bot.texts import Texts
+from handlers.grammar import Asked
+from handlers.understand import understand
+from playbooks.playbook import Sources
+
+RECORDING = Path(__file__).parent / "known"
+WORDS = ("why", "ml/known-answer")
+CODE, QUOTE = "impossible-anywhere", "1 4/4 CardInsufficientMemory"
+"""One node with GPUs of 15,360 MiB, and a pod that asks for 20,000 MiB."""
+
+
+async def wrong_answer(say: Texts) -> str:
+    """Asks it as Slack does. Why the answer is wrong; empty when it is what it has to be. Never raises."""
+    asked = understand(WORDS)
+    assert isinstance(asked, Asked)
+    try:
+        with bugs_as_errors():
+            snapshot = await asked.playbook.gather(asked.request, Sources(RecordedCluster.open(RECORDING)))
+            return await asyncio.to_thread(lambda: _wrong_with(asked.playbook.diagnose(snapshot, say), say))
+    except BotError as error:
+        return error.message
+
+
+def _wrong_with(report: Report, say: Texts) -> str:
+    first = report.findings[0]
+    if first.code != CODE or not any(QUOTE in proof.quote for proof in first.evidence):
+        return say("doctor.other-answer", code=first.code, known=CODE)
+    shown = render_report(report, say, channel_buttons=True, words=" ".join(WORDS))
+    return "" if report.verdict in shown.text and total_text(list(shown.blocks)) else say("doctor.not-shown")

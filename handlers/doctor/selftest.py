@@ -1,0 +1,87 @@
+"""Now and then the bot tests itself: a question whose answer is known, and what it has to read of each cluster.
+
+The store remembers what failed, so that every replica tells the same of it: `bot.health`, /metrics and `doctor`.
+"""
+
+import asyncio
+import logging
+
+from bot.bugs import bugs_as_errors
+from bot.clock import Clock
+from bot.errors import BotError
+from bot.texts import Texts
+from handlers.deps import Deps
+from handlers.doctor.known_answer import wrong_answer
+from handlers.task_lease import TaskLease
+from playbooks.playbook import Sources, find
+
+EVERY_S = 3600.0
+PACE_S = 300.0
+"""Between two tests while something is wrong, and between two looks whether one is due."""
+BLIND, TESTED = "blind:", "self-test"
+"""Marks in the store: by cluster why the bot is blind there, and when the last test was."""
+_WITHIN_S = 120.0
+_BLIND_CODES = ("bot-blind", "not-found")
+
+log = logging.getLogger(__name__)
+
+
+class SelfTest:
+    """In one replica at a time. A cluster is told as blind when two tests in a row say so."""
+
+    def __init__(self, deps: Deps, owner: str, pace_s: float = PACE_S) -> None:
+        self._deps = deps
+        self._lease = TaskLease(deps, TESTED, owner, 2.5 * pace_s)
+        self._pace_s = pace_s
+        self._failed: set[str] = set()
+
+    async def run(self, clock: Clock) -> None:
+        """Every hour until it is cancelled; the first time after the pace."""
+        await clock.repeat(self._pace_s, "the self-test ended early", self._look, asyncio.Event())
+
+    async def _look(self) -> None:
+        if await self._lease.is_mine() and await self._is_due():
+            await self.test()
+
+    async def _is_due(self) -> bool:
+        marks = self._deps.store.marks
+        if self._failed or await marks.all(BLIND):
+            return True
+        return all(self._deps.now() - mark.at >= EVERY_S for mark in await marks.all(TESTED))
+
+    async def test(self) -> None:
+        """One test of everything, noted in the store."""
+        marks, wrong = self._deps.store.marks, await wrong_answer(self._deps.say)
+        failed = {name: why for name in self._deps.clusters or ("",) if (why := wrong or await self._unseen(name))}
+        known = {mark.name.removeprefix(BLIND) for mark in await marks.all(BLIND)}
+        for name, why in failed.items():
+            log.warning("the self-test of the cluster %s failed: %s", name or "(default)", why)
+            if name in self._failed and name not in known:
+                await marks.set(f"{BLIND}{name}", why)
+        for name in known - failed.keys():
+            await marks.drop(f"{BLIND}{name}")
+        self._failed = set(failed)
+        await marks.set(TESTED)
+
+    async def _unseen(self, cluster: str) -> str:
+        try:
+            async with asyncio.timeout(_WITHIN_S), self._deps.open_sources(cluster) as sources:
+                with bugs_as_errors():
+                    return await what_is_unseen(sources, self._deps.say)
+        except TimeoutError:
+            return self._deps.say("doctor.no-answer", seconds=f"{_WITHIN_S:.0f}")
+        except BotError as error:
+            return error.message
+
+
+async def what_is_unseen(sources: Sources, say: Texts) -> str:
+    """What the bot has to read of a cluster and cannot; empty when it reads it all. Raises SourceError for the worst.
+
+    The API server answers, pending pods can be listed, and so can nodes and HAMi's scheduler, which is found.
+    """
+    await sources.cluster.server_version()
+    pending, status = find("pending"), find("status")
+    await pending.gather(pending.request(all=False), sources)
+    snapshot = await status.gather(status.request(), sources)
+    report = await asyncio.to_thread(status.diagnose, snapshot, say)
+    return next((one.claim for one in report.findings if one.code in _BLIND_CODES), "")
