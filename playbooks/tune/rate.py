@@ -9,6 +9,7 @@ it is only judged where one is set.
 import shlex
 from typing import NamedTuple
 
+from bot.hami.chart import ARGUMENTS, chart_value
 from bot.hami.install import CLIENT_FLAGS_SINCE
 from bot.hami.throttling import NEEDLE, Wait, are_felt
 from bot.kube.models import Pod
@@ -113,14 +114,18 @@ def _actions(topic: Topic, wanted: int, facts: Facts, say: Texts) -> tuple[NextA
     version = facts.install.install.version
     if version is not None and version.version < CLIENT_FLAGS_SINCE:
         return (NextAction(say("tune.rate-upgrade"), ""),)
-    value = f"scheduler.extender.extraArgs: --{topic}={wanted}"
-    risk = "tune.timeout-risk" if topic == "kube-timeout" else "tune.rate-risk"
+    risk = say("tune.timeout-risk" if topic == "kube-timeout" else "tune.rate-risk")
     install = facts.install.install
+    path = chart_value(f"{ARGUMENTS} --{topic}", install)
+    if path.startswith(ARGUMENTS):
+        setting = say("tune.set-list", value=f"{ARGUMENTS}: --{topic}={wanted}", risk=risk)
+    else:
+        setting = say("tune.set-client", value=f"{path}={wanted}", flag=f"--{topic}", risk=risk)
     name = install.pods[0].name if install.pods else f"deploy/{install.deployment.name}" if install.deployment else ""
     check = quotes.extender_log(install.namespace, name, NEEDLE) if name else ""
     return (
         NextAction(say("tune.rate-try"), f"{topic} {wanted} for 30m", changes_cluster=True),
-        NextAction(say("tune.set-list", value=value, risk=say(risk)), ""),
+        NextAction(setting, ""),
         NextAction(say("tune.rate-check"), check),
     )
 

@@ -8,6 +8,7 @@ not fit ends in an out-of-memory error of the program.
 import math
 from typing import NamedTuple
 
+from bot.hami.chart import chart_value
 from bot.hami.exposition import Sample
 from bot.hami.held import Held
 from bot.report import Evidence, NextAction
@@ -73,7 +74,7 @@ def _judge(pool: Pool, facts: Facts, say: Texts) -> list[Advice]:
         if len(known.peaks) > MOST_QUOTED:
             told = say("tune.scaling-quoted", why=why, shown=MOST_QUOTED)
         claim = say(f"tune.scaling-{direction}", pool=pool.label, current=_shown(pool, say), wanted=f"{to:g}", why=told)
-        actions = () if direction == "refuse" else _actions(direction, f"{to:g}", pool, say)
+        actions = () if direction == "refuse" else _actions(direction, f"{to:g}", pool, facts, say)
         row = _row(direction, pool, f"{to:g}", why, say)
         return Advice(row, claim, evidence=_proofs(known, facts), actions=actions)
 
@@ -125,7 +126,7 @@ def _refuse_full(pool: Pool, full: list[tuple[str, Sample, int]], facts: Facts, 
             say(f"tune.scaling-{direction}", pool=pool.label, current=f"{current:g}", wanted="1", why=why),
             severity="warning" if direction == "lower" else "info",
             evidence=proofs,
-            actions=_actions(direction, "1", pool, say) if direction == "lower" else (),
+            actions=_actions(direction, "1", pool, facts, say) if direction == "lower" else (),
         )
         for direction in directions
     ]
@@ -157,8 +158,8 @@ def _shown(pool: Pool, say: Texts) -> str:
     return f"{pool.scaling:g}" if pool.scaling else say("tune.default", value="1")
 
 
-def _actions(direction: Direction, wanted: str, pool: Pool, say: Texts) -> tuple[NextAction, ...]:
-    value = f"devicePlugin.deviceMemoryScaling={wanted}"
+def _actions(direction: Direction, wanted: str, pool: Pool, facts: Facts, say: Texts) -> tuple[NextAction, ...]:
+    value = f"{chart_value('devicePlugin.deviceMemoryScaling', facts.install.install)}={wanted}"
     risk = say("tune.scaling-less-risk" if direction == "lower" else "tune.scaling-risk")
     return (
         NextAction(say("tune.set-pool", value=value, pool=pool.label, risk=risk), ""),

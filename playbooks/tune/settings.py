@@ -4,6 +4,7 @@ HAMi takes a GPU for exclusive use where its cores are 100 in total (pkg/device/
 registered, nobody gets a whole one. HAMi-core writes a line for each CUDA call at high levels.
 """
 
+from bot.hami.chart import CORE_SCALING, chart_value
 from bot.hami.version import Version
 from bot.report import NextAction
 from bot.texts import Texts
@@ -22,10 +23,10 @@ _WARNINGS, _DEBUG_FROM = "1", 3
 
 def advise_core_scaling(facts: Facts, say: Texts) -> list[Advice]:
     """A row for each pool that pods hold GPUs of."""
-    return [_core_scaling(pool, say) for pool in facts.pools if pool.held]
+    return [_core_scaling(pool, facts, say) for pool in facts.pools if pool.held]
 
 
-def _core_scaling(pool: Pool, say: Texts) -> Advice:
+def _core_scaling(pool: Pool, facts: Facts, say: Texts) -> Advice:
     most = max(pool.gpus, key=lambda state: state.card.cores).card
     current = f"{most.cores / _WHOLE:g}"
     if most.cores <= _WHOLE:
@@ -35,9 +36,11 @@ def _core_scaling(pool: Pool, say: Texts) -> Advice:
     node = next(
         node for node in pool.nodes if any(most.uuid in text for text in (node.metadata.annotations or {}).values())
     )
-    value = "devicePlugin.deviceCoreScaling=1"
+    values = {"pool": pool.label, "risk": say("tune.core-scaling-risk")}
+    path = chart_value(CORE_SCALING, facts.install.install)
+    how = say("tune.set-pool", value=f"{path}=1", **values) if path else say("tune.set-nodes", **values)
     actions = (
-        NextAction(say("tune.set", value=value, risk=say("tune.core-scaling-risk")), ""),
+        NextAction(how, ""),
         NextAction(say("tune.core-scaling-check"), command("gpus", "--node", node.name)),
     )
     claim = say("tune.core-scaling-claim", pool=pool.label, current=current, why=why)

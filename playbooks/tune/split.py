@@ -7,6 +7,7 @@ count (1,339 bytes at 10 and at 50 for 8 GPUs, seen on 2.10): what grows is kube
 
 from collections.abc import Sequence
 
+from bot.hami.chart import chart_value
 from bot.hami.held import Held
 from bot.kube.models import Pod
 from bot.report import Evidence, Gap, NextAction
@@ -64,7 +65,7 @@ def _told(pod: Pod) -> str:
 
 def _change(row: AdviceRow, refused: Sequence[Pod], pool: Pool, facts: Facts, say: Texts) -> Advice:
     claim = say("tune.split-claim", pool=pool.label, splits=pool.splits, wanted=row.recommended, why=row.why)
-    value = f"devicePlugin.deviceSplitCount={row.recommended}"
+    value = f"{chart_value('devicePlugin.deviceSplitCount', facts.install.install)}={row.recommended}"
     node = pool.nodes[0].name
     offered = quotes.of_allocatable(pool.nodes[0], facts.install.config.gpus.count).command
     actions = (

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from bot.hami.chart import ARGUMENTS, chart_value
 from bot.hami.install import extender_of
 from bot.hami.version import parse_version
 from bot.kube.times import format_time
@@ -57,7 +58,7 @@ _OF_THE_CHART = (
     "device-plugin-",
 )
 """What the extender's arguments begin with that the chart writes by other values (charts/hami/templates/scheduler)."""
-_AT_TIMES = ("enable-ascend", "enable-iluvatar", "node-label-selector", "legacy-metrics")
+_AT_TIMES = ("enable-ascend", "enable-iluvatar", "node-label-selector", "legacy-metrics", "node-lock-retry-timeout")
 """The chart writes these where its values say so, before those of extraArgs."""
 _AGAINST = ("keep", "cannot-tell", "refuse", "lower")
 """Advice on memory scaling that a template's over-commit does not outweigh."""
@@ -111,7 +112,12 @@ def _deployed(setting: Setting, facts: Facts) -> Deployed:
 def _row(setting: Setting, now: Deployed, facts: Facts, advice: Sequence[Advice], say: Texts) -> TemplateRow:
     wanted = _text(setting.value)
     shown = now.value or say("tune.default", value=setting.default)
-    return TemplateRow(setting.path, shown if now.proof else "?", wanted, _use(setting, now, facts, advice, say))
+    return TemplateRow(
+        chart_value(setting.path, facts.install.install),
+        shown if now.proof else "?",
+        wanted,
+        _use(setting, now, facts, advice, say),
+    )
 
 
 def _use(setting: Setting, now: Deployed, facts: Facts, advice: Sequence[Advice], say: Texts) -> str:
@@ -149,20 +155,31 @@ def _same(one: str, other: str) -> bool:
 
 
 def _values(settings: Sequence[Setting], facts: Facts) -> dict[str, Any]:
-    """The chart's values. A list replaces the one that is deployed, so what that has is in it as well."""
+    """The chart's values. A list replaces the one that is deployed, so what that has is in it as well; a flag that has
+    a value of its own leaves the list, where it would win.
+    """
     values: dict[str, Any] = {}
+    flags = {one.path.partition(" ")[2].lstrip("-") for one in settings if " " in one.path}
     for setting in settings:
-        path, _, word = setting.path.partition(" ")
-        *parents, last = path.split(".")
-        inner = values
-        for parent in parents:
-            inner = inner.setdefault(parent, {})
+        path, _, word = chart_value(setting.path, facts.install.install).partition(" ")
         if word:
-            mine = {one.path.partition(" ")[2].lstrip("-") for one in settings}
-            inner.setdefault(last, _kept(facts, mine)).append(f"{word}={_text(setting.value)}")
+            _at(values, path).setdefault(_last(path), _kept(facts, flags)).append(f"{word}={_text(setting.value)}")
         else:
-            inner[last] = setting.value
+            _at(values, path)[_last(path)] = setting.value
+            if setting.path.startswith(ARGUMENTS) and facts.flags.get(setting.read.partition(" ")[2]):
+                _at(values, ARGUMENTS)[_last(ARGUMENTS)] = _kept(facts, flags)
     return values
+
+
+def _at(values: dict[str, Any], path: str) -> dict[str, Any]:
+    """What holds the last part of the path."""
+    for parent in path.split(".")[:-1]:
+        values = values.setdefault(parent, {})
+    return values
+
+
+def _last(path: str) -> str:
+    return path.rpartition(".")[2]
 
 
 def _kept(facts: Facts, replaced: Collection[str]) -> list[str]:

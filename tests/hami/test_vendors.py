@@ -141,6 +141,7 @@ ROOT = Path(__file__).parents[2]
 WEBHOOK = ROOT / "bot" / "hami" / "webhook"
 OWN = ROOT / "bot" / "hami" / "vendors"
 NVIDIAS_SOFTWARE = (
+    "bot/hami/chart.py",
     "bot/kube/gpu_conditions.py",
     "bot/kube/models/nodes.py",
     "bot/kube/redact.py",
@@ -153,8 +154,8 @@ NVIDIAS_SOFTWARE = (
     "playbooks/tune/deployed.py",
     "playbooks/tune/settings.py",
 )
-"""They are about labels, variables, images and conditions of NVIDIA's own software, or about HAMi-core, which is for
-NVIDIA alone.
+"""They are about labels, variables, images and conditions of NVIDIA's own software, about HAMi-core, which is for
+NVIDIA alone, or about the chart's values of its device plugin.
 """
 DRA_DRIVERS = ("bot/hami/dra.py",)
 """HAMi-DRA's drivers are no vendors of HAMi's scheduler, and some are called after one."""
