@@ -15,13 +15,14 @@ _MIG_SUFFIX = re.compile(r"\[\d+-\d+\]$")
 
 _USED = ("hami_vgpu_memory_used_bytes", "vGPU_device_memory_usage_in_bytes")
 _LIMIT = ("hami_vgpu_memory_limit_bytes", "vGPU_device_memory_limit_in_bytes")
-_CORE = ("hami_container_device_utilization_ratio", "Device_utilization_desc_of_container")
+CORE_NAMES = ("hami_container_device_utilization_ratio", "Device_utilization_desc_of_container")
+"""What a container uses of a GPU's cores, in percent. One sample of it proves nothing: see `gather.usage_of_cores`."""
 _LAST_KERNEL = ("hami_container_last_kernel_elapsed_seconds", "Device_last_kernel_of_container")
 _GPU_USED = ("hami_host_gpu_memory_used_bytes", "HostGPUMemoryUsage")
 _GPU_CORE = ("hami_host_gpu_utilization_ratio", "HostCoreUtilization")
 REGISTERED = ("hami_gpu_memory_limit_bytes", "GPUDeviceMemoryLimit")
 """The memory that a GPU is registered with, as HAMi's scheduler serves it."""
-CONTAINER_FIGURES = {"used": _USED, "limit": _LIMIT, "core": _CORE, "last_kernel": _LAST_KERNEL}
+CONTAINER_FIGURES = {"used": _USED, "limit": _LIMIT, "last_kernel": _LAST_KERNEL}
 """Each figure of a container, with its names, the newest first."""
 GPU_FIGURES = {"used": _GPU_USED, "core": _GPU_CORE}
 NAMES = tuple(name for names in (*CONTAINER_FIGURES.values(), *GPU_FIGURES.values()) for name in names)
@@ -31,7 +32,7 @@ _OF_GPUS = {name: figure for figure, names in GPU_FIGURES.items() for name in na
 
 
 class ContainerUse(NamedTuple):
-    """What one container uses of one GPU, in bytes, percent or seconds. A figure that was not served is None.
+    """What one container uses of one GPU, in bytes or seconds. A figure that was not served is None.
 
     `limit` of 0 is no limit. `used` of 0 beside a limit: no process of the container is on the GPU. `last_kernel` is
     the time since the last kernel, before the first one the time since the process started. `vdevice` tells several
@@ -45,7 +46,6 @@ class ContainerUse(NamedTuple):
     vdevice: str = ""
     used: Sample | None = None
     limit: Sample | None = None
-    core: Sample | None = None
     last_kernel: Sample | None = None
 
 

@@ -1,39 +1,41 @@
 """`gpuCorePolicy`: whether HAMi-core holds containers to the cores that they requested.
 
 With `force` it always does, with `disable` never (HAMi docs/config.md, variable GPU_CORE_UTILIZATION_POLICY).
-A container above its request is a sign only where it shares the GPU.
+A container above its request is a sign only where it shares the GPU, and only on the average of a day: the limiter
+works by time slices, so one sample is one moment.
 """
 
 from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from bot.hami.exposition import Sample
 from bot.hami.held import Held
-from bot.hami.usage import ContainerUse
-from bot.report import NextAction
+from bot.kube.times import format_time
+from bot.report import Evidence, Gap, NextAction
 from bot.texts import Texts
+from playbooks.gather.usage_of_cores import TOLERATED, CoreUse
 from playbooks.rules.prose import command
-from playbooks.rules.usage_quotes import of_use
 from playbooks.tune.deployed import gpu_setting
 from playbooks.tune.facts import Facts
+from playbooks.tune.proof import of_request
 from playbooks.tune.rows import Advice, AdviceRow, Direction
 from playbooks.tune.settings import before_library
 
-_TOLERATED = 20
-"""Percentage points above the request: the limiter works by time slices, and one sample is one moment."""
 _WHOLE = 100
 _SHOWN = 3
 _STRICT = "force"
 
 
 class _Above(NamedTuple):
-    """A container that uses more of a shared GPU's cores than it requested."""
+    """A container that used more of a shared GPU's cores than it requested."""
 
     held: Held
-    use: ContainerUse
-    core: Sample
+    use: CoreUse
     requested: int
+
+    @property
+    def excess(self) -> float:
+        return self.use.reading.value - self.requested
 
 
 def advise_core_policy(facts: Facts, say: Texts) -> list[Advice]:
@@ -41,43 +43,51 @@ def advise_core_policy(facts: Facts, say: Texts) -> list[Advice]:
     if before_library(facts):
         return []
     deployed = gpu_setting(facts, "gpuCorePolicy")
-    if not deployed.proof:
-        return [_row("cannot-tell", "", say("tune.config-unread"))]
+    if not deployed.proof or isinstance(facts.holders, Gap):
+        return [_row("cannot-tell", "", say("tune.config-unread" if not deployed.proof else "tune.use-unknown"))]
     current = deployed.value or say("tune.default", value="default")
-    if not any(use.core for use in facts.usage.usage.containers):
-        return [_row("cannot-tell", current, say("tune.use-unknown"))]
-    above = list(_above(facts))
+    seen = facts.cores
+    if not seen.limited:
+        return [_row("keep", current, say("tune.core-policy-none"))]
+    if not seen.known:
+        return [_row("cannot-tell", current, say("tune.core-policy-day"))]
+    if seen.known < seen.limited:
+        return [_row("cannot-tell", current, say("tune.core-policy-part", known=seen.known, limited=seen.limited))]
+    above = sorted(_above(facts), key=lambda one: -one.excess)
     if not above:
-        return [_row("keep", current, say("tune.core-policy-kept"))]
-    worst = max(above, key=lambda one: one.core.value - one.requested)
-    used = f"{worst.core.value:g}"
+        return [_row("keep", current, say("tune.core-policy-kept", known=seen.known, tolerated=TOLERATED))]
+    worst = above[0]
+    used = f"{worst.use.reading.value:.0f}"
     values = {"count": len(above), "pod": worst.held.name, "used": used, "requested": worst.requested}
     why = say("tune.core-policy-above", **values)
     if deployed.value == _STRICT:
         return [_row("keep", current, why)]
-    proofs = [of_use(one.use, one.core, one.held.holding.node, facts) for one in above[:_SHOWN]]
-    average = f"avg_over_time({worst.core.name}[1d])"
+    value = f"devices.nvidia.gpuCorePolicy={_STRICT}"
     actions = (
-        NextAction(say("tune.core-policy-look", query=average), ""),
-        NextAction(
-            say("tune.set", value=f"devices.nvidia.gpuCorePolicy={_STRICT}", risk=say("tune.core-policy-risk")), ""
-        ),
+        NextAction(say("tune.set", value=value, risk=say("tune.core-policy-risk")), ""),
         NextAction(say("tune.check-again"), command("tune")),
     )
     claim = say("tune.core-policy-claim", current=current, wanted=_STRICT, why=why)
     row = AdviceRow("core-policy", "raise", "", current, _STRICT, why)
+    proofs = tuple(proof for one in above[:_SHOWN] for proof in (_average(one, facts), *of_request(one.held, facts)))
     return [Advice(row, claim, confidence="suspected", evidence=(*proofs, *deployed.proof), actions=actions)]
 
 
 def _above(facts: Facts) -> Iterator[_Above]:
+    by_pod = {(held.holding.namespace, held.holding.name): held for held in facts.held}
     users = Counter(uuid for held in facts.held for uuid in held.shares)
-    for held in facts.held:
-        for use in held.uses:
-            requested = held.shares[use.uuid].cores
-            if use.core is None or not 0 < requested < _WHOLE or users[use.uuid] < 2:
-                continue
-            if use.core.value > requested + _TOLERATED:
-                yield _Above(held, use, use.core, requested)
+    for use in facts.cores.above:
+        held = by_pod.get((use.of.namespace, use.of.pod))
+        share = held.shares.get(use.of.uuid) if held else None
+        if held is None or share is None or not 0 < share.cores < _WHOLE or users[use.of.uuid] < 2:
+            continue
+        if use.reading.value > share.cores + TOLERATED:
+            yield _Above(held, use, share.cores)
+
+
+def _average(one: _Above, facts: Facts) -> Evidence:
+    at = format_time(facts.taken_at)
+    return Evidence("metrics", f"Pod {one.held.name}", at, one.use.reading.line, f"PromQL: {one.use.query}")
 
 
 def _row(direction: Direction, current: str, why: str) -> Advice:

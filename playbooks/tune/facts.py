@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from bot.hami.held import Held, held_by
 from bot.hami.install import Install, flags_of
-from bot.hami.ledger import build_ledger
+from bot.hami.ledger import Ledger, build_ledger
 from bot.hami.rules import NEWEST_READ
 from bot.hami.throttling import NEEDLE, Wait, read_waits
 from bot.kube.cluster import Cluster, seen
@@ -18,6 +18,7 @@ from bot.report import Gap
 from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
 from playbooks.gather.scheduling import InstallSeen, gather_holders, gather_install, install_unread, nothing_read
 from playbooks.gather.usage import Peak, UsageSeen, gather_usage
+from playbooks.gather.usage_of_cores import CoresSeen, gather_cores
 from playbooks.playbook import Sources
 from playbooks.tune.pools import Pool, pools_of
 
@@ -59,7 +60,9 @@ class Facts:
     waiting: list[Pod] | Gap
     throttled: Throttled
     locked: ExtenderLines
+    ledger: Ledger
     usage: UsageSeen
+    cores: CoresSeen
 
     @property
     def scheduler(self) -> Pod | None:
@@ -85,11 +88,7 @@ class Facts:
     @cached_property
     def held(self) -> list[Held]:
         """Who holds GPUs, with what is measured of it; nobody where the pods could not be read."""
-        if isinstance(self.holders, Gap):
-            return []
-        version = self.install.install.version
-        ledger = build_ledger(self.holders, version.version if version else NEWEST_READ)
-        return held_by((one for some in ledger.by_node.values() for one in some), self.usage.usage)
+        return held_by(self.ledger.all(), self.usage.usage)
 
     @cached_property
     def pools(self) -> list[Pool]:
@@ -117,9 +116,9 @@ class Facts:
         """All that could not be read."""
         lists = (self.nodes, self.holders, self.waiting)
         unread = [one for one in lists if isinstance(one, Gap)]
-        return tuple(
-            dict.fromkeys([*self.install.gaps, *unread, *self.throttled.gaps, *self.locked.gaps, *self.usage.gaps])
-        )
+        cores = [self.cores.gap] if self.cores.gap else []
+        logs = (*self.throttled.gaps, *self.locked.gaps)
+        return tuple(dict.fromkeys([*self.install.gaps, *unread, *logs, *self.usage.gaps, *cores]))
 
 
 async def gather_facts(wanted: Request, sources: Sources) -> Facts:
@@ -136,6 +135,10 @@ async def gather_facts(wanted: Request, sources: Sources) -> Facts:
         raise nothing_read(nodes)
     holding = () if isinstance(holders, Gap) else frozenset(one.spec.node_name for one in holders)
     usage = await gather_usage(sources, holding)
+    version = install.install.version
+    ledger = build_ledger(() if isinstance(holders, Gap) else holders, version.version if version else NEWEST_READ)
+    week = sources.prometheus if usage.of_prometheus else None
+    cores = await gather_cores(week, ledger.all(), cluster.now())
     return Facts(
         wanted,
         cluster.name,
@@ -146,7 +149,9 @@ async def gather_facts(wanted: Request, sources: Sources) -> Facts:
         waiting,
         throttled,
         locked,
+        ledger,
         usage,
+        cores,
     )
 
 

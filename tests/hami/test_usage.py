@@ -24,7 +24,7 @@ def used(text: str) -> Usage:
 
 
 def figures(use: ContainerUse) -> list[float | None]:
-    return [reading and reading.value for reading in (use.used, use.limit, use.core, use.last_kernel)]
+    return [reading and reading.value for reading in (use.used, use.limit, use.last_kernel)]
 
 
 @pytest.mark.parametrize("text", [NEWEST, OLDEST, NEWEST + OLDEST, OLDEST + NEWEST])
@@ -33,7 +33,7 @@ def test_the_figures_are_the_same_under_each_name_and_count_once(text: str) -> N
     assert [(use.namespace, use.pod, use.container, use.uuid) for use in usage.containers] == [
         ("serving", "infer-8", "main", "GPU-7d")
     ]
-    assert figures(usage.containers[0]) == [6591978976.0, 8589934592.0, 40.0, 6.0]
+    assert figures(usage.containers[0]) == [6591978976.0, 8589934592.0, 6.0]
     assert [(gpu.uuid, gpu.node, gpu.used and gpu.used.value) for gpu in usage.gpus] == [("GPU-7d", "n1", 7e9)]
 
 
@@ -60,7 +60,7 @@ def test_what_is_no_number_is_no_figure(value: str) -> None:
 
 def test_a_figure_that_comes_twice_counts_once() -> None:
     (use,) = used(f"hami_vgpu_memory_used_bytes{NEW}5\nhami_vgpu_memory_used_bytes{NEW}7\n").containers
-    assert figures(use) == [5.0, None, None, None]
+    assert figures(use) == [5.0, None, None]
 
 
 def test_a_mig_instance_belongs_to_its_gpu() -> None:

@@ -1,6 +1,7 @@
 """A small cluster for questions of tuning: vGPUmonitors that answer, and a Prometheus that is as it has to be."""
 
 import asyncio
+import math
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -29,10 +30,19 @@ HOURS = 168
 
 
 class FakePrometheus:
-    """Holds the samples of one moment, and of a week the peaks and how many hours each series has."""
+    """Holds the samples of one moment, of a week the peaks and how many hours each series has, and of a day the average
+    cores; `cores` are those of which it has the whole day.
+    """
 
-    def __init__(self, now: str = "", peaks: str = "", hours: str = "", *, fails: str = "") -> None:
-        self._texts = {"max_over_time": peaks, "count_over_time": hours, "": now}
+    def __init__(self, now: str = "", peaks: str = "", hours: str = "", *, cores: str = "", fails: str = "") -> None:
+        whole = f"{CORE} {len(cores.splitlines())}\n" if cores else ""
+        self._texts = {
+            "max_over_time": peaks,
+            "count_over_time": hours,
+            "avg_over_time": cores,
+            "count(count_over_time": whole,
+            "": now,
+        }
         self._fails = fails
 
     async def query(self, expression: str, at: datetime) -> list[Sample]:
@@ -40,9 +50,10 @@ class FakePrometheus:
         if self._fails:
             raise SourceError(f"POST http://prometheus/api/v1/query: {self._fails}", hint="Ask Prometheus.")
         function = next(name for name in self._texts if expression.startswith(name))
-        samples = read_samples(self._texts[function], NAMES)
+        samples = read_samples(self._texts[function], (*NAMES, CORE))
         asked = re.split(r"[^\w:]+", expression)
-        return [one for one in samples if one.name in asked]
+        least = float(found[1]) if (found := re.search(r" > (\d+) and ", expression)) else -math.inf
+        return [one for one in samples if one.name in asked and one.value > least]
 
 
 def use(name: str, pod: str, uuid: str, value: float | str, **labels: str) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.playbooks.world import EXTENDER, Object, card, gpu_node, node, running, scheduler
-from tests.tune.lab import CORE, advised, row, told, tune, use
+from tests.tune.lab import CORE, USED, FakePrometheus, advised, row, told, tune, use
 
 ONE = running("one", "gpu-1", ("GPU-a", 4096, 30))
 OTHER = running("other", "gpu-1", ("GPU-a", 4096, 30))
@@ -42,30 +42,56 @@ def test_a_quiet_core_library_is_kept(tmp_path: Path, config: str) -> None:
     assert row(tune(tmp_path, cluster(config=config)), "library-log").direction == "keep"
 
 
-def test_a_container_above_its_cores_on_a_shared_gpu_asks_for_a_strict_policy(tmp_path: Path) -> None:
-    used = use(CORE, "one", "GPU-a", 80) + use(CORE, "other", "GPU-a", 20)
-    report = tune(tmp_path, cluster(ONE, OTHER, config="nvidia:\n  gpuCorePolicy: disable\n"), monitors={"gpu-1": used})
+def cores_of_a_day(*averages: tuple[str, float]) -> FakePrometheus:
+    """A Prometheus that has the whole day of these pods' shares of GPU-a."""
+    now = use(USED, "one", "GPU-a", 1)
+    return FakePrometheus(now, cores="".join(use(CORE, name, "GPU-a", value) for name, value in averages))
+
+
+def test_a_container_above_its_cores_for_a_day_on_a_shared_gpu_asks_for_a_strict_policy(tmp_path: Path) -> None:
+    week = cores_of_a_day(("one", 80), ("other", 20))
+    report = tune(tmp_path, cluster(ONE, OTHER, config="nvidia:\n  gpuCorePolicy: disable\n"), prometheus=week)
     assert row(report, "core-policy")[1:5] == ("raise", "", "disable", "force")
     finding = told(report, "gpuCorePolicy")
-    assert "ml/one: 80% used, 30% requested" in finding.claim
-    assert finding.confidence == "suspected"
+    assert "on the average of a day, the most ml/one: 80% used, 30% requested" in finding.claim
+    average, requested, _ = finding.evidence
+    assert average.command.startswith("PromQL: avg_over_time((max by (exported_pod")
+    assert "GPU-a,NVIDIA,4096,30" in requested.quote
+
+
+def test_one_sample_of_the_cores_is_no_proof(tmp_path: Path) -> None:
+    used = use(CORE, "one", "GPU-a", 80) + use(CORE, "other", "GPU-a", 20)
+    report = tune(tmp_path, cluster(ONE, OTHER, config="nvidia:\n  gpuCorePolicy: disable\n"), monitors={"gpu-1": used})
+    found = row(report, "core-policy")
+    assert (found.direction, found.current) == ("cannot-tell", "disable")
+    assert "whole day" in found.why
 
 
 @pytest.mark.parametrize(
-    ("pods", "used"),
+    ("pods", "averages"),
     [
-        ((ONE,), use(CORE, "one", "GPU-a", 90)),
-        ((ONE, OTHER), use(CORE, "one", "GPU-a", 45)),
-        ((running("one", "gpu-1", ("GPU-a", 4096, 0)), OTHER), use(CORE, "one", "GPU-a", 90)),
+        ((ONE,), (("one", 90),)),
+        ((ONE, OTHER), (("one", 45), ("other", 5))),
+        ((running("one", "gpu-1", ("GPU-a", 4096, 0)), OTHER), (("one", 90), ("other", 5))),
     ],
     ids=["alone on its GPU", "a little above", "requested no cores"],
 )
-def test_using_cores_that_nobody_is_kept_from_is_fine(tmp_path: Path, pods: tuple[Object, ...], used: str) -> None:
-    assert row(tune(tmp_path, cluster(*pods), monitors={"gpu-1": used}), "core-policy").direction == "keep"
+def test_using_cores_that_nobody_is_kept_from_is_fine(
+    tmp_path: Path, pods: tuple[Object, ...], averages: tuple[tuple[str, float], ...]
+) -> None:
+    report = tune(tmp_path, cluster(*pods), prometheus=cores_of_a_day(*averages))
+    assert row(report, "core-policy").direction == "keep"
 
 
-def test_without_a_figure_of_cores_nothing_is_told(tmp_path: Path) -> None:
-    assert row(tune(tmp_path, cluster(ONE)), "core-policy").direction == "cannot-tell"
+def test_a_day_of_some_of_the_containers_alone_tells_nothing_of_the_others(tmp_path: Path) -> None:
+    report = tune(tmp_path, cluster(ONE, OTHER), prometheus=cores_of_a_day(("one", 10)))
+    assert row(report, "core-policy").direction == "cannot-tell"
+
+
+def test_without_a_day_of_the_cores_nothing_is_told(tmp_path: Path) -> None:
+    assert row(tune(tmp_path, cluster(ONE, OTHER)), "core-policy").direction == "cannot-tell"
+    report = tune(tmp_path, cluster(ONE, OTHER), prometheus=cores_of_a_day())
+    assert row(report, "core-policy").direction == "cannot-tell"
 
 
 def test_without_the_device_config_nothing_is_told_of_it(tmp_path: Path) -> None:

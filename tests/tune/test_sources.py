@@ -18,7 +18,7 @@ from tests.tune.support import rows_of
 HOUR = 3600
 NOTHING_TO_CHANGE = {("monitor-gap", "raise")}
 A, B = running("a", "gpu-1", ("GPU-a", 8192, 0)), running("b", "gpu-1", ("GPU-b", 8192, 0))
-UNTOLD = ("memory-scaling", "idle-holder", "memory-limit-low-use", "memory-limit-high-use", "core-policy")
+UNTOLD = ("memory-scaling", "idle-holder", "memory-limit-low-use", "memory-limit-high-use")
 
 
 def cluster(*pods: Object) -> list[Object]:
