@@ -17,6 +17,16 @@ class Client(NamedTuple):
     timeout_s: int
 
 
+class Resources(NamedTuple):
+    """Requests and limits of HAMi's scheduler in a cluster of `nodes` nodes or more; CPU in thousandths."""
+
+    nodes: int
+    cpu_request: int
+    cpu_limit: int
+    memory_request_mib: int
+    memory_limit_mib: int
+
+
 Symptom = Literal[
     "slow-scheduling",
     "node-locked",
@@ -83,10 +93,10 @@ def splits_for(smallest_mib: int) -> int:
     ]
 
 
-def scheduler_memory_mib(nodes: int) -> int:
-    """The memory limit of HAMi's scheduler in a cluster of this size."""
-    rows: list[dict[str, int]] = _tables()["scheduler"]
-    return max((row for row in rows if row["nodes"] <= nodes), key=lambda row: row["nodes"])["memory_limit_mib"]
+def resources_for(nodes: int) -> Resources:
+    """What HAMi's scheduler is given in a cluster of this size."""
+    rows = [Resources(**row) for row in _tables()["scheduler"]]
+    return max((row for row in rows if row.nodes <= nodes), key=lambda row: row.nodes)
 
 
 def lock_minutes() -> tuple[int, int]:
