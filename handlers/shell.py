@@ -88,24 +88,30 @@ def _options_but(*names: str) -> list[click.Parameter]:
 
 def build_grammar() -> Grammar:
     """All verbs of the terminal."""
-    grammar = Grammar(
-        PROGRAM,
-        _global_options,
-        help="Why GPU pods are pending on a cluster that runs HAMi: the cause, the proof, the next step.",
-        epilog=f"Example: {PROGRAM} why ml/trainer-0      More about a verb: {PROGRAM} help VERB",
-    )
-    grammar.params.append(click.Option(["--version"], is_flag=True, help="Print the version."))
-    grammar.callback = _without_verb
+    grammar = reading_grammar(PROGRAM)
     for command in change_commands(PROGRAM, _change_options):
         grammar.add_command(command)
     grammar.add_command(_overdue_command())
     grammar.add_command(audit_command(PROGRAM))
     grammar.add_command(doctor_command(PROGRAM, _options_but("output")))
-    grammar.instead[PROFILE] = _profile_command
-    grammar.instead[TUNE] = lambda: tune_command(PROGRAM, _global_options())
-    grammar.add_command(record_command(PROGRAM, _options_but("output", "lang", "recording")))
     grammar.add_command(_serve_command())
     grammar.add_command(_demo_command())
+    return grammar
+
+
+def reading_grammar(program: str) -> Grammar:
+    """The verbs that read a cluster. `program`: what a person types before them."""
+    grammar = Grammar(
+        program,
+        _global_options,
+        help="Why GPU pods are pending on a cluster that runs HAMi: the cause, the proof, the next step.",
+        epilog=f"Example: {program} why ml/trainer-0      More about a verb: {program} help VERB",
+    )
+    grammar.params.append(click.Option(["--version"], is_flag=True, help="Print the version."))
+    grammar.callback = _without_verb
+    grammar.instead[PROFILE] = lambda: _profile_command(program)
+    grammar.instead[TUNE] = lambda: tune_command(program, _global_options())
+    grammar.add_command(record_command(program, _options_but("output", "lang", "recording")))
     grammar.add_command(click.Command("version", callback=_version, help="Print the version."))
     grammar.add_command(
         click.Command(
@@ -137,7 +143,7 @@ def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> _Say:
     return _Say((verb and explain_code(verb, Texts(lang or "en"))) or explain(ctx, verb))
 
 
-def _profile_command() -> click.Command:
+def _profile_command(program: str) -> click.Command:
     usage = f"\b\n{PROFILE_USAGE.replace(chr(10) * 2, f'{chr(10)}{chr(10)}{chr(8)}{chr(10)}')}"
     out = click.Option(
         ["--out"],
@@ -145,7 +151,7 @@ def _profile_command() -> click.Command:
         metavar="FOLDER",
         help="Write the profile there, with its table and flame graph.",
     )
-    return profile_command(PROGRAM, lambda: [out, *_global_options()], help_text=usage)
+    return profile_command(program, lambda: [out, *_global_options()], help_text=usage)
 
 
 def _serve_command() -> click.Command:
@@ -200,13 +206,16 @@ def _demo_command() -> click.Command:
 # ---------------------------------------------------------------------------------------------------- running
 
 
-def main(processes: Processes, words: Sequence[str]) -> int:
-    """Do what the words ask; the exit code. Reports go to stdout, everything else to stderr."""
+def main(processes: Processes, words: Sequence[str], program: str = PROGRAM) -> int:
+    """Do what the words ask; the exit code. Reports go to stdout, everything else to stderr.
+
+    `program`: what was typed before the words. Anything else than `hami-bot` only reads.
+    """
     try:
         with bugs_as_errors():
-            return _until_nobody_reads(processes, words)
+            return _until_nobody_reads(processes, words, program)
     except BotError as error:
-        tell(f"{PROGRAM}: {_told(error, words)}\n")
+        tell(f"{program}: {_told(error, words)}\n")
         return error.exit_code
     except (KeyboardInterrupt, asyncio.CancelledError):
         return _INTERRUPTED
@@ -228,16 +237,16 @@ def _usual_language(where: Where) -> Language:
         return "en"
 
 
-def _until_nobody_reads(processes: Processes, words: Sequence[str]) -> int:
+def _until_nobody_reads(processes: Processes, words: Sequence[str], program: str) -> int:
+    grammar = build_grammar() if program == PROGRAM else reading_grammar(program)
     try:
-        return _run(processes, words)
+        return _run(processes, read(grammar, words))
     except BrokenPipeError:  # whoever read our output has seen enough
         sys.stderr.close()
         return 0
 
 
-def _run(processes: Processes, words: Sequence[str]) -> int:
-    asked = read(build_grammar(), words)
+def _run(processes: Processes, asked: Any) -> int:
     if isinstance(asked, _Say):
         print_out(asked.text)
     elif isinstance(asked, Asked):
