@@ -5,6 +5,7 @@ allowed; 5 a change was not made, or failed, or the audit log is broken; 1 a bug
 """
 
 import asyncio
+import gc
 import importlib.metadata
 import sys
 from collections.abc import Callable, Coroutine, Sequence
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from bot.bugs import bugs_as_errors
-from bot.errors import BotError
+from bot.errors import BotError, UsageError
 from bot.report import Report
 from bot.slack.render.prose import in_words
 from bot.texts import LANGUAGES, Language, Texts
@@ -23,6 +24,7 @@ from handlers.audit_shell import AuditAsked, audit_command, run_audit
 from handlers.changes.words import ChangeAsked, change_commands
 from handlers.doctor.shell import DoctorAsked, doctor_command, run_doctor
 from handlers.grammar import Asked, Grammar, explain, explain_code, read
+from handlers.mcp.words import McpAsked, mcp_command
 from handlers.profiles.kept_report import kept_beside_the_bot
 from handlers.profiles.shell import USAGE as PROFILE_USAGE
 from handlers.profiles.shell import main as run_profile
@@ -95,6 +97,7 @@ def build_grammar() -> Grammar:
     grammar.add_command(audit_command(PROGRAM))
     grammar.add_command(doctor_command(PROGRAM, _options_but("output")))
     grammar.add_command(_serve_command())
+    grammar.add_command(mcp_command(PROGRAM, _options_but("output")))
     grammar.add_command(_demo_command())
     return grammar
 
@@ -271,6 +274,8 @@ def _run(processes: Processes, asked: Any) -> int:
         print_out(asyncio.run(_write_recording(asked)))
     elif isinstance(asked, _Serve):
         asyncio.run(processes.serve(asked.where))
+    elif isinstance(asked, McpAsked):
+        _mcp(asked)
     elif isinstance(asked, _Demo):
         asyncio.run(processes.demo(asked.port))
     return 0
@@ -323,6 +328,16 @@ def _doctor(asked: DoctorAsked) -> int:
     text, code = asyncio.run(run_doctor(asked, where, asked.options["lang"]))
     print_out(text)
     return code
+
+
+def _mcp(asked: McpAsked) -> None:
+    try:
+        from handlers.mcp.server import serve  # noqa: PLC0415  # the SDK, a second
+    except ModuleNotFoundError as error:
+        raise UsageError("the MCP server needs the extra mcp", hint="Install it: pip install '.[mcp]'") from error
+    where = _where(asked.options)
+    gc.enable()
+    asyncio.run(serve(where, asked.verbs, Texts(asked.options["lang"] or language_of(where))))
 
 
 def _profile(asked: ProfileAsked) -> int:

@@ -84,6 +84,12 @@ def test_the_wheel_alone_explains_a_pod_of_a_recording(installed: Path, here: Pa
     assert chinese != answer
 
 
+def test_kubectl_finds_its_plugin_beside_the_wheels_program(installed: Path, here: Path) -> None:
+    words = ("why", SCENARIO, "--recording", "recording")
+    plugin, ours = (run(installed / program, *words, folder=here) for program in ("kubectl-hami", "hami-bot"))
+    assert plugin == ours
+
+
 def test_the_wheel_alone_knows_the_demo_and_its_recording(installed: Path, here: Path) -> None:
     assert "--port" in run(installed / "hami-bot", "demo", "--help", folder=here)
     code = "import sandbox.demo as demo; assert demo.RECORDING.is_file(); print(demo.__file__)"

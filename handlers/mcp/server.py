@@ -1,0 +1,118 @@
+"""The MCP server: the official SDK on standard input and output."""
+
+import asyncio
+import importlib.metadata
+from typing import Any, cast
+
+import mcp_types as types
+import msgspec
+from mcp.server import Server
+from mcp.server.context import ServerRequestContext
+from mcp.server.stdio import stdio_server
+
+from bot.bugs import bugs_as_errors
+from bot.errors import BotError, UsageError
+from bot.render.as_json import as_json
+from bot.report import Report
+from bot.settings import load_settings
+from bot.slack.render.prose import in_words
+from bot.texts import Texts
+from handlers.grammar import Asked, Grammar, read, unknown_verb
+from handlers.mcp.capped import capped
+from handlers.mcp.tools import MOST, USUAL, input_schema, output_schema, words_of
+from handlers.where import Where, open_sources
+from playbooks.playbook import Playbook, find, load
+
+_INSTRUCTIONS = (
+    "Read-only answers about GPU scheduling on Kubernetes clusters that run HAMi. Ask `why` about one pod, `pending` "
+    "about all that wait. `findings` has the cause first; each quotes its evidence. `gaps` says what could not be "
+    "read: conclude nothing from a gap."
+)
+
+
+async def serve(where: Where, verbs: tuple[str, ...], say: Texts) -> None:
+    """Answers until the client closes its end. Raises UsageError for verbs that cannot be offered."""
+    tools = Tools(where, chosen(verbs), say)
+    server: Server[Any] = Server(
+        "hami-bot",
+        version=importlib.metadata.version("hami-bot"),
+        instructions=_INSTRUCTIONS,
+        on_list_tools=tools.listed,
+        on_call_tool=tools.called,
+    )
+    async with stdio_server() as (reading, writing):
+        await server.run(reading, writing, server.create_initialization_options())
+
+
+def chosen(verbs: tuple[str, ...]) -> dict[str, Playbook]:
+    """The playbooks to offer. Raises UsageError for a verb that is none, and for too many."""
+    if len(verbs) > MOST:
+        raise UsageError(f"{len(verbs)} tools are too many: at most {MOST}", example=f"mcp --tools {','.join(USUAL)}")
+    for verb in verbs:
+        if verb not in load():
+            raise unknown_verb(verb, tuple(load()), "hami-bot")
+    return {verb: find(verb) for verb in verbs or USUAL}
+
+
+class Tools:
+    """What the client is offered, and what a call gives."""
+
+    def __init__(self, where: Where, playbooks: dict[str, Playbook], say: Texts) -> None:
+        self._where = where
+        self._playbooks = playbooks
+        self._say = say
+        self._clusters = _clusters(where)
+        self._grammar = Grammar("hami-bot", tuple)
+
+    async def listed(
+        self, _context: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        """Every tool, with the schemas of its call and of its answer."""
+        answer = output_schema()
+        return types.ListToolsResult(
+            tools=[
+                types.Tool(
+                    name=verb,
+                    description=f"{playbook.summary} In a shell: hami-bot {playbook.example}",
+                    input_schema=input_schema(playbook, self._clusters),
+                    output_schema=answer,
+                    annotations=types.ToolAnnotations(read_only_hint=True, open_world_hint=False),
+                )
+                for verb, playbook in self._playbooks.items()
+            ]
+        )
+
+    async def called(
+        self, _context: ServerRequestContext[Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        """The report, as JSON text and as structured content; or what went wrong, for people."""
+        try:
+            with bugs_as_errors():
+                report = capped(await self._answer(params.name, dict(params.arguments or {})), self._say)
+        except BotError as error:
+            told = "\n".join(filter(None, in_words(error, self._say)))
+            return types.CallToolResult(content=[types.TextContent(text=told)], is_error=True)
+        text = as_json(report)
+        structured = cast("dict[str, Any]", msgspec.json.decode(text))
+        return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=structured)
+
+    async def _answer(self, verb: str, arguments: dict[str, Any]) -> Report:
+        playbook = self._playbooks.get(verb)
+        if playbook is None:
+            raise unknown_verb(verb, tuple(self._playbooks), "hami-bot")
+        where = self._where
+        if self._clusters and "cluster" in arguments:
+            where = where._replace(cluster=str(arguments.pop("cluster")))
+        asked: Asked = read(self._grammar, words_of(playbook, arguments))
+        async with open_sources(where) as sources:
+            snapshot = await asked.playbook.gather(asked.request, sources)
+        return await asyncio.to_thread(asked.playbook.diagnose, snapshot, self._say)
+
+
+def _clusters(where: Where) -> tuple[str, ...]:
+    """The clusters of the settings, where a question has to name one of several."""
+    if where.cluster or where.recording or where.kubeconfig or where.context:
+        return ()
+    settings = load_settings(where.config)
+    names = tuple(settings.clusters) if settings else ()
+    return names if len(names) > 1 else ()

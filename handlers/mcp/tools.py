@@ -1,0 +1,107 @@
+"""Verbs as tools: a verb's parameters as JSON Schema, and the arguments of a call as the words of a shell."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import click
+import msgspec
+
+from bot.errors import UsageError
+from bot.report import Report
+from playbooks.playbook import Playbook
+
+MOST = 8
+"""How many tools a server offers: each of them takes room in the client's context."""
+USUAL = ("why", "fit", "pending", "nodes", "gpus", "quota", "status", "tune")
+_TEXT: dict[str, Any] = {"type": "string"}
+
+
+def input_schema(playbook: Playbook, clusters: Sequence[str]) -> dict[str, Any]:
+    """What a call may say. `clusters`: those to choose from; none where the server reads one only."""
+    taken = _taken(playbook)
+    properties = {name: _described(parameter) for name, parameter in taken.items()}
+    required = [name for name, parameter in taken.items() if parameter.required]
+    if clusters:
+        properties["cluster"] = _TEXT | {"enum": list(clusters), "description": "Which cluster to read."}
+        required.append("cluster")
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def output_schema() -> dict[str, Any]:
+    """The schema of a report (docs/report.schema.json), with an object at its root as the protocol demands."""
+    schema = msgspec.json.schema(Report)
+    return {**schema["$defs"]["Report"], "$defs": schema["$defs"]}
+
+
+def words_of(playbook: Playbook, arguments: Mapping[str, Any]) -> list[str]:
+    """The same question in a shell. What begins with a hyphen is no option there. Raises UsageError."""
+    taken = _taken(playbook)
+    if unknown := sorted(set(arguments) - set(taken)):
+        known = ", ".join(taken) or "none"
+        raise UsageError(f"{playbook.verb} has no parameter {unknown[0]!r}", hint=f"Its parameters: {known}.")
+    options, rest = list[str](), list[str]()
+    for name, parameter in taken.items():
+        value = arguments.get(name)
+        if value is None:
+            continue
+        if not isinstance(parameter, click.Option):
+            rest += _several(name, value) if parameter.nargs == -1 else [_one(name, value)]
+        elif not parameter.is_flag:
+            options += [f"{_flag(parameter)}={one}" for one in _values(name, value, parameter)]
+        elif not isinstance(value, bool):
+            raise UsageError(f"{name} is true or false, not {value!r}")
+        elif value:
+            options.append(_flag(parameter))
+    return [playbook.verb, *options, "--", *rest]
+
+
+def _taken(playbook: Playbook) -> dict[str, click.Parameter]:
+    """The parameters that a call may name: none that has a file read."""
+    return {one.name: one for one in playbook.parameters if one.name and _schema(one.type) is not None}
+
+
+def _schema(kind: Any) -> dict[str, Any] | None:
+    match kind:
+        case click.Choice():
+            return _TEXT | {"enum": list(cast("click.Choice[str]", kind).choices)}
+        case click.IntRange():
+            limits = {"minimum": kind.min, "maximum": kind.max}
+            return {"type": "integer"} | {name: value for name, value in limits.items() if value is not None}
+        case click.types.BoolParamType():
+            return {"type": "boolean"}
+        case click.types.IntParamType():
+            return {"type": "integer"}
+        case click.types.FloatParamType():
+            return {"type": "number"}
+        case click.types.StringParamType():
+            return _TEXT
+        case _:
+            return None
+
+
+def _described(parameter: click.Parameter) -> dict[str, Any]:
+    schema = _schema(parameter.type) or _TEXT
+    if parameter.nargs == -1 or parameter.multiple:
+        schema = {"type": "array", "items": schema}
+    told = [parameter.metavar or "", getattr(parameter, "help", None) or ""]
+    return schema | {"description": " ".join(filter(None, told))}
+
+
+def _flag(option: click.Option) -> str:
+    return max(option.opts, key=len)
+
+
+def _values(name: str, value: Any, option: click.Option) -> list[str]:
+    return _several(name, value) if option.multiple else [_one(name, value)]
+
+
+def _several(name: str, value: Any) -> list[str]:
+    if not isinstance(value, list):
+        raise UsageError(f"{name} is a list of texts, not {value!r}")
+    return [_one(name, one) for one in cast("list[Any]", value)]
+
+
+def _one(name: str, value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise UsageError(f"{name} is a text or a number, not {value!r}")
+    return str(value)

@@ -1,0 +1,221 @@
+"""The MCP server as a client meets it: the SDK's own client over real standard input and output."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+from mcp import Client, StdioServerParameters
+
+from bot.errors import UsageError
+from bot.render.as_json import as_json
+from bot.report import Evidence, Finding, Report, Scope, Sheet, Subject
+from bot.texts import Texts
+from handlers.mcp.capped import capped
+from handlers.mcp.server import chosen
+from handlers.mcp.tools import MOST, USUAL, input_schema, words_of
+from handlers.shell import Processes
+from handlers.shell import main as shell
+from playbooks.playbook import find
+from tests.cases_support import CASES, VERSIONS
+from tests.report_schema import PUBLISHED, validated
+from tests.test_shell import POD, RECORDING, ROOT, served
+
+pytestmark = pytest.mark.few(6)
+
+ASKED: Mapping[str, tuple[Mapping[str, Any], Sequence[str]]] = {
+    "why": ({"pod": POD.partition("/")[2], "namespace": "ml"}, ("s03-card-insufficient-memory", "-n", "ml")),
+    "fit": ({"cards": ["2x16Gi"], "cores": 50}, ("2x16Gi", "--cores", "50")),
+    "pending": ({"all": True}, ("--all",)),
+    "nodes": ({}, ()),
+    "gpus": ({"type": "T4"}, ("--type", "T4")),
+    "quota": ({"namespace": "ml"}, ("ml",)),
+    "status": ({"all": False}, ()),
+    "tune": ({"template": "production"}, ("--template", "production")),
+}
+
+
+class Told(NamedTuple):
+    """What a tool gave."""
+
+    is_error: bool
+    text: str
+    structured: Any
+
+
+def session(args: Sequence[str], calls: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[list[Any], list[Told]]:
+    """The tools that a server with these words offers, and what its calls give."""
+
+    async def run() -> tuple[list[Any], list[Told]]:
+        server = StdioServerParameters(command=sys.executable, args=["-m", "bot", "mcp", *args], cwd=ROOT)
+        async with Client(server) as client:
+            tools = await client.list_tools()
+            told = [await client.call_tool(verb, dict(arguments)) for verb, arguments in calls]
+        return tools.tools, [Told(bool(one.is_error), one.content[0].text, one.structured_content) for one in told]
+
+    return asyncio.run(run())
+
+
+def in_a_shell(capsysbinary: pytest.CaptureFixture[bytes], *words: str) -> str:
+    """What the shell prints for the same question."""
+
+    async def never(*_: object) -> None:
+        raise AssertionError
+
+    capsysbinary.readouterr()
+    assert shell(Processes(never, never), words) == 0
+    return capsysbinary.readouterr().out.decode()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_each_tool_answers_with_the_json_of_the_shell(version: str, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    recording = str(CASES / version / "recording.tar.gz")
+    calls = [(verb, ASKED[verb][0]) for verb in USUAL if verb != "why" or recording == RECORDING]
+    words = {verb: (verb, *ASKED[verb][1], "--recording", recording, "-o", "json") for verb, _ in calls}
+    expected = [in_a_shell(capsysbinary, *words[verb]) for verb, _ in calls]
+    _, told = session(["--recording", recording], calls)
+    assert [one.text for one in told] == expected
+    assert [one.structured for one in told] == [json.loads(one) for one in expected]
+
+
+def test_eight_tools_are_offered_that_only_read_and_say_what_an_answer_looks_like() -> None:
+    tools, _ = session(["--recording", RECORDING], ())
+    assert tuple(tool.name for tool in tools) == USUAL
+    assert all(tool.annotations.read_only_hint for tool in tools)
+    published = json.loads(PUBLISHED.read_text())
+    for tool in tools:
+        assert tool.output_schema == {**published["$defs"]["Report"], "$defs": published["$defs"]}
+    (why,) = (tool.input_schema for tool in tools if tool.name == "why")
+    assert why["required"] == ["pod"]
+    assert why["additionalProperties"] is False
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_what_went_wrong_is_told_in_words_and_the_server_goes_on(language: str) -> None:
+    calls = [
+        ("why", {}),
+        ("why", {"name": "x"}),
+        ("wyh", {"pod": "x"}),
+        ("why", {"pod": ["x"]}),
+        ("fit", {"cards": "2x16Gi"}),
+        ("pending", {"all": "yes"}),
+        ("gpus", {"node": "--help"}),
+        ("status", {}),
+    ]
+    _, told = session(["--recording", RECORDING, "--lang", language], calls)
+    *wrong, hyphen, right = told
+    assert all(one.is_error for one in wrong)
+    assert not right.is_error
+    assert not hyphen.is_error
+    for one in wrong:
+        assert "Traceback" not in one.text
+        assert "a bug" not in one.text
+    if language == "en":
+        assert "why needs POD" in wrong[0].text
+        assert "why has no parameter 'name'\nIts parameters: pod, namespace." in wrong[1].text
+        assert "Did you mean why?" in wrong[2].text
+
+
+def test_a_live_cluster_is_read_as_the_shell_reads_it(tmp_path: Path) -> None:
+    with served(tmp_path) as kubeconfig:
+        _, told = session(["--kubeconfig", str(kubeconfig)], [("why", {"pod": POD})])
+    assert told[0].structured["findings"][0]["code"] == "card-insufficient-memory"
+
+
+def test_with_several_clusters_in_the_settings_a_call_names_one(tmp_path: Path) -> None:
+    settings = tmp_path / "settings.yaml"
+    others = str(CASES / "hami-2.9.0" / "recording.tar.gz")
+    settings.write_text(json.dumps({"clusters": {"a": {"recording": RECORDING}, "b": {"recording": others}}}))
+    calls = [("status", {"cluster": "b"}), ("status", {"cluster": "a"}), ("status", {}), ("status", {"cluster": "c"})]
+    tools, told = session(["--config", str(settings), "--tools", "status"], calls)
+    assert tools[0].input_schema["properties"]["cluster"]["enum"] == ["a", "b"]
+    assert [one.structured["cluster"] for one in told[:2]] == ["b", "a"]
+    assert "Configured clusters: a, b" in told[2].text
+    assert "there is no cluster 'c'" in told[3].text
+
+
+# --------------------------------------------------------------------------------------------- without a server
+
+
+def test_an_answer_that_is_too_large_says_what_was_left_out() -> None:
+    report = large(rows=3000, findings=40)
+    small = validated(capped(report, Texts("en"), 12_000))
+    assert len(as_json(small).encode()) <= 12_000
+    assert small.gaps[:-1] == report.gaps
+    assert small.findings[0].code == report.findings[0].code
+    kept, quotes = len(small.tables[0].rows), sum(len(one.evidence) for one in small.findings)
+    told = small.gaps[-1].why
+    assert f"{kept} of 3000 rows of the table pods" in told
+    assert f"{quotes} of 120 quotes" in told
+    assert f"the first {len(small.findings)} of 40 findings" in told
+    assert small.gaps[-1].hint.endswith("hami-bot pending -o json")
+
+
+def test_an_answer_of_the_usual_size_is_left_as_it_is() -> None:
+    report = large(rows=3, findings=2)
+    assert capped(report, Texts("en")) is report
+
+
+def test_rows_are_left_out_before_any_finding() -> None:
+    small = capped(large(rows=3000, findings=2), Texts("en"), 20_000)
+    assert small.findings == large(rows=0, findings=2).findings
+    assert 0 < len(small.tables[0].rows) < 3000
+
+
+def test_other_verbs_may_be_chosen() -> None:
+    assert tuple(chosen(("latency", "digest"))) == ("latency", "digest")
+    with pytest.raises(UsageError, match="Did you mean latency"):
+        chosen(("latenci",))
+    with pytest.raises(UsageError, match="9 tools are too many: at most 8"):
+        chosen(tuple(map(str, range(MOST + 1))))
+
+
+def test_no_tool_reads_a_file_that_the_client_names() -> None:
+    assert "file" not in input_schema(find("fit"), ())["properties"]
+    with pytest.raises(UsageError, match="no parameter 'file'"):
+        words_of(find("fit"), {"file": ["/etc/passwd"]})
+
+
+def test_nothing_but_the_server_imports_the_sdk() -> None:
+    code = "import sys, handlers.shell as s; s.build_grammar(); sys.exit(any(m.startswith('mcp') for m in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+def test_without_the_extra_the_command_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "mcp_types", None)
+    monkeypatch.delitem(sys.modules, "handlers.mcp.server", raising=False)
+
+    async def never(*_: object) -> None:
+        raise AssertionError
+
+    assert shell(Processes(never, never), ["mcp", "--recording", RECORDING]) == 2
+    assert "the MCP server needs the extra mcp\nInstall it: pip install '.[mcp]'" in capsys.readouterr().err
+
+
+class _Row(NamedTuple):
+    pod: str
+    waits_for: str
+
+
+def large(rows: int, findings: int) -> Report:
+    quote = Evidence("event", "Pod ml/a", None, "0/4 nodes are available", "kubectl get pods")
+    one = Finding("capacity", "no room " * 8, "warning", "confirmed", Scope(), (quote, quote, quote))
+    table = Sheet("pods", _Row).table([_Row(f"ml/trainer-{number}", "2 GPUs") for number in range(rows)])
+    return Report(
+        schema="hami-bot.report/v1",
+        playbook="pending",
+        cluster="lab",
+        taken_at="2026-11-21T06:13:30Z",
+        subject=Subject("Cluster", "", "lab"),
+        verdict="no room",
+        severity="warning",
+        findings=tuple(msgspec.structs.replace(one, claim=f"{one.claim}{number}") for number in range(findings)),
+        tables=(table,),
+    )
