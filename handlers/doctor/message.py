@@ -9,6 +9,7 @@ from bot.slack.render.rich import Part, bullets, line, rich_text, span
 from bot.slack.render.room import Room
 from bot.slack.render.text import escape
 from bot.texts import Texts
+from bot.texts.errors import in_language
 from handlers.doctor.links import STATES, Link
 
 _SEEN, _FIX = 600, 600
@@ -25,9 +26,10 @@ def render_links(links: Sequence[Link], say: Texts) -> Message:
 
     def shown(_: int, link: Link) -> Part:
         name = f"{link.state}: {link.name} {link.about}".strip()
-        pieces = [span(room.text(name, _SEEN), "bold"), span(f" {room.text(link.seen, _SEEN)}")]
-        fix = [span(f"\n{say('doctor.fix')}: {room.text(link.fix, _FIX)}")] if link.fix else []
-        return line(*pieces, *fix)
+        seen, fix = (in_language(text, say.language) for text in (link.seen, link.fix))
+        pieces = [span(room.text(name, _SEEN), "bold"), span(f" {room.text(seen, _SEEN)}")]
+        pieces += [span(f"\n{say('doctor.fix')}: {room.text(fix, _FIX)}")] if fix else []
+        return line(*pieces)
 
     items = room.fill("links", ordered, shown, share=room.characters, most=len(ordered))
     left_out = room.left_out["links"]
