@@ -4,6 +4,7 @@
 
 PYTHON ?= python3
 VENV := .venv
+RELEASE := .venv-release
 BIN := $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --compile --require-hashes
 COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --quiet
@@ -14,7 +15,9 @@ unexport PYTHONDONTWRITEBYTECODE
 
 MINUTES ?= 60
 
-.PHONY: demo test test-all lint bench soak lock manifest clean
+DIST := dist
+
+.PHONY: demo test test-all lint bench soak lock manifest dist sbom audit clean
 
 demo: $(VENV)/installed
 	@$(BIN)/hami-bot demo
@@ -42,15 +45,31 @@ soak: $(VENV)/installed-dev
 manifest: $(VENV)/installed
 	$(BIN)/python -m handlers.manifest > deploy/slack-manifest.json
 
+# The same commit gives the same bytes.
+dist: $(VENV)/installed
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m hatchling build -d $(DIST)
+
+# What the image is made of, as CycloneDX.
+sbom: $(VENV)/installed $(RELEASE)/installed
+	mkdir -p $(DIST) build
+	sed "s/^dynamic = .*/version = \"$$($(BIN)/python -m hatchling version)\"/" pyproject.toml > build/pyproject.toml
+	$(RELEASE)/bin/cyclonedx-py requirements --output-reproducible --pyproject build/pyproject.toml \
+	    -o $(DIST)/sbom.cdx.json requirements.lock
+
+# Known vulnerabilities of every locked package. Needs the internet.
+audit: $(RELEASE)/installed
+	$(RELEASE)/bin/pip-audit --require-hashes --disable-pip $(patsubst %,-r %,$(wildcard requirements*.lock))
+
 # Resolves every dependency anew. Needs uv.
 lock:
 	$(COMPILE) --upgrade --all-extras pyproject.toml -o requirements.lock
 	$(COMPILE) --upgrade --group build -o requirements-build.lock
 	$(COMPILE) --upgrade --group dev -c requirements.lock -c requirements-build.lock -o requirements-dev.lock
+	$(COMPILE) --upgrade --group release -o requirements-release.lock
 	$(COMPILE) --upgrade --group bench -o requirements-bench.lock
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(RELEASE) build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/installed: requirements.lock requirements-build.lock pyproject.toml
@@ -62,4 +81,9 @@ $(VENV)/installed: requirements.lock requirements-build.lock pyproject.toml
 
 $(VENV)/installed-dev: $(VENV)/installed requirements-dev.lock
 	$(INSTALL) -r requirements-dev.lock
+	touch $@
+
+$(RELEASE)/installed: requirements-release.lock
+	$(PYTHON) -m venv --clear $(RELEASE)
+	$(RELEASE)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-release.lock
 	touch $@

@@ -19,7 +19,7 @@ from sandbox.demo import POD, RECORDING
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-LOCKS = ("requirements.lock", "requirements-build.lock", "requirements-dev.lock")
+LOCKS = ("requirements.lock", "requirements-build.lock", "requirements-dev.lock", "requirements-release.lock")
 DIRECT = {
     "requirements.lock": [
         *PROJECT["project"]["dependencies"],
@@ -27,6 +27,7 @@ DIRECT = {
     ],
     "requirements-build.lock": [*PROJECT["dependency-groups"]["build"], *PROJECT["build-system"]["requires"]],
     "requirements-dev.lock": PROJECT["dependency-groups"]["dev"],
+    "requirements-release.lock": PROJECT["dependency-groups"]["release"],
 }
 PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>[\w.]+)(?P<marker> ; [^\\]+)? \\")
 HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}( \\)?")

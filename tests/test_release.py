@@ -1,6 +1,8 @@
 """What is released: a source distribution and a wheel that need no checkout, and are the same whoever builds them."""
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.store.test_left import STORES
 from tests.test_project import PROJECT, ROOT, committed_files
@@ -20,6 +23,8 @@ PACKAGES = PROJECT["tool"]["importlinter"]["root_packages"]
 TAG = "1.2.3"
 TOLD = {"SETUPTOOLS_SCM_PRETEND_VERSION": TAG, "SOURCE_DATE_EPOCH": "1795237200"}
 """What a build is told, as the release workflow does it."""
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+RELEASE = ROOT / ".github" / "workflows" / "release.yml"
 BUILT_OF = (".gitignore", "pyproject.toml", *PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"])
 
 
@@ -150,3 +155,73 @@ def test_the_source_distribution_makes_the_same_wheel_of_the_same_version(
 def test_a_copy_without_git_is_built_as_an_unreleased_version(tmp_path: Path) -> None:
     _, wheel = build(copy(tmp_path / "copy"), tmp_path / "dist")
     assert wheel.name == f"hami_bot-{PROJECT['tool']['hatch']['version']['fallback-version']}-py3-none-any.whl"
+
+
+@pytest.fixture
+def tools() -> Path:
+    """The `bin` of the environment for releases."""
+    if not (ROOT / ".venv-release" / "installed").exists():
+        pytest.skip("make .venv-release/installed makes it; .ci/run does")
+    return ROOT / ".venv-release" / "bin"
+
+
+@pytest.mark.usefixtures("tools")
+def test_the_bill_of_materials_names_each_locked_package_with_its_hashes(tmp_path: Path) -> None:
+    ready = ["-o", ".venv/installed", "-o", ".venv-release/installed"]
+    command = ["make", *ready, "sbom", f"BIN={Path(sys.executable).parent}", f"DIST={tmp_path}"]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    bill = json.loads((tmp_path / "sbom.cdx.json").read_bytes())
+    assert bill["bomFormat"] == "CycloneDX"
+    assert bill["metadata"]["component"]["name"] == "hami-bot"
+    assert bill["metadata"]["component"]["version"]
+    lock = (ROOT / "requirements.lock").read_text()
+    locked = re.findall(r"^([a-z0-9-]+)==([\w.]+)", lock, re.MULTILINE)
+    assert sorted((one["name"], one["version"]) for one in bill["components"]) == sorted(locked)
+    assert {one["purl"] for one in bill["components"]} == {f"pkg:pypi/{name}@{version}" for name, version in locked}
+    hashes = {
+        entry["content"]
+        for one in bill["components"]
+        for reference in one["externalReferences"]
+        for entry in reference["hashes"]
+    }
+    assert hashes == set(re.findall(r"sha256:([0-9a-f]{64})", lock))
+
+
+def test_the_workflows_are_as_their_published_schema_says(tools: Path) -> None:
+    command = [tools / "check-jsonschema", "--builtin-schema", "vendor.github-workflows", *WORKFLOWS]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_a_workflow_gives_a_job_no_more_than_it_names_and_ends_by_itself(path: Path) -> None:
+    workflow = yaml.safe_load(path.read_text())
+    assert workflow["permissions"] == {"contents": "read"}
+    assert all("timeout-minutes" in job for job in workflow["jobs"].values())
+
+
+def test_only_signing_and_publishing_get_an_identity_and_no_secret_of_ours_is_used() -> None:
+    text = RELEASE.read_text()
+    jobs = yaml.safe_load(text)["jobs"]
+    assert {name for name, job in jobs.items() if "id-token" in job.get("permissions", {})} == {"image", "publish"}
+    assert set(re.findall(r"secrets\.(\w+)", text)) == {"GITHUB_TOKEN"}
+    assert {"check", "build", "image"} <= set(jobs["publish"]["needs"])
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_no_command_of_a_workflow_is_made_of_an_expression(path: Path) -> None:
+    """Whoever names a branch or a tag could write shell commands into it."""
+    steps = [step for job in yaml.safe_load(path.read_text())["jobs"].values() for step in job["steps"]]
+    assert [step["run"] for step in steps if "${{" in step.get("run", "")] == []
+
+
+def test_the_image_of_a_released_chart_is_the_released_one() -> None:
+    """The workflow writes it over this line."""
+    assert r"s|^  repository: hami-bot$|" in RELEASE.read_text()
+    assert "  repository: hami-bot\n" in (ROOT / "deploy" / "chart" / "values.yaml").read_text()
+
+
+def test_the_changelog_has_a_heading_for_what_comes_next() -> None:
+    headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert headings[0] == "Unreleased"
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+ - \d{4}-\d\d-\d\d", one) for one in headings[1:])
