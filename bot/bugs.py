@@ -5,6 +5,7 @@ import posixpath
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from bot import trace
 from bot.errors import BotError
 
 REPORT = "Please report it with the command and, if you can, a recording (hami-bot record)."
@@ -18,8 +19,8 @@ class Bug(BotError):  # noqa: N818  # what the person is told
 def bugs_as_errors(known: set[str] | None = None) -> Generator[None]:
     """Inside it nothing but a BotError escapes, and what is no Exception: interrupts and cancellation pass.
 
-    The traceback goes to the log; the person is told the place only. For what is done again and again, `known` holds
-    the bugs whose traceback is there already.
+    The traceback goes to the log; the person is told the place, and under which id the log has it. For what is done
+    again and again, `known` holds the bugs whose traceback is there already.
     """
     try:
         yield
@@ -32,7 +33,12 @@ def bugs_as_errors(known: set[str] | None = None) -> Generator[None]:
             log.info("a bug", exc_info=error)  # below what Python prints by itself: a shell shows no traceback
         if known is not None:
             known.add(place)
-        raise Bug(f"a bug: {place}", hint=REPORT) from error
+        raise Bug(f"a bug: {place}", hint=_report()) from error
+
+
+def _report() -> str:
+    request_id = trace.request_id()
+    return f"{REPORT} The bot's log has it under {trace.FIELD} {request_id}." if request_id else REPORT
 
 
 def _place(error: Exception) -> str:

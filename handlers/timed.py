@@ -1,6 +1,7 @@
-"""How long playbooks take, for /metrics."""
+"""How long playbooks take, for /metrics and the log."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -9,10 +10,12 @@ from bot import tally
 from bot.bugs import Bug
 from bot.errors import BotError
 
+log = logging.getLogger(__name__)
+
 
 @contextmanager
 def timed(verb: str) -> Generator[None]:
-    """Counts what happens inside under its outcome: answered, failed, given-up (it took too long), or bug."""
+    """Counts and logs what happens inside under its outcome: answered, failed, given-up (it took too long), or bug."""
     began, outcome = time.monotonic(), "bug"
     try:
         yield
@@ -26,4 +29,7 @@ def timed(verb: str) -> Generator[None]:
         outcome = "given-up"
         raise
     finally:
-        tally.PLAYBOOKS.observe(time.monotonic() - began, verb, outcome)
+        took_s = time.monotonic() - began
+        tally.PLAYBOOKS.observe(took_s, verb, outcome)
+        values = {"verb": verb, "outcome": outcome, "ms": round(took_s * 1000)}
+        log.info("%s: %s in %.2f s", verb, outcome, took_s, extra=values)

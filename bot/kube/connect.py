@@ -9,6 +9,7 @@ import asyncio
 import logging
 import os
 import re
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
@@ -20,7 +21,7 @@ import aiohttp
 import msgspec
 import yaml
 
-from bot import tally
+from bot import tally, trace
 from bot.errors import SourceError
 from bot.kube.failures import Request, quoted
 from bot.kube.lazy_client import promised, unused_parts_deferred
@@ -36,6 +37,7 @@ with unused_parts_deferred():
         dir(config)  # executes it
 
 official: Any = config  # its functions carry no annotations
+log = logging.getLogger(__name__)
 CONNECTIONS = 16
 LOGIN_TIMEOUT_S = 60
 """How long an exec plugin or an identity provider may take."""
@@ -113,13 +115,17 @@ class OfficialLink:
         self._encodings = {"list": "gzip"} if context else {}
 
     async def send(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
-        status = "none"
+        began, status = time.monotonic(), "none"
         try:
             answer = await self._send(request, limits)
             status = str(answer.status)
             return answer
         finally:
             tally.KUBERNETES_REQUESTS[self.cluster, request.verb, status] += 1
+            ms = round((time.monotonic() - began) * 1000)
+            level = logging.INFO if trace.request_id() else logging.DEBUG  # what is asked all day long is not told
+            values = {"cluster": self.cluster, "verb": request.verb, "status": status, "ms": ms}
+            log.log(level, "%s: %s in %d ms", request, status, ms, extra=values)
 
     async def _send(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         try:

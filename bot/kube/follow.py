@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import random
+from contextvars import Context
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from bot import tally
@@ -125,7 +126,8 @@ class Follower(Generic[R]):
         found = await self._live.list_at(self.wanted, self._shared.shrink)
         self.mirror.replace(found.items, found.bad, _number(found.version))
         self._told_at, self._lost, self._resumes = None if self._refused else asked_at, False, False
-        self._task = self._task or asyncio.create_task(self._follow())
+        # In a context of its own: it goes on long after the question that began it.
+        self._task = self._task or asyncio.create_task(self._follow(), context=Context())
         return asked_at
 
     async def _has_gone_back(self) -> bool:

@@ -360,6 +360,8 @@ class Settings(BaseSettings):
     channels: dict[str, ChannelSettings] = Field(default_factory=dict)
     language: Language = "en"
     """The language of answers: `en` or `zh`."""
+    log_format: Literal["text", "json"] = "text"
+    """What `serve` logs: `text`, a line for people, or `json`, an object a line."""
     slack: SlackSettings | None = None
     http: HttpSettings = HttpSettings()
     metrics: MetricsSettings | None = None

@@ -7,10 +7,12 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from contextvars import copy_context
 from threading import Thread
 from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
+from bot import trace
 from bot.bugs import REPORT, bugs_as_errors
 from bot.errors import BotError
 from bot.store import Store, StoreError
@@ -208,6 +210,7 @@ class Work:
         within_s: float | None,
         longest_s: float,
     ) -> None:
+        trace.begin(key)
         try:
             with bugs_as_errors():
                 try:
@@ -287,7 +290,7 @@ def _threaded(step: Callable[[], T], done: Callable[[], None]) -> Future[T]:
         with contextlib.suppress(RuntimeError):  # the event loop is closed: nobody waits for the place
             loop.call_soon_threadsafe(done)
 
-    Thread(target=run, name="busy", daemon=True).start()
+    Thread(target=copy_context().run, args=(run,), name="busy", daemon=True).start()
     return result
 
 

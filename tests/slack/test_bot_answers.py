@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -131,6 +132,7 @@ def test_a_bug_is_told_without_its_traceback(tmp_path: Path, mode: Mode) -> None
         told = text_of(await here.slack.wait_for(channel="gpu-oncall", containing="a bug", user="ada"))
         assert "RuntimeError: out of paper" in told
         assert "report it" in told
+        assert re.search(r"request_id [0-9a-f]{8}\b", told)
         assert "Traceback" not in told
         asked = await here.slack.mention("grace", "gpu-oncall", f"why {POD}")
         await here.slack.wait_for(channel="gpu-oncall", containing="out of paper", thread_ts=asked.ts)

@@ -1,0 +1,57 @@
+"""How log lines look. What writes them is Python's own `logging`, here and in every library."""
+
+import logging
+from typing import Any, Literal
+
+import structlog
+from structlog.stdlib import ProcessorFormatter
+from structlog.typing import EventDict
+
+from bot import trace
+
+Format = Literal["text", "json"]
+_FIELDS = ("cluster", "status", "ms", "verb", "outcome")
+"""The values that a line of ours may carry beside its words. Those of libraries are left out: they may be secret."""
+
+
+def set_up(form: Format) -> None:
+    """Writes to stderr: a line for people, or a JSON object for each record."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(formatter(form))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+def formatter(form: Format) -> logging.Formatter:
+    """See `set_up`. A traceback shows no values of variables."""
+    chain: list[Any] = [
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+        structlog.stdlib.add_log_level,
+        _add_logger_and_id,
+        structlog.stdlib.ExtraAdder(allow=_FIELDS),
+        structlog.processors.format_exc_info,
+        _keep_formatted_traceback,
+    ]
+    rendered: Any = structlog.processors.JSONRenderer() if form == "json" else _line
+    return ProcessorFormatter(foreign_pre_chain=chain, processors=[ProcessorFormatter.remove_processors_meta, rendered])
+
+
+def _add_logger_and_id(_logger: Any, _name: str, fields: EventDict) -> EventDict:
+    fields["logger"] = fields["_record"].name
+    if request_id := trace.request_id():
+        fields[trace.FIELD] = request_id
+    return fields
+
+
+def _keep_formatted_traceback(_logger: Any, _name: str, fields: EventDict) -> EventDict:
+    """A filter may have made the traceback into text, to take a secret out of it: see `bot.slack.connection`."""
+    text: str | None = fields["_record"].exc_text
+    if text:
+        fields.setdefault("exception", text)
+    return fields
+
+
+def _line(_logger: Any, _name: str, fields: EventDict) -> str:
+    request_id = f" [{trace.FIELD}={fields[trace.FIELD]}]" if trace.FIELD in fields else ""
+    event = fields["event"].replace("\n", "\n    ")  # nobody's text can pass for a line of its own
+    line = f"{fields['time']} {fields['level'].upper()} {fields['logger']}: {event}{request_id}"
+    return f"{line}\n{fields['exception']}" if "exception" in fields else line
