@@ -37,17 +37,18 @@ class Observer:
         self._exposition = exposition
         self._figures = exposition.figures
         self._pace_s = pace_s
+        self._turn = asyncio.Lock()
 
     async def run(self, clock: Clock) -> None:
         """Looks at once, and then again and again until it is cancelled."""
         await clock.repeat(self._pace_s, "a look for the metrics ended early", self.look)
 
     async def look(self) -> None:
-        """One look at everything."""
-        for cluster in self._deps.clusters or ("",):
-            seen = await self._seen(cluster)
-            self._figures.clusters = {**self._figures.clusters, cluster: seen}
-            await self._exposition.renew()
+        """One look at everything: at all clusters at once, so that one that hangs leaves no figure of others old."""
+        await asyncio.gather(self._ask_store(), *map(self._see, self._deps.clusters or ("",)))
+        await self._exposition.renew()
+
+    async def _ask_store(self) -> None:
         try:
             self._figures.bot = await self._own()
             marks = await self._deps.store.marks.all(BLIND)
@@ -56,15 +57,16 @@ class Observer:
             log.warning("no metrics of the store: %s", error.message)
             self._figures.bot = None
 
-    async def _seen(self, cluster: str) -> ClusterFigures | None:
-        deps = self._deps
+    async def _see(self, cluster: str) -> None:
+        seen: ClusterFigures | None = None
         try:
-            async with asyncio.timeout(_WITHIN_S), deps.open_sources(cluster) as sources:
+            async with asyncio.timeout(_WITHIN_S):
                 with bugs_as_errors():
-                    return await look_at(sources, deps.say)
+                    async with self._deps.open_sources(cluster) as sources:
+                        seen = await look_at(sources, self._deps.say, self._turn)
         except (BotError, TimeoutError) as error:
             log.warning("no metrics of the cluster %s: %s", cluster or "(default)", error)
-            return None
+        self._figures.clusters = {**self._figures.clusters, cluster: seen}
 
     async def _own(self) -> BotFigures:
         store, now, work = self._deps.store, self._deps.now(), self._deps.work
@@ -82,10 +84,13 @@ class Observer:
         )
 
 
-async def look_at(sources: Sources, say: Texts) -> ClusterFigures:
-    """What `pending` and `gpus` say of the cluster. Raises SourceError where one of them can say nothing."""
+async def look_at(sources: Sources, say: Texts, turn: asyncio.Lock) -> ClusterFigures:
+    """What `pending` and `gpus` say of the cluster. Raises SourceError where one of them can say nothing.
+
+    `turn` is held while a processor is busy with it: one look at a time, or many clusters would hold up acks.
+    """
     began = time.monotonic()
-    pending, gpus = await _asked(sources, "pending", say), await _asked(sources, "gpus", say)
+    pending, gpus = await _asked(sources, "pending", say, turn), await _asked(sources, "gpus", say, turn)
     now = sources.cluster.now()
     cards = gpus.typed(GpuRow)
     largest: dict[str, int] = {}
@@ -102,10 +107,11 @@ async def look_at(sources: Sources, say: Texts) -> ClusterFigures:
     )
 
 
-async def _asked(sources: Sources, verb: str, say: Texts) -> Report:
+async def _asked(sources: Sources, verb: str, say: Texts, turn: asyncio.Lock) -> Report:
     playbook = find(verb)
     snapshot = await playbook.gather(playbook.request(all=True), sources)
-    return await asyncio.to_thread(playbook.diagnose, snapshot, say)
+    async with turn:
+        return await asyncio.to_thread(playbook.diagnose, snapshot, say)
 
 
 def _pending(row: PendingRow, now: datetime) -> Pending:

@@ -39,7 +39,7 @@ from bot.metrics.figures import (
     counted,
     gaps_by_source,
 )
-from bot.settings.schema import MetricsSettings
+from bot.settings.schema import ClusterSettings, MetricsSettings
 from bot.texts import Texts
 from handlers.observer import look_at
 from handlers.timed import timed
@@ -256,7 +256,7 @@ def test_the_sum_over_codes_is_what_pending_lists(recording: Path) -> None:
         playbook = find("pending")
         snapshot = await playbook.gather(playbook.request(), sources)
         rows = playbook.diagnose(snapshot, Texts("en")).typed(PendingRow)
-        return await look_at(sources, Texts("en")), len(rows)
+        return await look_at(sources, Texts("en"), asyncio.Lock()), len(rows)
 
     seen, listed = asyncio.run(main())
     told = samples(text_of(figures_of(lab=seen))).get("hami_bot_pending_pods", [])
@@ -274,6 +274,19 @@ def test_a_cluster_that_cannot_be_read_is_one_to_which_the_bot_is_blind(tmp_path
     assert not told["hami_bot_pending_pods"]
 
 
+def test_a_cluster_that_hangs_leaves_no_figure_of_another_or_of_the_store_untold(tmp_path: Path) -> None:
+    @asynccontextmanager
+    async def one_hangs(cluster: str) -> AsyncGenerator[Sources]:
+        if cluster == "a-hanging":
+            await asyncio.Event().wait()
+        async with recorded(cluster) as sources:
+            yield sources
+
+    clusters = {name: ClusterSettings() for name in ("a-hanging", "lab")}
+    told = samples(asyncio.run(told_by_the_bot(tmp_path, one_hangs, "hami_bot_pending_pods{", clusters=clusters)))
+    assert {labels["cluster"] for labels, _ in told["hami_bot_pending_pods"]} == {"lab"}
+
+
 def test_the_running_bot_serves_what_it_saw_last(tmp_path: Path) -> None:
     told = samples(asyncio.run(told_by_the_bot(tmp_path, recorded, "hami_bot_pending_pods{")))
     assert told["hami_bot_ready"] == [({}, 1.0)]
@@ -282,11 +295,11 @@ def test_the_running_bot_serves_what_it_saw_last(tmp_path: Path) -> None:
     assert told["hami_bot_open_changes"] == [({}, 0.0)]
 
 
-async def told_by_the_bot(folder: Path, opener: Any, until: str) -> str:
+async def told_by_the_bot(folder: Path, opener: Any, until: str, **chosen: Any) -> str:
     """What a running bot tells as soon as that stands in it, and the store was asked."""
     async with (
         SlackServer() as slack,
-        metrics_served(slack, folder, opener=opener) as address,
+        metrics_served(slack, folder, opener=opener, **chosen) as address,
         aiohttp.ClientSession() as session,
     ):
         while True:
@@ -299,10 +312,11 @@ async def told_by_the_bot(folder: Path, opener: Any, until: str) -> str:
 
 @asynccontextmanager
 async def metrics_served(
-    slack: SlackServer, folder: Path, token: str = "", opener: Any = recorded
+    slack: SlackServer, folder: Path, token: str = "", opener: Any = recorded, **over: Any
 ) -> AsyncGenerator[str]:
-    """The address of a bot that serves /metrics."""
-    chosen = settings(slack, folder).model_copy(update={"metrics": MetricsSettings(token=SecretStr(token))})
+    """The address of a bot that serves /metrics. `over` replaces settings."""
+    metrics = MetricsSettings(token=SecretStr(token))
+    chosen = settings(slack, folder).model_copy(update={"metrics": metrics, **over})
     assert chosen.slack
     async with running(chosen, chosen.slack, opener) as address:
         yield address
