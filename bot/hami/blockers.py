@@ -1,6 +1,6 @@
 """Whose end would let a pod in: the fewest pods, each set tried against the filter, none with a pod that could stay."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import combinations
 from operator import attrgetter
@@ -10,10 +10,11 @@ import msgspec
 
 from bot.hami.asked import ContainerRequest, PodRequest
 from bot.hami.cards import CardState
+from bot.hami.filter import named_uuids
 from bot.hami.fit import EXCLUSIVE_CORES, QUOTA_NOT_FIT, NodeCards
 from bot.hami.ledger import Holding, Ledger
 from bot.hami.registration import Unregistered
-from bot.hami.stock import NodeStock
+from bot.hami.stock import NodeStock, has_card
 from bot.hami.view import View
 
 MAX_RUNS = 3000
@@ -129,12 +130,13 @@ class _Hunt:
         self.runs = MAX_RUNS
         self.sets = MAX_SETS
         self.plain = _plain(request, view)
-        wanted = request.constraints
-        self.names_cards = wanted.use_uuid is not None or wanted.no_use_uuid is not None
+        self.named = named_uuids(request)
         self.own = self._own_holders()
         self._sites: dict[str, _Site | None] = {}
         self._cards: dict[int, _Need | None] = {}
         self._lacking: dict[int | None, int] = {}
+        self.twins = view.twins(request)
+        self._fitting: dict[Hashable, bool] = {}
 
     def _own_holders(self) -> list[Holding]:
         """The namespace's holders on any node, where a quota counts them."""
@@ -195,7 +197,7 @@ class _Hunt:
         """What a site lacks; less than 0 where the end of no pod would help. The same for nodes that are alike."""
         if not self.plain or seen.mig:
             return None
-        alike = None if self.names_cards else seen.amounts
+        alike = None if self.named and has_card(seen, self.named) else seen.amounts
         if alike is None or alike not in self._lacking:
             met = [need.met for need in self._needs(seen)]
             wanted, usable, free = self.request.containers[0].count, len(met), sum(met)
@@ -216,8 +218,8 @@ class _Hunt:
                 yield need._replace(uuid=card.card.uuid) if named else need
 
     def _need(self, card: CardState, kind: int, cordoned: frozenset[str]) -> _Need | None:
-        """What the card lacks, None where it would not even do when it is empty: the same for all cards alike."""
-        if self.names_cards:
+        """What the card lacks, None where it would not do when empty: the same for cards alike that are not named."""
+        if card.card.uuid in self.named:
             return self._need_of(card, cordoned)
         if kind not in self._cards:
             self._cards[kind] = self._need_of(card, cordoned)
@@ -315,7 +317,27 @@ class _Hunt:
 
     def _fits(self, name: str, gone: Sequence[Holding]) -> bool:
         self.runs -= 1
-        return self.view.judge_without(name, self.request, gone).fits is True
+        alike = self._alike(name, gone)
+        if alike is None or alike not in self._fitting:
+            fits = self.view.judge_without(name, self.request, gone).fits is True
+            self._fitting[alike] = fits
+            return fits
+        return self._fitting[alike]
+
+    def _alike(self, name: str, gone: Sequence[Holding]) -> Hashable:
+        """Equal where the same is taken from nodes that are alike; None where only a run can tell."""
+        seen = self.view.see(name)
+        twins = self.twins(seen)
+        if twins is None or seen.mig or isinstance(seen.state, Unregistered):
+            return None
+        places = {card.card.uuid: place for place, card in enumerate(seen.state.cards)}
+        namespace = self.request.namespace
+        shares = [
+            (places.get(uuid), share, holding.app_class, holding.namespace == namespace)
+            for holding in gone
+            for uuid, share in holding.shares.items()
+        ]
+        return twins, tuple(shares)
 
 
 def _plain(request: PodRequest, view: View) -> bool:

@@ -28,9 +28,9 @@ from bot.hami.vendors.vendor import Vendor
 
 DEFAULT_POLICY = "spread"
 
-Dependence = Literal["amounts", "order", "identity"]
+Dependence = Literal["amounts", "order", "named", "identity"]
 """What of a node's cards a verdict depends on: what each one is and what is used of it; also in which order they stand
-and on which numa nodes; or also which cards they are."""
+and on which numa nodes; also whether the pod names them; or also which cards they are."""
 
 _TOO_FEW = Verdict(fits=False, reason=NODE_INSUFFICIENT)
 
@@ -73,8 +73,10 @@ def depends_on(request: PodRequest, *, limited: bool, default_policy: str) -> De
     """What the verdicts on this request depend on at most, whatever is relaxed. `limited`: some quota applies."""
     wanted = request.constraints
     policy = default_policy if wanted.policy is None else wanted.policy
-    if "topology" in policy or any(_names_cards(request, one) for one in request.containers):
+    if "topology" in policy:
         return "identity"
+    if named_uuids(request):
+        return "named"
     if limited or wanted.numa_bind or len(request.containers) > 1:
         return "order"
     return "order" if request.containers and _vendor(request.containers[0]).orders else "amounts"
@@ -84,11 +86,16 @@ def _vendor(container: ContainerRequest) -> Vendor:
     return BY_WORD[container.vendor or container.word]
 
 
-def _names_cards(request: PodRequest, container: ContainerRequest) -> bool:
-    wanted = request.constraints_of(container.word)
-    if wanted.use_uuid is not None or wanted.no_use_uuid is not None:
-        return True
-    return _vendor(container).more_uuids and wanted.more.count(None) < len(wanted.more)
+def named_uuids(request: PodRequest) -> frozenset[str]:
+    """All that the pod's lists of uuids name, to be used or not; where a list is empty, the empty name."""
+    lists = list[str | None]()
+    for container in request.containers:
+        wanted = request.constraints_of(container.word)
+        lists += wanted.use_uuid, wanted.no_use_uuid
+        if _vendor(container).more_uuids:
+            lists += wanted.more
+    entries = [entry for text in lists if text is not None for entry in text.split(",")]
+    return frozenset([*entries, *(entry.strip() for entry in entries)])
 
 
 def _verdict(run: Run, weights: Weights) -> Verdict:

@@ -56,9 +56,16 @@ class NodeStock(NamedTuple):
 ALIKE: Mapping[Dependence, Callable[[NodeStock], int | None]] = {
     "amounts": attrgetter("amounts"),
     "order": attrgetter("order"),
+    "named": attrgetter("order"),  # of nodes without a card that is named
     "identity": lambda _: None,
 }
 """What is equal for nodes with the same verdict, by what that verdict depends on; None: it has to be asked."""
+
+
+def has_card(stock: NodeStock, uuids: frozenset[str]) -> bool:
+    """Whether one of the node's cards is among them."""
+    state = stock.state
+    return not isinstance(state, Unregistered) and any(card.card.uuid in uuids for card in state.cards)
 
 
 class _Kept(NamedTuple):

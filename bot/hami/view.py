@@ -3,7 +3,7 @@
 Pure and lazy: a node's cards are only read when something asks about that node.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from datetime import datetime
 from itertools import product
@@ -12,14 +12,14 @@ from typing import NamedTuple
 from bot.hami import fit
 from bot.hami.asked import ContainerRequest, PodRequest
 from bot.hami.cards import CardState
-from bot.hami.filter import DEFAULT_POLICY, depends_on, judge
+from bot.hami.filter import DEFAULT_POLICY, depends_on, judge, named_uuids
 from bot.hami.fit import NodeCards, QuotaRoom, Verdict
 from bot.hami.inventory import take_stock
 from bot.hami.ledger import Holding, Ledger, given_by
 from bot.hami.nodestate import Terms
 from bot.hami.registration import Registration, Unregistered
 from bot.hami.requests import DeviceConfig
-from bot.hami.stock import ALIKE, NodeStock, Stock
+from bot.hami.stock import ALIKE, NodeStock, Stock, has_card
 from bot.hami.vendors import FIRST
 from bot.hami.version import Version
 from bot.kube.models import Holder, Node, Pod, Quantity, ResourceQuota
@@ -143,7 +143,18 @@ class View:
         dependence = depends_on(request, limited=limited, default_policy=self.facts.policy)
         names = list(names)
         seen = self.seen(names)
-        return zip(names, seen, map(ALIKE[dependence], seen), strict=True)
+        alike = list(map(ALIKE[dependence], seen))
+        if dependence == "named":
+            named = named_uuids(request)
+            alike = [None if has_card(stock, named) else key for stock, key in zip(seen, alike, strict=True)]
+        return zip(names, seen, alike, strict=True)
+
+    def twins(self, request: PodRequest) -> Callable[[NodeStock], int | None]:
+        """What is equal for nodes whose cards stand alike, where verdicts on the request do not depend on which."""
+        named = named_uuids(request)
+        if depends_on(request, limited=True, default_policy=self.facts.policy) == "identity":
+            return lambda _: None
+        return lambda stock: None if named and has_card(stock, named) else stock.order
 
     def _asked(self, request: PodRequest, relax: frozenset[str]) -> Hashable:
         """All that decides about a verdict beside the node's cards."""
@@ -160,7 +171,7 @@ class View:
         room = quotas.get(request.containers[0].word)
         if room is None or len(request.containers) != 1 or not request.containers[0].is_fixed:
             return tuple(quotas.items())
-        if depends_on(request, limited=True, default_policy=self.facts.policy) == "identity":
+        if depends_on(request, limited=True, default_policy=self.facts.policy) in ("named", "identity"):
             return tuple(quotas.items())
         asked, modern = request.containers[0], self.rules.modern
         return (
