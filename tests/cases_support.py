@@ -41,11 +41,11 @@ def scenarios() -> list[Scenario]:
     """Every pod of every recorded cluster."""
     found: list[Scenario] = []
     for version in VERSIONS:
-        for one in json.loads((CASES / version / "scenarios.json").read_text()):
-            first = one["first_finding"]
-            nodes = tuple(sorted(one["nodes"])) if "nodes" in one else None
+        for load in json.loads((CASES / version / "scenarios.json").read_text()):
+            first = load["first_finding"]
+            nodes = tuple(sorted(load["nodes"])) if "nodes" in load else None
             firsts = (first,) if isinstance(first, str) else tuple(first)
-            found.append(Scenario(version, f"{one['namespace']}/{one['pod']}", firsts, nodes))
+            found.append(Scenario(version, f"{load['namespace']}/{load['pod']}", firsts, nodes))
     return found
 
 
@@ -74,10 +74,10 @@ class Question(NamedTuple):
 def questions() -> list[Question]:
     """Every question of every verb but `why`, for the versions that it names, or for all."""
     return [
-        Question(version, file.stem, one["name"], one["values"])
+        Question(version, file.stem, load["name"], load["values"])
         for file in sorted((CASES / "questions").glob("*.json"))
-        for one in json.loads(file.read_text())
-        for version in one.get("versions", VERSIONS)
+        for load in json.loads(file.read_text())
+        for version in load.get("versions", VERSIONS)
     ]
 
 
@@ -100,10 +100,11 @@ def gist(report: Report) -> Any:
     return {
         "verdict": report.verdict,
         "findings": [
-            " ".join([one.code, one.severity, one.confidence, *(one.scope.nodes or ())]) for one in report.findings
+            " ".join([finding.code, finding.severity, finding.confidence, *(finding.scope.nodes or ())])
+            for finding in report.findings
         ],
-        "gaps": ", ".join(one.source for one in report.gaps),
-        "tables": ", ".join(f"{one.title}: {len(one.rows)}" for one in report.tables),
+        "gaps": ", ".join(gap.source for gap in report.gaps),
+        "tables": ", ".join(f"{table.title}: {len(table.rows)}" for table in report.tables),
     }
 
 
@@ -148,12 +149,12 @@ def edited(version: str, path: Path, *edits: Edit) -> Path:
 
 def without(name: str) -> Edit:
     """Take a file of objects away: `without("events")`."""
-    return lambda files: files.__delitem__(next(one for one in files if one.startswith(f"objects/{name}.")))
+    return lambda files: files.__delitem__(next(file for file in files if file.startswith(f"objects/{name}.")))
 
 
 def without_logs(files: Files) -> None:
     """Take all logs away."""
-    for name in [one for one in files if one.startswith("logs/")]:
+    for name in [file for file in files if file.startswith("logs/")]:
         del files[name]
 
 
@@ -201,7 +202,7 @@ def text_in(files: Mapping[str, bytes]) -> str:
 def _drop_conditions(pods: list[dict[str, Any]]) -> None:
     for pod in pods:
         conditions = pod.get("status", {}).get("conditions", [])
-        pod["status"]["conditions"] = [one for one in conditions if one["type"] != "PodScheduled"]
+        pod["status"]["conditions"] = [condition for condition in conditions if condition["type"] != "PodScheduled"]
 
 
 without_conditions: Edit = change("pods", _drop_conditions)

@@ -34,13 +34,16 @@ def manifests(values: dict[str, Any] | None = None) -> list[Manifest]:
 
 
 def of_kind(kind: str, objects: Iterable[Manifest]) -> list[Manifest]:
-    return [one for one in objects if one["kind"] == kind]
+    return [object_ for object_ in objects if object_["kind"] == kind]
 
 
 def granted(objects: Iterable[Manifest], account: str) -> list[Rule]:
     """What the roles bound to the service account grant, one verb on one resource at a time."""
     objects = list(objects)
-    roles = {(one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]): one for one in objects}
+    roles = {
+        (object_["kind"], object_["metadata"].get("namespace", ""), object_["metadata"]["name"]): object_
+        for object_ in objects
+    }
     found: list[Rule] = []
     for binding in objects:
         subject = {"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}
@@ -76,5 +79,5 @@ def install_manifest() -> str:
     comment = (
         "# Made from deploy/chart by `python -m tests.update_docs`. docs/install.md tells which Secret it needs.\n"
     )
-    objects = [_HELMS_OWN.sub("", one) for one in objects]
-    return comment + "---\n".join(one for one in objects if one.strip())
+    objects = [_HELMS_OWN.sub("", object_) for object_ in objects]
+    return comment + "---\n".join(object_ for object_ in objects if object_.strip())

@@ -57,7 +57,7 @@ def english() -> dict[str, str]:
 def _errors(trees: Iterable[ast.Module]) -> set[str]:
     """BotError and every class below it, by name."""
     classes = [one for tree in trees for one in ast.walk(tree) if isinstance(one, ast.ClassDef)]
-    bases = [(one.name, {base.id for base in one.bases if isinstance(base, ast.Name)}) for one in classes]
+    bases = [(class_.name, {base.id for base in class_.bases if isinstance(base, ast.Name)}) for class_ in classes]
     found = {"BotError"}
     while more := {name for name, above in bases if above & found} - found:
         found |= more
@@ -73,14 +73,14 @@ def _made(tree: ast.Module, place: str, constants: Known, errors: set[str]) -> I
         if isinstance(function, ast.FunctionDef) and function.name in _MAKERS.get(place, ()):
             returned = [one.value for one in ast.walk(function) if isinstance(one, ast.Return) and one.value]
             parts = [part for one in returned for part in (one.elts if isinstance(one, ast.Tuple) else [one])]
-            yield from ((one.lineno, one, known) for one in parts)
+            yield from ((part.lineno, part, known) for part in parts)
     for node in tree.body:
         match node:
             case (
                 ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict(values=values))
                 | ast.AnnAssign(target=ast.Name(id=name), value=ast.Dict(values=values))
             ) if name in _TABLES.get(place, ()):
-                yield from ((one.lineno, one, constants) for one in values)
+                yield from ((value.lineno, value, constants) for value in values)
             case _:
                 pass
 
@@ -125,7 +125,7 @@ def _texts(expression: ast.expr, known: Known) -> list[str]:
         case ast.Name(id=name):
             return known.get(name, [])
         case ast.BinOp(left=left, op=ast.Add(), right=right):
-            return [one + two for one in _texts(left, known) or [_HOLE] for two in _texts(right, known) or [_HOLE]]
+            return [text + two for text in _texts(left, known) or [_HOLE] for two in _texts(right, known) or [_HOLE]]
         case ast.Call(func=ast.Attribute(value=said, attr="format" | "rstrip" | "strip")):
             return [re.sub(r"\{\w+\}", _HOLE, text).strip() for text in _texts(said, known)]
         case _:

@@ -23,7 +23,7 @@ _MAKERS = {"finding": 0, "Finding": 0, "Fault": 0, "_finding": 2, "_of_record": 
 def finding_codes() -> set[str]:
     """Those that stand in a source, and those that it puts together."""
     found = {reason.finding for reason in REASONS}
-    found |= {one.code for one in signatures()}
+    found |= {signature.code for signature in signatures()}
     found |= {f"profile-{rule.code}" for rule in _RULES}
     found |= {f"change-{kind}" for kind in ENDS}
     found |= {f"node-lock-{phase}" for phase in get_args(LockState.__annotations__["phase"])}
@@ -41,8 +41,8 @@ def impact_codes() -> set[str]:
     """What a change brings with it; the kinds of an owner by name, since they are not told in their own words."""
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (_ROOT / "bot" / "changes").glob("*.py")]
     nodes = [one for tree in trees for one in ast.walk(tree) if isinstance(one, ast.Call)]
-    calls = [one for one in nodes if getattr(one.func, "id", "") == "tell"]
-    return {code for one in calls for code in _strings(one.args[0])} | {"gitops-argocd", "gitops-flux"}
+    calls = [node for node in nodes if getattr(node.func, "id", "") == "tell"]
+    return {code for call in calls for code in _strings(call.args[0])} | {"gitops-argocd", "gitops-flux"}
 
 
 def _written(tree: ast.AST) -> Iterator[tuple[str, str]]:

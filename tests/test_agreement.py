@@ -37,7 +37,7 @@ class Asked(NamedTuple):
         """The codes of an answer; of one node where it is named, and only warnings without the background."""
         report = self.about(verb)
         findings = report.findings if report else ()
-        kept = (one for one in findings if background or one.severity != "info")
+        kept = (finding for finding in findings if background or finding.severity != "info")
         return {one.code for one in kept if not node or node in one.scope.nodes}
 
     def cells(self, verb: str, title: str) -> Iterator[dict[str, str]]:
@@ -64,8 +64,8 @@ def _report(recording: str, verb: str, pod: str) -> Report | None:
 
 
 EVERY = [
-    *(Asked(one.version, one.pod) for one in scenarios()),
-    *(Asked(one.name, one.pod) for one in incidents() if one.verb == "why"),
+    *(Asked(scenario.version, scenario.pod) for scenario in scenarios()),
+    *(Asked(incident.name, incident.pod) for incident in incidents() if incident.verb == "why"),
 ]
 
 
@@ -83,27 +83,27 @@ def test_pending_names_the_cause_that_why_names() -> None:
 
 
 def test_a_lock_is_judged_alike_by_why_and_by_nodes() -> None:
-    for one in of_pods("node-lock-held", "node-lock-dangling", "node-lock-malformed"):
-        for node in one.why.scope.nodes:
-            locks = {code for code in one.codes("nodes", node=node) if code.startswith("node-lock-")}
-            assert locks <= {one.why.code}, one
+    for pod in of_pods("node-lock-held", "node-lock-dangling", "node-lock-malformed"):
+        for node in pod.why.scope.nodes:
+            locks = {code for code in pod.codes("nodes", node=node) if code.startswith("node-lock-")}
+            assert locks <= {pod.why.code}, pod
 
 
 def test_status_knows_what_why_proves_about_hami_itself() -> None:
-    for one in of_pods(*OF_THE_INSTALL, sure=True):
-        assert one.why.code in one.codes("status"), one
+    for pod in of_pods(*OF_THE_INSTALL, sure=True):
+        assert pod.why.code in pod.codes("status"), pod
 
 
 def test_where_why_suspects_hami_itself_status_does_not_swear_that_it_is_healthy() -> None:
-    for one in of_pods(*OF_THE_INSTALL):
-        report = one.about("status")
+    for pod in of_pods(*OF_THE_INSTALL):
+        report = pod.about("status")
         assert ("healthy", "confirmed") not in [(it.code, it.confidence) for it in (report.findings if report else ())]
 
 
 def test_gpus_tells_of_the_ghosts_that_why_blames() -> None:
-    for one in of_pods("scheduler-ledger-stale", sure=True):
-        assert "scheduler-ledger-stale" in one.codes("gpus"), one
-        assert {row["node"] for row in one.cells("gpus", "scheduler's count")} >= set(one.why.scope.nodes), one
+    for pod in of_pods("scheduler-ledger-stale", sure=True):
+        assert "scheduler-ledger-stale" in pod.codes("gpus"), pod
+        assert {row["node"] for row in pod.cells("gpus", "scheduler's count")} >= set(pod.why.scope.nodes), pod
 
 
 def test_a_pod_that_only_has_to_be_tried_again_is_refused_by_nothing_else() -> None:
@@ -114,11 +114,11 @@ def test_a_pod_that_only_has_to_be_tried_again_is_refused_by_nothing_else() -> N
 
 
 def test_a_node_that_hami_does_not_know_has_no_gpu_that_takes_work() -> None:
-    for one in of_pods(*UNKNOWN_TO_HAMI):
-        for node in one.why.scope.nodes:
-            states = {row["state"] for row in one.cells("gpus", "cards") if row["node"] == node}
-            assert "free" not in states, one
-            assert one.codes("nodes", node=node) & {*UNKNOWN_TO_HAMI, "node-not-ready", "device-plugin-missing"}, one
+    for pod in of_pods(*UNKNOWN_TO_HAMI):
+        for node in pod.why.scope.nodes:
+            states = {row["state"] for row in pod.cells("gpus", "cards") if row["node"] == node}
+            assert "free" not in states, pod
+            assert pod.codes("nodes", node=node) & {*UNKNOWN_TO_HAMI, "node-not-ready", "device-plugin-missing"}, pod
 
 
 def test_what_the_log_calls_placed_is_not_refused() -> None:
@@ -129,5 +129,5 @@ def test_what_the_log_calls_placed_is_not_refused() -> None:
 
 
 def test_a_pod_whose_question_made_the_extender_panic_was_not_just_refused() -> None:
-    for one in of_pods("scheduler-panic"):
-        assert one.codes("logs", background=False) <= {"scheduler-panic", "not-enough-evidence"}, one
+    for pod in of_pods("scheduler-panic"):
+        assert pod.codes("logs", background=False) <= {"scheduler-panic", "not-enough-evidence"}, pod

@@ -100,7 +100,7 @@ def test_an_answer_without_one_kind_of_object_weakens_but_is_not_wrong(version: 
         assert report.gaps, scenario
         assert first.confidence == "suspected", scenario
         assert first.code in HONEST or first.code in {
-            one.code for one in ask(recording(version), scenario.pod).findings
+            finding.code for finding in ask(recording(version), scenario.pod).findings
         }
 
 

@@ -108,7 +108,11 @@ class Cluster:
         return next(one["command"] for one in found if one["name"] == container)
 
     def writes(self) -> list[str]:
-        return [f"{one.method} {one.path}" for one in self.server.requests if one.method not in ("GET", "POST")]
+        return [
+            f"{request.method} {request.path}"
+            for request in self.server.requests
+            if request.method not in ("GET", "POST")
+        ]
 
 
 def hami_bot(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -175,7 +179,7 @@ def report_of(done: subprocess.CompletedProcess[str], code: int = 0) -> dict[str
 
 
 def codes(report: dict[str, Any]) -> list[str]:
-    return [one["code"] for one in report["findings"]]
+    return [finding["code"] for finding in report["findings"]]
 
 
 @pytest.mark.parametrize("version", ["hami-2.5.1", "hami-2.10"])
@@ -237,7 +241,9 @@ def test_kube_scheduler_is_set_without_a_restart_where_it_lets_itself(tmp_path: 
         assert ["kube-scheduler", "-v", "5", "PUT /debug/flags/v"] in shown["tables"][0]["rows"]
         assert codes(report_of(here.hami_bot("verbosity", "revert", "-o", "json"))) == ["change-reverted"]
         assert here.pods == names
-        sent = [one.body for one in here.server.requests if one.method == "PUT" and one.path.endswith(PROXY)]
+        sent = [
+            request.body for request in here.server.requests if request.method == "PUT" and request.path.endswith(PROXY)
+        ]
         assert sent == [b"5", b"4"]
 
 
@@ -263,7 +269,7 @@ def test_a_second_raise_is_refused_and_the_open_one_shown(tmp_path: Path) -> Non
         assert here.hami_bot("verbosity", "5", "--yes", "--no-capture").returncode == 0
         second = report_of(here.hami_bot("verbosity", "6", "--yes", "-o", "json"), 5)
         assert codes(second) == ["change-refused"]
-        assert [one["command"] for one in second["findings"][0]["next_actions"]] == [
+        assert [action["command"] for action in second["findings"][0]["next_actions"]] == [
             "verbosity revert",
             "verbosity extend 10m",
         ]

@@ -21,7 +21,7 @@ def test_with_a_wrong_clock_a_raise_is_refused_before_anything_is_read(hours: in
         assert done.returncode == 5
         assert told in done.stderr
         assert "NTP" in done.stderr
-        assert {one.path for one in here.server.requests} == {"/version"}
+        assert {request.path for request in here.server.requests} == {"/version"}
         assert not list(tmp_path.glob("*.tar.gz"))
 
 

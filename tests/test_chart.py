@@ -60,7 +60,7 @@ def environment(objects: list[Manifest]) -> dict[str, Any]:
 def test_helm_finds_nothing_wrong_with_it(values: dict[str, Any]) -> None:
     report = helm.lint(CHART, values, strict=True)
     assert report["errors"] == []
-    assert [one for one in report["messages"] if one["severity"] > 1] == []
+    assert [message for message in report["messages"] if message["severity"] > 1] == []
 
 
 @with_each
@@ -100,13 +100,13 @@ def test_alertmanager_reaches_the_service_where_the_docs_say() -> None:
     installed_in = re.findall(r"helm -n (\S+) install", (DOCS / "install.md").read_text(encoding="utf-8"))[0]
     assert said.netloc == f"{service['metadata']['name']}.{installed_in}.svc"
     assert said.path == ALERTS_PATH
-    assert (said.port or 80) in [one["port"] for one in service["spec"]["ports"]]
+    assert (said.port or 80) in [port["port"] for port in service["spec"]["ports"]]
 
 
 @with_each
 def test_what_is_named_is_there(values: dict[str, Any]) -> None:
     objects = manifests(values)
-    names = {(one["kind"], one["metadata"]["name"]) for one in objects}
+    names = {(object_["kind"], object_["metadata"]["name"]) for object_ in objects}
     for pod in pods(objects):
         assert ("ServiceAccount", pod["serviceAccountName"]) in names
         for volume in pod.get("volumes", []):
@@ -187,7 +187,7 @@ def test_the_network_policy_lets_those_in_whom_the_values_name_and_only_to_the_p
     assert policy["spec"]["ingress"] == [{"from": [MONITORING], "ports": [{"port": "http", "protocol": "TCP"}]}]
     labels = bot["spec"]["template"]["metadata"]["labels"]
     assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
-    assert [one["name"] for one in bot["spec"]["template"]["spec"]["containers"][0]["ports"]] == ["http"]
+    assert [port["name"] for port in bot["spec"]["template"]["spec"]["containers"][0]["ports"]] == ["http"]
 
 
 def test_a_network_policy_that_names_nobody_lets_nobody_in() -> None:

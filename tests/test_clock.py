@@ -64,7 +64,7 @@ def test_what_goes_wrong_is_logged_and_tried_again(error: Exception, caplog: pyt
             await work.was_done(4)
 
     asyncio.run(run())
-    assert len([one for one in caplog.records if one.message.startswith("a test: ")]) == 2
+    assert len([record for record in caplog.records if record.message.startswith("a test: ")]) == 2
 
 
 def test_it_is_done_at_once_when_somebody_asks_for_it_and_once_more_after_a_time_that_runs() -> None:

@@ -27,7 +27,11 @@ def test_every_code_of_a_recorded_case_is_in_the_registry() -> None:
 def _codes(found: Any) -> Iterator[str]:
     """The codes of the findings anywhere in a document."""
     if isinstance(found, dict):
-        yield from (one["code"] for one in found.get("findings") or () if isinstance(one, dict) and "code" in one)
+        yield from (
+            finding["code"]
+            for finding in found.get("findings") or ()
+            if isinstance(finding, dict) and "code" in finding
+        )
     for one in found.values() if isinstance(found, dict) else found if isinstance(found, list) else ():
         yield from _codes(one)
 

@@ -41,7 +41,7 @@ class Recorded(NamedTuple):
 
     def without(self, gone: set[str]) -> View:
         """The cluster without the pods of these uids, counted anew."""
-        pods = [one for one in self.facts.pods or () if one.metadata.uid not in gone]
+        pods = [pod for pod in self.facts.pods or () if pod.metadata.uid not in gone]
         return View(self.facts._replace(pods=pods), self.version)
 
 
@@ -85,7 +85,7 @@ def test_every_set_of_pods_ended_lets_the_pod_in_and_no_part_of_it_does(archive:
     proposed = 0
     for asked, names in of.by_all + of.by_one[::EVERY]:
         for ending in pods_to_end(view, names, asked, most=2).found:
-            uids = [one.uid for one in ending.pods]
+            uids = [pod.uid for pod in ending.pods]
             assert of.without(set(uids)).judge(ending.node, asked).fits, (asked, ending)
             smaller = combinations(uids, len(uids) - 1) if len(uids) > ALL_SUBSETS else _proper_subsets(uids)
             assert not any(of.without(set(some)).judge(ending.node, asked).fits for some in smaller), (asked, ending)

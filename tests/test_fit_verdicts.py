@@ -57,7 +57,10 @@ def test_every_verdict_is_the_real_scheduler_s(archive):
 
 def test_the_number_of_verdicts_checked_is_told(capsys):
     outcomes = [compare(archive) for archive in ARCHIVES]
-    checked, differing = sum(one.checked for one in outcomes), sum(len(one.differing) for one in outcomes)
+    checked, differing = (
+        sum(outcome.checked for outcome in outcomes),
+        sum(len(outcome.differing) for outcome in outcomes),
+    )
     with capsys.disabled():
         print(f"\nfit: {checked} verdicts checked, {differing} differing")  # noqa: T201  # the figure is the point
     assert checked == 9240

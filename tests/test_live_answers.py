@@ -47,11 +47,11 @@ async def _why(pod: str, sources: Sources) -> Report:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_live_cluster_gives_the_same_findings_as_its_recording(version: str, tmp_path: Path) -> None:
-    pods = [one.pod for one in scenarios() if one.version == version]
+    pods = [scenario.pod for scenario in scenarios() if scenario.version == version]
     for pod, report in zip(pods, answers(version, pods, tmp_path), strict=True):
         expected = ask(CASES / version / "recording.tar.gz", pod)
-        assert [(one.code, one.scope, one.confidence) for one in report.findings] == [
-            (one.code, one.scope, one.confidence) for one in expected.findings
+        assert [(finding.code, finding.scope, finding.confidence) for finding in report.findings] == [
+            (finding.code, finding.scope, finding.confidence) for finding in expected.findings
         ]
 
 
@@ -66,4 +66,4 @@ def test_with_one_resource_forbidden_the_report_still_comes_and_names_the_gap(re
         first = report.findings[0]
         if first.code != whole[pod].findings[0].code:
             assert first.confidence == "suspected"
-            assert first.code in {"not-enough-evidence", *(one.code for one in whole[pod].findings)}
+            assert first.code in {"not-enough-evidence", *(finding.code for finding in whole[pod].findings)}

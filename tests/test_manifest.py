@@ -48,7 +48,11 @@ def called_methods() -> set[str]:
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
     families = {method.split(".")[0] for method in SCOPE_OF} | {"users", "usergroups", "pins", "bookmarks", "canvases"}
-    found = {one for one in strings if one.split(".")[0] in families and re.fullmatch(r"[a-zA-Z]+(\.[a-zA-Z]+)+", one)}
+    found = {
+        string
+        for string in strings
+        if string.split(".")[0] in families and re.fullmatch(r"[a-zA-Z]+(\.[a-zA-Z]+)+", string)
+    }
     return found - IF_GRANTED
 
 

@@ -148,7 +148,7 @@ def test_an_answer_that_is_too_large_says_what_was_left_out() -> None:
     assert len(as_json(small).encode()) <= 12_000
     assert small.gaps[:-1] == report.gaps
     assert small.findings[0].code == report.findings[0].code
-    kept, quotes = len(small.tables[0].rows), sum(len(one.evidence) for one in small.findings)
+    kept, quotes = len(small.tables[0].rows), sum(len(finding.evidence) for finding in small.findings)
     told = small.gaps[-1].why
     assert f"{kept} of 3000 rows of the table pods" in told
     assert f"{quotes} of 120 quotes" in told

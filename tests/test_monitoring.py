@@ -93,7 +93,7 @@ def test_a_real_prometheus_scrapes_the_bot_and_answers_every_panel_and_alert(tmp
     def answers(address: str) -> dict[str, list[Any]]:
         with prometheus_that_scrapes_at(address, token, tmp_path, "hami_bot_pending_pods") as url:
             words = (*QUERIES, *(rule["expr"] for rule in ALERTS.values()), "sum(hami_bot_pending_pods)")
-            return {one: asked(url, plain(one)) for one in words}
+            return {word: asked(url, plain(word)) for word in words}
 
     found = asyncio.run(main())
     assert int(found["sum(hami_bot_pending_pods)"][0]["value"][1]) > 10

@@ -96,7 +96,7 @@ def test_the_makefile_has_the_target(target: str) -> None:
 
 def test_the_demo_explains_a_pod_that_the_recording_holds() -> None:
     scenarios = json.loads((ROOT / "tests" / "cases" / "hami-2.10" / "scenarios.json").read_text())
-    assert POD in {one["pod"] for one in scenarios}
+    assert POD in {scenario["pod"] for scenario in scenarios}
     assert RECORDING.samefile(ROOT / "tests" / "cases" / "hami-2.10" / "recording.tar.gz")
 
 
@@ -156,7 +156,7 @@ def test_contributors_learn_how_a_case_is_added() -> None:
 
 
 def test_every_playbook_is_kept_apart_from_the_others() -> None:
-    contracts = {one["name"]: one for one in PROJECT["tool"]["importlinter"]["contracts"]}
+    contracts = {contract["name"]: contract for contract in PROJECT["tool"]["importlinter"]["contracts"]}
     pattern = contracts["No playbook knows another"]["modules"]
     assert pattern == ["playbooks.*.playbook"]
     assert {f"playbooks.{one.split('.')[1]}.playbook" for one in load().values()} == set(load().values())

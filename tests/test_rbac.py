@@ -63,8 +63,8 @@ async def answer_everything(server: ApiServer, folder: Path, version: str) -> No
     server.write("pods", claiming("wl"))
     config = folder / "kubeconfig"
     config.write_text(server.kubeconfig())
-    asked = [(one.verb, one.values) for one in questions() if one.version == version]
-    asked += [("why", {"pod": one.pod}) for one in scenarios() if one.version == version]
+    asked = [(question.verb, question.values) for question in questions() if question.version == version]
+    asked += [("why", {"pod": scenario.pod}) for scenario in scenarios() if scenario.version == version]
     asked += [("why", {"pod": one}) for one in (*OWNERS, "ml/wl")]
     async with await open_cluster(kubeconfig=config) as live, WatchCache(live) as cache:
         for verb, values in asked:
@@ -149,7 +149,7 @@ def test_each_right_of_a_bot_that_changes_is_used_and_no_other_is_asked_for(
         here.server.access = access
         here.do(answer_everything(here.server, tmp_path, "hami-2.10"))
         change_everything(here, access)
-    assert [one for one in access.refusals if "subresource='proxy'" not in one] == []
+    assert [refusal for refusal in access.refusals if "subresource='proxy'" not in refusal] == []
     assert values is CHANGING or access.refusals == []
     assert access.unneeded == []
 

@@ -127,10 +127,10 @@ def test_the_schema_of_a_report_is_as_the_model_says() -> None:
 @pytest.mark.parametrize("page", ["docs/settings.md", "docs/oncall.md"])
 def test_the_settings_in_an_example_are_valid(page: str) -> None:
     examples = [yaml.safe_load(text.replace("…", "x")) for text in YAML.findall(PAGES[page])]
-    settings = [one for one in examples if set(one) <= set(Settings.model_fields)]
+    settings = [example for example in examples if set(example) <= set(Settings.model_fields)]
     assert settings
-    for one in settings:
-        Settings(**(one | ({"oncall": ONCALL | one["oncall"]} if "oncall" in one else {})))
+    for setting in settings:
+        Settings(**(setting | ({"oncall": ONCALL | setting["oncall"]} if "oncall" in setting else {})))
 
 
 @pytest.mark.parametrize("verb", load())
@@ -180,7 +180,11 @@ def typed(text: str) -> list[str]:
         r"^(?: {4,}|\$ )(\S.*)$", re.sub(r"```(?!console).*?```", "", text, flags=re.DOTALL), re.MULTILINE
     )
     commands = (re.sub(r"\s+# .*|\\$| --lang zh\b", "", line).strip() for line in lines)
-    return [one for one in commands if re.match(r"(hami-bot|kubectl|helm|docker|pip|python3|export|make)\b", one)]
+    return [
+        command
+        for command in commands
+        if re.match(r"(hami-bot|kubectl|helm|docker|pip|python3|export|make)\b", command)
+    ]
 
 
 @pytest.mark.parametrize(("page", "twin"), CHINESE.items())

@@ -176,12 +176,14 @@ def test_the_bill_of_materials_names_each_locked_package_with_its_hashes(tmp_pat
     assert bill["metadata"]["component"]["version"]
     lock = (ROOT / "requirements.lock").read_text()
     locked = re.findall(r"^([a-z0-9-]+)==([\w.]+)", lock, re.MULTILINE)
-    assert sorted((one["name"], one["version"]) for one in bill["components"]) == sorted(locked)
-    assert {one["purl"] for one in bill["components"]} == {f"pkg:pypi/{name}@{version}" for name, version in locked}
+    assert sorted((component["name"], component["version"]) for component in bill["components"]) == sorted(locked)
+    assert {component["purl"] for component in bill["components"]} == {
+        f"pkg:pypi/{name}@{version}" for name, version in locked
+    }
     hashes = {
         entry["content"]
-        for one in bill["components"]
-        for reference in one["externalReferences"]
+        for component in bill["components"]
+        for reference in component["externalReferences"]
         for entry in reference["hashes"]
     }
     assert hashes == set(re.findall(r"sha256:([0-9a-f]{64})", lock))
@@ -224,4 +226,4 @@ def test_the_image_of_a_released_chart_is_the_released_one() -> None:
 def test_the_changelog_has_a_heading_for_what_comes_next() -> None:
     headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert headings[0] == "Unreleased"
-    assert all(re.fullmatch(r"\d+\.\d+\.\d+ - \d{4}-\d\d-\d\d", one) for one in headings[1:])
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+ - \d{4}-\d\d-\d\d", heading) for heading in headings[1:])

@@ -116,8 +116,8 @@ def test_the_version_is_told_either_way() -> None:
 def test_the_language_changes_the_prose_and_neither_codes_nor_quotes() -> None:
     english, chinese = (ask(Path(RECORDING), POD, language=language) for language in ("en", "zh"))
     assert english.verdict != chinese.verdict
-    assert [one.code for one in english.findings] == [one.code for one in chinese.findings]
-    assert [one.evidence for one in english.findings] == [one.evidence for one in chinese.findings]
+    assert [finding.code for finding in english.findings] == [finding.code for finding in chinese.findings]
+    assert [finding.evidence for finding in english.findings] == [finding.evidence for finding in chinese.findings]
 
 
 @pytest.mark.parametrize("lang", [("--lang", "zh"), ("--lang=zh",)])

@@ -53,8 +53,8 @@ class Guests:
         return (await reader.read()).split(b"\r\n")[0].decode()
 
     def leave(self) -> None:
-        for one in self._writers:
-            one.transport.abort()
+        for writer in self._writers:
+            writer.transport.abort()
 
 
 async def is_closed(guest: Guest) -> None:

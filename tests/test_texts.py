@@ -138,7 +138,7 @@ def _means(call: Call, key: str) -> bool:
     """A wildcard within a section stands for the keys that nobody asks for by name; one for a section tells nothing."""
     if key in _asked_for_by_name():
         return re.escape(key) in call.patterns
-    return any(_asked_for(key, one) for one in call.patterns if not one.startswith(_WILDCARD))
+    return any(_asked_for(key, pattern) for pattern in call.patterns if not pattern.startswith(_WILDCARD))
 
 
 # ---------------------------------------------------------------------------------------------- languages
@@ -212,7 +212,7 @@ def test_every_text_gets_its_values_where_it_is_asked_for():
 
 
 # A node without a registration has a text per reason for that instead of one claim.
-@pytest.mark.parametrize("code", sorted({one.finding for one in REASONS} - {"node-unregistered"}))
+@pytest.mark.parametrize("code", sorted({reason.finding for reason in REASONS} - {"node-unregistered"}))
 def test_every_reason_that_can_be_a_cause_has_a_claim(code):
     assert f"{code}.claim" in ENGLISH
 

@@ -21,6 +21,6 @@ def test_the_page_is_written_from_the_threads() -> None:
 
 
 def test_a_thread_is_listed_once_and_says_why_it_has_its_grade() -> None:
-    names = [one.name for one in THREADS]
+    names = [thread.name for thread in THREADS]
     assert len(names) == len(set(names))
-    assert all(one.because for one in THREADS)
+    assert all(thread.because for thread in THREADS)

@@ -104,8 +104,12 @@ def test_without_one_kind_of_object_nothing_new_is_confirmed(question: Question,
         report = question.ask(blinded(question.version, kind))
     except SourceError:  # nothing can be said without it, which is an answer too
         return
-    known = {(one.code, one.scope) for one in report_of(question).findings}
-    new = [one for one in report.findings if (one.code, one.scope) not in known and one.severity != "info"]
+    known = {(finding.code, finding.scope) for finding in report_of(question).findings}
+    new = [
+        finding
+        for finding in report.findings
+        if (finding.code, finding.scope) not in known and finding.severity != "info"
+    ]
     assert all(one.confidence == "suspected" for one in new), new
     if report.findings != report_of(question).findings:
         assert report.gaps
@@ -149,8 +153,8 @@ def test_a_live_cluster_gives_the_same_findings_and_a_refusal_a_gap(verb: str, r
             if not (resource and "403" in error.message):
                 raise
             return
-        same = [(one.code, one.scope) for one in report.findings] == expected[question.name]
-        refused = resource and any(re.search(FORBIDDEN[resource], one.path) for one in server.requests)
+        same = [(finding.code, finding.scope) for finding in report.findings] == expected[question.name]
+        refused = resource and any(re.search(FORBIDDEN[resource], request.path) for request in server.requests)
         assert same or refused
         if refused and (verb, resource) not in NO_MATTER:
             assert any("403" in gap.why for gap in report.gaps), report.gaps
@@ -161,21 +165,25 @@ def test_a_live_cluster_gives_the_same_findings_and_a_refusal_a_gap(verb: str, r
 @by_question
 def test_its_codes_are_documented(question: Question) -> None:
     page = (Path(__file__).parent.parent / "docs" / "findings.md").read_text(encoding="utf-8")
-    assert all(f"`{one.code}`" in page for one in report_of(question).findings)
+    assert all(f"`{finding.code}`" in page for finding in report_of(question).findings)
 
 
 def test_every_verb_that_reads_a_whole_cluster_has_a_question_for_every_version() -> None:
-    asked = {(one.verb, one.version) for one in QUESTIONS}
-    versions = {one.version for one in QUESTIONS}
+    asked = {(question.verb, question.version) for question in QUESTIONS}
+    versions = {question.version for question in QUESTIONS}
     assert {
         (verb, version) for verb in load() if verb not in ("why", "fit", "profile") for version in versions
     } <= asked
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("version", sorted({one.version for one in QUESTIONS}))
+@pytest.mark.parametrize("version", sorted({question.version for question in QUESTIONS}))
 def test_a_digest_counts_what_waits_as_pending_does(version: str) -> None:
-    said = {one.verb: report_of(one).verdict for one in QUESTIONS if (one.version, one.name) == (version, "all")}
+    said = {
+        question.verb: report_of(question).verdict
+        for question in QUESTIONS
+        if (question.version, question.name) == (version, "all")
+    }
     counted = re.match(r"(\d+) pods are pending for (\d+) cause", said["pending"])
     assert counted
     assert said["digest"].startswith(f"{counted[1]} pods are pending for {counted[2]} causes")

@@ -27,11 +27,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def texts_of(report: Report) -> list[str]:
     """The verdict, and of every finding its claim, what to do, and what shows it."""
-    steps = [step for one in report.findings for step in one.next_actions]
-    proofs = [proof for one in report.findings for proof in one.evidence]
+    steps = [step for finding in report.findings for step in finding.next_actions]
+    proofs = [proof for finding in report.findings for proof in finding.evidence]
     return [
         report.verdict,
-        *(one.claim for one in report.findings),
+        *(finding.claim for finding in report.findings),
         *(f"{step.label} {step.command}" for step in steps),
         *(proof.command for proof in proofs),
     ]

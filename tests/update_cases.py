@@ -11,7 +11,7 @@ from tests.cases_support import CASES, VERSIONS, gist, in_full, questions, scena
 
 def main() -> None:
     """Rewrite the gist of every answer, and one whole report of each verb."""
-    asked = [*questions(), *(one.question for one in scenarios())]
+    asked = [*questions(), *(scenario.question for scenario in scenarios())]
     for version in VERSIONS:
         answers = {f"{one.verb} {one.name}": gist(one.ask()) for one in asked if one.version == version}
         text = json.dumps(answers, ensure_ascii=False, indent=1)

@@ -99,7 +99,7 @@ def findings_page(language: Language) -> str:
 
 def incidents_page() -> str:
     """`docs/incidents.md` with the table as the threads of the tests say it."""
-    grades = [one.grade for one in THREADS]
+    grades = [thread.grade for thread in THREADS]
     counts = ", ".join(f"{grades.count(grade)} {grade}" for grade in get_args(Grade))
     lines = [f"Of {len(THREADS)} threads: {counts}.", ""]
     lines += ["| thread | symptom | verb | said first | grade | why |", "|---|---|---|---|---|---|"]
@@ -117,7 +117,7 @@ def report_schema() -> str:
 def _model_in(annotation: Any) -> tuple[type[BaseModel] | None, str]:
     """The settings that a field holds, and whether in a `dict`, a `tuple` or by itself."""
     if get_origin(annotation) in (Union, UnionType):
-        (annotation,) = (one for one in get_args(annotation) if one is not type(None))
+        (annotation,) = (argument for argument in get_args(annotation) if argument is not type(None))
     origin, arguments = get_origin(annotation), get_args(annotation)
     held = arguments[-1] if origin is dict else arguments[0] if origin is tuple else annotation
     if isinstance(held, type) and issubclass(held, BaseModel):

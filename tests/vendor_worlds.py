@@ -71,7 +71,7 @@ def _files(world: str, probe: str) -> tuple[dict[str, bytes], str]:
         if one["kind"] == "Lease":
             one["spec"]["renewTime"] = taken_at
         lists[FILES[one["kind"]]].append(one)
-    found = next(one for one in json.loads(recorded["probes.json"]) if one["pod"]["metadata"]["name"] == probe)
+    found = next(load for load in json.loads(recorded["probes.json"]) if load["pod"]["metadata"]["name"] == probe)
     waits = _waiting(found)
     lists[FILES["Pod"]].append(waits)
     files = {name: json.dumps({"kind": "List", "items": items}).encode() for name, items in lists.items()}

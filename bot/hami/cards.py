@@ -132,7 +132,9 @@ def read_strict_text(text: str) -> tuple[Card, ...]:
     pieces = [piece.split(",") for piece in text.split(":") if piece]
     for fields in pieces:
         numbers = [*fields[1:4], fields[5], *fields[7:8]] if len(fields) in _TEXT_SIZES else ()
-        if not numbers or not all(_INTEGER.fullmatch(one) and -_INT32 <= int(one) <= _INT32 for one in numbers):
+        if not numbers or not all(
+            _INTEGER.fullmatch(number) and -_INT32 <= int(number) <= _INT32 for number in numbers
+        ):
             raise ValueError(f"{','.join(fields)[:60]} is no card")
         if fields[6] not in _TRUE | _FALSE or (fields[7:8] and int(fields[7]) < 0):
             raise ValueError(f"{','.join(fields)[:60]} is no card")

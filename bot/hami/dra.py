@@ -40,7 +40,7 @@ class Offer(NamedTuple):
 
 def of_hami(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
     """Those of drivers that HAMi-DRA's webhook makes claims for."""
-    return [one for one in slices if one.spec.driver in _DRIVERS]
+    return [slice_ for slice_ in slices if slice_.spec.driver in _DRIVERS]
 
 
 def driver_of(claim: ResourceClaim) -> str:
@@ -51,7 +51,7 @@ def driver_of(claim: ResourceClaim) -> str:
 
 def hook_of(configs: Iterable[MutatingWebhookConfiguration]) -> MutatingWebhookConfiguration | None:
     """The configuration that HAMi-DRA's webhook stands in."""
-    return next((one for one in configs if any(hook.name == WEBHOOK for hook in one.webhooks or ())), None)
+    return next((config for config in configs if any(hook.name == WEBHOOK for hook in config.webhooks or ())), None)
 
 
 def claimed_by(pod: Pod) -> bool:
@@ -71,7 +71,7 @@ def current(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
 
 def offers(slices: Iterable[ResourceSlice], claims: Iterable[ResourceClaim] = ()) -> list[Offer]:
     """What each driver publishes now, the drivers sorted."""
-    held = {(one.driver, one.pool, one.device) for claim in claims for one in claim.devices}
+    held = {(device.driver, device.pool, device.device) for claim in claims for device in claim.devices}
     of_driver: dict[str, list[ResourceSlice]] = {}
     for one in current(slices):
         of_driver.setdefault(one.spec.driver, []).append(one)
@@ -79,6 +79,8 @@ def offers(slices: Iterable[ResourceSlice], claims: Iterable[ResourceClaim] = ()
 
 
 def _offer(driver: str, slices: list[ResourceSlice], held: set[tuple[str, str, str]]) -> Offer:
-    devices = [(driver, one.spec.pool.name, device.name) for one in slices for device in one.spec.devices or ()]
-    nodes = tuple(sorted({one.spec.node_name for one in slices if one.spec.node_name}))
+    devices = [
+        (driver, slice_.spec.pool.name, device.name) for slice_ in slices for device in slice_.spec.devices or ()
+    ]
+    nodes = tuple(sorted({slice_.spec.node_name for slice_ in slices if slice_.spec.node_name}))
     return Offer(driver, slices[0], len(devices), nodes, sum(device not in held for device in devices))

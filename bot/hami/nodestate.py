@@ -133,7 +133,7 @@ def is_given_by_label_alone(node: Node, config: DeviceConfig) -> bool:
     )
     if signs:
         return False
-    others = (isinstance(one, Registration) for one in read_registrations(node, BESIDE))
+    others = (isinstance(registration, Registration) for registration in read_registrations(node, BESIDE))
     return bool(given_beside(node, config)) or any(others)
 
 

@@ -47,14 +47,16 @@ class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
 
     def switched_on(self, flags: Mapping[str, str]) -> "DeviceConfig":
         """Without the devices that the scheduler's flags leave out; where no flags were seen all of them are on."""
-        on = tuple(one for one in self.devices if not one.vendor.flag or flags.get(one.vendor.flag) in _GO_TRUE)
+        on = tuple(
+            device for device in self.devices if not device.vendor.flag or flags.get(device.vendor.flag) in _GO_TRUE
+        )
         return msgspec.structs.replace(self, devices=on) if flags and len(on) < len(self.devices) else self
 
     def hinted(self, hints: Mapping[str, int]) -> "DeviceConfig":
         """With what a recording says of the devices that no object shows (`Cluster.device_hints`)."""
         if not hints:
             return self
-        devices = tuple(Device(one.vendor, one.vendor.hinted(one.resources, hints)) for one in self.devices)
+        devices = tuple(Device(device.vendor, device.vendor.hinted(device.resources, hints)) for device in self.devices)
         return msgspec.structs.replace(self, devices=devices)
 
     def of(self, word: str) -> Resources:
@@ -98,7 +100,12 @@ class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def counted(self) -> Mapping[str, Device]:
         """The devices by the node resources that tell how many of them a node has."""
-        return {name: one for one in reversed(self.devices) for name in (one.capacity, one.resources.count) if name}
+        return {
+            name: device
+            for device in reversed(self.devices)
+            for name in (device.capacity, device.resources.count)
+            if name
+        }
 
     @cached_property
     def labels(self) -> Mapping[tuple[str, str], Device]:
@@ -113,7 +120,7 @@ class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def amounts(self) -> Mapping[str, tuple[Device, bool]]:
         """By the resources for memory and for cores their device, and whether it is the one for cores."""
-        parts = ((one.resources.memory, one.resources.cores, one) for one in self.devices)
+        parts = ((device.resources.memory, device.resources.cores, device) for device in self.devices)
         return {
             name: (one, of_cores)
             for memory, cores, one in parts
@@ -143,7 +150,7 @@ def read_device_config(text: str) -> DeviceConfig | str:
     """The config in a `device-config.yaml`, or why it cannot be read, in a few words."""
     try:
         document: object = next(iter(parse_documents(text)), None)
-        devices = tuple(Device(vendor, one) for vendor in VENDORS for one in vendor.read_resources(document))
+        devices = tuple(Device(vendor, resource) for vendor in VENDORS for resource in vendor.read_resources(document))
     except (ValueError, RecursionError) as error:
         return " ".join(str(error).split())[:160]
     return DeviceConfig(devices, frozenset(_resource_names(document)))

@@ -39,7 +39,7 @@ def read_waits(lines: Iterable[str]) -> list[Wait]:
 
 def are_felt(waits: Sequence[Wait]) -> bool:
     """Whether pods are scheduled later for it: one waits for over a second, or all together for over a minute."""
-    return any(one.seconds > _FELT_S for one in waits) or sum(one.seconds for one in waits) > _FELT_TOGETHER_S
+    return any(wait.seconds > _FELT_S for wait in waits) or sum(wait.seconds for wait in waits) > _FELT_TOGETHER_S
 
 
 def _seconds(duration: str) -> float:

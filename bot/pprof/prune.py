@@ -66,7 +66,7 @@ def _without_arguments(name: str) -> str:
     name = name.removeprefix(".")
     start = 0
     while (found := name.find("(", start)) >= 0:
-        reserved = next((one for one in _NO_ARGUMENTS if _stands_at(name, one, found)), None)
+        reserved = next((argument for argument in _NO_ARGUMENTS if _stands_at(name, argument, found)), None)
         if reserved is None:
             return name[:found]
         start = found - reserved.index("(") + len(reserved)

@@ -305,7 +305,7 @@ def _prose(text: str, width: int, lead: str, *, rest: str = "", lead_style: str 
     """Text behind its lead, wrapped; further lines begin with `rest`, or are indented to where the text began."""
     rest = rest or " " * cells(lead)
     first, *others = wrap(visible(text), width - cells(lead), width - cells(rest))
-    return [Line(lead, first, lead_style, style), *(Line(rest, one, lead_style, style) for one in others)]
+    return [Line(lead, first, lead_style, style), *(Line(rest, other, lead_style, style) for other in others)]
 
 
 def _command(command: str, lead: str) -> list[Line]:

@@ -23,7 +23,9 @@ async def examine(where: Where, say: Texts) -> list[Link]:
     except UsageError as error:
         return [broken("settings", error)]
     parts = await asyncio.gather(
-        _bot(settings, say), _itself(say), *(examine_cluster(one, settings, say) for one in _clusters(where, settings))
+        _bot(settings, say),
+        _itself(say),
+        *(examine_cluster(cluster, settings, say) for cluster in _clusters(where, settings)),
     )
     return [link for part in parts for link in part]
 

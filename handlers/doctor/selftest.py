@@ -84,4 +84,4 @@ async def what_is_unseen(sources: Sources, say: Texts) -> str:
     await pending.gather(pending.request(all=False), sources)
     snapshot = await status.gather(status.request(), sources)
     report = await asyncio.to_thread(status.diagnose, snapshot, say)
-    return next((one.claim for one in report.findings if one.code in _BLIND_CODES), "")
+    return next((finding.claim for finding in report.findings if finding.code in _BLIND_CODES), "")

@@ -55,7 +55,7 @@ def _gap(whole: Report, left: Report, say: Texts, most: int) -> Gap:
         for before, after in zip(whole.tables, left.tables, strict=True)
     )
     parts = [say("mcp.rows", kept=kept, count=count, table=table) for count, kept, table in pairs if kept < count]
-    quotes, kept = (sum(len(one.evidence) for one in report.findings) for report in (whole, left))
+    quotes, kept = (sum(len(finding.evidence) for finding in report.findings) for report in (whole, left))
     parts += [say("mcp.quotes", kept=kept, count=quotes)] if kept < quotes else []
     count, kept = len(whole.findings), len(left.findings)
     parts += [say("mcp.findings", kept=kept, count=count)] if kept < count else []

@@ -57,7 +57,11 @@ def words_of(playbook: Playbook, arguments: Mapping[str, Any]) -> list[str]:
 
 def _taken(playbook: Playbook) -> dict[str, click.Parameter]:
     """The parameters that a call may name: none that has a file read."""
-    return {one.name: one for one in playbook.parameters if one.name and _schema(one.type) is not None}
+    return {
+        parameter.name: parameter
+        for parameter in playbook.parameters
+        if parameter.name and _schema(parameter.type) is not None
+    }
 
 
 def _schema(kind: Any) -> dict[str, Any] | None:

@@ -100,7 +100,7 @@ def _runs_well(pod: Pod) -> bool:
 def _may_be_refused(pod: Pod) -> bool:
     """Whether kubelet may have refused its devices: it starts no container before it has them."""
     statuses = [*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ())]
-    began = any(one.state.running or one.state.terminated or one.last_state.terminated for one in statuses)
+    began = any(status.state.running or status.state.terminated or status.last_state.terminated for status in statuses)
     return not began or (pod.status.phase == "Failed" and bool(pod.status.reason))
 
 

@@ -10,13 +10,13 @@ def replica_failures(owners: Iterable[Workload], kind: str) -> list[Event]:
     """The condition ReplicaFailure of each of these owners of one kind, as an event of that reason."""
     return [
         Event(
-            metadata=ObjectMeta(namespace=one.namespace),
-            involved_object=ObjectReference(kind, one.namespace, one.name, one.metadata.uid),
+            metadata=ObjectMeta(namespace=owner.namespace),
+            involved_object=ObjectReference(kind, owner.namespace, owner.name, owner.metadata.uid),
             reason=REPLICA_FAILURE,
             message=condition.message,
             last_timestamp=condition.last_transition_time,
         )
-        for one in owners
-        for condition in one.status.conditions or ()
+        for owner in owners
+        for condition in owner.status.conditions or ()
         if condition.type == REPLICA_FAILURE and condition.status == "True" and condition.message
     ]

@@ -107,7 +107,7 @@ async def _asked(prometheus: Prometheus, at: datetime) -> UsageSeen | Gap:
 async def _peaks(prometheus: Prometheus, name: str, at: datetime, reader: UsageReader) -> list[Peak]:
     query = f"max_over_time({name}[{WINDOW_DAYS}d])"
     hours = await prometheus.query(f"count_over_time(({by_share(name)})[{WINDOW_DAYS}d:1h])", at)
-    counted = {reader.whose(one)[0]: int(one.value) for one in hours}
+    counted = {reader.whose(hour)[0]: int(hour.value) for hour in hours}
     del hours
     peaks = map(reader.whose, await prometheus.query(query, at))
     return [Peak(of, peak, counted.get(of, 0), query) for of, peak in peaks if of.pod and of.uuid]

@@ -46,16 +46,16 @@ async def gather_day(prometheus: Prometheus, day: date, now: datetime) -> Day:
 
     async def of_shares(figure: str) -> dict[ContainerUse, Average]:
         return {
-            container_of(one.sample): one
+            container_of(average.sample): average
             for name in reversed(CONTAINER_FIGURES[figure])
-            for one in await _averages(prometheus, by_share(name), at)
+            for average in await _averages(prometheus, by_share(name), at)
         }
 
     async def of_gpus(names: tuple[str, ...]) -> dict[str, Average]:
         return {
-            uuid_of(one.sample): one
+            uuid_of(average.sample): average
             for name in reversed(names)
-            for one in await _averages(prometheus, _by_gpu(name), at)
+            for average in await _averages(prometheus, _by_gpu(name), at)
         }
 
     builds = await prometheus.query(f"count by (version) (count_over_time({_BUILD}[1d]))", at)
@@ -68,7 +68,7 @@ async def gather_day(prometheus: Prometheus, day: date, now: datetime) -> Day:
         await of_gpus(GPU_FIGURES["used"]),
         await of_gpus(GPU_FIGURES["core"]),
         await of_gpus(REGISTERED),
-        tuple(sorted(one.labels.get("version", "") for one in builds)),
+        tuple(sorted(build.labels.get("version", "") for build in builds)),
     )
 
 

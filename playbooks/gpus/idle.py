@@ -109,7 +109,7 @@ async def gather_idle(wanted: IdleRequest, sources: Sources) -> IdleSnapshot:
     holders = await seen("pods", gather_holders(cluster, install.install.scheduler_name))
     if isinstance(holders, Gap):
         raise SourceError(holders.why, hint=holders.hint)
-    usage = await gather_usage(sources, frozenset(one.spec.node_name for one in holders))
+    usage = await gather_usage(sources, frozenset(holder.spec.node_name for holder in holders))
     return IdleSnapshot(wanted, cluster.name, cluster.now(), install, holders, usage, is_there)
 
 

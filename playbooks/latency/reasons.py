@@ -77,7 +77,7 @@ def retried(seen: LatencySeen, say: Texts) -> Reason | None:
 def _is_throttled(stages: Sequence[Stage], seen: LatencySeen) -> bool:
     """Whether requests that were held back are at least half of the time that the pods spent in HAMi's scheduler."""
     spent = sum(sum(stage.seconds) for stage in stages[:-1] if stage.start in MOMENTS[2:5])
-    return bool(seen.waits) and sum(one.wait.seconds for one in seen.waits) >= spent / 2
+    return bool(seen.waits) and sum(wait.wait.seconds for wait in seen.waits) >= spent / 2
 
 
 def _holds_up(queue: Stage, stages: Sequence[Stage]) -> bool:
@@ -90,10 +90,10 @@ def _holds_up(queue: Stage, stages: Sequence[Stage]) -> bool:
 
 def _throttled(seen: LatencySeen, say: Texts, *, queued: bool) -> Reason:
     waits = sorted(seen.waits, key=lambda one: -one.wait.seconds)
-    total = sum(one.wait.seconds for one in waits)
+    total = sum(wait.wait.seconds for wait in waits)
     values = {"count": len(waits), "sum": f"{total:.0f}", "longest": f"{waits[0].wait.seconds:.2f}"}
     text = say("latency.throttled-queue" if queued else "latency.throttled", **values)
-    proofs = tuple(quotes.of_wait(one.wait, one.scheduler) for one in waits[:_SHOWN])
+    proofs = tuple(quotes.of_wait(wait.wait, wait.scheduler) for wait in waits[:_SHOWN])
     return Reason(text, "confirmed", proofs, (NextAction(say("latency.tune"), "tune"),), slow=True)
 
 

@@ -50,14 +50,16 @@ def registration_beside(sweep: Sweep, node: NodeSeen) -> Iterator[Fault]:
 
 def ignored_beside(sweep: Sweep, node: NodeSeen) -> Iterator[Fault]:
     """Registrations that HAMi's scheduler does not read, as its flags or its device config have it."""
-    for one in node.others:
-        known = one.key in sweep.config.by_register or (isinstance(one, Registration) and one.encoding == "capacity")
+    for other in node.others:
+        known = other.key in sweep.config.by_register or (
+            isinstance(other, Registration) and other.encoding == "capacity"
+        )
         if known:
             continue
-        if one.vendor.word in sweep.off:
-            yield Fault("registration-ignored", "off", node.name, "info", one.key)
+        if other.vendor.word in sweep.off:
+            yield Fault("registration-ignored", "off", node.name, "info", other.key)
         elif sweep.config.names_all:
-            yield Fault("registration-ignored", "unnamed", node.name, "info", one.key)
+            yield Fault("registration-ignored", "unnamed", node.name, "info", other.key)
 
 
 def plugins_beside(node: NodeSeen) -> Iterator[Fault]:
@@ -87,7 +89,12 @@ def told_beside(
         proofs = [quotes.of_plugin(one.pod, one.why) for one in found if one and one.pod]
         return claim, proofs, [plugin_log(plugin.pod, say)]
     if fault.code == "allocatable-mismatch":
-        slots = sum(card.slots for one in first.registrations if one.word == device.word for card in one.cards)
+        slots = sum(
+            card.slots
+            for registration in first.registrations
+            if registration.word == device.word
+            for card in registration.cards
+        )
         values = {"node": first.name, "slots": slots, "resource": count}
         claim = say("allocatable-mismatch.none", nodes=prose.names(say, names), **values)
         actions = plugin_actions(first.name, pods, say, device.vendor)

@@ -46,7 +46,9 @@ def effects(case: Case) -> list[Effect]:
 
 def refusal(case: Case) -> Effect | None:
     """The first limit by which Kubernetes, or HAMi's webhook, would refuse the pod when it is created."""
-    return next((one for one in effects(case) if one.verdict == "refused" and not _waits_for(case, one.of)), None)
+    return next(
+        (effect for effect in effects(case) if effect.verdict == "refused" and not _waits_for(case, effect.of)), None
+    )
 
 
 def _waits_for(case: Case, limit: Limit) -> bool:
@@ -71,11 +73,13 @@ def effect_by_hami(
     """The effect on a limit of HAMi's. `ledger`: who holds what, None where that was not seen."""
     device, of_cores = config.amounts[limit.resource]
     taken = ledger.used_in(request.namespace, given_by(device))[of_cores] if ledger else None
-    containers = [one for one in request.containers if one.word == device.word]
+    containers = [container for container in request.containers if container.word == device.word]
     if not device.vendor.obeys_quota:
         asked = _at_creation(containers, of_cores=of_cores)
     else:
-        asked = sum(one.count * one.cores for one in containers) if of_cores else asked_memory(containers)
+        asked = (
+            sum(container.count * container.cores for container in containers) if of_cores else asked_memory(containers)
+        )
     if not is_enforced(limit if limit.amount is not None else limit._replace(amount=1), config, rules):
         return Effect(limit, taken, asked, "not enforced")
     return Effect(limit, taken, asked, _verdict(limit.amount, taken, asked))
@@ -83,8 +87,16 @@ def effect_by_hami(
 
 def _at_creation(containers: Sequence[ContainerRequest], *, of_cores: bool) -> int:
     """What HAMi's webhook counts: a request without memory counts none [HAMi v2.10 pkg/scheduler/webhook.go]."""
-    apps = sum(one.count * (one.cores if of_cores else one.memory_mib) for one in containers if not one.init)
-    inits = (one.count * (one.cores if of_cores else one.memory_mib) for one in containers if one.init)
+    apps = sum(
+        container.count * (container.cores if of_cores else container.memory_mib)
+        for container in containers
+        if not container.init
+    )
+    inits = (
+        container.count * (container.cores if of_cores else container.memory_mib)
+        for container in containers
+        if container.init
+    )
     return max(apps, max(inits, default=0))
 
 

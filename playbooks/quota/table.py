@@ -107,5 +107,5 @@ def _use(by: str, limits: Sequence[Limit], used: int | None) -> list[Use]:
 
 def _top(space: Space, resource: str, around: Around, say: Texts) -> str:
     amounts = ((around.held(holder, resource), holder.name) for holder in space.holders)
-    largest = sorted((one for one in amounts if one[0]), key=lambda one: (-one[0], one[1]))
+    largest = sorted((amount for amount in amounts if amount[0]), key=lambda one: (-one[0], one[1]))
     return prose.names(say, [f"{name} {amount}" for amount, name in largest])

@@ -49,7 +49,7 @@ def start_of(install: Install) -> Start | None:
     """The start of the scheduler that takes nodes in; None where it is not known."""
     pod = install.leader or (install.pods[0] if len(install.pods) == 1 else None)
     statuses = (pod.status.container_statuses or ()) if pod else ()
-    running = next((one.state.running for one in statuses if one.name == EXTENDER_CONTAINER), None)
+    running = next((status.state.running for status in statuses if status.name == EXTENDER_CONTAINER), None)
     at = parse_time(running.started_at) if running else None
     return Start(at, pod, running.started_at or "") if pod and running and at else None
 

@@ -231,7 +231,7 @@ class Case:
         if self.device.vendor is FIRST:
             return False
         meant = [name for name in self.nodes if self.expects_gpus(name)]
-        unread = [name for name in meant if not any(self.is_asked_for(one.card) for one in self.view.cards(name))]
+        unread = [name for name in meant if not any(self.is_asked_for(card.card) for card in self.view.cards(name))]
         return bool(meant) and 2 * len(unread) >= len(meant)
 
     @property

@@ -184,7 +184,7 @@ def _rank_on(case: Case, name: str, text: str) -> Rank:
     if case.verdicts[name].fits is None:
         return {"use": Rank.STATE, "pod": Rank.POD}.get(reason.nature, Rank.UNSEEN)
     if text == fit.NODE_INSUFFICIENT:
-        others = case.devices_are_there and not any(case.is_asked_for(one.card) for one in case.view.cards(name))
+        others = case.devices_are_there and not any(case.is_asked_for(card.card) for card in case.view.cards(name))
         return Rank.NORMAL if others else Rank.SIZE
     if case.judge(name, frozenset({text})).fits is False:
         return Rank.BACKGROUND

@@ -22,7 +22,9 @@ def other_chip(pod: Pod, side: NodeSide, config: DeviceConfig, say: Texts) -> li
     device, held = device_asked(pod, config), given(pod.metadata)
     if held is None or isinstance(side.node, Gap):
         return []
-    registered = (one for one in read_registrations(side.node) if isinstance(one, Registration))
+    registered = (
+        registration for registration in read_registrations(side.node) if isinstance(registration, Registration)
+    )
     own = [card for one in registered for card in one.cards if card.uuid and f"{card.uuid}," in held[1]]
     other = next((card for card in own if card.type != device.word and card.type in config.by_word), None)
     if other is None:

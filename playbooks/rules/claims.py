@@ -85,7 +85,7 @@ def told_by_claims(pod: Pod, seen: ClaimsSeen | None, say: Texts) -> ClaimTold |
 
 def _state(pod: Pod, claim: PodResourceClaim, seen: ClaimsSeen | None, say: Texts) -> _Told:
     named = quotes.of_pod(pod, claim.name, "{.spec.resourceClaims[*].name}")
-    made = next((one for one in pod.status.resource_claim_statuses or () if one.name == claim.name), None)
+    made = next((status for status in pod.status.resource_claim_statuses or () if status.name == claim.name), None)
     name = claim.resource_claim_name or (made.resource_claim_name if made else None)
     needless = made is not None and not name  # [core/v1 PodResourceClaimStatus: "generating was not necessary"]
     if needless or seen is None or isinstance(seen.claims, Gap):
@@ -131,7 +131,7 @@ def _counted(offer: Offer) -> dict[str, object]:
 
 
 def _allocated(pod: Pod, claim: ResourceClaim, say: Texts) -> _Told:
-    devices = [f"{one.driver}/{one.pool}/{one.device}" for one in claim.devices][:_DEVICES]
+    devices = [f"{device.driver}/{device.pool}/{device.device}" for device in claim.devices][:_DEVICES]
     users = [one.name for one in claim.status.reserved_for or ()]
     text = say("resource-claim.allocated", claim=claim.name, devices=", ".join(devices) or "-", pod=pod.name)
     if users:

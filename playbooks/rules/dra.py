@@ -56,7 +56,7 @@ class Offered(NamedTuple):
         """The same of one node; of all where none is named."""
         if isinstance(self.slices, Gap) or not node:
             return self
-        return self._replace(slices=[one for one in self.slices if one.spec.node_name == node])
+        return self._replace(slices=[slice_ for slice_ in self.slices if slice_.spec.node_name == node])
 
 
 def with_dra(told: Sequence[Finding], offered: Offered, say: Texts) -> list[Finding]:

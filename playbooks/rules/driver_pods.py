@@ -26,7 +26,9 @@ def without_driver(side: NodeSide, ended: Finding, say: Texts) -> Finding:
     if driver is None:
         return ended
     name = f"{driver.namespace}/{driver.name}"
-    waiting = next((one.state.waiting for one in statuses(driver) if stuck(one) and one.state.waiting), None)
+    waiting = next(
+        (status.state.waiting for status in statuses(driver) if stuck(status) and status.state.waiting), None
+    )
     quote, path = (
         (waiting.reason, "{.status..state.waiting.reason}") if waiting else (driver.status.phase, "{.status.phase}")
     )

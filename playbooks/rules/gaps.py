@@ -29,7 +29,7 @@ def fit_gaps(case: Case, say: Texts) -> list[Gap]:
         {verdict.unknown for verdict in case.verdicts.values() if verdict.fits is None and verdict.unknown}
     )
     gaps = [Gap("fit", why, say("gap.fit-hint")) for why in unknown]
-    chances = {one.said for one in case.verdicts.values() if one.instead}
+    chances = {verdict.said for verdict in case.verdicts.values() if verdict.instead}
     gaps += [Gap("fit", say("gap.chance", reasons=reasons), say("gap.fit-hint")) for reasons in sorted(chances)[:1]]
     vendors = other_vendors(case)
     return gaps + [Gap("fit", say("gap.vendor", resource=name), say("gap.fit-hint")) for name in vendors]
@@ -38,6 +38,8 @@ def fit_gaps(case: Case, say: Texts) -> list[Gap]:
 def other_vendors(case: Case) -> list[str]:
     """The resources of vendors whose fit is not modelled that the pod asks for."""
     devices = case.config.devices
-    domains = tuple(f"{domain}/" for one in devices for domain in (one.names.domain, one.resources.count.split("/")[0]))
+    domains = tuple(
+        f"{domain}/" for device in devices for domain in (device.names.domain, device.resources.count.split("/")[0])
+    )
     asked = asked_resources(case.pod, case.config)
     return [name for name in asked if name not in case.config.by_resource and not name.startswith(domains)]

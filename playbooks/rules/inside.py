@@ -79,7 +79,7 @@ def _sharers(pod: Pod, given: Given, placed: Placed) -> list[Pod] | None:
     if isinstance(pods, Gap):
         return None
     others = (one for one in pods if one.metadata.uid != pod.metadata.uid and not is_finished(one))
-    return [one for one in others if mine & {share.uuid for share in _shares(one)}]
+    return [other for other in others if mine & {share.uuid for share in _shares(other)}]
 
 
 def unread_log(pod: Pod, placed: Placed, findings: Sequence[Finding], now: datetime, say: Texts) -> list[Gap]:

@@ -36,7 +36,7 @@ def nodes_behind(case: Case, told: Finding, questioned: Questioned, say: Texts) 
     Each such pod is refused after Bind and leaves its lock behind.
     """
     sides = [questioned.sides[name] for name in told.scope.nodes if name in questioned.sides]
-    found = [one for side in sides for one in _causes(case, side, questioned, say)]
+    found = [cause for side in sides for cause in _causes(case, side, questioned, say)]
     return per_cause(found, say)
 
 

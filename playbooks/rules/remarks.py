@@ -41,7 +41,7 @@ class Remark(NamedTuple):
 
 def with_remarks(running: Finding, remarks: Sequence[Remark]) -> Finding:
     """The finding of a pod that runs: the first fact joins its claim, the other remarks are steps."""
-    first = next((one for one in remarks if one.sentence), None)
+    first = next((remark for remark in remarks if remark.sentence), None)
     steps = tuple(one.step for one in sorted(remarks, key=lambda one: one is not first))
     if first is None:
         return structs.replace(running, next_actions=steps)
@@ -57,13 +57,13 @@ def limit_remarks(
     found = [*_of_ssh(pod, given, look, say), *_of_killer(pod, given, look, say)]
     if given.cores and _policy(given) == "default":
         found.append(_of_cores(pod, given, sharers, plugins, say))
-    first = next((one for one in sharers or () if _priority(one.spec.containers) == "0"), None)
+    first = next((sharer for sharer in sharers or () if _priority(sharer.spec.containers) == "0"), None)
     if first is not None and _priority(given.containers) != "0":
         found.append(Remark(NextAction(say("limit-remark.priority", pod=f"{first.namespace}/{first.name}"), look)))
     found += [
-        Remark(NextAction(say("limit-remark.privileged", container=one.name), look))
-        for one in given.containers
-        if one.security_context and one.security_context.privileged
+        Remark(NextAction(say("limit-remark.privileged", container=container.name), look))
+        for container in given.containers
+        if container.security_context and container.security_context.privileged
     ]
     return found
 
@@ -118,7 +118,7 @@ def _policy(given: Given) -> str:
 
 def _of_cores(pod: Pod, given: Given, sharers: Sequence[Pod] | None, plugins: Sequence[Pod], say: Texts) -> Remark:
     """The monitor lifts the limit of a pod that is alone; where none runs, the limit always holds."""
-    cores = ", ".join(str(one) for one in sorted({one.cores for one in given.shares if one.cores}))
+    cores = ", ".join(str(one) for one in sorted({share.cores for share in given.shares if share.cores}))
     key = "cores" if sharers is None else "cores-shared" if sharers else "cores-alone"
     words = {"cores": cores, "sharers": len(sharers or ())}
     step = NextAction(say(f"limit-remark.{key}", **words), kubectl_pod(pod, "get", "-o", "yaml"))
@@ -139,5 +139,5 @@ def _monitors(plugins: Sequence[Pod]) -> Iterator[Evidence]:
 
 def _priority(containers: Sequence[Container]) -> str:
     """As asked for: 0 goes before 1, which is what a container has that asks for none."""
-    asked = (one.resources.limits or {} for one in containers if one.resources)
+    asked = (container.resources.limits or {} for container in containers if container.resources)
     return next((str(limits[_PRIORITY]) for limits in asked if _PRIORITY in limits), "1")

@@ -46,22 +46,22 @@ def _shown(first: Finding, case: Case, attempt: Attempt) -> tuple[Code, KnownBug
 def _refuses_without_reason(first: Finding, attempt: Attempt) -> bool:
     """Whether HAMi gives no reason for refusing what the objects allow, and its own figures prove no other."""
     reasons = attempt.unschedulable.by_hami if attempt.unschedulable else ()
-    codes = {finding_code(card.code) for one in reasons for card in one.cards}
+    codes = {finding_code(card.code) for reason in reasons for card in reason.cards}
     return first.code == "scheduler-ledger-stale" and first.confidence == "suspected" and codes == {"node-unfit-pod"}
 
 
 def _asking(case: Case) -> list[Evidence]:
     """The containers that ask for GPUs."""
-    return [quotes.of_pod(case.pod, one.container, "{.spec..name}") for one in case.request.containers]
+    return [quotes.of_pod(case.pod, container.container, "{.spec..name}") for container in case.request.containers]
 
 
 def _several(case: Case) -> list[Evidence]:
     """That a container asks for several devices, and as many idle GPUs in MIG mode; empty where either is not so."""
-    asked = next((one for one in case.request.containers if one.count > 1), None)
+    asked = next((container for container in case.request.containers if container.count > 1), None)
     if asked is None or case.request.constraints.mode == "hami-core":
         return []
     for name in case.candidates:
-        idle = [one.card for one in case.view.cards(name) if one.card.mode == "mig" and not one.slots]
+        idle = [card.card for card in case.view.cards(name) if card.card.mode == "mig" and not card.slots]
         if len(idle) >= asked.count:
             count = quotes.of_resource(case.pod, case.config.of(asked.word).count, str(asked.count))
             return [count, *(quotes.of_card(case.nodes[name], one.uuid, whole=True) for one in idle[: asked.count])]

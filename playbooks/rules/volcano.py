@@ -43,7 +43,11 @@ _MEANINGS = tuple(
 def limited_containers(pod: Pod) -> list[Container]:
     """The containers of which Volcano's vGPUs are a part of a GPU: HAMi-core keeps their limits too."""
     parts = {f"{_VGPU}{name}" for name in ("memory", "memory-percentage", "cores")}
-    return [one for one in pod.spec.containers if one.resources and not parts.isdisjoint(one.resources.limits or ())]
+    return [
+        container
+        for container in pod.spec.containers
+        if container.resources and not parts.isdisjoint(container.resources.limits or ())
+    ]
 
 
 def pod_group(pod: Pod) -> str:
@@ -75,7 +79,7 @@ def scheduled_by_volcano(
     if theirs and named in (_DEFAULT, install.scheduler_name):
         claim = say("volcano-scheduled.elsewhere", resource=theirs[0], scheduler=named)
         steps = [NextAction(say("volcano-scheduled.fix-elsewhere"), kubectl_pod(pod, "get", "-o", "yaml"))]
-    elif old := [name for name in theirs if name in _OLD_MODE and any(one.startswith(_VGPU) for one in theirs)]:
+    elif old := [name for name in theirs if name in _OLD_MODE and any(their.startswith(_VGPU) for their in theirs)]:
         claim = say("volcano-scheduled.modes", resource=old[0])
         steps = [NextAction(say("volcano-scheduled.fix-modes"), kubectl_pod(pod, "get", "-o", "yaml"))]
     elif ours:

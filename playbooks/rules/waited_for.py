@@ -29,7 +29,7 @@ from playbooks.rules.usage_quotes import of_use
 _MOST_TRIED = 20
 _MOST_ENDED = 3
 NO_ROOM = frozenset[Code](
-    (*(one.finding for one in REASONS if one.nature == "use"), "allocated-cards-insufficient", "fits-nowhere")
+    (*(reason.finding for reason in REASONS if reason.nature == "use"), "allocated-cards-insufficient", "fits-nowhere")
 )
 """The findings that the end of another pod may mend."""
 

@@ -169,7 +169,7 @@ def _proof(before: Side, after: Side, changes: Sequence[ChangeRow]) -> list[Evid
     proofs = [proof for row in changes for side in sides for proof in side.proof(row.setting)]
     for side in sides:
         waits = sorted(side.latency.waits, key=lambda one: -one.wait.seconds)[:_SHOWN_WAITS]
-        proofs += [quotes.of_wait(one.wait, one.scheduler) for one in waits]
+        proofs += [quotes.of_wait(wait.wait, wait.scheduler) for wait in waits]
     return proofs
 
 

@@ -75,12 +75,14 @@ def _extender(facts: Facts) -> tuple[PodSpec, str, str] | None:
 def _path(where: str, spec: PodSpec) -> str:
     container = extender_of(spec)
     lists = ("command", "args") if container and container.args else ("command",)
-    return "jsonpath=" + "".join(f'{{{where}.containers[?(@.name=="{EXTENDER_CONTAINER}")].{one}}}' for one in lists)
+    return "jsonpath=" + "".join(
+        f'{{{where}.containers[?(@.name=="{EXTENDER_CONTAINER}")].{list_}}}' for list_ in lists
+    )
 
 
 def gpu_setting(facts: Facts, key: str) -> Deployed:
     """A key of the NVIDIA section of HAMi's device config."""
-    config_map = next((one for one in facts.install.config_maps if DEVICE_CONFIG_FILE in (one.data or {})), None)
+    config_map = next((map_ for map_ in facts.install.config_maps if DEVICE_CONFIG_FILE in (map_.data or {})), None)
     if config_map is None:
         return Deployed()
     text = (config_map.data or {})[DEVICE_CONFIG_FILE]

@@ -105,7 +105,11 @@ class Facts:
 
     @cached_property
     def _holders(self) -> dict[tuple[str, str], Holder]:
-        return {} if isinstance(self.holders, Gap) else {(one.namespace, one.name): one for one in self.holders}
+        return (
+            {}
+            if isinstance(self.holders, Gap)
+            else {(holder.namespace, holder.name): holder for holder in self.holders}
+        )
 
     def holder(self, held: Held) -> Holder | None:
         """The pod that holds this."""
@@ -115,7 +119,7 @@ class Facts:
     def gaps(self) -> tuple[Gap, ...]:
         """All that could not be read."""
         lists = (self.nodes, self.holders, self.waiting)
-        unread = [one for one in lists if isinstance(one, Gap)]
+        unread = [list_ for list_ in lists if isinstance(list_, Gap)]
         cores = [self.cores.gap] if self.cores.gap else []
         logs = (*self.throttled.gaps, *self.locked.gaps)
         return tuple(dict.fromkeys([*self.install.gaps, *unread, *logs, *self.usage.gaps, *cores]))
@@ -133,7 +137,7 @@ async def gather_facts(wanted: Request, sources: Sources) -> Facts:
     )
     if isinstance(nodes, Gap) and install_unread(install):
         raise nothing_read(nodes)
-    holding = () if isinstance(holders, Gap) else frozenset(one.spec.node_name for one in holders)
+    holding = () if isinstance(holders, Gap) else frozenset(holder.spec.node_name for holder in holders)
     usage = await gather_usage(sources, holding)
     version = install.install.version
     ledger = build_ledger(() if isinstance(holders, Gap) else holders, version.version if version else NEWEST_READ)

@@ -25,7 +25,7 @@ _SHEET = Sheet("scenarios", ScenarioRow)
 
 def scenario_table(advice: Sequence[Advice], say: Texts) -> Table:
     """A row for each symptom of the guide."""
-    return _SHEET.table([_row(one, advice, say) for one in scenarios()])
+    return _SHEET.table([_row(scenario, advice, say) for scenario in scenarios()])
 
 
 def _row(one: Scenario, advice: Sequence[Advice], say: Texts) -> ScenarioRow:

@@ -79,7 +79,7 @@ def _started(pod: Pod) -> datetime | None:
 
 
 def _container(pods: tuple[Pod, ...], name: str) -> Container | None:
-    return next((one for pod in pods for one in pod.spec.containers if one.name == name), None)
+    return next((container for pod in pods for container in pod.spec.containers if container.name == name), None)
 
 
 def _settings(facts: Facts) -> Iterator[tuple[str, Iterable[tuple[str, str]]]]:

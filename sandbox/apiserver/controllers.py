@@ -161,20 +161,20 @@ class Controllers:
     def _reconcile(self, deployment: Object) -> None:
         """One step of one Deployment: its ReplicaSets, their pods, the status of all."""
         sets = self._owned(self._sets, deployment)
-        present = next((one for one in sets if same_template(one, deployment["spec"]["template"])), None)
-        newest = max((_revision(one) for one in sets), default=0)
+        present = next((set_ for set_ in sets if same_template(set_, deployment["spec"]["template"])), None)
+        newest = max((_revision(set_) for set_ in sets), default=0)
         if present is None or _revision(present) < newest:
             self._begin_rollout(deployment, present, newest + 1)
             return
         sets.sort(key=lambda one: (one is present, one["metadata"]["creationTimestamp"]))
-        pods = [self._owned(self._pods, one) for one in sets]
+        pods = [self._owned(self._pods, set_) for set_ in sets]
         if self._plan(deployment, sets, pods):  # their pods follow at the next step
             self._write_status(deployment, sets, pods)
             return
         siblings = [pod for group in pods for pod in group]
         for one, group in zip(sets, pods, strict=True):
             self._scale(one, group, siblings)
-        pods = [self._owned(self._pods, one) for one in sets]
+        pods = [self._owned(self._pods, set_) for set_ in sets]
         for one, group in zip(sets, pods, strict=True):
             self._write_if_changed(self._sets, one | {"status": replica_set_status(one, group)})
         self._write_status(deployment, sets, pods)
@@ -274,7 +274,9 @@ class Controllers:
             return
         owners = {owner["uid"] for owner in replica_set["metadata"].get("ownerReferences") or ()}
         sets = (decoded(entry, self._sets.kind) for entry in self._sets.select(namespace))
-        family = [one for one in sets if owners & {ref["uid"] for ref in one["metadata"].get("ownerReferences") or ()}]
+        family = [
+            set_ for set_ in sets if owners & {ref["uid"] for ref in set_["metadata"].get("ownerReferences") or ()}
+        ]
         ready = [pod for one in family for pod in self._owned(self._pods, one) if is_ready(pod) and not _ending(pod)]
         if not ready:
             self._later(self._timing.lease_s, lambda: self._take_over(key, replica_set, leader=leader))

@@ -32,7 +32,7 @@ def deployment_status(deployment: Object, sets: Sequence[Object], pods: Sequence
         "updatedReplicas": present[-1],
         "readyReplicas": sum(ready),
         "availableReplicas": sum(ready),
-        "unavailableReplicas": max(sum(one["spec"]["replicas"] for one in sets) - sum(ready), 0),
+        "unavailableReplicas": max(sum(set_["spec"]["replicas"] for set_ in sets) - sum(ready), 0),
     }
     complete = sum(present) == present[-1] == ready[-1] == replicas
     old = {condition["type"]: condition for condition in deployment.get("status", {}).get("conditions") or ()}

@@ -32,5 +32,5 @@ def _no_bugs(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     log.removeHandler(kept)
     log.setLevel(before)
-    told = [str(one.exc_info[1]) for one in kept.bugs if one.exc_info]
+    told = [str(bug.exc_info[1]) for bug in kept.bugs if bug.exc_info]
     assert not told or "bugs" in request.fixturenames, told

@@ -77,7 +77,7 @@ class Cluster:
 
     def __init__(self, pods: tuple[str, ...] = ("pod-1", "pod-2")) -> None:
         self.now = NOW
-        self.store = Store({DEPLOYMENTS: [scheduler()], PODS: [_pod(one) for one in pods], LEASES: []})
+        self.store = Store({DEPLOYMENTS: [scheduler()], PODS: [_pod(pod) for pod in pods], LEASES: []})
         self.rules = Rules(lambda: datetime.fromtimestamp(self.now, UTC))
         self.levels = dict.fromkeys(pods, "3")
         self.silent: set[str] = set()
@@ -358,7 +358,7 @@ class MemoryJournal:
 
     async def opened(self) -> list[Open]:
         self._reach()
-        return [one for one in self.rows.values() if isinstance(one, Open)]
+        return [row for row in self.rows.values() if isinstance(row, Open)]
 
     def ends(self) -> dict[str, str]:
         """How each change that ended did, by id."""

@@ -264,7 +264,7 @@ def test_killed_after_the_yes_the_card_tells_what_is_so(
             await _approve(place, await ASKED[asked](place), steps)
             await _goes_on(place, 3600)
             decided = steps.names.index("decide")
-            cases = sample([one for one in crash_points(steps.names) if one[0] >= decided], 2)
+            cases = sample([point for point in crash_points(steps.names) if point[0] >= decided], 2)
             for at, when in cases:
                 await _one_case(place, asked, at, when)
             return len(cases)

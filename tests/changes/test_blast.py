@@ -103,7 +103,7 @@ def test_what_becomes_of_new_pods_meanwhile_follows_from_the_webhooks_policy(pol
 
 
 def test_without_a_webhook_there_is_no_gap() -> None:
-    assert not [one for one in impacts(recorded("hami-2.10")) if one.startswith("webhook")]
+    assert not [impact for impact in impacts(recorded("hami-2.10")) if impact.startswith("webhook")]
 
 
 @pytest.mark.parametrize(

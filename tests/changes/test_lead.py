@@ -217,7 +217,7 @@ def test_an_object_that_trips_a_bug_keeps_no_other_waiting(tmp_path: Path, bugs:
             here.writer.annotated = with_one_more  # type: ignore[method-assign]
             here.writer.deployment = of_strange_shape  # type: ignore[method-assign]
             events = await here.bot().passes.reconcile()
-            assert [(one.kind, one.target) for one in events] == [
+            assert [(event.kind, event.target) for event in events] == [
                 ("failed", "kube-system/the-other"),
                 ("reverted", f"{NAMESPACE}/{NAME}"),
             ]

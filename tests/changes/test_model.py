@@ -190,7 +190,7 @@ class Undisturbed(RuleBasedStateMachine):
         until = self.cluster.now + seconds
         record = self.cluster.record()
         stops = {record.deadline - 2, record.deadline, record.deadline + 15} if record else set()
-        for moment in sorted({*(one for one in stops if self.cluster.now < one < until), until}):
+        for moment in sorted({*(stop for stop in stops if self.cluster.now < stop < until), until}):
             self.cluster.now = moment
             for bot in at_work:
                 self._pass(bot, None)
@@ -228,8 +228,8 @@ class Undisturbed(RuleBasedStateMachine):
         if self.cluster.foreign_edits:
             self.cluster.edit(EDITS["the record mended"])
             self.cluster.edit(EDITS["the level once"])
-        for one in self.replicas:
-            one.way.down, one.way.next = False, None
+        for replica in self.replicas:
+            replica.way.down, replica.way.next = False, None
         self._pass(0, None)
         record = self.cluster.record()
         assert not record or record.since <= self.cluster.now + 5

@@ -102,7 +102,7 @@ def test_containers_that_change_places_are_still_put_back() -> None:
     due = decide(after, NOW + 600)
     assert isinstance(due, Restore)
     containers = apply_json_patch(after, due.patch)["spec"]["template"]["spec"]["containers"]
-    assert [one.get("args") for one in containers] == [["-v=5"], None, ["-v=4"], ["-v=1"]]
+    assert [container.get("args") for container in containers] == [["-v=5"], None, ["-v=4"], ["-v=1"]]
 
 
 def test_what_another_put_back_is_only_forgotten_and_at_once() -> None:
@@ -301,8 +301,8 @@ RUNNING = LEVEL._replace(container=KUBE_SCHEDULER, means="debug-flags")
 )
 def test_what_cannot_be_set_back_in_the_running_process_is_not_set_there(wanted: Wanted, word: str) -> None:
     target = recorded("hami-2.10")
-    for one in target["spec"]["template"]["spec"]["containers"]:
-        one["command"] = [each for each in one["command"] if not each.startswith("-v")] + [word]
+    for container in target["spec"]["template"]["spec"]["containers"]:
+        container["command"] = [each for each in container["command"] if not each.startswith("-v")] + [word]
     answer = plan_raise(target, wanted, now=NOW, change_id="c", version=NEWEST)
     assert isinstance(answer, Refusal)
     assert answer.code == "unsuitable"

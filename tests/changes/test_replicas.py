@@ -54,8 +54,8 @@ class Several:
         """At each of these times (seconds after the beginning) every replica makes its pass."""
         for moment in at:
             self.cluster.now = max(self.cluster.now, NOW + moment)
-            for one in self.replicas:
-                await one.changer().passes.reconcile()
+            for replica in self.replicas:
+                await replica.changer().passes.reconcile()
 
     def is_as_before(self) -> bool:
         return json.dumps(self.cluster.live()["spec"]) == self.cluster.original and self.cluster.record() is None
@@ -351,13 +351,13 @@ def test_a_record_that_was_made_unreadable_is_not_told_as_reverted() -> None:
 def test_two_that_raise_at_once_make_one_change() -> None:
     async def run() -> None:
         here = Several(2)
-        bots = [one.changer() for one in here.replicas]
+        bots = [replica.changer() for replica in here.replicas]
         plans = [await bot.plan(NAMESPACE, NAME, LEVEL, NEWEST, f"c{n}") for n, bot in enumerate(bots, 1)]
         results = await asyncio.gather(
             *(bot.raise_(NAMESPACE, NAME, LEVEL, NEWEST, plan) for bot, plan in zip(bots, plans, strict=True)),  # type: ignore[arg-type]
             return_exceptions=True,
         )
-        assert sorted(type(one).__name__ for one in results) == ["ChangeFailed", "Record"]
+        assert sorted(type(result).__name__ for result in results) == ["ChangeFailed", "Record"]
         await here.passes(*UNTIL, *LATER)
         assert sorted(here.journal.ends().values()) == ["never-raised", "reverted"]
 

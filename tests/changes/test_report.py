@@ -72,12 +72,12 @@ def test_the_patches_of_a_recorded_chart_go_there_and_back(version: str, kind: K
     found = whole(version)
     report = asked(found, Raise(kind.verb, new_value(kind), container, 600))
     if kind.since and container == EXTENDER and found.version and found.version < kind.since:
-        assert [one.code for one in report.findings] == ["change-refused"]
+        assert [finding.code for finding in report.findings] == ["change-refused"]
         assert not report.change
         return
     before = recorded(version)
     assert json.dumps(there_and_back(report, before)["spec"]) != json.dumps(before["spec"])
-    assert [one.code for one in report.findings] == ["change-planned"]
+    assert [finding.code for finding in report.findings] == ["change-planned"]
 
 
 SPELLINGS = (
@@ -97,7 +97,7 @@ def test_every_spelling_goes_there_and_back_also_in_the_guides_layout(
 ) -> None:
     before = recorded("hami-2.10")
     template = before["spec"]["template"]["spec"]
-    (extender,) = [one for one in template["containers"] if one["name"] == EXTENDER]
+    (extender,) = [container for container in template["containers"] if container["name"] == EXTENDER]
     del extender["command"]
     template["containers"] = [extender | {field: words}]
     report = asked(seen(edited(tmp_path, "hami-2.10", before)), Raise("verbosity", "5", EXTENDER, 600))
@@ -131,13 +131,13 @@ def test_what_could_not_be_read_is_a_gap_and_told_as_that(tmp_path: Path) -> Non
     assert report.change
     impacts = {one.code for one in report.change.blast_radius}
     assert {"pods-restart-unseen", "rollout-may-wait", "webhook-unseen", "profiles-unseen"} <= impacts
-    assert {"scheduler pods", "nodes", "services", "webhooks"} <= {one.source for one in report.gaps}
+    assert {"scheduler pods", "nodes", "services", "webhooks"} <= {gap.source for gap in report.gaps}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_without_words_what_is_set_is_shown(version: str) -> None:
     report = shown_report(whole(version), Show("verbosity"), Texts("en"))
-    assert [one.code for one in report.findings] == ["no-change-open"]
+    assert [finding.code for finding in report.findings] == ["no-change-open"]
     rows = {row[:2]: row[2:] for row in report.tables[0].rows}
     assert sorted(rows) == sorted((container, kind.flag.shown) for kind, container in EVERY)
     assert rows[EXTENDER, "-v"] == rows[KUBE_SCHEDULER, "-v"] == ("4", "-v=4")
@@ -154,8 +154,8 @@ def test_an_open_change_is_shown_with_its_deadline_and_reason(tmp_path: Path) ->
     assert finding.code == "change-open"
     assert "a pod hangs" in finding.claim
     assert "10m" in finding.claim
-    assert [one.command for one in finding.next_actions] == ["verbosity revert", "verbosity extend 10m"]
-    assert all(one.changes_cluster for one in finding.next_actions)
+    assert [action.command for action in finding.next_actions] == ["verbosity revert", "verbosity extend 10m"]
+    assert all(action.changes_cluster for action in finding.next_actions)
 
 
 def test_a_record_that_cannot_be_read_is_told(tmp_path: Path) -> None:
@@ -164,14 +164,14 @@ def test_a_record_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     found = seen(edited(tmp_path, "hami-2.10", broken))
     assert shown_report(found, Show("verbosity"), Texts("en")).findings[0].code == "change-unreadable"
     refused = asked(found, Raise("verbosity", "5", EXTENDER, 600))
-    assert [one.code for one in refused.findings] == ["change-refused"]
+    assert [finding.code for finding in refused.findings] == ["change-refused"]
 
 
 def test_a_rollout_that_is_under_way_is_not_disturbed(tmp_path: Path) -> None:
     rolling = recorded("hami-2.10")
     rolling["status"]["updatedReplicas"] = 0
     refused = asked(seen(edited(tmp_path, "hami-2.10", rolling)), Raise("verbosity", "5", EXTENDER, 600))
-    assert [one.code for one in refused.findings] == ["change-refused"]
+    assert [finding.code for finding in refused.findings] == ["change-refused"]
     assert "rollout" in refused.verdict
 
 

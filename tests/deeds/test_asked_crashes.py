@@ -147,16 +147,16 @@ class _SlowToKeep:
         return getattr(self._store, name)
 
     async def claim_all(self, entries: Mapping[str, str], *given: Any, **more: Any) -> Any:
-        if any(one.endswith("/asked") for one in entries):
+        if any(entry.endswith("/asked") for entry in entries):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._deed_done.wait(), KEEPING_S + 1)
         claimed = await self._store.claim_all(entries, *given, **more)
-        self.kept += [f"claimed {one}" for one in entries]
+        self.kept += [f"claimed {entry}" for entry in entries]
         return claimed
 
     async def done_all(self, keys: Any) -> Any:
         ended = await self._store.done_all(keys)
-        self.kept += [f"done {one}" for one in keys]
+        self.kept += [f"done {key}" for key in keys]
         if KEY in keys:
             self._deed_done.set()
         return ended

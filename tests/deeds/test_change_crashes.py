@@ -152,7 +152,7 @@ async def _one_case(place: Place, case: Case, at: int, when: When) -> None:
     assert is_done or deed.kind != "change-confirm" or UNDONE in told[-1], told
     if case.done[1] != "asked" and not audited[case.done]:
         assert case.else_card
-        assert any(one.startswith(case.else_card) for one in place.answers().values()), place.answers()
+        assert any(answer.startswith(case.else_card) for answer in place.answers().values()), place.answers()
         assert patches == 0
         return
     assert patches == case.patches

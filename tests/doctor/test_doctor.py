@@ -53,8 +53,8 @@ def test_nothing_is_written_and_no_channel_is_joined(tmp_path: Path) -> None:
         await world.doctor()
         called = {entry.title.split()[0] for entry in world.slack.journal.of("api")}
         assert called <= {"auth.test", "apps.connections.open", "conversations.history"}
-        assert {one.method for one in world.server.requests} <= {"GET", "POST"}
-        assert {one.path for one in world.server.requests if one.method == "POST"} == {
+        assert {request.method for request in world.server.requests} <= {"GET", "POST"}
+        assert {request.path for request in world.server.requests if request.method == "POST"} == {
             "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
         }
         assert not (world.folder / "state.db").exists()

@@ -70,7 +70,7 @@ def test_an_operator_alone_is_shown_every_link(surface: str, tmp_path: Path) -> 
         shown = await told(world, "ada", "0 failed")
         for link in ("ok: slack-token", "ok: store", "ok: cluster lab", "ok: hami lab"):
             assert link in shown
-        everybody = [one for one in world.slack.messages(ROOM, "grace") if "slack-token" in text_of(one)]
+        everybody = [message for message in world.slack.messages(ROOM, "grace") if "slack-token" in text_of(message)]
         assert everybody == []
 
     with_bot(tmp_path, work)
@@ -81,7 +81,7 @@ def test_somebody_else_is_told_who_may(tmp_path: Path) -> None:
         before = len(world.server.requests)
         await world.slack.command("grace", ROOM, "doctor")
         assert ADA in await told(world, "grace", "you may not ask for a check of the bot")
-        assert not [one for one in world.server.requests[before:] if one.method == "POST"]
+        assert not [request for request in world.server.requests[before:] if request.method == "POST"]
 
     with_bot(tmp_path, work)
 

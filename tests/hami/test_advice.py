@@ -11,7 +11,7 @@ def used(name, node_name, memory, uuid="GPU-0", cores=0, **fields):
 
 
 def changes(cluster, pod, names=("n1",)):
-    return {one.what: one for one in smallest_changes(cluster, names, pod)}
+    return {change.what: change for change in smallest_changes(cluster, names, pod)}
 
 
 # ------------------------------------------------------------------ the largest slice

@@ -31,7 +31,7 @@ def used(name, node_name, *shares, **fields):
 
 def ended(cluster, asked, names=("n1", "n2")):
     """The sets of names, in the order of the answer."""
-    return [[one.name for one in ending.pods] for ending in pods_to_end(cluster, names, asked).found]
+    return [[pod.name for pod in ending.pods] for ending in pods_to_end(cluster, names, asked).found]
 
 
 # -------------------------------------------------------------------------------------------- one situation each
@@ -171,7 +171,7 @@ def clusters(draw):
 def fits_without(drawn, gone, names=tuple(UUIDS)):
     """Whether some of the nodes takes the pod in a cluster built without the pods."""
     nodes, pods, quotas, asked, version = drawn
-    cluster = view(nodes, [one for one in pods if one.name not in gone], quotas, version)
+    cluster = view(nodes, [pod for pod in pods if pod.name not in gone], quotas, version)
     return any(cluster.judge(name, asked).fits for name in names)
 
 
@@ -182,12 +182,12 @@ def test_every_set_lets_the_pod_in_no_smaller_part_of_it_does_and_the_first_is_a
         return
     search = pods_to_end(view(nodes, pods, quotas, version), list(UUIDS), asked)
     for ending in search.found:
-        gone = [one.name for one in ending.pods]
+        gone = [pod.name for pod in ending.pods]
         assert fits_without(drawn, gone, [ending.node])
         for size in range(len(gone)):
             assert not any(fits_without(drawn, some, [ending.node]) for some in combinations(gone, size))
     assert search.complete
-    everybody = [one.name for one in pods]
+    everybody = [pod.name for pod in pods]
     sizes = (
         size
         for size in range(1, len(everybody) + 1)

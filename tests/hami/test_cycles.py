@@ -170,7 +170,7 @@ def test_a_run_has_its_verdicts_cards_and_events():
         )
     )
     assert run.nodes_by_code() == {"CardInsufficientMemory": ["n1"], "CardCordoned": ["n2"]}
-    assert [one.node for one in run.nodes if one.fits] == ["n3"]
+    assert [node.node for node in run.nodes if node.fits] == ["n3"]
     assert run.cards[0].card == "GPU-1"
     assert run.cards[0].figures == "device total memory 15360, device used memory 0, request memory 20000"
     assert run.requests == (False, True)

@@ -12,7 +12,7 @@ by_bug = pytest.mark.parametrize("bug", known_bugs(), ids=lambda one: one.id)
 
 
 def test_no_two_bugs_have_the_same_id():
-    assert len({one.id for one in known_bugs()}) == len(known_bugs())
+    assert len({bug.id for bug in known_bugs()}) == len(known_bugs())
 
 
 @by_bug
@@ -20,7 +20,7 @@ def test_a_bug_names_its_threads_its_codes_and_the_release_that_has_it_no_more(b
     fixed = parse_version(bug.fixed)
     assert fixed is not None
     assert bug.threads
-    assert all(re.fullmatch(r"[\w-]+#\d+", one) for one in bug.threads)
+    assert all(re.fullmatch(r"[\w-]+#\d+", thread) for thread in bug.threads)
     assert set(bug.codes) <= set(CODES)
     assert not is_among(fixed, bug.versions) or bug_behind(bug.codes[0], bug.words, fixed) is not bug
 

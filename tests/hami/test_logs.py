@@ -153,7 +153,7 @@ def test_the_last_run_s_verdicts_by_node():
         unfit("gpu-2", "2/2 CardInsufficientMemory"),
         unfit("gpu-1", "NodeInsufficientDevice"),
     )
-    assert [(one.node, one.reason) for one in last_refusals(lines)] == [
+    assert [(refusal.node, refusal.reason) for refusal in last_refusals(lines)] == [
         ("gpu-1", "NodeInsufficientDevice"),
         ("gpu-2", "2/2 CardInsufficientMemory"),
     ]
@@ -167,7 +167,7 @@ def test_pods_that_interleave_do_not_mix():
         unfit("gpu-9", "9/9 CardCordoned", pod="ml/wl-10"),
         unfit("gpu-2", "2/2 CardCordoned"),
     )
-    assert [one.node for one in last_refusals(lines)] == ["gpu-1", "gpu-2"]
+    assert [refusal.node for refusal in last_refusals(lines)] == ["gpu-1", "gpu-2"]
 
 
 def test_a_run_that_refused_nothing_leaves_no_refusals_of_the_run_before():
@@ -178,14 +178,14 @@ def test_a_run_that_refused_nothing_leaves_no_refusals_of_the_run_before():
 def test_2_4_and_2_5_say_no_reason():
     old_start = HEAD + 'scheduler.go:1] "begin schedule filter" pod="wl-1" uuid="u" namespace="ml"'
     refused = HEAD + 'score.go:1] "calcScore:node not fit pod" pod="ml/wl-1" node="gpu-1"'
-    assert [(one.node, one.reason) for one in last_refusals(about(unfit("gpu-9"), old_start, refused))] == [
+    assert [(refusal.node, refusal.reason) for refusal in last_refusals(about(unfit("gpu-9"), old_start, refused))] == [
         ("gpu-1", "")
     ]
 
 
 def test_an_init_container_that_does_not_fit_refuses_the_node():
     refused = 'score.go:1] "Init container does not fit" pod="ml/wl-1" node="gpu-1" at=0 reason="1/1 CardCordoned"'
-    assert [(one.node, one.reason) for one in last_refusals(about(start(), HEAD + refused))] == [
+    assert [(refusal.node, refusal.reason) for refusal in last_refusals(about(start(), HEAD + refused))] == [
         ("gpu-1", "1/1 CardCordoned")
     ]
 

@@ -30,7 +30,7 @@ def parsed(message):
     """(nodes, text) of every reason, and whether HAMi gave it."""
     found = parse_unschedulable(message)
     assert found is not None
-    return [(one.nodes, one.text, bool(one.cards)) for one in found.reasons]
+    return [(reason.nodes, reason.text, bool(reason.cards)) for reason in found.reasons]
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_what_kubernetes_versions_say_of_preemption_is_no_reason(tail):
 def test_kubernetes_own_reasons_may_hold_commas(text, reasons):
     found = parse_unschedulable(f"0/3 nodes are available: {text}. preemption: 0/3 nodes are available: 3 x.")
     assert found is not None
-    assert [one.text for one in found.reasons] == reasons
+    assert [reason.text for reason in found.reasons] == reasons
     assert found.by_hami == ()
     assert found.total == 3
 
@@ -143,7 +143,7 @@ def test_kubernetes_own_reasons_may_hold_commas(text, reasons):
 def test_hami_s_other_texts_are_hami_s_not_kubernetes(text):
     found = parse_unschedulable(f"0/2 nodes are available: 1 Insufficient cpu, 1 {text}.")
     assert found is not None
-    assert [one.text for one in found.by_kubernetes] == ["Insufficient cpu"]
+    assert [kubernete.text for kubernete in found.by_kubernetes] == ["Insufficient cpu"]
     assert [one.text for one in found.by_hami] == [text]
 
 

@@ -375,7 +375,7 @@ def test_every_change_that_is_proposed_fits_when_it_is_made(cluster, pod, numa_b
     layout, pods = cluster
     pod = pod._replace(constraints=pod.constraints._replace(numa_bind=numa_bind))
     machines = [gpu_node(f"n{i}", *one) for i, one in enumerate(layout)]
-    names = [one.name for one in machines]
+    names = [machine.name for machine in machines]
     now = view(machines, pods, version=version)
     if any(now.judge(name, pod).fits for name in names):
         return

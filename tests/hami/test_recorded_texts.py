@@ -24,13 +24,17 @@ def objects(version, kind):
 
 
 def messages(version, reason):
-    return [one["message"] for one in objects(version, "events") if one["reason"] == reason]
+    return [object_["message"] for object_ in objects(version, "events") if object_["reason"] == reason]
 
 
 def said_of_pods(version):
     """The texts of every FailedScheduling event and PodScheduled condition."""
-    conditions = (one for pod in objects(version, "pods") for one in pod["status"].get("conditions") or ())
-    told = [one["message"] for one in conditions if one["type"] == "PodScheduled" and one.get("message")]
+    conditions = (condition for pod in objects(version, "pods") for condition in pod["status"].get("conditions") or ())
+    told = [
+        condition["message"]
+        for condition in conditions
+        if condition["type"] == "PodScheduled" and condition.get("message")
+    ]
     return told + messages(version, "FailedScheduling")
 
 
@@ -41,9 +45,11 @@ def test_the_nodes_of_every_unschedulable_text_add_up(version):
     for text in texts:
         found = parse_unschedulable(text)
         assert found is not None
-        assert sum(one.nodes for one in found.reasons) == found.total, text
+        assert sum(reason.nodes for reason in found.reasons) == found.total, text
         assert all(reason_of(card.code) for one in found.by_hami for card in one.cards), text
-        assert all("node" in one.text or "Insufficient" in one.text for one in found.by_kubernetes), text
+        assert all("node" in kubernete.text or "Insufficient" in kubernete.text for kubernete in found.by_kubernetes), (
+            text
+        )
 
 
 @every_version
@@ -87,6 +93,6 @@ def test_every_logged_verdict_names_its_pod_its_node_and_known_reasons(version):
 
 @every_version
 def test_every_register_annotation_is_read(version):
-    for one in objects(version, "nodes"):
-        for found in read_registrations(msgspec.convert(one, Node)):
+    for object_ in objects(version, "nodes"):
+        for found in read_registrations(msgspec.convert(object_, Node)):
             assert isinstance(found, Registration) or (isinstance(found, Unreadable) and found.why == "empty")

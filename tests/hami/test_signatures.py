@@ -5,7 +5,7 @@ import pytest
 from bot.hami.signatures import find, signatures
 from bot.hami.version import Version
 
-IDS = [one.id for one in signatures()]
+IDS = [signature.id for signature in signatures()]
 
 
 @pytest.mark.parametrize("one", signatures(), ids=IDS)

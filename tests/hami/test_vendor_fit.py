@@ -298,7 +298,8 @@ def test_an_unused_card_of_every_vendor_bears_the_least_that_a_pod_can_ask(vendo
 def proposals(on, wanted, pods=()):
     cluster = view([on], pods)
     return [
-        (one.what, one.amount) for one in smaller_requests(cluster, ["n1"], pod_request(wanted, DeviceConfig(), V210))
+        (request.what, request.amount)
+        for request in smaller_requests(cluster, ["n1"], pod_request(wanted, DeviceConfig(), V210))
     ]
 
 

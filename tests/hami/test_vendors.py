@@ -68,7 +68,7 @@ def test_other_node_annotations_register_nothing(key):
     ],
 )
 def test_each_vendor_s_handshake_key(word, handshake):
-    assert next(one for one in NAMES if one.word == word).handshake == handshake
+    assert next(name for name in NAMES if name.word == word).handshake == handshake
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_each_vendor_s_handshake_key(word, handshake):
     ],
 )
 def test_each_vendor_s_allocated_keys(word, keys):
-    vendor = next(one for one in NAMES if one.word == word)
+    vendor = next(name for name in NAMES if name.word == word)
     assert list(vendor.allocated) == keys
 
 

@@ -110,7 +110,7 @@ def test_a_known_version_is_the_only_one_to_try():
 def test_an_unknown_version_is_one_that_reads_the_nodes_format():
     assert {one[:2] for one in versions_to_try(None, [gpu_node("n1", card())])} == {(2, 8), (2, 9), (2, 10)}
     assert {one[:2] for one in versions_to_try(None, [textual(), node("cpu")])} == {(2, 5), (2, 6), (2, 7)}
-    every = {tuple(one[:2]) for one in VERSIONS}
+    every = {tuple(version[:2]) for version in VERSIONS}
     assert {one[:2] for one in versions_to_try(None, [textual(), gpu_node("n1", card())])} == every
     assert {one[:2] for one in versions_to_try(None, [])} == every
     assert versions_to_try(None, [])[-1] >= V210

@@ -61,7 +61,7 @@ def test_the_newest_entries_are_shown_the_newest_last(database: str) -> None:
 def test_they_are_shown_as_json(database: str) -> None:
     shown, code = beside(database, "-o", "json")
     assert code == 0
-    assert [(one["seq"], one["action"], one["detail"]["n"]) for one in json.loads(shown)["entries"]] == [
+    assert [(entry["seq"], entry["action"], entry["detail"]["n"]) for entry in json.loads(shown)["entries"]] == [
         (1, "raise\x1b", 0),
         (2, "raise\x1b", 1),
         (3, "raise\x1b", 2),

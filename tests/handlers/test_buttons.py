@@ -30,7 +30,7 @@ def files(here: Here, channel: str, user: str, thread_ts: str = "") -> list[str]
 
 
 def answers(here: Here, room: str = ROOM):
-    return [one for one in here.slack.messages(room, "grace") if VERDICT in one["text"]]
+    return [message for message in here.slack.messages(room, "grace") if VERDICT in message["text"]]
 
 
 def test_a_private_answer_sends_no_direct_message_by_itself(tmp_path: Path) -> None:
@@ -51,11 +51,14 @@ def test_show_everything_brings_the_file_and_leaves_one_answer(tmp_path: Path) -
         direct = here.slack.dm("grace")
         await here.slack.wait_for(
             lambda: any(
-                files(here, direct, "grace", one["ts"]) == [FILE] for one in here.slack.messages(direct, "grace")
+                files(here, direct, "grace", message["ts"]) == [FILE]
+                for message in here.slack.messages(direct, "grace")
             )
         )
         await here.slack.wait_for(channel=ROOM, containing="in your direct messages with me", user="grace")
-        assert any("Files of your question: why " in one["text"] for one in here.slack.messages(direct, "grace"))
+        assert any(
+            "Files of your question: why " in message["text"] for message in here.slack.messages(direct, "grace")
+        )
         (shown,) = answers(here)
         assert shown["ephemeral"]
         assert "show-everything" not in str(shown["blocks"])

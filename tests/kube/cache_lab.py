@@ -52,7 +52,7 @@ class Lab(NamedTuple):
 
     def requests(self, verb: str) -> int:
         """How many whole lists, or watches, of nodes were asked for."""
-        asked = [one.query for one in self.server.requests if one.path == "/api/v1/nodes"]
+        asked = [request.query for request in self.server.requests if request.path == "/api/v1/nodes"]
         watches = sum("watch" in query for query in asked)
         probes = sum(query.get("limit") == "1" for query in asked)
         return watches if verb == "watch" else len(asked) - watches - probes

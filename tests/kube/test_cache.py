@@ -119,7 +119,7 @@ def test_pods_that_wait_for_a_node_are_remembered_whole(tmp_path):
             for _ in range(2):
                 (found,) = await CachedCluster(here.cache).list(PODS, fields="status.phase=Pending")
                 assert found.spec.containers[0].name == "main"
-            assert len([one for one in here.server.requests if "watch" not in one.query]) == 1
+            assert len([request for request in here.server.requests if "watch" not in request.query]) == 1
 
     asyncio.run(read())
 

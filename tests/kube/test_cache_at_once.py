@@ -14,10 +14,10 @@ def test_questions_at_once_while_the_cache_is_cold_share_one_list(tmp_path):
     async def read() -> None:
         async with lab(tmp_path) as here:
             clusters = [CachedCluster(here.cache) for _ in range(5)]
-            found = await asyncio.gather(*(one.list(NODES) for one in clusters))
+            found = await asyncio.gather(*(cluster.list(NODES) for cluster in clusters))
             assert [[one.name for one in some] for some in found] == [THREE] * 5
             assert here.requests("list") == 1
-            assert [one.cache_age_s is None for one in clusters] == [True, False, False, False, False]
+            assert [cluster.cache_age_s is None for cluster in clusters] == [True, False, False, False, False]
 
     asyncio.run(read())
 

@@ -105,7 +105,7 @@ def test_every_kind_that_is_followed_takes_bookmarks_and_changes(tmp_path, kind,
                 here.server.write("pods", pod(f"new-{number}"))
                 await until(lambda at=at: follower.mirror.version > at)
             await until(lambda: any(one.name in ("new-8", "gpu-0008") for one in follower.mirror.items()))
-            asked = [one for one in here.server.requests if "watch" in one.query]
+            asked = [request for request in here.server.requests if "watch" in request.query]
             assert len(asked) == 1
 
     asyncio.run(read())

@@ -34,7 +34,7 @@ def captured(folder: Path, *faults: Fault) -> tuple[RecordSummary, list[str]]:
             async with await open_cluster(kubeconfig=config) as cluster:
                 pods = [await cluster.get(PODS, pod["metadata"]["name"], NAMESPACE)]
                 summary = await capture(cluster, NAMESPACE, pods, folder / "capture.tar.gz", annotations=ANNOTATIONS)
-            return summary, [one.path for one in server.requests]
+            return summary, [request.path for request in server.requests]
 
     return asyncio.run(run())
 
@@ -47,13 +47,13 @@ def test_logs_metrics_lease_and_nodes_are_in_it_and_it_replays(tmp_path: Path) -
     assert recording.read(metrics) == METRICS
     assert recording.files("logs/")
     assert json.loads(recording.read("objects/leases.coordination.k8s.io.json"))["items"]
-    assert any(one.code == "healthy" for one in ask_cluster(recording, verb="status").findings)
+    assert any(finding.code == "healthy" for finding in ask_cluster(recording, verb="status").findings)
 
 
 def test_no_pod_outside_of_hami_is_read(tmp_path: Path) -> None:
     summary, asked = captured(tmp_path)
     pods = json.loads(RecordedCluster.open(summary.path).read("objects/pods.json"))["items"]
-    assert {one["metadata"]["namespace"] for one in pods} == {NAMESPACE}
+    assert {pod["metadata"]["namespace"] for pod in pods} == {NAMESPACE}
     assert "/api/v1/pods" not in asked
 
 

@@ -118,6 +118,6 @@ def test_only_lists_are_asked_for_packed(tmp_path):
         async with sandbox(tmp_path, {"nodes": [node(1)]}) as (server, cluster):
             await cluster.list(NODES)
             await cluster.get(NODES, "gpu-0001")
-            return [one.headers["Accept-Encoding"] for one in server.requests]
+            return [request.headers["Accept-Encoding"] for request in server.requests]
 
     assert asyncio.run(accepted()) == ["gzip", "identity"]

@@ -179,8 +179,8 @@ def test_of_config_maps_only_hami_s_own_files_are_kept():
 
 def test_a_webhooks_certificate_and_the_credentials_in_its_url_are_masked():
     clients = [WebhookClientConfig(url=f"https://me:{SECRET}@host/webhook"), WebhookClientConfig(ca_bundle=SECRET)]
-    value = redacted(MutatingWebhookConfiguration(webhooks=[Webhook(client_config=one) for one in clients]))
-    kept = [one["clientConfig"] for one in value["webhooks"]]
+    value = redacted(MutatingWebhookConfiguration(webhooks=[Webhook(client_config=client) for client in clients]))
+    kept = [webhook["clientConfig"] for webhook in value["webhooks"]]
     assert kept == [{"url": "https://***@host/webhook"}, {"caBundle": "***"}]
 
 

@@ -49,8 +49,8 @@ texts = st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), st.sampled_from([
 @given(st.lists(texts, min_size=1))
 def test_texts_that_come_go_and_change_are_those_of_the_newest(versions):
     shared, known = Shared(), None
-    for one in versions:
-        item = {"metadata": {"name": "a", "labels": one, "annotations": one}}
+    for version in versions:
+        item = {"metadata": {"name": "a", "labels": version, "annotations": version}}
         known = shared.shrink(decoded(item, Node), known)
         assert known == decoded(item, Node)
 

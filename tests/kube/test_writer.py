@@ -153,7 +153,7 @@ def test_a_running_kube_scheduler_is_set_without_a_restart(tmp_path: Path) -> No
 
 def scheduler_pod() -> str:
     pods = json.loads(files_of("hami-2.10")["objects/pods.json"])["items"]
-    return next(one["metadata"]["name"] for one in pods if one["metadata"]["name"].startswith("hami-scheduler-"))
+    return next(pod["metadata"]["name"] for pod in pods if pod["metadata"]["name"].startswith("hami-scheduler-"))
 
 
 def test_the_servers_own_time_is_known_after_a_request(tmp_path: Path) -> None:

@@ -46,7 +46,11 @@ class World:
         return await self.slack.wait_for(lambda: next(iter(self._heads(containing)), None))
 
     def _heads(self, containing: str) -> list[dict[str, Any]]:
-        return [one for one in self.slack.messages(ROOM, "ada") if one.get("bot_id") and containing in text(one)]
+        return [
+            message
+            for message in self.slack.messages(ROOM, "ada")
+            if message.get("bot_id") and containing in text(message)
+        ]
 
     async def reply(self, head: dict[str, Any], containing: str) -> dict[str, Any]:
         return await self.slack.wait_for(channel=ROOM, containing=containing, thread_ts=head["ts"])

@@ -15,18 +15,18 @@ def lines_of(message: Message) -> list[str]:
 
 def _lines(block: dict[str, Any]) -> list[str]:
     if block["type"] == "actions":
-        return _wrapped(" ".join(f"[{one['text']['text'].replace(' ', '_')}]" for one in block["elements"]))
+        return _wrapped(" ".join(f"[{element['text']['text'].replace(' ', '_')}]" for element in block["elements"]))
     if block["type"] == "rich_text":
         return [row for part in block["elements"] for row in _of_part(part)]
     if block["type"] == "context":
-        return [row for one in block["elements"] for row in _wrapped(one["text"])]
+        return [row for element in block["elements"] for row in _wrapped(element["text"])]
     return _wrapped(block["text"]["text"])
 
 
 def _of_part(part: dict[str, Any]) -> list[str]:
     if part["type"] == "rich_text_list":
-        return [row for one in part["elements"] for row in _of_part(one)]
-    return _wrapped("".join(_shown(one) for one in part["elements"]))
+        return [row for element in part["elements"] for row in _of_part(element)]
+    return _wrapped("".join(_shown(element) for element in part["elements"]))
 
 
 def _shown(piece: dict[str, Any]) -> str:

@@ -104,7 +104,7 @@ class Rig:
         keepers = keepers or (self.keeper(),)
         end = self.now + seconds
         while True:
-            await asyncio.gather(*(one.look() for one in keepers))
+            await asyncio.gather(*(keeper.look() for keeper in keepers))
             await self.send()
             if self.now >= end:
                 return

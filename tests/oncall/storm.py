@@ -43,7 +43,7 @@ async def storm(rig: Rig) -> Weather:
     await rig.passes(120, keeper, step_s=30)
     journal = rig.bot.slack.journal
     calls = [one for method in ("chat.postMessage", "chat.update") for one in journal.of("api", method)]
-    times = sorted(one.at for one in calls)
+    times = sorted(call.at for call in calls)
     heads = rig.heads()
     counts = await rig.store.incidents.counts([row.id for row in await rig.store.incidents.opened()])
     return Weather(
@@ -54,5 +54,5 @@ async def storm(rig: Rig) -> Weather:
         sum(1 for one in journal.of("api") if one.status == 429),
         min((later - earlier for earlier, later in itertools.pairwise(times)), default=0.0),
         rig.read,
-        sum(one.alerts for one in counts.values()),
+        sum(count.alerts for count in counts.values()),
     )

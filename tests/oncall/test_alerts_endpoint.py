@@ -60,7 +60,7 @@ def basic(user: str, password: str) -> dict[str, str]:
 def test_alerts_with_the_right_token_are_taken() -> None:
     taken = Taken()
     assert posted(taken) == 200
-    assert [one.pod for one in taken.alerts] == ["trainer-0"]
+    assert [alert.pod for alert in taken.alerts] == ["trainer-0"]
 
 
 def test_basic_authentication_does_as_well() -> None:
@@ -136,7 +136,7 @@ def test_the_log_says_why_and_nothing_that_is_secret(caplog: pytest.LogCaptureFi
     assert posted(Taken(), headers={"Authorization": "Bearer guess-1234"}) == 401
     assert posted(Taken(BotError("the disk is full")), body=labels) == 503
     logged = "\n".join(
-        one.getMessage() for one in caplog.records if one.name.startswith(("bot", "handlers", "aiohttp"))
+        record.getMessage() for record in caplog.records if record.name.startswith(("bot", "handlers", "aiohttp"))
     )
     assert "refused with 401" in logged
     assert not [secret for secret in (SECRET, "guess-1234", "AKIA-LABEL") if secret in logged]

@@ -78,7 +78,7 @@ def test_where_the_last_resort_is_the_threads_own_channel_one_reply_tells_both(d
         await keeper.take([pending(0)])
         await rig.passes(2000, keeper, step_s=100)
         [head] = rig.heads()
-        assert len([one for one in rig.replies(head) if "is the last resort" in one]) == 1
+        assert len([reply for reply in rig.replies(head) if "is the last resort" in reply]) == 1
 
     with_rig(database, busy_cluster(tmp_path, 3), scene)
 
@@ -119,7 +119,8 @@ def test_killed_at_any_step_of_a_call_each_is_called_once_and_each_page_is_queue
             [head] = rig.heads()
             replies = rig.replies(head)
             told = [
-                len([one for one in replies if word in one]) for word in ("is called", "is the last resort", "Paged")
+                len([reply for reply in replies if word in reply])
+                for word in ("is called", "is the last resort", "Paged")
             ]
             assert told == [1, 1, 1], (at, when, replies)
             everything = [text(one) for _, one in rig.bot.slack.workspace.everything("C0GENERAL1")]

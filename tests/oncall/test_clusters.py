@@ -106,7 +106,7 @@ def test_a_cluster_that_hangs_holds_up_neither_people_nor_other_clusters(databas
             [row] = await rig.store.incidents.opened()
             await rig.store.incidents.change(row.id, lambda one, _: act(one, Act("ack", "U0ADA00001", rig.now)))
             keeper.soon()
-            while not any("Acknowledged" in one for one in rig.replies(rig.heads()[0])):
+            while not any("Acknowledged" in reply for reply in rig.replies(rig.heads()[0])):
                 await rig.send()
         assert [one.cluster for one in await rig.store.incidents.unsorted(5, "hangs")] == ["hangs"]
 
@@ -166,8 +166,8 @@ def test_what_the_bot_saw_in_a_cluster_that_was_taken_out_of_the_settings_is_ove
         await rig.passes(400, keeper, step_s=100)
         assert await rig.store.incidents.firing_of("watch", "old") == []
         assert len(await rig.store.incidents.firing_of("watch", "prod")) == 1
-        [gone] = [one for one in rig.heads() if "Resolved" in text(one)]
+        [gone] = [head for head in rig.heads() if "Resolved" in text(head)]
         assert "old" in text(gone)
-        assert [one for one in rig.replies(gone) if "Its cluster is no longer in the settings" in one]
+        assert [reply for reply in rig.replies(gone) if "Its cluster is no longer in the settings" in reply]
 
     with_rig(database, busy_cluster(tmp_path, 1), scene)

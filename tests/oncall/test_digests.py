@@ -349,7 +349,7 @@ def test_what_is_not_understood_gets_an_example(words: list[str]) -> None:
 def test_what_was_not_seen_as_well_as_before_is_not_compared() -> None:
     before = {"pending/x": "3", "hami/y": "1", "gaps/hami": "webhook", "quota %/a": "90"}
     after_ = {"pending/x": "4", "gaps/hami": "webhook, leases", "unseen/quota %": "HTTP 403"}
-    assert [one.what for one in differences(before, after_)] == ["x"]
+    assert [difference.what for difference in differences(before, after_)] == ["x"]
     assert not_compared(before, after_) == ["hami", "quota %"]
 
 

@@ -45,7 +45,7 @@ def test_it_is_in_the_summary_and_the_export_of_that_thread_once(database: str, 
         await rig.passes(5, keeper)
         [file] = (await TriageService(rig.deps(), keeper, ()).export(ADA, row)).files
         _, _, summary = file.content.decode().partition("\n## Summary\n\n")
-        assert [one for one in summary.splitlines() if ADA.user in one] == [
+        assert [line for line in summary.splitlines() if ADA.user in line] == [
             f"- Change requested: verbosity 5 for 30m because it hangs ({ADA.user})",
             f"- Profile taken: cpu http://hami-system/hami-scheduler-0:6060 30s ({ADA.user})",
         ]

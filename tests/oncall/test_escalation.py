@@ -57,7 +57,7 @@ def test_after_the_rota_the_last_resort_is_called_and_then_the_rota_again_until_
     waiting, called = opened(0), []
     for minute in range(0, 241, 5):
         waiting, news = after(waiting, minute * 60)
-        called += [(minute, one.turn, one.detail) for one in news]
+        called += [(minute, new.turn, new.detail) for new in news]
     first = [(15, "called", "U1"), (30, "called", "U2"), (45, "last-resort", "S9")]
     again = [(105, "called", "U1"), (120, "called", "U2"), (135, "last-resort", "S9")]
     assert called == [*first, *again, (195, "called", "U1"), (210, "called", "U2"), (225, "last-resort", "S9")]
@@ -211,8 +211,8 @@ def test_in_any_order_of_events_only_those_are_called_who_have_to_be(
         extent = Extent(severity, pods)  # type: ignore[arg-type]
         due = next_call(incident, terms, firing=firing, extent=extent)
         step = passed(incident, at, terms, firing=firing, extent=extent)
-        turns = [one.turn for one in step.news]
-        calls = [one for one in turns if one in CALLS]
+        turns = [new.turn for new in step.news]
+        calls = [turn for turn in turns if turn in CALLS]
         assert len(calls) <= 1
         again = passed(step.incident, at, terms, firing=firing, extent=extent)
         assert (again.incident, again.news) == (step.incident, ())  # each call once, also for another replica
@@ -254,5 +254,5 @@ def test_whatever_happened_before_the_last_resort_is_reached_if_nobody_acknowled
         at += 900
         step = passed(incident, at, terms, firing=True, extent=Extent(severity, 5))  # type: ignore[arg-type]
         incident = step.incident
-        reached = reached or "last-resort" in [one.turn for one in step.news]
+        reached = reached or "last-resort" in [new.turn for new in step.news]
     assert reached

@@ -92,7 +92,7 @@ def test_what_is_too_large_is_not_attached_and_the_evidence_says_so(
         assert "No recording is attached: " in said
         assert told in said
         assert "Evidence" in said
-        assert [one.name for one in message.files if one.name.endswith(".tar.gz")] == []
+        assert [file.name for file in message.files if file.name.endswith(".tar.gz")] == []
 
     with_rig(new_database(), busy_cluster(tmp_path, 3), scene)
 
@@ -166,6 +166,6 @@ def test_what_a_recording_lacks_is_said_beside_it(new_database: NewDatabase, tmp
     async def scene(rig: Rig) -> None:
         message = await evidence(rig.deps(), "", Asked("why", "ml/trainer-0", "x.tar.gz"))
         assert "The recording lacks what could not be read: " in "".join(strings_of(list(message.blocks)))
-        assert "x.tar.gz" in [one.name for one in message.files]
+        assert "x.tar.gz" in [file.name for file in message.files]
 
     with_rig(new_database(), recorded(tmp_path, missing=("configmaps",)), scene)

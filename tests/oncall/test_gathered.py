@@ -56,7 +56,7 @@ def test_what_is_critical_has_its_own_thread_however_many_others_there_are(datab
         await gathering(rig, keeper, 10, 3)
         await keeper.take([bare(50, severity="critical"), bare(51)])
         await rig.passes(10, keeper)
-        assert [one for one in rig.heads() if one["text"].startswith("Open, critical: ")]
+        assert [head for head in rig.heads() if head["text"].startswith("Open, critical: ")]
         assert len(rig.heads()) == 5
 
     with_rig(database, busy_cluster(tmp_path, 1), scene)
@@ -118,7 +118,7 @@ def test_a_request_with_thousands_of_alert_names_is_a_few_messages(new_database:
         await rig.passes(30, keeper)
         assert len(rig.bot.slack.journal.of("api", "chat.postMessage")) <= 2 * 11
         counts = await rig.store.incidents.counts([row.id for row in await rig.store.incidents.opened()])
-        assert sum(one.alerts for one in counts.values()) == 2000
+        assert sum(count.alerts for count in counts.values()) == 2000
 
     with_rig(new_database(), busy_cluster(tmp_path, 1), scene)
 
@@ -156,7 +156,12 @@ def test_a_person_opens_a_thread_out_of_the_menu(tmp_path: Path) -> None:
         ]
         assert await world.post({"version": "4", "alerts": alerts}) == (200, "ok\n")
         head = await world.head("Disk3: 1 of 1 alert firing")
-        [menu] = [one for block in head["blocks"] for one in block.get("elements", ()) if one.get("action_id") == OPEN]
+        [menu] = [
+            element
+            for block in head["blocks"]
+            for element in block.get("elements", ())
+            if element.get("action_id") == OPEN
+        ]
         option = next(one for one in menu["options"] if one["text"]["text"] == "Disk3")
         await world.slack.click("ada", OPEN, channel=ROOM, message_ts=head["ts"], selected_option=option)
         await world.told("ada", "Its thread opens in this channel")

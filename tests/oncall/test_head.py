@@ -69,8 +69,8 @@ def test_a_command_for_a_shell_is_left_to_the_evidence() -> None:
 )
 def test_the_highlighted_button_is_what_is_likely_to_be_done_next(state: State, likely: str | None) -> None:
     shown = HEAD._replace(incident=Incident(state, 1.8e9))
-    buttons = [one for block in render_head(shown, Texts("en")).blocks for one in block["elements"]]
-    highlighted = [one["action_id"] for one in buttons if one.get("style") == "primary"]
+    buttons = [element for block in render_head(shown, Texts("en")).blocks for element in block["elements"]]
+    highlighted = [button["action_id"] for button in buttons if button.get("style") == "primary"]
     assert highlighted == ([f"triage:{likely}"] if likely else [])
 
 

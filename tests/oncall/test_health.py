@@ -64,11 +64,11 @@ class World:
 
     def sql(self, *statements: str) -> None:
         with contextlib.closing(sqlite3.connect(self.folder / "bot.db", timeout=5)) as store, store:
-            for one in statements:
-                store.execute(one)
+            for statement in statements:
+                store.execute(statement)
 
     def told(self, channel: str, containing: str) -> int:
-        return len([one for one in self.slack.messages(channel, "ada") if containing in one["text"]])
+        return len([message for message in self.slack.messages(channel, "ada") if containing in message["text"]])
 
     def leaves(self, room: str = ROOM) -> None:
         workspace = self.slack.workspace

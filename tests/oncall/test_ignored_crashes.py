@@ -79,7 +79,7 @@ async def _killed(rig: Rig, case: Case, place: tuple[int, When]) -> None:
     assert await rig.store.incidents.unsorted(10) == [], place
     [head] = rig.heads()
     assert f"{case.pods} pods" in text(head), place
-    assert len([one for one in rig.replies(head) if "Evidence" in one]) == 1, place
+    assert len([reply for reply in rig.replies(head) if "Evidence" in reply]) == 1, place
 
 
 @pytest.mark.parametrize("name", CASES)

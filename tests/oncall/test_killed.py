@@ -158,10 +158,10 @@ def test_every_alert_that_was_taken_is_in_one_thread_and_nothing_is_there_twice(
             process = Process(forking, told(slack, database, recording))
 
             def heads() -> list[dict[str, Any]]:
-                return [one for one in slack.messages(ROOM, "ada") if one.get("bot_id")]
+                return [message for message in slack.messages(ROOM, "ada") if message.get("bot_id")]
 
             def thread() -> list[dict[str, Any]]:
-                return [one for head in heads() for one in slack.messages(ROOM, "ada", head["ts"])]
+                return [message for head in heads() for message in slack.messages(ROOM, "ada", head["ts"])]
 
             def said() -> list[str]:
                 return [text(one) for one in thread() if not one.get("files") and not one.get("ephemeral")]
@@ -190,7 +190,7 @@ def test_every_alert_that_was_taken_is_in_one_thread_and_nothing_is_there_twice(
             attached = [file["name"] for one in thread() for file in one.get("files", [])]
             assert len(attached) == len(set(attached))
             counts = await store.incidents.counts([row.id for row in await store.incidents.opened()])
-            assert [one.alerts for one in counts.values()] == [3]
+            assert [count.alerts for count in counts.values()] == [3]
             assert slack.unknown_methods == []
 
     asyncio.run(run())
@@ -224,7 +224,7 @@ def test_there_is_one_digest(
                 await before.digests.add(CHANNEL, "", Schedule(f"{due.minute} {due.hour} * * *", "UTC"), "U0ADA00001")
 
             def digests() -> list[dict[str, Any]]:
-                said = [one for one in slack.messages(ROOM, "ada") if one.get("bot_id")]
+                said = [message for message in slack.messages(ROOM, "ada") if message.get("bot_id")]
                 return [one for one in said if "pods are pending for" in text(one)]
 
             def files() -> list[str]:

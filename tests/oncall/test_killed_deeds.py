@@ -71,7 +71,7 @@ def test_what_people_did_right_before_a_kill_is_done_once_after_it(
                 form = asyncio.create_task(slack.submit("grace", {"note": {"text": typed}}))
                 acks = await asyncio.gather(*notes.values(), *others, form)
                 assert await process.ended(life, signal.SIGKILL) == -signal.SIGKILL
-                assert all(one.ok for one in acks)
+                assert all(ack.ok for ack in acks)
             async with process.life(slack, session) as life:
                 wanted = Counter([*notes, "typed into the form"])
                 async with asyncio.timeout(180):

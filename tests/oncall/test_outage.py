@@ -118,8 +118,8 @@ def test_after_ten_minutes_without_slack_in_a_storm_everything_comes_by_severity
         assert await rig.store.incidents.unsorted(1) == []
         assert await rig.store.outbox.channels() == []
         calls = [one for one in rig.bot.slack.journal.of("api") if one.at >= ends]
-        assert Counter(one.status for one in calls) == {200: len(calls)}
-        posts = [one.at for one in calls if one.title == "chat.postMessage"]
+        assert Counter(call.status for call in calls) == {200: len(calls)}
+        posts = [call.at for call in calls if call.title == "chat.postMessage"]
         assert len(posts) == 6
         assert all(later - earlier >= 1.0 for earlier, later in itertools.pairwise(posts))
 

@@ -205,7 +205,7 @@ def test_in_the_thread_whoever_is_on_call_is_called_when_nobody_acknowledges(
             assert asked == []
             await rig.passes(1200, keeper, step_s=150)
             [head] = rig.heads()
-            assert len([one for one in rig.replies(head) if "is called" in one]) == 2
+            assert len([reply for reply in rig.replies(head) if "is called" in reply]) == 2
             [row] = await rig.store.incidents.opened()
             assert row.incident.called == tuple(dict.fromkeys((first, *TERMS.rota)))[:2]
 

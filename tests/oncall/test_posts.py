@@ -67,7 +67,7 @@ def test_a_pager_is_refused_for_what_alerts_are_refused_for(path: str) -> None:
 
 def test_a_pager_that_posts_again_and_again_is_one_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     assert answers(OPSGENIE_PATH, opsgenie_posts("3fa29c1b"), RIGHT, times=20) == 503
-    [line] = [one.getMessage() for one in caplog.records if one.name == "bot.endpoint"]
+    [line] = [record.getMessage() for record in caplog.records if record.name == "bot.endpoint"]
     assert "refused with 503" in line
     assert "the disk is full" in line
 
@@ -85,7 +85,7 @@ def test_a_refusal_is_logged_again_after_a_while_with_how_often_it_was_repeated(
     now = QUIET_S
     for _ in range(3):
         refusals.tell(503, "the disk is full")
-    assert [one.getMessage() for one in caplog.records] == [
+    assert [record.getMessage() for record in caplog.records] == [
         "alerts: refused with 503: starting",
         "alerts: refused with 401: the credentials are missing or wrong",
         "alerts: refused with 503: the disk is full (499 more since the last line)",

@@ -57,8 +57,8 @@ def head(state: State) -> Head:
 
 
 def buttons_of(shown: Head) -> dict[str, dict[str, Any]]:
-    rows = [one for one in render_head(shown, Texts("en")).blocks if one["type"] == "actions"]
-    return {one["action_id"]: one for row in rows for one in row["elements"]}
+    rows = [block for block in render_head(shown, Texts("en")).blocks if block["type"] == "actions"]
+    return {element["action_id"]: element for row in rows for element in row["elements"]}
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -133,7 +133,7 @@ def test_a_form_is_one_that_slack_takes_and_says_what_it_is_about(deed: Deed) ->
 
 def test_a_mute_may_wait_for_each_node_that_was_lost() -> None:
     view = form("mute", "0123abcd", "C0GPUONC01", Texts("en"), ["gpu-7", "x" * 200])
-    offered = {one["value"]: one["text"]["text"] for one in view["blocks"][0]["element"]["options"]}
+    offered = {option["value"]: option["text"]["text"] for option in view["blocks"][0]["element"]["options"]}
     assert offered["until node gpu-7 registers"] == "until node gpu-7 is registered again"
     assert list(offered) == ["1h", "4h", "24h", "until node gpu-7 registers", "until gone"]
 

@@ -63,7 +63,7 @@ def test_a_thread_is_called_and_acted_on_and_resolves_in_its_own_channel(databas
         await keeper.take([of_team(0, "ml")])
         await rig.passes(1000, keeper, step_s=100)
         [head] = rig.heads(OTHER)
-        assert any("U0ADA00001" in one for one in rig.replies(head, OTHER))
+        assert any("U0ADA00001" in reply for reply in rig.replies(head, OTHER))
         [row] = await rig.store.incidents.opened()
         with pytest.raises(AccessDenied):
             await service.act(Person("U0ADA00001", ONCALL), row, Wanted("ack"))
@@ -144,7 +144,7 @@ def test_with_group_by_alerts_of_different_causes_are_one_thread_over_a_restart(
         later = rig.keeper("two", routes=routes)
         await later.take([of_team(5, "ml"), of_team(4, "ops")])
         await rig.passes(60, later, step_s=30)
-        assert sorted("3 pods" in text(one) for one in rig.heads(OTHER)) == [False, True]
+        assert sorted("3 pods" in text(head) for head in rig.heads(OTHER)) == [False, True]
         assert len(rig.heads(OTHER)) == 2
         assert rig.heads() == []
 
@@ -158,7 +158,7 @@ def test_a_storm_in_one_channel_gathers_none_of_another(database: str, tmp_path:
         await rig.passes(10, keeper)
         assert len(rig.heads(OTHER)) == 4
         assert len(rig.heads()) == 2
-        assert not any("gathers the rest" in text(one) for one in rig.heads())
+        assert not any("gathers the rest" in text(head) for head in rig.heads())
 
     with_rig(database, busy_cluster(tmp_path, 1), scene)
 

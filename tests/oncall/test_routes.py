@@ -122,4 +122,4 @@ def test_routes_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -
     settings = load_settings()
     assert settings
     assert settings.oncall
-    assert [one.route().channel for one in settings.oncall.routes] == ["C0200"]
+    assert [route.route().channel for route in settings.oncall.routes] == ["C0200"]

@@ -20,20 +20,20 @@ KNOWN = {
 
 
 def rules() -> list[dict]:
-    return [one for group in yaml.safe_load(RULES.read_text())["spec"]["groups"] for one in group["rules"]]
+    return [rule for group in yaml.safe_load(RULES.read_text())["spec"]["groups"] for rule in group["rules"]]
 
 
 def test_every_metric_is_one_that_there_is() -> None:
-    named = {name for one in rules() for name in re.findall(r"\b(?:hami|vGPU|kube)_\w+", one["expr"])}
+    named = {name for rule in rules() for name in re.findall(r"\b(?:hami|vGPU|kube)_\w+", rule["expr"])}
     assert named == KNOWN
 
 
 def test_every_rule_says_how_bad_it_is_and_what_it_means() -> None:
     assert len(rules()) == 3
-    assert all(one["labels"]["severity"] == "warning" and one["annotations"]["summary"] for one in rules())
+    assert all(rule["labels"]["severity"] == "warning" and rule["annotations"]["summary"] for rule in rules())
 
 
 def test_a_pod_of_any_vendor_is_noticed() -> None:
-    pattern = next(found[1] for one in rules() if (found := re.search(r'resource=~"([^"]+)"', one["expr"])))
+    pattern = next(found[1] for rule in rules() if (found := re.search(r'resource=~"([^"]+)"', rule["expr"])))
     counts = [vendor.count.replace("{word}", "Ascend910B") for vendor in NAMES]
     assert all(re.fullmatch(pattern, re.sub(r"[^A-Za-z0-9]", "_", count)) for count in counts)

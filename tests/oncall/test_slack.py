@@ -56,7 +56,7 @@ def test_until_when_it_is_muted_is_asked_for_and_shown(tmp_path: Path) -> None:
         head = await world.head(CAUSES[0])
         await world.click("ada", head, "mute")
         [view] = await world.slack.wait_for(lambda: world.slack.views("ada") or None)
-        options = {one["value"]: one["text"]["text"] for one in view["blocks"][0]["element"]["options"]}
+        options = {option["value"]: option["text"]["text"] for option in view["blocks"][0]["element"]["options"]}
         assert list(options) == ["1h", "4h", "24h", "until gone"]
         await world.slack.submit("ada", chosen("until node gpu-1 registers"))
         await world.told("ada", "node gpu-1 is registered: there is nothing to wait for")
@@ -124,7 +124,7 @@ def test_words_in_the_thread_do_what_buttons_do(tmp_path: Path) -> None:
 def test_a_word_that_acts_in_an_incidents_thread_means_nothing_in_another(tmp_path: Path) -> None:
     async def scene(world: World) -> None:
         await world.slack.say("ada", ROOM, "look at this")
-        [said] = [one for one in world.slack.messages(ROOM, "ada") if one.get("text") == "look at this"]
+        [said] = [message for message in world.slack.messages(ROOM, "ada") if message.get("text") == "look at this"]
         await world.slack.mention("ada", ROOM, "mute 2h", thread_ts=said["ts"])
         await world.reply(said, "there is no verb 'mute'")
 
@@ -192,7 +192,7 @@ def test_what_is_open_leads_to_its_thread_and_says_who_is_called_next(tmp_path: 
 def rows_of(shown: dict[str, Any]) -> list[list[dict[str, Any]]]:
     """The lines of the lists in a message or view."""
     parts = [part for block in shown["blocks"] if block["type"] == "rich_text" for part in block["elements"]]
-    return [one["elements"] for part in parts if part["type"] == "rich_text_list" for one in part["elements"]]
+    return [element["elements"] for part in parts if part["type"] == "rich_text_list" for element in part["elements"]]
 
 
 def test_a_command_without_the_id_says_that_it_is_missing(tmp_path: Path) -> None:
@@ -310,7 +310,7 @@ def test_a_digest_is_asked_for_listed_posted_and_ended_in_slack(tmp_path: Path) 
 def test_where_the_bot_may_not_post_no_digest_is_promised(tmp_path: Path) -> None:
     async def scene(world: World) -> None:
         workspace = world.slack.workspace
-        rooms = [one for one in workspace.channels.values() if workspace.app.bot_user_id not in one.members]
+        rooms = [channel for channel in workspace.channels.values() if workspace.app.bot_user_id not in channel.members]
         room = next(one for one in rooms if not one.is_archived)
         await world.slack.command(room.members[0], room.id, "digest daily 09:00 Asia/Shanghai")
         await world.slack.wait_for(channel=room.id, containing="I may not post here")

@@ -78,7 +78,9 @@ async def starting(
 
 async def shown(slack: SlackServer) -> dict[str, Any]:
     def heads() -> list[dict[str, Any]]:
-        return [one for one in slack.messages(ROOM, "ada") if one.get("bot_id") and "trainer-0" in text(one)]
+        return [
+            message for message in slack.messages(ROOM, "ada") if message.get("bot_id") and "trainer-0" in text(message)
+        ]
 
     return (await slack.wait_for(heads))[0]
 
@@ -154,7 +156,7 @@ def test_the_log_says_once_that_slack_is_out_of_reach(tmp_path: Path, caplog: py
                 await slack.wait_for(lambda: len(slack.journal.of("api", "auth.test")) > 8)
 
     asyncio.run(run())
-    assert len([one for one in caplog.records if "Slack was not reached" in one.getMessage()]) == 1
+    assert len([record for record in caplog.records if "Slack was not reached" in record.getMessage()]) == 1
 
 
 def test_alerts_reach_a_bot_that_is_not_ready_since_slack_is_down_and_slack_only_a_ready_one() -> None:

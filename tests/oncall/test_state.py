@@ -21,7 +21,7 @@ def done(incident: Incident, deed: Deed, by: str = "ada", at: float = 10.0, **mo
 
 def after(incident: Incident, at: float, *, firing: bool, terms: Terms = TERMS) -> tuple[Incident, list[str]]:
     step = passed(incident, at, terms, firing=firing)
-    return step.incident, [one.turn for one in step.news]
+    return step.incident, [new.turn for new in step.news]
 
 
 def test_who_acknowledges_an_incident_that_nobody_owns_owns_it() -> None:
@@ -152,7 +152,7 @@ def test_the_rota_is_called_one_after_the_other_while_nobody_acknowledges() -> N
     for minute in range(120):
         step = passed(waiting, minute * 60, TERMS, firing=True)
         waiting = step.incident
-        called += [(minute, one.detail) for one in step.news]
+        called += [(minute, new.detail) for new in step.news]
     assert called == [(15, "U1"), (30, "U2")]
 
 
@@ -176,7 +176,7 @@ def test_in_any_order_of_events_what_must_hold_holds(events: list[tuple[int, boo
         again = passed(step.incident, at, TERMS, firing=firing)
         assert (again.incident, again.news) == (step.incident, ())
         incident = step.incident
-        turns = [one.turn for one in step.news]
+        turns = [new.turn for new in step.news]
         resolved += turns.count("resolved")
         reopened += turns.count("reopened")
         assert len(turns) <= 1

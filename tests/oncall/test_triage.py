@@ -109,7 +109,7 @@ def test_counts_are_edited_every_45_seconds_and_a_state_at_once(database: str, t
         await rig.send()
         [head] = rig.heads()
         assert "Acknowledged, warning" in text(head)
-        assert any("Acknowledged" in one for one in rig.replies(head))
+        assert any("Acknowledged" in reply for reply in rig.replies(head))
 
     with_rig(database, busy_cluster(tmp_path, 36), scene)
 
@@ -167,7 +167,9 @@ def test_a_new_alert_reopens_what_was_closed_while_it_fired_and_the_old_ones_do_
         [head] = rig.heads()
         assert "Open, warning" in text(head)
         assert [
-            one for one in rig.replies(head) if "Reopened: a new alert of this cause: GPUPodPending ml/trainer-3" in one
+            reply
+            for reply in rig.replies(head)
+            if "Reopened: a new alert of this cause: GPUPodPending ml/trainer-3" in reply
         ]
         assert "renewed" in [one.news.turn for one in await rig.store.incidents.timeline(row.id)]
 
@@ -206,13 +208,13 @@ def test_the_rota_is_called_in_the_thread_when_nobody_acknowledges(database: str
         await keeper.take([pending(0)])
         await rig.passes(1000, keeper, step_s=100)
         [head] = rig.heads()
-        assert [one for one in rig.replies(head) if "is called" in one]
+        assert [reply for reply in rig.replies(head) if "is called" in reply]
         called = [one for one in rig._said() if "is called: nobody" in text(one)]
         assert ["U0ADA00001" in str(one["blocks"]) for one in called] == [True]
         assert [one.get("subtype") for one in called] == ["thread_broadcast"]
         assert len([one for one in rig._said() if one.get("subtype") == "thread_broadcast"]) == 1
         await rig.passes(3000, keeper, step_s=500)
-        assert len([one for one in rig.replies(head) if "is called" in one]) == 2
+        assert len([reply for reply in rig.replies(head) if "is called" in reply]) == 2
 
     with_rig(database, busy_cluster(tmp_path, 3), scene)
 
@@ -227,9 +229,9 @@ def test_while_the_cluster_cannot_be_read_alerts_wait_and_then_stand_for_themsel
         await rig.passes(50, keeper, step_s=25)
         assert rig.heads() == []
         await rig.passes(20, keeper)
-        heads = sorted(text(one) for one in rig.heads())
+        heads = sorted(text(head) for head in rig.heads())
         assert len(heads) == 2
-        assert all("The bot did not look for the cause: GET /api/v1/pods: HTTP 503" in one for one in heads)
+        assert all("The bot did not look for the cause: GET /api/v1/pods: HTTP 503" in head for head in heads)
 
     with_rig(database, busy_cluster(tmp_path, 3), scene)
 
@@ -306,7 +308,7 @@ def test_an_alert_that_comes_again_with_nothing_but_a_higher_severity_opens_what
         [head] = rig.heads()
         assert "Open, critical: " in text(head)
         assert "1 of 1 pod still affected" in text(head)
-        assert any("a new alert of this cause: GPUPodPending ml/trainer-0" in one for one in rig.replies(head))
+        assert any("a new alert of this cause: GPUPodPending ml/trainer-0" in reply for reply in rig.replies(head))
 
     with_rig(database, busy_cluster(tmp_path, 3), scene)
 
@@ -505,7 +507,7 @@ def test_alerts_that_are_not_repeated_count_as_over_and_the_thread_says_so(datab
         await rig.passes(7200, keeper, step_s=900)
         [head] = rig.heads()
         assert "Resolved" in text(head)
-        assert [one for one in rig.replies(head) if "Alertmanager stopped repeating them" in one]
+        assert [reply for reply in rig.replies(head) if "Alertmanager stopped repeating them" in reply]
         await keeper.take([pending(0)])
         await rig.passes(10, keeper)
         assert "Open, warning" in text(rig.heads()[-1])

@@ -107,7 +107,7 @@ def test_a_mute_until_a_node_is_registered_ends_when_the_node_is_gone(
         await rig.passes(200, keeper, step_s=50)
         [head] = rig.heads()
         assert "Open, " in text(head)
-        assert [one for one in rig.replies(head) if "the node no longer exists: gpu-2" in one]
+        assert [reply for reply in rig.replies(head) if "the node no longer exists: gpu-2" in reply]
 
     bare = gpu_node("gpu-2")
     bare["metadata"]["annotations"].clear()
@@ -133,7 +133,7 @@ def test_a_mute_until_a_node_is_registered_ends_when_a_look_shows_it(database: s
         await rig.passes(200, keeper, step_s=50)
         [head] = rig.heads()
         assert "Open, " in text(head)
-        assert [one for one in rig.replies(head) if "The mute ended: node gpu-2 is registered again" in one]
+        assert [reply for reply in rig.replies(head) if "The mute ended: node gpu-2 is registered again" in reply]
 
     bare = gpu_node("gpu-2")
     bare["metadata"]["annotations"].clear()

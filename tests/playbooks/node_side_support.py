@@ -42,9 +42,9 @@ def waiting(reason: str, message: str) -> Object:
 def plugin(on: str = "gpu-1", device: Object | None = None, monitor: Object | None = None, **fields: Any) -> Object:
     """The device plugin's pod of a node; both of its containers have been running for two hours, unless told."""
     statuses = [{"name": "device-plugin"} | (device or RUNS), {"name": "vgpu-monitor"} | (monitor or RUNS)]
-    ready = all(one["ready"] for one in statuses)
+    ready = all(status["ready"] for status in statuses)
     conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
-    images = [{"name": one["name"], "image": "docker.io/projecthami/hami:v2.10.0"} for one in statuses]
+    images = [{"name": status["name"], "image": "docker.io/projecthami/hami:v2.10.0"} for status in statuses]
     name = f"hami-device-plugin-{on}"
     one = pod(name, {}, namespace=HAMI, labels=PLUGIN, nodeName=on, age=9000, containers=images, **fields)
     one["status"] = {"phase": "Running", "conditions": conditions, "containerStatuses": statuses}

@@ -38,7 +38,7 @@ def plugin(on: str, *, ready: bool = True, restarts: int = 0, **status: object) 
 
 
 def rows(report: Report, title: str = "nodes") -> dict[str, dict[str, str]]:
-    found = next(one for one in report.tables if one.title == title)
+    found = next(table for table in report.tables if table.title == title)
     return {row[0]: dict(zip(found.columns, row, strict=True)) for row in found.rows}
 
 
@@ -47,7 +47,7 @@ def about(report: Report) -> dict[str, str]:
 
 
 def only(report: Report, code: str) -> Finding:
-    (found,) = [one for one in report.findings if one.code == code]
+    (found,) = [finding for finding in report.findings if finding.code == code]
     return found
 
 

@@ -123,18 +123,18 @@ def healthy(version: str = "2.10.0", nodes: int = 2, **fields: Any) -> list[Obje
 
 def configured(objects: list[Object], text: str, key: str = "config.yaml") -> list[Object]:
     """The installation with another configuration of its kube-scheduler."""
-    kept = [one for one in objects if one["kind"] != "ConfigMap" or "device-config.yaml" in one["data"]]
+    kept = [object_ for object_ in objects if object_["kind"] != "ConfigMap" or "device-config.yaml" in object_["data"]]
     return [*kept, scheduler_config(text, key)]
 
 
 def without(objects: list[Object], kind: str, name: str = "") -> list[Object]:
-    return [one for one in objects if not (one["kind"] == kind and name in one["metadata"]["name"])]
+    return [object_ for object_ in objects if not (object_["kind"] == kind and name in object_["metadata"]["name"])]
 
 
 def changed(objects: list[Object], kind: str, change: Change, name: str = "") -> list[Object]:
     """The objects with one of them changed."""
     objects = copy.deepcopy(objects)
-    change(next(one for one in objects if one["kind"] == kind and name in one["metadata"]["name"]))
+    change(next(object_ for object_ in objects if object_["kind"] == kind and name in object_["metadata"]["name"]))
     return objects
 
 
@@ -143,7 +143,7 @@ def ask(tmp_path: Path, objects: list[Object], **recorded: Any) -> Report:
 
 
 def only(report: Report, code: str) -> Finding:
-    (found,) = [one for one in report.findings if one.code == code]
+    (found,) = [finding for finding in report.findings if finding.code == code]
     return found
 
 

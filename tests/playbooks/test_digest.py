@@ -156,7 +156,11 @@ def test_nodes_that_are_too_many_to_name_are_not_taken_to_have_recovered(tmp_pat
         return ask(tmp_path / str(count), *cluster(*nodes))
 
     before, after = figures(ill(50)), figures(ill(51))
-    assert [(one.area, one.before, one.after) for one in differences(before, after) if "nodes" in one.area] == []
+    assert [
+        (difference.area, difference.before, difference.after)
+        for difference in differences(before, after)
+        if "nodes" in difference.area
+    ] == []
     assert not_compared(before, after) == ["faulty-nodes"]
 
 
@@ -175,7 +179,7 @@ def test_more_restarts_are_news_and_a_pod_that_is_gone_is_none() -> None:
         "plugin-restarts/new": "2",
         "scheduler-restarts/s": "0",
     }
-    found = [(one.what, one.before, one.after) for one in differences(before, after)]
+    found = [(difference.what, difference.before, difference.after) for difference in differences(before, after)]
     assert found == [("a", "3", "4"), ("new", "0", "2")]
 
 

@@ -69,7 +69,7 @@ def test_slices_of_another_driver_are_no_dra_mode(verb: str, words: dict[str, An
 def test_a_gpu_that_both_hand_out_is_an_alarm(verb: str, words: dict[str, Any], driver: str, tmp_path: Path) -> None:
     objects = cluster(gpu_node("gpu-1", card("GPU-a"), card("GPU-b")), resource_slice("gpu-1", "GPU-b", driver=driver))
     report = put(verb, tmp_path, objects, words)
-    told = next(one for one in report.findings if one.code == "dra-mixed")
+    told = next(finding for finding in report.findings if finding.code == "dra-mixed")
     assert (told.severity, told.confidence, told.scope.nodes) == ("critical", "confirmed", ("gpu-1",))
     assert {evidence.quote for evidence in told.evidence} == {"GPU-b"}
     assert {evidence.object for evidence in told.evidence} == {"Node gpu-1", f"ResourceSlice gpu-1-{driver}-1x7kq"}
@@ -80,7 +80,7 @@ def test_nodes_of_their_own_for_each_mode_are_no_alarm(verb: str, words: dict[st
     by_hami = healthy() if verb == "status" else cluster(gpu_node("gpu-1"), plugin_pod("gpu-1"))
     report = put(verb, tmp_path, [*by_hami, dra_node(), resource_slice()], words)
     assert "dra-mode" in codes(report)
-    assert [one.code for one in report.findings if one.severity != "info"] == []
+    assert [finding.code for finding in report.findings if finding.severity != "info"] == []
 
 
 def test_a_registration_that_an_earlier_install_left_behind_is_no_alarm(tmp_path: Path) -> None:

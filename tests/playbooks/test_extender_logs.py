@@ -58,7 +58,7 @@ def test_panics_of_a_log_that_was_not_read_whole_leave_a_gap(tmp_path: Path) -> 
 
 def test_of_many_replicas_the_one_that_decides_is_read(tmp_path: Path) -> None:
     objects = scheduler(replicas=5, statuses=[READY] * 5)
-    lease = next(one for one in objects if one["kind"] == "Lease")
+    lease = next(object_ for object_ in objects if object_["kind"] == "Lease")
     lease["spec"]["holderIdentity"] = lease["spec"]["holderIdentity"].replace("hami-scheduler-0", "hami-scheduler-4")
     found = asyncio.run(read(RecordedCluster.open(record(tmp_path, objects, logs=LOG))))
     assert found.lines[0][0].name == "hami-scheduler-4"

@@ -79,7 +79,7 @@ def test_a_device_that_the_config_does_not_have_is_told_with_the_nearest(tmp_pat
 
 def test_more_memory_than_a_device_has_is_proposed_smaller_in_the_same_words(tmp_path: Path) -> None:
     report = ask(tmp_path, "1xDCU:100Gi")
-    assert [one for one in commands(report) if one.startswith("fit")] == ["fit 1xDCU:65536Mi"]
+    assert [command for command in commands(report) if command.startswith("fit")] == ["fit 1xDCU:65536Mi"]
 
 
 def test_a_node_that_a_restarted_scheduler_may_not_know_is_a_gap(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def ask(tmp_path: Path, objects: list[Object], wanted: Object) -> Report:
 
 
 def labels(report: Report) -> list[str]:
-    return [one.label for one in cause(report).next_actions]
+    return [action.label for action in cause(report).next_actions]
 
 
 def with_spec(wanted: Object, **fields: object) -> Object:

@@ -52,7 +52,7 @@ def test_what_depends_on_more_than_cards_and_the_node_is_a_gap_and_nothing_is_su
 ) -> None:
     report = ask(tmp_path, cluster(gpu_node()), written(tmp_path, pod(), **spec))
     assert (codes(report), cause(report).confidence) == (["fits"], "suspected")
-    assert [one.source for one in report.gaps] == [told]
+    assert [gap.source for gap in report.gaps] == [told]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_resource_that_some_nodes_offer_drops_the_others(tmp_path: Path) -> No
     with_rdma["status"]["allocatable"]["rdma/hca"] = "2"
     report = ask(tmp_path, cluster(gpu_node("gpu-1"), with_rdma), path)
     assert (codes(report), cause(report).scope.nodes) == (["fits"], ("gpu-2",))
-    assert (cause(report).confidence, [one.source for one in report.gaps]) == ("suspected", ["free rdma/hca"])
+    assert (cause(report).confidence, [gap.source for gap in report.gaps]) == ("suspected", ["free rdma/hca"])
 
 
 @pytest.mark.parametrize("name", ["nvidia.com/priority", "example.kubernetes.io/x", "cpu"])

@@ -84,7 +84,7 @@ def test_every_set_of_pods_that_would_have_to_end_lets_the_request_in_once_they_
         named = any(one.title == "pods to end" for one in report.tables)
         for row in table(report, "pods to end") if named else ():
             gone = row["pods to end"].split(", ")
-            left = [one for one in seen.capacity.pods if f"{one.namespace}/{one.name}" not in gone]
+            left = [pod for pod in seen.capacity.pods if f"{pod.namespace}/{pod.name}" not in gone]
             after = fit.diagnose(without(seen, left), say)
             assert (cause(after).code, row["node"] in cause(after).scope.nodes) == ("fits", True), (asked, row)
             proposed += 1

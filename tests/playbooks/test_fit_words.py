@@ -209,7 +209,7 @@ def test_nodes_are_grouped_by_reason_and_listed_one_by_one(tmp_path: Path) -> No
 def test_what_is_proposed_fits_when_it_is_asked_for(tmp_path: Path) -> None:
     objects = cluster(gpu_node("gpu-1"), gpu_node("gpu-2"), used(10000), used(9000, "gpu-2"))
     report = ask(tmp_path, objects, "1x8Gi", cores=30, type="T4", namespace="dev")
-    asked = [shlex.split(one) for one in commands(report) if one.startswith("fit ")]
+    asked = [shlex.split(command) for command in commands(report) if command.startswith("fit ")]
     assert asked
     for number, words in enumerate(asked):
         again = understand(words).request
@@ -230,7 +230,7 @@ def test_the_pods_whose_end_would_help_are_named_the_least_disruptive_first(tmp_
     report = ask(tmp_path, objects, "1x8Gi")
     rows = [(row["choice"], row["node"], row["pods to end"]) for row in table(report, "pods to end")]
     assert rows == [("1", "gpu-2", "ml/holder-gpu-2"), ("2", "gpu-1", "ml/holder-gpu-1")]
-    assert any("ml/holder-gpu-2" in one.label for one in cause(report).next_actions)
+    assert any("ml/holder-gpu-2" in action.label for action in cause(report).next_actions)
     assert "GPU-gpu-2,NVIDIA,15000,0:;" in quotes(report)
 
 
@@ -238,7 +238,7 @@ def test_a_tainted_node_is_neither_counted_nor_advised(tmp_path: Path) -> None:
     objects = cluster(gpu_node("gpu-1"), gpu_node("gpu-2", taints=[TAINT]), used(10000), used(5000, "gpu-2"))
     report = ask(tmp_path, objects, "1x12Gi")
     assert "on none of the 1 node now" in report.verdict
-    assert all("gpu-2" not in one for one in commands(report))
+    assert all("gpu-2" not in command for command in commands(report))
     assert {row["node"] for row in table(report, "pods to end")} == {"gpu-1"}
 
 
@@ -292,7 +292,7 @@ def test_cards_of_the_asked_type_that_are_too_small_even_empty_are_told_as_that(
     assert "not even on an empty one" in report.verdict
     assert commands(report)[0] == "fit 1x16384Mi --type T4"
     assert "fit 1x40960Mi" in commands(report)
-    assert "Leave out --type (gpu-2 would take the pod)" in [one.label for one in cause(report).next_actions]
+    assert "Leave out --type (gpu-2 would take the pod)" in [action.label for action in cause(report).next_actions]
 
 
 def test_a_whole_card_that_is_not_free_may_be_shared(tmp_path: Path) -> None:
@@ -427,7 +427,7 @@ def test_a_holder_that_cannot_be_read_makes_the_answer_only_suspected(tmp_path: 
     broken["metadata"]["annotations"] = "none"
     report = ask(tmp_path, cluster(gpu_node(), broken), "1x4Gi")
     assert (codes(report), cause(report).confidence) == (["fits"], "suspected")
-    assert "objects" in [one.source for one in report.gaps]
+    assert "objects" in [gap.source for gap in report.gaps]
 
 
 def test_without_the_holders_nothing_is_claimed(tmp_path: Path) -> None:

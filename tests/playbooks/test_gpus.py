@@ -51,7 +51,7 @@ def states(report: Report) -> list[str]:
 
 
 def only(report: Report, code: str) -> Finding:
-    (found,) = [one for one in report.findings if one.code == code]
+    (found,) = [finding for finding in report.findings if finding.code == code]
     return found
 
 

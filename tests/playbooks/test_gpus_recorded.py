@@ -73,8 +73,8 @@ def test_the_sums_per_type_are_those_of_the_real_scheduler(version: str) -> None
     theirs = metrics(version).values()
     extra = sum(one[MEMORY] for one in NOT_COUNTED_BY_HAMI.get(version, {}).values())
     assert sum(int(row["cards"]) for row in sums) == len(theirs)
-    assert sum(int(row["memory total"]) for row in sums) == sum(one[LIMIT_OF_MEMORY] for one in theirs)
-    assert sum(int(row["memory used"]) for row in sums) == sum(one[MEMORY] for one in theirs) + extra
+    assert sum(int(row["memory total"]) for row in sums) == sum(their[LIMIT_OF_MEMORY] for their in theirs)
+    assert sum(int(row["memory used"]) for row in sums) == sum(their[MEMORY] for their in theirs) + extra
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -83,8 +83,8 @@ def test_every_quote_about_a_recorded_cluster_stands_in_it(version: str, languag
     seen = "\0".join(_texts(version))
     report = cases_support.ask(CASES / version / "recording.tar.gz", verb="gpus", language=language)
     assert cause(report).code == "capacity"
-    assert all(evidence.quote in seen for one in report.findings for evidence in one.evidence)
-    assert all(one.evidence for one in report.findings)
+    assert all(evidence.quote in seen for finding in report.findings for evidence in finding.evidence)
+    assert all(finding.evidence for finding in report.findings)
 
 
 def _texts(version: str) -> list[str]:

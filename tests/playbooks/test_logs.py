@@ -62,7 +62,7 @@ def table(report: Report, title: str) -> list[dict[str, str]]:
 
 
 def gaps(report: Report) -> str:
-    return "\n".join(one.why for one in report.gaps)
+    return "\n".join(gap.why for gap in report.gaps)
 
 
 # ------------------------------------------------------------------------------------------- the newest run
@@ -206,7 +206,7 @@ def test_a_pod_that_is_gone_is_found_by_its_name(tmp_path: Path) -> None:
 
 def test_two_runs_that_overlap_are_said_to(tmp_path: Path) -> None:
     report = ask(tmp_path, start(), unfit("n", "1/1 NumaNotFit"), unfit("n", "1/1 CardCordoned"))
-    assert all(one.confidence == "suspected" for one in report.findings if one.code != "log-verbosity")
+    assert all(finding.confidence == "suspected" for finding in report.findings if finding.code != "log-verbosity")
     assert "two filter runs of the pod overlap" in gaps(report)
 
 

@@ -126,8 +126,8 @@ def test_a_small_file_that_stands_for_endless_pods_is_refused() -> None:
 @click.command()
 @click.option("-f", "files", type=ManifestFile(), multiple=True)
 def command(files: tuple[Manifest, ...]) -> None:
-    for one in files:
-        click.echo(f"{one.path} {len(one.text)}")
+    for file in files:
+        click.echo(f"{file.path} {len(file.text)}")
 
 
 def test_a_file_and_standard_input_can_both_be_given(tmp_path: Path) -> None:

@@ -261,7 +261,7 @@ def test_pods_that_cannot_be_read_are_a_gap_and_everything_is_only_suspected(tmp
     one = gpu_node("gpu-1", annotations={LOCK: f"{ago(120)},ml,gone"})
     report = ask(tmp_path, one, missing=["pods"])
     assert faults(report) == ["node-lock-held"]
-    assert {one.confidence for one in report.findings} == {"suspected"}
+    assert {finding.confidence for finding in report.findings} == {"suspected"}
     assert {gap.source for gap in report.gaps} >= {"device plugin pods", "lock owner"}
 
 

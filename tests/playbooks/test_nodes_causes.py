@@ -41,7 +41,9 @@ def test_of_many_nodes_whose_monitor_is_down_none_is_said_to_allocate_nothing(tm
     names = [f"gpu-{one}" for one in range(5)]
     objects = [counted(name, capacity=20, allocatable=20) for name in names]
     objects += [plugin(name, monitor=crashing(code=0, reason="Completed")) for name in names]
-    told = [one.claim for one in nodes(tmp_path, *objects).findings if one.code == "device-plugin-not-ready"]
+    told = [
+        finding.claim for finding in nodes(tmp_path, *objects).findings if finding.code == "device-plugin-not-ready"
+    ]
     assert told
     assert [one for one in told if "allocates no GPUs" in one] == []
 
@@ -55,9 +57,9 @@ def test_a_second_plugin_is_named_instead_of_a_number_that_differs(tmp_path: Pat
 def test_a_node_monitor_s_verdict_is_told_of_every_node_that_has_it(tmp_path: Path) -> None:
     names = [f"gpu-{one}" for one in range(5)]
     objects = [one for name in names for one in well(name)]
-    for one in objects:
-        if one["kind"] == "Node" and one["metadata"]["name"] != "gpu-4":
-            one["status"]["conditions"].append({"type": "GPUMissing", "status": "True", "message": "7 of 8 GPUs"})
+    for object_ in objects:
+        if object_["kind"] == "Node" and object_["metadata"]["name"] != "gpu-4":
+            object_["status"]["conditions"].append({"type": "GPUMissing", "status": "True", "message": "7 of 8 GPUs"})
     report = nodes(tmp_path, *objects)
     assert codes(report) == ["card-fault", "nodes-healthy"]
     assert cause(report).scope.nodes == ("gpu-0", "gpu-1", "gpu-2", "gpu-3")
@@ -66,11 +68,11 @@ def test_a_node_monitor_s_verdict_is_told_of_every_node_that_has_it(tmp_path: Pa
 
 def test_a_faulty_gpu_on_a_cordoned_node_is_told_apart_from_those_that_take_pods(tmp_path: Path) -> None:
     objects = [one for name in ("gpu-1", "gpu-2") for one in well(name)]
-    for one in objects:
-        if "conditions" in one["status"] and one["metadata"]["name"] in ("gpu-1", "gpu-2"):
-            one["status"]["conditions"].append({"type": "GPUMissing", "status": "True", "message": "7 of 8 GPUs"})
+    for object_ in objects:
+        if "conditions" in object_["status"] and object_["metadata"]["name"] in ("gpu-1", "gpu-2"):
+            object_["status"]["conditions"].append({"type": "GPUMissing", "status": "True", "message": "7 of 8 GPUs"})
     objects[0]["spec"]["unschedulable"] = True
-    faulty = [one for one in nodes(tmp_path, *objects).findings if one.code == "card-fault"]
+    faulty = [finding for finding in nodes(tmp_path, *objects).findings if finding.code == "card-fault"]
     assert sorted(one.scope.nodes for one in faulty) == [("gpu-1",), ("gpu-2",)]
 
 

@@ -32,9 +32,9 @@ OF_VERSION: dict[str, Faults] = {
 def found_in(report: Report) -> Faults:
     """The nodes of each finding; of all nodes, those that have nothing wrong with them are named nowhere."""
     found: Faults = defaultdict(set)
-    for one in report.findings:
-        if one.code != "nodes-healthy":
-            found[one.code].update(one.scope.nodes)
+    for finding in report.findings:
+        if finding.code != "nodes-healthy":
+            found[finding.code].update(finding.scope.nodes)
     return dict(found)
 
 
@@ -62,7 +62,7 @@ def in_objects(archive: Path) -> Faults:
     for node in nodes:
         name, texts = node["metadata"]["name"], node["metadata"].get("annotations", {})
         health = healthy_cards(texts.get(REGISTER, ""))
-        if any(one["key"] == "node.kubernetes.io/not-ready" for one in node["spec"].get("taints", [])):
+        if any(taint["key"] == "node.kubernetes.io/not-ready" for taint in node["spec"].get("taints", [])):
             found["node-not-ready"].add(name)
         if not health:
             found["node-unregistered"].add(name)

@@ -49,7 +49,7 @@ def ask(tmp_path: Path, *objects: Object, version: str = "2.10.0", **more: Any) 
 
 
 def rows(report: Report, title: str = "pending") -> list[dict[str, str]]:
-    found = next(one for one in report.tables if one.title == title)
+    found = next(table for table in report.tables if table.title == title)
     return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
 
 
@@ -75,9 +75,9 @@ def test_every_recorded_pod_that_waits_is_there(version: str) -> None:
     report = cases_support.ask_cluster(recording, verb="pending")
     items = json.loads(recording.read("objects/pods.json"))["items"]
     waiting = {
-        one["metadata"]["name"]
-        for one in items
-        if one["status"]["phase"] == "Pending" and not one["spec"].get("nodeName")
+        item["metadata"]["name"]
+        for item in items
+        if item["status"]["phase"] == "Pending" and not item["spec"].get("nodeName")
     }
     assert set(names(report)) == waiting
     assert len(rows(report)) == len(waiting)

@@ -220,7 +220,7 @@ HELD = holds("big", 8000)
 
 
 def kept_out(report: Report) -> list[str]:
-    return [row[1] for one in report.tables if one.title == "waiting for a quota" for row in one.rows]
+    return [row[1] for table in report.tables if table.title == "waiting for a quota" for row in table.rows]
 
 
 def test_the_pods_that_a_quota_keeps_out_are_named_before_all_else(tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_a_pod_that_is_kept_out_may_ask_for_less_or_the_quota_be_raised(tmp_path
 def test_of_two_quotas_with_one_key_none_is_said_to_be_the_one_to_raise(tmp_path: Path) -> None:
     other = quota({"limits/gpumem": 9500}, name="other")
     report = ask(tmp_path, cluster(NODE, FULL, other, HELD, pod("only", gpu(memory=2000))))
-    assert not any(one.changes_cluster for one in cause(report).next_actions)
+    assert not any(action.changes_cluster for action in cause(report).next_actions)
 
 
 def test_a_quota_on_cores_keeps_out_too(tmp_path: Path) -> None:
@@ -318,13 +318,13 @@ def test_without_the_nodes_hamis_own_words_say_who_is_kept_out(tmp_path: Path) -
     objects = cluster(NODE, FULL, HELD, pod("only", gpu(memory=2000), said=said))
     report = ask(tmp_path, objects, missing=["nodes"])
     assert kept_out(report) == ["only"]
-    assert "nodes" in [one.source for one in report.gaps]
+    assert "nodes" in [gap.source for gap in report.gaps]
 
 
 def test_without_the_pods_nobody_is_said_to_be_kept_out(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(NODE, FULL, HELD, pod("only", gpu(memory=2000))), missing=["pods"])
     assert kept_out(report) == []
-    assert "pods that wait" in [one.source for one in report.gaps]
+    assert "pods that wait" in [gap.source for gap in report.gaps]
 
 
 # --------------------------------------------------------------------------------- who is refused when created
@@ -395,7 +395,7 @@ def test_refusals_that_are_over_or_have_another_reason_are_no_matter_of_the_quot
 
 def test_events_that_could_not_be_read_are_a_gap(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(NODE, FULL, HELD), missing=["events"])
-    assert "events" in [one.source for one in report.gaps]
+    assert "events" in [gap.source for gap in report.gaps]
 
 
 # -------------------------------------------------------------------------------------------- what was not seen
@@ -404,7 +404,7 @@ def test_events_that_could_not_be_read_are_a_gap(tmp_path: Path) -> None:
 def test_without_the_quotas_nothing_is_claimed(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(NODE, holds("a", 500)), missing=["resourcequotas"])
     assert codes(report) == ["not-enough-evidence"]
-    assert "resource quotas" in [one.source for one in report.gaps]
+    assert "resource quotas" in [gap.source for gap in report.gaps]
 
 
 def test_without_the_holders_only_limits_are_told(tmp_path: Path) -> None:
@@ -428,7 +428,7 @@ def test_an_unknown_version_makes_everything_suspected(tmp_path: Path) -> None:
     objects = [*scheduler(image="example/hami:latest"), NODE, quota({"limits/gpumem": 1000}), holds("a", 2000)]
     report = ask(tmp_path, objects)
     assert (codes(report)[0], cause(report).confidence) == ("quota-exceeded", "suspected")
-    assert "HAMi version" in [one.source for one in report.gaps]
+    assert "HAMi version" in [gap.source for gap in report.gaps]
 
 
 def test_the_namespace_is_read_in_the_forms_people_type() -> None:

@@ -16,7 +16,7 @@ from tests.playbooks.world import ago
 
 
 def told(code: str = "card-insufficient-memory", nodes: tuple[str, ...] = ("n1",), *quotes: str) -> Finding:
-    about = [Evidence("pod", "Pod ml/a", None, one, "kubectl get pod a -o jsonpath={.spec}") for one in quotes]
+    about = [Evidence("pod", "Pod ml/a", None, quote, "kubectl get pod a -o jsonpath={.spec}") for quote in quotes]
     return Finding(code, "claim", "warning", "confirmed", Scope(nodes), tuple(about))
 
 
@@ -25,9 +25,9 @@ def test_a_signature_is_the_same_in_every_language(tmp_path: Path) -> None:
     playbook = find("pending")
     snapshot = asyncio.run(playbook.gather(playbook.request(), Sources(recording)))
     answers = [playbook.diagnose(snapshot, Texts(language)) for language in LANGUAGES]
-    first, *others = ([cause_signature(one) for one in report.findings] for report in answers)
+    first, *others = ([cause_signature(finding) for finding in report.findings] for report in answers)
     assert len(set(first)) == len(first)
-    assert all(one == first for one in others)
+    assert all(other == first for other in others)
 
 
 def test_a_signature_tells_codes_and_nodes_apart() -> None:

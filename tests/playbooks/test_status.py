@@ -55,10 +55,10 @@ def test_a_standby_replica_is_fine(tmp_path: Path) -> None:
 
 def test_another_replica_may_hold_the_lease(tmp_path: Path) -> None:
     objects = healthy(statuses=(READY, READY), replicas=2)
-    for one in objects:
-        if one["kind"] == "Pod" and one["metadata"]["name"].startswith("hami-scheduler-"):
-            marked = ROLE if one["metadata"]["name"] == "hami-scheduler-1" else {}
-            one["metadata"]["labels"] = {"app.kubernetes.io/component": "hami-scheduler"} | marked
+    for object_ in objects:
+        if object_["kind"] == "Pod" and object_["metadata"]["name"].startswith("hami-scheduler-"):
+            marked = ROLE if object_["metadata"]["name"] == "hami-scheduler-1" else {}
+            object_["metadata"]["labels"] = {"app.kubernetes.io/component": "hami-scheduler"} | marked
     objects = [*without(objects, "EndpointSlice"), endpoints("hami-scheduler-1")]
     objects = changed(objects, "Lease", lambda one: one["spec"].update(holderIdentity="hami-scheduler-1_7"))
     assert codes(ask(tmp_path, objects)) == ["healthy"]

@@ -22,7 +22,7 @@ def off_by(seconds: int) -> Callable[[], datetime]:
 def test_a_wrong_clock_is_told_with_both_clocks_as_proof(seconds: int, told: str, tmp_path: Path) -> None:
     with cluster(tmp_path, "hami-2.10", clock=off_by(seconds)) as here:
         report = report_of(here.hami_bot("status", "-o", "json"))
-        (found,) = [one for one in report["findings"] if one["code"] == "clock-skew"]
+        (found,) = [finding for finding in report["findings"] if finding["code"] == "clock-skew"]
         assert told in found["claim"]
         assert found["severity"] == "warning"
         (proof,) = found["evidence"]
@@ -36,7 +36,7 @@ def test_a_wrong_clock_is_told_with_both_clocks_as_proof(seconds: int, told: str
 def test_a_clock_that_is_nearly_right_is_no_finding(tmp_path: Path) -> None:
     with cluster(tmp_path, "hami-2.10", clock=off_by(50)) as here:
         report = report_of(here.hami_bot("status", "-o", "json"))
-        assert "clock-skew" not in [one["code"] for one in report["findings"]]
+        assert "clock-skew" not in [finding["code"] for finding in report["findings"]]
 
 
 def test_a_recording_has_no_clock_that_could_be_wrong(tmp_path: Path) -> None:

@@ -56,7 +56,9 @@ def test_a_plugin_that_runs_and_hands_out_nothing_is_told_with_its_own_words(tmp
 def test_another_plugin_beside_hami_s_is_told(tmp_path: Path) -> None:
     nodes = [counted("gpu-1", capacity=20, allocatable=20), counted("gpu-2", capacity=2, allocatable=2)]
     report = ask(tmp_path, [*without(healthy(), "Node"), *nodes, rival("gpu-2")])
-    assert [(one.code, one.scope.nodes) for one in report.findings] == [("second-device-plugin", ("gpu-2",))]
+    assert [(finding.code, finding.scope.nodes) for finding in report.findings] == [
+        ("second-device-plugin", ("gpu-2",))
+    ]
 
 
 def test_the_table_counts_the_nodes_that_have_a_plugin_pod(tmp_path: Path) -> None:
@@ -129,7 +131,7 @@ def test_vgpumonitor_that_is_down_alone_is_told_as_such(tmp_path: Path) -> None:
 
 def test_a_runtime_class_that_does_not_exist_is_why_plugin_pods_are_missing(tmp_path: Path) -> None:
     objects = without(healthy(), "Pod", "plugin-gpu-1")
-    wanted = next(one for one in objects if one["kind"] == "DaemonSet")
+    wanted = next(object_ for object_ in objects if object_["kind"] == "DaemonSet")
     wanted["metadata"]["uid"] = "uid-set"
     said = 'Error creating: pods "hami-device-plugin-" is forbidden: pod rejected: RuntimeClass "nvidia" not found'
     report = ask(tmp_path, [*objects, event(wanted, "FailedCreate", said)])

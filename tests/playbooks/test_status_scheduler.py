@@ -245,7 +245,7 @@ def test_a_pod_that_it_counts_on_a_node_that_is_gone_keeps_nobody_out(tmp_path: 
 def test_metrics_that_are_another_programs_are_a_gap(tmp_path: Path) -> None:
     report = process(tmp_path, metrics="go_goroutines 12")
     assert codes(report) == ["healthy"]
-    assert [one.source for one in report.gaps] == ["scheduler metrics"]
+    assert [gap.source for gap in report.gaps] == ["scheduler metrics"]
 
 
 def test_a_panic_while_it_answers_is_told_though_nothing_restarted(tmp_path: Path) -> None:

@@ -89,9 +89,9 @@ def test_the_flags_show_what_holds_where_nothing_is_set(tmp_path: Path) -> None:
 def with_kubelets(version: str, *names: str) -> list[Object]:
     """A healthy installation whose nodes of these names have a kubelet of that version."""
     objects = healthy()
-    for one in objects:
-        if one["kind"] == "Node" and one["metadata"]["name"] in names:
-            one["status"]["nodeInfo"] = {"kubeletVersion": version}
+    for object_ in objects:
+        if object_["kind"] == "Node" and object_["metadata"]["name"] in names:
+            object_["status"]["nodeInfo"] = {"kubeletVersion": version}
     return objects
 
 

@@ -55,7 +55,7 @@ def test_a_webhook_by_url_is_a_gap(tmp_path: Path) -> None:
     report = ask(tmp_path, [*without(healthy(), "MutatingWebhookConfiguration"), hook])
     assert codes(report) == ["healthy"]
     assert [gap.source for gap in report.gaps] == ["webhook"]
-    assert "secret-word" not in json.dumps([row for one in report.tables for row in one.rows])
+    assert "secret-word" not in json.dumps([row for table in report.tables for row in table.rows])
 
 
 REJECTED = "2026/11/21 04:58:00 http: TLS handshake error from 10.0.0.9:4711: remote error: tls: bad certificate\n"

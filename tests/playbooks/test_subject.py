@@ -145,8 +145,8 @@ def deployment(*states: Object) -> list[Object]:
     top = owner("Deployment", "trainer", wants=len(states), has=len(states))
     middle = owner("ReplicaSet", "trainer-6d5f", of=top, wants=len(states), has=len(states))
     refers = [{"kind": "ReplicaSet", "name": "trainer-6d5f", "uid": middle["metadata"]["uid"], "controller": True}]
-    for one in states:
-        one["metadata"]["ownerReferences"] = refers
+    for state in states:
+        state["metadata"]["ownerReferences"] = refers
     return [top, middle, *states]
 
 

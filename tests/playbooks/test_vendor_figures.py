@@ -97,7 +97,7 @@ def test_no_profile_is_no_soft_split(tmp_path: Path) -> None:
     report = why(
         tmp_path, "1/1 ModeNotFit", {"enflame.com/drs-gcu": "3"}, node("n-1", {"enflame.com/gcu-drs-capacity": text})
     )
-    (mode,) = [one for one in report.findings if one.code == "mode-not-fit"]
+    (mode,) = [finding for finding in report.findings if finding.code == "mode-not-fit"]
     assert mode.claim == "n-1: no profile of their GCUs serves what the pod asks for (3 of enflame.com/drs-gcu)."
 
 

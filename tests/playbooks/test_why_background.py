@@ -29,7 +29,7 @@ def test_a_bug_that_a_newer_release_does_not_have_comes_after_what_helps_at_once
 
 def test_a_release_without_the_bug_is_not_told_to_upgrade(tmp_path: Path) -> None:
     report = dangling(tmp_path, "2.10.0")
-    assert not any("Upgrade HAMi" in one.label for one in cause(report).next_actions)
+    assert not any("Upgrade HAMi" in action.label for action in cause(report).next_actions)
 
 
 def old(node: Object) -> Object:

@@ -30,7 +30,7 @@ LARGE = pod(limits=gpu(memory=4000))
 def test_a_quota_in_front_of_full_cards_is_told_with_the_cards_behind_it(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(gpu_node("gpu-1", card("GPU-0")), QUOTA, FULL, LARGE))
     assert codes(report) == ["resource-quota-not-fit", "card-insufficient-memory"]
-    assert [one.severity for one in report.findings] == ["warning", "info"]
+    assert [finding.severity for finding in report.findings] == ["warning", "info"]
 
 
 def test_cordoned_cards_that_are_full_are_told_as_both(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_all_nodes_where_something_stands_behind_are_named(tmp_path: Path) -> No
     nodes = [gpu_node(name, card(f"GPU-{name}")) for name in names]
     full = [running(f"big-{name}", name, (f"GPU-{name}", 14000, 0)) for name in names]
     report = ask(tmp_path, cluster(*nodes, *full, QUOTA, LARGE))
-    assert [(one.code, len(one.scope.nodes)) for one in report.findings] == [
+    assert [(finding.code, len(finding.scope.nodes)) for finding in report.findings] == [
         ("resource-quota-not-fit", 30),
         ("card-insufficient-memory", 30),
     ]

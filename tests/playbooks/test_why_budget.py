@@ -35,9 +35,13 @@ def ask_live(tmp_path: Path, subject: Object, *objects: Object) -> tuple[Report,
             config.write_text(server.kubeconfig())
             async with await open_cluster(kubeconfig=config) as reached:
                 snapshot = await playbook.gather(playbook.request(pod="ml/wl"), Sources(reached))
-            logs = [one for one in server.requests if "device-plugin" in one.path and one.path.endswith("/log")]
-            names = sorted({one.path.split("/")[-2] for one in logs})
-            return playbook.diagnose(snapshot, Texts("en")), names, [int(one.query["limitBytes"]) for one in logs]
+            logs = [
+                request
+                for request in server.requests
+                if "device-plugin" in request.path and request.path.endswith("/log")
+            ]
+            names = sorted({log.path.split("/")[-2] for log in logs})
+            return playbook.diagnose(snapshot, Texts("en")), names, [int(log.query["limitBytes"]) for log in logs]
 
     return asyncio.run(ask())
 
@@ -55,7 +59,11 @@ def test_the_scheduler_s_log_is_read_once_for_a_question(tmp_path: Path, verb: s
             config.write_text(server.kubeconfig())
             async with await open_cluster(kubeconfig=config) as reached:
                 await playbook.gather(playbook.request(**words), Sources(reached))
-            return [one.path for one in server.requests if one.path.endswith("/log") and "scheduler" in one.path]
+            return [
+                request.path
+                for request in server.requests
+                if request.path.endswith("/log") and "scheduler" in request.path
+            ]
 
     assert len(asyncio.run(logs())) == 1
 

@@ -146,7 +146,7 @@ def test_a_lock_whose_owner_was_not_among_those_read_is_suspected_by_every_quest
     nodes = [locked(f"{ago(120)},ml,gone-{i}", "2.10.0", f"gpu-{i:03}") for i in range(210)]
     recorded = record(tmp_path, cluster(*nodes))
     report = answer("nodes", recorded, {})
-    unseen = next(one for one in report.findings if one.code == "node-lock-held")
+    unseen = next(finding for finding in report.findings if finding.code == "node-lock-held")
     assert unseen.confidence == "suspected"
     assert "lock owner" in [gap.source for gap in report.gaps]
 

@@ -54,7 +54,7 @@ def test_more_of_a_resource_than_any_node_has_is_told_with_both_figures_and_what
 def test_more_of_a_resource_than_some_nodes_have_is_told_without_saying_that_no_node_has_it(tmp_path: Path) -> None:
     tainted = with_cpus("gpu-2", "96", taints=[{"key": "dedicated", "effect": "NoSchedule"}])
     report = ask(tmp_path, cluster(with_cpus("gpu-1", "64"), tainted, wants_cpus("80")))
-    told = next(one for one in report.findings if "Insufficient cpu" in one.claim)
+    told = next(finding for finding in report.findings if "Insufficient cpu" in finding.claim)
     assert "the pod requests 80, these nodes have at most 64" in told.claim
     assert not any("at most 64 of cpu" in label for label in labels(report))
 
@@ -128,7 +128,7 @@ def test_more_nodes_than_are_named_are_not_read_as_all(tmp_path: Path) -> None:
     )
     others = [gpu_node(f"other-{number}", card(f"GPU-{number}"), card(f"GPU-{number}b")) for number in range(5)]
     report = ask(tmp_path, cluster(chosen(card()), *others, waits))
-    told = next(one for one in report.findings if one.code == "kubernetes-filter")
+    told = next(finding for finding in report.findings if finding.code == "kubernetes-filter")
     assert told.claim.endswith("HAMi would take the pod on other-0, other-1, other-2 and others.")
     assert labels(report)[-1].endswith("other-0, other-1, other-2 and others would take the pod now")
 

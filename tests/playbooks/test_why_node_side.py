@@ -337,7 +337,7 @@ def test_an_xid_in_the_log_and_fewer_devices_are_a_faulty_gpu(tmp_path: Path) ->
         plugin_log=f"{REGISTERED}\n{XID}",
     )
     assert codes(report) == ["card-fault", "allocate-failed"]
-    assert [one for one in quotes(report) if "Xid=79" in one]
+    assert [quote for quote in quotes(report) if "Xid=79" in quote]
 
 
 def test_an_old_xid_is_not_told_while_kubelet_offers_everything(tmp_path: Path) -> None:
@@ -485,8 +485,8 @@ def test_nodes_without_gpus_do_not_take_the_place_of_the_sick_one(tmp_path: Path
 def test_nodes_of_the_same_cause_share_one_finding(tmp_path: Path) -> None:
     names = ("gpu-1", "gpu-2")
     nodes = [counted(name, capacity=0, allocatable=0) for name in names]
-    for one in nodes:
-        one["metadata"]["annotations"] = {}
+    for node in nodes:
+        node["metadata"]["annotations"] = {}
     objects = [pod(said=refused(none_of(2, "2 node unregistered"))), *nodes]
     objects += [plugin(name, crashing(code=128, message=NOT_LOADED)) for name in names]
     report = why(tmp_path, *objects)
@@ -498,8 +498,8 @@ def two_dead_nodes(tmp_path: Path, *devices: Object, logs: tuple[str, str] = (""
     """A pod that HAMi refuses because neither node is registered: the plugin of each is down."""
     names = ("gpu-1", "gpu-2")
     nodes = [counted(name, capacity=0, allocatable=0) for name in names]
-    for one in nodes:
-        one["metadata"]["annotations"] = {}
+    for node in nodes:
+        node["metadata"]["annotations"] = {}
     objects = [pod(said=refused(none_of(2, "2 node unregistered"))), *nodes]
     objects += [plugin(name, device) for name, device in zip(names, devices, strict=True)]
     others = {f"{HAMI}/hami-device-plugin-{name}/device-plugin": log for name, log in zip(names, logs, strict=True)}
@@ -507,10 +507,10 @@ def two_dead_nodes(tmp_path: Path, *devices: Object, logs: tuple[str, str] = (""
 
 
 def test_two_causes_of_one_code_are_told_apart_where_their_fix_is_the_same(tmp_path: Path) -> None:
-    examples = {one.id: one.example for one in signatures()}
+    examples = {signature.id: signature.example for signature in signatures()}
     logs = examples["plugin-config-open"], examples["plugin-config-yaml"]
     report = two_dead_nodes(tmp_path, crashing(), crashing(), logs=logs)
-    told = [(one.code, one.scope.nodes) for one in report.findings[:2]]
+    told = [(finding.code, finding.scope.nodes) for finding in report.findings[:2]]
     assert told == [("device-plugin-crash", ("gpu-1",)), ("device-plugin-crash", ("gpu-2",))]
 
 
@@ -528,12 +528,12 @@ def test_a_sick_node_that_could_not_take_the_pod_anyway_is_left_out(tmp_path: Pa
 
 def test_the_logs_of_at_most_three_nodes_are_read(tmp_path: Path) -> None:
     nodes = [counted(f"gpu-{one}", capacity=0, allocatable=0) for one in range(5)]
-    for one in nodes:
-        one["metadata"]["annotations"] = {}
+    for node in nodes:
+        node["metadata"]["annotations"] = {}
     objects = [pod(said=refused(none_of(5, "5 node unregistered"))), *nodes]
     objects += [plugin(f"gpu-{one}", crashing()) for one in range(5)]
     gaps = [gap.source for gap in ask(tmp_path, cluster(*objects)).gaps]
-    assert len([one for one in gaps if one.startswith("log of hami-system") and "device-plugin-gpu" in one]) == 6
+    assert len([gap for gap in gaps if gap.startswith("log of hami-system") and "device-plugin-gpu" in gap]) == 6
 
 
 def test_a_lock_left_on_a_node_without_its_driver_is_told_after_the_driver(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ def test_a_resource_that_kube_scheduler_does_not_leave_to_hami_is_misconfigured(
     assert codes(report)[0] == "extender-misconfigured"
     assert (asked in report.verdict, cause(report).confidence) == (True, "confirmed")
     assert "managedResources:" in quotes(report)
-    assert any(one.endswith("edit configmap hami-scheduler") for one in commands(report))
+    assert any(command.endswith("edit configmap hami-scheduler") for command in commands(report))
 
 
 def test_a_vendor_that_only_registers_its_devices_is_there(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_a_kube_scheduler_that_was_not_restarted_since_its_file_changed_is_suspe
     assert codes(report)[0] == "extender-misconfigured"
     assert cause(report).confidence == "suspected"
     assert "may still use an older file" in cause(report).claim
-    assert any("rollout restart deployment hami-scheduler" in one for one in commands(report))
+    assert any("rollout restart deployment hami-scheduler" in command for command in commands(report))
 
 
 def test_without_the_file_the_words_of_kube_scheduler_are_enough_to_suspect_it(tmp_path: Path) -> None:

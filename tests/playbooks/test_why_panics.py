@@ -69,7 +69,7 @@ def test_a_panic_of_another_moment_is_only_suspected_of_an_answer_that_broke_off
 @pytest.mark.parametrize("message", [BAD_STATUS, REFUSED], ids=["500", "refused"])
 def test_a_panic_of_another_moment_stays_behind_a_call_that_got_no_answer(tmp_path: Path, message: str) -> None:
     report = ask(tmp_path, cluster(gpu_node(), pod(said=bind_error(message, 300))), logs=STACK)
-    assert [(one.code, one.severity) for one in report.findings] == [
+    assert [(finding.code, finding.severity) for finding in report.findings] == [
         ("scheduler-degraded", "critical"),
         ("scheduler-panic", "info"),
     ]

@@ -41,7 +41,7 @@ def test_up_to_2_4_a_pod_with_gpus_in_several_containers_meets_a_known_bug(tmp_p
     assert (codes(report)[0], cause(report).confidence) == ("node-unfit-pod", "suspected")
     assert "HAMi#798" in cause(report).claim
     assert {"part-0", "part-2"} <= set(quotes(report))
-    assert any("Upgrade HAMi to 2.5.0" in one.label for one in cause(report).next_actions)
+    assert any("Upgrade HAMi to 2.5.0" in action.label for action in cause(report).next_actions)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_in_2_9_several_mig_devices_on_idle_gpus_meet_a_known_bug(tmp_path: Path
     report = ask(tmp_path, [*scheduler("2.9.0"), TWO_MIG, refused_by_rule(2)])
     assert codes(report)[0] == "custom-filter-rule"
     assert "HAMi#2403" in cause(report).claim
-    assert any('"mode": "mig"' in one for one in quotes(report))
+    assert any('"mode": "mig"' in quote for quote in quotes(report))
 
 
 @pytest.mark.parametrize(

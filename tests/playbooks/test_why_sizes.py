@@ -70,7 +70,7 @@ def test_a_selection_that_is_too_narrow_in_two_ways_is_no_matter_of_one_of_them(
 def test_the_pods_own_type_annotation_chooses_too(tmp_path: Path) -> None:
     waiting = pod(limits=gpu(memory=20000), annotations={"nvidia.com/use-gputype": "small"})
     report = asked(tmp_path, waiting, small(), large())
-    told = next(one for one in report.findings if one.code == "card-insufficient-memory")
+    told = next(finding for finding in report.findings if finding.code == "card-insufficient-memory")
     assert told.claim.startswith("Waiting will not help: no GPU of gpu-1 has 20,000 MiB")
 
 
@@ -84,4 +84,4 @@ def test_cards_that_cannot_be_read_might_be_larger(tmp_path: Path) -> None:
     del unread["metadata"]["annotations"]["hami.io/node-nvidia-register"]
     waiting = pod(limits=gpu(memory=20000), nodeSelector={"pool": "small"})
     report = asked(tmp_path, waiting, small(), large(), unread)
-    assert not any("Waiting will not help" in one.claim for one in report.findings)
+    assert not any("Waiting will not help" in finding.claim for finding in report.findings)

@@ -262,7 +262,7 @@ def test_a_ghost_is_told_also_where_our_own_fit_is_not_known(tmp_path: Path, mis
     objects = cluster(gpu_node(), waiting, told, named)
     report = ask(tmp_path, objects, metrics=scrape(counted("gone", 15 * GIB)), missing=[missing])
     assert codes(report)[0] == "scheduler-ledger-stale"
-    assert all(one.severity == "info" for one in report.findings[1:])
+    assert all(finding.severity == "info" for finding in report.findings[1:])
 
 
 def test_without_the_pods_condition_its_age_tells_that_it_was_refused_before(tmp_path: Path) -> None:

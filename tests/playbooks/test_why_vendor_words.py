@@ -93,6 +93,6 @@ def test_a_soft_split_needs_a_node_that_is_set_up_for_it(tmp_path: Path) -> None
 def test_a_quantity_in_bytes_or_no_count_asks_for_nothing(tmp_path: Path, limits: Object, step: str) -> None:
     waiting = pod(limits=limits)
     report = ask(tmp_path, [*scheduler(config=CONFIG), waiting, dcus()])
-    (told,) = [one for one in report.findings if one.code == "no-device-request"]
+    (told,) = [finding for finding in report.findings if finding.code == "no-device-request"]
     assert "needs hygon.com/dcunum, and plain numbers" in told.claim
-    assert [one.label for one in told.next_actions] == [step]
+    assert [action.label for action in told.next_actions] == [step]

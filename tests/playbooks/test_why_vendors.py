@@ -127,7 +127,7 @@ def test_a_container_that_asks_in_bytes_beside_one_that_does_not_is_named(tmp_pa
     ours = dcus("dcu-1", "DCU-0,4,16384,100,DCU-Z100,0,true")
     report = why(tmp_path, {}, "1 1/1 CardInsufficientMemory", ours, containers=both)
     assert codes(report)[0] != "no-device-request"
-    assert [one.claim.split(":")[0] for one in report.findings if one.code == "no-device-request"] == [
+    assert [finding.claim.split(":")[0] for finding in report.findings if finding.code == "no-device-request"] == [
         "Container loader"
     ]
 
@@ -154,7 +154,7 @@ def test_in_a_mixed_cluster_the_vendor_s_own_node_comes_before_nodes_of_others(t
     report = why(tmp_path, {ASCEND: "1"}, "1 node unregistered, 3 NodeInsufficientDevice", bare("npu-1"), *others)
     assert codes(report)[0] == "node-unregistered"
     assert "impossible-anywhere" not in codes(report)
-    assert [one.severity for one in report.findings if one.code == "node-insufficient-device"] == ["info"]
+    assert [finding.severity for finding in report.findings if finding.code == "node-insufficient-device"] == ["info"]
 
 
 def test_nodes_of_the_vendor_that_are_full_come_before_nodes_of_others(tmp_path: Path) -> None:
@@ -196,7 +196,9 @@ def test_nvidia_s_plugin_is_not_missed_on_another_vendor_s_node_that_has_nvidia_
     npu = node("npu-1", labels={"ascend": "on", "gpu": "on"}, allocatable={ASCEND: "8"})
     full = gpu_node("gpu-1", card("GPU-0", memory=500))
     report = why(tmp_path, gpu(memory=1000), "1 1/1 CardInsufficientMemory, 1 node unregistered", full, npu)
-    assert "npu-1" not in [name for one in report.findings for name in one.scope.nodes if one.severity != "info"]
+    assert "npu-1" not in [
+        name for finding in report.findings for name in finding.scope.nodes if finding.severity != "info"
+    ]
     assert not any("npu-1" in command for command in commands(report))
 
 

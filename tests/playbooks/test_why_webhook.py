@@ -332,9 +332,9 @@ def test_a_pod_s_own_reason_comes_before_a_fault_of_the_webhook(tmp_path: Path) 
 def test_a_scheduler_that_became_ready_after_the_pod_was_created_is_suspected(tmp_path: Path) -> None:
     ready = [{"type": "Ready", "status": "True", "lastTransitionTime": ago(60)}]
     objects = healthy(statuses=({"phase": "Running", "conditions": ready},))
-    for one in objects:
-        if one["kind"] == "Pod" and one["metadata"]["name"].startswith("hami-scheduler"):
-            one["metadata"]["creationTimestamp"] = ago(300)
+    for object_ in objects:
+        if object_["kind"] == "Pod" and object_["metadata"]["name"].startswith("hami-scheduler"):
+            object_["metadata"]["creationTimestamp"] = ago(300)
     report = ask(tmp_path, [*objects, namespace(), bypassed()])
     assert (codes(report)[0], cause(report).confidence) == ("webhook-bypassed", "suspected")
     assert "no scheduler pod was ready" in cause(report).claim
@@ -454,6 +454,6 @@ def test_pending_gives_the_same_cause_as_why(tmp_path: Path) -> None:
 def test_pods_of_a_namespace_that_is_left_out_are_not_grouped_with_others(tmp_path: Path) -> None:
     apart = namespace("apart", **{"hami.io/webhook": "ignore"})
     others = [bypassed(), bypassed(name="wl-2", namespace="apart")]
-    claims = [one.claim for one in pending(tmp_path, [*healthy(), namespace(), apart, *others]).findings]
+    claims = [finding.claim for finding in pending(tmp_path, [*healthy(), namespace(), apart, *others]).findings]
     assert len(claims) == 2
-    assert sum("leaves out namespace apart" in one for one in claims) == 1
+    assert sum("leaves out namespace apart" in claim for claim in claims) == 1

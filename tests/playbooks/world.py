@@ -318,7 +318,7 @@ def record(
     (path / "meta.json").write_text(json.dumps({"taken_at": ago(0), "cluster": "lab"}))
     for kind, file in FILES.items():
         if file.removeprefix("objects/").split(".")[0] not in missing:
-            items = [one for one in objects if one["kind"] == kind]
+            items = [object_ for object_ in objects if object_["kind"] == kind]
             (path / file).write_text(json.dumps({"kind": "List", "items": items}, ensure_ascii=False), encoding="utf-8")
     for name, text in (others or {}).items():
         file = path / "logs" / f"{name}.log"
@@ -359,7 +359,7 @@ def answer(verb: str, path: Path, settings: Object, *, also: str = "", **words: 
     english, *others = (playbook.diagnose(snapshot, Texts(language)) for language in LANGUAGES)
     for report in (english, *others):
         check(report, text_of(path) + also)
-        assert [one.code for one in report.findings] == [one.code for one in english.findings]
+        assert [finding.code for finding in report.findings] == [finding.code for finding in english.findings]
     return english
 
 

@@ -28,8 +28,8 @@ class Writer:
     def __init__(self, *types: str, unit: str = "count") -> None:
         self._texts: dict[bytes, int] = {b"": 0}
         self._parts: list[bytes] = []
-        for one in types or ("samples",):
-            self._parts.append(data(1, number(1, self.text(one)) + number(2, self.text(unit))))
+        for type_ in types or ("samples",):
+            self._parts.append(data(1, number(1, self.text(type_)) + number(2, self.text(unit))))
 
     def text(self, text: str | bytes) -> int:
         text = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
@@ -44,14 +44,14 @@ class Writer:
         return self.raw(data(5, number(1, identity) + number(2, text) + number(3, text)))
 
     def location(self, identity: int, *functions: int) -> "Writer":
-        lines = b"".join(data(4, number(1, one) + number(2, 7)) for one in functions)
+        lines = b"".join(data(4, number(1, function) + number(2, 7)) for function in functions)
         return self.raw(data(4, number(1, identity) + number(3, 0x1000 + identity % 1000) + lines))
 
     def sample(self, stack: Sequence[int], *values: int, packed: bool = True) -> "Writer":
         if packed:
             found = data(1, b"".join(map(varint, stack))) + data(2, b"".join(map(varint, values)))
         else:
-            found = b"".join(number(2, one) for one in values) + b"".join(number(1, one) for one in stack)
+            found = b"".join(number(2, value) for value in values) + b"".join(number(1, one) for one in stack)
         return self.raw(data(2, found))
 
     def bytes(self) -> bytes:

@@ -20,12 +20,12 @@ class Case(NamedTuple):
 
 def cases() -> list[Case]:
     """All of them, those in formats of old included."""
-    return [_case(one) for one in json.loads((DATA / "cases.json").read_text())]
+    return [_case(load) for load in json.loads((DATA / "cases.json").read_text())]
 
 
 def combinations() -> list[Case]:
     """Options drawn by lot over our profiles, with what the real tool printed for them."""
-    return [_combination(one) for one in json.loads((DATA / "combinations.json").read_text(encoding="utf-8"))]
+    return [_combination(load) for load in json.loads((DATA / "combinations.json").read_text(encoding="utf-8"))]
 
 
 def _combination(one: dict[str, Any]) -> Case:

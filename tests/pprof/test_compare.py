@@ -26,7 +26,7 @@ def path(name: str) -> str:
 
 def test_three_versions_stand_side_by_side_per_second() -> None:
     found = compare([profile(f"meter.v{one}.allocs") for one in (1, 2, 3)], "alloc_objects")
-    rows = {one.name: one for one in found.functions}
+    rows = {function.name: function for function in found.functions}
     assert found.per_second
     assert [round(value * 4, -2) for value in rows["main.getCPUCoreFrequency"].values] == [43800, 46000, 0]
     assert [one.name for one in found.own if one.gone][-2:] == ["main.ListPods", "main.getCPUCoreFrequency"]
@@ -79,11 +79,11 @@ def test_json_decoding_is_a_hint_with_its_caller() -> None:
 
 
 def test_what_json_does_by_reflection_is_no_hint_of_its_own() -> None:
-    assert "reflection" not in [one.code for one in hints(profile("before.cpu"), 1).hints]
+    assert "reflection" not in [hint.code for hint in hints(profile("before.cpu"), 1).hints]
 
 
 def test_garbage_collection_above_a_tenth_is_a_hint() -> None:
-    shares = {one.code: round(one.share, 3) for one in hints(profile("after.cpu"), 1).hints}
+    shares = {hint.code: round(hint.share, 3) for hint in hints(profile("after.cpu"), 1).hints}
     assert shares["gc-background"] == 0.122
 
 

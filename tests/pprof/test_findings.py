@@ -83,9 +83,9 @@ def test_json_is_named_with_who_calls_it_and_where_to_look() -> None:
 def test_an_idle_process_is_told_to_take_mutex_or_goroutine_instead() -> None:
     first, *others = explain(taken("meter.v3.cpu"), SAY)
     assert first.code == "profile-idle"
-    assert [one.command for one in first.next_actions] == ["profile mutex", "profile goroutine"]
+    assert [action.command for action in first.next_actions] == ["profile mutex", "profile goroutine"]
     assert first.evidence[0].quote.startswith("Duration: 8s, Total samples = 210ms")
-    assert {one.confidence for one in others} == {"suspected"}
+    assert {other.confidence for other in others} == {"suspected"}
 
 
 def test_many_goroutines_in_one_place_are_no_leak_yet() -> None:
@@ -228,4 +228,4 @@ def test_names_are_short_enough_for_a_sentence(function: str, short: str) -> Non
 def test_every_code_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "findings.md").read_text(encoding="utf-8")
     rules = (*CPU_RULES, *WAIT_RULES, *ALLOCATION_RULES, *GOROUTINE_RULES, *MEMORY_RULES)
-    assert [one.code for one in rules if f"`profile-{one.code}`" not in page] == []
+    assert [rule.code for rule in rules if f"`profile-{rule.code}`" not in page] == []

@@ -376,8 +376,8 @@ def test_a_table_of_too_much_text_is_refused_and_its_first_rows_are_not() -> Non
 def test_the_lines_of_a_function_whose_name_is_long_are_refused_where_there_are_too_many() -> None:
     profile = one_name_everywhere(5000)
     ready = Taken(read(profile), "a", "a").ready().profile
-    for one in ready.functions:
-        one.filename = "/long/" + "d" * 4000
+    for function in ready.functions:
+        function.filename = "/long/" + "d" * 4000
     with pytest.raises(SourceError, match="MiB of names"):
         listing(function_lines(ready, 0, "."), 1, "ns", source=None, link=Sources(ready, {}).link)
 

@@ -30,7 +30,7 @@ LOCATIONS = st.lists(st.lists(st.integers(1, FUNCTIONS), min_size=1, max_size=3)
 def slowly(stacks: Sequence[tuple[Sequence[int], int]], nodes: dict[int, tuple[int, ...]], count: int) -> Weights:
     flat, cum = [0] * count, [0] * count
     for ids, value in stacks:
-        frames = [node for one in ids for node in nodes[one]]
+        frames = [node for id_ in ids for node in nodes[id_]]
         for node in set(frames):
             cum[node] = int64(cum[node] + value)
         if frames:
@@ -45,7 +45,7 @@ def slow_edges(
     for ids, value in stacks:
         seen: set[tuple[int, int]] = set()
         parent = -1
-        for node, inlined in reversed([frame for one in ids for frame in frames[one]]):
+        for node, inlined in reversed([frame for id_ in ids for frame in frames[id_]]):
             edge = parent, node
             if value and node in callees and parent >= 0 and parent != node and edge not in seen:
                 seen.add(edge)

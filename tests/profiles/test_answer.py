@@ -33,7 +33,7 @@ def test_any_profile_makes_a_message_that_slack_takes_and_files_that_open(path: 
     content = path.read_bytes()
     answer = answer_to(snapshot(content), "profile cpu", Texts("en"))
     assert_fits(answer.message)
-    files = {Path(one.name).suffix: one.content for one in answer.message.files}
+    files = {Path(file.name).suffix: file.content for file in answer.message.files}
     assert files[".gz"] == content
     assert Image.open(io.BytesIO(files[".png"])).width == 1600
     assert answer.kept
@@ -64,5 +64,5 @@ def test_hostile_names_can_neither_act_nor_break_the_answer() -> None:
     answer = answer_to(snapshot(writer.bytes()), "profile cpu", Texts("en"))
     assert_fits(answer.message)
     assert_inert(answer.message)
-    page = next(one for one in answer.message.files if one.name.endswith(".html")).content.decode()
+    page = next(file for file in answer.message.files if file.name.endswith(".html")).content.decode()
     assert page.count("<script>") == 1

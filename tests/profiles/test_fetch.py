@@ -41,7 +41,7 @@ PROFILE = next(content for (*_, kind), content in REAL.items() if kind == "heap"
 def scheduler_of(version: str) -> tuple[str, str]:
     """Namespace and name of the pod of HAMi's scheduler in the recording of that version."""
     pods = read_recording(CASES / version / "recording.tar.gz").objects["pods"]
-    found = [one["metadata"] for one in pods if any("extender" in c["name"] for c in one["spec"]["containers"])]
+    found = [pod["metadata"] for pod in pods if any("extender" in c["name"] for c in pod["spec"]["containers"])]
     return found[0]["namespace"], found[0]["name"]
 
 
@@ -96,7 +96,7 @@ def test_where_no_port_serves_them_it_says_so_with_what_was_said_and_offers_to_s
     assert finding.code == "profiling-off"
     assert [one.quote for one in finding.evidence] == ["HTTP 404: 404 page not found"] * 2
     assert "http:hami-scheduler" in finding.evidence[0].command
-    assert [one.command for one in finding.next_actions] == ["profiling on for 15m"]
+    assert [action.command for action in finding.next_actions] == ["profiling on for 15m"]
 
 
 def test_a_version_that_has_none_is_not_offered_a_flag_that_would_crash_it(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_in_slack_only_pods_in_hamis_namespace_and_those_of_the_setting_are_aske
     with pytest.raises(NotAllowed, match="namespace payments") as refused:
         fetched(tmp_path, other, server)
     assert "profiles.namespaces" in refused.value.hint
-    assert not any("payments" in one.path for one in server.requests)
+    assert not any("payments" in request.path for request in server.requests)
     with pytest.raises(NotFound, match="api-0"):
         fetched(tmp_path, other._replace(namespaces=("payments",)), serving("hami-2.10", "heap"))
 
@@ -315,7 +315,7 @@ def test_the_shell_takes_it_straight_from_a_pod_whose_certificate_nobody_signed(
     assert report["gaps"] == []
     (saved,) = (tmp_path / "out").glob("*.pb.gz")
     assert saved.read_bytes() == PROFILE
-    assert {one.suffix for one in (tmp_path / "out").iterdir()} == {".gz", ".txt", ".png", ".html"}
+    assert {path.suffix for path in (tmp_path / "out").iterdir()} == {".gz", ".txt", ".png", ".html"}
 
 
 def test_a_pod_without_an_address_is_told(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_no_more_are_read_for_one_question_than_fit_into_memory(tmp_path: Path) 
         with pytest.raises(UsageError, match="5 kept profiles are too many: at most 4"):
             await contents_of(ids, rows, NOW)
         found = await contents_of(ids[1:], rows, NOW)
-        assert [*found.values()] == [Content(one, b"x", "2.9.0") for one in ids[1:]]
+        assert [*found.values()] == [Content(id_, b"x", "2.9.0") for id_ in ids[1:]]
 
     played(tmp_path, scene)
 

@@ -40,7 +40,7 @@ SHOWN: list[Callable[[Report], str]] = [
 def test_what_changes_and_what_it_brings_is_shown(show: Callable[[Report], str]) -> None:
     text = show(REPORT)
     assert "-v of container vgpu-scheduler-extender: 4 -> 5" in text
-    assert all(one.text in text for one in IMPACTS)
+    assert all(impact.text in text for impact in IMPACTS)
 
 
 @pytest.mark.parametrize("show", SHOWN)

@@ -35,7 +35,7 @@ def test_a_frame_is_as_wide_as_what_is_below_it_together_and_stays_inside(some: 
 
 def test_siblings_stand_in_the_order_of_their_names_whatever_they_weigh() -> None:
     flame = lay_out([Sample(["b"], 9), Sample(["c"], 1), Sample(["a"], 5)])
-    assert [one.name for one in flame.boxes] == ["all", "a", "b", "c"]
+    assert [box.name for box in flame.boxes] == ["all", "a", "b", "c"]
 
 
 def test_what_is_too_narrow_or_too_deep_is_left_out_and_counted() -> None:

@@ -71,9 +71,9 @@ def test_json_has_the_same_with_all() -> None:
 @pytest.mark.parametrize("verb", MOST_LINES)
 def test_in_slack_the_table_comes_before_the_steps(verb: str) -> None:
     message = render_report(ask(RECORDING, verb=verb), Texts("en"), channel_buttons=False, words=verb)
-    kinds = [one["type"] for one in message.blocks]
-    words = [str(one) for one in message.blocks]
+    kinds = [block["type"] for block in message.blocks]
+    words = [str(block) for block in message.blocks]
     table = kinds.index("table")
     assert table <= 4
     assert all(number > table for number, one in enumerate(words) if "'Next'" in one)
-    assert not any("'Evidence" in one for one in words)
+    assert not any("'Evidence" in word for word in words)

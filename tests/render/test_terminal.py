@@ -296,7 +296,7 @@ def test_a_table_uses_a_wide_terminal_and_prose_does_not():
     wide = Table("cards", ("card", "holders"), (("GPU-1", "x" * 60), ("GPU-2", "y" * 60 + " " + "z" * 70)))
     lines = terminal(report(finding(claim="word " * 60), tables=(wide,)), SAY, width=200, colour=False).split("\n")
     assert f"  GPU-2  {'y' * 60} {'z' * 70}" in lines
-    assert max(len(one) for one in lines if "word" in one) <= 120
+    assert max(len(line) for line in lines if "word" in line) <= 120
 
 
 def test_a_long_table_ends_with_how_many_rows_are_not_shown() -> None:

@@ -33,4 +33,4 @@ def test_none_compares_a_playbook_s_name_or_a_table_s_title(file: Path) -> None:
 @pytest.mark.parametrize("file", sorted(ROOT.glob("playbooks/**/*.py")), ids=lambda one: str(one.relative_to(ROOT)))
 def test_a_playbook_s_tables_are_made_of_typed_rows(file: Path) -> None:
     calls = (one.func for one in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(one, ast.Call))
-    assert not [one for one in calls if isinstance(one, ast.Name) and one.id == "Table"]
+    assert not [call for call in calls if isinstance(call, ast.Name) and call.id == "Table"]

@@ -106,7 +106,10 @@ def test_every_status_that_was_recorded_is_seen_and_in_that_order():
             "revision": int(item["metadata"]["annotations"]["deployment.kubernetes.io/revision"]),
             "generation": item["metadata"]["generation"],
             "counts": {key: value for key, value in item["status"].items() if key != "conditions"},
-            "conditions": sorted([one["type"], one["status"], one["reason"]] for one in item["status"]["conditions"]),
+            "conditions": sorted(
+                [condition["type"], condition["status"], condition["reason"]]
+                for condition in item["status"]["conditions"]
+            ),
         }
         for item in seen
     ]
@@ -194,7 +197,7 @@ def test_a_change_taken_back_brings_the_old_replicaset_back_at_a_new_revision():
             later(seconds)
         sets = (await client.get(f"{HAMI}/replicasets")).body["items"]
         deployment = (await client.get(PATH)).body["metadata"]["annotations"]
-        return {one["metadata"]["name"]: one["spec"]["replicas"] for one in sets}, deployment
+        return {set_["metadata"]["name"]: set_["spec"]["replicas"] for set_ in sets}, deployment
 
     sets, annotations = stepped(conversation)
     assert (len(sets), sets["hami-scheduler-77cf4dd557"]) == (2, 1)

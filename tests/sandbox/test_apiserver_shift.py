@@ -73,9 +73,9 @@ def differences(old: Any, new: Any) -> set[timedelta | str]:
     """By how much each time in two copies of a document differs; anything else that differs is named."""
     if isinstance(old, dict):
         assert old.keys() == new.keys()
-        return {one for key in old for one in differences(old[key], new[key])}
+        return {difference for key in old for difference in differences(old[key], new[key])}
     if isinstance(old, list):
-        return {one for pair in zip(old, new, strict=True) for one in differences(*pair)}
+        return {difference for pair in zip(old, new, strict=True) for difference in differences(*pair)}
     if old == new:
         return {"a time that was not moved"} if isinstance(old, str) and TIME.match(old) else set()
     if isinstance(old, str) and TIME.match(old):
@@ -91,7 +91,7 @@ def test_every_time_of_a_recorded_cluster_is_moved_by_the_same():
     others = {one for one in found if isinstance(one, str)}
     assert found - others == {timedelta(days=3, seconds=5)}
     assert {handshake, unix} <= others
-    assert all(one in {handshake, unix} or one.startswith(lock) or "0000-00-00" in one for one in others)
+    assert all(other in {handshake, unix} or other.startswith(lock) or "0000-00-00" in other for other in others)
     [key] = plain.logs
     assert moved.logs[key].splitlines()[-1][5:].split()[0] != plain.logs[key].splitlines()[-1][5:].split()[0]
     assert len(moved.logs[key]) == len(plain.logs[key])

@@ -221,7 +221,15 @@ def test_links_and_mentions_are_elements_of_the_blocks_of_an_event() -> None:
             await slack.mention("ada", ONCALL, "nvidia.com/gpu in #general @here")
             (event,) = sent(slack)
         elements = event["blocks"][0]["elements"][0]["elements"]
-        assert [one["type"] for one in elements] == ["user", "text", "link", "text", "channel", "text", "broadcast"]
+        assert [element["type"] for element in elements] == [
+            "user",
+            "text",
+            "link",
+            "text",
+            "channel",
+            "text",
+            "broadcast",
+        ]
         assert elements[2] == {"type": "link", "url": "http://nvidia.com/gpu", "text": "nvidia.com/gpu"}
 
     asyncio.run(run())
@@ -252,7 +260,7 @@ def test_an_app_opens_a_group_direct_message_once() -> None:
             listed = await client.conversations_list(types="mpim")
             shown = await client.conversations_info(channel=group)
         assert opened[1]["channel"]["id"] == group == slack.group("ada", "grace")
-        assert [one["id"] for one in listed["channels"]] == [group]
+        assert [channel["id"] for channel in listed["channels"]] == [group]
         assert (shown["channel"]["is_mpim"], shown["channel"]["name"]) == (True, "mpdm-ada--grace--hami-bot-1")
 
     asyncio.run(run())

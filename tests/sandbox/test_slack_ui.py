@@ -147,12 +147,12 @@ def test_the_page_is_told_what_changed_and_not_what_concerns_others() -> None:
                 await client.views_publish(user_id=ADA, view={"type": "home", "blocks": BUTTONS})
                 await client.chat_postMessage(channel="C0GENERAL1", text="everybody")
                 news: list[dict[str, Any]] = []
-                while not any(one["type"] == "messages" for one in news):
+                while not any(new["type"] == "messages" for new in news):
                     line = await stream.content.readline()
                     if line.startswith(b"data: "):
                         news.append(json.loads(line.removeprefix(b"data: ")))
             assert {"type": "messages", "channel": "C0GENERAL1", "thread_ts": None} in news
-            assert all(one["type"] in {"messages", "journal"} and one.get("channel") != ONCALL for one in news)
+            assert all(new["type"] in {"messages", "journal"} and new.get("channel") != ONCALL for new in news)
 
     asyncio.run(run())
 

@@ -63,7 +63,7 @@ class World:
     async def words(self) -> list[str]:
         """The extender's words as they are."""
         containers = (await self.deployment())["spec"]["template"]["spec"]["containers"]
-        return next(one["command"] for one in containers if one["name"] == EXTENDER)
+        return next(container["command"] for container in containers if container["name"] == EXTENDER)
 
     async def is_open(self) -> bool:
         return KEY in (await self.deployment())["metadata"].get("annotations", {})
@@ -104,7 +104,7 @@ class World:
 
     async def audit(self) -> list[tuple[str, str, str]]:
         """(actor, action, outcome), the oldest first."""
-        return [(one["actor"], one["action"], one["outcome"]) for one in await self.audit_rows()]
+        return [(row["actor"], row["action"], row["outcome"]) for row in await self.audit_rows()]
 
     async def audit_rows(self) -> list[dict[str, Any]]:
         return await asyncio.to_thread(self._rows, "select * from audit order by seq")
@@ -138,7 +138,7 @@ class World:
         await self.slack.command(user, ROOM, words)
 
         def forms() -> list[dict[str, Any]]:
-            return [one for one in self.slack.views(user) if one["callback_id"] == "change"]
+            return [view for view in self.slack.views(user) if view["callback_id"] == "change"]
 
         return (await self.slack.wait_for(forms, seconds=180))[-1]
 
@@ -173,7 +173,7 @@ class World:
         for name in await self.writer.pods_of(await self.deployment()):
             pod = self.cluster.object("pods", NAMESPACE, name)
             assert pod
-            conditions = [one for one in pod["status"]["conditions"] if one["type"] != "Ready"]
+            conditions = [condition for condition in pod["status"]["conditions"] if condition["type"] != "Ready"]
             pod["status"]["conditions"] = [*conditions, {"type": "Ready", "status": str(ready)}]
             self.cluster.write("pods", pod)
 

@@ -26,7 +26,9 @@ from tests.slack.test_surfaces import button, text_of
 MODES = ["socket", "http"]
 LOOKING = "Looking at the cluster"
 QUICK = PATIENT._replace(answer_s=0.3)
-OUTSIDE = replace(Seed(), channels=tuple(replace(one, with_app=one.name != "gpu-oncall") for one in Seed().channels))
+OUTSIDE = replace(
+    Seed(), channels=tuple(replace(channel, with_app=channel.name != "gpu-oncall") for channel in Seed().channels)
+)
 
 
 @pytest.fixture(params=MODES)
@@ -143,7 +145,7 @@ def test_a_bug_is_told_without_its_traceback(tmp_path: Path, mode: Mode) -> None
 
 def reactions(here: Here, ts: str) -> list[str]:
     message = next(one for one in here.slack.messages("gpu-oncall", "grace") if one["ts"] == ts)
-    return [one["name"] for one in message.get("reactions", [])]
+    return [reaction["name"] for reaction in message.get("reactions", [])]
 
 
 def test_a_cluster_that_cannot_be_opened_is_told_with_what_to_do(tmp_path: Path, mode: Mode) -> None:
@@ -272,7 +274,9 @@ def test_post_to_channel_works_where_the_bot_is_no_member(tmp_path: Path, mode: 
         await here.slack.click("ada", button(answer, "post-to-channel"), channel="gpu-oncall", message_ts=answer["ts"])
         posted = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="grace")
         assert "ephemeral" not in posted
-        await here.slack.wait_for(lambda: not [one for one in here.slack.messages("gpu-oncall") if "ephemeral" in one])
+        await here.slack.wait_for(
+            lambda: not [message for message in here.slack.messages("gpu-oncall") if "ephemeral" in message]
+        )
         await here.slack.click("grace", button(posted, "ask:"), channel="gpu-oncall", message_ts=posted["ts"])
         await here.slack.wait_for(lambda: len(here.slack.messages("gpu-oncall", "linus", posted["ts"])) > 1)
 
@@ -305,7 +309,7 @@ def test_what_announces_the_answer_to_a_command_is_still_true_when_the_answer_st
         cluster.gate.set()
         await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
         await later(here.slack)
-        told = [text_of(one) for one in here.slack.messages("gpu-oncall", "ada") if one.get("ephemeral")]
+        told = [text_of(message) for message in here.slack.messages("gpu-oncall", "ada") if message.get("ephemeral")]
         assert ["answer comes" in one for one in told] == [True, False]
         assert LOOKING not in "".join(told)
 
@@ -325,7 +329,9 @@ def test_while_a_click_is_answered_its_message_shows_the_progress_and_then_the_a
         cluster.gate.set()
         await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
         assert told["ts"] == answer["ts"]
-        assert [one["ts"] for one in here.slack.messages("gpu-oncall", "ada") if one.get("ephemeral")] == [told["ts"]]
+        assert [message["ts"] for message in here.slack.messages("gpu-oncall", "ada") if message.get("ephemeral")] == [
+            told["ts"]
+        ]
 
     played(tmp_path, scene, opener=cluster.opener)
 
@@ -340,7 +346,9 @@ def test_while_a_public_answer_is_made_its_progress_is_posted_and_then_edited(tm
         cluster.gate.set()
         answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
         assert answer["ts"] == told["ts"]
-        assert LOOKING not in "".join(text_of(one) for one in here.slack.messages("gpu-oncall", "grace", asked.ts))
+        assert LOOKING not in "".join(
+            text_of(message) for message in here.slack.messages("gpu-oncall", "grace", asked.ts)
+        )
 
     played(tmp_path, scene, mode=mode, opener=cluster.opener)
 
@@ -365,6 +373,6 @@ def test_a_progress_whose_fate_is_unknown_is_replaced_and_not_doubled(tmp_path: 
         cluster.gate.set()
         await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
         replies = here.slack.messages("gpu-oncall", "grace", asked.ts)[1:]
-        assert [VERDICT in one["text"] for one in replies] == [True]
+        assert [VERDICT in reply["text"] for reply in replies] == [True]
 
     played(tmp_path, scene, opener=cluster.opener)

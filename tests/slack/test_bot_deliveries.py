@@ -89,7 +89,7 @@ def test_a_click_that_is_delivered_twice_posts_once(tmp_path: Path, mode: Mode) 
         await slack.wait_for(lambda: acks(slack, "block_actions") == 3)
         await slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="grace")
         await later(slack)
-        assert len([one for one in slack.messages("gpu-oncall", "grace") if VERDICT in one["text"]]) == 1
+        assert len([message for message in slack.messages("gpu-oncall", "grace") if VERDICT in message["text"]]) == 1
 
     played(tmp_path, mode, scene)
 
@@ -106,7 +106,7 @@ def test_a_form_that_is_delivered_twice_is_answered_once(tmp_path: Path, mode: M
         await slack.wait_for(lambda: acks(slack, "view_submission") == 2)
         await slack.wait_for(channel=slack.dm("ada"), containing=VERDICT)
         await later(slack)
-        assert len([one for one in slack.messages(slack.dm("ada"), "ada") if VERDICT in one["text"]]) == 1
+        assert len([message for message in slack.messages(slack.dm("ada"), "ada") if VERDICT in message["text"]]) == 1
 
     played(tmp_path, mode, scene)
 

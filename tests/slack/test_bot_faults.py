@@ -114,7 +114,9 @@ def test_a_channel_that_is_gone_holds_up_no_other_and_is_said_in_the_log(
         await here.slack.wait_for(lambda: [one for one in here.slack.journal.of("api", "chat.post") if not one.ok])
         await here.slack.mention("ada", "general", f"why {POD}")
         await here.slack.wait_for(channel="general", containing=VERDICT)
-        assert [error in one.getMessage() for one in caplog.records if "is given up" in one.getMessage()] == [True]
+        assert [error in record.getMessage() for record in caplog.records if "is given up" in record.getMessage()] == [
+            True
+        ]
 
     played(tmp_path, scene)
 

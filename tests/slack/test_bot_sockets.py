@@ -36,7 +36,7 @@ def played(tmp_path: Path, scene: Scene, limits: Limits = PATIENT, *faults: Faul
 
 
 def answers(slack: SlackServer) -> int:
-    return len([one for one in slack.messages("gpu-oncall", "ada") if "ephemeral" in one])
+    return len([message for message in slack.messages("gpu-oncall", "ada") if "ephemeral" in message])
 
 
 @pytest.mark.parametrize(("reason", "times"), [("refresh_requested", 5), ("warning", 5), ("too_many_websockets", 2)])
@@ -107,7 +107,7 @@ def test_the_ticket_of_a_connection_is_in_no_log(tmp_path: Path, caplog: pytest.
 
     played(tmp_path, scene, BRISK, Fault("dead_ticket", where="link", times=2))
     formatter = logging.Formatter()
-    told = [formatter.format(one) for one in caplog.records if "Failed to connect" in one.getMessage()]
+    told = [formatter.format(record) for record in caplog.records if "Failed to connect" in record.getMessage()]
     assert len(told) >= 2
     assert all("ticket=…" in one for one in told)
     assert not re.search(r"ticket=\w", "".join(told))

@@ -18,8 +18,8 @@ from tests.slack.test_surfaces import text_of
 
 def sql(folder: Path, *statements: str) -> None:
     with contextlib.closing(sqlite3.connect(folder / "bot.db", timeout=5)) as store, store:
-        for one in statements:
-            store.execute(one)
+        for statement in statements:
+            store.execute(statement)
 
 
 def played_without_a_store(folder: Path, scene: Callable[[Here], Awaitable[None]]) -> None:
@@ -33,7 +33,7 @@ def played_without_a_store(folder: Path, scene: Callable[[Here], Awaitable[None]
 
 def told(slack: SlackServer, channel: str, user: str, thread_ts: str = "") -> int:
     """How many answers with the verdict that person sees there."""
-    return len([one for one in slack.messages(channel, user, thread_ts) if VERDICT in one["text"]])
+    return len([message for message in slack.messages(channel, user, thread_ts) if VERDICT in message["text"]])
 
 
 # ------------------------------------------------------------------------------------------------- without a store
@@ -147,6 +147,9 @@ def test_who_asked_what_is_not_answered_any_more_is_told_once(
                     dropped = await slack.wait_for(channel="gpu-oncall", containing=why, thread_ts=thread)
                     assert f"Please ask again: why ml/{POD}" in text_of(dropped)
                     await later(slack)
-            assert len([one for one in slack.messages("gpu-oncall", "ada", thread) if why in text_of(one)]) == 1
+            assert (
+                len([message for message in slack.messages("gpu-oncall", "ada", thread) if why in text_of(message)])
+                == 1
+            )
 
     asyncio.run(play())

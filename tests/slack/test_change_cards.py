@@ -78,7 +78,7 @@ def test_what_the_restart_destroys_is_in_the_cards_thread(tmp_path: Path) -> Non
 
         def files() -> list[tuple[str, str]]:
             replies = world.slack.messages("gpu-oncall", "grace", card["ts"])
-            return [(file["name"], file["title"]) for one in replies for file in one.get("files", [])]
+            return [(file["name"], file["title"]) for reply in replies for file in reply.get("files", [])]
 
         shown = ("before.tar.gz", "what the restart destroyed, recorded before it")
         await world.slack.wait_for(lambda: files() == [shown])
@@ -277,7 +277,7 @@ def test_a_reminder_is_there_once_though_the_bot_was_restarted(tmp_path: Path) -
 
 async def looked_again(world: World, begun: int) -> bool:
     """Whether some passes were made since so many requests."""
-    return sum(one.path == "/apis/apps/v1/deployments" for one in world.cluster.requests[begun:]) > 3
+    return sum(request.path == "/apis/apps/v1/deployments" for request in world.cluster.requests[begun:]) > 3
 
 
 def test_without_the_right_to_write_it_is_said_before_anything_is_shown(tmp_path: Path) -> None:
@@ -387,7 +387,7 @@ def test_a_change_from_a_shell_that_cannot_be_put_back_is_told_to_all_who_are_na
         for user in (ADA, LINUS):
             await world.slack.wait_for(
                 lambda user=user: [
-                    one for one in world.slack.messages(f"D{user[1:]}") if "10 minutes ago" in text_of(one)
+                    message for message in world.slack.messages(f"D{user[1:]}") if "10 minutes ago" in text_of(message)
                 ],
                 seconds=180,
             )
@@ -402,10 +402,10 @@ def test_a_record_that_nobody_can_read_is_told_once_to_all_who_are_named(tmp_pat
         await world.writer.patch_deployment(NAMESPACE, NAME, ({"op": "add", "path": path, "value": "{}"},))
 
         def told() -> list[str]:
-            return [text_of(one) for one in world.slack.messages(f"D{LINUS[1:]}")]
+            return [text_of(message) for message in world.slack.messages(f"D{LINUS[1:]}")]
 
         def passes() -> int:
-            return sum(one.path == "/apis/apps/v1/deployments" for one in world.cluster.requests)
+            return sum(request.path == "/apis/apps/v1/deployments" for request in world.cluster.requests)
 
         async def some_more() -> bool:
             return passes() > begun + 3

@@ -16,7 +16,7 @@ async def passes(world: World) -> None:
     begun = len(world.cluster.requests)
 
     async def made() -> bool:
-        return sum(one.path == "/apis/apps/v1/deployments" for one in world.cluster.requests[begun:]) > 3
+        return sum(request.path == "/apis/apps/v1/deployments" for request in world.cluster.requests[begun:]) > 3
 
     await world.until(made)
 
@@ -73,9 +73,9 @@ def test_who_asks_for_a_raise_is_told_of_the_wrong_clock_before_anything_is_read
         begun = len(world.cluster.requests)
         await world.slack.command("ada", "gpu-oncall", "verbosity 5 because x")
         await world.slack.wait_for(lambda: "behind the API server's" in text_of(world.slack.views("ada")))
-        paths = [one.path for one in world.cluster.requests[begun:]]
+        paths = [request.path for request in world.cluster.requests[begun:]]
         assert "/version" in paths
-        assert not [one for one in paths if one.endswith(("/pods", "/nodes", "/log"))]
+        assert not [path for path in paths if path.endswith(("/pods", "/nodes", "/log"))]
 
     played(tmp_path, scene)
 

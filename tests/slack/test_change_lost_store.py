@@ -35,7 +35,7 @@ def lose_the_store(world: World) -> None:
 
 async def is_told(world: World, state: str) -> bool:
     """Whether the store knows the one change in that state."""
-    return [one["state"] for one in await world.rows("select state from changes")] == [state]
+    return [row["state"] for row in await world.rows("select state from changes")] == [state]
 
 
 def test_a_bot_with_another_store_goes_on_with_the_card_that_stands_there(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_message_of_another_app_under_the_cards_key_is_not_taken_for_it(tmp_pa
 
 def tries(world: World) -> int:
     """How often a bot began to connect."""
-    return sum(one.title.startswith("auth.test") for one in world.slack.journal.entries)
+    return sum(entry.title.startswith("auth.test") for entry in world.slack.journal.entries)
 
 
 @pytest.mark.parametrize("fault", ["no database", "a newer version", "a damaged page"])
@@ -210,7 +210,7 @@ def test_that_the_store_cannot_be_opened_is_edited_once_it_opens_again_and_told_
         async with asyncio.timeout(180), a_place(tmp_path) as world:
             async with a_bot(world):
                 await world.raised()
-            [version] = [one["version_num"] for one in await world.rows("select version_num from alembic_version")]
+            [version] = [row["version_num"] for row in await world.rows("select version_num from alembic_version")]
             told_at: list[str] = []
             for _ in range(2):
                 await break_the_store(world, "a newer version")
@@ -220,7 +220,7 @@ def test_that_the_store_cannot_be_opened_is_edited_once_it_opens_again_and_told_
                 await world.sql(f"update alembic_version set version_num = '{version}'")
                 async with a_bot(world):
                     await world.slack.wait_for(lambda: not world.cards("cannot open its store"), seconds=180)
-            assert [one["ts"] for one in world.cards("has opened its store again")] == told_at
+            assert [card["ts"] for card in world.cards("has opened its store again")] == told_at
 
     asyncio.run(run())
 
@@ -230,7 +230,7 @@ def test_a_bot_that_waits_for_its_store_edits_what_it_said_of_a_change_that_has_
         async with asyncio.timeout(180), a_place(tmp_path) as world:
             async with a_bot(world):
                 await world.raised()
-            [version] = [one["version_num"] for one in await world.rows("select version_num from alembic_version")]
+            [version] = [row["version_num"] for row in await world.rows("select version_num from alembic_version")]
             await break_the_store(world, "a newer version")
             ended = asyncio.Event()
 

@@ -26,9 +26,9 @@ def slack_out_of_reach(world: World) -> Generator[None]:
 
 @contextmanager
 def store_out_of_reach(world: World) -> Generator[None]:
-    files = [one for one in world.folder.iterdir() if one.name.startswith("bot.db")]
-    for one in files:
-        one.rename(world.folder / f"kept-{one.name}")
+    files = [path for path in world.folder.iterdir() if path.name.startswith("bot.db")]
+    for file in files:
+        file.rename(world.folder / f"kept-{file.name}")
     (world.folder / "bot.db").mkdir()
     yield
     (world.folder / "bot.db").rmdir()

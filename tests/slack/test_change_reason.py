@@ -20,10 +20,10 @@ def test_a_dry_runs_button_asks_with_the_reason_as_it_was_typed(tmp_path: Path, 
     async def scene(world: World) -> None:
         await world.slack.command("ada", ROOM, f"verbosity 5 --dry-run for 30m because {because}")
         told = await world.told("ada", "-v=5")
-        await world.click("ada", told, next(one for one in actions(told) if one.startswith("ask:")))
+        await world.click("ada", told, next(action for action in actions(told) if action.startswith("ask:")))
 
         def forms() -> list[object]:
-            return [one for one in world.slack.views("ada") if one["callback_id"] == "change"]
+            return [view for view in world.slack.views("ada") if view["callback_id"] == "change"]
 
         [form] = await world.slack.wait_for(forms, seconds=180)
         assert because in text_of(form).splitlines()

@@ -35,9 +35,9 @@ async def by_mention_in_a_thread(world: World) -> None:
 async def refused(world: World, containing: str, thread_ts: str = "") -> str:
     seen = await world.slack.wait_for(
         lambda: [
-            one
-            for one in world.slack.messages("gpu-oncall", "grace", thread_ts)
-            if one.get("ephemeral") and containing in text_of(one)
+            message
+            for message in world.slack.messages("gpu-oncall", "grace", thread_ts)
+            if message.get("ephemeral") and containing in text_of(message)
         ]
     )
     return text_of(seen[-1])

@@ -59,7 +59,7 @@ class World:
 
     def in_thread(self, ts: str) -> list[dict[str, Any]]:
         replies = self.slack.messages(ROOM, "grace", thread_ts=ts)
-        return [file for one in replies for file in one.get("files", [])]
+        return [file for reply in replies for file in reply.get("files", [])]
 
     async def pressed_late(self, user: str, value: str, ts: str) -> None:
         """A click on a button that is not there any more, as a client that has not heard of it sends it."""
@@ -80,7 +80,7 @@ class World:
         return [(one.outcome, one.actor, one.target, one.detail["kind"]) for one in found[::-1]]
 
     def captures(self) -> list[str]:
-        return [one.path for one in self.cluster.requests if one.path.endswith("debug/pprof/profile")]
+        return [request.path for request in self.cluster.requests if request.path.endswith("debug/pprof/profile")]
 
 
 Scene = Callable[[World], Awaitable[None]]
@@ -275,7 +275,7 @@ def test_no_pod_outside_hamis_namespace_is_asked_for_who_asks_in_slack(tmp_path:
         await world.slack.command("ada", ROOM, "profile heap --target kube-system/etcd-0:2379")
         told = await world.answer("no profiles are taken of pods in namespace kube-system")
         assert "profiles.namespaces" in text_of(told)
-        assert not any("etcd-0" in one.path for one in world.cluster.requests)
+        assert not any("etcd-0" in request.path for request in world.cluster.requests)
         ada, etcd = world.slack.workspace.user_id("ada"), "http://kube-system/etcd-0:2379"
         assert await world.audited() == [("requested", ada, etcd, "heap"), ("refused", ada, etcd, "heap")]
 

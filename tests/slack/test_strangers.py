@@ -107,7 +107,7 @@ RECORDED: list[dict[str, Any]] = json.loads((Path(__file__).parent / "slack_mess
 def test_a_recorded_message_is_read_whole(recorded: dict[str, Any]) -> None:
     message = recorded["message"]
     said = said_in(message).split()
-    words = [word for one in _texts(message) for word in one.split() if not word.startswith("<http")]
+    words = [word for text in _texts(message) for word in text.split() if not word.startswith("<http")]
     assert [word for word in words if word not in said] == []
 
 

@@ -42,7 +42,7 @@ def text_of(message) -> str:
 def button(message, action: str) -> str:
     """The action id of the first button whose id begins so."""
     ids = [one["action_id"] for block in message["blocks"] for one in elements_of(block) if "action_id" in one]
-    return next(one for one in ids if one.startswith(action))
+    return next(id_ for id_ in ids if id_.startswith(action))
 
 
 class Passing:
@@ -91,7 +91,9 @@ def test_post_to_channel_shows_the_answer_to_everyone(tmp_path: Path, mode: Mode
         await here.slack.click("ada", button(answer, "post-to-channel"), channel="gpu-oncall", message_ts=answer["ts"])
         posted = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="grace")
         assert "ephemeral" not in posted
-        await here.slack.wait_for(lambda: not [one for one in here.slack.messages("gpu-oncall") if "ephemeral" in one])
+        await here.slack.wait_for(
+            lambda: not [message for message in here.slack.messages("gpu-oncall") if "ephemeral" in message]
+        )
 
     played(tmp_path, mode, scene)
 
@@ -107,10 +109,10 @@ def test_an_answer_that_is_another_one_by_now_is_shown_to_who_read_the_old_one_a
             await here.slack.click("ada", button(read, "post-to-channel"), channel="gpu-oncall", message_ts=read["ts"])
             new = await here.slack.wait_for(channel="gpu-oncall", containing="nothing was posted", user="ada")
             assert "not found" in new["text"]
-            assert [one["ts"] for one in here.slack.messages("gpu-oncall", "ada") if VERDICT in one["text"]] == [
-                read["ts"]
-            ]
-            assert [one for one in here.slack.messages("gpu-oncall", "grace") if one.get("bot_id")] == []
+            assert [
+                message["ts"] for message in here.slack.messages("gpu-oncall", "ada") if VERDICT in message["text"]
+            ] == [read["ts"]]
+            assert [message for message in here.slack.messages("gpu-oncall", "grace") if message.get("bot_id")] == []
             await here.slack.click("ada", button(new, "post-to-channel"), channel="gpu-oncall", message_ts=new["ts"])
             await here.slack.wait_for(channel="gpu-oncall", containing="not found", user="grace")
 
@@ -127,8 +129,8 @@ def test_a_post_that_fails_leaves_the_answer_that_was_read(tmp_path: Path) -> No
             cluster.down = True
             await here.slack.click("ada", button(read, "post-to-channel"), channel="gpu-oncall", message_ts=read["ts"])
             await here.slack.wait_for(channel="gpu-oncall", containing="is down", user="ada")
-            assert VERDICT in "".join(one["text"] for one in here.slack.messages("gpu-oncall", "ada"))
-            assert [one for one in here.slack.messages("gpu-oncall", "grace") if one.get("bot_id")] == []
+            assert VERDICT in "".join(message["text"] for message in here.slack.messages("gpu-oncall", "ada"))
+            assert [message for message in here.slack.messages("gpu-oncall", "grace") if message.get("bot_id")] == []
 
     asyncio.run(play())
 
@@ -140,8 +142,10 @@ def test_a_mention_is_answered_in_its_thread_and_marked_as_done(tmp_path: Path, 
         assert answer["thread_ts"] == asked.ts
 
         def marks() -> list[str]:
-            question = next(one for one in here.slack.messages("gpu-oncall", "grace") if one["ts"] == asked.ts)
-            return [one["name"] for one in question.get("reactions", [])]
+            question = next(
+                message for message in here.slack.messages("gpu-oncall", "grace") if message["ts"] == asked.ts
+            )
+            return [reaction["name"] for reaction in question.get("reactions", [])]
 
         await here.slack.wait_for(lambda: marks() == ["white_check_mark"])
 
@@ -156,7 +160,7 @@ def test_in_a_thread_about_a_pod_the_pod_need_not_be_named_again(tmp_path: Path,
 
         def second():
             replies = here.slack.messages("gpu-oncall", "ada", asked.ts)
-            return [one for one in replies if VERDICT in one["text"] and one["ts"] != first["ts"]]
+            return [reply for reply in replies if VERDICT in reply["text"] and reply["ts"] != first["ts"]]
 
         await here.slack.wait_for(second)
 
@@ -165,7 +169,7 @@ def test_in_a_thread_about_a_pod_the_pod_need_not_be_named_again(tmp_path: Path,
 
 def test_in_a_thread_under_a_message_that_names_a_pod_it_need_not_be_named_again(tmp_path: Path, mode: Mode) -> None:
     async def scene(here: Here) -> None:
-        head = next(one for one in here.slack.messages("gpu-oncall") if POD in one["text"])
+        head = next(message for message in here.slack.messages("gpu-oncall") if POD in message["text"])
         await here.slack.mention("grace", "gpu-oncall", "why", thread_ts=head["ts"])
         await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=head["ts"])
 
@@ -190,7 +194,7 @@ def test_a_thread_remembers_its_last_pod_whatever_else_is_asked_there(
 
         async def answers(number: int) -> list[Any]:
             def come() -> list[Any]:
-                said = [one for one in slack.messages("gpu-oncall", "ada", first.ts) if one.get("blocks")]
+                said = [message for message in slack.messages("gpu-oncall", "ada", first.ts) if message.get("blocks")]
                 found = [one for one in said if one.get("bot_id") and "Looking at" not in one["text"]]
                 return found if len(found) == number else []
 
@@ -215,7 +219,7 @@ def test_a_thread_under_a_posted_answer_knows_its_pod(tmp_path: Path, mode: Mode
 
         def reply():
             replies = here.slack.messages("gpu-oncall", "grace", posted["ts"])
-            return [one for one in replies if VERDICT in one["text"] and one["ts"] != posted["ts"]]
+            return [reply for reply in replies if VERDICT in reply["text"] and reply["ts"] != posted["ts"]]
 
         await here.slack.wait_for(reply)
 
@@ -260,10 +264,10 @@ def test_the_message_shortcut_lets_choose_between_several_pods(tmp_path: Path, m
         await here.slack.shortcut("ada", "diagnose", channel="gpu-oncall", message_ts=said.ts)
         choice = await here.slack.wait_for(channel="gpu-oncall", containing="why ml/s01-fit-a100", user="ada")
         ids = [
-            one["action_id"]
+            element["action_id"]
             for block in choice["blocks"]
-            for one in block.get("elements", [])
-            if POD in str(one.get("value"))
+            for element in block.get("elements", [])
+            if POD in str(element.get("value"))
         ]
         await here.slack.click("ada", ids[0], channel="gpu-oncall", message_ts=choice["ts"])
         await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
@@ -288,7 +292,7 @@ def test_a_next_action_is_one_click(tmp_path: Path, mode: Mode) -> None:
 
         def picture():
             replies = here.slack.messages("gpu-oncall", "grace", asked.ts)
-            return [file for one in replies for file in one.get("files", []) if file["mimetype"] == "image/png"]
+            return [file for reply in replies for file in reply.get("files", []) if file["mimetype"] == "image/png"]
 
         assert (await here.slack.wait_for(picture))[0]["alt_txt"]
 
@@ -351,7 +355,7 @@ def test_a_question_of_the_home_tab_is_answered_directly(tmp_path: Path, mode: M
         for shown in ("no incident is open", "You may not change the scheduler"):
             assert shown in text_of(home)
         await slack.click("ada", "ask:pending", view_id=home["id"])
-        await slack.wait_for(lambda: [one for one in slack.messages(room) if one.get("blocks")])
+        await slack.wait_for(lambda: [message for message in slack.messages(room) if message.get("blocks")])
         await slack.click("ada", "ask:help", view_id=home["id"])
         await slack.wait_for(channel=room, containing="You can ask, for example")
 
@@ -444,7 +448,9 @@ def test_in_a_thread_about_a_pod_a_sentence_need_not_name_it(tmp_path: Path) -> 
         await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
 
         def answers() -> list[Any]:
-            return [one for one in here.slack.messages("gpu-oncall", "ada", asked.ts) if VERDICT in one["text"]]
+            return [
+                message for message in here.slack.messages("gpu-oncall", "ada", asked.ts) if VERDICT in message["text"]
+            ]
 
         await here.slack.mention("ada", "gpu-oncall", "why is it still pending?", thread_ts=asked.ts)
         await here.slack.wait_for(lambda: len(answers()) == 2)

@@ -34,7 +34,7 @@ def test_an_untouched_log_is_whole(database: str) -> None:
 
 def test_it_is_read_newest_first(database: str) -> None:
     entries = kept(database, lambda store: store.audit.read(2))
-    assert [(one.seq, one.detail["n"]) for one in entries] == [(3, 2), (2, 1)]
+    assert [(entry.seq, entry.detail["n"]) for entry in entries] == [(3, 2), (2, 1)]
     assert entries[0].at == "2026-11-21T05:00:00.000000+00:00"
 
 

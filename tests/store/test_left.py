@@ -74,7 +74,7 @@ def test_the_store_of_every_earlier_commit_is_upgraded_without_loss(name: str, n
 
 
 def _of(found: list[dict[str, Any]], columns: list[str]) -> list[str]:
-    return sorted(repr([row[one] for one in columns]) for row in found)
+    return sorted(repr([row[column] for column in columns]) for row in found)
 
 
 @pytest.mark.parametrize("name", STORES)

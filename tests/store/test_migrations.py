@@ -99,7 +99,7 @@ def schema(connection: Connection) -> Any:
     inspector = inspect(connection)
     tables = {
         name: (
-            [{key: str(value) for key, value in one.items()} for one in inspector.get_columns(name)],
+            [{key: str(value) for key, value in column.items()} for column in inspector.get_columns(name)],
             inspector.get_pk_constraint(name),
             inspector.get_foreign_keys(name),
             sorted(map(str, inspector.get_unique_constraints(name))),
@@ -206,8 +206,8 @@ def test_an_upgrade_that_fails_leaves_everything_as_it_was(database: str) -> Non
 def test_the_newest_revision_is_the_end_of_the_chain() -> None:
     scripts = ScriptDirectory(str(Path(migrations.__file__).parent))
     assert scripts.get_heads() == [NEWEST]
-    assert [one.revision for one in scripts.walk_revisions()] == sorted(
-        (one.revision for one in scripts.walk_revisions()), reverse=True
+    assert [revision.revision for revision in scripts.walk_revisions()] == sorted(
+        (revision.revision for revision in scripts.walk_revisions()), reverse=True
     )
 
 

@@ -95,7 +95,7 @@ def inside(log: str, *statuses: Object, last: str = "", version: str = "2.10.0",
 def plugin(*statuses: Object, version: str = "2.10.0", ready: bool = False) -> Object:
     """HAMi's device plugin of gpu-1 with its containers' statuses."""
     image = f"docker.io/projecthami/hami:v{version}"
-    names = [one["name"] for one in statuses] or ["device-plugin"]
+    names = [status["name"] for status in statuses] or ["device-plugin"]
     labels = {"app.kubernetes.io/component": "hami-device-plugin"}
     one = pod("hami-device-plugin-gpu-1", {}, namespace=HAMI, labels=labels, nodeName="gpu-1", age=9000)
     one["spec"]["containers"] = [{"name": name, "image": image} for name in names]

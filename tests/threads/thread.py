@@ -69,4 +69,4 @@ class Thread(NamedTuple):
 
 
 def _incident(name: str) -> Incident:
-    return next(one for one in incidents() if one.name == name)
+    return next(incident for incident in incidents() if incident.name == name)

@@ -53,7 +53,7 @@ class FakePrometheus:
         samples = read_samples(self._texts[function], (*NAMES, CORE))
         asked = re.split(r"[^\w:]+", expression)
         least = float(found[1]) if (found := re.search(r" > (\d+) and ", expression)) else -math.inf
-        return [one for one in samples if one.name in asked and one.value > least]
+        return [sample for sample in samples if sample.name in asked and sample.value > least]
 
 
 def use(name: str, pod: str, uuid: str, value: float | str, **labels: str) -> str:
@@ -76,7 +76,7 @@ def tune(
 
     `monitors` are what vGPUmonitor of each node answers; `recorded` goes to `record`.
     """
-    nodes = [one["metadata"]["name"] for one in objects if one["kind"] == "Node"]
+    nodes = [object_["metadata"]["name"] for object_ in objects if object_["kind"] == "Node"]
     path = record(folder, [*objects, *map(plugin_pod, nodes)], monitors=monitors, **recorded)
     opened = RecordedCluster.open(path)
     sources = Sources(opened, ports=RecordedPorts(opened), prometheus=prometheus)

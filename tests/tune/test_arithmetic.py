@@ -104,7 +104,7 @@ def shown(report: Report) -> Iterator[Shown]:
     for row in rows_of(report):
         if row.direction in _CHANGES and row.topic not in _NOT_QUOTED:
             pod = row.object if row.topic.startswith(("memory-limit", "idle")) else ""
-            named = [one for one in report.findings if row.why in one.claim and pod in one.claim]
+            named = [finding for finding in report.findings if row.why in finding.claim and pod in finding.claim]
             directed = [one for one in named if row.recommended in one.claim] or named
             yield Shown(row, directed[0])
 

@@ -42,7 +42,7 @@ class Days:
         ]
         known = (*NAMES, *REGISTERED, "hami_build_info")
         asked = set(re.split(r"[^\w:]+", expression))
-        return [one for text in days for one in read_samples(text, known) if one.name in asked]
+        return [sample for text in days for sample in read_samples(text, known) if sample.name in asked]
 
 
 def day(gib: float, *, size: int = 80, gpus: int = 12, kernel: float = 60, version: str = "v2.10.0") -> str:

@@ -131,9 +131,9 @@ def test_a_flag_is_read_and_quoted_however_it_is_written(
     tmp_path: Path, command: list[str], args: list[str], quote: str, shown: str
 ) -> None:
     objects = [*cluster(), *(node(f"cpu-{number}") for number in range(60))]
-    for one in objects:
-        if one["metadata"]["name"] == "hami-scheduler-0":
-            (extender,) = (part for part in one["spec"]["containers"] if part["name"] == EXTENDER)
+    for object_ in objects:
+        if object_["metadata"]["name"] == "hami-scheduler-0":
+            (extender,) = (part for part in object_["spec"]["containers"] if part["name"] == EXTENDER)
             extender |= {"command": command, "args": args}
     report = tune(tmp_path, objects)
     assert row(report, "kube-timeout").current == "5 s"

@@ -44,8 +44,8 @@ def test_the_page_has_every_symptom_with_its_parameter_value_and_topic(one: obje
 
 
 def test_every_symptom_has_a_row_and_a_topic_that_exists() -> None:
-    assert {one.symptom for one in scenarios()} == set(get_args(Symptom))
-    assert {one.topic for one in scenarios()} <= set(get_args(Topic))
+    assert {scenario.symptom for scenario in scenarios()} == set(get_args(Symptom))
+    assert {scenario.topic for scenario in scenarios()} <= set(get_args(Topic))
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
@@ -148,7 +148,7 @@ def test_what_could_not_be_read_is_not_compared(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_symptom_is_told_in_every_language(language: str) -> None:
-    assert all(f"scenario.{one.symptom}" in Texts(language) for one in scenarios())  # type: ignore[arg-type]
+    assert all(f"scenario.{scenario.symptom}" in Texts(language) for scenario in scenarios())  # type: ignore[arg-type]
 
 
 def test_a_template_is_asked_for_in_a_shell() -> None:

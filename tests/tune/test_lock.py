@@ -80,9 +80,9 @@ def test_before_2_7_no_flag_changes_it(tmp_path: Path) -> None:
 
 def test_the_charts_value_is_told_to_have_no_effect(tmp_path: Path) -> None:
     objects = cluster()
-    for one in objects:
-        if one["kind"] == "Pod" and one["metadata"]["name"] == "hami-scheduler-0":
-            one["spec"]["containers"][-1]["env"] = [{"name": "HAMI_NODELOCK_EXPIRE", "value": "3m"}]
+    for object_ in objects:
+        if object_["kind"] == "Pod" and object_["metadata"]["name"] == "hami-scheduler-0":
+            object_["spec"]["containers"][-1]["env"] = [{"name": "HAMI_NODELOCK_EXPIRE", "value": "3m"}]
     assert "scheduler.nodeLockExpire is 3m and has no effect" in row(tune(tmp_path, objects), "node-lock-timeout").why
 
 

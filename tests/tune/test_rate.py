@@ -73,13 +73,13 @@ def test_a_scheduler_pod_is_judged_by_its_own_flags(
     tmp_path: Path, flags: tuple[list[str], list[str]], leader: int, throttled: int, seen: tuple[str, str]
 ) -> None:
     objects = scheduler(statuses=(READY, READY))
-    pods = [one for one in objects if one["kind"] == "Pod"]
+    pods = [object_ for object_ in objects if object_["kind"] == "Pod"]
     for one, own in zip(pods, flags, strict=True):
         parts = [dict(part) for part in one["spec"]["containers"]]
         for part in parts:
             part["command"] = [*part["command"], *own]
         one["spec"] = one["spec"] | {"containers": parts}
-    (lease,) = (one for one in objects if one["kind"] == "Lease")
+    (lease,) = (object_ for object_ in objects if object_["kind"] == "Lease")
     lease["spec"]["holderIdentity"] = f"hami-scheduler-{leader}_1"
     logs = {f"{HAMI}/hami-scheduler-{n}/{EXTENDER}": log(100, "1.2s") if n == throttled else "" for n in (0, 1)}
     report = tune(tmp_path, [*objects, gpu_node("gpu-1", card("GPU-a")), HOLDER], missing=("logs",), others=logs)

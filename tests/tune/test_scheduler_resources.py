@@ -13,12 +13,12 @@ ONE = running("one", "gpu-1", ("GPU-a", 8192, 0))
 
 def cluster(nodes: int, resources: Object | None = None, ends: Object | None = None) -> list[Object]:
     objects = [*scheduler(), gpu_node("gpu-1", card("GPU-a")), ONE, *(node(f"cpu-{n}") for n in range(nodes - 1))]
-    for one in objects:
-        if one["kind"] == "Pod" and "hami-scheduler" in one["metadata"]["name"]:
-            (extender,) = (part for part in one["spec"]["containers"] if part["name"] == EXTENDER)
+    for object_ in objects:
+        if object_["kind"] == "Pod" and "hami-scheduler" in object_["metadata"]["name"]:
+            (extender,) = (part for part in object_["spec"]["containers"] if part["name"] == EXTENDER)
             extender["resources"] = resources or {}
             if ends:
-                one["status"]["containerStatuses"] = [{"name": EXTENDER, "restartCount": 4, "lastState": ends}]
+                object_["status"]["containerStatuses"] = [{"name": EXTENDER, "restartCount": 4, "lastState": ends}]
     return objects
 
 

@@ -23,11 +23,11 @@ def cluster(*more: Object, config: str = "nvidia:\n  deviceMemoryScaling: 2\n", 
 def killed(limit: str) -> list[Object]:
     """A cluster whose extender ran out of memory."""
     objects = cluster()
-    for one in objects:
-        if one["kind"] == "Pod" and "hami-scheduler" in one["metadata"]["name"]:
-            (extender,) = (part for part in one["spec"]["containers"] if part["name"] == "vgpu-scheduler-extender")
+    for object_ in objects:
+        if object_["kind"] == "Pod" and "hami-scheduler" in object_["metadata"]["name"]:
+            (extender,) = (part for part in object_["spec"]["containers"] if part["name"] == "vgpu-scheduler-extender")
             extender["resources"] = {"limits": {"memory": limit}} if limit else {}
-            one["status"]["containerStatuses"] = [
+            object_["status"]["containerStatuses"] = [
                 {
                     "name": "vgpu-scheduler-extender",
                     "restartCount": 3,
@@ -81,7 +81,7 @@ def test_nodes_that_could_not_be_read_are_not_counted(tmp_path: Path) -> None:
 
 def test_an_end_that_just_happened_is_quoted_where_it_stands(tmp_path: Path) -> None:
     objects = killed("1Gi")
-    (scheduler_pod,) = (one for one in objects if one["metadata"]["name"] == "hami-scheduler-0")
+    (scheduler_pod,) = (object_ for object_ in objects if object_["metadata"]["name"] == "hami-scheduler-0")
     (extender,) = scheduler_pod["status"]["containerStatuses"]
     extender["state"] = extender.pop("lastState")
     proof = told(tune(tmp_path, objects), "OOMKilled").evidence[0]

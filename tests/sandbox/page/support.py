@@ -139,7 +139,9 @@ class Chrome:
         the page complained on its console, raised, opened a dialog, or broke its own security policy.
         """
         complaints = self._runner.run(self._try_out(scenario, path, before, dict(workspace), context))
-        assert [one for one in complaints if not any(words in one for words in expected_complaints)] == []
+        assert [
+            complaint for complaint in complaints if not any(words in complaint for words in expected_complaints)
+        ] == []
 
     async def _try_out(
         self,
@@ -187,7 +189,7 @@ async def violations_of(page: Page) -> list[str]:
     await page.evaluate(AXE)
     found = await page.evaluate("axe.run(document)")
     return [
-        f"{one['id']}: {node['target']} {node['failureSummary']}"
-        for one in found["violations"]
-        for node in one["nodes"]
+        f"{violation['id']}: {node['target']} {node['failureSummary']}"
+        for violation in found["violations"]
+        for node in violation["nodes"]
     ]

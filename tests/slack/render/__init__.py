@@ -58,12 +58,12 @@ def objects(value: Any) -> Iterator[dict[str, Any]]:
 
 def parsed(message: Message) -> list[str]:
     """Every text of the message that Slack parses."""
-    return [message.text, *(one["text"] for one in objects(message.blocks) if one.get("type") == "mrkdwn")]
+    return [message.text, *(object_["text"] for object_ in objects(message.blocks) if object_.get("type") == "mrkdwn")]
 
 
 def texts(message: Message) -> list[str]:
     """Every text that the blocks show."""
-    return [one["text"] for one in objects(message.blocks) if isinstance(one.get("text"), str)]
+    return [object_["text"] for object_ in objects(message.blocks) if isinstance(object_.get("text"), str)]
 
 
 def assert_fits(message: Message) -> None:
@@ -81,9 +81,9 @@ def assert_inert(message: Message) -> None:
         assert read(text) == NOTHING, text
     parts = "text rich_text_section rich_text_list rich_text_quote rich_text_preformatted rich_text raw_text plain_text"
     allowed = {*parts.split(), "header", "section", "context", "actions", "button", "table"}
-    for one in objects(message.blocks):
-        assert one.get("type", "text") in allowed
-        assert one.get("type") != "plain_text" or one["emoji"] is False
+    for object_ in objects(message.blocks):
+        assert object_.get("type", "text") in allowed
+        assert object_.get("type") != "plain_text" or object_["emoji"] is False
     for text in [*texts(message), message.text]:
         assert not any(unicodedata.category(one) in _ACT and one not in "\n\u200b" for one in text), text
         text.encode("utf-8")

@@ -37,7 +37,7 @@ def card(state: str, **more) -> Card:
 
 
 def buttons(message) -> list[str]:
-    found = [one for block in message.blocks if block["type"] == "actions" for one in block["elements"]]
+    found = [element for block in message.blocks if block["type"] == "actions" for element in block["elements"]]
     return [one["action_id"] for one in found]
 
 
@@ -47,7 +47,7 @@ def test_a_card_in_any_state_is_within_the_limits_and_lets_nobodys_words_act(sta
     message = render_card(card(state, approved_by="U0GRACE001"), Texts(language))
     assert_fits(message)
     assert all(read(text.replace(f"<@{RECORD.by}>", "")) == NOTHING for text in parsed(message))
-    named = {one["user_id"] for one in objects(message.blocks) if one.get("type") == "user"}
+    named = {object_["user_id"] for object_ in objects(message.blocks) if object_.get("type") == "user"}
     assert named <= {"U0ADA00001", "U0LINUS001", "U0GRACE001"}
     assert ("5 → 4" if state.startswith("reverted") else "4 → 5") in " ".join(texts(message))
 
@@ -74,30 +74,31 @@ def test_only_what_can_still_be_done_has_a_button(state: str) -> None:
 def test_the_deadline_is_shown_in_the_readers_own_time() -> None:
     message = render_card(card("effective"), SAY)
     facts = message.blocks[0]["elements"][1]["elements"]
-    dates = [one for fact in facts for one in fact["elements"] if one["type"] == "date"]
-    assert [(one["timestamp"], one["fallback"]) for one in dates] == [(1_795_237_800, RECORD.at)]
+    dates = [element for fact in facts for element in fact["elements"] if element["type"] == "date"]
+    assert [(date["timestamp"], date["fallback"]) for date in dates] == [(1_795_237_800, RECORD.at)]
 
 
 def test_a_change_that_was_put_back_says_by_whom_and_when() -> None:
     given = card("reverted", at=1_795_237_800.0)._replace(by=RECORD.by, detail="")
-    parts = [one for one in objects(render_card(given, SAY).blocks) if one.get("type") in ("user", "date")]
-    assert [one.get("user_id") or one["fallback"] for one in parts] == [RECORD.by, RECORD.by, RECORD.at]
+    parts = [object_ for object_ in objects(render_card(given, SAY).blocks) if object_.get("type") in ("user", "date")]
+    assert [part.get("user_id") or part["fallback"] for part in parts] == [RECORD.by, RECORD.by, RECORD.at]
 
 
 def test_help_is_called_of_those_named_only() -> None:
     message = render_late(card("failed"), 10, ["U0LINUS001", "S0ONCALL01"], "kubectl", SAY)
     assert_fits(message)
-    called = [one["type"] for one in message.blocks[0]["elements"][0]["elements"]]
+    called = [element["type"] for element in message.blocks[0]["elements"][0]["elements"]]
     assert called[:3:2] == ["user", "usergroup"]
     assert "user" not in [
-        one["type"] for one in render_late(card("failed"), 2, [], "kubectl", SAY).blocks[0]["elements"][0]["elements"]
+        element["type"]
+        for element in render_late(card("failed"), 2, [], "kubectl", SAY).blocks[0]["elements"][0]["elements"]
     ]
 
 
 def test_a_refusal_names_those_who_may() -> None:
     message = render_denied("you may not", ["U0ADA00001", "S0ONCALL01"], ["C0GPUONC01"], SAY)
     assert_fits(message)
-    kinds = [one["type"] for one in message.blocks[0]["elements"][0]["elements"]]
+    kinds = [element["type"] for element in message.blocks[0]["elements"][0]["elements"]]
     assert {"user", "usergroup", "channel"} <= set(kinds)
 
 

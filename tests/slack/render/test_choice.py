@@ -8,7 +8,7 @@ QUESTION = "Which of these pods?"
 
 
 def buttons(message):
-    return [one for block in message.blocks if block["type"] == "actions" for one in block["elements"]]
+    return [element for block in message.blocks if block["type"] == "actions" for element in block["elements"]]
 
 
 def test_every_choice_is_a_button_that_asks_for_it_on_the_same_cluster():
@@ -33,7 +33,7 @@ def test_at_most_25_are_offered():
 
 def test_a_choice_too_long_for_a_button_is_not_offered():
     message = render_choice(QUESTION, ["why " + "x" * 3000, "why ml/a"], "lab")
-    assert [one["text"]["text"] for one in buttons(message)] == ["why ml/a"]
+    assert [button["text"]["text"] for button in buttons(message)] == ["why ml/a"]
     assert "xxx" not in message.text
 
 

@@ -36,7 +36,7 @@ def test_the_table_goes_first_then_all_but_sections_then_all_blocks():
 
 def test_a_table_becomes_aligned_text():
     first, *_ = degraded(with_table())
-    table = next(one for one in texts(first) if one.startswith("reason"))
+    table = next(text for text in texts(first) if text.startswith("reason"))
     assert table.splitlines()[:2] == [
         "reason                      count  nodes",
         "8/8 CardInsufficientMemory  2      gpu-1, gpu-2",

@@ -52,7 +52,7 @@ def test_lines_end_as_rfc_4180_has_it():
 
 def test_two_tables_with_one_title_are_two_files():
     table = Table("nodes", ("a",), ())
-    assert [one.name for one in table_files([table, table], SAY)] == ["nodes.csv", "nodes-2.csv"]
+    assert [file.name for file in table_files([table, table], SAY)] == ["nodes.csv", "nodes-2.csv"]
 
 
 @given(any_text(), st.lists(any_text(), min_size=1, max_size=3))
@@ -61,4 +61,4 @@ def test_a_file_of_any_text_has_a_name_a_title_and_cells_on_one_line(title, cell
     assert file.name.endswith(".csv")
     assert file.title
     assert not set(file.name) - set("abcdefghijklmnopqrstuvwxyz0123456789-.")
-    assert [one.removeprefix("'") for one in rows(file)[1]] == [visible(one).removeprefix("'") for one in cells]
+    assert [row.removeprefix("'") for row in rows(file)[1]] == [visible(cell).removeprefix("'") for cell in cells]

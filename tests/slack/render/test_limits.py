@@ -62,7 +62,7 @@ def confirm(**sizes):
 
 
 def pointers(blocks):
-    return [one.pointer for one in validate_blocks(blocks)]
+    return [block.pointer for block in validate_blocks(blocks)]
 
 
 # Each rule: what Slack takes, what it refuses, where it says so.
@@ -224,13 +224,13 @@ def test_what_slack_takes_is_taken_and_what_it_refuses_is_refused_where_it_stand
 
 def test_no_blocks_are_fine_and_what_is_no_list_is_not():
     assert validate_blocks([]) == []
-    assert [one.constraint["type"] for one in validate_blocks({"blocks": []})] == ["array"]
+    assert [block.constraint["type"] for block in validate_blocks({"blocks": []})] == ["array"]
 
 
 def test_all_text_of_a_message_together_has_a_limit():
     blocks = [section(text=mrkdwn(2500)) for _ in range(5)]
     assert validate_blocks(blocks) == []
-    codes = [one.code for one in validate_blocks([*blocks, section(text=mrkdwn(500))])]
+    codes = [block.code for block in validate_blocks([*blocks, section(text=mrkdwn(500))])]
     assert total_text(blocks) < TOTAL_REFUSED
     assert codes == ["msg_blocks_too_long"]
 

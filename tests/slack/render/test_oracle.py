@@ -68,5 +68,5 @@ def without_defaults(value: Any) -> Any:
 def test_another_builder_builds_the_same_message(scenario: Scenario | None) -> None:
     report = report_of(scenario) if scenario else typical()
     ours = render_report(report, SAY, channel_buttons=True, words="why ml/x").blocks
-    theirs = json.loads(other.Message("C1", blocks=[block(one) for one in ours]).json())["blocks"]
+    theirs = json.loads(other.Message("C1", blocks=[block(our) for our in ours]).json())["blocks"]
     assert without_defaults(theirs) == without_defaults(ours)

@@ -25,7 +25,7 @@ def kinds(message):
 
 
 def buttons(message):
-    return [one for one in objects(message.blocks) if one.get("type") == "button"]
+    return [object_ for object_ in objects(message.blocks) if object_.get("type") == "button"]
 
 
 def names(message):
@@ -46,7 +46,17 @@ def test_the_answer_about_a_recorded_pod_is_short_enough_for_a_phone(scenario):
     message = shown(report_of(scenario))
     assert_fits(message)
     assert_inert(message)
-    assert len([one for block in message.blocks for one in objects(block) if one.get("type") == "rich_text_quote"]) <= 2
+    assert (
+        len(
+            [
+                object_
+                for block in message.blocks
+                for object_ in objects(block)
+                if object_.get("type") == "rich_text_quote"
+            ]
+        )
+        <= 2
+    )
     assert sum(map(len, texts(message))) < 2500
 
 
@@ -85,7 +95,7 @@ def test_another_finding_is_its_claim_alone_and_background_comes_last():
     quiet = finding(severity="info", claim="Quiet.")
     found = [finding(claim=f"Loud {number}.") for number in range(3)]
     message = shown(report(finding(claim="The cause."), quiet, *found, finding(claim="Loud too.")))
-    (items,) = (one["elements"] for one in objects(message.blocks) if one.get("type") == "rich_text_list")
+    (items,) = (object_["elements"] for object_ in objects(message.blocks) if object_.get("type") == "rich_text_list")
     assert texts(message._replace(blocks=tuple(items))) == ["Loud 0.", "Loud 1.", "Loud 2.", "and 2 more"]
 
 
@@ -167,7 +177,7 @@ def test_a_report_fits_in_every_language(language):
 
 def test_only_a_verb_of_ours_is_a_button_and_a_shell_command_is_text_to_copy():
     message = shown(typical())
-    assert [one["text"]["text"] for one in buttons(message)] == [
+    assert [button["text"]["text"] for button in buttons(message)] == [
         "gpus --node gpu-2",
         "Look again",
         "Show everything",
@@ -190,8 +200,8 @@ def test_a_question_that_does_not_fit_into_a_button_is_text():
 
 
 def test_a_button_of_the_channel_is_only_where_it_is_asked_for():
-    assert [one["action_id"] for one in buttons(shown(typical(), channel_buttons=False))] == ["ask:1", "ask:100"]
-    assert [one["action_id"] for one in buttons(shown(typical(), words=""))] == ["ask:1"]
+    assert [button["action_id"] for button in buttons(shown(typical(), channel_buttons=False))] == ["ask:1", "ask:100"]
+    assert [button["action_id"] for button in buttons(shown(typical(), words=""))] == ["ask:1"]
 
 
 # -------------------------------------------------------------------------------------------------------- files
@@ -214,7 +224,7 @@ def test_one_person_gets_a_button_for_it_and_no_file():
     message = shown(typical())
     assert message.files == ()
     assert_told(message, "Show everything sends it to your direct messages.")
-    assert [one["action_id"] for one in buttons(message)][1:] == ["ask:100", "show-everything", "post-to-channel"]
+    assert [button["action_id"] for button in buttons(message)][1:] == ["ask:100", "show-everything", "post-to-channel"]
 
 
 def test_a_table_with_memory_says_its_unit():
@@ -231,7 +241,7 @@ def test_an_answer_in_a_direct_message_has_files_only_when_asked_and_no_channel_
 
     message = directly(everything=False)
     assert message.files == ()
-    assert [one["action_id"] for one in buttons(message)][-2:] == ["ask:100", "show-everything"]
+    assert [button["action_id"] for button in buttons(message)][-2:] == ["ask:100", "show-everything"]
     assert names(directly(everything=True)) == ["answer.md"]
 
 
@@ -248,7 +258,7 @@ def test_users_of_slack_are_shown_by_name_to_one_person_and_call_nobody_elsewher
 def test_who_asked_for_everything_gets_the_file_and_no_such_button():
     message = shown(typical(), everything=True)
     assert names(message) == ["answer.md"]
-    assert "show-everything" not in [one["action_id"] for one in buttons(message)]
+    assert "show-everything" not in [button["action_id"] for button in buttons(message)]
 
 
 def test_an_answer_that_no_button_can_ask_for_again_has_its_file():
@@ -259,7 +269,7 @@ def test_an_answer_that_no_button_can_ask_for_again_has_its_file():
 def test_an_answer_that_is_all_shown_has_neither(private):
     message = shown(report(finding(evidence=(evidence(command=""),))), channel_buttons=private)
     assert message.files == ()
-    assert "show-everything" not in [one["action_id"] for one in buttons(message)]
+    assert "show-everything" not in [button["action_id"] for button in buttons(message)]
     assert not any("Not shown" in text for text in texts(message))
 
 
@@ -298,7 +308,7 @@ def test_numbers_stand_at_the_right():
     rows = (("gpu-1", "24,000"), ("gpu-2", "50%"))
     message = shown(report(subject=CARDS, tables=(Table("t", ("node", "free"), rows),)))
     (table,) = (block for block in message.blocks if block["type"] == "table")
-    assert [one["align"] for one in table["column_settings"]] == ["left", "right"]
+    assert [setting["align"] for setting in table["column_settings"]] == ["left", "right"]
 
 
 def test_a_second_table_is_a_spreadsheet():

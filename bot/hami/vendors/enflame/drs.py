@@ -55,8 +55,8 @@ def _read(text: str) -> tuple[Card, ...]:
     """Raises ValueError where no card can be made of it."""
     found = _capacity.decode(text.encode())
     profiles = [read_profile(name) for name in found.profiles or ()]
-    slices = max((one.size for one in profiles), default=0)
-    gigabytes = max((one.gigabytes for one in profiles), default=0) or slices
+    slices = max((profile.size for profile in profiles), default=0)
+    gigabytes = max((profile.gigabytes for profile in profiles), default=0) or slices
     capacities = [_integer(str(device.capacity)) for device in found.devices or ()]
     if slices <= 0 or min(capacities, default=0) <= 0:
         raise ValueError("no profile with slices, or a device without capacity")
@@ -140,8 +140,8 @@ def _own_measure(asked: ContainerRequest, resources: Resources) -> str:
 
 def profile_for(profiles: Iterable[Profile], wanted: Wanted) -> tuple[Profile, int] | None:
     """The profile that serves what is wanted, and its share of a card's cores; None for none."""
-    candidates = sorted({one for one in profiles if one.size > 0 and one.gigabytes > 0})
-    most = max((one.size for one in candidates), default=0)
+    candidates = sorted({profile for profile in profiles if profile.size > 0 and profile.gigabytes > 0})
+    most = max((candidate.size for candidate in candidates), default=0)
     memory = wanted.memory
     if candidates and memory > 2 * candidates[-1].gigabytes:
         memory = -(-memory // _GIB_IN_MIB)
@@ -177,13 +177,13 @@ def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdic
 
 def _slices(state: CardState) -> list[int]:
     profiles = [read_profile(name) for name, _ in state.card.custom]
-    most = max((one.size for one in profiles), default=0)
+    most = max((profile.size for profile in profiles), default=0)
     return [
-        one.gigabytes * _GIB_IN_MIB
-        for one in profiles
-        if one.size
-        and one.gigabytes * _GIB_IN_MIB <= state.free_memory_mib
-        and -(-one.size * CORES // most) <= state.free_cores
+        profile.gigabytes * _GIB_IN_MIB
+        for profile in profiles
+        if profile.size
+        and profile.gigabytes * _GIB_IN_MIB <= state.free_memory_mib
+        and -(-profile.size * CORES // most) <= state.free_cores
     ]
 
 
