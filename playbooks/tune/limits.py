@@ -14,6 +14,7 @@ from bot.texts import Texts
 from playbooks.gather.usage import WINDOW_DAYS, Peak
 from playbooks.rules.prose import command, mib
 from playbooks.rules.usage_quotes import of_use
+from playbooks.tune.ends import of_end, of_restarts, oomkilled, restarted
 from playbooks.tune.facts import Facts
 from playbooks.tune.proof import of_peak
 from playbooks.tune.rows import Advice, AdviceRow, Direction, Topic
@@ -50,9 +51,12 @@ def _judge(held: Held, facts: Facts, say: Texts) -> Advice | None:
         return _advice("memory-limit-high-use", held, most, facts, say)
     peak = _peak(held, most, facts)
     low = most.share < LOW and (peak is None or peak.used.value <= HIGH * most.limit.value)
-    if low and not held.unmeasured and len(measured) == len(held.uses):
-        return _advice("memory-limit-low-use", held, most, facts, say)
-    return None
+    if not low or held.unmeasured or len(measured) != len(held.uses):
+        return None
+    if peak is None and (killed := oomkilled(held, facts)):
+        why = say("tune.low-use-killed", name=killed[0].name)
+        return Advice(AdviceRow("memory-limit-low-use", "cannot-tell", held.name, "", "", why), why)
+    return _advice("memory-limit-low-use", held, most, facts, say)
 
 
 def _peak(held: Held, one: _Measured, facts: Facts) -> Peak | None:
@@ -79,6 +83,10 @@ def _advice(topic: Topic, held: Held, one: _Measured, facts: Facts, say: Texts) 
     direction: Direction = "raise" if one.share > HIGH else "lower"
     row = AdviceRow(topic, direction, held.name, mib(limit), "", why)
     ask = say(f"tune.{topic}-do", pod=held.name)
+    if direction == "raise" and (ended := restarted(held, one.use.container, facts)):
+        proofs += (of_restarts(held, ended), of_end(held, ended))
+        if oomkilled(held, facts):
+            ask = say("tune.high-use-killed", ask=ask, name=ended.name)
     if direction == "lower" and (peak := _peak(held, one, facts)):
         proofs += (of_peak(held, peak, facts),)
         ask = say("tune.low-use-peak", pod=held.name, days=WINDOW_DAYS, peak=mib(round(peak.used.value / _MIB)))

@@ -47,7 +47,8 @@ class Advice(NamedTuple):
     """A row with its proof. `claim` is the sentence with the arithmetic: every number of it stands in `evidence`.
 
     `severity` and `confidence` are of the finding that raise, lower and refuse become; `actions` say where in the
-    chart's values it is set, what it risks and how to check it afterwards.
+    chart's values it is set, what it risks and how to check it afterwards. `of_symptom` is false where it rests on
+    something else than the symptom that the guide's table of scenarios has for the topic.
     """
 
     row: AdviceRow
@@ -56,6 +57,7 @@ class Advice(NamedTuple):
     confidence: Confidence = "confirmed"
     evidence: tuple[Evidence, ...] = ()
     actions: tuple[NextAction, ...] = ()
+    of_symptom: bool = True
 
     @property
     def changes(self) -> bool:

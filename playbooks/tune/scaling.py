@@ -11,6 +11,7 @@ from typing import NamedTuple
 from bot.hami.chart import chart_value
 from bot.hami.exposition import Sample
 from bot.hami.held import Held
+from bot.kube.models.pod_views import HolderContainer
 from bot.report import Evidence, NextAction
 from bot.texts import Texts
 from playbooks import quotes
@@ -18,6 +19,7 @@ from playbooks.gather.usage import WINDOW_DAYS, WINDOW_HOURS, Peak
 from playbooks.rules.prose import command, mib
 from playbooks.rules.usage_quotes import of_sample
 from playbooks.tune.deployed import gpu_setting
+from playbooks.tune.ends import of_end, oomkilled
 from playbooks.tune.facts import Facts
 from playbooks.tune.pools import Pool
 from playbooks.tune.proof import of_peak, of_request
@@ -82,10 +84,21 @@ def _judge(pool: Pool, facts: Facts, say: Texts) -> list[Advice]:
         return [*([advised("lower", 1.0)] if current > 1 else ()), advised("refuse", 1.0)]
     wanted = math.floor(10 * min(safe, _MOST)) / 10
     if wanted >= _LEAST and wanted > current:
-        return [advised("raise", wanted)]
+        killed = [(held, one) for held in pool.held for one in oomkilled(held, facts)]
+        return [_cut_short(killed, pool, say)] if killed else [advised("raise", wanted)]
     if safe < current:
         return [advised("lower", max(wanted, 1.0))]
     return [Advice(_row("keep", pool, _shown(pool, say), why, say), why)]
+
+
+def _cut_short(killed: list[tuple[Held, HolderContainer]], pool: Pool, say: Texts) -> Advice:
+    """Peaks of runs that were cut short prove no ratio."""
+    why = say("tune.scaling-killed", count=len(killed), pod=killed[0][0].name, days=WINDOW_DAYS)
+    current = pool.scaling or 1.0
+    claim = say("tune.scaling-refuse", pool=pool.label, wanted=f"{current:g}", why=why)
+    proofs = tuple(of_end(held, one) for held, one in killed[:_SHOWN])
+    row = _row("refuse", pool, f"{current:g}", why, say)
+    return Advice(row, claim, confidence="suspected", evidence=proofs, of_symptom=False)
 
 
 def _proofs(known: _Known, facts: Facts) -> tuple[Evidence, ...]:

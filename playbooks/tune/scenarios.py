@@ -29,9 +29,10 @@ def scenario_table(advice: Sequence[Advice], say: Texts) -> Table:
 
 
 def _row(one: Scenario, advice: Sequence[Advice], say: Texts) -> ScenarioRow:
-    ours = [each.row for each in advice if each.row.topic == one.topic]
-    seen = "yes" if any(row.direction in one.directions for row in ours) else "no"
-    if all(row.direction == "cannot-tell" for row in ours) and one.topic != "monitor-gap":
+    telling = [each.row for each in advice if each.row.topic == one.topic and each.of_symptom]
+    seen = "yes" if any(row.direction in one.directions for row in telling) else "no"
+    if all(row.direction == "cannot-tell" for row in telling) and one.topic != "monitor-gap":
         seen = "cannot-tell"
+    ours = [each.row for each in advice if each.row.topic == one.topic]
     told = sorted({" ".join(filter(None, (row.direction, row.recommended))) for row in ours})
     return ScenarioRow(say(f"scenario.{one.symptom}"), seen, one.parameter, one.value, one.topic, ", ".join(told))

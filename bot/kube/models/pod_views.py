@@ -15,9 +15,31 @@ class HolderSpec(Model, frozen=True):
     init_containers: list[Container] | None = None
 
 
+class HolderState(Model, frozen=True):
+    terminated: StateTerminated | None = None
+
+
+class HolderContainer(Model, frozen=True):
+    name: str = ""
+    restart_count: int = 0
+    state: HolderState = HolderState()
+    last_state: HolderState = HolderState()
+
+    @property
+    def end(self) -> StateTerminated | None:
+        """How its process ended last; None where that is not known."""
+        return self.state.terminated or self.last_state.terminated
+
+
 class HolderStatus(Model, frozen=True):
     phase: str = ""
     init_container_statuses: list[ContainerStatus] | None = None
+    container_statuses: list[HolderContainer] | None = None
+
+    def __post_init__(self) -> None:
+        """Only containers whose process ended stay: of thousands of pods they are few."""
+        if self.container_statuses:
+            keep(self, "container_statuses", [one for one in self.container_statuses if one.end] or None)
 
 
 class Holder(Resource, frozen=True):

@@ -1,0 +1,58 @@
+"""How processes of pods that hold GPUs ended: a container that used too much of the node's memory was OOMKilled.
+
+That is never GPU memory: a program that gets none sees CUDA's out-of-memory error and ends by itself. But what an
+OOMKilled container would have used of its GPU is not known, since its run was cut short.
+"""
+
+from datetime import timedelta
+
+from bot.hami.held import Held
+from bot.kube.models import Holder
+from bot.kube.models.pod_views import HolderContainer
+from bot.kube.times import parse_time
+from bot.report import Evidence
+from playbooks.gather.usage import WINDOW_DAYS
+from playbooks.quotes import clock, kubectl
+from playbooks.tune.facts import Facts
+
+_OOM = "OOMKilled"
+
+
+def oomkilled(held: Held, facts: Facts) -> list[HolderContainer]:
+    """The pod's containers whose last end was that within the window; an end without a time counts."""
+    since = facts.taken_at - timedelta(days=WINDOW_DAYS)
+    found: list[HolderContainer] = []
+    for one in _statuses(facts.holder(held)):
+        ended = parse_time(one.end.finished_at) if one.end else None
+        if one.end and one.end.reason == _OOM and (ended is None or ended >= since):
+            found.append(one)
+    return found
+
+
+def restarted(held: Held, container: str, facts: Facts) -> HolderContainer | None:
+    """That container of the pod, if its process ended and was started again."""
+    own = (one for one in _statuses(facts.holder(held)) if one.name == container)
+    return next((one for one in own if one.restart_count), None)
+
+
+def _statuses(holder: Holder | None) -> list[HolderContainer]:
+    return (holder.status.container_statuses or []) if holder else []
+
+
+def of_end(held: Held, one: HolderContainer) -> Evidence:
+    """The reason of the container's last end."""
+    place = "state" if one.state.terminated else "lastState"
+    reason = one.end.reason if one.end else ""
+    shown = f"{place}.terminated.reason" if reason else "restartCount"
+    at = clock(one.end.finished_at) if one.end else None
+    return Evidence("pod", f"Pod {held.name}", at, reason or str(one.restart_count), _command(held, one, shown))
+
+
+def of_restarts(held: Held, one: HolderContainer) -> Evidence:
+    """How often the container was started again."""
+    return Evidence("pod", f"Pod {held.name}", None, str(one.restart_count), _command(held, one, "restartCount"))
+
+
+def _command(held: Held, one: HolderContainer, field: str) -> str:
+    path = f'jsonpath={{.status.containerStatuses[?(@.name=="{one.name}")].{field}}}'
+    return kubectl("-n", held.holding.namespace, "get", "pod", held.holding.name, "-o", path)
