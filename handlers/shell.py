@@ -33,7 +33,7 @@ from handlers.profiles.words import ProfileAsked, Study, profile_command
 from handlers.record_shell import RecordAsked, record_command, write_capture, write_recording
 from handlers.shell_output import agrees, asked_there, of_recording, print_out, progress, render, tell
 from handlers.tune_shell import VERB as TUNE
-from handlers.tune_shell import CompareAsked, DaysAsked, compare_of_prometheus, compare_recordings, tune_command
+from handlers.tune_shell import CompareAsked, compare_recordings, tune_command
 from handlers.where import Where, open_sources, open_writing
 from handlers.where import language as language_of
 from playbooks.profile.request import Request
@@ -258,7 +258,7 @@ def _run(processes: Processes, asked: Any) -> int:
         report = asyncio.run(_answer(where, asked, say))
         output = asked.options["output"] or "text"
         print_out(render(_as_shown(report, asked.options, output, say), output, say))
-    elif isinstance(asked, CompareAsked | DaysAsked):
+    elif isinstance(asked, CompareAsked):
         _compare(asked)
     elif isinstance(asked, ChangeAsked | _Overdue):
         return _change(asked)
@@ -281,15 +281,12 @@ def _run(processes: Processes, asked: Any) -> int:
     return 0
 
 
-def _compare(asked: CompareAsked | DaysAsked) -> None:
+def _compare(asked: CompareAsked) -> None:
     where = _where(asked.options)
     say = Texts(asked.options["lang"] or language_of(where))
-    output, options = asked.options["output"] or "text", asked.options
-    if isinstance(asked, DaysAsked):
-        report = asyncio.run(compare_of_prometheus(asked, where, say))
-    else:
-        report = asyncio.run(compare_recordings(asked, where, say))
-        options = options | {"recording": asked.after}
+    output = asked.options["output"] or "text"
+    report = asyncio.run(compare_recordings(asked, where, say))
+    options = asked.options | {"recording": asked.after}
     print_out(render(_as_shown(report, options, output, say), output, say))
 
 

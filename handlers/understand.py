@@ -164,11 +164,6 @@ def _plain(error: UsageError, example: str) -> UsageError:
         case click.NoSuchOption(option_name=option):
             unknown = UsageError(f"there is no option {option}", hint=hint, example=example)
             return unknown.worded("no-option", option=option)
-        case click.UsageError(message=str(said), ctx=click.Context(info_name="tune")) if "(compare" in said:
-            told = "tune compare reads two recordings or days: ask in a shell"
-            return UsageError(told, example="hami-bot tune compare before.tar.gz after.tar.gz").worded(
-                "compare-in-shell"
-            )
         case _:
             same = UsageError(error.message, hint=hint, example=example)
             same.text = error.text

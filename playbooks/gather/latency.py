@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from bot.hami.allocations import NODE_KEY
@@ -21,6 +21,7 @@ from playbooks.gather.scheduling import InstallSeen
 
 MOST_PODS = 10_000
 """New pods that are measured."""
+_EVER = datetime.max.replace(tzinfo=UTC)
 _MOST_NAMESPACES = 20
 """Of more, the pods of all namespaces are read at once."""
 
@@ -71,7 +72,7 @@ async def gather_latency(cluster: Cluster, install: InstallSeen, since: datetime
         gather_scheduler_logs(cluster, install.install, NEEDLE, window),
         gather_scheduler_logs(cluster, install.install, THROTTLED, window),
     )
-    new = pods if isinstance(pods, Gap) else await _created_since(cluster, install, pods, since)
+    new = pods if isinstance(pods, Gap) else await created_between(cluster, install, pods, since)
     lists = [one for one in (nodes, pods, new) if isinstance(one, Gap)]
     if not isinstance(new, Gap) and len(new) > MOST_PODS:
         why = f"only the newest {MOST_PODS:,} of {len(new):,} new pods are measured"
@@ -89,11 +90,14 @@ async def gather_latency(cluster: Cluster, install: InstallSeen, since: datetime
     )
 
 
-async def _created_since(
-    cluster: Cluster, install: InstallSeen, pods: Sequence[Holder], since: datetime
+async def created_between(
+    cluster: Cluster, install: InstallSeen, pods: Sequence[Holder], since: datetime, until: datetime = _EVER
 ) -> list[Pod] | Gap:
-    """Read by namespace: of a large cluster's pods few are new, and only of these the status is needed."""
-    new = {pod.namespace for pod in pods if _is_since(pod.metadata.creation_timestamp, since)}
+    """The GPU pods of HAMi's scheduler that were created then; `pods` are all pods.
+
+    Read by namespace: of a large cluster's pods few are new, and only of these the status is needed.
+    """
+    new = {pod.namespace for pod in pods if _is_between(pod.metadata.creation_timestamp, since, until)}
     own = f"spec.schedulerName={install.install.scheduler_name}"
     where = sorted(new) if len(new) <= _MOST_NAMESPACES else [""]
     lists = await asyncio.gather(*(seen("pods", cluster.list(PODS, one, fields=own)) for one in where))
@@ -101,13 +105,13 @@ async def _created_since(
     for some in lists:
         if isinstance(some, Gap):
             return some
-        found += [pod for pod in some if _is_since(pod.metadata.creation_timestamp, since)]
+        found += [pod for pod in some if _is_between(pod.metadata.creation_timestamp, since, until)]
     return [pod for pod in found if asked_resources(pod, install.config)]
 
 
-def _is_since(created: str | None, since: datetime) -> bool:
+def _is_between(created: str | None, since: datetime, until: datetime) -> bool:
     at = parse_time(created)
-    return at is not None and at >= since
+    return at is not None and since <= at <= until
 
 
 def _count(nodes: Sequence[object] | Gap, pods: Sequence[Holder] | Gap) -> Counts:

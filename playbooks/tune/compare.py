@@ -90,11 +90,19 @@ def compare(before: Side, after: Side, say: Texts, *, everything: bool) -> Repor
 
 
 def _changes(before: Side, after: Side, say: Texts) -> list[ChangeRow]:
-    """What tuning changes first, then the rest. What one side could not read is no change."""
-    rows = [ChangeRow("cluster", before.facts.cluster, after.facts.cluster)]
-    for group in before.settings:
-        if group in after.settings:
-            old, new = before.settings[group], after.settings[group]
+    """What tuning changes first, then the rest."""
+    old, new = ({"recording": {"cluster": side.facts.cluster}, **side.settings} for side in (before, after))
+    return changes_of(old, new, say)
+
+
+def changes_of(
+    before: Mapping[str, Mapping[str, str]], after: Mapping[str, Mapping[str, str]], say: Texts
+) -> list[ChangeRow]:
+    """The settings that differ, by group and name. A group that one side could not read is no change."""
+    rows: list[ChangeRow] = []
+    for group in before:
+        if group in after:
+            old, new = before[group], after[group]
             rows += [ChangeRow(name, _value(old, name, say), _value(new, name, say)) for name in {**old, **new}]
     found = [row for row in rows if row.before != row.after]
     first = {name: place for place, name in enumerate(DEFAULTS)}
@@ -110,11 +118,12 @@ def _value(settings: Mapping[str, str], name: str, say: Texts) -> str:
 def _figures(before: Side, after: Side) -> list[FigureRow]:
     """The whole time first, then its stages in their order, then counts."""
     old = {stage.name: stage for stage in before.stages}
-    *parts, whole = [_of_stage(old[stage.name], stage) for stage in after.stages if stage.name in old]
+    *parts, whole = [figure_of_stage(old[stage.name], stage) for stage in after.stages if stage.name in old]
     return [whole, *parts, _of_waits(before, after), _of_pending(before, after)]
 
 
-def _of_stage(old: Stage, new: Stage) -> FigureRow:
+def figure_of_stage(old: Stage, new: Stage) -> FigureRow:
+    """The medians of one stage."""
     resolution = _EXACT_S if old.exact and new.exact else _WHOLE_S
     answer = compare_times(old.seconds, new.seconds, resolution)
     return FigureRow(new.name, old.n, old.median_s, new.n, new.median_s, answer)

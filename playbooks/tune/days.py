@@ -1,58 +1,131 @@
-"""What changed between two days of a Prometheus, and whether the GPUs are used more: `tune compare DATE DATE`.
+"""What changed between two days, and whether it helped: `tune compare DATE DATE`.
 
-HAMi serves neither its scheduler's flags nor times of scheduling as metrics: those are compared between recordings.
+Prometheus has what was used of GPUs; the scheduler's arguments are those of the ReplicaSets that its Deployment keeps,
+and times of scheduling those of the pods that still exist. Where the arguments changed, these times decide, else the
+memory in use of a GPU.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 
+from msgspec import structs
+
 from bot.hami.held import IDLE_S
+from bot.hami.stages import Stage, measure, settled
+from bot.kube.models import Pod
 from bot.kube.times import format_time
-from bot.report import SCHEMA, Evidence, Report, Subject, one_line
+from bot.report import SCHEMA, Evidence, Gap, Report, Subject, one_line
 from bot.texts import Texts
+from playbooks import quotes
+from playbooks.gather.past_days import PastDay, PastDays
 from playbooks.gather.usage_of_day import Average, Day
 from playbooks.rules import prose
 from playbooks.rules.findings import finding
-from playbooks.tune.compare import CHANGED, MEASURED, TIMES_THE_LOAD, TOLD_CHANGES, UNDECIDED, ChangeRow, FigureRow
+from playbooks.tune.compare import (
+    CHANGED,
+    MEASURED,
+    TIMES_THE_LOAD,
+    TOLD_CHANGES,
+    UNDECIDED,
+    ChangeRow,
+    FigureRow,
+    changes_of,
+    figure_of_stage,
+)
 from playbooks.tune.compare import Verdict as Came
+from playbooks.tune.deployed import flag_of_replica_set
 from playbooks.tune.noise import LEAST, compare_counts, compare_times, median
+from playbooks.tune.side import settings_of
 
 _MIB = 2**20
 _SHOWN = 3
 
 
-def compare_days(before: Day, after: Day, cluster: str, say: Texts) -> Report:
-    """The answer by the memory that is in use of a GPU; a row for each figure says what changed in it."""
-    changes = [row for row in _changes(before, after, say) if row.before != row.after]
-    figures = list(_figures(before, after))
-    verdict = _verdict(before, after, figures[0], changes, say)
+def compare_days(days: PastDays, say: Texts) -> Report:
+    """The verdict; a row for each figure says what changed in it, and a figure that a day lacks is not enough data."""
+    before, after = days.before, days.after
+    arguments = _arguments(before, after, say)
+    measured = list(_changes(before.measured, after.measured, say))
+    changes = [*arguments, *(row for row in measured if row.before != row.after)]
+    late = _latency(before, after)
+    used = list(_figures(before.measured, after.measured))
+    by_pods = bool(arguments) or isinstance(before.measured, Gap) or isinstance(after.measured, Gap)
+    verdict = _by_pods(days, late[0], changes, say) if by_pods else _by_use(days, used[0], changes, say)
     names = [say("tune.compare-change", name=row.setting, old=row.before, new=row.after) for row in changes]
     changed = say("tune.compare-changed", changes=prose.names(say, names, TOLD_CHANGES))
     told = finding(
         "tuning-effect",
         f"{verdict.text} {changed if changes else say('tune.compare-same')}",
-        "suspected" if verdict.kind in UNDECIDED else "confirmed",
+        "suspected" if by_pods or verdict.kind in UNDECIDED else "confirmed",
         (),
-        [proof for day in (before, after) for proof in _proofs(day)],
+        [*_of_arguments(before, after, arguments), *(proof for day in (before, after) for proof in _proofs(day))],
         severity="warning" if verdict.kind == "worse" else "info",
     )
+    figures = [*late, *used] if by_pods else [*used, *late]
     return Report(
         schema=SCHEMA,
         playbook="tune",
-        cluster=cluster,
-        taken_at=format_time(after.at),
+        cluster=days.cluster,
+        taken_at=format_time(after.end),
         subject=Subject("Cluster", "", ""),
         verdict=one_line(verdict.text),
         severity=told.severity,
         findings=(told,),
         tables=(CHANGED.table(changes, brief=changes), MEASURED.table(figures, brief=figures)),
-        gaps=(),
+        gaps=tuple(
+            dict.fromkeys(
+                structs.replace(gap, source=f"{day.day}: {gap.source}") for day in (before, after) for gap in day.gaps
+            )
+        ),
     )
 
 
-def _changes(before: Day, after: Day, say: Texts) -> Iterator[ChangeRow]:
+def _arguments(before: PastDay, after: PastDay, say: Texts) -> list[ChangeRow]:
+    """What the scheduler was started with; nothing where one of the days does not show it."""
+    if before.scheduler is None or after.scheduler is None:
+        return []
+    old, new = (_settings(day) for day in (before, after))
+    return changes_of(old, new, say)
+
+
+def _settings(day: PastDay) -> Mapping[str, Mapping[str, str]]:
+    containers = day.scheduler.spec.template.spec.containers if day.scheduler else []
+    return {group: dict(found) for group, found in settings_of(containers)}
+
+
+def _of_arguments(before: PastDay, after: PastDay, changes: Iterable[ChangeRow]) -> list[Evidence]:
+    ran = [day.scheduler for day in (before, after) if day.scheduler]
+    flags = [row.setting[2:] for row in changes if row.setting.startswith("--")]
+    return [flag_of_replica_set(one, flag) for flag in flags for one in ran]
+
+
+def _latency(before: PastDay, after: PastDay) -> list[FigureRow]:
+    """The whole time first, then its stages."""
+    old = {stage.name: stage for stage in _stages(before)}
+    *parts, whole = [figure_of_stage(old[stage.name], stage) for stage in _stages(after) if stage.name in old]
+    return [whole, *(row for row in parts if row.pods_before or row.pods_after)]
+
+
+def _stages(day: PastDay) -> list[Stage]:
+    return measure(settled(day.lives))
+
+
+def _by_pods(days: PastDays, whole: FigureRow, changes: list[ChangeRow], say: Texts) -> Came:
+    values: dict[str, object] = {"before": whole.before, "after": whole.after}
+    if whole.answer == "not enough data":
+        values = {"old": days.before.day, "new": days.after.day, "least": LEAST}
+        return Came("few", say("tune.days-pods-few", before=whole.pods_before, after=whole.pods_after, **values))
+    if not changes and whole.answer != "no difference":
+        return Came("unchanged", say("tune.compare-unchanged", **values))
+    kind = "noise" if whole.answer == "no difference" else whole.answer
+    return Came(kind, say(f"tune.compare-{kind}", **values))
+
+
+def _changes(before: Day | Gap, after: Day | Gap, say: Texts) -> Iterator[ChangeRow]:
     """What one of the days does not have is no change."""
+    if isinstance(before, Gap) or isinstance(after, Gap):
+        return
     if before.versions and after.versions:
         yield ChangeRow("HAMi", ", ".join(before.versions), ", ".join(after.versions))
     if before.registered and after.registered:
@@ -67,8 +140,10 @@ def _spread(registered: Iterable[Average]) -> str:
     return ", ".join(f"{prose.mib(size)} ({count} GPUs)" for size, count in sorted(sizes.items()))
 
 
-def _figures(before: Day, after: Day) -> Iterator[FigureRow]:
-    """More is better, but of what holds without use."""
+def _figures(before: Day | Gap, after: Day | Gap) -> Iterator[FigureRow]:
+    """More is better, but of what holds without use. None where Prometheus did not answer."""
+    if isinstance(before, Gap) or isinstance(after, Gap):
+        return
     yield _levels(
         "memory in use of a GPU, MiB", *([one.value / _MIB for one in day.gpu_used.values()] for day in (before, after))
     )
@@ -97,15 +172,15 @@ def _levels(name: str, old: list[float], new: list[float]) -> FigureRow:
     return FigureRow(name, len(old), median(old), len(new), median(new), compare_times(new, old, 1.0))
 
 
-def _verdict(before: Day, after: Day, used: FigureRow, changes: list[ChangeRow], say: Texts) -> Came:
+def _by_use(days: PastDays, used: FigureRow, changes: list[ChangeRow], say: Texts) -> Came:
     values: dict[str, object] = {
         "before": prose.mib(round(used.before or 0)),
         "after": prose.mib(round(used.after or 0)),
         "least": LEAST,
-        "old": before.day,
-        "new": after.day,
+        "old": days.before.day,
+        "new": days.after.day,
     }
-    shares = len(before.used), len(after.used)
+    shares = [0 if isinstance(day.measured, Gap) else len(day.measured.used) for day in (days.before, days.after)]
     if used.answer == "not enough data":
         kind = "few"
         values |= {"before": used.pods_before, "after": used.pods_after}
@@ -119,11 +194,24 @@ def _verdict(before: Day, after: Day, used: FigureRow, changes: list[ChangeRow],
     return Came(kind, say(f"tune.days-{kind}", **values))
 
 
-def _proofs(day: Day) -> list[Evidence]:
-    """The GPUs with the most memory in use."""
-    most = sorted(day.gpu_used.items(), key=lambda one: -one[1].value)[:_SHOWN]
-    begin, end = format_time(day.at - timedelta(days=1)), format_time(day.at)
-    return [
+def _proofs(day: PastDay) -> list[Evidence]:
+    """The GPUs with the most memory in use, and the pods that took longest to start."""
+    *_, whole = _stages(day)
+    slow = [proof for life in whole.lives[:_SHOWN] for proof in _took(life.pod)]
+    if isinstance(day.measured, Gap):
+        return slow
+    most = sorted(day.measured.gpu_used.items(), key=lambda one: -one[1].value)[:_SHOWN]
+    begin, end = format_time(day.measured.at - timedelta(days=1)), format_time(day.measured.at)
+    used = [
         Evidence("metrics", f"GPU {uuid}", end, one.sample.line, f"PromQL: {one.query}  # from {begin} to {end}")
         for uuid, one in most
     ]
+    return [*used, *slow]
+
+
+def _took(pod: Pod) -> Iterator[Evidence]:
+    """When the pod was created, and when its containers began to run."""
+    yield quotes.of_pod_age(pod)
+    running = [one.state.running.started_at for one in pod.status.container_statuses or () if one.state.running]
+    if last := max((at for at in running if at), default=""):
+        yield quotes.of_pod(pod, last, "{.status.containerStatuses[*].state.running.startedAt}")

@@ -8,11 +8,11 @@ import msgspec
 from bot.hami.install import extender_of
 from bot.hami.requests import DEVICE_CONFIG_FILE
 from bot.kube.hami_pods import EXTENDER_CONTAINER
-from bot.kube.models import ConfigMap, PodSpec
+from bot.kube.models import ConfigMap, PodSpec, Workload
 from bot.kube.times import format_time
 from bot.report import Evidence, Gap
 from bot.safe_yaml import parse_documents
-from playbooks.quotes import kubectl
+from playbooks.quotes import clock, kubectl
 from playbooks.tune.facts import Facts
 
 _GPUS = "nvidia"
@@ -32,10 +32,21 @@ def flag(facts: Facts, name: str) -> Deployed:
     if found is None:
         return Deployed()
     spec, about, command = found
+    return Deployed(facts.flags.get(name, ""), (Evidence("flags", about, None, _quote(spec, name), command),))
+
+
+def flag_of_replica_set(one: Workload, name: str) -> Evidence:
+    """The same of a ReplicaSet of HAMi's scheduler."""
+    spec = one.spec.template.spec
+    look = kubectl("-n", one.namespace, "get", "rs", one.name, "-o", _path(".spec.template.spec", spec))
+    at = clock(one.metadata.creation_timestamp)
+    return Evidence("flags", f"ReplicaSet {one.namespace}/{one.name}", at, _quote(spec, name), look)
+
+
+def _quote(spec: PodSpec, name: str) -> str:
     container = extender_of(spec)
     words = [*(container.command or ()), *(container.args or ())] if container else []
-    quote = _words_of(name, words) or _as_json(words)
-    return Deployed(facts.flags.get(name, ""), (Evidence("flags", about, None, quote, command),))
+    return _words_of(name, words) or _as_json(words)
 
 
 def _words_of(name: str, words: list[str]) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 from collections import defaultdict
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from functools import cached_property
 from typing import NamedTuple
 
@@ -29,11 +29,12 @@ _LIMITS = ("kube-qps", "kube-burst")
 
 class Request(NamedTuple):
     """`all`: advice to keep a value, and what cannot be told, is shown as well. `template`: the values of one of the
-    guide's templates instead.
+    guide's templates instead; `days`: two days compared instead.
     """
 
     all: bool
     template: str = ""
+    days: tuple[date, date] | None = None
 
 
 class Throttled(NamedTuple):

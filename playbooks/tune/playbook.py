@@ -1,13 +1,16 @@
 """Which of HAMi's settings should be other ones here, by what is measured; and who holds GPUs without using them."""
 
 from collections.abc import Callable, Sequence
+from datetime import date
+from typing import TYPE_CHECKING
 
 import click
 
+from bot.errors import UsageError
 from bot.kube.times import format_time
 from bot.report import SCHEMA, SEVERITIES, Finding, Report, Subject, one_line, worst
 from bot.texts import Texts
-from playbooks.playbook import ALL, Playbook
+from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules.findings import finding
 from playbooks.tune.cores import advise_core_policy
 from playbooks.tune.facts import Facts, Request, gather_facts
@@ -27,6 +30,11 @@ from playbooks.tune.settings import advise_core_scaling, advise_library_log
 from playbooks.tune.split import advise_split
 from playbooks.tune.templates import compare
 
+if TYPE_CHECKING:
+    from playbooks.gather.past_days import PastDays
+
+COMPARE = "compare"
+_EXAMPLE = f"tune {COMPARE} before.tar.gz after.tar.gz"
 _TOPICS: Sequence[Callable[[Facts, Texts], list[Advice]]] = (
     advise_monitor,
     advise_scheduler,
@@ -44,14 +52,45 @@ _TOPICS: Sequence[Callable[[Facts, Texts], list[Advice]]] = (
 """In the order in which advice of the same severity is told."""
 
 
-def request(all: bool = False, template: str | None = None) -> Request:  # noqa: A002, FBT001, FBT002  # options
-    """The question as typed."""
-    return Request(all, template or "")
+def request(
+    words: Sequence[str] = (),
+    all: bool = False,  # noqa: A002, FBT001, FBT002  # options
+    template: str | None = None,
+) -> Request:
+    """The question as typed. Raises UsageError for words that are no comparison of two dates."""
+    if not words:
+        return Request(all, template or "")
+    if words[0].lower() != COMPARE or len(words) != 3 or template:
+        raise UsageError(f"tune takes nothing, or {COMPARE} and two recordings or dates", example=_EXAMPLE)
+    try:
+        before, after = map(date.fromisoformat, words[1:])
+    except ValueError as error:
+        told = "tune compare reads two recordings: ask in a shell, or name two dates"
+        raise UsageError(told, example=f"hami-bot {_EXAMPLE}").worded("compare-in-shell") from error
+    return Request(all, days=(before, after))
 
 
-def diagnose(facts: Facts, say: Texts) -> Report:
-    """What should be changed first, the worst first; the table has what should be kept or cannot be told as well."""
-    advice = [one for advise in _TOPICS for one in advise(facts, say)]
+async def gather(wanted: Request, sources: Sources) -> "Facts | PastDays":
+    """What the advice is worked out from, or what is known of two days."""
+    if wanted.days:
+        from playbooks.gather.past_days import gather_past_days  # noqa: PLC0415  # only the comparison needs it
+
+        return await gather_past_days(wanted.days, sources)
+    return await gather_facts(wanted, sources)
+
+
+def diagnose(seen: "Facts | PastDays", say: Texts) -> Report:
+    """What should be changed first, the worst first; or whether a change between two days helped."""
+    if isinstance(seen, Facts):
+        return advise(seen, say)
+    from playbooks.tune.days import compare_days  # noqa: PLC0415  # as above
+
+    return compare_days(seen, say)
+
+
+def advise(facts: Facts, say: Texts) -> Report:
+    """The table has what should be kept or cannot be told as well."""
+    advice = [one for topic in _TOPICS for one in topic(facts, say)]
     if facts.request.template:
         return compare(facts.request.template, facts, advice, say)
     advice.sort(key=lambda one: (not one.changes, -SEVERITIES.index(one.severity)))
@@ -93,10 +132,11 @@ PLAYBOOK = Playbook(
     summary="Which of HAMi's settings should be changed here, by what is measured.",
     example="tune",
     parameters=(
+        click.Argument(["words"], nargs=-1, metavar=f"[{COMPARE} DATE DATE]"),
         ALL,
         click.Option(["--template"], type=click.Choice(TEMPLATES), help="Compare with one of the guide's templates."),
     ),
     request=request,
-    gather=gather_facts,
+    gather=gather,
     diagnose=diagnose,
 )

@@ -88,15 +88,23 @@ def _settings(facts: Facts) -> Iterator[tuple[str, Iterable[tuple[str, str]]]]:
         yield "version", [("HAMi", str(install.version.version))]
     if install.pods:
         yield "replicas", [("replicas of the scheduler", str(len(install.pods)))]
-        for name, prefix in ((EXTENDER_CONTAINER, ""), (KUBE_SCHEDULER_CONTAINER, "kube-scheduler ")):
-            if container := _container(install.pods, name):
-                flags = read_flags([*(container.command or ()), *(container.args or ())])
-                yield name, [(f"{prefix}--{flag}", value) for flag, value in flags.items()]
-                yield f"image of {name}", [(f"image of {name}", container.image)]
+        yield from settings_of(one for pod in install.pods for one in pod.spec.containers)
     if facts.install.config_maps:
         yield "configuration", _configured(facts.install.config_maps)
     if not isinstance(facts.nodes, Gap):
         yield "cluster", _counted(facts)
+
+
+def settings_of(containers: Iterable[Container]) -> Iterator[tuple[str, Iterable[tuple[str, str]]]]:
+    """The flags and images of HAMi's extender and of kube-scheduler, of the first container of each name."""
+    by_name: dict[str, Container] = {}
+    for container in containers:
+        by_name.setdefault(container.name, container)
+    for name, prefix in ((EXTENDER_CONTAINER, ""), (KUBE_SCHEDULER_CONTAINER, "kube-scheduler ")):
+        if container := by_name.get(name):
+            flags = read_flags([*(container.command or ()), *(container.args or ())])
+            yield name, [(f"{prefix}--{flag}", value) for flag, value in flags.items()]
+            yield f"image of {name}", [(f"image of {name}", container.image)]
 
 
 def _configured(config_maps: Iterable[ConfigMap]) -> Iterator[tuple[str, str]]:

@@ -199,9 +199,7 @@ def test_a_comparison_takes_two_recordings(words: list[str]) -> None:
     assert told.value.example == "tune compare before.tar.gz after.tar.gz"
 
 
-@pytest.mark.parametrize(
-    "words", ["tune compare", "tune compare a.tar.gz b.tar.gz", "tune compare 2026-11-20 2026-11-22"]
-)
+@pytest.mark.parametrize("words", ["tune compare a.tar.gz b.tar.gz", "tune compare 2026-11-20 b.tar.gz"])
 def test_slack_says_that_recordings_are_compared_in_a_shell(words: str) -> None:
     with pytest.raises(UsageError, match="ask in a shell") as refused:
         understand(words.split())

@@ -2,29 +2,32 @@
 
 import asyncio
 import re
-from collections.abc import Mapping
-from datetime import UTC, date, datetime
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from bot.errors import SourceError, UsageError
 from bot.hami.exposition import Sample, read_samples
 from bot.hami.usage import NAMES, REGISTERED
+from bot.kube.recording import RecordedCluster
 from bot.prometheus.api import Prometheus
 from bot.prometheus.client import Address, PrometheusClient
 from bot.report import Report
 from bot.texts import LANGUAGES, Texts
-from handlers.grammar import read
+from handlers.grammar import Asked, read
 from handlers.shell import build_grammar
-from handlers.tune_shell import DaysAsked, compare_of_prometheus
-from handlers.where import Where
+from handlers.understand import understand
 from playbooks.gather.usage_of_day import gather_day
+from playbooks.playbook import Sources
 from playbooks.tune.compare import ChangeRow, FigureRow
-from playbooks.tune.days import compare_days
+from playbooks.tune.facts import Request
+from playbooks.tune.playbook import PLAYBOOK
+from tests.latency.support import started
+from tests.playbooks.world import HAMI, NOW, Object, check, record, scheduler, text_of
 from tests.prometheus.server import WEEK_ENDS, prometheus_of_the_week
 from tests.tune.lab import GIB, KERNEL, LIMIT, USED, use
-from tests.tune.support import CASES
+from tests.tune.support import open_case
 
 OLD, NEW = date(2026, 11, 15), date(2026, 11, 20)
 GPU_USED, GPU_SIZE = "hami_host_gpu_memory_used_bytes", "hami_gpu_memory_limit_bytes"
@@ -56,12 +59,11 @@ def day(gib: float, *, size: int = 80, gpus: int = 12, kernel: float = 60, versi
     return "".join(lines)
 
 
-def compared(prometheus: Prometheus, old: date = OLD, new: date = NEW) -> Report:
-    async def ask() -> list[Report]:
-        days = [await gather_day(prometheus, one, datetime(2026, 11, 22, 13, tzinfo=UTC)) for one in (old, new)]
-        return [compare_days(days[0], days[1], "prod", Texts(language)) for language in LANGUAGES]
-
-    english, chinese = asyncio.run(ask())
+def compared(prometheus: Prometheus | None, path: Path | None = None, old: date = OLD, new: date = NEW) -> Report:
+    """Of the recording `healthy`, which is younger than both days, or of another."""
+    cluster = RecordedCluster.open(path) if path else open_case("healthy")
+    days = asyncio.run(PLAYBOOK.gather(Request(all=False, days=(old, new)), Sources(cluster, prometheus=prometheus)))
+    english, chinese = (PLAYBOOK.diagnose(days, Texts(language)) for language in LANGUAGES)
     assert english.tables[1].rows == chinese.tables[1].rows
     return english
 
@@ -120,21 +122,19 @@ def test_shares_without_a_kernel_are_counted() -> None:
     assert answers(report)["shares without a kernel for 6 h on average"] == "better"
 
 
-def test_two_dates_are_typed_in_a_shell() -> None:
-    asked = read(build_grammar(), ["tune", "compare", "2026-11-15", "2026-11-20"])
-    assert isinstance(asked, DaysAsked)
-    assert (asked.before, asked.after) == (OLD, NEW)
+@pytest.mark.parametrize("read_words", [lambda words: read(build_grammar(), words), understand], ids=["shell", "Slack"])
+def test_two_dates_are_typed_in_a_shell_and_in_slack(read_words: Callable[[list[str]], Asked]) -> None:
+    asked = read_words(["tune", "compare", "2026-11-15", "2026-11-20"])
+    assert isinstance(asked, Asked)
+    assert asked.request == Request(all=False, days=(OLD, NEW))
 
 
-def test_without_a_prometheus_the_settings_are_named() -> None:
-    where = Where(recording=CASES / "healthy" / "recording.tar.gz")
-    with pytest.raises(UsageError, match="settings name none"):
-        asyncio.run(compare_of_prometheus(DaysAsked(OLD, NEW, {}), where, Texts("en")))
-
-
-def test_a_prometheus_that_is_down_is_an_error() -> None:
-    with pytest.raises(SourceError):
-        compared(PrometheusClient(Address("http://127.0.0.1:1")))
+@pytest.mark.parametrize("prometheus", [None, PrometheusClient(Address("http://127.0.0.1:1"))], ids=["none", "down"])
+def test_without_a_prometheus_that_is_a_gap_of_each_day(prometheus: Prometheus | None) -> None:
+    report = compared(prometheus)
+    assert report.verdict.startswith("Not enough data: of 2026-11-15 0 GPU pods still exist")
+    assert {gap.source for gap in report.gaps} >= {"2026-11-15: Prometheus", "2026-11-20: Prometheus"}
+    assert set(answers(report).values()) == {"not enough data"}
 
 
 @pytest.mark.few(1)
@@ -146,3 +146,86 @@ def test_a_real_prometheus_has_the_average_of_every_share_with_a_whole_day(recor
     assert (len(gap.used), len(whole.used)) == (11, 12)
     (ocr,) = (one.value for of, one in whole.used.items() if (of.namespace, of.pod) == ("vision", "ocr-5"))
     assert 8 * GIB < ocr < 20 * GIB
+
+
+# ------------------------------------------------------------------------------------- of the cluster's own objects
+
+
+FIRST, SECOND = NOW.date() - timedelta(days=4), NOW.date() - timedelta(days=1)
+
+
+def at(day: date, hour: float = 0) -> str:
+    return (datetime.combine(day, datetime.min.time(), UTC) + timedelta(hours=hour)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def replica_set(name: str, began: str, revision: str, *flags: str, history: str = "", of: str = "") -> Object:
+    """One of the scheduler's Deployment, or of another."""
+    (deployment, *_) = scheduler(flags=flags)
+    annotations = {"deployment.kubernetes.io/revision": revision}
+    if history:
+        annotations["deployment.kubernetes.io/revision-history"] = history
+    owners = [{"kind": "Deployment", "name": of or "hami-scheduler", "uid": "d"}]
+    metadata = {"name": name, "namespace": HAMI, "uid": name, "creationTimestamp": began, "annotations": annotations}
+    return deployment | {"kind": "ReplicaSet", "metadata": metadata | {"ownerReferences": owners}}
+
+
+def pods_of(day: date, seconds: int, count: int = 12) -> list[Object]:
+    """Pods that were created on the day, an hour after it began, and ran so many seconds later."""
+    found = [started(f"wl-{day.day}-{number}", after=seconds) for number in range(count)]
+    for one in found:
+        created = datetime.fromisoformat(at(day, 1))
+        one["metadata"]["creationTimestamp"] = at(day, 1)
+        began = (created + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        one["metadata"]["annotations"] = {
+            key: text for key, text in one["metadata"].get("annotations", {}).items() if "time" not in key
+        }
+        one["status"]["startTime"] = began
+        one["status"]["conditions"] = []
+        for status in one["status"]["containerStatuses"]:
+            status["state"] = {"running": {"startedAt": began}}
+    return found
+
+
+SLOW_THEN_FAST = [*pods_of(FIRST, 50), *pods_of(SECOND, 2)]
+OLD_RS = replica_set("rs-1", at(FIRST, -30), "1", "--kube-qps=5")
+NEW_RS = replica_set("rs-2", at(FIRST, 40), "2", "--kube-qps=50")
+
+
+def of_objects(folder: Path, objects: Sequence[Object]) -> Report:
+    path = record(folder, [*scheduler(flags=["--kube-qps=50"]), *objects])
+    report = compared(None, path, FIRST, SECOND)
+    check(report, text_of(path))
+    return report
+
+
+def test_the_arguments_and_the_latency_of_two_days_are_those_of_the_objects_that_are_left(tmp_path: Path) -> None:
+    report = of_objects(tmp_path, [OLD_RS, NEW_RS, *SLOW_THEN_FAST])
+    assert report.verdict == "It helped: GPU pods took 50.0 s from created to running before, 2.0 s after (median)."
+    assert report.typed(ChangeRow) == [ChangeRow("--kube-qps", "5", "50")]
+    assert answers(report)["created -> running_started_at"] == "better"
+    assert report.findings[0].confidence == "suspected"
+    assert [proof.quote for proof in report.findings[0].evidence[:2]] == ["--kube-qps=5", "--kube-qps=50"]
+
+
+def test_few_pods_that_are_left_are_not_enough_data(tmp_path: Path) -> None:
+    report = of_objects(tmp_path, [OLD_RS, NEW_RS, *pods_of(FIRST, 50, 9), *pods_of(SECOND, 2)])
+    assert report.verdict.startswith("Not enough data: of")
+    assert report.typed(ChangeRow) == [ChangeRow("--kube-qps", "5", "50")]
+
+
+@pytest.mark.parametrize(
+    "sets",
+    [
+        [replica_set("rs-1", at(FIRST, 5), "1", "--kube-qps=5"), NEW_RS],
+        [OLD_RS, replica_set("rs-2", at(SECOND, 5), "2", "--kube-qps=50")],
+        [OLD_RS, replica_set("rs-3", at(FIRST, 40), "3", "--kube-qps=50")],
+        [replica_set("rs-1", at(FIRST, -30), "3", "--kube-qps=5", history="1"), NEW_RS],
+        [OLD_RS, replica_set("other-2", at(FIRST, 40), "2", "--kube-qps=50", of="other")],
+        [],
+    ],
+    ids=["began on the day", "changed on the day", "one is gone", "a rollback", "of another Deployment", "none"],
+)
+def test_arguments_that_are_not_certain_are_no_change(tmp_path: Path, sets: list[Object]) -> None:
+    report = of_objects(tmp_path, [*sets, *SLOW_THEN_FAST])
+    assert report.typed(ChangeRow) == []
+    assert "It helped" not in report.verdict

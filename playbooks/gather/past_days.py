@@ -1,0 +1,120 @@
+"""What is still known of a past day: by Prometheus, by the ReplicaSets that the scheduler's Deployment keeps, and by
+the pods of that day that still exist.
+
+A Deployment keeps the ReplicaSets of its last revisions (10 in HAMi's chart). Each shows the arguments of its time, and
+its creation when the first of its revisions began; when a later one began (a rollback) nothing shows.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from typing import NamedTuple
+
+from bot.errors import SourceError
+from bot.hami.stages import Life, read_lives
+from bot.kube.cluster import seen
+from bot.kube.models import HOLDERS, REPLICA_SETS, Holder, Workload
+from bot.kube.times import parse_time
+from bot.prometheus.api import SOURCE, Prometheus
+from bot.report import Gap
+from playbooks.gather.latency import created_between
+from playbooks.gather.scheduling import InstallSeen, gather_install
+from playbooks.gather.usage_of_day import Day, gather_day
+from playbooks.playbook import Sources
+
+REVISION, HISTORY = "deployment.kubernetes.io/revision", "deployment.kubernetes.io/revision-history"
+
+
+class PastDay(NamedTuple):
+    """From `begin` to `end`, in UTC. `scheduler` is the ReplicaSet whose pods HAMi's scheduler had all that time, None
+    where nothing shows which it was. `lives` are of GPU pods that were created then and still exist.
+    """
+
+    day: date
+    begin: datetime
+    end: datetime
+    measured: Day | Gap
+    scheduler: Workload | None = None
+    lives: tuple[Life, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+
+
+class PastDays(NamedTuple):
+    """The two days that are compared."""
+
+    cluster: str
+    before: PastDay
+    after: PastDay
+
+
+async def gather_past_days(days: tuple[date, date], sources: Sources) -> PastDays:
+    """Of a day that is not over, the last 24 h. Never raises: what could not be read is a gap."""
+    cluster = sources.cluster
+    install = await gather_install(sources)
+    replica_sets, pods = await asyncio.gather(
+        seen("ReplicaSets", cluster.list(REPLICA_SETS, install.install.namespace)),
+        seen("pods", cluster.list(HOLDERS, metadata_only=True)),
+    )
+    own = replica_sets if isinstance(replica_sets, Gap) else _of_deployment(replica_sets, install)
+    before, after = [await _gather(day, sources, install, own, pods) for day in days]
+    return PastDays(cluster.name, before, after)
+
+
+async def _gather(
+    day: date,
+    sources: Sources,
+    install: InstallSeen,
+    replica_sets: list[Workload] | Gap,
+    pods: Sequence[Holder] | Gap,
+) -> PastDay:
+    cluster, now = sources.cluster, sources.cluster.now()
+    end = min(now, datetime.combine(day, time(), UTC) + timedelta(days=1))
+    begin = end - timedelta(days=1)
+    measured = await _measured(sources.prometheus, day, now)
+    created = pods if isinstance(pods, Gap) else await created_between(cluster, install, pods, begin, end)
+    gaps = [one for one in (replica_sets, created, measured) if isinstance(one, Gap)]
+    ran = None if isinstance(replica_sets, Gap) else ran_all_day(replica_sets, begin, end)
+    if ran is None and not isinstance(replica_sets, Gap):
+        gaps.append(Gap("ReplicaSets", f"none of those that are left shows the scheduler's arguments of all of {day}"))
+    lives = () if isinstance(created, Gap) else tuple(read_lives(created, [], now))
+    return PastDay(day, begin, end, measured, ran, lives, tuple(gaps))
+
+
+async def _measured(prometheus: Prometheus | None, day: date, now: datetime) -> Day | Gap:
+    if prometheus is None:
+        return Gap(SOURCE, "the settings name none for this cluster", "Set clusters.NAME.prometheus.url.")
+    try:
+        return await gather_day(prometheus, day, now)
+    except SourceError as error:
+        return Gap(SOURCE, error.message, error.hint)
+
+
+def _of_deployment(replica_sets: Iterable[Workload], install: InstallSeen) -> list[Workload]:
+    deployment = install.install.deployment
+    name = deployment.name if deployment else ""
+    owned = ((one, one.metadata.owner_references or ()) for one in replica_sets)
+    return [one for one, owners in owned if any(owner.kind == "Deployment" and owner.name == name for owner in owners)]
+
+
+def ran_all_day(replica_sets: Iterable[Workload], begin: datetime, end: datetime) -> Workload | None:
+    """The one whose revision began before `begin` and was the last until `end`; None where that is not certain."""
+    began: dict[int, tuple[datetime, Workload]] = {}
+    newest = 0
+    for one in replica_sets:
+        revisions = _revisions(one)
+        created = parse_time(one.metadata.creation_timestamp)
+        if revisions and created is not None:
+            began[min(revisions)] = created, one
+            newest = max(newest, *revisions)
+    before = [revision for revision, (at, _) in began.items() if at <= begin]
+    if not before:
+        return None
+    last = max(before)
+    following = began.get(last + 1)
+    sure = last == newest or (following is not None and following[0] >= end)
+    return began[last][1] if sure else None
+
+
+def _revisions(one: Workload) -> list[int]:
+    text = f"{one.metadata.annotation(REVISION) or ''},{one.metadata.annotation(HISTORY) or ''}"
+    return [int(word) for word in text.split(",") if word.strip().isdecimal()]
