@@ -2,6 +2,7 @@
 
 import json
 import re
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -212,6 +213,25 @@ def test_every_value_has_a_use() -> None:
     templates = "".join(path.read_text() for path in (CHART / "templates").iterdir())
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     assert [name for name in values if f".Values.{name}" not in templates] == []
+
+
+def test_the_package_for_a_registry_holds_all_that_the_templates_read(tmp_path: Path) -> None:
+    with tarfile.open(helm.package(CHART, destination=tmp_path)) as package:
+        packed = {name.removeprefix("hami-bot/") for name in package.getnames()}
+    assert packed == {str(path.relative_to(CHART)) for path in CHART.rglob("*") if path.is_file()}
+
+
+def test_the_charts_own_page_installs_as_the_manual_does_and_names_values_that_exist() -> None:
+    page, manual = (CHART / "README.md").read_text(), (DOCS / "install.md").read_text()
+    commands = re.findall(r"^    (?:kubectl|helm) .*", page, re.MULTILINE)
+    assert len(commands) == 3
+    assert all(command in manual for command in commands)
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    for row in re.findall(r"^\| (`.*?) \|", page, re.MULTILINE):
+        for name in re.findall(r"`([\w.]+)`", row):
+            found = values
+            for part in name.split("."):
+                found = found[part]
 
 
 # ------------------------------------------------------------------------------------------------- values.schema.json
