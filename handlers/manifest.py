@@ -6,6 +6,7 @@
 import json
 import sys
 from typing import Any
+from urllib.parse import quote
 
 from bot.slack.app import NEEDED_SCOPES
 from handlers import diagnose
@@ -55,6 +56,12 @@ def manifest() -> dict[str, Any]:
             "token_rotation_enabled": False,
         },
     }
+
+
+def create_link() -> str:
+    """Where Slack offers to create an app of this manifest."""
+    encoded = quote(json.dumps(manifest(), separators=(",", ":")), safe="")
+    return f"https://api.slack.com/apps?new_app=1&manifest_json={encoded}"
 
 
 def _usage() -> str:

@@ -24,6 +24,7 @@ from handlers.audit_shell import AuditAsked, audit_command, run_audit
 from handlers.changes.words import ChangeAsked, change_commands
 from handlers.doctor.shell import DoctorAsked, doctor_command, run_doctor
 from handlers.grammar import Asked, Grammar, explain, explain_code, read
+from handlers.init.shell import InitAsked, init_command, run_init
 from handlers.mcp.words import McpAsked, mcp_command
 from handlers.profiles.kept_report import kept_beside_the_bot
 from handlers.profiles.shell import USAGE as PROFILE_USAGE
@@ -96,6 +97,7 @@ def build_grammar() -> Grammar:
     grammar.add_command(_overdue_command())
     grammar.add_command(audit_command(PROGRAM))
     grammar.add_command(doctor_command(PROGRAM, _options_but("output")))
+    grammar.add_command(init_command(PROGRAM, _options_but("cluster", "recording", "config", "output", "lang")))
     grammar.add_command(_serve_command())
     grammar.add_command(mcp_command(PROGRAM, _options_but("output")))
     grammar.add_command(_demo_command())
@@ -268,6 +270,8 @@ def _run(processes: Processes, asked: Any) -> int:
         return code
     elif isinstance(asked, DoctorAsked):
         return _doctor(asked)
+    elif isinstance(asked, InitAsked):
+        return run_init(asked)
     elif isinstance(asked, ProfileAsked):
         return _profile(asked)
     elif isinstance(asked, RecordAsked):

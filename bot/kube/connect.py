@@ -293,14 +293,9 @@ def _unusable(files: list[Path], context: str, error: Exception) -> SourceError:
     contexts: list[str] = []
     for file in files:
         try:
-            content = msgspec.convert(yaml.safe_load(file.expanduser().read_bytes()), Kubeconfig)
-        except OSError as unreadable:
-            return SourceError(f"{file}: {unreadable.strerror}", hint="name a kubeconfig that can be read")
-        except (yaml.YAMLError, msgspec.ValidationError, RecursionError) as malformed:
-            return SourceError(
-                f"{file}: not a kubeconfig: {quoted(str(malformed))}",
-                hint=f"`kubectl config view --kubeconfig {file}` shows how kubectl reads it",
-            )
+            content = _read_kubeconfig(file)
+        except SourceError as unreadable:
+            return unreadable
         contexts += (one.name for one in content.contexts or ())
         context = context or content.current_context or ""
     known = ", ".join(contexts) or "none"
@@ -312,6 +307,28 @@ def _unusable(files: list[Path], context: str, error: Exception) -> SourceError:
         f"context {context!r} in {_names(files)} cannot be used: {quoted(str(error)) or type(error).__name__}",
         hint="`kubectl config view --minify` with the same context shows what it consists of",
     )
+
+
+def known_contexts(kubeconfig: Path | None) -> tuple[tuple[str, ...], str]:
+    """The contexts by name and the current one, as kubectl would find them; none without a kubeconfig.
+
+    Raises SourceError for a file that is no kubeconfig.
+    """
+    contents = [_read_kubeconfig(file) for file in ([kubeconfig] if kubeconfig else _default_files())]
+    names = dict.fromkeys(one.name for content in contents for one in content.contexts or ())
+    return tuple(names), next((content.current_context for content in contents if content.current_context), "")
+
+
+def _read_kubeconfig(file: Path) -> Kubeconfig:
+    try:
+        return msgspec.convert(yaml.safe_load(file.expanduser().read_bytes()), Kubeconfig)
+    except OSError as unreadable:
+        raise SourceError(f"{file}: {unreadable.strerror}", hint="name a kubeconfig that can be read") from unreadable
+    except (yaml.YAMLError, msgspec.ValidationError, RecursionError) as malformed:
+        raise SourceError(
+            f"{file}: not a kubeconfig: {quoted(str(malformed))}",
+            hint=f"`kubectl config view --kubeconfig {file}` shows how kubectl reads it",
+        ) from malformed
 
 
 def _names(files: list[Path]) -> str:

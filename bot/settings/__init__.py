@@ -57,6 +57,11 @@ def load_settings(config: Path | None = None) -> "Settings | None":
         raise UsageError(f"settings{f' in {path}' if path else ''} are wrong: {problems}") from None
 
 
+def variable(name: str) -> str:
+    """The value of one setting in the environment, such as `SLACK__BOT_TOKEN`, before there are settings to load."""
+    return os.environ.get(PREFIX + name, "")  # noqa: TID251  # this module is the one reader
+
+
 def _problem(error: "ErrorDetails") -> str:
     """What pydantic says; of a key that there is not, the one that it looks like."""
     if error["type"] != "extra_forbidden":

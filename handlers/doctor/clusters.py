@@ -31,12 +31,13 @@ async def examine_cluster(where: Where, settings: Settings | None, say: Texts) -
     """The links of the cluster that `where` names, in the order in which each needs those before it."""
     try:
         async with open_sources(where) as sources:
-            return await _examine(sources, settings, say)
+            return await examine_sources(sources, settings, say)
     except BotError as error:
         return [broken("cluster", error, where.cluster)]
 
 
-async def _examine(sources: Sources, settings: Settings | None, say: Texts) -> list[Link]:
+async def examine_sources(sources: Sources, settings: Settings | None, say: Texts) -> list[Link]:
+    """The links of a cluster that is open, in the order of `examine_cluster`."""
     cluster, about = sources.cluster, sources.cluster.name
     if not isinstance(cluster, LiveCluster):
         return [Link("cluster", "ok", say("doctor.recording"), about=about)]

@@ -58,7 +58,7 @@ async def run_doctor(asked: DoctorAsked, where: Where, language: Language | None
     from handlers.doctor.examination import examine  # noqa: PLC0415  # Slack's client and the store, a second
     from handlers.doctor.links import as_json, as_text, has_failed  # noqa: PLC0415
 
-    say = Texts(language or _usual(where))
+    say = Texts(language or usual_language(where))
     until = time.monotonic() + asked.wait_s
     links: list[Link] = await examine(where, say)
     while has_failed(links) and time.monotonic() < until:
@@ -68,7 +68,8 @@ async def run_doctor(asked: DoctorAsked, where: Where, language: Language | None
     return text, FAILED if has_failed(links) else 0
 
 
-def _usual(where: Where) -> Language:
+def usual_language(where: Where) -> Language:
+    """That of the settings, English where these cannot be read."""
     try:
         return language_of(where)
     except UsageError:  # which is the first thing that it tells

@@ -9,7 +9,7 @@ from bot.slack.failures import Problem, SlackFailure
 from bot.slack.gateway import Gateway, Identity, open_client
 from bot.start import GET_APP_KEY, GET_BOT_KEY, refused
 from bot.texts import Texts
-from handlers.doctor.links import Link, broken
+from handlers.doctor.links import Link, broken, has_failed
 
 _PROBE = "hami-bot-doctor"
 
@@ -24,14 +24,26 @@ async def examine_slack(settings: Settings, slack: SlackSettings, say: Texts) ->
 
 
 async def _examine(gateway: Gateway, settings: Settings, slack: SlackSettings, say: Texts) -> list[Link]:
+    links, scopes = await examine_token(gateway, say)
+    if has_failed(links[:1]):
+        return links
+    if slack.mode == "http":
+        links.append(Link("http-mode", "ok", say("doctor.http-mode")))
+    else:
+        links.append(await examine_socket(gateway, slack.app_token.get_secret_value(), say))
+    may_join = "channels:join" in scopes
+    channels = [await examine_channel(gateway, one, say, may_join=may_join) for one in channels_of(settings)]
+    return [*links, *channels]
+
+
+async def examine_token(gateway: Gateway, say: Texts) -> tuple[list[Link], frozenset[str]]:
+    """The links of the bot token, and its scopes; of a token that Slack refuses only the first."""
     try:
         who = await gateway.identity()
     except SlackFailure as failure:
-        return [broken("slack-token", refused(failure, GET_BOT_KEY))]
-    links = [Link("slack-token", "ok", say("doctor.token", team=who.team, user=who.user_id)), _scopes(who, say)]
-    links.append(await _connection(gateway, slack, say))
-    may_join = "channels:join" in who.scopes
-    return [*links, *[await _channel(gateway, channel, say, may_join=may_join) for channel in channels_of(settings)]]
+        return [broken("slack-token", refused(failure, GET_BOT_KEY))], frozenset()
+    token = Link("slack-token", "ok", say("doctor.token", team=who.team, user=who.user_id))
+    return [token, _scopes(who, say)], who.scopes
 
 
 def _scopes(who: Identity, say: Texts) -> Link:
@@ -42,17 +54,17 @@ def _scopes(who: Identity, say: Texts) -> Link:
     return Link("slack-scopes", "ok", say("doctor.scopes"))
 
 
-async def _connection(gateway: Gateway, slack: SlackSettings, say: Texts) -> Link:
-    if slack.mode == "http":
-        return Link("http-mode", "ok", say("doctor.http-mode"))
+async def examine_socket(gateway: Gateway, app_token: str, say: Texts) -> Link:
+    """Whether Slack gives the address of a connection. None is opened: Slack would send it what is the bot's."""
     try:
-        await gateway.open_socket(slack.app_token.get_secret_value())
+        await gateway.open_socket(app_token)
     except SlackFailure as failure:
         return broken("socket-mode", refused(failure, GET_APP_KEY))
     return Link("socket-mode", "ok", say("doctor.socket-mode"))
 
 
-async def _channel(gateway: Gateway, channel: str, say: Texts, *, may_join: bool) -> Link:
+async def examine_channel(gateway: Gateway, channel: str, say: Texts, *, may_join: bool) -> Link:
+    """Whether the bot may post to the channel of that id."""
     try:
         await gateway.find(channel, _PROBE, oldest=time.time())
     except SlackFailure as failure:

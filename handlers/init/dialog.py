@@ -1,0 +1,174 @@
+"""The questions of `hami-bot init`, in order. Each answer is checked by what `doctor` checks it with."""
+
+import asyncio
+import shlex
+from collections.abc import Callable, Coroutine
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from bot.errors import BotError, UsageError
+from bot.kube.connect import known_contexts
+from bot.settings import variable
+from bot.texts import Texts
+from handlers.doctor.links import Link, as_text, has_failed
+from handlers.init.checks import FoundCluster, check_app_token, check_bot_token, check_channel, check_cluster
+from handlers.init.files import Answers, Files, write_files
+from handlers.manifest import create_link
+from handlers.shell_output import tell
+
+Check = Callable[[str], Coroutine[Any, Any, list[Link]]]
+
+
+class Asking(Protocol):
+    """Whoever sits at the terminal. What `hidden` gives was not shown while it was typed."""
+
+    def hidden(self, question: str) -> str: ...
+    def line(self, question: str, default: str) -> str: ...
+    def agrees(self, question: str) -> bool: ...
+
+
+class Given(NamedTuple):
+    """What was typed with the command."""
+
+    bot_token_file: Path | None = None
+    app_token_file: Path | None = None
+    kubeconfig: Path | None = None
+    context: str = ""
+    cluster: str = ""
+    channel: str = ""
+    out: Path = Path()
+    force: bool = False
+
+
+class CheckFailed(BotError):  # noqa: N818  # what the person is told
+    """An answer is wrong, and nobody can be asked for another."""
+
+    exit_code = 3
+
+
+def set_up(given: Given, asking: Asking | None, say: Texts) -> str:
+    """Asks what was not given, writes the files, and gives the next commands.
+
+    Without anybody to ask, what is missing raises UsageError, and what fails its check CheckFailed. Nothing is written
+    before every answer is checked.
+    """
+    files = Files.of(given.out)
+    replace = _may_replace(files, given, asking, say)
+    dialog = _Dialog(given, asking, say)
+    bot_token, app_token = dialog.tokens()
+    cluster = dialog.cluster()
+    channel = dialog.channel(bot_token)
+    write_files(files, Answers(bot_token, app_token, cluster, channel, say.language), replace=replace)
+    return _next(files, say)
+
+
+def _may_replace(files: Files, given: Given, asking: Asking | None, say: Texts) -> bool:
+    """Whether files that are there may be replaced. Asked first, so that no answer is lost to it."""
+    there = ", ".join(map(str, files.there()))
+    if given.force or not there:
+        return given.force
+    if asking and asking.agrees(say("init.replace", names=there)):
+        return True
+    raise UsageError(f"{there}: already there", hint="--force replaces files, --out FOLDER writes elsewhere")
+
+
+class _Dialog:
+    """What was given, and who can be asked for the rest."""
+
+    def __init__(self, given: Given, asking: Asking | None, say: Texts) -> None:
+        self._given = given
+        self._asking = asking
+        self._say = say
+
+    def tokens(self) -> tuple[str, str]:
+        """The bot token and the app-level token, as Slack takes them."""
+        given, say = self._given, self._say
+        bot = _read(given.bot_token_file) or variable("SLACK__BOT_TOKEN")
+        app = _read(given.app_token_file) or variable("SLACK__APP_TOKEN")
+        if self._asking and not (bot and app):
+            tell(_how_to_make_the_app(say))
+        bot = self._token(bot, "bot", partial(check_bot_token, say=say))
+        return bot, self._token(app, "app", partial(check_app_token, bot_token=bot, say=say))
+
+    def _token(self, token: str, kind: str, check: Check) -> str:
+        while True:
+            token = (token or self._hidden(kind)).strip()
+            if self._passes(asyncio.run(check(token))):
+                return token
+            token = ""
+
+    def _hidden(self, kind: str) -> str:
+        if self._asking is None:
+            hint = f"Set HAMI_BOT_SLACK__{kind.upper()}_TOKEN, or give --{kind}-token-file PATH."
+            raise UsageError(f"no {kind} token was given", hint=hint)
+        return self._asking.hidden(self._say(f"init.{kind}-token"))
+
+    def cluster(self) -> FoundCluster:
+        """The cluster; one that fails its check only if the person wants it nevertheless."""
+        given, context = self._given, self._given.context
+        while True:
+            context = context or self._context()
+            wanted = FoundCluster(given.cluster, context, given.kubeconfig and given.kubeconfig.resolve())
+            links, found = asyncio.run(check_cluster(wanted, self._say))
+            if self._passes(links) or (self._asking and self._asking.agrees(self._say("init.nevertheless"))):
+                return found
+            context = ""
+
+    def _context(self) -> str:
+        """Empty where there is no kubeconfig, or nobody to choose: then it is its current one."""
+        names, current = known_contexts(self._given.kubeconfig)
+        if self._asking is None or not names:
+            return current
+        return self._asking.line(self._say("init.context", names=", ".join(names)), current)
+
+    def channel(self, bot_token: str) -> str:
+        """A channel that the bot may post to, or none."""
+        channel = self._given.channel
+        while True:
+            if not channel and self._asking:
+                channel = self._asking.line(self._say("init.channel"), "").strip()
+            if not channel or self._passes(asyncio.run(check_channel(channel, bot_token, self._say))):
+                return channel
+            channel = ""
+
+    def _passes(self, links: list[Link]) -> bool:
+        text = as_text(links, self._say)
+        if has_failed(links) and self._asking is None:
+            raise CheckFailed(text)
+        tell(f"{text}\n")
+        return not has_failed(links)
+
+
+def _how_to_make_the_app(say: Texts) -> str:
+    steps = [say("init.app-1"), create_link(), say("init.app-2"), say("init.app-3"), say("init.app-4")]
+    return "\n".join(steps) + "\n\n"
+
+
+def _next(files: Files, say: Texts) -> str:
+    """What was written, and what to type next, here or for the cluster."""
+    settings, values, secret = (shlex.quote(str(path)) for path in files)
+    image = "--set image.repository=REGISTRY/hami-bot --set image.tag=1"
+    return "\n".join(
+        [
+            say("init.written", settings=files.settings, values=files.values, secret=files.secret),
+            "",
+            say("init.here"),
+            f"  hami-bot serve --config {settings}",
+            "",
+            say("init.there"),
+            "  kubectl create namespace hami-bot",
+            f"  kubectl -n hami-bot apply -f {secret}",
+            f"  helm -n hami-bot install hami-bot deploy/chart -f {values} {image}",
+        ]
+    )
+
+
+def _read(path: Path | None) -> str:
+    if path is None:
+        return ""
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise UsageError(f"the token file {path} cannot be read: {why}") from error
