@@ -18,7 +18,7 @@ from hypothesis import is_hypothesis_test, settings
 
 T = TypeVar("T")
 USUAL = 3
-FEW = 4
+FEW = 2
 _DEAR = ("tests/slack/test_", "tests/oncall/test_", "tests/deeds/test_")
 _EXAMPLES = {"sample": 20, "rest": 100, "whole": 100}
 _SEED = 13
