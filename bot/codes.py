@@ -162,6 +162,7 @@ Code = Literal[
     "scheduling-latency",
     "idle-holder",
     "tuning-effect",
+    "own-finding",
 ]
 Proof = Literal[
     "change", "filter", "fit", "install", "log", "node", "pod", "profile", "profiles", "quota", "read", "usage", "words"
@@ -364,6 +365,7 @@ CODES: Mapping[Code, About] = {
     "scheduling-latency": About("log", explains=False),
     "idle-holder": About("usage", explains=False),
     "tuning-effect": About("usage", explains=False),
+    "own-finding": About("read", explains=False),
 }
 _KNOWN: Mapping[str, About] = dict(CODES.items())
 

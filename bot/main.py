@@ -60,6 +60,7 @@ from handlers.profiles import listeners as profiling
 from handlers.profiles.service import ProfileService
 from handlers.record_shell import write_capture
 from handlers.where import Where, open_sources, open_writing
+from playbooks.own import found as own
 from playbooks.playbook import Sources, find, load
 
 FLUSH_S = 5.0
@@ -100,11 +101,14 @@ async def serve(where: Where) -> None:
     settings, slack = _enough(load_settings(where.config))
     for verb in load():
         find(verb)  # imported here, no first question holds up the acks of those that come with it
-    keep_what_is_loaded()
-    sys.setswitchinterval(_TURN_S)
     from bot.logs import set_up  # noqa: PLC0415  # structlog takes 0.1 s, which tests of a bot in their process do without
 
     set_up(settings.log_format)
+    own.use(lambda: settings.playbooks.folder)
+    own.import_all()  # whatever does not work is in the log, before the first question
+    own.log_left_out()
+    keep_what_is_loaded()
+    sys.setswitchinterval(_TURN_S)
     stopped, ready = asyncio.Event(), asyncio.Event()
 
     async def run() -> None:

@@ -14,7 +14,9 @@ import click
 from bot.codes import about
 from bot.errors import UsageError
 from bot.texts import Texts
-from playbooks.playbook import Playbook, find, load
+from playbooks.own.running import OwnPlaybookError
+from playbooks.playbook import Playbook
+from playbooks.verbs import is_verb, playbook_of, verbs
 
 _CLOSE = 0.5
 DASHES = "‐‑‒–—―−─⸺⸻ー－﹘﹣"
@@ -45,14 +47,14 @@ class Grammar(click.Group):
         self.instead: dict[str, Callable[[], click.Command]] = {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
-        return sorted({*load(), *self.commands})
+        return sorted({*verbs(), *self.commands})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # click's
         if cmd_name in self.commands:
             return self.commands[cmd_name]
         if cmd_name in self.instead:
             return self.instead[cmd_name]()
-        return self.playbook(cmd_name) if cmd_name in load() else None
+        return self.playbook(cmd_name) if is_verb(cmd_name) else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -64,8 +66,11 @@ class Grammar(click.Group):
         return super().resolve_command(ctx, args)
 
     def playbook(self, verb: str) -> click.Command:
-        """The verb of a playbook, with the surface's own options."""
-        playbook = find(verb)
+        """The verb of a playbook, with the surface's own options. One that does not work says so when it is asked."""
+        try:
+            playbook = playbook_of(verb)
+        except OwnPlaybookError as error:
+            return _broken(verb, error)
         own = [parameter.name for parameter in playbook.parameters if parameter.name]
 
         def ask(**values: Any) -> Asked:
@@ -80,6 +85,23 @@ class Grammar(click.Group):
             short_help=playbook.summary,
             epilog=f"Example: {self.name} {playbook.example}",
         )
+
+
+def _broken(verb: str, error: OwnPlaybookError) -> click.Command:
+    def ask(**_: Any) -> Asked:
+        raise error
+
+    words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)
+    anything = {"ignore_unknown_options": True}
+    return click.Command(verb, callback=ask, params=[words], help=error.message, context_settings=anything)
+
+
+def example_of(verb: str) -> str:
+    """A question that works, as the verb's playbook gives it; the verb alone where that does not work."""
+    try:
+        return playbook_of(verb).example
+    except OwnPlaybookError:
+        return verb
 
 
 def explain_code(text: str, say: Texts) -> str | None:
@@ -111,15 +133,15 @@ def explain(ctx: click.Context, verb: str | None) -> str:
     return click.Context(command, info_name=name, parent=parent).get_help() if command else ""
 
 
-def unknown_verb(word: str, verbs: Sequence[str], program: str) -> UsageError:
+def unknown_verb(word: str, known: Sequence[str], program: str) -> UsageError:
     """The error for a verb that does not exist: the nearest one and an example."""
-    near = nearest(word, verbs)
-    example = f"{program} {find(near[0]).example}" if near and near[0] in load() else ""
-    hint = f"Did you mean {near[0]}?" if near else f"The verbs are: {', '.join(verbs)}."
+    near = nearest(word, known)
+    example = f"{program} {example_of(near[0])}" if near and is_verb(near[0]) else ""
+    hint = f"Did you mean {near[0]}?" if near else f"The verbs are: {', '.join(known)}."
     error = UsageError(f"there is no verb {word!r}", hint=hint, example=example)
     if near:
         return error.worded("no-such-verb", word=repr(word), near=near[0])
-    return error.worded("no-verb", word=repr(word), verbs=", ".join(verbs))
+    return error.worded("no-verb", word=repr(word), verbs=", ".join(known))
 
 
 def nearest(word: str, verbs: Sequence[str]) -> list[str]:

@@ -11,7 +11,8 @@ from itertools import pairwise
 
 from bot.errors import UsageError
 from handlers.understand import build_grammar, understand
-from playbooks.playbook import find, load
+from playbooks.own.running import OwnPlaybookError
+from playbooks.verbs import is_verb, playbook_of
 
 _WHY = "why"
 _AROUND = "`*_~.,;:?!()[]"
@@ -44,7 +45,10 @@ _IS_OPTION = re.compile("--?[a-z]")
 
 def wants_pod(verb: str) -> bool:
     """Whether the verb's question is about one pod."""
-    return verb in load() and any(parameter.name == "pod" for parameter in find(verb).parameters)
+    try:
+        return is_verb(verb) and any(parameter.name == "pod" for parameter in playbook_of(verb).parameters)
+    except OwnPlaybookError:
+        return False
 
 
 def is_complete(words: Sequence[str]) -> bool:
@@ -64,7 +68,7 @@ def from_verb(words: list[str]) -> list[str]:
     bare = [word.strip(_AROUND).lower() for word in words]
     if bare and bare[0] in build_grammar().commands:
         return words
-    if bare and bare[0] in load():
+    if bare and is_verb(bare[0]):
         start = 0
     elif _WHY in bare and all(word.isalpha() or "'" in word for word in bare[: bare.index(_WHY)] if word):
         start = bare.index(_WHY)

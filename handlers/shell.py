@@ -35,8 +35,9 @@ from handlers.record_shell import RecordAsked, record_command, write_capture, wr
 from handlers.shell_output import agrees, asked_there, of_recording, print_out, progress, render, tell
 from handlers.tune_shell import VERB as TUNE
 from handlers.tune_shell import CompareAsked, compare_recordings, tune_command
-from handlers.where import Where, open_sources, open_writing
+from handlers.where import Where, open_sources, open_writing, playbooks_folder
 from handlers.where import language as language_of
+from playbooks.own import found as own
 from playbooks.profile.request import Request
 
 PROGRAM = "hami-bot"
@@ -230,9 +231,15 @@ def _told(error: BotError, words: Sequence[str]) -> str:
     """In the language that the words name, else the settings: either may be what is wrong."""
     given = [*words, *map("=".join, pairwise(words))]
     asked: list[Language] = [language for language in LANGUAGES if f"--lang={language}" in given]
-    config = [word.removeprefix("--config=") for word in given if word.startswith("--config=")]
-    language = asked[0] if asked else _usual_language(Where(config=Path(config[0]) if config else None))
+    language = asked[0] if asked else _usual_language(_settings_of(words))
     return str(error) if language == "en" else "\n".join(filter(None, in_words(error, Texts(language))))
+
+
+def _settings_of(words: Sequence[str]) -> Where:
+    """The settings file that the words name, where nobody has read them yet."""
+    given = [*words, *map("=".join, pairwise(words))]
+    config = [word.removeprefix("--config=") for word in given if word.startswith("--config=")]
+    return Where(config=Path(config[0]) if config else None)
 
 
 def _usual_language(where: Where) -> Language:
@@ -243,6 +250,7 @@ def _usual_language(where: Where) -> Language:
 
 
 def _until_nobody_reads(processes: Processes, words: Sequence[str], program: str) -> int:
+    own.use(lambda: playbooks_folder(_settings_of(words)))
     grammar = build_grammar() if program == PROGRAM else reading_grammar(program)
     try:
         return _run(processes, read(grammar, words))

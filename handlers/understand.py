@@ -12,12 +12,14 @@ from bot.errors import UsageError
 from bot.texts import LANGUAGES, Language, Texts
 from handlers.changes.words import ChangeAsked, change_commands
 from handlers.doctor import words as doctor
-from handlers.grammar import Asked, Grammar, explain, explain_code, nearest, read
+from handlers.grammar import Asked, Grammar, example_of, explain, explain_code, nearest, read
 from handlers.oncall import words as oncall
 from handlers.profiles.words import VERB as PROFILE
 from handlers.profiles.words import ProfileAsked, profile_command
 from playbooks.fit.manifest import ManifestFile
+from playbooks.own import found
 from playbooks.playbook import find, load
+from playbooks.verbs import is_verb, verbs
 
 COMMAND = "/hami"
 BOT = "hami-bot"
@@ -56,7 +58,7 @@ def understand(
     """What the words ask for. Raises UsageError, whose hint ends with an example."""
     asked = takewhile(lambda word: word != "because", words)  # a reason is free text
     if flag := next((word for word in asked if word in _HELP_FLAGS), None):
-        words = ["help", *(word for word in words if word != flag and (word in load() or word in _EXAMPLES))][:2]
+        words = ["help", *(word for word in words if word != flag and (is_verb(word) or word in _EXAMPLES))][:2]
     try:
         return read(build_grammar(), list(words) or ["help"])
     except UsageError as error:
@@ -66,15 +68,15 @@ def understand(
 def example(words: Sequence[str]) -> str:
     """A question that works, for the verb that was meant."""
     verb = words[0] if words else ""
-    if verb not in (known := (*load(), *_EXAMPLES)):
+    if verb not in (known := (*verbs(), *_EXAMPLES)):
         verb = next(iter(nearest(verb, known)), "why")
-    return f"{COMMAND} {_EXAMPLES.get(verb) or find(verb).example}"
+    return f"{COMMAND} {_EXAMPLES.get(verb) or example_of(verb)}"
 
 
 def with_program(words: str, program: str) -> str:
     """Words that a person may type, with what stands before them where they asked (`/hami`, `@hami-bot` or nothing)."""
     bare = words.removeprefix(f"{COMMAND} ")
-    is_question = bare != words or bare.partition(" ")[0] in (*load(), *build_grammar().commands)
+    is_question = bare != words or bare.partition(" ")[0] in (*verbs(), *build_grammar().commands)
     return f"{program} {bare}".strip() if is_question else words
 
 
@@ -148,6 +150,7 @@ def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> Help:
     }
     examples["digest now"] = find("digest").summary
     examples |= {_EXAMPLES[verb]: _SUMMARIES[verb] for verb in _EXAMPLES}
+    examples |= {example_of(verb): build_grammar().playbook(verb).help or "" for verb in found.own().sources}
     examples |= {"fit": "The same for a pod whose manifest you paste into a form.", "help why": "More about a verb."}
     wide = max(map(len, examples))
     asked = [f"{COMMAND} {words:<{wide}}  {summary}" for words, summary in examples.items()]

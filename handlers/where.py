@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from bot.errors import NoSuchCluster, WhichCluster
+from bot.errors import NoSuchCluster, UsageError, WhichCluster
 from bot.kube.podget import PodPorts
 from bot.kube.recordedports import RecordedPorts
 from bot.kube.recording import RecordedCluster
@@ -82,6 +82,15 @@ async def open_writing(where: Where) -> "AsyncGenerator[Writer | None]":
 
     async with await open_writer(name=where.cluster, kubeconfig=where.kubeconfig, context=where.context) as writer:
         yield writer
+
+
+def playbooks_folder(where: Where) -> Path | None:
+    """Where playbooks of one's own are, by the settings; None too where those are wrong: the question tells that."""
+    try:
+        settings = load_settings(where.config)
+    except UsageError:
+        return None
+    return settings.playbooks.folder if settings else None
 
 
 def language(where: Where) -> Language:

@@ -35,6 +35,7 @@ _VALUES = _keys(
     deadMan=_keys(enabled=_SWITCH),
     podsProxy=_keys(enabled=_SWITCH),
     workloadLogs=_keys(namespaces=_NAMES),
+    playbooks=_keys(configMap=_TEXT),
     store=_keys(persistence=_keys(size=_QUANTITY, storageClass=_TEXT), postgres=_keys(secretName=_TEXT, key=_FILLED)),
     metrics=_keys(
         secretName=_TEXT,

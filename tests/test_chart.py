@@ -209,6 +209,16 @@ def test_logs_of_workloads_are_read_only_in_the_namespaces_that_the_values_name(
     assert "HAMI_BOT_WORKLOAD_LOGS" not in environment(manifests())
 
 
+def test_playbooks_of_a_config_map_are_in_the_folder_that_the_settings_name() -> None:
+    objects = manifests({"playbooks": {"configMap": "questions"}})
+    (bot,) = of_kind("Deployment", objects)
+    spec = bot["spec"]["template"]["spec"]
+    folder = environment(objects)["HAMI_BOT_PLAYBOOKS__FOLDER"]["value"]
+    assert {"name": "playbooks", "configMap": {"name": "questions"}} in spec["volumes"]
+    assert {"name": "playbooks", "mountPath": folder, "readOnly": True} in spec["containers"][0]["volumeMounts"]
+    assert "HAMI_BOT_PLAYBOOKS__FOLDER" not in environment(manifests())
+
+
 def test_every_value_has_a_use() -> None:
     templates = "".join(path.read_text() for path in (CHART / "templates").iterdir())
     values = yaml.safe_load((CHART / "values.yaml").read_text())

@@ -351,6 +351,17 @@ class ProfileSettings(BaseModel):
         return _listed(given)
 
 
+class PlaybookSettings(BaseModel):
+    """Playbooks of your own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    folder: Path | None = None
+    """A folder with Python files. Each file is a verb: see [your own playbooks](own-playbooks.md). The bot runs this
+    code with its own rights.
+    """
+
+
 class Settings(BaseSettings):
     """All settings, checked; unknown keys are errors. `tests/update_docs.py` lists them with the text under each."""
 
@@ -375,6 +386,7 @@ class Settings(BaseSettings):
     """
     access: AccessSettings = AccessSettings()
     profiles: ProfileSettings = ProfileSettings()
+    playbooks: PlaybookSettings = PlaybookSettings()
     oncall: OncallSettings | None = None
 
     @field_validator("channels")

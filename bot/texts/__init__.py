@@ -58,6 +58,16 @@ class Texts:
         return key in self.templates
 
 
+class OwnTexts(Texts):
+    """Texts that a playbook of somebody's own brings along, by language; in English where a language has none."""
+
+    def __init__(self, language: Language, texts: Mapping[str, Mapping[str, str]]) -> None:
+        self.language = language
+        any_language = {name: text for one in texts.values() for name, text in one.items()}
+        self.templates = {**any_language, **texts.get("en", {}), **texts.get(language, {})}
+        self._forms = _forms_in(self.templates)
+
+
 @lru_cache(maxsize=32)
 def _templates(language: Language, noun: str) -> dict[str, str]:
     if noun != _GPU:
@@ -75,4 +85,8 @@ def _about(noun: str, text: str) -> str:
 
 @lru_cache(maxsize=32)
 def _forms(language: Language, noun: str) -> dict[str, tuple[Form, ...]]:
-    return {key: tuple(Form(*one) for one in _FORMS.findall(text)) for key, text in _templates(language, noun).items()}
+    return _forms_in(_templates(language, noun))
+
+
+def _forms_in(templates: Mapping[str, str]) -> dict[str, tuple[Form, ...]]:
+    return {key: tuple(Form(*one) for one in _FORMS.findall(text)) for key, text in templates.items()}

@@ -9,6 +9,7 @@ from bot.texts import Texts
 from handlers.doctor.clusters import examine_cluster
 from handlers.doctor.known_answer import wrong_answer
 from handlers.doctor.links import Link, broken
+from handlers.doctor.playbooks import examine_playbooks
 from handlers.doctor.slack import examine_slack
 from handlers.doctor.store import examine_store
 from handlers.where import Where
@@ -42,8 +43,10 @@ async def _bot(settings: Settings | None, say: Texts) -> list[Link]:
 
 async def _itself(say: Texts) -> list[Link]:
     if wrong := await wrong_answer(say):
-        return [Link("self-test", "failed", say("doctor.known-wrong", why=wrong), say("doctor.known-fix"))]
-    return [Link("self-test", "ok", say("doctor.known"))]
+        known = Link("self-test", "failed", say("doctor.known-wrong", why=wrong), say("doctor.known-fix"))
+    else:
+        known = Link("self-test", "ok", say("doctor.known"))
+    return [known, *examine_playbooks(say)]
 
 
 def _clusters(where: Where, settings: Settings | None) -> list[Where]:

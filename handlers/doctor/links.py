@@ -29,6 +29,7 @@ Name = Literal[
     "scheduler-metrics",
     "profiles",
     "prometheus",
+    "playbook",
 ]
 
 

@@ -21,7 +21,9 @@ from handlers.grammar import Asked, Grammar, read, unknown_verb
 from handlers.mcp.capped import capped
 from handlers.mcp.tools import MOST, USUAL, input_schema, output_schema, words_of
 from handlers.where import Where, open_sources
-from playbooks.playbook import Playbook, find, load
+from playbooks.own import found
+from playbooks.playbook import Playbook
+from playbooks.verbs import is_verb, playbook_of, verbs
 
 _INSTRUCTIONS = (
     "Read-only answers about GPU scheduling on Kubernetes clusters that run HAMi. Ask `why` about one pod, `pending` "
@@ -44,14 +46,20 @@ async def serve(where: Where, verbs: tuple[str, ...], say: Texts) -> None:
         await server.run(reading, writing, server.create_initialization_options())
 
 
-def chosen(verbs: tuple[str, ...]) -> dict[str, Playbook]:
-    """The playbooks to offer. Raises UsageError for a verb that is none, and for too many."""
-    if len(verbs) > MOST:
-        raise UsageError(f"{len(verbs)} tools are too many: at most {MOST}", example=f"mcp --tools {','.join(USUAL)}")
-    for verb in verbs:
-        if verb not in load():
-            raise unknown_verb(verb, tuple(load()), "hami-bot")
-    return {verb: find(verb) for verb in verbs or USUAL}
+def chosen(named: tuple[str, ...]) -> dict[str, Playbook]:
+    """The playbooks to offer: those named, else the usual ones, with the first of a team's own in place of the last.
+
+    Raises UsageError for a verb that is none, and for too many.
+    """
+    if len(named) > MOST:
+        raise UsageError(f"{len(named)} tools are too many: at most {MOST}", example=f"mcp --tools {','.join(USUAL)}")
+    for verb in named:
+        if not is_verb(verb):
+            raise unknown_verb(verb, verbs(), "hami-bot")
+    if named:
+        return {verb: playbook_of(verb) for verb in named}
+    own = sorted(source.verb for source, error in found.import_all() if error is None)[:1]
+    return {verb: playbook_of(verb) for verb in (*USUAL[: MOST - len(own)], *own)}
 
 
 class Tools:

@@ -1,0 +1,19 @@
+"""The links to playbooks of a team's own: each of them can be asked, or the line says why not."""
+
+from bot.texts import Texts
+from handlers.doctor.links import Link
+from playbooks.own import found
+
+
+def examine_playbooks(say: Texts) -> list[Link]:
+    """A line for each that was found. Imports all of them."""
+    links = [
+        Link("playbook", "degraded", error.message, error.hint, source.verb)
+        if error
+        else Link("playbook", "ok", say("own-playbook.found", place=source.place), about=source.verb)
+        for source, error in found.import_all()
+    ]
+    for one in found.own().left_out:
+        seen = say(f"own-playbook.{one.why}", place=one.place, verb=one.verb)
+        links.append(Link("playbook", "degraded", seen, say(f"own-playbook.{one.why}-fix", place=one.place), one.verb))
+    return links

@@ -1,0 +1,371 @@
+"""Playbooks of a team's own: they are asked as ours are, and what is wrong in one breaks nothing else."""
+
+import asyncio
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.kube.recording import RecordedCluster
+from bot.report import Report
+from bot.texts import LANGUAGES, Texts
+from handlers.doctor.playbooks import examine_playbooks
+from handlers.mcp.server import chosen
+from handlers.mcp.tools import USUAL, input_schema
+from handlers.sentences import from_verb, wants_pod
+from handlers.shell import Processes, build_grammar
+from handlers.shell import main as shell
+from handlers.understand import Help, example, understand
+from handlers.understand import build_grammar as slack_grammar
+from playbooks import api
+from playbooks.own import found
+from playbooks.own.cluster import Cluster
+from playbooks.playbook import Sources, load
+from playbooks.verbs import playbook_of
+from tests.playbooks.world import cause, check, cluster, container, gpu, pod, record, text_of
+from tests.test_shell import POD, RECORDING, ROOT
+
+EXAMPLES = ROOT / "docs" / "examples"
+Ask = Callable[..., tuple[int, str, str]]
+
+WORKS = """
+from playbooks.api import Answer, Cluster, Playbook, Texts, finding
+async def gather(cluster: Cluster) -> str:
+    return cluster.name
+def diagnose(snapshot: str, say: Texts) -> Answer:
+    return Answer("fine", [finding("fine", severity="info")])
+"""
+ENDS = 'PLAYBOOK = Playbook("Is it fine?", gather, diagnose)\n'
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder that the settings name, with nothing in it."""
+    made = tmp_path / "own"
+    made.mkdir()
+    monkeypatch.setenv("HAMI_BOT_PLAYBOOKS__FOLDER", str(made))
+    found.use(lambda: made)
+    yield made
+    found.use(lambda: None)
+
+
+@pytest.fixture
+def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
+    """Asks in a shell; the exit code and both outputs."""
+
+    async def never(*_: object) -> None:
+        raise AssertionError
+
+    def asked(*words: str) -> tuple[int, str, str]:
+        code = shell(Processes(never, never), words)
+        return code, *capsys.readouterr()
+
+    return asked
+
+
+def add(folder: Path, name: str, code: str) -> Path:
+    file = folder / f"{name}.py"
+    file.write_text(code, encoding="utf-8")
+    found.use(lambda: folder)
+    return file
+
+
+def answered(verb: str, recording: Path, **values: Any) -> Report:
+    """The report on a recording in English, after all checks that our own reports pass, in every language."""
+    playbook = playbook_of(verb)
+    snapshot = asyncio.run(playbook.gather(playbook.request(**values), Sources(RecordedCluster.open(recording))))
+    english, *others = (playbook.diagnose(snapshot, Texts(language)) for language in LANGUAGES)
+    for report in (english, *others):
+        assert all(one.evidence or one.severity == "info" for one in report.findings)
+        if all(one.evidence for one in report.findings):
+            check(report, text_of(recording))
+    assert [one.verdict for one in others] != [english.verdict]
+    return english
+
+
+# ------------------------------------------------------------------------------------------------- the examples
+
+
+@pytest.fixture
+def examples(folder: Path) -> Path:
+    for file in EXAMPLES.glob("*.py"):
+        shutil.copy(file, folder)
+    found.use(lambda: folder)
+    return folder
+
+
+def evicted(name: str, node: str, why: str = "The node was low on resource: memory.", **status: Any) -> Any:
+    told = {"phase": "Failed", "reason": "Evicted", "message": why} | status
+    return pod(name, nodeName=node, status=told)
+
+
+def rows(report: Report) -> list[tuple[str, ...]]:
+    return [row for table in report.tables for row in table.rows]
+
+
+def test_evictions_are_counted_by_node_with_the_kubelets_words(examples: Path, tmp_path: Path) -> None:
+    newest = {"startTime": "2026-11-21T06:00:00Z"}
+    objects = [evicted("a", "gpu-1"), evicted("b", "gpu-2", "", message=""), evicted("c", "gpu-2", **newest)]
+    others = [pod("d", nodeName="gpu-3", status={"phase": "Failed", "reason": "Error"}), pod("e", nodeName="gpu-3")]
+    told = answered("evictions", record(tmp_path, cluster(*objects, *others)), node="")
+    assert told.verdict == "3 pods were evicted on 2 nodes, most on gpu-2."
+    assert cause(told).scope.nodes == ("gpu-1", "gpu-2")
+    assert "The node was low on resource: memory." in [one.quote for one in cause(told).evidence]
+    assert rows(told) == [("gpu-2", "2", "ml/c"), ("gpu-1", "1", "ml/a")]
+
+
+def test_evictions_of_one_node_only(examples: Path, tmp_path: Path) -> None:
+    path = record(tmp_path, cluster(evicted("a", "gpu-1"), evicted("b", "gpu-2")))
+    assert answered("evictions", path, node="gpu-2").verdict == "1 pod was evicted on 1 node, most on gpu-2."
+    assert answered("evictions", path, node="gpu-9").verdict == "No pod that is still in the API was evicted."
+
+
+def test_pods_that_could_not_be_read_were_not_evicted_nor_not(examples: Path, tmp_path: Path) -> None:
+    told = answered("evictions", record(tmp_path, cluster(), missing=("pods",)), node="")
+    assert told.verdict == "The pods could not be read, so evictions are unknown."
+    assert [gap.source for gap in told.gaps] == ["pods"]
+
+
+def test_whole_gpus_are_those_that_hami_gives_to_nobody_else(examples: Path, tmp_path: Path) -> None:
+    objects = [
+        pod("plain", gpu(2), namespace="a"),
+        pod("all-cores", gpu(1, memory=1000, cores=100), namespace="b"),
+        pod("half", gpu(1, **{"nvidia.com/gpumem-percentage": 50}), namespace="b"),
+        pod("two", containers=[container(gpu(1)), container(gpu(3, memory=1000), "side")], namespace="b"),
+        pod("done", gpu(8), namespace="c", status={"phase": "Succeeded"}),
+        pod("none", {"cpu": "1"}, namespace="d"),
+    ]
+    told = answered("whole-gpus", record(tmp_path, cluster(*objects)), namespace="")
+    assert rows(told) == [("a", "1", "2"), ("b", "2", "2")]
+    assert told.verdict == "2 namespaces ask for 4 whole GPUs; a for most."
+    assert cause(told).confidence == "confirmed"
+
+
+def test_without_hamis_configuration_whole_gpus_are_suspected(examples: Path, tmp_path: Path) -> None:
+    path = record(tmp_path, cluster(pod("plain", gpu(1), namespace="a")), missing=("configmaps",))
+    told = answered("whole-gpus", path, namespace="")
+    assert cause(told).confidence == "suspected"
+    assert told.gaps
+
+
+# --------------------------------------------------------------------------------------------- where it is asked
+
+
+def test_a_file_in_the_folder_is_a_verb_of_the_shell_with_its_help(examples: Path, ask: Ask) -> None:
+    code, out, _ = ask("evictions", "--recording", RECORDING, "-o", "json")
+    assert (code, json.loads(out)["playbook"]) == (0, "evictions")
+    assert "evictions " in ask("help")[1]
+    told = ask("help", "evictions")[1]
+    assert "--node NODE" in told
+    assert "Example: hami-bot evictions --node gpu-node-07" in told
+    assert "Did you mean evictions?" in ask("eviction")[2]
+    assert "没有被驱逐" in ask("evictions", "--recording", RECORDING, "--lang", "zh")[1]
+
+
+def test_it_is_a_verb_of_slack_with_its_help(examples: Path) -> None:
+    asked: Any = understand(["evictions", "--node", "gpu-1"])
+    assert (asked.playbook.verb, asked.request) == ("evictions", {"node": "gpu-1"})
+    told = understand(["help"])
+    assert isinstance(told, Help)
+    assert "/hami evictions --node gpu-node-07" in told.text
+    assert "Which nodes evict pods, and for what?" in told.text
+    assert example(["evictoins"]) == "/hami evictions --node gpu-node-07"
+    assert from_verb(["Evictions", "`gpu-1`"]) == ["evictions", "gpu-1"]
+
+
+def test_it_is_a_tool_of_the_mcp_server(examples: Path) -> None:
+    assert tuple(chosen(())) == (*USUAL[:7], "evictions")
+    offered = chosen(("whole-gpus", "why"))
+    schema = input_schema(offered["whole-gpus"], ())
+    assert schema["properties"] == {"namespace": {"type": "string", "description": "[NAMESPACE]"}}
+
+
+def test_doctor_has_a_line_for_each(examples: Path) -> None:
+    links = examine_playbooks(Texts("en"))
+    assert [(link.name, link.state, link.about) for link in links] == [
+        ("playbook", "ok", "evictions"),
+        ("playbook", "ok", "whole-gpus"),
+    ]
+
+
+def test_an_installed_package_adds_a_verb(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
+) -> None:
+    site = tmp_path / "site"
+    (site / "acme_hami-1.0.dist-info").mkdir(parents=True)
+    (site / "acme_hami-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-hami\nVersion: 1.0\n")
+    points = "[hami_bot.playbooks]\nacme = acme_hami:PLAYBOOK\nwhy = acme_hami:PLAYBOOK\nlost = acme_gone:PLAYBOOK\n"
+    (site / "acme_hami-1.0.dist-info" / "entry_points.txt").write_text(points)
+    (site / "acme_hami.py").write_text(WORKS + ENDS)
+    monkeypatch.syspath_prepend(site)
+    assert json.loads(ask("acme", "--recording", RECORDING, "-o", "json")[1])["verdict"] == "fine"
+    assert "the playbook lost does not work: ModuleNotFoundError" in ask("lost", "--recording", RECORDING)[2]
+    links = {link.about: (link.state, link.seen) for link in examine_playbooks(Texts("en"))}
+    assert links["acme"] == ("ok", "A playbook of your own: acme_hami:PLAYBOOK of acme-hami.")
+    assert links["lost"][0] == "degraded"
+    assert "there is a verb why already" in links["why"][1]
+
+
+def test_a_verb_of_ours_looks_for_no_others(examples: Path, ask: Ask) -> None:
+    assert ask("why", POD, "--recording", RECORDING)[0] == 0
+    assert found.own.cache_info().misses == 0
+
+
+# --------------------------------------------------------------------------------------------- what may be wrong
+
+AT_IMPORT = {
+    "def gather(:": "SyntaxError: invalid syntax (broken.py:1)",
+    "import no_such_module": "ModuleNotFoundError: No module named 'no_such_module' (broken.py:1)",
+    "raise SystemExit('bye')": "SystemExit: bye (broken.py:1)",
+    "x = 1": "AttributeError: module 'hami_bot_own_broken' has no attribute 'PLAYBOOK'",
+    "PLAYBOOK = 7": "PLAYBOOK is of the type int, not playbooks.api.Playbook",
+    "from playbooks.api import Playbook\nPLAYBOOK = Playbook()": "TypeError: ",
+}
+AT_RUN_TIME = {
+    "async def gather(cluster): return {}['x']": "KeyError: 'x' (broken.py:7)",
+    "async def gather(cluster): raise SystemExit(3)": "SystemExit: 3 (broken.py:7)",
+    "def gather(cluster): return 1": "TypeError: object int can't be used in 'await' expression",
+    "def diagnose(snapshot, say): return 1 / 0": "ZeroDivisionError: division by zero (broken.py:7)",
+    "def diagnose(snapshot, say): return say('claim')": "KeyError: 'claim' (broken.py:7)",
+    "def diagnose(snapshot, say): return 'fine'": "diagnose returned str, not an Answer",
+    "def diagnose(snapshot, say): return Answer('fine', [])": "the answer has no finding",
+    "def diagnose(snapshot, say): return Answer('', [finding('x', severity='info')])": "the answer has no verdict",
+    "def diagnose(snapshot, say): return Answer('x', ['x'])": "str stands among the findings",
+    "def diagnose(snapshot, say): return Answer('x', [finding('x')])": "the finding 'x' quotes no evidence",
+    "def diagnose(snapshot, say): return Answer('x', [finding('x', severity='bad')])": "the finding 'x' quotes no",
+    "def diagnose(snapshot, say): return Answer('x', [finding('x', severity='info', confidence='so')])": "Invalid enum",
+}
+
+
+@pytest.mark.parametrize(("code", "told"), AT_IMPORT.items())
+def test_a_file_that_does_not_import_is_told_wherever_it_is_asked(folder: Path, ask: Ask, code: str, told: str) -> None:
+    add(folder, "fine", WORKS + ENDS)
+    add(folder, "broken", code + "\n")
+    exit_code, out, err = ask("broken", "--recording", RECORDING, "whatever", "--option", "x")
+    assert (exit_code, out) == (1, "")
+    assert err.startswith("hami-bot: the playbook broken does not work: ")
+    assert told in err
+    assert "Traceback" not in err
+    assert "Please report" not in err
+    assert ask("fine", "--recording", RECORDING)[0] == 0
+    assert "does not work" in ask("help")[1]
+    assert "does not work" in understand(["help"]).text  # type: ignore[union-attr]
+    assert example(["broken"]) == "/hami broken"
+    assert not wants_pod("broken")
+    assert tuple(chosen(())) == (*USUAL[:7], "fine")
+    links = {link.about: link for link in examine_playbooks(Texts("en"))}
+    assert (links["broken"].state, links["fine"].state) == ("degraded", "ok")
+    assert told in links["broken"].seen
+
+
+@pytest.mark.parametrize(("code", "told"), AT_RUN_TIME.items())
+def test_what_fails_when_it_is_asked_names_the_line_and_fails_alone(
+    folder: Path, ask: Ask, code: str, told: str
+) -> None:
+    add(folder, "broken", f"{WORKS}{code}\n{ENDS}")
+    exit_code, out, err = ask("broken", "--recording", RECORDING)
+    assert (exit_code, out) == (1, "")
+    assert err.startswith("hami-bot: the playbook broken does not work: ")
+    assert told in err
+    assert "自定义" in ask("broken", "--recording", RECORDING, "--lang", "zh")[2]
+
+
+def test_a_file_that_was_mended_works_without_a_restart(folder: Path, ask: Ask) -> None:
+    add(folder, "late", "import no_such_module\n")
+    assert ask("late", "--recording", RECORDING)[0] == 1
+    (folder / "late.py").write_text(WORKS + ENDS)
+    assert ask("late", "--recording", RECORDING)[0] == 0
+
+
+def test_a_wrong_word_is_told_as_one_of_ours_is(folder: Path, ask: Ask) -> None:
+    add(
+        folder,
+        "picky",
+        f"{WORKS}from playbooks.api import UsageError\n"
+        "async def gather(cluster): raise UsageError('no such team', hint='Teams: a, b')\n" + ENDS,
+    )
+    assert ask("picky", "--recording", RECORDING) == (2, "", "hami-bot: no such team\nTeams: a, b\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("why", "there is a verb why already"),
+        ("doctor", "there is a verb doctor already"),
+        ("kube_qps", "there is a verb kube-qps already"),
+        ("My Playbook", "My Playbook is no verb"),
+        ("2nd", "2nd is no verb"),
+    ],
+)
+def test_a_name_that_is_taken_or_no_verb_is_left_out_and_told(
+    folder: Path, ask: Ask, caplog: pytest.LogCaptureFixture, name: str, told: str
+) -> None:
+    add(folder, name, WORKS + ENDS)
+    assert ask("why", POD, "--recording", RECORDING, "-o", "json")[1].startswith('{\n  "schema": "hami-bot.report/v1"')
+    (link,) = examine_playbooks(Texts("en"))
+    assert (link.state, bool(link.fix)) == ("degraded", True)
+    assert told in link.seen
+    found.log_left_out()
+    assert told in caplog.text
+
+
+def test_a_folder_that_is_not_there_is_told(folder: Path, ask: Ask) -> None:
+    folder.rmdir()
+    assert ask("why", POD, "--recording", RECORDING)[0] == 0
+    (link,) = examine_playbooks(Texts("en"))
+    assert f"There is no folder {folder}" in link.seen
+
+
+def test_files_with_an_underscore_and_other_files_are_no_verbs(folder: Path) -> None:
+    add(folder, "_shared", "x = 1\n")
+    (folder / "notes.txt").touch()
+    assert found.own() == found.Own({}, ())
+
+
+def test_credentials_in_what_a_playbook_says_are_masked(folder: Path, ask: Ask) -> None:
+    secret = "password=hunter2-hunter2"
+    quote = f"Evidence('pod', 'Pod a/b', None, {secret!r}, 'kubectl get pods')"
+    add(
+        folder,
+        "loose",
+        f"{WORKS}from playbooks.api import Evidence, Table\ndef diagnose(snapshot, say):\n"
+        f"    table = Table('t', ('c',), (({secret!r},),))\n"
+        f"    return Answer({secret!r}, [finding({secret!r}, [{quote}])], [table])\n{ENDS}",
+    )
+    code, out, _ = ask("loose", "--recording", RECORDING, "-o", "json")
+    assert code == 0
+    assert "hunter2" not in out
+
+
+# ------------------------------------------------------------------------------------------------- the promise
+
+
+def test_the_cluster_that_it_is_given_offers_nothing_but_reading() -> None:
+    assert {name for name in dir(Cluster) if not name.startswith("_")} == {"get", "hami", "list", "name", "now"}
+    assert not hasattr(Cluster(Sources(RecordedCluster.open(Path(RECORDING)))), "__dict__")
+
+
+def test_the_verbs_that_are_reserved_are_those_of_both_grammars() -> None:
+    taken = {*build_grammar().commands, *slack_grammar().commands} - set(load())
+    assert taken <= found.RESERVED
+    assert found.RESERVED - taken <= {"init"}
+
+
+def test_the_examples_import_nothing_but_what_is_promised() -> None:
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import evictions, whole_gpus"
+    subprocess.run([sys.executable, "-c", code, str(EXAMPLES)], cwd=ROOT, check=True)
+    for file in EXAMPLES.glob("*.py"):
+        imported = [line.split()[1] for line in file.read_text().splitlines() if line.startswith(("import", "from"))]
+        assert set(imported) <= {"playbooks.api", "click", "typing", "collections", "asyncio"}
+
+
+def test_the_page_lists_exactly_the_names_that_may_be_imported() -> None:
+    page = (ROOT / "docs" / "own-playbooks.md").read_text(encoding="utf-8")
+    table = page.partition("| from `playbooks.api` | what |\n")[2].partition("\n\n")[0].splitlines()[1:]
+    assert sorted(name for row in table for name in re.findall(r"`(\w+)`", row.split(" | ")[0])) == sorted(api.__all__)
