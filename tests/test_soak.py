@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.soak.account import account
 from benchmarks.soak.deeds import Deed
+from benchmarks.soak.hours import Sample, judged
 from benchmarks.soak.place import INCIDENTS, person, seed_of
 from benchmarks.soak.store import Contents, Event
 from sandbox.slack import SlackServer
@@ -76,3 +77,28 @@ def test_an_alert_that_was_taken_is_in_one_incident(rows: list[tuple[str, str]],
 def test_what_nobody_acked_is_not_lost() -> None:
     [row] = account([Deed("note", 1, WHO)], workspace(), contents())
     assert (row.sent, row.acked, row.lost) == (1, 0, [])
+
+
+# ------------------------------------------------------------------------------------- one process for many hours
+
+
+def samples(**at_the_end: float) -> list[Sample]:
+    """Of a hundred rounds: warm after twenty, the last ten as given."""
+    warm = Sample(rss_mb=100.0, tasks=30, descriptors=20, threads=8)
+    return [warm._replace(rss_mb=60.0)] * 20 + [warm] * 70 + [warm._replace(**at_the_end)] * 10
+
+
+@pytest.mark.parametrize(
+    ("at_the_end", "wrong"),
+    [
+        ({}, []),
+        ({"rss_mb": 104.0, "tasks": 32, "descriptors": 22}, []),
+        ({"rss_mb": 106.0}, ["memory grew by 6.0%, more than 5%"]),
+        ({"tasks": 40}, ["tasks grew from 30 to 40"]),
+        ({"descriptors": 50}, ["descriptors grew from 20 to 50"]),
+        ({"rss_mb": 80.0, "threads": 4}, []),
+    ],
+    ids=["the same", "a little more", "memory", "tasks", "connections", "less"],
+)
+def test_the_end_is_held_against_the_time_after_warm_up(at_the_end: dict[str, float], wrong: list[str]) -> None:
+    assert judged(samples(**at_the_end))[1] == wrong

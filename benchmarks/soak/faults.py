@@ -40,10 +40,14 @@ class Faults:
         """Until that time.monotonic(), one every few seconds."""
         while (left := until - time.monotonic()) > 0:
             await asyncio.sleep(min(self._random.expovariate(1 / _EVERY_S), left))
-            if self._random.random() < 0.6:
-                await self._slack()
-            else:
-                self._api()
+            await self.one()
+
+    async def one(self) -> None:
+        """One of them, now."""
+        if self._random.random() < 0.6:
+            await self._slack()
+        else:
+            self._api()
 
     def end(self) -> None:
         """All is well from now on."""
