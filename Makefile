@@ -14,10 +14,13 @@ CODE := bot handlers playbooks sandbox tests benchmarks
 unexport PYTHONDONTWRITEBYTECODE
 
 MINUTES ?= 60
+HOURS ?= 6
+COMMANDS ?= 20000
+INPUTS ?= 1000000
 
 DIST := dist
 
-.PHONY: demo test test-all lint bench soak lock manifest dist sbom audit clean
+.PHONY: demo test test-all lint bench soak hours fuzz lock manifest dist sbom audit clean
 
 demo: $(VENV)/installed
 	@$(BIN)/hami-bot demo
@@ -41,6 +44,14 @@ bench: $(VENV)/installed-dev
 # `make soak MINUTES=5 SEED=17 DATABASE=postgresql://…`: an hour of SQLite by default.
 soak: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(DATABASE),--database $(DATABASE))
+
+# One process of the bot for that many hours; its clocks move on between the questions.
+hours: $(VENV)/installed-dev
+	$(BIN)/python -m benchmarks.soak.hours --hours $(HOURS) --commands $(COMMANDS) $(if $(SEED),--seed $(SEED))
+
+# `make fuzz INPUTS=10000 SEED=17`: what foreigners send, changed at random.
+fuzz: $(VENV)/installed-dev
+	$(BIN)/python -m benchmarks.fuzz --inputs $(INPUTS) $(if $(SEED),--seed $(SEED))
 
 manifest: $(VENV)/installed
 	$(BIN)/python -m handlers.manifest > deploy/slack-manifest.json
