@@ -23,6 +23,7 @@ _TABLES = {
 }
 """Texts that stand in dictionaries."""
 _MAKERS = {
+    "bot/bugs.py": ("_report",),
     "bot/kube/failures.py": ("_broken", "_grant"),
     "bot/store/engine.py": ("_hint",),
     "bot/pprof/listing.py": ("_heaviest",),
@@ -45,12 +46,25 @@ def english() -> dict[str, str]:
         for path in sorted((_ROOT / package).rglob("*.py"))
     }
     errors = _errors(trees.values())
+    own = {place: _constants(tree.body, {}) for place, tree in trees.items()}
     for place, tree in trees.items():
-        constants = _constants(tree.body, {})
-        for line, expression, known in _made(tree, place, constants, errors):
-            for text in _texts(expression, known):
+        imported = _imported(tree, own)
+        for line, expression, known in _made(tree, place, own[place], errors):
+            whole = imported.get(expression.id, []) if isinstance(expression, ast.Name) else []
+            for text in _texts(expression, known) or whole:
                 if _SENTENCE.search(text.replace(_HOLE, "")):
                     found.setdefault(text, f"{place}:{line}")
+    return found
+
+
+def _imported(tree: ast.Module, own: Mapping[str, Known]) -> dict[str, list[str]]:
+    """The constants of other modules of ours that it imports by name."""
+    found: dict[str, list[str]] = {}
+    for one in tree.body:
+        if isinstance(one, ast.ImportFrom) and one.module:
+            path = one.module.replace(".", "/")
+            theirs = own.get(f"{path}.py") or own.get(f"{path}/__init__.py") or {}
+            found |= {name.asname or name.name: theirs[name.name] for name in one.names if name.name in theirs}
     return found
 
 
