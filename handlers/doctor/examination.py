@@ -9,6 +9,7 @@ from bot.texts import Texts
 from handlers.doctor.clusters import examine_cluster
 from handlers.doctor.known_answer import wrong_answer
 from handlers.doctor.links import Link, broken
+from handlers.doctor.oncall import examine_oncall
 from handlers.doctor.playbooks import examine_playbooks
 from handlers.doctor.slack import examine_slack
 from handlers.doctor.store import examine_store
@@ -16,8 +17,8 @@ from handlers.where import Where
 
 
 async def examine(where: Where, say: Texts) -> list[Link]:
-    """Settings, Slack, the store, the bot's own reasoning, then each cluster of the settings, or the one that `where`
-    names. Never raises.
+    """Settings, Slack, the store, on-call, the bot's own reasoning, then each cluster of the settings, or the one that
+    `where` names. Never raises.
     """
     try:
         settings = load_settings(where.config)
@@ -38,7 +39,8 @@ async def _bot(settings: Settings | None, say: Texts) -> list[Link]:
     links = [Link("settings", "ok", say("doctor.settings", clusters=clusters))]
     if settings.slack is None:
         return [*links, Link("slack-token", "degraded", say("doctor.no-slack"), say("doctor.no-slack-fix"))]
-    return [*links, *await examine_slack(settings, settings.slack, say), *await examine_store(settings, say)]
+    links += [*await examine_slack(settings, settings.slack, say), *await examine_store(settings, say)]
+    return [*links, *await examine_oncall(settings, settings.oncall, say)] if settings.oncall else links
 
 
 async def _itself(say: Texts) -> list[Link]:

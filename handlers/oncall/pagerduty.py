@@ -90,7 +90,7 @@ class Rota:
         users: list[_User] = []
         try:
             with bugs_as_errors(self._bugs):
-                users = await _on_call(self._pagerduty)
+                users = await on_call_now(self._pagerduty)
         except BotError as error:
             log.warning("whom PagerDuty has on call is not known, the rota of the settings is called: %s", error)
         first = filter(None, (self._in_slack(user, self._pagerduty.people) for user in users))
@@ -107,7 +107,7 @@ class Rota:
         return found
 
 
-async def _on_call(settings: PagerDutySettings) -> list[_User]:
+async def on_call_now(settings: PagerDutySettings) -> list[_User]:
     """Those whom the schedules have on call now, in the schedules' order. Raises SourceError."""
     try:
         async with asyncio.timeout(WITHIN_S):

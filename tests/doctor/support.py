@@ -57,6 +57,7 @@ async def a_world(folder: Path, seed: Seed | None = None, **server: Any) -> Asyn
             "clusters": {"lab": {"kubeconfig": str(folder / "kubeconfig"), "lease_namespace": NAMESPACE}},
             "slack": {"api_url": slack.api_url, "bot_token": slack.bot_token, "app_token": slack.app_token},
             "access": {"operators": ["U0123ABCD"]},
+            "http": {"bind": "127.0.0.1:1"},
             "store": {"url": f"sqlite+aiosqlite:///{folder}/state.db"},
         }
         yield World(slack, api, folder, settings)
