@@ -26,7 +26,7 @@ from tests.cases_support import CASES, VERSIONS
 from tests.report_schema import PUBLISHED, validated
 from tests.test_shell import POD, RECORDING, ROOT, served
 
-pytestmark = pytest.mark.few(6)
+pytestmark = pytest.mark.few(4)
 
 ASKED: Mapping[str, tuple[Mapping[str, Any], Sequence[str]]] = {
     "why": ({"pod": POD.partition("/")[2], "namespace": "ml"}, ("s03-card-insufficient-memory", "-n", "ml")),

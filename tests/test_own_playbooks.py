@@ -24,12 +24,12 @@ from handlers.shell import main as shell
 from handlers.understand import Help, example, understand
 from handlers.understand import build_grammar as slack_grammar
 from playbooks import api
-from playbooks.own import found
+from playbooks.own import aside, found
 from playbooks.own.cluster import Cluster
 from playbooks.playbook import Sources, load
 from playbooks.verbs import playbook_of
 from tests.playbooks.world import cause, check, cluster, container, gpu, pod, record, text_of
-from tests.test_shell import POD, RECORDING, ROOT
+from tests.test_shell import POD, RECORDING, ROOT, served
 
 EXAMPLES = ROOT / "docs" / "examples"
 Ask = Callable[..., tuple[int, str, str]]
@@ -343,12 +343,43 @@ def test_credentials_in_what_a_playbook_says_are_masked(folder: Path, ask: Ask) 
     assert "hunter2" not in out
 
 
+def test_one_that_blocks_holds_up_nobody_else(folder: Path) -> None:
+    gate = "import threading\nGATE = threading.Event()\nasync def gather(cluster): return GATE.wait(60)\n"
+    add(
+        folder,
+        "slow",
+        f"{WORKS}{gate}def diagnose(free, say):\n    return Answer(str(free), [finding('x', severity='info')])\n{ENDS}",
+    )
+    playbook = playbook_of("slow")
+
+    async def asked() -> Any:
+        asking = asyncio.create_task(playbook.gather({}, Sources(RecordedCluster.open(Path(RECORDING)))))
+        await asyncio.sleep(0)
+        sys.modules["hami_bot_own_slow"].GATE.set()  # which a loop that is held up never comes to
+        return await asking
+
+    assert playbook.diagnose(asyncio.run(asked()), Texts("en")).verdict == "True"
+
+
+def test_one_that_never_ends_is_given_up(folder: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aside, "LONGEST_S", 0.01)
+    code = "import threading\ndef diagnose(snapshot, say): threading.Event().wait()\n"
+    add(folder, "endless", f"{WORKS}{code}{ENDS}")
+    assert "TookTooLongError: it took longer than 0.01 s" in ask("endless", "--recording", RECORDING)[2]
+
+
+def test_a_live_cluster_is_read_as_a_recording_is(examples: Path, tmp_path: Path, ask: Ask) -> None:
+    with served(tmp_path) as kubeconfig:
+        live = ask("whole-gpus", "--kubeconfig", str(kubeconfig), "-o", "json")[1]
+    recorded = ask("whole-gpus", "--recording", RECORDING, "-o", "json")[1]
+    assert json.loads(live)["findings"] == json.loads(recorded)["findings"]
+
+
 # ------------------------------------------------------------------------------------------------- the promise
 
 
 def test_the_cluster_that_it_is_given_offers_nothing_but_reading() -> None:
     assert {name for name in dir(Cluster) if not name.startswith("_")} == {"get", "hami", "list", "name", "now"}
-    assert not hasattr(Cluster(Sources(RecordedCluster.open(Path(RECORDING)))), "__dict__")
 
 
 def test_the_verbs_that_are_reserved_are_those_of_both_grammars() -> None:

@@ -1,7 +1,9 @@
 """What a playbook of one's own may read from. It has no way to change anything."""
 
+import asyncio
+from collections.abc import Coroutine
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from bot.kube.models import Kind, Resource
 from playbooks.gather.scheduling import gather_install
@@ -9,15 +11,18 @@ from playbooks.own.hami import Hami
 from playbooks.playbook import Sources
 
 R = TypeVar("R", bound=Resource)
+T = TypeVar("T")
 
 
 class Cluster:
     """The cluster that a question is about, live or recorded. Its methods raise `SourceError` and nothing else."""
 
-    __slots__ = ("_sources",)
+    __slots__ = ("_loop", "_sources")
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: Sources, loop: asyncio.AbstractEventLoop) -> None:
+        """`loop`: where the sources are read, from whatever loop the methods are awaited in."""
         self._sources = sources
+        self._loop = loop
 
     @property
     def name(self) -> str:
@@ -35,12 +40,16 @@ class Cluster:
 
         `most`: no more are read; 0 for all of them.
         """
-        return await self._sources.cluster.list(kind, namespace, labels=labels, fields=fields, most=most)
+        cluster = self._sources.cluster
+        return await self._read(cluster.list(kind, namespace, labels=labels, fields=fields, most=most))
 
     async def get(self, kind: Kind[R], name: str, namespace: str = "") -> R:
         """One object. Raises `NotFound` where there is none."""
-        return await self._sources.cluster.get(kind, name, namespace)
+        return await self._read(self._sources.cluster.get(kind, name, namespace))
 
     async def hami(self) -> Hami:
         """HAMi as it is installed: how its scheduler reads what pods ask for."""
-        return Hami(await gather_install(self._sources))
+        return Hami(await self._read(gather_install(self._sources)))
+
+    async def _read(self, reading: Coroutine[Any, Any, T]) -> T:
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(reading, self._loop))

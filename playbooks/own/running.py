@@ -1,5 +1,6 @@
 """Runs a playbook of one's own as one of ours: whatever goes wrong in it is told by its name, and stays in it."""
 
+import asyncio
 import logging
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from bot.report import SCHEMA, Evidence, Finding, Gap, Report, Subject, Table, o
 from bot.texts import OwnTexts, Texts
 from playbooks import quotes
 from playbooks.own import shape
+from playbooks.own.aside import awaited_aside, done_aside
 from playbooks.own.cluster import Cluster
 from playbooks.playbook import Playbook, Sources
 
@@ -63,15 +65,16 @@ def adapted(verb: str, own: "shape.Playbook[Any]", file: str) -> Playbook:
     """The playbook in the shape of ours."""
 
     async def gather(values: dict[str, Any], sources: Sources) -> _Read:
-        cluster = Cluster(sources)
+        cluster = Cluster(sources, asyncio.get_running_loop())
         with told_by_name(verb, file):
-            snapshot = await own.gather(cluster, **values)
+            snapshot = await awaited_aside(lambda: own.gather(cluster, **values))
         read = sources.cluster
         return _Read(snapshot, read.name, format_time(read.now()), tuple(read.notes), tuple(read.undecodable))
 
     def diagnose(read: _Read, say: Texts) -> Report:
         with told_by_name(verb, file):
-            report = _report(verb, read, own.diagnose(read.snapshot, OwnTexts(say.language, own.texts)))
+            texts = OwnTexts(say.language, own.texts)
+            report = _report(verb, read, done_aside(lambda: own.diagnose(read.snapshot, texts)))
         skipped = (Gap("objects", one, say("gap.undecodable")) for one in read.undecodable)
         return msgspec.structs.replace(report, gaps=tuple(dict.fromkeys((*report.gaps, *read.notes, *skipped))))
 

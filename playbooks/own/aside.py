@@ -1,0 +1,62 @@
+"""Runs code of somebody's own beside the bot's event loop: what blocks or never ends there holds up nobody else."""
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, InvalidStateError
+from functools import partial
+from typing import TypeVar
+
+T = TypeVar("T")
+
+LONGEST_S = 20.0
+"""How long a `diagnose` may take: it reads nothing, so that a second is a long time for it."""
+
+
+class TookTooLongError(RuntimeError):
+    """It was not done in time. Its thread cannot be ended."""
+
+
+async def awaited_aside(work: Callable[[], Awaitable[T]]) -> T:
+    """What the work gives, awaited in a thread and an event loop of its own."""
+
+    async def awaited() -> T:
+        return await work()
+
+    return await asyncio.wrap_future(_threaded(lambda: asyncio.run(awaited())))
+
+
+def done_aside(step: Callable[[], T]) -> T:
+    """What the step returns. Raises TookTooLongError."""
+    done = _threaded(step)
+    try:
+        return done.result(LONGEST_S)
+    except TimeoutError as error:
+        if done.done():  # the step's own
+            raise
+        raise TookTooLongError(f"it took longer than {LONGEST_S:g} s") from error
+
+
+def _threaded(step: Callable[[], T]) -> "Future[T]":
+    """A daemon's thread: one that never ends keeps no process from ending."""
+    done = Future[T]()
+
+    def run() -> None:
+        try:
+            result = step()
+        except BaseException as error:  # noqa: BLE001  # SystemExit is raised where it is waited for
+            _settle(partial(done.set_exception, error))
+        else:
+            _settle(partial(done.set_result, result))
+
+    # The context goes along, so that the log shows which question caused what is read.
+    threading.Thread(target=contextvars.copy_context().run, args=(run,), daemon=True).start()
+    return done
+
+
+def _settle(tell: Callable[[], None]) -> None:
+    try:
+        tell()
+    except InvalidStateError:  # whoever asked has given up
+        return
