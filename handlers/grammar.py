@@ -14,7 +14,7 @@ import click
 from bot.codes import about
 from bot.errors import UsageError
 from bot.texts import Texts
-from playbooks.own.running import OwnPlaybookError
+from playbooks.own.errors import OwnPlaybookError
 from playbooks.playbook import Playbook
 from playbooks.verbs import is_verb, playbook_of, verbs
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from bot.errors import UsageError
 from handlers.understand import build_grammar, understand
-from playbooks.own.running import OwnPlaybookError
+from playbooks.own.errors import OwnPlaybookError
 from playbooks.verbs import is_verb, playbook_of
 
 _WHY = "why"

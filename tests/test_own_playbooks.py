@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -26,6 +27,7 @@ from handlers.understand import build_grammar as slack_grammar
 from playbooks import api
 from playbooks.own import aside, found
 from playbooks.own.cluster import Cluster
+from playbooks.own.errors import OwnPlaybookError
 from playbooks.playbook import Sources, load
 from playbooks.verbs import playbook_of
 from tests.playbooks.world import cause, check, cluster, container, gpu, pod, record, text_of
@@ -276,11 +278,29 @@ def test_what_fails_when_it_is_asked_names_the_line_and_fails_alone(
     assert "自定义" in ask("broken", "--recording", RECORDING, "--lang", "zh")[2]
 
 
-def test_a_file_that_was_mended_works_without_a_restart(folder: Path, ask: Ask) -> None:
-    add(folder, "late", "import no_such_module\n")
+def test_a_file_that_changed_is_read_again_without_a_restart(folder: Path, ask: Ask) -> None:
+    file = add(folder, "late", "import no_such_module\n")
     assert ask("late", "--recording", RECORDING)[0] == 1
-    (folder / "late.py").write_text(WORKS + ENDS)
-    assert ask("late", "--recording", RECORDING)[0] == 0
+    for verdict in ("fine", "finer"):
+        file.write_text((WORKS + ENDS).replace('Answer("fine"', f'Answer("{verdict}"'))
+        os.utime(file, ns=(0, len(verdict)))
+        assert playbook_of("late").summary
+        assert json.loads(ask("late", "--recording", RECORDING, "-o", "json")[1])["verdict"] == verdict
+    file.unlink()
+    assert "does not work: FileNotFoundError" in understand_error("late")
+
+
+def test_a_broken_file_is_not_imported_anew_at_every_question(folder: Path) -> None:
+    add(folder, "counts", "import sys\nsys.own_imports = getattr(sys, 'own_imports', 0) + 1\nraise ValueError\n")
+    for _ in range(3):
+        assert "ValueError" in understand_error("counts")
+    assert sys.own_imports == 1  # type: ignore[attr-defined]
+
+
+def understand_error(verb: str) -> str:
+    with pytest.raises(OwnPlaybookError) as raised:
+        understand([verb])
+    return str(raised.value)
 
 
 def test_a_wrong_word_is_told_as_one_of_ours_is(folder: Path, ask: Ask) -> None:

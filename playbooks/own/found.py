@@ -5,18 +5,18 @@ verb is asked, and one that does not work takes nothing else with it.
 """
 
 import importlib.metadata
-import importlib.util
 import logging
 import re
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple, cast
 
 from bot.texts import Texts
 from playbooks.own import shape
-from playbooks.own.running import OwnPlaybookError, WrongPlaybookError, adapted, told_by_name
+from playbooks.own.errors import OwnPlaybookError, WrongPlaybookError, told_by_name
 from playbooks.playbook import Playbook, load
 
 GROUP = "hami_bot.playbooks"
@@ -79,7 +79,7 @@ def use(folder: Callable[[], Path | None]) -> None:
     global _folder  # noqa: PLW0603  # a process has one set of verbs, as it has one set of ours
     _folder = folder
     own.cache_clear()
-    playbook.cache_clear()
+    _read.cache_clear()
 
 
 @cache
@@ -109,13 +109,11 @@ def _files(folder: Path | None) -> list[Source]:
 
 
 def _imported(file: Path) -> Any:
-    name = f"hami_bot_own_{file.stem}"
-    spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
+    """The file's PLAYBOOK. No bytecode is kept: two edits within a second would not be told apart."""
+    module = ModuleType(f"hami_bot_own_{file.stem}")
+    module.__file__ = str(file)
+    sys.modules[module.__name__] = module  # dataclasses look their module up
+    exec(compile(file.read_bytes(), str(file), "exec"), module.__dict__)  # noqa: S102  # which is what it is there for
     return module.PLAYBOOK
 
 
@@ -133,15 +131,38 @@ def _file(one: importlib.metadata.EntryPoint) -> str:
     return f"{one.module.replace('.', '/')}.py"
 
 
-@cache
 def playbook(verb: str) -> Playbook:
-    """The playbook of a verb that `own` found. Raises OwnPlaybookError if it cannot be imported or is none."""
+    """The playbook of a verb that `own` found, read again when its file has changed.
+
+    Raises OwnPlaybookError if it cannot be imported or is none.
+    """
+    read = _read(verb, _changed(own().sources[verb].file))
+    if isinstance(read, OwnPlaybookError):
+        raise OwnPlaybookError(read.message, hint=read.advice)
+    return read
+
+
+@cache
+def _read(verb: str, _changed_at: int) -> Playbook | OwnPlaybookError:
+    from playbooks.own.aside import done_aside  # noqa: PLC0415  # a verb of ours does without them
+    from playbooks.own.running import adapted  # noqa: PLC0415
+
     source = own().sources[verb]
-    with told_by_name(verb, source.file):
-        made: object = source.read()
-        if not isinstance(made, shape.Playbook):
-            raise WrongPlaybookError(f"PLAYBOOK is of the type {type(made).__name__}, not playbooks.api.Playbook")
-        return adapted(verb, cast("shape.Playbook[Any]", made), source.file)
+    try:
+        with told_by_name(verb, source.file):
+            made: object = done_aside(source.read)
+            if not isinstance(made, shape.Playbook):
+                raise WrongPlaybookError(f"PLAYBOOK is of the type {type(made).__name__}, not playbooks.api.Playbook")
+            return adapted(verb, cast("shape.Playbook[Any]", made), source.file)
+    except OwnPlaybookError as error:
+        return error
+
+
+def _changed(file: str) -> int:
+    try:
+        return Path(file).stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def import_all() -> list[tuple[Source, OwnPlaybookError | None]]:

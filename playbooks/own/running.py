@@ -1,16 +1,11 @@
-"""Runs a playbook of one's own as one of ours: whatever goes wrong in it is told by its name, and stays in it."""
+"""Runs a playbook of one's own as one of ours."""
 
 import asyncio
-import logging
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-from pathlib import PurePath
-from types import TracebackType
+from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from bot.errors import BotError
 from bot.kube.redact import masked
 from bot.kube.times import format_time
 from bot.report import SCHEMA, Evidence, Finding, Gap, Report, Subject, Table, one_line, worst
@@ -19,18 +14,8 @@ from playbooks import quotes
 from playbooks.own import shape
 from playbooks.own.aside import awaited_aside, done_aside
 from playbooks.own.cluster import Cluster
+from playbooks.own.errors import WrongPlaybookError, told_by_name
 from playbooks.playbook import Playbook, Sources
-
-log = logging.getLogger(__name__)
-_LONGEST = 300
-
-
-class OwnPlaybookError(BotError):
-    """A playbook of somebody's own does not work. Its message names the verb, the error and the line."""
-
-
-class WrongPlaybookError(ValueError):
-    """`PLAYBOOK` is no playbook, or what its `diagnose` returned is no answer."""
 
 
 class _Read(NamedTuple):
@@ -41,24 +26,6 @@ class _Read(NamedTuple):
     taken_at: str
     notes: tuple[Gap, ...]
     undecodable: tuple[str, ...]
-
-
-@contextmanager
-def told_by_name(verb: str, file: str) -> Generator[None]:
-    """Whatever is raised inside becomes an OwnPlaybookError that names the line of the file; a BotError passes."""
-    try:
-        yield
-    except BotError:
-        raise
-    except (Exception, SystemExit) as error:
-        log.warning("the playbook %s (%s)", verb, file, exc_info=error)
-        kind = "" if isinstance(error, WrongPlaybookError) else f"{type(error).__name__}: "
-        said = error.msg if isinstance(error, SyntaxError) else error
-        what = one_line(masked(f"{kind}{said}{_place(error, file)}"), _LONGEST)
-        raise OwnPlaybookError(
-            f"the playbook {verb} does not work: {what}",
-            hint="The bot itself is well. Whoever wrote this playbook can mend it; the bot's log has the traceback.",
-        ) from error
 
 
 def adapted(verb: str, own: "shape.Playbook[Any]", file: str) -> Playbook:
@@ -136,15 +103,3 @@ def _table(one: Table) -> Table:
     if wrong := [row for row in cast("Sequence[Sequence[str]]", one.rows) if len(row) != len(one.columns)]:
         raise WrongPlaybookError(f"a row of the table {one.title} has {len(wrong[0])} cells, not {len(one.columns)}")
     return Table(one.title, tuple(one.columns), tuple(tuple(map(masked, row)) for row in one.rows))
-
-
-def _place(error: BaseException, file: str) -> str:
-    """The last line of the file that the error came through, as `(evictions.py:12)`."""
-    if isinstance(error, SyntaxError):
-        return f" ({PurePath(error.filename or file).name}:{error.lineno})"
-    trace: TracebackType | None = error.__traceback__
-    lines = list[int]()
-    while trace:
-        lines += [trace.tb_lineno] if trace.tb_frame.f_code.co_filename.endswith(file) else []
-        trace = trace.tb_next
-    return f" ({PurePath(file).name}:{lines[-1]})" if lines else ""
