@@ -30,6 +30,7 @@ from playbooks.own.cluster import Cluster
 from playbooks.own.errors import OwnPlaybookError
 from playbooks.playbook import Sources, load
 from playbooks.verbs import playbook_of
+from tests.own_api import PROMISED, lines
 from tests.playbooks.world import cause, check, cluster, container, gpu, pod, record, text_of
 from tests.test_shell import POD, RECORDING, ROOT, served
 
@@ -420,3 +421,11 @@ def test_the_page_lists_exactly_the_names_that_may_be_imported() -> None:
     page = (ROOT / "docs" / "own-playbooks.md").read_text(encoding="utf-8")
     table = page.partition("| from `playbooks.api` | what |\n")[2].partition("\n\n")[0].splitlines()[1:]
     assert sorted(name for row in table for name in re.findall(r"`(\w+)`", row.split(" | ")[0])) == sorted(api.__all__)
+
+
+def test_what_was_promised_is_still_there_and_nothing_new_is_needed() -> None:
+    promised, now = set(PROMISED.read_text(encoding="utf-8").splitlines()), set(lines())
+    assert promised - now == set(), "this breaks playbooks that teams wrote: see docs/own-playbooks.md"
+    functions = {line.partition("(")[0] for line in promised if "(" in line}
+    new = {line for line in now - promised if line.endswith(")") and line.partition("(")[0] in functions}
+    assert new == set(), "an argument that is new has to be optional"

@@ -21,24 +21,11 @@ from playbooks.playbook import Playbook, load
 
 GROUP = "hami_bot.playbooks"
 log = logging.getLogger(__name__)
-RESERVED = frozenset(
-    {
-        *(
-            "audit",
-            "demo",
-            "doctor",
-            "help",
-            "init",
-            "kube-burst",
-            "kube-qps",
-            "kube-timeout",
-            "mcp",
-            "oncall",
-            "profiling",
-        ),
-        *("record", "revert-overdue", "serve", "triage", "verbosity", "version"),
-    }
+_COMMANDS = (
+    "audit demo doctor help init kube-burst kube-qps kube-timeout mcp oncall profiling record revert-overdue serve "
+    "triage verbosity version"
 )
+RESERVED = frozenset(_COMMANDS.split())
 """Verbs of a shell and of Slack that are no playbooks. A test compares them with both grammars."""
 _VERB = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
