@@ -19,4 +19,4 @@ def blind(gaps: Iterable[Gap], say: Texts) -> list[Finding]:
         return []
     actions = [NextAction(say("blind.doctor"), "hami-bot doctor")]
     claim = say("blind.claim", sources=", ".join(unread))
-    return [finding("bot-blind", claim, "confirmed", (), (), severity="warning", actions=actions)]
+    return [finding("bot-blind", claim, "suspected", (), (), severity="warning", actions=actions)]
