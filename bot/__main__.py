@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from bot.errors import UsageError
 
 if TYPE_CHECKING:
-    from handlers.where import Where
+    from handlers.where import ClusterChoice
 
 
 def kubectl() -> None:
@@ -42,7 +42,7 @@ def run(program: str = "hami-bot") -> None:
     sys.exit(main(Processes(_serve, _demo), sys.argv[1:], program))
 
 
-async def _serve(where: "Where") -> None:
+async def _serve(where: "ClusterChoice") -> None:
     from bot.main import serve  # noqa: PLC0415  # slack-bolt and SQLAlchemy take half a second
 
     await serve(where)

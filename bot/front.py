@@ -10,12 +10,12 @@ from bot.alerts_endpoint import Take
 from bot.errors import SourceError
 from bot.metrics.endpoint import Exposition
 from bot.metrics.figures import Figures
-from bot.pager.inbound import Heard
+from bot.pager.inbound import PagerAction
 from bot.pager_endpoints import Hear
 from bot.triage.webhook import Alert
 
 
-class Ears(NamedTuple):
+class Receivers(NamedTuple):
     """What keeps alerts, and what pagers post."""
 
     take: Take
@@ -32,7 +32,7 @@ class Front:
         self.why_not_ready: Callable[[], str] = lambda: "starting"
         self.notes: Callable[[], str] = str
         self.app: AsyncApp | None = None
-        self.ears: Ears | None = None
+        self.ears: Receivers | None = None
         self.stopping = asyncio.Event()
         self.exposition = Exposition(Figures(lambda: not self.readiness()))
 
@@ -48,11 +48,11 @@ class Front:
         """Raises BotError for what was not kept."""
         await self._ears().take(alerts)
 
-    async def hear(self, heard: Heard) -> None:
+    async def hear(self, heard: PagerAction) -> None:
         """Raises BotError for what was not kept."""
         await self._ears().hear(heard)
 
-    def _ears(self) -> Ears:
+    def _ears(self) -> Receivers:
         if self.ears is None:
             raise SourceError(self.readiness())
         return self.ears

@@ -17,7 +17,7 @@ from slack_sdk.signature import SignatureVerifier
 from bot.alerts_endpoint import ALERTS_PATH, AlertsEndpoint, alerts_route
 from bot.endpoint import Handler, read_body
 from bot.errors import SourceError
-from bot.http_clients import Clients, Terms
+from bot.http_clients import Clients, ConnectionLimits
 from bot.metrics.endpoint import METRICS_PATH
 
 SLACK_PATH = "/slack/events"
@@ -50,7 +50,7 @@ async def serve_http(
     alerts_endpoint: AlertsEndpoint | None = None,
     *,
     notes: Callable[[], str] = str,
-    terms: Terms | None = None,
+    terms: ConnectionLimits | None = None,
     metrics: Handler | None = None,
 ) -> AsyncGenerator[str]:
     """Serves on HOST:PORT while the context lasts; yields the address, with the real port where 0 was asked for.
@@ -61,7 +61,7 @@ async def serve_http(
     port cannot be had.
     """
     host, _, port = bind.rpartition(":")
-    clients = Clients(terms or Terms.of_this_process())
+    clients = Clients(terms or ConnectionLimits.of_this_process())
     application = web.Application(middlewares=[clients.middleware])
     application.router.add_get("/livez", _alive)
     application.router.add_get("/readyz", _readiness(ready, notes))

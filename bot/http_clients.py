@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 from aiohttp import web
 
 
-class Terms(NamedTuple):
+class ConnectionLimits(NamedTuple):
     """What clients are granted: `header_s` for a whole header, `body_s` for the body that no login precedes, `idle_s`
     between two requests (longer than reverse proxies keep a connection, which is 60 s for most). In seconds.
 
@@ -40,7 +40,7 @@ class Terms(NamedTuple):
 class Clients:
     """Every connection of one port, the one that has waited longest first."""
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: ConnectionLimits) -> None:
         self.terms = terms
         self._all: dict[asyncio.BaseTransport | None, _Client] = {}
         self._from: Counter[str] = Counter()

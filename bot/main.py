@@ -34,15 +34,15 @@ from bot.slack.gateway import Gateway, open_client
 from bot.slack.outbox import Outbox
 from bot.slack.sockets import PING_INTERVAL_S, WATCH_S, Sockets
 from bot.slack.work import DEED_S, KEEPING_S, LONGEST_S, Work
-from bot.start import Reached, Start, opened, reached
+from bot.start import SlackIdentity, Start, opened, reached
 from bot.store import StoreError, open_store
 from bot.texts import Texts
 from handlers import buttons, command, diagnose, fit_form, home, mention, unhandled_events
 from handlers.changes import listeners
 from handlers.changes.lead import Pace
-from handlers.changes.request import Seen
+from handlers.changes.request import ChangeSnapshot
 from handlers.changes.service import ChangeService
-from handlers.changes.setup import READ_ONLY, ChangeSupervisor, Changing
+from handlers.changes.setup import READ_ONLY, ChangeDeps, ChangeSupervisor
 from handlers.deps import Deps
 from handlers.doctor import desk
 from handlers.doctor.examination import examine
@@ -59,7 +59,7 @@ from handlers.oncall.setup import Oncall, alerts_endpoint_of, incidents_kept, on
 from handlers.profiles import listeners as profiling
 from handlers.profiles.service import ProfileService
 from handlers.record_shell import write_capture
-from handlers.where import Where, open_sources, open_writing
+from handlers.where import ClusterChoice, open_sources, open_writing
 from playbooks.own import found as own
 from playbooks.playbook import Sources, find, load
 
@@ -93,10 +93,10 @@ class Limits(NamedTuple):
 
 
 AS_USUAL = Limits()
-BY_ENVIRONMENT: desk.Examine = partial(examine, Where())
+BY_ENVIRONMENT: desk.Examine = partial(examine, ClusterChoice())
 
 
-async def serve(where: Where) -> None:
+async def serve(where: ClusterChoice) -> None:
     """Runs until SIGTERM or SIGINT. Raises BotError when it cannot start: settings, tokens, scopes, port or store."""
     settings, slack = _enough(load_settings(where.config))
     for verb in load():
@@ -154,7 +154,7 @@ def _enough(settings: Settings | None) -> tuple[Settings, SlackSettings]:
 
 
 @asynccontextmanager
-async def open_watched(where: Where) -> AsyncGenerator[Sources]:
+async def open_watched(where: ClusterChoice) -> AsyncGenerator[Sources]:
     """As `open_sources`; what every question reads of a live cluster is kept, and kept up to date."""
     async with open_sources(where) as sources:
         if not isinstance(sources.cluster, LiveCluster):
@@ -164,19 +164,19 @@ async def open_watched(where: Where) -> AsyncGenerator[Sources]:
             yield sources._replace(cluster=CachedCluster(cache))
 
 
-def _named(where: Where, cluster: str) -> Where:
+def _named(where: ClusterChoice, cluster: str) -> ClusterChoice:
     return where._replace(cluster=cluster or where.cluster)
 
 
-def _changing(where: Where) -> Changing:
-    async def keep(cluster: str, found: Seen, out: Path) -> str:
+def _changing(where: ClusterChoice) -> ChangeDeps:
+    async def keep(cluster: str, found: ChangeSnapshot, out: Path) -> str:
         async with open_sources(_named(where, cluster)) as sources:
             return await write_capture(sources, found, out)
 
     def writing(cluster: str) -> AbstractAsyncContextManager[Writer | None]:
         return open_writing(_named(where, cluster))
 
-    return Changing(writing, keep)
+    return ChangeDeps(writing, keep)
 
 
 @asynccontextmanager
@@ -185,7 +185,7 @@ async def running(
     slack: SlackSettings,
     open_sources: Opener,
     limits: Limits = AS_USUAL,
-    changing: Changing = READ_ONLY,
+    changing: ChangeDeps = READ_ONLY,
     *,
     examining: desk.Examine = BY_ENVIRONMENT,
     usual: str = "",
@@ -248,7 +248,7 @@ class _Parts(NamedTuple):
     front: Front
     change_supervisor: ChangeSupervisor
     deps: Deps
-    who: Reached
+    who: SlackIdentity
     oncall_id: str
     examining: desk.Examine
 

@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from bot.endpoint import Endpoint, Handler, Refusal, endpoint_route
-from bot.pager.inbound import LARGEST_BODY, Heard, NoWebhookError, is_signed, read_opsgenie, read_pagerduty
+from bot.pager.inbound import LARGEST_BODY, NoWebhookError, PagerAction, is_signed, read_opsgenie, read_pagerduty
 from bot.settings.paging import PagingSettings
 
 PAGERDUTY_PATH, OPSGENIE_PATH = "/pager/pagerduty", "/pager/opsgenie"
-Hear = Callable[[Heard], Awaitable[None]]
+Hear = Callable[[PagerAction], Awaitable[None]]
 _UNPROVEN = "the proof is missing or wrong"
 
 
@@ -46,7 +46,7 @@ def pager_routes(paging: PagingSettings, hear: Hear, stopping: Callable[[], bool
     return found
 
 
-async def _heard(read: Callable[[bytes], Heard | None], body: bytes, hear: Hear) -> None:
+async def _heard(read: Callable[[bytes], PagerAction | None], body: bytes, hear: Hear) -> None:
     try:
         heard = read(body)
     except NoWebhookError as error:

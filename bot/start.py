@@ -25,7 +25,7 @@ GET_APP_KEY = (
 log = logging.getLogger(__name__)
 
 
-class Reached(NamedTuple):
+class SlackIdentity(NamedTuple):
     """Who the bot is in Slack, and the address of its first connection in Socket Mode."""
 
     identity: Identity
@@ -78,7 +78,7 @@ async def opened(
         await start.wait(why)
 
 
-async def reached(gateway: Gateway, slack: SlackSettings, settings: Settings, start: Start) -> Reached:
+async def reached(gateway: Gateway, slack: SlackSettings, settings: Settings, start: Start) -> SlackIdentity:
     """Who the bot is, and with Socket Mode the address of its first connection. Raises WrongInstall.
 
     It is tried again and again as long as there is something to do meanwhile, alerts to take or changes to look after,
@@ -97,7 +97,7 @@ async def reached(gateway: Gateway, slack: SlackSettings, settings: Settings, st
         await start.wait(why, retry_after)
 
 
-async def _proven(gateway: Gateway, slack: SlackSettings) -> Reached:
+async def _proven(gateway: Gateway, slack: SlackSettings) -> SlackIdentity:
     """Who the bot is, and the address of its first connection. Raises WrongInstall if that cannot be learnt, or the
     tokens are not what is needed.
     """
@@ -107,9 +107,9 @@ async def _proven(gateway: Gateway, slack: SlackSettings) -> Reached:
         raise refused(failure, GET_BOT_KEY) from failure
     check_scopes(identity.scopes)
     if slack.mode == "http":
-        return Reached(identity)
+        return SlackIdentity(identity)
     try:
-        return Reached(identity, await gateway.open_socket(slack.app_token.get_secret_value()))
+        return SlackIdentity(identity, await gateway.open_socket(slack.app_token.get_secret_value()))
     except SlackFailure as failure:
         raise refused(failure, GET_APP_KEY) from failure
 

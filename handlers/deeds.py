@@ -47,7 +47,7 @@ class Nothing(msgspec.Struct, frozen=True):
 NOTHING = Nothing()
 
 
-class Taken(NamedTuple, Generic[D]):
+class AcceptedDeed(NamedTuple, Generic[D]):
     """A deed to be carried out. `key` is Slack's id of its delivery; `resumed`: an earlier process may have done so."""
 
     key: str
@@ -77,7 +77,7 @@ class Kind(Generic[D]):
         self,
         name: str,
         details: type[D],
-        carry_out: Callable[[Taken[D]], Awaitable[None]],
+        carry_out: Callable[[AcceptedDeed[D]], Awaitable[None]],
         *,
         is_live: bool = False,
         may_be_question: bool = False,
@@ -94,11 +94,11 @@ class Kind(Generic[D]):
         """The deed for the store."""
         return msgspec.json.encode(Deed(self.name, asked, msgspec.Raw(msgspec.json.encode(details)), lasts_s)).decode()
 
-    def taken(self, key: str, deed: Deed) -> Taken[D]:
+    def taken(self, key: str, deed: Deed) -> AcceptedDeed[D]:
         """A kept deed. Raises msgspec.DecodeError for one of another version."""
-        return Taken(key, deed.asked, msgspec.json.decode(deed.details, type=self._details), resumed=True)
+        return AcceptedDeed(key, deed.asked, msgspec.json.decode(deed.details, type=self._details), resumed=True)
 
-    def words(self, taken: Taken[D]) -> str:
+    def words(self, taken: AcceptedDeed[D]) -> str:
         """What a person types to repeat it; empty where there is a button for it."""
         if self._again:
             return self._again(taken.asked, taken.details)
@@ -117,7 +117,7 @@ class Kinds:
         self._kinds[kind.name] = kind
         return kind
 
-    def read(self, key: str, deed: Deed) -> tuple[Kind[Any], Taken[Any]] | None:
+    def read(self, key: str, deed: Deed) -> tuple[Kind[Any], AcceptedDeed[Any]] | None:
         """How the deed is carried out; None for one of another version."""
         kind = self._kinds.get(deed.kind)
         if kind is None:

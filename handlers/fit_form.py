@@ -9,7 +9,7 @@ from bot.slack.app import App
 from bot.slack.render import blocks
 from bot.slack.render.prose import told
 from bot.texts import Texts
-from handlers.deeds import NOTHING, Kind, Nothing, Taken
+from handlers.deeds import NOTHING, AcceptedDeed, Kind, Nothing
 from handlers.inbox import Inbox
 from handlers.question import Question
 from playbooks.fit.manifest import Manifest, read_pods
@@ -30,7 +30,7 @@ class FitForm:
         """Opens the form; a trigger is good for three seconds, so nothing is read before."""
         await self._inbox.do(trigger_id, self._to_open, question, NOTHING)
 
-    async def _open(self, taken: Taken[Nothing]) -> None:
+    async def _open(self, taken: AcceptedDeed[Nothing]) -> None:
         """Its key is the trigger."""
         await self._inbox.deps.gateway.open_view(taken.key, _form(taken.asked, self._inbox.deps.say))
 

@@ -27,7 +27,7 @@ _MEANT = {"pods": "pending"}
 """Verbs that kubectl's users type for ours, and that another of ours looks more like."""
 
 
-class Asked(NamedTuple):
+class ParsedQuestion(NamedTuple):
     """A question as typed, with the values of the surface's own options."""
 
     playbook: Playbook
@@ -73,9 +73,9 @@ class Grammar(click.Group):
             return _broken(verb, error)
         own = [parameter.name for parameter in playbook.parameters if parameter.name]
 
-        def ask(**values: Any) -> Asked:
+        def ask(**values: Any) -> ParsedQuestion:
             request = playbook.request(**{name: values.pop(name) for name in own})
-            return Asked(playbook, request, values)
+            return ParsedQuestion(playbook, request, values)
 
         return click.Command(
             playbook.verb,
@@ -88,7 +88,7 @@ class Grammar(click.Group):
 
 
 def _broken(verb: str, error: OwnPlaybookError) -> click.Command:
-    def ask(**_: Any) -> Asked:
+    def ask(**_: Any) -> ParsedQuestion:
         raise error
 
     words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)
@@ -161,7 +161,7 @@ def straight_option(word: str) -> str:
 
 
 def read(grammar: Grammar, words: Sequence[str]) -> Any:
-    """What the words ask for: an `Asked`, or what a surface's own command returns. Raises UsageError."""
+    """What the words ask for: an `ParsedQuestion`, or what a surface's own command returns. Raises UsageError."""
     until = list(words).index("because") if "because" in words else len(words)
     words = [*map(straight_option, words[:until]), *words[until:]]
     try:

@@ -13,11 +13,11 @@ from bot.slack.app import App
 from bot.slack.groups import Groups
 from bot.slack.render import blocks
 from bot.slack.render.change import what, where
-from bot.slack.render.home import OPEN_FORM, Seen, render_home
+from bot.slack.render.home import OPEN_FORM, HomeContent, render_home
 from bot.slack.render.prose import in_words
 from bot.slack.render.triage_head import Head
 from bot.store import StoreError
-from handlers.deeds import NOTHING, Kind, Nothing, Taken
+from handlers.deeds import NOTHING, AcceptedDeed, Kind, Nothing
 from handlers.deps import Deps
 from handlers.inbox import Inbox
 from handlers.oncall.service import TriageService
@@ -37,7 +37,7 @@ def register(app: App, inbox: Inbox, access: Access, triage: TriageService | Non
     """Listens to the tab, its button and its form; incidents are shown where there is a `triage`."""
     groups = Groups(inbox.deps.gateway, groups_in(access))
 
-    async def open_form(taken: Taken[Nothing]) -> None:
+    async def open_form(taken: AcceptedDeed[Nothing]) -> None:
         await _open_form(inbox, taken.key)
 
     to_open = inbox.kinds.add(Kind("ask-open", Nothing, open_form, is_live=True))
@@ -83,7 +83,7 @@ async def _publish(inbox: Inbox, access: Access, groups: Groups, triage: TriageS
         incidents = await triage.heads() if triage else []
     except StoreError as error:
         unread, _ = in_words(error, deps.say)
-    seen = Seen(
+    seen = HomeContent(
         opened=opened,
         unread=unread,
         running=len(deps.work) - 1,  # this one is running too

@@ -24,18 +24,18 @@ from bot.slack.render.files import yaml_files
 from bot.slack.render.prose import render_error, render_help
 from bot.slack.render.report import render_report
 from bot.slack.render.text import escape
-from bot.slack.responder import Responder, Words
+from bot.slack.responder import FileNotices, Responder
 from bot.slack.work import NotKept
 from bot.texts import LANGUAGES, Texts
 from handlers.changes.words import ChangeAsked
-from handlers.deeds import TOO_LATE_S, Kind, Kinds, NotDone, Taken
+from handlers.deeds import TOO_LATE_S, AcceptedDeed, Kind, Kinds, NotDone
 from handlers.deps import Deps
 from handlers.doctor.words import ExaminationAsked
 from handlers.edits import Edits
-from handlers.grammar import Asked
+from handlers.grammar import ParsedQuestion
 from handlers.profiles.words import ProfileAsked
 from handlers.question import Question
-from handlers.replies import Privately, Publicly, Reply
+from handlers.replies import ChannelReply, EphemeralReply, Reply
 from handlers.sentences import is_complete, wants_pod
 from handlers.threads import remember, usual_cluster, words_in_thread
 from handlers.timed import timed
@@ -113,12 +113,12 @@ class Inbox:
         late for it.
         """
         payload = kind.written(asked, details, lasts_s)
-        self.carry_out(Taken(key, asked, details), kind, payload, regardless=regardless, longest_s=longest_s)
+        self.carry_out(AcceptedDeed(key, asked, details), kind, payload, regardless=regardless, longest_s=longest_s)
         await self.deps.work.settled(key)
 
     def carry_out(
         self,
-        taken: Taken[Any],
+        taken: AcceptedDeed[Any],
         kind: Kind[Any],
         payload: str,
         *,
@@ -131,11 +131,11 @@ class Inbox:
             taken.key, job, tell, payload=payload, regardless=regardless, is_deed=True, longest_s=longest_s
         )
 
-    async def _as_asked(self, kind: Kind[Any], taken: Taken[Any]) -> None:
+    async def _as_asked(self, kind: Kind[Any], taken: AcceptedDeed[Any]) -> None:
         if kind.may_be_question or await self.is_asked(taken):
             await kind.carry_out(taken)
 
-    async def is_asked(self, taken: Taken[Any]) -> bool:
+    async def is_asked(self, taken: AcceptedDeed[Any]) -> bool:
         """Whether a deed is to be carried out; not what a message asked already that was edited since.
 
         Raises NotDone where an edit asks for something else: it was asked once, and an edit is easily overlooked.
@@ -151,7 +151,7 @@ class Inbox:
         """What repeats a deed: its words, else that its button is there."""
         return words or self.deps.say("desk.press-again")
 
-    async def tell_of(self, kind: Kind[Any], taken: Taken[Any], error: BotError) -> None:
+    async def tell_of(self, kind: Kind[Any], taken: AcceptedDeed[Any], error: BotError) -> None:
         """Says what went wrong with a deed; of what was not done, how to repeat it."""
         if isinstance(error, NotKept):
             error = NotDone("not-done-unkept", error.message)
@@ -165,7 +165,7 @@ class Inbox:
         The marks on the message that asked are made again. Raises StoreError.
         """
         reply, mark = self.reply(key, question), await self.deps.store.facts.get(_answered(key))
-        if mark is None or not isinstance(reply, Publicly):
+        if mark is None or not isinstance(reply, ChannelReply):
             return False
         await reply.marked(mark)
         return True
@@ -208,14 +208,14 @@ class Inbox:
                 )
             fit = find("fit")
             manifest = [Manifest("the pasted manifest", question.manifest)]
-            asked = Asked(fit, fit.request(file=manifest, namespace=asked.namespace), asked.options)
+            asked = ParsedQuestion(fit, fit.request(file=manifest, namespace=asked.namespace), asked.options)
         if isinstance(asked, ChangeAsked):  # a form or a message of ours asked for it, which shows nothing to confirm
             raise UsageError("ask for a change with a command or a mention", example=example(words))
         if isinstance(asked, ExaminationAsked):
             raise UsageError("ask for it with a command or a mention", example=example(words))
         if isinstance(asked, ProfileAsked):  # taken over from a process that ended: nobody waits through it twice
             raise GaveUp(self.deps.say("profile.interrupted"), example=example(words))
-        if not isinstance(asked, Asked):
+        if not isinstance(asked, ParsedQuestion):
             return render_help(asked.text.replace(f"{COMMAND} ", f"{question.program} ".lstrip()))
         say = self.deps.texts(asked.options.get("lang"))
         cluster = asked.options.get("cluster") or await usual_cluster(self.deps, question)
@@ -246,7 +246,7 @@ class Inbox:
             raise AnotherAnswer(Message(f"{escape(note)}\n{message.text}", (blocks.context(note), *message.blocks)))
         return message
 
-    async def _report(self, asked: Asked, cluster: str, say: Texts) -> Report:
+    async def _report(self, asked: ParsedQuestion, cluster: str, say: Texts) -> Report:
         async with self.reading(cluster) as sources:
             await self.deps.work.acks_first()
             with timed(asked.playbook.verb):
@@ -309,14 +309,14 @@ class Inbox:
     def _files_of(self, question: Question) -> str:
         """The line that stands with the files of an answer to one person, elsewhere than the answer."""
         words = one_line(plain_text(question.words), SHOWN_WORDS)
-        return escape(self.deps.say("desk.files-of", words=words)) if words else Words().line
+        return escape(self.deps.say("desk.files-of", words=words)) if words else FileNotices().line
 
     def reply(self, key: str, question: Question) -> Reply:
         """The way to answer the question; what an edited message asks is answered where its first words were."""
         deps, answered = self.deps, _answered(key)
         key = question.message if question.edited_ts else key
         if question.public:
-            return Publicly(
+            return ChannelReply(
                 deps.gateway,
                 deps.outbox,
                 key,
@@ -327,7 +327,7 @@ class Inbox:
                 url=question.response_url,
                 clears=not question.beside,
             )
-        return Privately(
+        return EphemeralReply(
             Responder(
                 deps.gateway,
                 deps.outbox,
@@ -338,7 +338,7 @@ class Inbox:
                 thread_ts=question.thread_ts,
                 replaces=not question.beside,
                 now=deps.now,
-                words=Words(line=self._files_of(question)),
+                words=FileNotices(line=self._files_of(question)),
             )
         )
 

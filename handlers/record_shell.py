@@ -10,7 +10,7 @@ from bot.errors import SourceError, UsageError
 from playbooks.playbook import Sources
 
 if TYPE_CHECKING:
-    from handlers.changes.request import Seen
+    from handlers.changes.request import ChangeSnapshot
 
 
 _NEVER = (
@@ -77,7 +77,7 @@ async def write_recording(sources: Sources, out: Path, pod: tuple[str, str] | No
     return "\n".join(lines)
 
 
-async def write_capture(sources: Sources, found: "Seen", out: Path) -> str:
+async def write_capture(sources: Sources, found: "ChangeSnapshot", out: Path) -> str:
     """Record what ends with the scheduler's pods; what was written and what could not be, for a person."""
     from bot.hami.vendors import ANNOTATIONS  # noqa: PLC0415
     from bot.kube.capture import capture  # noqa: PLC0415

@@ -24,7 +24,7 @@ _INVITE = "Files can be attached only where I am a member: `/invite` me to this 
 log = logging.getLogger(__name__)
 
 
-class Privately:
+class EphemeralReply:
     """Ephemeral, through the question's response_url."""
 
     def __init__(self, responder: Responder) -> None:
@@ -52,7 +52,7 @@ class Privately:
             await self._responder.progress(text)
 
 
-class Publicly:
+class ChannelReply:
     """A message in the channel or thread, kept until Slack has it; `key` is its key in the outbox, `answered` that of
     the fact that it is the answer.
 
@@ -163,7 +163,7 @@ class Publicly:
             await act(self._channel, self._asked_ts, name)
 
 
-Reply = Privately | Publicly
+Reply = EphemeralReply | ChannelReply
 
 
 async def within(event: asyncio.Event, seconds: float) -> bool:

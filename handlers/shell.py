@@ -23,7 +23,7 @@ from bot.texts import LANGUAGES, Language, Texts
 from handlers.audit_shell import AuditAsked, audit_command, run_audit
 from handlers.changes.words import ChangeAsked, change_commands
 from handlers.doctor.shell import DoctorAsked, doctor_command, run_doctor
-from handlers.grammar import Asked, Grammar, explain, explain_code, read
+from handlers.grammar import Grammar, ParsedQuestion, explain, explain_code, read
 from handlers.init.shell import InitAsked, init_command, run_init
 from handlers.mcp.words import McpAsked, mcp_command
 from handlers.profiles.kept_report import kept_beside_the_bot
@@ -35,7 +35,7 @@ from handlers.record_shell import RecordAsked, record_command, write_capture, wr
 from handlers.shell_output import agrees, asked_there, of_recording, print_out, progress, render, tell
 from handlers.tune_shell import VERB as TUNE
 from handlers.tune_shell import CompareAsked, compare_recordings, tune_command
-from handlers.where import Where, open_sources, open_writing, playbooks_folder
+from handlers.where import ClusterChoice, open_sources, open_writing, playbooks_folder
 from handlers.where import language as language_of
 from playbooks.own import found as own
 from playbooks.profile.request import Request
@@ -50,16 +50,16 @@ T = TypeVar("T")
 class Processes(NamedTuple):
     """What a command starts that stays: the bot in Slack, and the demo on a port."""
 
-    serve: Callable[[Where], Coroutine[Any, Any, None]]
+    serve: Callable[[ClusterChoice], Coroutine[Any, Any, None]]
     demo: Callable[[int], Coroutine[Any, Any, None]]
 
 
 class _Serve(NamedTuple):
-    where: Where
+    where: ClusterChoice
 
 
 class _Overdue(NamedTuple):
-    where: Where
+    where: ClusterChoice
     namespace: str
 
 
@@ -235,14 +235,14 @@ def _told(error: BotError, words: Sequence[str]) -> str:
     return str(error) if language == "en" else "\n".join(filter(None, in_words(error, Texts(language))))
 
 
-def _settings_of(words: Sequence[str]) -> Where:
+def _settings_of(words: Sequence[str]) -> ClusterChoice:
     """The settings file that the words name, where nobody has read them yet."""
     given = [*words, *map("=".join, pairwise(words))]
     config = [word.removeprefix("--config=") for word in given if word.startswith("--config=")]
-    return Where(config=Path(config[0]) if config else None)
+    return ClusterChoice(config=Path(config[0]) if config else None)
 
 
-def _usual_language(where: Where) -> Language:
+def _usual_language(where: ClusterChoice) -> Language:
     try:
         return language_of(where)
     except BotError:
@@ -262,7 +262,7 @@ def _until_nobody_reads(processes: Processes, words: Sequence[str], program: str
 def _run(processes: Processes, asked: Any) -> int:
     if isinstance(asked, _Say):
         print_out(asked.text)
-    elif isinstance(asked, Asked):
+    elif isinstance(asked, ParsedQuestion):
         where = _where(asked.options)
         say = Texts(asked.options["lang"] or language_of(where))
         report = asyncio.run(_answer(where, asked, say))
@@ -370,9 +370,9 @@ def _profile(asked: ProfileAsked) -> int:
     return 0
 
 
-def _where(options: dict[str, Any]) -> Where:
-    chosen = {name: options.get(name) for name in Where._fields}
-    return Where(**{name: value for name, value in chosen.items() if value is not None})
+def _where(options: dict[str, Any]) -> ClusterChoice:
+    chosen = {name: options.get(name) for name in ClusterChoice._fields}
+    return ClusterChoice(**{name: value for name, value in chosen.items() if value is not None})
 
 
 def _as_shown(report: Report, options: dict[str, Any], output: str, say: Texts) -> Report:
@@ -383,14 +383,14 @@ def _as_shown(report: Report, options: dict[str, Any], output: str, say: Texts) 
 
 
 def _asked_there(report: Report, options: dict[str, Any]) -> Report:
-    given = {name: str(options[name]) for name in Where._fields if options.get(name)}
+    given = {name: str(options[name]) for name in ClusterChoice._fields if options.get(name)}
     words = {name: (f"--{name}", value) for name, value in given.items()}
     kubectl = [word for name in ("kubeconfig", "context") for word in words.get(name, ())]
     ours = [word for pair in words.values() for word in pair]
     return asked_there(report, kubectl, ours)
 
 
-async def _answer(where: Where, asked: Asked, say: Texts) -> Report:
+async def _answer(where: ClusterChoice, asked: ParsedQuestion, say: Texts) -> Report:
     async with progress(), open_sources(where) as sources:
         snapshot = await asked.playbook.gather(asked.request, sources)
     return asked.playbook.diagnose(snapshot, say)

@@ -10,8 +10,8 @@ import click
 from bot.errors import UsageError
 from bot.report import Report
 from bot.texts import Texts
-from handlers.grammar import Asked
-from handlers.where import Where, open_sources
+from handlers.grammar import ParsedQuestion
+from handlers.where import ClusterChoice, open_sources
 from playbooks.playbook import find
 
 VERB = "tune"
@@ -31,9 +31,9 @@ def tune_command(program: str, options: Sequence[click.Parameter]) -> click.Comm
     """The playbook's verb, which compares two days, and the comparison of two recordings."""
     playbook = find(VERB)
 
-    def ask(words: Sequence[str], all: bool, template: str | None, **values: Any) -> Asked | CompareAsked:  # noqa: A002, FBT001
+    def ask(words: Sequence[str], all: bool, template: str | None, **values: Any) -> ParsedQuestion | CompareAsked:  # noqa: A002, FBT001
         try:
-            return Asked(playbook, playbook.request(words=words, all=all, template=template), values)
+            return ParsedQuestion(playbook, playbook.request(words=words, all=all, template=template), values)
         except UsageError:
             if len(words) != 3 or words[0].lower() != _COMPARE or template:
                 raise
@@ -50,7 +50,7 @@ def tune_command(program: str, options: Sequence[click.Parameter]) -> click.Comm
     )
 
 
-async def compare_recordings(asked: CompareAsked, where: Where, say: Texts) -> Report:
+async def compare_recordings(asked: CompareAsked, where: ClusterChoice, say: Texts) -> Report:
     """Raises SourceError for a file that is no recording."""
     from playbooks.tune.compare import compare  # noqa: PLC0415  # only this command needs it
     from playbooks.tune.side import gather_side  # noqa: PLC0415

@@ -12,7 +12,7 @@ from bot.errors import UsageError
 from bot.texts import LANGUAGES, Language, Texts
 from handlers.changes.words import ChangeAsked, change_commands
 from handlers.doctor import words as doctor
-from handlers.grammar import Asked, Grammar, example_of, explain, explain_code, nearest, read
+from handlers.grammar import Grammar, ParsedQuestion, example_of, explain, explain_code, nearest, read
 from handlers.oncall import words as oncall
 from handlers.profiles.words import VERB as PROFILE
 from handlers.profiles.words import ProfileAsked, profile_command
@@ -54,7 +54,7 @@ class ManifestWanted(NamedTuple):
 
 def understand(
     words: Sequence[str],
-) -> Asked | ChangeAsked | doctor.ExaminationAsked | Help | ManifestWanted | ProfileAsked:
+) -> ParsedQuestion | ChangeAsked | doctor.ExaminationAsked | Help | ManifestWanted | ProfileAsked:
     """What the words ask for. Raises UsageError, whose hint ends with an example."""
     asked = takewhile(lambda word: word != "because", words)  # a reason is free text
     if flag := next((word for word in asked if word in _HELP_FLAGS), None):
@@ -111,11 +111,11 @@ def _fit_command() -> click.Command:
     fit = find("fit")
     parameters = [parameter for parameter in fit.parameters if not isinstance(parameter.type, ManifestFile)]
 
-    def ask(cards: Sequence[str], namespace: str, **values: Any) -> Asked | ManifestWanted:
+    def ask(cards: Sequence[str], namespace: str, **values: Any) -> ParsedQuestion | ManifestWanted:
         own = {parameter.name: values.pop(parameter.name) for parameter in parameters if parameter.name in values}
         if not cards and not any(value not in (None, "") for value in own.values()):
             return ManifestWanted(namespace, values)
-        return Asked(fit, fit.request(cards=cards, namespace=namespace, **own), values)
+        return ParsedQuestion(fit, fit.request(cards=cards, namespace=namespace, **own), values)
 
     return click.Command(
         fit.verb,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bot.settings.schema import Settings
 
 
-class Where(NamedTuple):
+class ClusterChoice(NamedTuple):
     """Which cluster is meant, as typed."""
 
     cluster: str = ""
@@ -31,7 +31,7 @@ class Where(NamedTuple):
 
 
 @asynccontextmanager
-async def open_sources(where: Where) -> AsyncGenerator[Sources]:
+async def open_sources(where: ClusterChoice) -> AsyncGenerator[Sources]:
     """The cluster that is meant: what was typed counts before the settings. Raises SourceError or UsageError."""
     where, names = _with_settings(where)
     if where.recording is not None:
@@ -58,7 +58,7 @@ def _ports(settings: "Settings | None", cluster: "LiveCluster") -> PodPorts:
     return DirectPodPorts(cluster, trust_any=settings.profiles.trust_any_certificate)
 
 
-def _prometheus(where: Where) -> "Prometheus | None":
+def _prometheus(where: ClusterChoice) -> "Prometheus | None":
     """The one that the settings of the cluster name."""
     settings = load_settings(where.config)
     cluster = settings.clusters.get(where.cluster) if settings else None
@@ -72,7 +72,7 @@ def _prometheus(where: Where) -> "Prometheus | None":
 
 
 @asynccontextmanager
-async def open_writing(where: Where) -> "AsyncGenerator[Writer | None]":
+async def open_writing(where: ClusterChoice) -> "AsyncGenerator[Writer | None]":
     """The way to write to the same cluster; None where that is a recording."""
     where, _ = _with_settings(where)
     if where.recording is not None:
@@ -84,7 +84,7 @@ async def open_writing(where: Where) -> "AsyncGenerator[Writer | None]":
         yield writer
 
 
-def playbooks_folder(where: Where) -> Path | None:
+def playbooks_folder(where: ClusterChoice) -> Path | None:
     """Where playbooks of one's own are, by the settings; None too where those are wrong: the question tells that."""
     try:
         settings = load_settings(where.config)
@@ -93,13 +93,13 @@ def playbooks_folder(where: Where) -> Path | None:
     return settings.playbooks.folder if settings else None
 
 
-def language(where: Where) -> Language:
+def language(where: ClusterChoice) -> Language:
     """The language of the settings."""
     settings = load_settings(where.config)
     return settings.language if settings else "en"
 
 
-def _with_settings(where: Where) -> tuple[Where, tuple[str, str]]:
+def _with_settings(where: ClusterChoice) -> tuple[ClusterChoice, tuple[str, str]]:
     """The typed words completed by the settings of the cluster; and where HAMi is, if they say so."""
     settings = load_settings(where.config)
     clusters = settings.clusters if settings else {}

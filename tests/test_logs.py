@@ -16,7 +16,7 @@ from bot.kube.cache import CachedCluster
 from bot.kube.models import NODES
 from bot.logs import Format, formatter
 from bot.main import open_watched
-from handlers.where import Where
+from handlers.where import ClusterChoice
 from sandbox.apiserver import ApiServer, Fault
 from tests.kube.cache_lab import lab, until
 from tests.slack.bot import POD, RECORDING, a_bot
@@ -106,7 +106,7 @@ def test_every_call_to_the_api_server_that_a_question_causes_has_the_questions_i
             file.write_text(cluster.kubeconfig())
 
             def opener(name: str) -> Any:
-                return open_watched(Where(kubeconfig=file, cluster=name))
+                return open_watched(ClusterChoice(kubeconfig=file, cluster=name))
 
             async with a_bot(tmp_path, opener=opener) as here:
                 for who in ("ada", "linus"):

@@ -17,7 +17,7 @@ from bot.kube.connect import open_cluster, open_writer
 from bot.kube.leader import Leader
 from bot.report import Report
 from bot.texts import Texts
-from handlers.where import Where, open_sources
+from handlers.where import ClusterChoice, open_sources
 from playbooks.playbook import Sources, find
 from sandbox.apiserver import ApiServer, Rule
 from sandbox.apiserver.access import Access
@@ -100,7 +100,7 @@ def test_the_log_of_a_workload_is_read_where_the_setting_and_a_role_of_its_names
         async with ApiServer.from_recording(INCIDENTS / "a3-oom-at-hami-limit" / "recording.tar.gz") as server:
             server.access = access
             config.write_text(server.kubeconfig())
-            where = Where(kubeconfig=config, config=tmp_path / "settings.yaml")
+            where = ClusterChoice(kubeconfig=config, config=tmp_path / "settings.yaml")
             async with open_sources(where) as sources:
                 asked = find("why").request(pod="vision/segment-train-6b9d4c5884-xgjkg")
                 return find("why").diagnose(await find("why").gather(asked, sources), Texts("en"))

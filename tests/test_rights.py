@@ -18,7 +18,7 @@ from bot.kube.leader import Leader
 from bot.kube.live import LiveCluster
 from bot.texts import Texts
 from handlers.doctor.clusters import examine_cluster
-from handlers.where import Where
+from handlers.where import ClusterChoice
 from playbooks.playbook import Sources, find, load
 from sandbox.apiserver import ApiServer, Rule
 from sandbox.apiserver.access import Access
@@ -114,7 +114,7 @@ async def unread_without_each(server: ApiServer, config: Path) -> dict[str, str]
 
 
 async def _doctor(config: Path, right: str) -> str:
-    links = await examine_cluster(Where(kubeconfig=config), None, Texts("en"))
+    links = await examine_cluster(ClusterChoice(kubeconfig=config), None, Texts("en"))
     return next((link.seen for link in links if link.state != "ok" and right in link.seen), "")
 
 

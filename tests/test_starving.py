@@ -13,7 +13,7 @@ from slack_bolt.app.async_app import AsyncApp
 
 from bot.alerts_endpoint import ALERTS_PATH, AlertsEndpoint
 from bot.http import SLACK_PATH, Slack, serve_http
-from bot.http_clients import Clients, Terms
+from bot.http_clients import Clients, ConnectionLimits
 from bot.triage.webhook import Alert
 from sandbox.slack import SlackServer
 from tests.slack.bot import a_process, environment
@@ -28,7 +28,7 @@ def signed() -> bytes:
 
 HALF = b"POST %s HTTP/1.1\r\nHost: x\r\n%sContent-Length: 1048576\r\n\r\n"
 LONG = 3600.0
-TERMS = Terms(LONG, LONG, LONG, of_one=8, of_all=16, most_bytes=1 << 20)
+TERMS = ConnectionLimits(LONG, LONG, LONG, of_one=8, of_all=16, most_bytes=1 << 20)
 MOST_GROWTH = 80 * 1024 * 1024
 
 Guest = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -76,7 +76,9 @@ async def guests(port: int) -> AsyncGenerator[Guests]:
 
 
 def played(
-    scene: Callable[[Guests], Awaitable[None]], terms: Terms = TERMS, alerts_endpoint: AlertsEndpoint | None = None
+    scene: Callable[[Guests], Awaitable[None]],
+    terms: ConnectionLimits = TERMS,
+    alerts_endpoint: AlertsEndpoint | None = None,
 ) -> None:
     """At a port with these terms, where Slack may post."""
 
@@ -254,6 +256,6 @@ def test_of_what_bears_no_signature_no_large_body_is_read() -> None:
 
 
 def test_as_many_connections_as_the_process_may_have_files_are_not_taken() -> None:
-    assert Terms.of_this_process(files=1024).of_all == 256
-    assert Terms.of_this_process(files=256).of_all == 64
-    assert Clients(Terms.of_this_process(files=256)).terms.of_one == 32
+    assert ConnectionLimits.of_this_process(files=1024).of_all == 256
+    assert ConnectionLimits.of_this_process(files=256).of_all == 64
+    assert Clients(ConnectionLimits.of_this_process(files=256)).terms.of_one == 32

@@ -38,10 +38,10 @@ def _move_clocks() -> None:
 
 async def _run(settings: Path) -> None:
     from bot.main import serve  # noqa: PLC0415  # after the clocks
-    from handlers.where import Where  # noqa: PLC0415
+    from handlers.where import ClusterChoice  # noqa: PLC0415
 
     obeying = asyncio.create_task(_obey())
-    await serve(Where(config=settings))
+    await serve(ClusterChoice(config=settings))
     obeying.cancel()
 
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from bot.changes.basis import owner_of
-from bot.changes.consequences import Around, Setting, Tell
+from bot.changes.consequences import AddImpact, DeploymentContext, Setting
 from bot.changes.flags import Object, part_of
 from bot.changes.plan import Plan
 from bot.kube.models import Pod, PodTemplate
@@ -21,7 +21,7 @@ from bot.texts import Texts
 HOSTNAME = "kubernetes.io/hostname"
 
 
-def blast_radius(deployment: Object, plan: Plan, around: Around, say: Texts) -> tuple[Impact, ...]:
+def blast_radius(deployment: Object, plan: Plan, around: DeploymentContext, say: Texts) -> tuple[Impact, ...]:
     """The worst first."""
     tell = _Teller(say)
     if plan.record.means == "debug-flags":
@@ -54,7 +54,7 @@ class _Teller:
 # ----------------------------------------------------------------------------------------------------- the rollout
 
 
-def _restart(deployment: Object, around: Around, tell: Tell) -> None:
+def _restart(deployment: Object, around: DeploymentContext, tell: AddImpact) -> None:
     spec = deployment["spec"]
     replicas = int(spec.get("replicas", 1))
     name = str(deployment["metadata"].get("name", ""))
@@ -91,7 +91,7 @@ def _resolved(value: Any, replicas: int, *, up: bool = False) -> int:
     return -(-share // 100) if up else share // 100
 
 
-def _anti_affinity(deployment: Object, around: Around, tell: Tell) -> None:
+def _anti_affinity(deployment: Object, around: DeploymentContext, tell: AddImpact) -> None:
     """A new pod that may stand beside none of the old ones needs a node of its own before the first of them ends."""
     if around.nodes is None or around.pods is None:
         tell("rollout-may-wait", "warning")
@@ -133,7 +133,7 @@ def _matches(selector: Object, labels: dict[str, str]) -> bool:
 # ----------------------------------------------------------------------------------------------- what stands around
 
 
-def _webhook(around: Around, tell: Tell) -> None:
+def _webhook(around: DeploymentContext, tell: AddImpact) -> None:
     if around.webhooks is None:
         tell("webhook-unseen", "warning")
         return
@@ -144,7 +144,7 @@ def _webhook(around: Around, tell: Tell) -> None:
         tell("webhook-bypassed", "warning")
 
 
-def _owner(deployment: Object, tell: Tell) -> None:
+def _owner(deployment: Object, tell: AddImpact) -> None:
     owner = owner_of(deployment)
     if owner and owner.kind == "helm":
         tell("helm", "info", release=owner.value)

@@ -8,7 +8,7 @@ from bot.changes.begin import ChangeFailed, looked_at, open_record, set_in_all
 from bot.changes.ended import carries, how_it_ended
 from bot.changes.journal import Event, Journal, Open
 from bot.changes.objects import FOREVER, Object, Objects
-from bot.changes.plan import Enough, Plan, Refusal, Wanted, plan_extension, plan_raise, wrong_clock
+from bot.changes.plan import ChangeRequest, NothingToDo, Plan, Refusal, plan_extension, plan_raise, wrong_clock
 from bot.changes.reconciler import Endings, Reconciler
 from bot.changes.record import Record
 from bot.changes.telling import Telling
@@ -66,8 +66,8 @@ class Changer:
         return wrong_clock(self.skew_s())
 
     async def plan(
-        self, namespace: str, name: str, wanted: Wanted, version: Version | None, change_id: str = ""
-    ) -> Plan | Enough | Refusal:
+        self, namespace: str, name: str, wanted: ChangeRequest, version: Version | None, change_id: str = ""
+    ) -> Plan | NothingToDo | Refusal:
         """What would be done now, on the Deployment read fresh."""
         deployment = await self._objects.read(namespace, name)
         known = change_id or uuid.uuid4().hex[:12]
@@ -78,7 +78,7 @@ class Changer:
         self,
         namespace: str,
         name: str,
-        wanted: Wanted,
+        wanted: ChangeRequest,
         version: Version | None,
         confirmed: Plan,
         *,
@@ -178,7 +178,7 @@ def _differs(again: Plan, confirmed: Plan) -> bool:
     )
 
 
-def _changed_meanwhile(again: Plan | Enough | Refusal) -> ChangeFailed:
+def _changed_meanwhile(again: Plan | NothingToDo | Refusal) -> ChangeFailed:
     why = again.why if isinstance(again, Refusal) else "the container's flags are not what was confirmed"
     hint = str(again.hint) if isinstance(again, Refusal) else "ask again to see what would be done now"
     return ChangeFailed(f"nothing was changed: {why}", hint=hint)

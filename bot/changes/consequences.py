@@ -15,7 +15,7 @@ LOUDEST_OF_HAMI = 5
 _OUTSIDE = ("NodePort", "LoadBalancer")
 
 
-class Around(NamedTuple):
+class DeploymentContext(NamedTuple):
     """What stands around the Deployment; None for what could not be read.
 
     `pods` are the Deployment's own that have not ended. `webhooks` are HAMi's: empty when there is none. `nodes` matter
@@ -37,17 +37,17 @@ class Setting(NamedTuple):
     value: str
 
 
-class Tell(Protocol):
+class AddImpact(Protocol):
     """Adds the text `blast.<code>` with these values to what the change brings with it."""
 
     def __call__(self, code: str, severity: Severity, **values: object) -> None: ...
 
 
-def nothing_more(_: Setting, __: Around, ___: Tell) -> None:
+def nothing_more(_: Setting, __: DeploymentContext, ___: AddImpact) -> None:
     """For a value that brings nothing worth a warning."""
 
 
-def loudness(setting: Setting, _: Around, tell: Tell) -> None:
+def loudness(setting: Setting, _: DeploymentContext, tell: AddImpact) -> None:
     """How much more is logged at this level, and whether HAMi has anything to say there."""
     level = int(setting.value)
     if setting.container != EXTENDER_CONTAINER:
@@ -58,12 +58,12 @@ def loudness(setting: Setting, _: Around, tell: Tell) -> None:
         tell("loud", "info")
 
 
-def requests_to_come(_: Setting, __: Around, tell: Tell) -> None:
+def requests_to_come(_: Setting, __: DeploymentContext, tell: AddImpact) -> None:
     """That the API server gets more requests."""
     tell("more-requests", "info")
 
 
-def exposure(setting: Setting, around: Around, tell: Tell) -> None:
+def exposure(setting: Setting, around: DeploymentContext, tell: AddImpact) -> None:
     """Who can fetch profiles: the extender's own port serves them without authentication."""
     if around.version is not None and PROFILING_SINCE <= around.version < METRICS_CLOSED_SINCE:
         tell("profiles-served-already", "info", version=around.version)

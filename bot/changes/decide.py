@@ -8,7 +8,7 @@ import difflib
 from typing import Literal, NamedTuple
 
 from bot.changes.flags import Object, find_spot
-from bot.changes.merge import Ours, stand_of
+from bot.changes.merge import OurElement, stand_of
 from bot.changes.plan import Patch, annotation, plan_forget, plan_retime, plan_revert
 from bot.changes.record import Record, Unreadable, read_record
 from bot.kube.redact import masked_arguments
@@ -82,7 +82,7 @@ def decide(deployment: Object, now: float) -> Wait | Retime | Restore | Forget |
         from_the_future = record.since > now + AHEAD_S or record.deadline > now + record.kind.longest_s + AHEAD_S
         return _retimed(deployment, record, now) if from_the_future else Wait(record)
     diff = _diff(record.words_after, spot.words(record.field))
-    if isinstance(stand, Ours):
+    if isinstance(stand, OurElement):
         return Restore(record, plan_revert(deployment, record, stand.words), diff)
     if stand == "unclear":
         where = f"container {record.container} of {here}"

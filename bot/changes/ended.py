@@ -1,8 +1,8 @@
 """How a change ended that nobody noted at the time: killed in between, or undone by somebody else. Pure."""
 
-from bot.changes.flags import Object, Spot, containers, find_spot, with_words
+from bot.changes.flags import ArgumentList, Object, containers, find_spot, with_words
 from bot.changes.journal import Event, Open
-from bot.changes.merge import Ours, is_back, stand_of
+from bot.changes.merge import OurElement, is_back, stand_of
 from bot.changes.plan import annotation
 from bot.changes.record import Record, Unreadable, read_record
 from bot.kube.redact import masked_arguments
@@ -24,7 +24,7 @@ def how_it_ended(deployment: Object, one: Open) -> Event:
     """What became of a change whose record does not stand on the object any more, from how the object is now."""
     record = one.record
     spot = find_spot(deployment, record.container)
-    stands = spot is not None and record.means == "patch" and isinstance(stand_of(record, spot), Ours)
+    stands = spot is not None and record.means == "patch" and isinstance(stand_of(record, spot), OurElement)
     if one.state == "planned" and not (stands and annotation(deployment) is None):
         return Event("never-raised", record.target, record, "it was planned and is not on the object")
     if one.uid and deployment["metadata"].get("uid") != one.uid:
@@ -38,7 +38,7 @@ def how_it_ended(deployment: Object, one: Open) -> Event:
     return Event("drifted", record.target, record, f"its record was taken off; {record.field} is {shown}")
 
 
-def _before_the_next(deployment: Object, record: Record, spot: Spot) -> Spot:
+def _before_the_next(deployment: Object, record: Record, spot: ArgumentList) -> ArgumentList:
     """The container as it was when the change that is open now began; as it is, if none of the same list is."""
     found = read_record(annotation(deployment) or "")
     if not isinstance(found, Record) or (found.container, found.field) != (record.container, record.field):

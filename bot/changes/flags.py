@@ -41,7 +41,7 @@ class Unsuitable(ValueError):  # noqa: N818  # what the person is told
         self.reason = reason
 
 
-class Spot(NamedTuple):
+class ArgumentList(NamedTuple):
     """A container's words. `place` is its index among the containers; a list that is not there is empty."""
 
     container: str
@@ -69,16 +69,16 @@ class Set(NamedTuple):
     value: str
 
 
-def find_spot(deployment: Object, container: str) -> Spot | None:
+def find_spot(deployment: Object, container: str) -> ArgumentList | None:
     """The container with that name, wherever it stands; None when there is none (or two)."""
     found = [(index, one) for index, one in enumerate(containers(deployment)) if one.get("name") == container]
     if len(found) != 1:
         return None
     index, one = found[0]
-    return Spot(container, index, _words(one.get("command")), _words(one.get("args")))
+    return ArgumentList(container, index, _words(one.get("command")), _words(one.get("args")))
 
 
-def with_words(spot: Spot, field: Field, words: tuple[str, ...]) -> Spot:
+def with_words(spot: ArgumentList, field: Field, words: tuple[str, ...]) -> ArgumentList:
     """The container if that list held these words."""
     return spot._replace(command=words) if field == "command" else spot._replace(args=words)
 
@@ -101,7 +101,7 @@ def _words(value: Any) -> tuple[str, ...]:
     return tuple(str(word) for word in cast(list[Any], value)) if isinstance(value, list) else ()
 
 
-def sets_of(spot: Spot, flag: Flag) -> list[Set]:
+def sets_of(spot: ArgumentList, flag: Flag) -> list[Set]:
     """Every setting of the flag, in the order in which they are read: the last one counts."""
     found: list[Set] = []
     fields: tuple[Field, ...] = ("command", "args")
@@ -119,7 +119,7 @@ def sets_of(spot: Spot, flag: Flag) -> list[Set]:
     return found
 
 
-def last_set(spot: Spot, flag: Flag) -> Set | None:
+def last_set(spot: ArgumentList, flag: Flag) -> Set | None:
     """The setting of the flag that counts; None when it is not set."""
     found = sets_of(spot, flag)
     return found[-1] if found else None
@@ -138,7 +138,7 @@ def _read(words: tuple[str, ...], at: int, flag: Flag) -> Set | None:
     return Set("command", at, match[1], match[2]) if match else None
 
 
-def with_value(spot: Spot, flag: Flag, value: str) -> tuple[Field, tuple[str, ...]]:
+def with_value(spot: ArgumentList, flag: Flag, value: str) -> tuple[Field, tuple[str, ...]]:
     """The list that changes, and its words with the flag at `value`: in place and in its own spelling, else appended.
 
     Raises Unsuitable where words cannot say it: flags inside a shell line, or an image that brings its own.

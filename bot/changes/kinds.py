@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from bot.changes.consequences import (
-    Around,
+    AddImpact,
+    DeploymentContext,
     Setting,
-    Tell,
     exposure,
     loudness,
     nothing_more,
@@ -124,7 +124,7 @@ class Kind:
     example: str
     since: Version | None = None
     is_log_level: bool = False
-    brings: Callable[[Setting, Around, Tell], None] = nothing_more
+    brings: Callable[[Setting, DeploymentContext, AddImpact], None] = nothing_more
     usual_s: int = USUAL_S
     longest_s: int = LONGEST_S
 

@@ -4,7 +4,7 @@ import json
 import shlex
 from typing import Any
 
-from bot.changes.flags import Object, Set, Spot, find_spot, sets_of
+from bot.changes.flags import ArgumentList, Object, Set, find_spot, sets_of
 from bot.changes.merge import first_word, was_set
 from bot.changes.plan import KEY_PATH
 from bot.changes.record import KEY, Record
@@ -34,7 +34,7 @@ def by_hand(deployment: Object | None, record: Record) -> str:
     return shlex.join([*at, "patch", "deployment", name, "--type=json", "-p", text])
 
 
-def _set_back(record: Record, spot: Spot, daemon_set: Set) -> list[dict[str, Any]]:
+def _set_back(record: Record, spot: ArgumentList, daemon_set: Set) -> list[dict[str, Any]]:
     """Guarded by what stands there; from behind, as a removal moves what follows."""
     words, path = spot.words(daemon_set.field), spot.path(daemon_set.field)
     places = range(daemon_set.at, first_word(daemon_set) - 1, -1)

@@ -32,7 +32,7 @@ Patch = tuple[dict[str, Any], ...]
 """The operations of a JSON patch."""
 
 
-class Wanted(NamedTuple):
+class ChangeRequest(NamedTuple):
     """A change as asked for: the flag's new value, for how many seconds, and who asked."""
 
     kind: Kind
@@ -59,7 +59,7 @@ class Plan(NamedTuple):
     revert_patch: Patch
 
 
-class Enough(NamedTuple):
+class NothingToDo(NamedTuple):
     """Nothing to do: the flag is at this value already, or higher."""
 
     value: str
@@ -75,8 +75,14 @@ class Refusal(NamedTuple):
 
 
 def plan_raise(
-    deployment: Object, wanted: Wanted, *, now: float, change_id: str, version: Version | None, skew_s: float = 0.0
-) -> Plan | Enough | Refusal:
+    deployment: Object,
+    wanted: ChangeRequest,
+    *,
+    now: float,
+    change_id: str,
+    version: Version | None,
+    skew_s: float = 0.0,
+) -> Plan | NothingToDo | Refusal:
     """The change to make. `now` is in seconds since 1970 by the API server's clock, and `skew_s` how far this process's
     is ahead of it; `version` is HAMi's if it is known.
     """
@@ -90,7 +96,7 @@ def plan_raise(
         return Refusal("no-container", why, Reason("no-container-do"))
     before = last_set(spot, wanted.kind.flag)
     if before and wanted.kind.values.covers(before.value, wanted.value):
-        return Enough(before.value)
+        return NothingToDo(before.value)
     try:
         field, words = with_value(spot, wanted.kind.flag, wanted.value)
     except Unsuitable as error:
@@ -212,7 +218,7 @@ def unfinished_rollout(deployment: Object) -> Reason | None:
     return None
 
 
-def _out_of_range(wanted: Wanted) -> Refusal | None:
+def _out_of_range(wanted: ChangeRequest) -> Refusal | None:
     kind = wanted.kind
     if not SHORTEST_S <= wanted.seconds <= kind.longest_s:
         limits = {"least": format_duration(SHORTEST_S), "most": format_duration(kind.longest_s)}
@@ -252,7 +258,7 @@ def _open_already(deployment: Object) -> Refusal | None:
     return Refusal("open", Reason("open", change), Reason("open-do"), found)
 
 
-def _unfit(deployment: Object, wanted: Wanted, version: Version | None) -> Refusal | None:
+def _unfit(deployment: Object, wanted: ChangeRequest, version: Version | None) -> Refusal | None:
     since = wanted.kind.since
     if since and wanted.container == EXTENDER_CONTAINER and (not version or version < since):
         known = Reason("is-version", {"version": version}) if version else Reason("no-version")
@@ -266,7 +272,7 @@ def _unfit(deployment: Object, wanted: Wanted, version: Version | None) -> Refus
     return None
 
 
-def _no_running_level(deployment: Object, wanted: Wanted, value: str) -> Refusal | None:
+def _no_running_level(deployment: Object, wanted: ChangeRequest, value: str) -> Refusal | None:
     """Why the level cannot be set in the running process, or could not be set back there."""
     selector = part_of(part_of(deployment, "spec"), "selector")
     if not wanted.kind.is_log_level or wanted.container != KUBE_SCHEDULER_CONTAINER:

@@ -23,7 +23,7 @@ _MIG_SUFFIX = re.compile(r"\[\d+-\d+\]$")
 _MIB = 2**20
 
 
-class Taken(NamedTuple):
+class CountedShare(NamedTuple):
     """What one pod holds of one GPU in the scheduler's memory; `line` is the sample that says so."""
 
     namespace: str
@@ -34,15 +34,15 @@ class Taken(NamedTuple):
     line: str
 
 
-class Counted(NamedTuple):
+class SchedulerCounts(NamedTuple):
     """The scheduler's memory. `gpus` is MiB given away by node and GPU; `nodes` those of which it knows GPUs."""
 
-    taken: tuple[Taken, ...]
+    taken: tuple[CountedShare, ...]
     gpus: Mapping[tuple[str, str], int]
     nodes: frozenset[str]
 
 
-def read_counted(text: str) -> Counted | None:
+def read_counted(text: str) -> SchedulerCounts | None:
     """The figures of a scrape; None where it has none of a GPU: another program's, or a scheduler that knows no GPU."""
     by_name: dict[str, list[Sample]] = {}
     for sample in read_samples(text, _NAMES):
@@ -50,14 +50,14 @@ def read_counted(text: str) -> Counted | None:
     gpus = {(_first(labels, _NODE), _uuid(labels)): mib for labels, mib, _ in _of(by_name, _GPU_MEMORY)}
     limits = _of(by_name, _GPU_LIMIT)
     taken = tuple(
-        Taken(_first(labels, _NAMESPACE), _first(labels, _POD), _first(labels, _NODE), _uuid(labels), mib, line)
+        CountedShare(_first(labels, _NAMESPACE), _first(labels, _POD), _first(labels, _NODE), _uuid(labels), mib, line)
         for labels, mib, line in _of(by_name, _POD_MEMORY)
     )
     nodes = frozenset(_first(labels, _NODE) for labels, _, _ in limits) | {node for node, _ in gpus}
-    return Counted(taken, gpus, nodes) if nodes else None
+    return SchedulerCounts(taken, gpus, nodes) if nodes else None
 
 
-def unheld(counted: Counted, pods: Iterable[Pod | Holder]) -> list[Taken]:
+def unheld(counted: SchedulerCounts, pods: Iterable[Pod | Holder]) -> list[CountedShare]:
     """What is counted of pods that are not among these, or that have finished or are reserved on another node."""
     live = {(pod.namespace, pod.name, reserved_node(pod.metadata)) for pod in pods if not is_finished(pod)}
     return [taken for taken in counted.taken if (taken.namespace, taken.pod, taken.node) not in live]

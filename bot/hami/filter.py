@@ -14,11 +14,11 @@ from bot.hami.fit import (
     FIT,
     FITS,
     NODE_INSUFFICIENT,
-    Booked,
+    Booking,
+    CardUse,
     NodeCards,
     QuotaRoom,
     Run,
-    Taken,
     UnmodelledError,
     Verdict,
 )
@@ -149,7 +149,7 @@ def _container(run: Run, cards: list[CardState], asked: Sequence[ContainerReques
     if len(asked) == 1:
         return _device(run, cards, asked[0])
     allocated = run.allocated
-    booked, failed = list[Booked](), list[Verdict]()
+    booked, failed = list[Booking](), list[Verdict]()
     for container in asked:
         run.allocated = list(allocated)
         found = _device(run, cards, container)
@@ -192,7 +192,7 @@ def _device(run: Run, cards: list[CardState], container: ContainerRequest) -> Ve
     taken = vendor.scan(run, in_play, container)
     if isinstance(taken, Verdict):
         return taken
-    run.allocated.append(Booked(container.word, taken))
+    run.allocated.append(Booking(container.word, taken))
     if len(run.request.containers) > 1:
         _book(taken)
     return None
@@ -214,7 +214,7 @@ def _in_play(cards: list[CardState], word: str, rules: Rules) -> list[CardState]
     return [state for state in cards if word in state.card.type.upper()]
 
 
-def _book(taken: list[Taken]) -> None:
+def _book(taken: list[CardUse]) -> None:
     for state, memory, cores, placement, slots, card in taken:
         state.slots += slots
         state.memory_mib += memory

@@ -100,7 +100,7 @@ FITS = Verdict(fits=True)
 UNREGISTERED = Verdict(fits=False, reason=NODE_UNREGISTERED)
 
 
-class Taken(NamedTuple):
+class CardUse(NamedTuple):
     """A card taken by a container: what its usage grows by, on a MIG card the profile's memory and cores."""
 
     state: CardState
@@ -112,11 +112,11 @@ class Taken(NamedTuple):
     """What the card becomes by it; None for no change."""
 
 
-class Booked(NamedTuple):
+class Booking(NamedTuple):
     """What one container took of the device of that word."""
 
     word: str
-    taken: list[Taken]
+    taken: list[CardUse]
 
 
 class UnmodelledError(Exception):
@@ -159,9 +159,9 @@ class Run:
         self.topology = rules.topology and "topology-aware" in words
         self.mutex = rules.modern and "mutex" in words
         self.numa_bind = wanted.numa_bind and NUMA_NOT_FIT not in relax
-        self.allocated: list[Booked] = []
+        self.allocated: list[Booking] = []
         """What earlier containers took."""
-        self.taking: list[Taken] = []
+        self.taking: list[CardUse] = []
         """What the container at hand took so far."""
         self.is_last = True
         """Whether the container at hand is the last."""
@@ -171,7 +171,7 @@ class Run:
         """Whether equal groups are taken in the opposite order."""
 
     def over_quota(
-        self, quota: QuotaRoom, container: ContainerRequest, state: CardState, taken: Iterable[Taken]
+        self, quota: QuotaRoom, container: ContainerRequest, state: CardState, taken: Iterable[CardUse]
     ) -> bool:
         """Whether the card would exceed the quota, after those that this container has taken already.
 

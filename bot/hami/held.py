@@ -13,7 +13,7 @@ IDLE_S = 6 * 3600.0
 """A pod without a kernel for so long is idle."""
 
 
-class Held(msgspec.Struct, frozen=True, dict=True):
+class MeasuredHolding(msgspec.Struct, frozen=True, dict=True):
     """What one pod holds of NVIDIA's GPUs, with the figures of its containers. `unmeasured` are the GPUs of which a
     container has no figure.
 
@@ -57,19 +57,21 @@ def _seconds_idle(use: ContainerUse) -> float:
     return use.last_kernel.value if use.last_kernel else 0.0
 
 
-def held_by(holdings: Iterable[Holding], usage: Usage) -> list[Held]:
+def held_by(holdings: Iterable[Holding], usage: Usage) -> list[MeasuredHolding]:
     """Each pod that is bound to a node and holds GPUs, with what was measured of it: in the order of the holdings."""
     measured: dict[tuple[str, str], list[ContainerUse]] = defaultdict(list)
     for use in usage.containers:
         measured[use.namespace, use.pod].append(use)
-    held: list[Held] = []
+    held: list[MeasuredHolding] = []
     for holding in holdings:
         shares = _measurable(holding)
         if not holding.bound or not shares:
             continue
         uses = tuple(use for use in measured[holding.namespace, holding.name] if use.uuid in shares)
         seen = Counter(use.uuid for use in uses)
-        held.append(Held(holding, uses, tuple(uuid for uuid, share in shares.items() if seen[uuid] < share.slots)))
+        held.append(
+            MeasuredHolding(holding, uses, tuple(uuid for uuid, share in shares.items() if seen[uuid] < share.slots))
+        )
     return held
 
 

@@ -56,7 +56,7 @@ class SchedulerLog(NamedTuple):
     previous: bool = False
 
 
-class Said(NamedTuple):
+class PodLogLine(NamedTuple):
     """A line that tells of a pod, its time, and the log that has it."""
 
     at: datetime
@@ -71,9 +71,9 @@ class Life(NamedTuple):
     """
 
     pod: Pod
-    logged: Mapping[Moment, Said]
+    logged: Mapping[Moment, PodLogLine]
     noted: Mapping[Moment, datetime]
-    locked: tuple[Said, ...] = ()
+    locked: tuple[PodLogLine, ...] = ()
     filters: int = 0
 
 
@@ -153,9 +153,9 @@ class _Told(NamedTuple):
 
     pod: Pod
     created: datetime
-    said: Sequence[Said]
+    said: Sequence[PodLogLine]
 
-    def first(self, container: str) -> Said | None:
+    def first(self, container: str) -> PodLogLine | None:
         """The first line that every try begins with."""
         return _first((one for one in self.said if one.log.container == container), _MARKS[container])
 
@@ -166,13 +166,13 @@ class _Told(NamedTuple):
         return bool(first and at and at + _WHOLE_SECOND <= first.at)
 
 
-def _by_pod(logs: Sequence[SchedulerLog], now: datetime) -> dict[str, list[Said]]:
-    said: dict[str, list[Said]] = {}
+def _by_pod(logs: Sequence[SchedulerLog], now: datetime) -> dict[str, list[PodLogLine]]:
+    said: dict[str, list[PodLogLine]] = {}
     for log in logs:
         telling = (raw for raw in log.lines if any(text in raw for text in _TELLING))
         for line in (read_line(raw, now) for raw in telling):
             if line and line.at:
-                said.setdefault(_pod_of(line), []).append(Said(line.at, line, log))
+                said.setdefault(_pod_of(line), []).append(PodLogLine(line.at, line, log))
     return said
 
 
@@ -195,13 +195,13 @@ def _pod_of(line: LogLine) -> str:
     return found[1] if found else pod_key_of(line)
 
 
-def _life(told: _Told, said: Sequence[Said]) -> Life:
+def _life(told: _Told, said: Sequence[PodLogLine]) -> Life:
     pod = told.pod
     of_kube = [one for one in said if one.log.container == KUBE_SCHEDULER_CONTAINER]
     of_hami = [one for one in said if one.log.container != KUBE_SCHEDULER_CONTAINER]
     filters = [one for one in of_hami if one.line.message in FILTER_STARTS]
     placed = bool(pod.spec.node_name)
-    found: dict[Moment, Said | None] = {
+    found: dict[Moment, PodLogLine | None] = {
         "first_attempt": _first(of_kube, _ATTEMPT),
         "first_filter": filters[0] if filters else None,
         "chosen": _last_choice(of_hami) if placed else None,
@@ -209,15 +209,15 @@ def _life(told: _Told, said: Sequence[Said]) -> Life:
         "bound": _first(said, BOUND) if placed else None,
     }
     locked = tuple(one for one in of_hami if one.line.message in _LOCKED)
-    logged: dict[Moment, Said] = {moment: one for moment, one in found.items() if one}
+    logged: dict[Moment, PodLogLine] = {moment: one for moment, one in found.items() if one}
     return Life(pod, logged, _noted(pod, told.created), locked, len(filters))
 
 
-def _first(said: Iterable[Said], messages: Sequence[str]) -> Said | None:
+def _first(said: Iterable[PodLogLine], messages: Sequence[str]) -> PodLogLine | None:
     return next((one for one in said if one.line.message in messages), None)
 
 
-def _last_choice(said: Sequence[Said]) -> Said | None:
+def _last_choice(said: Sequence[PodLogLine]) -> PodLogLine | None:
     """It is the last one only of a pod that has its node: another may be tried again."""
     return next(
         (one for one in reversed(said) if one.line.message in CHOSEN or _CHOSEN_2_4.match(one.line.message)), None

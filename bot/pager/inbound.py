@@ -23,7 +23,7 @@ _PAGERDUTY_DEEDS = {"incident.acknowledged": "ack", "incident.resolved": "close"
 _OPSGENIE_DEEDS = {"Acknowledge": "ack", "Close": "close"}
 
 
-class Heard(NamedTuple):
+class PagerAction(NamedTuple):
     """Somebody, named as the pager names them, acknowledged or closed the page that has this key."""
 
     service: str
@@ -78,7 +78,7 @@ def is_signed(header: str, body: bytes, secret: str) -> bool:
     return bool(secret) and any(hmac.compare_digest(signature, wanted) for signature in given)
 
 
-def read_pagerduty(body: bytes) -> Heard | None:
+def read_pagerduty(body: bytes) -> PagerAction | None:
     """What a person did to a page; None for all else that PagerDuty posts. Raises NoWebhookError."""
     event = _decoded(body, _PagerDuty).event
     deed = _PAGERDUTY_DEEDS.get(event.event_type)
@@ -88,7 +88,7 @@ def read_pagerduty(body: bytes) -> Heard | None:
     return _heard(PAGERDUTY, event.data.incident_key, deed, person.summary)
 
 
-def read_opsgenie(body: bytes) -> Heard | None:
+def read_opsgenie(body: bytes) -> PagerAction | None:
     """What a person did to a page; None for all else that Opsgenie posts. Raises NoWebhookError."""
     payload = _decoded(body, _Opsgenie)
     deed = _OPSGENIE_DEEDS.get(payload.action)
@@ -99,9 +99,9 @@ def read_opsgenie(body: bytes) -> Heard | None:
     return _heard(OPSGENIE, payload.alert.alias, deed, payload.alert.username)
 
 
-def _heard(service: str, key: str, deed: str, by: str | None) -> Heard:
+def _heard(service: str, key: str, deed: str, by: str | None) -> PagerAction:
     name = inert(by or "somebody", _LONGEST_NAME)
-    return Heard(service, inert(key, 64), "ack" if deed == "ack" else "close", f"{name} ({service})")
+    return PagerAction(service, inert(key, 64), "ack" if deed == "ack" else "close", f"{name} ({service})")
 
 
 def _decoded(body: bytes, shape: type[T]) -> T:

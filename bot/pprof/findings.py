@@ -7,7 +7,7 @@ from bot.codes import as_code
 from bot.pprof.goroutines import Group, crowded, groups
 from bot.pprof.hints import PROFILER, Hint, Hints, hints
 from bot.pprof.patterns import literally
-from bot.pprof.quotes import Taken, focused, headline, printable, question, short_name
+from bot.pprof.quotes import SourcedProfile, focused, headline, printable, question, short_name
 from bot.pprof.sampletypes import sample_index
 from bot.report import Confidence, Evidence, Finding, NextAction, Scope, Table
 from bot.texts import Texts
@@ -21,7 +21,7 @@ _SYMPTOMS = (("latency", "cpu 30s"), ("memory", "heap"), ("goroutines", "gorouti
 _ELSEWHERE = {"locks": "mutex", "allocation": "allocs", "gc-background": "allocs", "gc-assist": "allocs"}
 
 
-def explain(taken: Taken, say: Texts, *, sample_index_name: str = "") -> tuple[Finding, ...]:
+def explain(taken: SourcedProfile, say: Texts, *, sample_index_name: str = "") -> tuple[Finding, ...]:
     """What stands out, the most important first; nothing when nothing does. The profile may be used again.
 
     Raises SourceError for a damaged profile, UsageError for a sample type that it does not have.
@@ -68,14 +68,14 @@ def finding(
     )
 
 
-def _nothing(taken: Taken, kind: str, say: Texts) -> Finding:
+def _nothing(taken: SourcedProfile, kind: str, say: Texts) -> Finding:
     off = kind in _WAITS
     claim = say("profile-hint.nothing-recorded") if off else say("profile-hint.empty", kind=printable(kind))
     take = ["goroutine"] if off else []
     return finding("empty", claim, [headline(taken, kind)], next_actions=_take(take, say))
 
 
-def _about_all(taken: Taken, kind: str, found: Hints, say: Texts) -> list[Finding]:
+def _about_all(taken: SourcedProfile, kind: str, found: Hints, say: Texts) -> list[Finding]:
     """What makes every share doubtful."""
     if found.idle is not None:
         claim = say("profile-hint.idle", share=share(found.idle))
@@ -87,7 +87,7 @@ def _about_all(taken: Taken, kind: str, found: Hints, say: Texts) -> list[Findin
     return []
 
 
-def _of_hint(taken: Taken, kind: str, hint: Hint, confidence: Confidence, say: Texts) -> Finding:
+def _of_hint(taken: SourcedProfile, kind: str, hint: Hint, confidence: Confidence, say: Texts) -> Finding:
     names = [name for name, _ in hint.callers[:_NAMED]]
     of = say(f"profile-of.{kind}")
     if hint.code == "holder":
@@ -109,12 +109,12 @@ def _of_hint(taken: Taken, kind: str, hint: Hint, confidence: Confidence, say: T
     return finding(hint.code, claim, quoted, warns=warns, confidence=confidence, next_actions=actions)
 
 
-def _profiles(taken: Taken, hint: Hint) -> bool:
+def _profiles(taken: SourcedProfile, hint: Hint) -> bool:
     """Whether the profiler itself is in the profile, and a pattern that it may match."""
     return hint.code != "holder" and any(PROFILER.match(function.name) for function in taken.profile.functions)
 
 
-def _crowds(taken: Taken, crowds: Sequence[Group], say: Texts) -> list[Finding]:
+def _crowds(taken: SourcedProfile, crowds: Sequence[Group], say: Texts) -> list[Finding]:
     if not crowds:
         return []
     total = sum(value for _, value in taken.profile.samples.stacks(0))
@@ -137,7 +137,7 @@ def wait_words(group: Group, say: Texts) -> str:
     return say(f"profile-wait.{group.wait}" if group.wait else "profile-wait.unknown")
 
 
-def of_function(taken: Taken, function: str, kind: str = GOROUTINES) -> Evidence:
+def of_function(taken: SourcedProfile, function: str, kind: str = GOROUTINES) -> Evidence:
     """The function's own row; where it has none, the line that tells so."""
     return focused(taken, kind, f"{literally(function)}$", lambda name: name == function, rows=1)[-1]
 
@@ -151,7 +151,7 @@ def _take(kinds: Iterable[str], say: Texts) -> list[NextAction]:
     return [NextAction(say("profile-hint.take", kind=kind), question(kind)) for kind in kinds]
 
 
-def _lines_of(functions: Iterable[str], kind: str, taken: Taken, say: Texts) -> list[NextAction]:
+def _lines_of(functions: Iterable[str], kind: str, taken: SourcedProfile, say: Texts) -> list[NextAction]:
     return [
         NextAction(
             say("profile-hint.lines", name=short_name(name)),

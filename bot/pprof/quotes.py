@@ -22,7 +22,7 @@ _EVERY = Trim(cum=True, nodefraction=0.0)
 _TOP_NAMES = {"flat_share": "flat%", "sum_share": "sum%", "cum_share": "cum%"}
 
 
-class Taken(NamedTuple):
+class SourcedProfile(NamedTuple):
     """A profile and where it comes from.
 
     `profile` is as `decode.read` gives it. `file` is what a command can name: a path, or the id of a kept profile.
@@ -33,7 +33,7 @@ class Taken(NamedTuple):
     file: str
     object: str
 
-    def ready(self) -> "Taken":
+    def ready(self) -> "SourcedProfile":
         """The same with a profile of its own that is prepared: the one that was given stays as it is."""
         return self._replace(profile=prepared(self.profile.copy()))
 
@@ -67,7 +67,7 @@ def _without_types(function: str) -> str:
     return f"{function[:opening]}[…]{function[closing + 1 :]}" if 0 <= opening < closing else function
 
 
-def headline(taken: Taken, kind: str) -> Evidence:
+def headline(taken: SourcedProfile, kind: str) -> Evidence:
     """The line that tells how much there is at all, and for how long it was measured."""
     found = listing(taken.profile.copy(), Options(sample_index=kind, trim=Trim(nodecount=1)))
     return _evidence(
@@ -76,7 +76,7 @@ def headline(taken: Taken, kind: str) -> Evidence:
 
 
 def focused(
-    taken: Taken,
+    taken: SourcedProfile,
     kind: str,
     pattern: str,
     wanted: Callable[[str], bool],
@@ -98,7 +98,7 @@ def focused(
     return [_evidence(taken, line, [*words, taken.file]) for line in (found.summary, *map(str, chosen))]
 
 
-def _evidence(taken: Taken, line: str, words: Sequence[str]) -> Evidence:
+def _evidence(taken: SourcedProfile, line: str, words: Sequence[str]) -> Evidence:
     quote, at = printable(line[:_LONGEST]), _at(taken.profile.time_nanos)
     return Evidence(source="profile", object=taken.object, at=at, quote=quote, command=f"{PROGRAM} {question(*words)}")
 

@@ -6,7 +6,7 @@ from bot.pprof.compare import Change, Comparison, compare
 from bot.pprof.findings import GOROUTINES, finding, of_function, share, wait_words
 from bot.pprof.goroutines import Growth, grown
 from bot.pprof.hints import CPU_RULES
-from bot.pprof.quotes import Taken, focused, headline, printable, question, short_name
+from bot.pprof.quotes import SourcedProfile, focused, headline, printable, question, short_name
 from bot.pprof.shares import is_own
 from bot.pprof.units import AUTO, label
 from bot.report import Evidence, Finding, NextAction, Table
@@ -22,7 +22,9 @@ _GARBAGE = "|".join(
 )
 
 
-def explain_change(versions: Sequence[Taken], say: Texts, *, sample_index_name: str = "") -> tuple[Finding, ...]:
+def explain_change(
+    versions: Sequence[SourcedProfile], say: Texts, *, sample_index_name: str = ""
+) -> tuple[Finding, ...]:
     """What changed from the first to the last, oldest first; at least two. Never empty: no change is a finding too.
 
     Raises SourceError for a damaged profile, UsageError for profiles that measure different things.
@@ -40,7 +42,9 @@ def explain_change(versions: Sequence[Taken], say: Texts, *, sample_index_name: 
     return (*given, *_collector(ready, found, say), *_unlike(ready, found, say))
 
 
-def comparison_tables(versions: Sequence[Taken], say: Texts, *, sample_index_name: str = "") -> tuple[Table, ...]:
+def comparison_tables(
+    versions: Sequence[SourcedProfile], say: Texts, *, sample_index_name: str = ""
+) -> tuple[Table, ...]:
     """Side by side, oldest first: all of it, the collector's part, what was allocated, the ten largest changes."""
     ready = [version.ready() for version in versions]
     found = compare([taken.profile for taken in ready], sample_index_name)
@@ -92,7 +96,7 @@ def _ratio(change: Change, say: Texts) -> str:
     return f"{(last - first) / abs(first):+.0%}"
 
 
-def _changed(ready: Sequence[Taken], found: Comparison, say: Texts) -> list[Finding]:
+def _changed(ready: Sequence[SourcedProfile], found: Comparison, say: Texts) -> list[Finding]:
     """The whole, and the own functions whose change is more than noise."""
     chosen = [change for change in found.own if not (change.gone or change.new)][:_CHANGED]
     if found.total.noise and not chosen:
@@ -121,7 +125,7 @@ def _told(name: str, found: Comparison, change: Change, say: Texts) -> str:
     return say("profile-change.told", name=name, before=before, after=after, ratio=_ratio(change, say))
 
 
-def _gone_and_new(ready: Sequence[Taken], found: Comparison, say: Texts) -> list[Finding]:
+def _gone_and_new(ready: Sequence[SourcedProfile], found: Comparison, say: Texts) -> list[Finding]:
     """Own functions that only one of the two has: no sample, which is not never run."""
     kind = found.kind.type
     given: list[Finding] = []
@@ -136,13 +140,13 @@ def _gone_and_new(ready: Sequence[Taken], found: Comparison, say: Texts) -> list
     return given
 
 
-def _unchanged(ready: Sequence[Taken], found: Comparison, say: Texts) -> Finding:
+def _unchanged(ready: Sequence[SourcedProfile], found: Comparison, say: Texts) -> Finding:
     evidence = [headline(taken, found.kind.type) for taken in (ready[0], ready[-1])]
     whole = _told(_measured(found, say), found, found.total, say)
     return finding("no-change", say("profile-change.unchanged", whole=whole), evidence)
 
 
-def _collector(ready: Sequence[Taken], found: Comparison, say: Texts) -> list[Finding]:
+def _collector(ready: Sequence[SourcedProfile], found: Comparison, say: Texts) -> list[Finding]:
     """Another part of the whole for the garbage collector."""
     if found.gc is None or found.gc.noise:
         return []
@@ -152,11 +156,11 @@ def _collector(ready: Sequence[Taken], found: Comparison, say: Texts) -> list[Fi
     return [finding("gc-changed", claim, evidence)]
 
 
-def _garbage(taken: Taken, kind: str) -> Evidence:
+def _garbage(taken: SourcedProfile, kind: str) -> Evidence:
     return focused(taken, kind, _GARBAGE, str.isspace, rows=0)[0]
 
 
-def _unlike(ready: Sequence[Taken], found: Comparison, say: Texts) -> list[Finding]:
+def _unlike(ready: Sequence[SourcedProfile], found: Comparison, say: Texts) -> list[Finding]:
     """What makes the profiles differ beyond what they measure."""
     evidence = [headline(taken, found.kind.type) for taken in (ready[0], ready[-1])]
     return [
@@ -167,7 +171,7 @@ def _unlike(ready: Sequence[Taken], found: Comparison, say: Texts) -> list[Findi
     ]
 
 
-def _leak(ready: Sequence[Taken], growths: Sequence[Growth], say: Texts) -> list[Finding]:
+def _leak(ready: Sequence[SourcedProfile], growths: Sequence[Growth], say: Texts) -> list[Finding]:
     if not growths:
         return []
     largest = growths[0]
@@ -187,6 +191,6 @@ def _leak(ready: Sequence[Taken], growths: Sequence[Growth], say: Texts) -> list
     return [finding("goroutine-leak", claim, evidence, warns=True, confidence="suspected", next_actions=actions)]
 
 
-def _difference(ready: Sequence[Taken], kind: str, say: Texts) -> list[NextAction]:
+def _difference(ready: Sequence[SourcedProfile], kind: str, say: Texts) -> list[NextAction]:
     words = ["top", f"-sample_index={kind}", "-cum", "-nodecount=20", f"-diff_base={ready[0].file}", ready[-1].file]
     return [NextAction(say("profile-change.difference"), question(*words))]

@@ -24,7 +24,7 @@ from bot.slack.message import File, Message
 from bot.slack.render.text import escape
 from bot.store import Store, StoreError
 from bot.store.facts import Fact
-from bot.store.outbox_rows import SPACING, Queued, StoredFile, stored_file
+from bot.store.outbox_rows import SPACING, QueuedMessage, StoredFile, stored_file
 
 Severity = Literal["critical", "warning", "info"]
 _TURN: dict[Severity, int] = {"critical": 0, "warning": 1, "info": 2}
@@ -220,7 +220,7 @@ class Outbox:
         if not self._lanes[channel].broken:
             del self._lanes[channel]
 
-    async def _message(self, lane: _Lane, row: Queued, *, in_doubt: bool) -> None:
+    async def _message(self, lane: _Lane, row: QueuedMessage, *, in_doubt: bool) -> None:
         target = row.update_ts or row.posted_ts
         if in_doubt and not target:
             try:
@@ -250,7 +250,7 @@ class Outbox:
         else:
             await self._sent(lane, trying, posted, form.files)
 
-    async def _find(self, row: Queued) -> Posted | None:
+    async def _find(self, row: QueuedMessage) -> Posted | None:
         """The row's message, if an earlier try brought it to Slack.
 
         A reply stands in the channel if its thread took none. Where the history may not be read there is no telling:
@@ -268,7 +268,7 @@ class Outbox:
             log.warning("%s may be posted to %s a second time: %s", row.key, row.channel, failure.message)
             return None
 
-    async def _sent(self, lane: _Lane, row: Queued, posted: Posted, files: tuple[File, ...] = ()) -> None:
+    async def _sent(self, lane: _Lane, row: QueuedMessage, posted: Posted, files: tuple[File, ...] = ()) -> None:
         """`files`: those of the form that Slack took, which has the whole answer as one if its blocks were too much."""
         self._went_well(lane)
         noted = await self._rows.sent(row, posted.channel, posted.ts, list(map(_stored, files)))
@@ -279,7 +279,7 @@ class Outbox:
         lane.failures, lane.broken, self.ready = 0, False, True
         lane.ready_at = self._clock() + SPACING
 
-    async def _not_sent(self, lane: _Lane, row: Queued, failure: SlackFailure) -> None:
+    async def _not_sent(self, lane: _Lane, row: QueuedMessage, failure: SlackFailure) -> None:
         if self._held_up(lane, failure):
             if failure.problem is not Problem.UNKNOWN_OUTCOME:
                 await self._rows.release(row)
@@ -318,7 +318,7 @@ class Outbox:
         lane.failures += 1
         return wait * (0.5 + 0.5 * self._jitter())
 
-    async def _files(self, lane: _Lane, row: Queued) -> None:
+    async def _files(self, lane: _Lane, row: QueuedMessage) -> None:
         """Brings the files of a message to Slack and shares them in its thread, all as one message."""
         files = await self._rows.open_files(row)
         thread = row.thread_ts or row.posted_ts or row.update_ts
@@ -346,7 +346,7 @@ class Outbox:
             await self._note(row, file, "done", file.file_id)
         await self._rows.settle(row)
 
-    async def _share(self, lane: _Lane, row: Queued, files: list[StoredFile], thread: str) -> bool:
+    async def _share(self, lane: _Lane, row: QueuedMessage, files: list[StoredFile], thread: str) -> bool:
         """Whether Slack confirmed that the files stand in the thread; it is noted first that it is asked, and when."""
         for file in files:
             await self._note(row, file, "sharing", file.file_id)
@@ -361,14 +361,14 @@ class Outbox:
             return False
         return True
 
-    async def _stage(self, row: Queued, stored: StoredFile) -> StoredFile:
+    async def _stage(self, row: QueuedMessage, stored: StoredFile) -> StoredFile:
         """The file with its bytes at Slack. Its id is kept before anybody can see it, to look for it after a crash."""
         await self._note(row, stored, "new", "")  # an upload may take longer than the lease has left
         file_id = await self._gateway.stage(_read(stored))
         await self._note(row, stored, "staged", file_id)
         return stored._replace(state="staged", file_id=file_id)
 
-    async def _shared_before(self, row: Queued, files: list[StoredFile], thread: str) -> set[str]:
+    async def _shared_before(self, row: QueuedMessage, files: list[StoredFile], thread: str) -> set[str]:
         """The ids of the files that an earlier try brought to Slack; where that cannot be read, as in `_find`.
 
         What came of those that were being shared was not noted; older versions noted no more than staged.
@@ -385,7 +385,9 @@ class Outbox:
             log.warning("files of %s may be shared in %s a second time: %s", row.key, row.channel, failure.message)
             return set()
 
-    async def _not_shared(self, lane: _Lane, row: Queued, files: list[StoredFile], failure: SlackFailure) -> None:
+    async def _not_shared(
+        self, lane: _Lane, row: QueuedMessage, files: list[StoredFile], failure: SlackFailure
+    ) -> None:
         if await self._put_off(lane, row, failure):
             return
         lane.ready_at = self._clock() + SPACING
@@ -401,7 +403,7 @@ class Outbox:
         for file in files:
             await self._note(row, file, "failed", file.file_id, failure.message)
 
-    async def _put_off(self, lane: _Lane, row: Queued, failure: SlackFailure) -> bool:
+    async def _put_off(self, lane: _Lane, row: QueuedMessage, failure: SlackFailure) -> bool:
         """Whether the files are tried again: as long after as they were tried so far. They hold up no other message."""
         tried = self._now() - row.claimed_at
         if failure.problem is Problem.AUTH:
@@ -412,7 +414,7 @@ class Outbox:
         await self._rows.files_later(row, self._now() + wait)
         return True
 
-    async def _note(self, row: Queued, stored: StoredFile, state: str, file_id: str, reason: str = "") -> None:
+    async def _note(self, row: QueuedMessage, stored: StoredFile, state: str, file_id: str, reason: str = "") -> None:
         now = self._now()
         await self._rows.note_file(row, stored, state, file_id=file_id, reason=reason, now=now, lease=UPLOAD_LEASE)
 

@@ -37,7 +37,7 @@ class Delivery(StrEnum):
     """Neither Slack nor the store took it; it is in the log that it was so."""
 
 
-class Words(NamedTuple):
+class FileNotices(NamedTuple):
     """What is said about files, which an answer that one person sees cannot carry. Escaped mrkdwn."""
 
     where: str = "The files of this answer are in your direct messages with me."
@@ -75,7 +75,7 @@ class Responder:
         thread_ts: str = "",
         replaces: bool = False,
         now: Callable[[], float],
-        words: Words = Words(),  # noqa: B008  # it is a constant
+        words: FileNotices = FileNotices(),  # noqa: B008  # it is a constant
     ) -> None:
         self._gateway = gateway
         self._outbox = outbox

@@ -55,7 +55,7 @@ class NotKept(BotError):  # noqa: N818  # what the person is told
     """The store could not keep what a person did, and so it was not done."""
 
 
-class Cut(NamedTuple):
+class CutOffJobs(NamedTuple):
     """Jobs that were cut off: those that the store has, and those that are lost."""
 
     kept: int
@@ -183,13 +183,13 @@ class Work:
         while len(self._running) >= most:
             await asyncio.wait(list(self._running.values()), return_when=asyncio.FIRST_COMPLETED)
 
-    async def drain(self, patience_s: float) -> Cut:
+    async def drain(self, patience_s: float) -> CutOffJobs:
         """Waits for what is running; how many were cut off when patience ended. What is kept stays unfinished in the
         store.
         """
         tasks = list(self._running.values())
         if not tasks:
-            return Cut(0, 0)
+            return CutOffJobs(0, 0)
         _, late = await asyncio.wait(tasks, timeout=patience_s)
         # A store answers or fails: what was taken is not lost because it was slow.
         claims = await asyncio.gather(*(self._claimed[task.get_name()] for task in late), return_exceptions=True)
@@ -197,7 +197,7 @@ class Work:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
         lost = sum(isinstance(claim, BaseException) for claim in claims)
-        return Cut(len(late) - lost, lost)
+        return CutOffJobs(len(late) - lost, lost)
 
     async def _once(  # private, and each is needed
         self,

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.store.spells import note_spells
 from bot.store.tables import alerts
-from bot.triage.gputime import Need
+from bot.triage.gputime import GpuRequest
 from bot.triage.outbreak import Outbreak, hear
 from bot.triage.webhook import Alert
 
@@ -87,7 +87,7 @@ async def keep(connection: AsyncConnection, some: Sequence[Alert], at: float) ->
 
 
 async def note_needs(
-    connection: AsyncConnection, given: Sequence[Alert], incident: str, needs: Mapping[tuple[str, str], Need]
+    connection: AsyncConnection, given: Sequence[Alert], incident: str, needs: Mapping[tuple[str, str], GpuRequest]
 ) -> None:
     """Notes at those alerts of the incident (empty: not sorted yet) what their pods ask for, as far as that is known.
 

@@ -19,7 +19,7 @@ from bot.store.tables import changes
 _LATER = {"planned": 0, "raised": 1, "effective": 2}
 
 
-class Known(NamedTuple):
+class KnownRecord(NamedTuple):
     """The record as it was last seen, or planned. `state`: planned, raised, effective, or how it ended."""
 
     record: Record
@@ -85,14 +85,14 @@ class ChangeRows:
                 row = (await connection.execute(here)).mappings().first()
         return bool(_after(event, dict(row) if row else self._fresh(event.record, "planned")))
 
-    async def known(self, change_id: str) -> Known | None:
+    async def known(self, change_id: str) -> KnownRecord | None:
         """None for a change that was never begun."""
         wanted = select(changes.c.record, changes.c.state).where(changes.c.id == change_id)
         with store_errors("looking what is known of a change"):
             async with self._engine.connect() as connection:
                 row = (await connection.execute(wanted)).first()
         record = read_record(row.record) if row else None
-        return Known(record, row.state) if row and isinstance(record, Record) else None
+        return KnownRecord(record, row.state) if row and isinstance(record, Record) else None
 
     async def opened(self) -> list[Open]:
         """Those that have not ended, the oldest first."""

@@ -37,7 +37,7 @@ from bot.store.page_rows import queue
 from bot.store.storms import Limit, is_crowded
 from bot.store.tables import alerts, duties, incident_events, incidents, outbox, spells
 from bot.triage.cause import Cause, severest
-from bot.triage.gputime import Need
+from bot.triage.gputime import GpuRequest
 from bot.triage.outbreak import last_moment
 from bot.triage.pages import pages
 from bot.triage.state import Incident, News, Step, Turn, joined, opened
@@ -155,7 +155,7 @@ class IncidentRows:
         *,
         limit: Limit | None = None,
         out_of: str = "",
-        needs: Mapping[tuple[str, str], Need] | None = None,
+        needs: Mapping[tuple[str, str], GpuRequest] | None = None,
     ) -> str:
         """Puts the alerts into the open incident of that cause, or into a new one; its id. Beyond the limit that is the
         incident which gathers them; with `out_of` they are taken out of that one.
@@ -178,7 +178,7 @@ class IncidentRows:
         channel: str,
         limit: Limit | None,
         out_of: str,
-        needs: Mapping[tuple[str, str], Need],
+        needs: Mapping[tuple[str, str], GpuRequest],
     ) -> str:
         unsorted = [and_(these, alerts.c.incident == out_of) for some in parts(given) for these in named(some)]
         left: list[Any] = []

@@ -45,7 +45,7 @@ class StoredFile(NamedTuple):
     reason: str = ""
 
 
-class Queued(NamedTuple):
+class QueuedMessage(NamedTuple):
     """A row, see `bot.store.tables`. `content` is {"text", "blocks"}."""
 
     id: int
@@ -169,7 +169,7 @@ class OutboxRows:
                 last = await connection.scalar(select(func.max(outbox.c.sent_at)).where(here, outbox.c.sent_at <= now))
         return max((lease or 0.0) - now, (last or 0.0) + SPACING - now, 0.0)
 
-    async def unsettled(self, channel: str, owner: str, now: float, lease: float) -> Queued | None:
+    async def unsettled(self, channel: str, owner: str, now: float, lease: float) -> QueuedMessage | None:
         """The channel's row that the owner is sending, or one that was left behind, taken over for `lease` seconds."""
         free = or_(outbox.c.owner == owner, outbox.c.lease_until <= now)
         with store_errors("taking over a message"):
@@ -181,7 +181,7 @@ class OutboxRows:
                 mine = and_(outbox.c.id == found, outbox.c.state == "sending", free)
                 return await _change(connection, mine, {"owner": owner, "lease_until": now + lease})
 
-    async def claim(self, channel: str, owner: str, now: float, lease: float) -> Queued | None:
+    async def claim(self, channel: str, owner: str, now: float, lease: float) -> QueuedMessage | None:
         """The channel's most severe, then oldest new row, now `sending` and the owner's for `lease` seconds; where
         nothing is new, one whose files are to be tried again.
 
@@ -204,11 +204,13 @@ class OutboxRows:
                 values = {"state": "sending", "owner": owner, "lease_until": now + lease, "claimed_at": since}
                 return await _change(connection, still, values)
 
-    async def trying(self, row: Queued, now: float, lease: float) -> Queued | None:
+    async def trying(self, row: QueuedMessage, now: float, lease: float) -> QueuedMessage | None:
         """Notes, before Slack is called, that the newest content is being sent; None if the row was taken away."""
         return await self._mine(row, {"tried_version": outbox.c.version, "sent_at": now, "lease_until": now + lease})
 
-    async def sent(self, row: Queued, channel: str, ts: str, files: Sequence[StoredFile] = ()) -> Queued | None:
+    async def sent(
+        self, row: QueuedMessage, channel: str, ts: str, files: Sequence[StoredFile] = ()
+    ) -> QueuedMessage | None:
         """Notes where the message is, that it says what was tried last, and which more files belong to it."""
         values = {"sent_version": row.tried_version, "posted_channel": channel, "posted_ts": ts}
         with store_errors("noting a message as sent"):
@@ -220,11 +222,11 @@ class OutboxRows:
                     await _add_files(connection, row.id, [file for file in files if file.digest not in have])
                 return changed
 
-    async def release(self, row: Queued) -> None:
+    async def release(self, row: QueuedMessage) -> None:
         """Puts the row back: nothing of what was tried reached Slack, or only older content did."""
         await self._mine(row, {"state": "new", "owner": ""})
 
-    async def files_later(self, row: Queued, at: float) -> None:
+    async def files_later(self, row: QueuedMessage, at: float) -> None:
         """The message is said, and its files are tried again from `at` on; unless there is newer content by now."""
         with store_errors("putting off the files of a message"):
             async with self._engine.begin() as connection:
@@ -232,7 +234,7 @@ class OutboxRows:
                 if not await _change(connection, and_(_owned(row), newer), {"state": "new", "owner": ""}):
                     await _change(connection, _owned(row), {"state": "files", "owner": "", "lease_until": at})
 
-    async def settle(self, row: Queued) -> None:
+    async def settle(self, row: QueuedMessage) -> None:
         """Done; or new again, if there is newer content by now."""
         with store_errors("settling a message"):
             async with self._engine.begin() as connection:
@@ -241,7 +243,7 @@ class OutboxRows:
                 if not await _change(connection, and_(mine, newer), {"state": "new", "owner": ""}):
                     await _change(connection, mine, {"state": "done", "owner": ""})
 
-    async def fail(self, row: Queued, reason: str) -> None:
+    async def fail(self, row: QueuedMessage, reason: str) -> None:
         """Nothing can be done for the row; it is kept with the reason, and without what its files contain."""
         open_ = and_(outbox_files.c.row_id == row.id, outbox_files.c.state.in_(_OPEN))
         with store_errors("noting that a message cannot be sent"):
@@ -249,7 +251,7 @@ class OutboxRows:
                 if await _change(connection, _owned(row), {"state": "failed", "owner": "", "reason": reason}):
                     await connection.execute(update(outbox_files).where(open_).values(state="failed", content=b""))
 
-    async def open_files(self, row: Queued) -> list[StoredFile]:
+    async def open_files(self, row: QueuedMessage) -> list[StoredFile]:
         """The row's files that are neither shared nor given up, in their order."""
         open_ = and_(outbox_files.c.row_id == row.id, outbox_files.c.state.in_(_OPEN))
         with store_errors("reading the files of a message"):
@@ -259,7 +261,7 @@ class OutboxRows:
 
     async def note_file(
         self,
-        row: Queued,
+        row: QueuedMessage,
         file: StoredFile,
         state: str,
         *,
@@ -288,7 +290,7 @@ class OutboxRows:
             async with self._engine.begin() as connection:
                 await connection.execute(delete(outbox).where(old))
 
-    async def _mine(self, row: Queued, values: Values) -> Queued | None:
+    async def _mine(self, row: QueuedMessage, values: Values) -> QueuedMessage | None:
         with store_errors("noting how far a message has come"):
             async with self._engine.begin() as connection:
                 return await _change(connection, _owned(row), values)
@@ -299,11 +301,11 @@ _waiting = outbox.c.state.in_(("new", "sending", "files"))
 _turn = (outbox.c.severity, outbox.c.queued_at, outbox.c.id)
 
 
-def _owned(row: Queued) -> Any:
+def _owned(row: QueuedMessage) -> Any:
     return and_(outbox.c.id == row.id, outbox.c.state == "sending", outbox.c.owner == row.owner)
 
 
-async def _change(connection: AsyncConnection, where: Any, values: Values) -> Queued | None:
+async def _change(connection: AsyncConnection, where: Any, values: Values) -> QueuedMessage | None:
     """The one row that was changed, as it is now."""
     changed = (
         (await connection.execute(update(outbox).where(where).values(**values).returning(outbox))).mappings().first()
@@ -312,7 +314,7 @@ async def _change(connection: AsyncConnection, where: Any, values: Values) -> Qu
 
 
 async def _renew(
-    connection: AsyncConnection, old: Queued, values: Values, files: Sequence[StoredFile], now: float
+    connection: AsyncConnection, old: QueuedMessage, values: Values, files: Sequence[StoredFile], now: float
 ) -> None:
     """Gives a row that exists its newest content."""
     here = outbox_files.c.row_id == old.id
@@ -341,8 +343,8 @@ async def _add_files(connection: AsyncConnection, row_id: int, files: Sequence[S
         await connection.execute(insert(outbox_files).values(**values))
 
 
-def _queued(row: RowMapping) -> Queued:
-    return Queued(**{**dict(row), "content": json.loads(row["content"])})
+def _queued(row: RowMapping) -> QueuedMessage:
+    return QueuedMessage(**{**dict(row), "content": json.loads(row["content"])})
 
 
 def _file(row: Row[Any]) -> StoredFile:

@@ -16,7 +16,7 @@ from bot.store.tables import profiles
 _DAY_S = 86400.0
 
 
-class Kept(NamedTuple):
+class KeptProfile(NamedTuple):
     """What is known of a profile. `target` is `scheme://namespace/pod:port`, `version` that of the image or empty.
 
     `taken_at` is in unix seconds, `size` in bytes; `seconds` is 0 for what is so at one moment.
@@ -32,7 +32,7 @@ class Kept(NamedTuple):
     size: int
 
 
-_ABOUT = [profiles.c[name] for name in Kept._fields]
+_ABOUT = [profiles.c[name] for name in KeptProfile._fields]
 
 
 class ProfileRows:
@@ -41,7 +41,7 @@ class ProfileRows:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
-    async def keep(self, about: Kept, content: bytes, *, most: int, days: float, most_bytes: int) -> None:
+    async def keep(self, about: KeptProfile, content: bytes, *, most: int, days: float, most_bytes: int) -> None:
         """Adds one, unless it is kept already; of all then the newest stay: `most`, none older than `days`.
 
         Nor are they more than `most_bytes` together. One that is larger is not kept, and costs none of the others.
@@ -64,7 +64,7 @@ class ProfileRows:
             async with self._engine.begin() as connection:
                 await connection.execute(delete(profiles).where(profiles.c.expires_at <= now))
 
-    async def listed(self) -> list[Kept]:
+    async def listed(self) -> list[KeptProfile]:
         """All, the newest first."""
         wanted = select(*_ABOUT).order_by(profiles.c.taken_at.desc(), profiles.c.id)
         with store_errors("listing the kept profiles"):
@@ -88,5 +88,5 @@ def _fitting(sizes: Sequence[tuple[str, int]], most: int, most_bytes: int) -> li
     return [one for (one, _), used in zip(sizes[:most], sums, strict=False) if used <= most_bytes]
 
 
-def _kept(row: RowMapping) -> Kept:
-    return Kept(*(row[name] for name in Kept._fields))
+def _kept(row: RowMapping) -> KeptProfile:
+    return KeptProfile(*(row[name] for name in KeptProfile._fields))

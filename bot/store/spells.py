@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from bot.kube.times import parse_time
 from bot.store.engine import store_errors
 from bot.store.tables import alerts, spells
-from bot.triage.gputime import Spell
+from bot.triage.gputime import FiringSpan
 
 _DAY_S = 86400.0
 _NAMED = ("source", "fingerprint", "day")
@@ -27,20 +27,22 @@ class SpellRows:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
-    async def of(self, incident_ids: Collection[str]) -> dict[str, list[Spell]]:
+    async def of(self, incident_ids: Collection[str]) -> dict[str, list[FiringSpan]]:
         """The spells of these incidents, none for one without pods. Of a spell that ended because nobody repeated the
         alert, the end is when that was last heard of.
         """
-        found: defaultdict[str, list[Spell]] = defaultdict(list)
+        found: defaultdict[str, list[FiringSpan]] = defaultdict(list)
         newest = select(alerts).where(alerts.c.incident.in_(incident_ids), alerts.c.pod != "")
         before = select(spells).where(spells.c.incident.in_(incident_ids))
         with store_errors("reading how long pods were affected"):
             async with self._engine.connect() as connection:
                 for row in await connection.execute(newest):
-                    found[row.incident].append(Spell((row.namespace, row.pod), row.gpus, *_period(row)))
+                    found[row.incident].append(FiringSpan((row.namespace, row.pod), row.gpus, *_period(row)))
                 for row in await connection.execute(before):
                     share = row.fired_s / (row.ended - row.began)
-                    found[row.incident].append(Spell((row.namespace, row.pod), row.gpus, row.began, row.ended, share))
+                    found[row.incident].append(
+                        FiringSpan((row.namespace, row.pod), row.gpus, row.began, row.ended, share)
+                    )
         return found
 
 

@@ -6,14 +6,14 @@ from itertools import pairwise
 from typing import NamedTuple
 
 
-class Need(NamedTuple):
+class GpuRequest(NamedTuple):
     """What a pod asks for: so many GPUs, None where that is not known; `created_at` in seconds since 1970."""
 
     gpus: int | None
     created_at: float = 0.0
 
 
-class Spell(NamedTuple):
+class FiringSpan(NamedTuple):
     """An alert about the pod fired from `began` to `ended`, in seconds since 1970; infinite: it fires still. If it came
     and went, it fired for that `share` of the time.
 
@@ -46,13 +46,13 @@ class GpuTime(NamedTuple):
         return self.seconds / self.gpus if self.gpus else 0.0
 
 
-def gpu_time(spells: Sequence[Spell], until: float, since: float = 0.0) -> GpuTime:
+def gpu_time(spells: Sequence[FiringSpan], until: float, since: float = 0.0) -> GpuTime:
     """Of what lies between these times, in seconds since 1970.
 
     A pod of which one alert tells what it asks for is known. If it was made anew and asks for another number, each
     alert counts with its own, and for `gpus` the largest. Of several alerts at a time the one that counts most does.
     """
-    by_pod: defaultdict[tuple[str, ...], list[Spell]] = defaultdict(list)
+    by_pod: defaultdict[tuple[str, ...], list[FiringSpan]] = defaultdict(list)
     for spell in spells:
         began, ended = max(spell.began, since), min(spell.ended, until)
         if ended > began:
@@ -61,7 +61,7 @@ def gpu_time(spells: Sequence[Spell], until: float, since: float = 0.0) -> GpuTi
     return GpuTime(sum(one for one, _ in known), sum(gpus for _, gpus in known), len(known), len(by_pod))
 
 
-def _of_pod(spells: Sequence[Spell]) -> tuple[float, int]:
+def _of_pod(spells: Sequence[FiringSpan]) -> tuple[float, int]:
     """GPU-seconds and the GPUs, of which one spell at least tells."""
     most = max(spell.gpus for spell in spells if spell.gpus is not None)
     seconds = 0.0

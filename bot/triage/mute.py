@@ -7,7 +7,7 @@ import msgspec
 _NODE = "node "
 
 
-class Until(msgspec.Struct, frozen=True):
+class MuteUntil(msgspec.Struct, frozen=True):
     """`at` in seconds since 1970, 0: at no time; `node`: as soon as HAMi sees that node again, or it is gone;
     empty: for no node. With neither it lasts as long as its cause.
     """
@@ -16,7 +16,7 @@ class Until(msgspec.Struct, frozen=True):
     node: str = ""
 
 
-WHILE_IT_LASTS = Until()
+WHILE_IT_LASTS = MuteUntil()
 """After which the cause is new again."""
 
 
@@ -30,18 +30,18 @@ class Nodes(NamedTuple):
 UNSEEN = Nodes()
 
 
-def is_over(until: Until, at: float, nodes: Nodes) -> bool:
+def is_over(until: MuteUntil, at: float, nodes: Nodes) -> bool:
     """Whether a mute ends by itself at that time."""
     return bool(until.at and at >= until.at) or until.node in nodes.registered | nodes.gone
 
 
-def written(until: Until) -> str:
+def written(until: MuteUntil) -> str:
     """The same as the detail of what is told; `read_until` reads it."""
     return f"{until.at:.0f}" if until.at else f"{_NODE}{until.node}" if until.node else ""
 
 
-def read_until(detail: str) -> Until:
+def read_until(detail: str) -> MuteUntil:
     """What `written` wrote."""
     if detail.startswith(_NODE):
-        return Until(node=detail.removeprefix(_NODE))
-    return Until(float(detail)) if detail else WHILE_IT_LASTS
+        return MuteUntil(node=detail.removeprefix(_NODE))
+    return MuteUntil(float(detail)) if detail else WHILE_IT_LASTS

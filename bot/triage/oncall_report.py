@@ -6,9 +6,9 @@ from statistics import median
 from typing import NamedTuple
 
 from bot.report import SEVERITIES, Severity
-from bot.triage.gputime import GpuTime, Spell, gpu_time
+from bot.triage.gputime import FiringSpan, GpuTime, gpu_time
 from bot.triage.state import CALLS
-from bot.triage.summary import Happened, summarize
+from bot.triage.summary import TimelineEntry, summarize
 
 
 class Case(NamedTuple):
@@ -18,9 +18,9 @@ class Case(NamedTuple):
 
     cause: str
     severity: Severity
-    happened: Sequence[Happened]
+    happened: Sequence[TimelineEntry]
     alerts: Sequence[tuple[str, int]] = ()
-    spells: Sequence[Spell] = ()
+    spells: Sequence[FiringSpan] = ()
 
 
 class OncallReport(NamedTuple):

@@ -16,7 +16,7 @@ import msgspec
 
 from bot.report import SEVERITIES, Severity
 from bot.triage.hours import Hours, within
-from bot.triage.mute import UNSEEN, WHILE_IT_LASTS, Nodes, Until, is_over, written
+from bot.triage.mute import UNSEEN, WHILE_IT_LASTS, MuteUntil, Nodes, is_over, written
 
 State = Literal["open", "acknowledged", "muted", "resolved", "closed"]
 Deed = Literal["ack", "take", "handover", "mute", "unmute", "note", "close"]
@@ -46,7 +46,7 @@ class Incident(msgspec.Struct, frozen=True):
     since: float
     owner: str = ""
     quiet_since: float = 0.0
-    muted_until: Until = WHILE_IT_LASTS
+    muted_until: MuteUntil = WHILE_IT_LASTS
     called: tuple[str, ...] = ()
     called_at: float = 0.0
     ended: bool = False
@@ -74,7 +74,7 @@ class Extent(NamedTuple):
 ORDINARY = Extent()
 
 
-class Terms(NamedTuple):
+class IncidentTimes(NamedTuple):
     """In seconds: how long a cause must be gone to count as resolved, how long after that it is the same incident that
     comes back, how long an open one waits for somebody before the next of the rota is called (0: nobody ever is), and
     how long Alertmanager may be silent about an alert that fires (0: for ever). It repeats what fires each
@@ -114,7 +114,7 @@ class Act(NamedTuple):
     at: float
     text: str = ""
     to: str = ""
-    until: Until = WHILE_IT_LASTS
+    until: MuteUntil = WHILE_IT_LASTS
 
 
 class News(NamedTuple):
@@ -186,7 +186,13 @@ def joined(incident: Incident, at: float, alert: str) -> Step:
 
 
 def passed(
-    incident: Incident, at: float, terms: Terms, *, firing: bool, nodes: Nodes = UNSEEN, extent: Extent = ORDINARY
+    incident: Incident,
+    at: float,
+    terms: IncidentTimes,
+    *,
+    firing: bool,
+    nodes: Nodes = UNSEEN,
+    extent: Extent = ORDINARY,
 ) -> Step:
     """What follows from time, from whether anything fires now and how bad it is, and from what was just seen of nodes.
 
@@ -206,7 +212,7 @@ class Call(NamedTuple):
     at: float
 
 
-def next_call(incident: Incident, terms: Terms, *, firing: bool, extent: Extent = ORDINARY) -> Call | None:
+def next_call(incident: Incident, terms: IncidentTimes, *, firing: bool, extent: Extent = ORDINARY) -> Call | None:
     """The call that is to come while nothing changes; None where there is none to come."""
     order = terms.order
     if not firing or incident.ended or extent.severity == "info" or not order:
@@ -222,14 +228,14 @@ def next_call(incident: Incident, terms: Terms, *, firing: bool, extent: Extent 
 
 
 def wants_call(
-    incident: Incident, at: float, terms: Terms, *, firing: bool, extent: Extent, nodes: Nodes = UNSEEN
+    incident: Incident, at: float, terms: IncidentTimes, *, firing: bool, extent: Extent, nodes: Nodes = UNSEEN
 ) -> bool:
     """Whether somebody is due to be called by then."""
     step = passed(incident, at, terms, firing=firing, extent=extent, nodes=nodes)
     return any(news.turn in CALLS for news in step.news)
 
 
-def _next_of_round(incident: Incident, terms: Terms, extent: Extent) -> Call:
+def _next_of_round(incident: Incident, terms: IncidentTimes, extent: Extent) -> Call:
     waits = max(incident.since, incident.called_at) + terms.call_s
     whom = next((person for person in terms.order if person not in incident.called), "")
     if not incident.called:
@@ -240,7 +246,7 @@ def _next_of_round(incident: Incident, terms: Terms, extent: Extent) -> Call:
     return Call(whom, waits)
 
 
-def _firing(incident: Incident, at: float, terms: Terms, nodes: Nodes, extent: Extent) -> Step:
+def _firing(incident: Incident, at: float, terms: IncidentTimes, nodes: Nodes, extent: Extent) -> Step:
     was_gone = incident.quiet_since > 0
     now = msgspec.structs.replace(incident, quiet_since=0.0)
     if now.state == "resolved" or (now.state == "closed" and was_gone):
@@ -263,7 +269,7 @@ def _is_looked_at(incident: Incident) -> bool:
     return incident.state in ("acknowledged", "muted") or (incident.state == "open" and bool(incident.called))
 
 
-def _worse(incident: Incident, terms: Terms, extent: Extent) -> str:
+def _worse(incident: Incident, terms: IncidentTimes, extent: Extent) -> str:
     """The severity or the number of pods by which it became worse, where that calls somebody; else empty."""
     if not incident.severity or not _is_looked_at(incident) or extent.severity == "info" or not terms.order:
         return ""
@@ -272,7 +278,7 @@ def _worse(incident: Incident, terms: Terms, extent: Extent) -> str:
     return str(extent.pods) if extent.pods >= WORSE * max(incident.pods, 1) else ""
 
 
-def _call(step: Step, at: float, terms: Terms, extent: Extent) -> Step:
+def _call(step: Step, at: float, terms: IncidentTimes, extent: Extent) -> Step:
     """The same with the call that is due."""
     now = step.incident
     due = next_call(now, terms, firing=True, extent=extent) if now.state == "open" else None
@@ -291,7 +297,7 @@ def _call(step: Step, at: float, terms: Terms, extent: Extent) -> Step:
     return Step(called, tuple(news))
 
 
-def _quiet(incident: Incident, at: float, terms: Terms) -> Step:
+def _quiet(incident: Incident, at: float, terms: IncidentTimes) -> Step:
     now = msgspec.structs.replace(incident, quiet_since=incident.quiet_since or at)
     if now.state not in ("resolved", "closed"):
         gone = at - now.quiet_since >= terms.settled_s

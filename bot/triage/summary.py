@@ -13,7 +13,7 @@ _SEEN = frozenset({"acknowledged", "taken", "handed-over", "muted"})
 _DONE = frozenset({"noted", "handed-over", "muted", "closed", "change-asked", "profile-taken"})
 
 
-class Happened(NamedTuple):
+class TimelineEntry(NamedTuple):
     """One line of a timeline; `at` in seconds since 1970."""
 
     at: float
@@ -38,12 +38,12 @@ class Summary(NamedTuple):
     returned: int = 0
     called: tuple[str, ...] = ()
     pages: int = 0
-    done: tuple[Happened, ...] = ()
+    done: tuple[TimelineEntry, ...] = ()
     owner: str = ""
     affected: GpuTime = GpuTime()
 
 
-def summarize(happened: Sequence[Happened]) -> Summary:
+def summarize(happened: Sequence[TimelineEntry]) -> Summary:
     """The summary of a timeline, which is in order and begins with the opening."""
     if not happened:
         return Summary()
@@ -68,7 +68,7 @@ def summarize(happened: Sequence[Happened]) -> Summary:
     )
 
 
-def _owner(happened: Sequence[Happened]) -> str:
+def _owner(happened: Sequence[TimelineEntry]) -> str:
     """As `bot.triage.state.act` has it: whoever does something first, until somebody takes it or is given it."""
     owner = ""
     for _, news in happened:

@@ -15,7 +15,7 @@ from bot.report import Report
 from bot.slack.app import App
 from bot.slack.message import Message
 from bot.slack.render.buttons import ASK, read_value
-from bot.slack.render.change import APPROVE, EXTEND, REFUSE, REVERT, Pressed, read_pressed, render_denied
+from bot.slack.render.change import APPROVE, EXTEND, REFUSE, REVERT, CardButton, read_pressed, render_denied
 from bot.slack.render.change_offer import (
     CANCEL,
     CONFIRM,
@@ -33,13 +33,13 @@ from bot.slack.render.report import render_report
 from bot.store.approvals import EXPIRES_S
 from handlers.changes.draft import FRESH_S, Draft, read_draft, write_draft
 from handlers.changes.report import open_one, planned_report, shown_report
-from handlers.changes.request import Asker, look, prepare
+from handlers.changes.request import Requester, look, prepare
 from handlers.changes.service import LONGER_S, ChangeService
 from handlers.changes.stale import edit_stale
 from handlers.changes.terms import AccessDenied, Over, Person, Refused
 from handlers.changes.typed import as_typed, draft_words, is_change, is_reverting, split_change
 from handlers.changes.words import ChangeAsked, Extend, Raise, Revert, Show
-from handlers.deeds import NOTHING, TOO_LATE_S, Kind, NotDone, Nothing, Taken
+from handlers.deeds import NOTHING, TOO_LATE_S, AcceptedDeed, Kind, NotDone, Nothing
 from handlers.inbox import DONE, Inbox
 from handlers.message_events import edited_ts, heard, is_direct, key_of
 from handlers.question import Question
@@ -143,7 +143,7 @@ class _Window:
         undoes = is_reverting(question.words)
         await self._inbox.do(key, self._in_words, question, _InWords(trigger_id), regardless=undoes)
 
-    async def _answer(self, taken: Taken[_InWords]) -> None:
+    async def _answer(self, taken: AcceptedDeed[_InWords]) -> None:
         question, trigger_id = taken.asked, taken.details.trigger_id
         asked = understand(split_change(question.words))
         if isinstance(asked, Help):
@@ -165,14 +165,14 @@ class _Window:
         await self._reply(taken.key, question, reply)
 
     async def _said(
-        self, taken: Taken[_InWords], who: Person, cluster: str, request: Show | Raise | Extend | Revert
+        self, taken: AcceptedDeed[_InWords], who: Person, cluster: str, request: Show | Raise | Extend | Revert
     ) -> str | Message:
         if isinstance(request, Raise) and not request.dry_run:
             return await self._offered(who, cluster, request)
         async with self._inbox.deps.open_sources(cluster) as sources:
             found = await look(sources, request)
         if isinstance(request, Raise):
-            planned = prepare(found, request, Asker(who.user, who.channel), "dry-run", self._say)
+            planned = prepare(found, request, Requester(who.user, who.channel), "dry-run", self._say)
             return self._report(planned_report(found, request, planned, self._say))
         if isinstance(request, Show) or (record := open_one(found, request)) is None:
             return self._report(shown_report(found, request, self._say))
@@ -231,7 +231,7 @@ class _Window:
             draft = None
         await self._inbox.do(body["trigger_id"], self._of_draft, question, _Confirmed(draft), lasts_s=FRESH_S)
 
-    async def _confirm(self, taken: Taken[_Confirmed]) -> None:
+    async def _confirm(self, taken: AcceptedDeed[_Confirmed]) -> None:
         who, draft = Person(taken.asked.user, taken.asked.channel), taken.details.draft
 
         async def reply() -> str:
@@ -246,7 +246,7 @@ class _Window:
         question = msgspec.structs.replace(self._clicked(body, ""), beside=False)
         await self._inbox.do(body["trigger_id"], self._of_offer, question, NOTHING)
 
-    async def _cancel(self, taken: Taken[Nothing]) -> None:
+    async def _cancel(self, taken: AcceptedDeed[Nothing]) -> None:
         await self._inbox.reply(taken.key, taken.asked).answer(progress(self._say("card.cancelled")), mark=DONE)
 
     # ------------------------------------------------------------------------------------------ cards' buttons
@@ -261,7 +261,7 @@ class _Window:
         question, undoes = self._clicked(body, ""), press.name == REVERT
         await self._inbox.do(body["trigger_id"], self._of_card, question, press, regardless=undoes, lasts_s=lasts_s)
 
-    async def _pressed(self, taken: Taken[_Press]) -> None:
+    async def _pressed(self, taken: AcceptedDeed[_Press]) -> None:
         who, name = Person(taken.asked.user, taken.asked.channel), taken.details.name
         about = read_pressed(taken.details.value)
 
@@ -276,7 +276,7 @@ class _Window:
 
         await self._reply(taken.key, taken.asked, reply)
 
-    async def _press(self, taken: Taken[_Press], name: str, who: Person, about: Pressed) -> str:
+    async def _press(self, taken: AcceptedDeed[_Press], name: str, who: Person, about: CardButton) -> str:
         match name:
             case _ if name == REVERT:
                 return await self._changes.revert(who, about.cluster, about.target, about.key, again=taken.resumed)

@@ -17,7 +17,7 @@ from bot.errors import BotError
 from bot.kube.times import format_time
 from bot.slack.message import File
 from handlers.changes.report import planned_report
-from handlers.changes.request import Asker, Planned, Seen, look, prepare, restarts
+from handlers.changes.request import ChangeSnapshot, PlannedChange, Requester, look, prepare, restarts
 from handlers.changes.terms import NotNow, OpenChange, Over, Person, Refused
 from handlers.changes.words import Raise
 from handlers.changes.writable_clusters import WritableCluster, WritableClusters
@@ -26,7 +26,7 @@ from playbooks.playbook import Sources
 
 CHANGED = "the Deployment has changed since this was asked for"
 
-Capture = Callable[[str, Seen, Path], Awaitable[str]]
+Capture = Callable[[str, ChangeSnapshot, Path], Awaitable[str]]
 """Writes what a restart of the cluster's schedulers destroys to an archive; what was written, in words.
 
 Raises BotError when it cannot be had: then nothing is changed.
@@ -70,7 +70,7 @@ class ChangeMaker:
         change_id: str = "",
         *,
         basis: str = "",
-    ) -> tuple[Seen, Planned, Plan]:
+    ) -> tuple[ChangeSnapshot, PlannedChange, Plan]:
         """What would be done now. Raises Refused, NotNow where that may change by itself.
 
         With `basis` only on that of the Deployment: else it is Refused.
@@ -78,7 +78,7 @@ class ChangeMaker:
         found = (await look(sources, request, writable.writer))._replace(skew_s=writable.changer.skew_s())
         if basis and basis_of(found.deployment) != basis:
             raise Refused(CHANGED)
-        asker = Asker(who.user, who.channel)
+        asker = Requester(who.user, who.channel)
         planned = prepare(found, request, asker, change_id or uuid.uuid4().hex[:12], self._deps.say)
         if isinstance(planned.outcome, Plan):
             return found, planned, planned.outcome
@@ -86,7 +86,7 @@ class ChangeMaker:
         passes = isinstance(planned.outcome, Refusal) and planned.outcome.code == "rollout"
         raise NotNow(reason) if passes else Refused(reason)
 
-    async def make(self, writable: WritableCluster, found: Seen, planned: Planned, plan: Plan) -> None:
+    async def make(self, writable: WritableCluster, found: ChangeSnapshot, planned: PlannedChange, plan: Plan) -> None:
         """Raises ChangeFailed or Refused when it is not done."""
         if restarts(plan):
             writable.journal.attach(plan.record.id, await self._captured(writable.cluster, found))
@@ -116,7 +116,7 @@ class ChangeMaker:
             await writable.journal.note(event._replace(at=writable.changer.time()))
         return event.kind
 
-    async def _captured(self, cluster: str, found: Seen) -> File:
+    async def _captured(self, cluster: str, found: ChangeSnapshot) -> File:
         with tempfile.TemporaryDirectory(prefix="hami-bot-") as folder:
             archive = Path(folder) / "before.tar.gz"
             try:

@@ -9,7 +9,7 @@ from bot.changes.durations import format_duration
 from bot.changes.flags import Set, find_spot, last_set
 from bot.changes.journal import Event
 from bot.changes.kinds import KINDS, Kind, kind_of
-from bot.changes.plan import Enough, Plan, Refusal, annotation
+from bot.changes.plan import NothingToDo, Plan, Refusal, annotation
 from bot.changes.record import Record
 from bot.codes import Code, as_code
 from bot.kube.redact import masked_arguments
@@ -32,7 +32,7 @@ from bot.report import (
     worst,
 )
 from bot.texts import Texts
-from handlers.changes.request import Planned, Seen
+from handlers.changes.request import ChangeSnapshot, PlannedChange
 from handlers.changes.words import Extend, Raise, Revert, Show, words_of
 from playbooks.quotes import kubectl
 from playbooks.rules.changing import described, of_record, open_change, undo
@@ -40,7 +40,7 @@ from playbooks.rules.changing import described, of_record, open_change, undo
 _COLUMNS = ("container", "flag", "value", "set by")
 
 
-class Made(NamedTuple):
+class MadeChange(NamedTuple):
     """A change that was made. `proofs` show that it took effect; `waits` is what its rollout still waits for."""
 
     record: Record
@@ -48,7 +48,7 @@ class Made(NamedTuple):
     waits: str = ""
 
 
-def shown_report(found: Seen, request: Show | Extend | Revert, say: Texts) -> Report:
+def shown_report(found: ChangeSnapshot, request: Show | Extend | Revert, say: Texts) -> Report:
     """What is set now and what is open."""
     finding = _open(found, say) or _of_record(
         found, "no-change-open", "info", say("changing.none-open", target=found.target)
@@ -56,7 +56,7 @@ def shown_report(found: Seen, request: Show | Extend | Revert, say: Texts) -> Re
     return _report(found, request.verb, [finding], tables=(_flags(found),))
 
 
-def planned_report(found: Seen, request: Raise, planned: Planned, say: Texts) -> Report:
+def planned_report(found: ChangeSnapshot, request: Raise, planned: PlannedChange, say: Texts) -> Report:
     """What would be done, or why nothing will."""
     outcome = planned.outcome
     if isinstance(outcome, Plan):
@@ -65,7 +65,7 @@ def planned_report(found: Seen, request: Raise, planned: Planned, say: Texts) ->
         severity = worst_of(planned.impacts)
         finding = _finding("change-planned", severity, claim, (_flag_shown(found, planned),), actions)
         return _report(found, request.verb, [finding], change=change_of(outcome, planned.impacts))
-    if isinstance(outcome, Enough):
+    if isinstance(outcome, NothingToDo):
         claim = say(
             "changing.enough",
             flag=planned.wanted.kind.flag.shown,
@@ -81,7 +81,9 @@ def planned_report(found: Seen, request: Raise, planned: Planned, say: Texts) ->
     return _report(found, request.verb, [finding])
 
 
-def raised_report(found: Seen, request: Raise, planned: Planned, made: Made, say: Texts) -> Report:
+def raised_report(
+    found: ChangeSnapshot, request: Raise, planned: PlannedChange, made: MadeChange, say: Texts
+) -> Report:
     """The change that was made."""
     record, proofs, waits = made
     claim = say("changing.raised", **described(record, found.taken_at))
@@ -95,7 +97,7 @@ def raised_report(found: Seen, request: Raise, planned: Planned, made: Made, say
     return _report(found, request.verb, [finding], change=change)
 
 
-def extended_report(found: Seen, request: Extend, outcome: Record | Refusal, say: Texts) -> Report:
+def extended_report(found: ChangeSnapshot, request: Extend, outcome: Record | Refusal, say: Texts) -> Report:
     """The change with its new deadline, or why it has none."""
     if isinstance(outcome, Refusal):
         claim = say("changing.refused", why=_why(outcome, say))
@@ -105,7 +107,7 @@ def extended_report(found: Seen, request: Extend, outcome: Record | Refusal, say
     return _report(found, request.verb, [_of_record(found, "change-open", "info", claim, undo(outcome, say))])
 
 
-def ended_report(found: Seen, request: Revert, event: Event, say: Texts) -> Report:
+def ended_report(found: ChangeSnapshot, request: Revert, event: Event, say: Texts) -> Report:
     """How the change ended that was open when it was looked at."""
     finding = event_finding(event, say)
     return _report(found, request.verb, [finding])
@@ -149,7 +151,7 @@ def event_claim(event: Event, say: Texts) -> str:
             return f"{event.target}: {event.kind}: {event.detail}"
 
 
-def open_one(found: Seen, request: Extend | Revert) -> Record | None:
+def open_one(found: ChangeSnapshot, request: Extend | Revert) -> Record | None:
     """The open change that is to be extended or undone; None where none is, or one of another flag."""
     record = found.open
     return record if isinstance(record, Record) and record.kind is kind_of(request.verb) else None
@@ -171,7 +173,7 @@ def worst_of(impacts: Sequence[Impact]) -> Severity:
 # ---------------------------------------------------------------------------------------------------- the findings
 
 
-def _open(found: Seen, say: Texts) -> Finding | None:
+def _open(found: ChangeSnapshot, say: Texts) -> Finding | None:
     text, deployment = annotation(found.deployment), found.install.deployment
     return None if text is None or deployment is None else open_change(deployment, text, found.taken_at, say)
 
@@ -189,7 +191,7 @@ def _planned(request: Raise, plan: Plan, say: Texts) -> str:
     )
 
 
-def _refused(found: Seen, planned: Planned, refusal: Refusal, say: Texts) -> Finding:
+def _refused(found: ChangeSnapshot, planned: PlannedChange, refusal: Refusal, say: Texts) -> Finding:
     claim = say("changing.refused", why=_why(refusal, say))
     if refusal.record is not None:
         return _of_record(found, "change-refused", "warning", claim, undo(refusal.record, say))
@@ -200,14 +202,14 @@ def _why(refusal: Refusal, say: Texts) -> str:
     return say("changing.refused-hint", why=refusal.why.in_words(say), hint=refusal.hint.in_words(say))
 
 
-def _see_log(found: Seen, request: Raise, say: Texts) -> NextAction:
+def _see_log(found: ChangeSnapshot, request: Raise, say: Texts) -> NextAction:
     if request.until_captured:
         return NextAction(say("changing.see-log"), f"logs {request.until_captured}")
     log = kubectl("-n", found.namespace, "logs", f"deploy/{found.name}", "-c", request.container, "--since=10m")
     return NextAction(say("changing.see-log"), log)
 
 
-def _flag_shown(found: Seen, planned: Planned) -> Evidence:
+def _flag_shown(found: ChangeSnapshot, planned: PlannedChange) -> Evidence:
     """The word that sets the flag now, or else the container's name."""
     spot = find_spot(found.deployment, planned.wanted.container)
     now = last_set(spot, planned.wanted.kind.flag) if spot else None
@@ -218,19 +220,19 @@ def _flag_shown(found: Seen, planned: Planned) -> Evidence:
 
 
 def _of_record(
-    found: Seen, code: Code, severity: Severity, claim: str, actions: tuple[NextAction, ...] = ()
+    found: ChangeSnapshot, code: Code, severity: Severity, claim: str, actions: tuple[NextAction, ...] = ()
 ) -> Finding:
     text = annotation(found.deployment)
     return _finding(code, severity, claim, (_record_shown(found, text or found.name),), actions)
 
 
-def _record_shown(found: Seen, quote: str) -> Evidence:
+def _record_shown(found: ChangeSnapshot, quote: str) -> Evidence:
     if quote == found.name:
         return _shown(found, quote, "{.metadata.name}")
     return of_record(found.namespace, found.name, quote)
 
 
-def _shown(found: Seen, quote: str, path: str) -> Evidence:
+def _shown(found: ChangeSnapshot, quote: str, path: str) -> Evidence:
     command = kubectl("-n", found.namespace, "get", "deployment", found.name, "-o", f"jsonpath={path}")
     return Evidence("deployment", f"Deployment {found.target}", None, quote, command)
 
@@ -244,14 +246,14 @@ def _finding(
 # ------------------------------------------------------------------------------------------------------- the report
 
 
-def _flags(found: Seen) -> Table:
+def _flags(found: ChangeSnapshot) -> Table:
     names = dict.fromkeys(name for kind in KINDS.values() for name in kind.containers)
     asked = [(name, kind) for name in names for kind in KINDS.values() if name in kind.containers]
     rows = [row for name, kind in asked if (row := _row(found, name, kind))]
     return Table("flags", _COLUMNS, tuple(rows))
 
 
-def _row(found: Seen, container: str, kind: Kind) -> tuple[str, ...] | None:
+def _row(found: ChangeSnapshot, container: str, kind: Kind) -> tuple[str, ...] | None:
     spot = find_spot(found.deployment, container)
     if spot is None:
         return None
@@ -268,7 +270,7 @@ def _word(words: Sequence[str], now: Set) -> str:
 
 
 def _report(
-    found: Seen,
+    found: ChangeSnapshot,
     verb: str,
     findings: list[Finding],
     *,

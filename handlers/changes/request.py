@@ -10,10 +10,10 @@ from functools import partial
 from typing import NamedTuple, cast
 
 from bot.changes.blast import blast_radius, needs_nodes
-from bot.changes.consequences import Around
+from bot.changes.consequences import DeploymentContext
 from bot.changes.flags import Object
 from bot.changes.kinds import kind_of
-from bot.changes.plan import Enough, Plan, Refusal, Wanted, annotation, plan_raise
+from bot.changes.plan import ChangeRequest, NothingToDo, Plan, Refusal, annotation, plan_raise
 from bot.changes.record import Means, Record, Unreadable, read_record
 from bot.errors import NotFound, SourceError
 from bot.hami.install import Install
@@ -33,7 +33,7 @@ from playbooks.playbook import Sources
 DRY_RUN_ID = "dry-run"
 
 
-class Seen(NamedTuple):
+class ChangeSnapshot(NamedTuple):
     """The scheduler's Deployment and what stands around it, at one moment.
 
     `taken_at` is by the API server's clock, and this machine's is `skew_s` ahead of it. `means` is how a level of
@@ -44,7 +44,7 @@ class Seen(NamedTuple):
     taken_at: datetime
     deployment: Object
     install: Install
-    around: Around
+    around: DeploymentContext
     means: Means
     gaps: tuple[Gap, ...]
     skew_s: float = 0.0
@@ -74,22 +74,22 @@ class Seen(NamedTuple):
         return None if text is None else read_record(text)
 
 
-class Asker(NamedTuple):
+class Requester(NamedTuple):
     """Who asks for a change, and where they will be told of it: a Slack channel, or nothing for a shell."""
 
     by: str
     channel: str = ""
 
 
-class Planned(NamedTuple):
+class PlannedChange(NamedTuple):
     """What would be done: `outcome` is a Plan, or why there is none; `impacts` are those of a Plan."""
 
-    wanted: Wanted
-    outcome: Plan | Enough | Refusal
+    wanted: ChangeRequest
+    outcome: Plan | NothingToDo | Refusal
     impacts: tuple[Impact, ...] = ()
 
 
-async def look(sources: Sources, request: Request, writer: Writer | None = None) -> Seen:
+async def look(sources: Sources, request: Request, writer: Writer | None = None) -> ChangeSnapshot:
     """Reads what the request is about. Raises SourceError, NotFound where no scheduler of HAMi's is.
 
     With a `writer` it is asked whether kube-scheduler's level can be set without a restart; nothing is written.
@@ -101,8 +101,8 @@ async def look(sources: Sources, request: Request, writer: Writer | None = None)
     meta = found.install.deployment.metadata
     deployment = await cluster.raw(DEPLOYMENTS, meta.name, meta.namespace)
     raises = isinstance(request, Raise)
-    around, gaps = await _around(cluster, deployment, found) if raises else (Around(), ())
-    return Seen(
+    around, gaps = await _around(cluster, deployment, found) if raises else (DeploymentContext(), ())
+    return ChangeSnapshot(
         cluster=cluster.name,
         taken_at=cluster.now(),
         deployment=deployment,
@@ -114,9 +114,9 @@ async def look(sources: Sources, request: Request, writer: Writer | None = None)
     )
 
 
-def prepare(found: Seen, request: Raise, asker: Asker, change_id: str, say: Texts) -> Planned:
+def prepare(found: ChangeSnapshot, request: Raise, asker: Requester, change_id: str, say: Texts) -> PlannedChange:
     """What would be done now: pure."""
-    wanted = Wanted(
+    wanted = ChangeRequest(
         kind=kind_of(request.verb),
         value=request.value,
         container=request.container,
@@ -134,8 +134,8 @@ def prepare(found: Seen, request: Raise, asker: Asker, change_id: str, say: Text
         wanted = wanted._replace(means="patch")
         outcome = plan(found.deployment, wanted)
     if not isinstance(outcome, Plan):
-        return Planned(wanted, outcome)
-    return Planned(wanted, outcome, blast_radius(found.deployment, outcome, found.around, say))
+        return PlannedChange(wanted, outcome)
+    return PlannedChange(wanted, outcome, blast_radius(found.deployment, outcome, found.around, say))
 
 
 def restarts(plan: Plan) -> bool:
@@ -143,7 +143,9 @@ def restarts(plan: Plan) -> bool:
     return plan.record.means == "patch"
 
 
-async def _around(cluster: Cluster, deployment: Object, found: InstallSeen) -> tuple[Around, tuple[Gap, ...]]:
+async def _around(
+    cluster: Cluster, deployment: Object, found: InstallSeen
+) -> tuple[DeploymentContext, tuple[Gap, ...]]:
     namespace = str(deployment["metadata"].get("namespace", ""))
     hooks, services, nodes = await asyncio.gather(
         seen("webhooks", cluster.list(WEBHOOKS)),
@@ -151,7 +153,7 @@ async def _around(cluster: Cluster, deployment: Object, found: InstallSeen) -> t
         seen("nodes", _nodes(cluster, deployment)),
     )
     unread = any(gap.source == PODS_SOURCE for gap in found.gaps)
-    around = Around(
+    around = DeploymentContext(
         pods=None if unread else _own_pods(deployment, found.install.pods),
         nodes=None if isinstance(nodes, Gap) else nodes,
         webhooks=None

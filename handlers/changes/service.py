@@ -27,7 +27,7 @@ from handlers.changes.terms import Pending, Person, Refused, pending_of, seal_lo
 from handlers.changes.typed import draft_words
 from handlers.changes.words import Raise
 from handlers.changes.writable_clusters import WritableClusters
-from handlers.deeds import NotDone, Taken
+from handlers.deeds import AcceptedDeed, NotDone
 from handlers.deps import Deps
 from handlers.threads import note_done
 
@@ -190,7 +190,7 @@ class ChangeService:
                 event = await writable.changer.revert(namespace, name, by=who.user)
         return self.deps.say("card.reverted-now", kind=event.kind)
 
-    async def is_meant(self, taken: Taken[Any], cluster: str, record: Record) -> bool:
+    async def is_meant(self, taken: AcceptedDeed[Any], cluster: str, record: Record) -> bool:
         """Whether the open change is the one that this deed, which names none, is about.
 
         A resumed deed is about the change whose id the first run kept. Without one a change that is younger than the

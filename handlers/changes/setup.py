@@ -23,7 +23,7 @@ from handlers.changes.endings import Endings
 from handlers.changes.journal import ChangeJournal
 from handlers.changes.lead import Leadership, Pace, Watch, lead
 from handlers.changes.making import Capture
-from handlers.changes.request import Seen
+from handlers.changes.request import ChangeSnapshot
 from handlers.changes.service import ChangeService
 from handlers.changes.stale import StaleCards
 from handlers.changes.storeless import Storeless
@@ -35,7 +35,7 @@ from playbooks.playbook import Sources
 log = logging.getLogger(__name__)
 
 
-class Changing(NamedTuple):
+class ChangeDeps(NamedTuple):
     """What temporary changes need beside what is read: the way to write, and to keep what a restart destroys.
 
     `patience_s`: how long noting what became of a change may take.
@@ -52,11 +52,11 @@ async def _no_writer(cluster: str) -> AsyncGenerator[Writer]:
     yield  # pragma: no cover  # what makes it a generator
 
 
-async def _no_capture(cluster: str, found: Seen, out: Path) -> str:
+async def _no_capture(cluster: str, found: ChangeSnapshot, out: Path) -> str:
     raise UsageError(f"{cluster}: {found.target} is not captured to {out}")
 
 
-READ_ONLY = Changing(_no_writer, _no_capture)
+READ_ONLY = ChangeDeps(_no_writer, _no_capture)
 """Of a bot that changes nothing."""
 
 
@@ -71,7 +71,7 @@ class ChangeSupervisor:
         settings: Settings,
         clusters: Sequence[str],
         open_sources: Callable[[str], AbstractAsyncContextManager[Sources]],
-        changing: Changing,
+        changing: ChangeDeps,
         now: Callable[[], float],
     ) -> None:
         self._settings = settings

@@ -27,7 +27,7 @@ from bot.report import Evidence, Report
 from bot.texts import Texts
 from handlers.changes.effect import effect_of
 from handlers.changes.report import (
-    Made,
+    MadeChange,
     ended_report,
     event_claim,
     extended_report,
@@ -36,7 +36,7 @@ from handlers.changes.report import (
     raised_report,
     shown_report,
 )
-from handlers.changes.request import DRY_RUN_ID, Asker, Planned, Seen, look, prepare, restarts
+from handlers.changes.request import DRY_RUN_ID, ChangeSnapshot, PlannedChange, Requester, look, prepare, restarts
 from handlers.changes.words import Extend, Raise, Request, Revert, Show
 from handlers.shell_output import progress
 from playbooks.playbook import Sources
@@ -48,7 +48,7 @@ _QUIET = ("raised", "effective", "extended")
 
 log = logging.getLogger(__name__)
 
-Capture = Callable[[Sources, Seen, Path], Awaitable[str]]
+Capture = Callable[[Sources, ChangeSnapshot, Path], Awaitable[str]]
 """Records what a restart of the scheduler's pods destroys; what was written, for a person."""
 
 
@@ -75,9 +75,9 @@ class Consent(NamedTuple):
 
 
 class _Confirmed(NamedTuple):
-    found: Seen
+    found: ChangeSnapshot
     request: Raise
-    planned: Planned
+    planned: PlannedChange
     plan: Plan
 
 
@@ -107,7 +107,7 @@ async def _planned(tools: Tools, request: Raise) -> _Confirmed | tuple[Report, i
             await _on_time(Changer(_live(writer), NoJournal()), tools.say)
         found = await look(sources, request, writer)
     change_id = DRY_RUN_ID if request.dry_run else uuid.uuid4().hex[:12]
-    asker = Asker(DRY_RUN_ID if request.dry_run else whoami())
+    asker = Requester(DRY_RUN_ID if request.dry_run else whoami())
     planned = prepare(found, request, asker, change_id, tools.say)
     if isinstance(planned.outcome, Plan) and not request.dry_run:
         return _Confirmed(found, request, planned, planned.outcome)
@@ -136,7 +136,7 @@ async def _done(tools: Tools, confirmed: _Confirmed, consent: Consent) -> Report
                 proofs = await effect_of(sources.cluster, record, await writer.pods_of(found.deployment))
         except SourceError as error:  # it is made all the same
             waits = error.message
-        return raised_report(found, request, planned, Made(record, proofs, waits), tools.say)
+        return raised_report(found, request, planned, MadeChange(record, proofs, waits), tools.say)
 
 
 async def _on_time(changer: Changer, say: Texts) -> None:
@@ -145,7 +145,7 @@ async def _on_time(changer: Changer, say: Texts) -> None:
         raise ChangeFailed(f"nothing was changed: {refusal.why.in_words(say)}", hint=refusal.hint.in_words(say))
 
 
-async def _captured(tools: Tools, sources: Sources, found: Seen, plan: Plan) -> str:
+async def _captured(tools: Tools, sources: Sources, found: ChangeSnapshot, plan: Plan) -> str:
     out = Path(f"hami-capture-{plan.record.id}.tar.gz")
     try:
         return await tools.capture(sources, found, out) + "\n"
@@ -154,7 +154,7 @@ async def _captured(tools: Tools, sources: Sources, found: Seen, plan: Plan) -> 
         raise ChangeFailed(text, hint="add --no-capture to skip the capture") from error
 
 
-async def _rolled_out(tools: Tools, writer: Writer, found: Seen, record: Record) -> str:
+async def _rolled_out(tools: Tools, writer: Writer, found: ChangeSnapshot, record: Record) -> str:
     """Waits until the new pods run; what the rollout still waits for when that takes too long."""
     waits: Reason | None = None
     for _ in range(int(STUCK_S / _LOOK_EVERY_S)) if record.means == "patch" else ():

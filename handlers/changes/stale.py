@@ -11,7 +11,7 @@ from bot.errors import BotError, NotFound
 from bot.slack.error_words import PASSING
 from bot.slack.failures import SlackFailure
 from bot.slack.gateway import Keyed
-from bot.slack.render.change import APPROVE, EXTEND, REFUSE, REVERT, Pressed, read_pressed, render_over
+from bot.slack.render.change import APPROVE, EXTEND, REFUSE, REVERT, CardButton, read_pressed, render_over
 from bot.store import StoreError
 from bot.store.outbox_rows import DONE_KEPT
 from handlers.changes.journal import key_of
@@ -60,14 +60,14 @@ class StaleCards:
                 except BotError as error:
                     log.warning("whether a card of %s is out of date is not known: %s", about.target, error)
 
-    async def _edit(self, about: Pressed, channel: str, ts: str) -> None:
+    async def _edit(self, about: CardButton, channel: str, ts: str) -> None:
         self._deps.check_cluster(about.cluster)
         writable = await self._clusters.of(about.cluster)
         async with writable.busy:  # what a pass ends is noted when it is over
             if not await self._is_known(writable, about):
                 await edit_stale(self._deps, about, channel, ts)
 
-    async def _is_known(self, writable: WritableCluster, about: Pressed) -> bool:
+    async def _is_known(self, writable: WritableCluster, about: CardButton) -> bool:
         """Whether the store has it, or the Deployment carries it: then the next pass finds its card."""
         store = self._deps.store
         if await store.approvals.get(about.key) or await store.changes(writable.cluster).known(about.key):
@@ -80,7 +80,7 @@ class StaleCards:
         return isinstance(record, Record) and record.id == about.key
 
 
-def _offered(card: Keyed) -> Pressed | None:
+def _offered(card: Keyed) -> CardButton | None:
     """What the buttons of a card are about; None for what has none."""
     rows = (cast("list[dict[str, Any]]", block.get("elements") or []) for block in card.blocks)
     values = [str(button.get("value")) for row in rows for button in row if button.get("action_id") in _OFFERS]
@@ -88,7 +88,7 @@ def _offered(card: Keyed) -> Pressed | None:
     return about if about and key_of(about.key) == card.key else None
 
 
-async def edit_stale(deps: Deps, about: Pressed, channel: str, ts: str) -> None:
+async def edit_stale(deps: Deps, about: CardButton, channel: str, ts: str) -> None:
     """Takes the buttons off the card that is this message, and says why: what it offers is over, or not known here.
 
     A card that this store's outbox posted is left: it says what is so, or is about to.

@@ -14,7 +14,7 @@ from bot.settings.schema import Settings
 from bot.texts import Texts
 from handlers.doctor.links import Link, broken
 from handlers.doctor.rights import Part, needed, spelled
-from handlers.where import Where, open_sources
+from handlers.where import ClusterChoice, open_sources
 from playbooks.gather.scheduler_process import gather_memory
 from playbooks.gather.scheduling import gather_install
 from playbooks.playbook import Sources
@@ -27,7 +27,7 @@ _USUAL_NAMESPACE, _USUAL_DEPLOYMENT = "hami-system", "hami-scheduler"
 _MOST_SHOWN = 3
 
 
-async def examine_cluster(where: Where, settings: Settings | None, say: Texts) -> list[Link]:
+async def examine_cluster(where: ClusterChoice, settings: Settings | None, say: Texts) -> list[Link]:
     """The links of the cluster that `where` names, in the order in which each needs those before it."""
     try:
         async with open_sources(where) as sources:

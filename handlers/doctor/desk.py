@@ -11,7 +11,7 @@ from bot.slack.render.text import escape
 from bot.texts import Texts
 from handlers.changes.guard import Guard
 from handlers.changes.terms import Person
-from handlers.deeds import NOTHING, Kind, Nothing, Taken
+from handlers.deeds import NOTHING, AcceptedDeed, Kind, Nothing
 from handlers.doctor.links import Link
 from handlers.doctor.message import render_links
 from handlers.doctor.words import VERB, ExaminationAsked
@@ -84,7 +84,7 @@ class _Desk:
         question = Question(words=words, user=user, channel=channel, asked_at=asked_at, beside=True, **about)
         await self._inbox.do(key, self._kind, question, NOTHING)
 
-    async def _answer(self, taken: Taken[Nothing]) -> None:
+    async def _answer(self, taken: AcceptedDeed[Nothing]) -> None:
         question = taken.asked
         asked = understand(split_words(question.words))
         say = self._inbox.deps.texts(asked.options.get("lang") if isinstance(asked, ExaminationAsked) else None)

@@ -13,10 +13,10 @@ from handlers.doctor.oncall import examine_oncall
 from handlers.doctor.playbooks import examine_playbooks
 from handlers.doctor.slack import examine_slack
 from handlers.doctor.store import examine_store
-from handlers.where import Where
+from handlers.where import ClusterChoice
 
 
-async def examine(where: Where, say: Texts) -> list[Link]:
+async def examine(where: ClusterChoice, say: Texts) -> list[Link]:
     """Settings, Slack, the store, on-call, the bot's own reasoning, then each cluster of the settings, or the one that
     `where` names. Never raises.
     """
@@ -51,7 +51,7 @@ async def _itself(say: Texts) -> list[Link]:
     return [known, *examine_playbooks(say)]
 
 
-def _clusters(where: Where, settings: Settings | None) -> list[Where]:
+def _clusters(where: ClusterChoice, settings: Settings | None) -> list[ClusterChoice]:
     typed = where.cluster or where.recording or where.kubeconfig or where.context
     if typed or settings is None or not settings.clusters:
         return [where]

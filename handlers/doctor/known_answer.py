@@ -10,7 +10,7 @@ from bot.report import Report
 from bot.slack.render.limits import total_text
 from bot.slack.render.report import render_report
 from bot.texts import Texts
-from handlers.grammar import Asked
+from handlers.grammar import ParsedQuestion
 from handlers.understand import understand
 from playbooks.playbook import Sources
 
@@ -23,7 +23,7 @@ CODE, QUOTE = "impossible-anywhere", "1 4/4 CardInsufficientMemory"
 async def wrong_answer(say: Texts) -> str:
     """Asks it as Slack does. Why the answer is wrong; empty when it is what it has to be. Never raises."""
     asked = understand(WORDS)
-    assert isinstance(asked, Asked)
+    assert isinstance(asked, ParsedQuestion)
     try:
         with bugs_as_errors():
             snapshot = await asked.playbook.gather(asked.request, Sources(RecordedCluster.open(RECORDING)))

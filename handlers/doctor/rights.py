@@ -10,7 +10,7 @@ Part = Literal["answers", "background", "logs", "metrics", "changes", "leading"]
 """What a right is for: without one of `answers` the bot answers nothing; each has a text `doctor.without-PART`."""
 
 
-class Needed(NamedTuple):
+class NeededRights(NamedTuple):
     """Rights of the same place. `home` is the bot's own namespace, `hami` that of HAMi."""
 
     part: Part
@@ -21,46 +21,48 @@ class Needed(NamedTuple):
 
 
 READING = (
-    Needed("answers", "everywhere", ("get", "list", "watch"), ("pods",)),
-    Needed("answers", "everywhere", ("list", "watch"), ("nodes",)),
-    Needed("background", "everywhere", ("list",), ("events", "resourcequotas", "namespaces")),
-    Needed(
+    NeededRights("answers", "everywhere", ("get", "list", "watch"), ("pods",)),
+    NeededRights("answers", "everywhere", ("list", "watch"), ("nodes",)),
+    NeededRights("background", "everywhere", ("list",), ("events", "resourcequotas", "namespaces")),
+    NeededRights(
         "background",
         "everywhere",
         ("list",),
         ("deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps", "jobs.batch"),
     ),
-    Needed("background", "everywhere", ("list",), ("mutatingwebhookconfigurations.admissionregistration.k8s.io",)),
-    Needed(
+    NeededRights(
+        "background", "everywhere", ("list",), ("mutatingwebhookconfigurations.admissionregistration.k8s.io",)
+    ),
+    NeededRights(
         "background",
         "everywhere",
         ("list",),
         tuple(f"{plural}.resource.k8s.io" for plural in ("resourceclaims", "resourceclaimtemplates", "resourceslices")),
     ),
-    Needed("background", "hami", ("list",), ("configmaps", "services", "endpointslices.discovery.k8s.io")),
-    Needed("background", "hami", ("get", "list"), ("leases.coordination.k8s.io",)),
-    Needed("logs", "hami", ("get",), ("pods/log",)),
+    NeededRights("background", "hami", ("list",), ("configmaps", "services", "endpointslices.discovery.k8s.io")),
+    NeededRights("background", "hami", ("get", "list"), ("leases.coordination.k8s.io",)),
+    NeededRights("logs", "hami", ("get",), ("pods/log",)),
 )
-PROXYING = Needed("metrics", "hami", ("get",), ("pods/proxy",))
+PROXYING = NeededRights("metrics", "hami", ("get",), ("pods/proxy",))
 DEPLOYMENT = "deployments.apps"
 LEASE = "hami-bot"
 
 
-def needed(settings: Settings | None) -> list[Needed]:
+def needed(settings: Settings | None) -> list[NeededRights]:
     """Those that a bot with these settings asks for."""
     found = [*READING]
     if settings is None or not settings.profiles.direct:
         found.append(PROXYING)
     if settings and settings.access.operators:
         found += [
-            Needed("changes", "hami", ("get", "patch"), (DEPLOYMENT,), "scheduler"),
-            Needed("leading", "home", ("create",), ("leases.coordination.k8s.io",)),
-            Needed("leading", "home", ("get", "update"), ("leases.coordination.k8s.io",), LEASE),
+            NeededRights("changes", "hami", ("get", "patch"), (DEPLOYMENT,), "scheduler"),
+            NeededRights("leading", "home", ("create",), ("leases.coordination.k8s.io",)),
+            NeededRights("leading", "home", ("get", "update"), ("leases.coordination.k8s.io",), LEASE),
         ]
     return found
 
 
-def spelled(entry: Needed, namespaces: dict[Place, str], deployment: str) -> list[Right]:
+def spelled(entry: NeededRights, namespaces: dict[Place, str], deployment: str) -> list[Right]:
     """Each right of it; `deployment` is the name of HAMi's scheduler."""
     name = deployment if entry.part == "changes" else entry.name
     return [

@@ -11,7 +11,7 @@ from bot.changes.durations import read_duration
 from bot.errors import UsageError
 from bot.texts import Language, Texts
 from handlers.doctor.words import SUMMARY, VERB
-from handlers.where import Where
+from handlers.where import ClusterChoice
 from handlers.where import language as language_of
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _read(wait: str, output: str, **options: Any) -> DoctorAsked:
     return DoctorAsked(wait_s, output, options)
 
 
-async def run_doctor(asked: DoctorAsked, where: Where, language: Language | None) -> tuple[str, int]:
+async def run_doctor(asked: DoctorAsked, where: ClusterChoice, language: Language | None) -> tuple[str, int]:
     """What to print, and the exit code; without a language in that of the settings, if these can be read."""
     from handlers.doctor.examination import examine  # noqa: PLC0415  # Slack's client and the store, a second
     from handlers.doctor.links import as_json, as_text, has_failed  # noqa: PLC0415
@@ -68,7 +68,7 @@ async def run_doctor(asked: DoctorAsked, where: Where, language: Language | None
     return text, FAILED if has_failed(links) else 0
 
 
-def usual_language(where: Where) -> Language:
+def usual_language(where: ClusterChoice) -> Language:
     """That of the settings, English where these cannot be read."""
     try:
         return language_of(where)

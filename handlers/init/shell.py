@@ -11,7 +11,7 @@ import click
 from bot.texts import LANGUAGES, Texts
 from handlers.doctor.shell import usual_language
 from handlers.shell_output import print_out, tell
-from handlers.where import Where
+from handlers.where import ClusterChoice
 
 VERB = "init"
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -66,7 +66,7 @@ def run_init(asked: InitAsked) -> int:
     from handlers.manifest import create_link, manifest  # noqa: PLC0415  # as above
 
     options = dict(asked.options)
-    say = Texts(options.pop("lang") or usual_language(Where()))
+    say = Texts(options.pop("lang") or usual_language(ClusterChoice()))
     if options.pop("manifest"):
         tell(f"{say('init.link')}\n{create_link()}\n")
         print_out(json.dumps(manifest(), indent=2))

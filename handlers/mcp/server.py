@@ -17,10 +17,10 @@ from bot.report import Report
 from bot.settings import load_settings
 from bot.slack.render.prose import in_words
 from bot.texts import Texts
-from handlers.grammar import Asked, Grammar, read, unknown_verb
+from handlers.grammar import Grammar, ParsedQuestion, read, unknown_verb
 from handlers.mcp.capped import capped
 from handlers.mcp.tools import MOST, USUAL, input_schema, output_schema, words_of
-from handlers.where import Where, open_sources
+from handlers.where import ClusterChoice, open_sources
 from playbooks.own import found
 from playbooks.playbook import Playbook
 from playbooks.verbs import is_verb, playbook_of, verbs
@@ -32,7 +32,7 @@ _INSTRUCTIONS = (
 )
 
 
-async def serve(where: Where, verbs: tuple[str, ...], say: Texts) -> None:
+async def serve(where: ClusterChoice, verbs: tuple[str, ...], say: Texts) -> None:
     """Answers until the client closes its end. Raises UsageError for verbs that cannot be offered."""
     tools = Tools(where, chosen(verbs), say)
     server: Server[Any] = Server(
@@ -65,7 +65,7 @@ def chosen(named: tuple[str, ...]) -> dict[str, Playbook]:
 class Tools:
     """What the client is offered, and what a call gives."""
 
-    def __init__(self, where: Where, playbooks: dict[str, Playbook], say: Texts) -> None:
+    def __init__(self, where: ClusterChoice, playbooks: dict[str, Playbook], say: Texts) -> None:
         self._where = where
         self._playbooks = playbooks
         self._say = say
@@ -111,13 +111,13 @@ class Tools:
         where = self._where
         if self._clusters and "cluster" in arguments:
             where = where._replace(cluster=str(arguments.pop("cluster")))
-        asked: Asked = read(self._grammar, words_of(playbook, arguments))
+        asked: ParsedQuestion = read(self._grammar, words_of(playbook, arguments))
         async with open_sources(where) as sources:
             snapshot = await asked.playbook.gather(asked.request, sources)
         return await asyncio.to_thread(asked.playbook.diagnose, snapshot, self._say)
 
 
-def _clusters(where: Where) -> tuple[str, ...]:
+def _clusters(where: ClusterChoice) -> tuple[str, ...]:
     """The clusters of the settings, where a question has to name one of several."""
     if where.cluster or where.recording or where.kubeconfig or where.context:
         return ()

@@ -12,9 +12,9 @@ from bot.store.alert_rows import Counts
 from bot.store.incidents import Event, Row
 from bot.texts import Texts
 from bot.triage.cause import severest
-from bot.triage.gputime import Spell, gpu_time
+from bot.triage.gputime import FiringSpan, gpu_time
 from bot.triage.oncall_report import Case, OncallReport, report_on
-from bot.triage.summary import ENDS, Happened, Summary, summarize
+from bot.triage.summary import ENDS, Summary, TimelineEntry, summarize
 
 DAYS = 7
 """What a report covers; a scheduled one begins where the last one ended, also where a clock change lies between."""
@@ -27,12 +27,14 @@ async def reply_of(store: Store, head: Head, event: Event, say: Texts) -> Messag
     message = render_news(event.news, say)
     if event.news.turn not in ENDS:
         return message
-    until = [Happened(step.at, step.news) for step in await store.incidents.timeline(head.id) if step.seq <= event.seq]
+    until = [
+        TimelineEntry(step.at, step.news) for step in await store.incidents.timeline(head.id) if step.seq <= event.seq
+    ]
     summary = await summary_of(store, head.id, until, event.at)
     return message._replace(blocks=(*message.blocks, summary_block(head, summary, say)))
 
 
-async def summary_of(store: Store, incident_id: str, happened: Sequence[Happened], now: float) -> Summary:
+async def summary_of(store: Store, incident_id: str, happened: Sequence[TimelineEntry], now: float) -> Summary:
     """The summary of the incident's timeline, or of its beginning; its GPU-hours up to its end, or else up to now.
     Raises StoreError.
     """
@@ -51,10 +53,10 @@ async def oncall_report(store: Store, since: float, until: float) -> OncallRepor
     return await asyncio.to_thread(report_on, cases, since, until)
 
 
-def _case(row: Row, counts: Counts, events: Sequence[Event], spells: Sequence[Spell]) -> Case:
+def _case(row: Row, counts: Counts, events: Sequence[Event], spells: Sequence[FiringSpan]) -> Case:
     """Where no rule knows the cause, the alert with the most firing stands for it."""
     name = row.cause.code or next((one for one, _, _ in counts.by_name), "") or row.cause.claim
     alerts = [(one, total) for one, _, total in counts.by_name]
-    happened = [Happened(event.at, event.news) for event in events]
+    happened = [TimelineEntry(event.at, event.news) for event in events]
     of_cluster = [spell._replace(pod=(row.cluster, *spell.pod)) for spell in spells]
     return Case(name, severest(row.cause.severity, counts.severities), happened, alerts, of_cluster)

@@ -8,7 +8,7 @@ from bot.store.alert_rows import Counts
 from bot.store.incidents import Row
 from bot.texts import Texts
 from bot.triage.cause import severest
-from bot.triage.state import Call, Extent, News, Terms, next_call, wants_call
+from bot.triage.state import Call, Extent, IncidentTimes, News, next_call, wants_call
 from handlers.oncall.pagerduty import ON_CALL, Rota
 
 
@@ -19,19 +19,21 @@ def extent_of(row: Row, counts: Counts) -> Extent:
     )
 
 
-def call_to_come(row: Row, counts: Counts, terms: Terms, rota: Sequence[str]) -> Call | None:
+def call_to_come(row: Row, counts: Counts, terms: IncidentTimes, rota: Sequence[str]) -> Call | None:
     """The next call while nothing changes, with that rota."""
     firing, extent = counts.firing > 0, extent_of(row, counts)
     return next_call(row.incident, terms._replace(rota=tuple(rota)), firing=firing, extent=extent)
 
 
-def terms_now(terms: Terms, rota: Rota) -> Terms:
+def terms_now(terms: IncidentTimes, rota: Rota) -> IncidentTimes:
     """With the rota of now; without anybody while that has to be asked for first."""
     known = rota.known()
     return terms._replace(call_s=0.0) if known is None else terms._replace(rota=known)
 
 
-def is_asked_for(rows: Sequence[Row], counts: Mapping[str, Counts], terms: Terms, rota: Rota, now: float) -> bool:
+def is_asked_for(
+    rows: Sequence[Row], counts: Mapping[str, Counts], terms: IncidentTimes, rota: Rota, now: float
+) -> bool:
     """Whether the rota has to be asked for: somebody is due to be called.
 
     Where everybody was called already, it is asked for no more often than people are called.

@@ -14,12 +14,12 @@ from bot.kube.times import parse_time
 from bot.report import Finding, Report
 from bot.texts import Texts
 from bot.triage.cause import Cause, unexplained
-from bot.triage.gputime import Need
+from bot.triage.gputime import GpuRequest
 from bot.triage.webhook import Alert
 from playbooks.gather.scheduling import InstallSeen
-from playbooks.gather.subject import Found as FoundPod
-from playbooks.gather.waiting import Scene, gather_scene, gather_waiting
-from playbooks.judgement.pod import Judge, Surroundings, last_own_attempt
+from playbooks.gather.subject import FoundPod
+from playbooks.gather.waiting import WaitingContext, gather_scene, gather_waiting
+from playbooks.judgement.pod import ClusterContext, Judge, last_own_attempt
 from playbooks.nodes.tables import NodeCardRow
 from playbooks.playbook import Playbook, Sources, find
 from playbooks.rules.case import World
@@ -37,14 +37,14 @@ Name = tuple[str, str]
 Sorted = list[tuple[Cause, list[Alert]]]
 
 
-class Found(NamedTuple):
+class AlertCauses(NamedTuple):
     """The causes of alerts, and what the pods that were read for it ask for."""
 
     causes: Sorted
-    needs: Mapping[Name, Need] = {}
+    needs: Mapping[Name, GpuRequest] = {}
 
 
-async def find_causes(sources: Sources, given: Sequence[Alert], say: Texts) -> Found:
+async def find_causes(sources: Sources, given: Sequence[Alert], say: Texts) -> AlertCauses:
     """The causes of these alerts, of each pod or node by itself. Raises BotError when the cluster cannot be read."""
     by_pod: dict[Name, list[Alert]] = {}
     by_node: dict[str, list[Alert]] = {}
@@ -59,12 +59,12 @@ async def find_causes(sources: Sources, given: Sequence[Alert], say: Texts) -> F
             by_node.setdefault(alert.node, []).append(alert)
         else:
             others.append(alert)
-    found, needs = await _of_pods(sources, by_pod, say) if by_pod else Found([])
+    found, needs = await _of_pods(sources, by_pod, say) if by_pod else AlertCauses([])
     for number, (node, some) in enumerate(by_node.items()):
         found += await _of_node(sources, node, some, say) if number < ONE_BY_ONE else _alone(some, _TOO_MANY)
     if by_finding:
         found += await _of_findings(sources, by_finding, say)
-    return Found([*found, *_alone(others)], needs)
+    return AlertCauses([*found, *_alone(others)], needs)
 
 
 def told_alone(alert: Alert, why_not: str = "") -> Cause:
@@ -98,7 +98,7 @@ def together(found: Iterable[tuple[Cause, list[Alert]]]) -> Sorted:
     ]
 
 
-async def _of_pods(sources: Sources, named: Mapping[Name, list[Alert]], say: Texts) -> Found:
+async def _of_pods(sources: Sources, named: Mapping[Name, list[Alert]], say: Texts) -> AlertCauses:
     install, waiting = await gather_waiting(sources, "")
     pods = [pod for pod in waiting.pods if (pod.namespace, pod.name) in named]
     found: Sorted = []
@@ -114,18 +114,22 @@ async def _of_pods(sources: Sources, named: Mapping[Name, list[Alert]], say: Tex
         first = report.findings[0]
         found += [(_cause(first, "/".join(name)), named[name])] if _explains(first) else _alone(named[name])
         pods += [pod] if pod else []
-    return Found(found, {(pod.namespace, pod.name): _need(pod, install.config) for pod in pods})
+    return AlertCauses(found, {(pod.namespace, pod.name): _need(pod, install.config) for pod in pods})
 
 
-def _need(pod: Pod, config: DeviceConfig) -> Need:
+def _need(pod: Pod, config: DeviceConfig) -> GpuRequest:
     created = parse_time(pod.metadata.creation_timestamp)
-    return Need(gpus_of(pod, config), created.timestamp() if created else 0.0)
+    return GpuRequest(gpus_of(pod, config), created.timestamp() if created else 0.0)
 
 
-def _judged(install: InstallSeen, scene: Scene, pods: Sequence[Pod], say: Texts) -> list[tuple[Name, Finding | None]]:
+def _judged(
+    install: InstallSeen, scene: WaitingContext, pods: Sequence[Pod], say: Texts
+) -> list[tuple[Name, Finding | None]]:
     """Why each of them waits, as far as a rule explains it."""
     world = World(scene.capacity, install.install, install.config, scene.as_of)
-    judge = Judge(Surroundings(install, world, scene.lock_owners, scene.questioned, scene.process, scene.webhook), say)
+    judge = Judge(
+        ClusterContext(install, world, scene.lock_owners, scene.questioned, scene.process, scene.webhook), say
+    )
     judged: list[tuple[Name, Finding | None]] = []
     for pod in pods:
         name = pod.namespace, pod.name

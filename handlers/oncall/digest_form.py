@@ -10,9 +10,9 @@ from bot.slack.app import App
 from bot.slack.render.digest_form import FORM, INPUT, OPEN, WHEN, ZONE, Place, form, read_place
 from bot.slack.render.prose import progress, told
 from handlers.changes.terms import Person
-from handlers.deeds import Kind, Taken
+from handlers.deeds import AcceptedDeed, Kind
 from handlers.inbox import DONE, Inbox
-from handlers.oncall.digests import Add, Digests, read_digest
+from handlers.oncall.digests import AddDigest, Digests, read_digest
 from handlers.oncall.words import DIGEST_EXAMPLE
 from handlers.question import Question
 from handlers.words import as_delivered, join_words, split_words
@@ -29,11 +29,11 @@ class _Typed(msgspec.Struct, frozen=True):
 def register(app: App, inbox: Inbox, digests: Digests) -> None:
     """Listens to the button and to the form."""
 
-    async def show(taken: Taken[Place]) -> None:
+    async def show(taken: AcceptedDeed[Place]) -> None:
         """Its key is the trigger."""
         await inbox.deps.gateway.open_view(taken.key, form(taken.details, inbox.deps.say))
 
-    async def add(taken: Taken[_Typed]) -> None:
+    async def add(taken: AcceptedDeed[_Typed]) -> None:
         who = Person(taken.asked.user, taken.asked.channel)
         asked = read_digest(split_words(taken.asked.words)[1:])
         answer = await digests.do(taken.key, who, asked, taken.details.cluster)
@@ -74,7 +74,7 @@ def _asked(view: dict[str, Any]) -> str:
     """What was typed, in words. Raises UsageError for anything but a digest's time."""
     when, zone = _typed(view, WHEN), _typed(view, ZONE)
     asked = read_digest([*when, *zone]) if when and zone else None
-    if not isinstance(asked, Add):
+    if not isinstance(asked, AddDigest):
         raise UsageError("a digest needs its days and its time", example=DIGEST_EXAMPLE)
     return join_words(["digest", *when, *zone])
 

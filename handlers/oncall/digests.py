@@ -49,7 +49,7 @@ class Post(NamedTuple):
     """`digest now`."""
 
 
-class Add(NamedTuple):
+class AddDigest(NamedTuple):
     """`digest daily 09:00 Asia/Shanghai`, or `digest "0 9 * * 1-5" Europe/Berlin`, with or without quotes; or the
     on-call report, see `handlers.oncall.words`.
     """
@@ -74,10 +74,10 @@ class StopReport(NamedTuple):
 
 MakeReport = Callable[[float, float, str], Awaitable[Message]]
 
-Asked = Post | Add | ListAll | Stop | StopReport
+Asked = Post | AddDigest | ListAll | Stop | StopReport
 
 
-def read_digest(words: Sequence[str]) -> Post | Add | ListAll | Stop:
+def read_digest(words: Sequence[str]) -> Post | AddDigest | ListAll | Stop:
     """What the words after `digest` ask for. Raises UsageError with an example."""
     match words:
         case ["now"]:
@@ -102,9 +102,9 @@ def read_digest(words: Sequence[str]) -> Post | Add | ListAll | Stop:
             raise _wrong("a digest needs its days, its time and its time zone")
 
 
-def _add(schedule: Schedule | str, example: str) -> Add:
+def _add(schedule: Schedule | str, example: str) -> AddDigest:
     if isinstance(schedule, Schedule):
-        return Add(schedule)
+        return AddDigest(schedule)
     raise _wrong(schedule, example)
 
 
@@ -187,14 +187,14 @@ class Digests:
     async def do(self, key: str, who: Person, asked: Asked, cluster: str) -> str | Message:
         """What a person asked for, once for each `key`; what they are told."""
         say = self._deps.say
-        if isinstance(asked, Post | Add):
+        if isinstance(asked, Post | AddDigest):
             await self._check_room(who.channel)
         match asked:
             case Post():
                 post, files = await self._told(who.channel, cluster, "")
                 await self._deps.outbox.put(f"digest:now:{key}", who.channel, render_digest(post, say, files))
                 return say("digest.posted")
-            case Add():
+            case AddDigest():
                 return await self._add(key, who, cluster, asked)
             case ListAll():
                 return await self._listed(who.channel, cluster)
@@ -223,7 +223,7 @@ class Digests:
                 hint = "/invite me to this channel, or ask where I am a member"
                 raise Refused("I may not post here", hint=hint) from failure
 
-    async def _add(self, key: str, who: Person, cluster: str, asked: Add) -> Message:
+    async def _add(self, key: str, who: Person, cluster: str, asked: AddDigest) -> Message:
         schedule, kind = asked
         if not await self._rows.is_added(key):
             found = await self._rows.wanted(who.channel)

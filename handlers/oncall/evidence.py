@@ -43,7 +43,7 @@ class Bounds(NamedTuple):
 _BOUNDS = Bounds()
 
 
-class Asked(NamedTuple):
+class EvidenceRequest(NamedTuple):
     """What was asked about, the name that its recording has, the nodes whose cards are shown, and how severe its head
     says that it is: people are told one severity.
     """
@@ -55,7 +55,7 @@ class Asked(NamedTuple):
     severity: Severity = "warning"
 
 
-async def evidence(deps: Deps, cluster: str, asked: Asked, bounds: Bounds = _BOUNDS) -> Message:
+async def evidence(deps: Deps, cluster: str, asked: EvidenceRequest, bounds: Bounds = _BOUNDS) -> Message:
     """The answer with its files. Raises nothing: what could not be found, or not be recorded, the message says."""
     say = deps.say
     try:
@@ -93,7 +93,7 @@ def _noted(message: Message, *texts: str, files: Sequence[File] = ()) -> Message
     return message._replace(blocks=(*message.blocks, blocks.context(*texts)), files=(*message.files, *files))
 
 
-async def _recording(sources: Sources, asked: Asked, bounds: Bounds, say: Texts) -> tuple[File, list[str]]:
+async def _recording(sources: Sources, asked: EvidenceRequest, bounds: Bounds, say: Texts) -> tuple[File, list[str]]:
     """The cluster as `hami-bot record` writes it, redacted, and what could not be read. Raises BotError."""
     await _check_few(sources.cluster, PODS, bounds.most_pods)
     await _check_few(sources.cluster, EVENTS, bounds.most_events)

@@ -19,12 +19,12 @@ from bot.slack.render.triage_head import ACT, render_head
 from bot.store.incidents import Row, head_key
 from bot.triage.state import Deed
 from handlers.changes.terms import AccessDenied, Person
-from handlers.deeds import NOTHING, TOO_LATE_S, Kind, Nothing, Taken
+from handlers.deeds import NOTHING, TOO_LATE_S, AcceptedDeed, Kind, Nothing
 from handlers.inbox import DONE, Inbox
 from handlers.message_events import edited_ts, heard, is_direct, key_of
-from handlers.oncall.digests import Add, Digests, StopReport, read_digest
-from handlers.oncall.service import Once, TriageService, Wanted
-from handlers.oncall.words import DEEDS, Asked, read_mute, read_words
+from handlers.oncall.digests import AddDigest, Digests, StopReport, read_digest
+from handlers.oncall.service import DeedTime, IncidentDeed, TriageService
+from handlers.oncall.words import DEEDS, IncidentRequest, read_mute, read_words
 from handlers.question import Question
 from handlers.typed import without_invisible
 from handlers.understand import BOT, COMMAND
@@ -147,7 +147,7 @@ class _Window:
         lasts_s = NOTE_LASTS_S if _NOTE.match(question.words) else TOO_LATE_S
         await self._inbox.do(key, self._in_words, question, details, lasts_s=lasts_s)
 
-    async def _answer(self, taken: Taken[_InWords]) -> None:
+    async def _answer(self, taken: AcceptedDeed[_InWords]) -> None:
         key, question = taken.key, taken.asked
         in_thread = not taken.details.in_short or await self._triage.is_thread(question.channel, question.thread_ts)
         if not in_thread:  # there it means nothing of ours
@@ -168,7 +168,7 @@ class _Window:
 
         await self._reply(key, question, reply)
 
-    async def _said(self, taken: Taken[Any], asked: Asked) -> str | Message:
+    async def _said(self, taken: AcceptedDeed[Any], asked: IncidentRequest) -> str | Message:
         key, question = taken.key, taken.asked
         who = Person(question.user, question.channel)
         if asked.what == "list":
@@ -180,7 +180,7 @@ class _Window:
             return render_head(await self._triage.head(row), self._say)
         if asked.what == "export":
             return await self._exported(key, who, row)
-        wanted = Wanted(asked.what, asked.text, asked.to, asked.seconds, asked.node)
+        wanted = IncidentDeed(asked.what, asked.text, asked.to, asked.seconds, asked.node)
         return await self._triage.act(who, row, wanted, _once(taken))
 
     async def _report(self, key: str, who: Person, posted: Schedule | Literal["off"] | None) -> str | Message:
@@ -190,7 +190,7 @@ class _Window:
         triage = self._triage
         if posted is None:
             return await triage.report()
-        return await self._digests.do(key, who, Add(posted, "oncall"), "")
+        return await self._digests.do(key, who, AddDigest(posted, "oncall"), "")
 
     async def _exported(self, key: str, who: Person, row: Row) -> str:
         """Into the thread, where everybody concerned sees it; a file cannot be shown to one person alone."""
@@ -211,7 +211,7 @@ class _Window:
         kind = self._to_open if wants_form else self._of_head
         await self._inbox.do(body["trigger_id"], kind, self._clicked(body), press)
 
-    async def _pressed(self, taken: Taken[_Press]) -> None:
+    async def _pressed(self, taken: AcceptedDeed[_Press]) -> None:
         who, press = Person(taken.asked.user, taken.asked.channel), taken.details
         deed: Any = press.deed
 
@@ -219,11 +219,11 @@ class _Window:
             if deed not in get_args(Deed) or not press.incident:
                 raise await self._triage.refuse_forged(who, deed)
             row = await self._triage.find(who, press.incident)
-            return await self._triage.act(who, row, Wanted(deed), _once(taken))
+            return await self._triage.act(who, row, IncidentDeed(deed), _once(taken))
 
         await self._reply(taken.key, taken.asked, reply)
 
-    async def _open(self, taken: Taken[_Press]) -> None:
+    async def _open(self, taken: AcceptedDeed[_Press]) -> None:
         """Its key is the trigger."""
         press, channel = taken.details, taken.asked.channel
         deed: Any = press.deed
@@ -251,7 +251,7 @@ class _Window:
         lasts_s = NOTE_LASTS_S if typed.deed == "note" else TOO_LATE_S
         await self._inbox.do(key, self._of_form, question, typed, lasts_s=lasts_s)
 
-    async def _submitted(self, taken: Taken[_Form]) -> None:
+    async def _submitted(self, taken: AcceptedDeed[_Form]) -> None:
         who, typed = Person(taken.asked.user, taken.asked.channel), taken.details
 
         async def reply() -> str | Message:
@@ -260,7 +260,7 @@ class _Window:
 
         await self._reply(taken.key, taken.asked, reply)
 
-    async def _forged(self, taken: Taken[Nothing]) -> None:
+    async def _forged(self, taken: AcceptedDeed[Nothing]) -> None:
         raise await self._triage.refuse_forged(Person(taken.asked.user, taken.asked.channel), "form")
 
     async def chosen(self, ack: Any, body: dict[str, Any]) -> None:
@@ -270,7 +270,7 @@ class _Window:
         choice = _Choice(*read_choice(str(option.get("value") or "")))
         await self._inbox.do(body["trigger_id"], self._of_menu, self._clicked(body), choice)
 
-    async def _chosen(self, taken: Taken[_Choice]) -> None:
+    async def _chosen(self, taken: AcceptedDeed[_Choice]) -> None:
         who, choice = Person(taken.asked.user, taken.asked.channel), taken.details
 
         async def reply() -> str | Message:
@@ -305,8 +305,8 @@ class _Window:
         return msgspec.structs.replace(question, thread_ts=thread, response_url=body.get("response_url", ""))
 
 
-def _once(taken: Taken[Any]) -> Once:
-    return Once(taken.key, taken.asked.asked_at, is_again=taken.resumed)
+def _once(taken: AcceptedDeed[Any]) -> DeedTime:
+    return DeedTime(taken.key, taken.asked.asked_at, is_again=taken.resumed)
 
 
 def _words_of_press(_: Question, press: _Press) -> str:
@@ -333,10 +333,10 @@ def _typed(incident: str, deed: Deed, values: dict[str, Any]) -> _Form:
     )
 
 
-def _wanted(typed: _Form) -> Wanted:
+def _wanted(typed: _Form) -> IncidentDeed:
     """What the form asks for. Raises UsageError."""
     seconds, node = read_mute(typed.mute.split()) if typed.deed == "mute" else (0.0, "")
-    return Wanted(typed.deed, typed.text, typed.to, seconds, node)
+    return IncidentDeed(typed.deed, typed.text, typed.to, seconds, node)
 
 
 def _input(values: dict[str, Any], block: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from bot.clock import Clock
-from bot.pager.inbound import Heard
+from bot.pager.inbound import PagerAction
 from bot.pager.wire import PageEvent, request_of, services_of
 from bot.settings.paging import PagingSettings
 from bot.store.alert_rows import Counts
@@ -111,7 +111,7 @@ class Paging:
             page.action, page.key, row.id, row.cause.claim, extent.severity, row.cluster, link, extent.pods, page.by
         )
 
-    async def hear(self, heard: Heard) -> None:
+    async def hear(self, heard: PagerAction) -> None:
         """Takes over what somebody did at a pager. Raises StoreError; what is none of ours, or old, is nothing."""
         incident_id, at = incident_of(heard.key), self._deps.now()
 

@@ -33,13 +33,13 @@ from bot.store.storms import Limit
 from bot.triage.cause import Cause, gathering, severest
 from bot.triage.mute import UNSEEN, Nodes
 from bot.triage.routes import Route
-from bot.triage.state import CALLS, Terms, passed
+from bot.triage.state import CALLS, IncidentTimes, passed
 from bot.triage.webhook import ALERTMANAGER, Alert
 from handlers.deps import Deps
 from handlers.oncall.afterwards import reply_of
 from handlers.oncall.calling import call_to_come, extent_of, is_asked_for, terms_now, told_elsewhere
-from handlers.oncall.causes import Found, Sorted, find_causes, registration_state, told_alone
-from handlers.oncall.evidence import Asked, evidence
+from handlers.oncall.causes import AlertCauses, Sorted, find_causes, registration_state, told_alone
+from handlers.oncall.evidence import EvidenceRequest, evidence
 from handlers.oncall.pagerduty import Rota
 from handlers.oncall.routing import routed, without_ignored
 from handlers.task_lease import TaskLease
@@ -73,7 +73,7 @@ class Plan(NamedTuple):
     """
 
     channel: str
-    terms: Terms
+    terms: IncidentTimes
     clusters: tuple[str, ...]
     usual: str
     owner: str
@@ -232,7 +232,7 @@ class Keeper:
         """Whether there are causes; without any the alerts stay as they are."""
         ours = self._plan.clusters if cluster == self._plan.usual else None
         some = await self._without_ignored(await self._rows.unsorted(SORTED_AT_ONCE, cluster, ours))
-        found, needs = await self._causes(cluster, some) if some else Found([])
+        found, needs = await self._causes(cluster, some) if some else AlertCauses([])
         for channel, here in routed(found, self._plan.routes, self._plan.channel).items():
             limit = self._limit(channel)
             for cause, members in await self._in_turn(cluster, here, limit) if limit else here:
@@ -285,7 +285,7 @@ class Keeper:
         self._wake.set()
         return bool(some)
 
-    async def _causes(self, cluster: str, some: Sequence[Alert]) -> Found:
+    async def _causes(self, cluster: str, some: Sequence[Alert]) -> AlertCauses:
         """None yet while the cluster cannot be read; after a while, what the alerts say themselves."""
         since = self._unread_since.setdefault(cluster, self._plan.clock())
         try:
@@ -296,14 +296,14 @@ class Keeper:
             why = error.message if isinstance(error, BotError) else f"no answer within {PATIENCE_S:g} s"
             log.warning("no causes of %d alerts in %s: %s", len(some), cluster or "the cluster", why)
             if self._plan.clock() - since < PATIENCE_S:
-                return Found([])
-            return Found([(told_alone(alert, why), [alert]) for alert in some])
+                return AlertCauses([])
+            return AlertCauses([(told_alone(alert, why), [alert]) for alert in some])
         self._unread_since.pop(cluster, None)
         return found
 
     # ----------------------------------------------------------------------------------------------- one incident
 
-    async def _keep(self, row: Row, terms: Terms, counts: Counts, untold: Sequence[Event]) -> None:
+    async def _keep(self, row: Row, terms: IncidentTimes, counts: Counts, untold: Sequence[Event]) -> None:
         now = self._deps.now()
         incident = row.incident
         looked = self._looked.get(row.cluster, _NEVER)
@@ -367,7 +367,7 @@ class Keeper:
         if not (row.cause.code and row.cause.subject):
             return progress(self._deps.say("triage.alerts-say"))
         verb = "why" if "/" in row.cause.subject else "nodes"
-        asked = Asked(verb, row.cause.subject, f"incident-{row.id}.tar.gz", row.cause.nodes, head.severity)
+        asked = EvidenceRequest(verb, row.cause.subject, f"incident-{row.id}.tar.gz", row.cause.nodes, head.severity)
         return await evidence(self._deps, row.cluster, asked)
 
     async def _reply(self, row: Row, counts: Counts, untold: Sequence[Event]) -> None:

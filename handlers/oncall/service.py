@@ -16,9 +16,9 @@ from bot.slack.render.triage_head import Head
 from bot.store.alert_rows import Counts
 from bot.store.audit import Line
 from bot.store.incidents import BEFORE, Row
-from bot.triage.mute import Until
+from bot.triage.mute import MuteUntil
 from bot.triage.state import Act, Deed, Incident, Step, act
-from bot.triage.summary import Happened
+from bot.triage.summary import TimelineEntry
 from handlers.changes.terms import AccessDenied, Person, Refused
 from handlers.deeds import NotDone
 from handlers.deps import Deps
@@ -30,8 +30,8 @@ from handlers.oncall.passes import PATIENCE_S, Keeper, head_of
 _PERSON = re.compile(r"[UWS][A-Z0-9]{2,63}")
 
 
-class Wanted(NamedTuple):
-    """A deed and what belongs to it; see `handlers.oncall.words.Asked`."""
+class IncidentDeed(NamedTuple):
+    """A deed and what belongs to it; see `handlers.oncall.words.IncidentRequest`."""
 
     deed: Deed
     text: str = ""
@@ -40,7 +40,7 @@ class Wanted(NamedTuple):
     node: str = ""
 
 
-class Once(NamedTuple):
+class DeedTime(NamedTuple):
     """Which deed it is, by its key, and when (seconds since 1970); `is_again`: an earlier process may have done it."""
 
     key: str
@@ -78,14 +78,14 @@ class TriageService:
         """Whether that is an incident's thread. Raises StoreError."""
         return await self._rows.of_thread(channel, thread_ts) is not None
 
-    async def act(self, who: Person, row: Row, wanted: Wanted, once: Once | None = None) -> str:
+    async def act(self, who: Person, row: Row, wanted: IncidentDeed, once: DeedTime | None = None) -> str:
         """Does it; what the person is told. The thread tells everybody. `once`: however often that deed is done."""
-        once = once or Once("", self._deps.now())
+        once = once or DeedTime("", self._deps.now())
         await self._check(who, row, wanted.deed)
         self._check_complete(wanted)
         if wanted.node:
             await self._check_lost(row, wanted.node)
-        until = Until(once.at + wanted.seconds if wanted.seconds else 0.0, wanted.node)
+        until = MuteUntil(once.at + wanted.seconds if wanted.seconds else 0.0, wanted.node)
         done = Act(wanted.deed, who.user, self._deps.now(), wanted.text, wanted.to, until)
 
         def decide(incident: Incident, _: bool) -> Step | str:  # noqa: FBT001  # as the rows call it
@@ -129,7 +129,7 @@ class TriageService:
         """The timeline as a file, for the incident's channel. Raises AccessDenied for somebody elsewhere."""
         if who.channel != row.channel:
             raise self._elsewhere(row)
-        happened = [Happened(event.at, event.news) for event in await self._rows.timeline(row.id)]
+        happened = [TimelineEntry(event.at, event.news) for event in await self._rows.timeline(row.id)]
         summary = await summary_of(self._deps.store, row.id, happened, self._deps.now())
         file = render_timeline(await self.head(row), happened, summary, self._deps.say)
         return progress(file.title)._replace(files=(file,))
@@ -190,7 +190,7 @@ class TriageService:
     def _elsewhere(self, row: Row) -> AccessDenied:
         return AccessDenied(Denied(self._deps.say("triage.elsewhere"), where=(row.channel,)))
 
-    def _check_complete(self, wanted: Wanted) -> None:
+    def _check_complete(self, wanted: IncidentDeed) -> None:
         """What a client sent need not be what its form asks for."""
         if wanted.deed == "handover" and not _PERSON.fullmatch(wanted.to):
             raise Refused("it can be handed over to a person or a user group", example="@hami-bot triage handover @ada")

@@ -7,12 +7,12 @@ from typing import NamedTuple
 from bot.alerts_endpoint import AlertsEndpoint, Take
 from bot.background import in_background
 from bot.clock import Clock
-from bot.front import Ears
+from bot.front import Receivers
 from bot.pager.wire import services_of
 from bot.pager_endpoints import Hear, pager_routes
 from bot.settings.schema import OncallSettings, Settings
 from bot.triage.hours import read_hours
-from bot.triage.state import Terms
+from bot.triage.state import IncidentTimes
 from handlers.deps import Deps
 from handlers.health_monitor import hearing
 from handlers.inbox import Inbox
@@ -28,14 +28,14 @@ class Oncall(NamedTuple):
 
     digests: Digests
     triage: TriageService | None = None
-    ears: Ears | None = None
+    ears: Receivers | None = None
 
 
-class Kept(NamedTuple):
+class OncallParts(NamedTuple):
     """What looks after incidents, and what keeps alerts for it."""
 
     keeper: Keeper
-    ears: Ears
+    ears: Receivers
 
 
 @asynccontextmanager
@@ -58,7 +58,7 @@ async def oncall_desk(
 @asynccontextmanager
 async def incidents_kept(
     settings: Settings, deps: Deps, clock: Clock, *, identity: str, pace: float
-) -> AsyncGenerator[Kept | None]:
+) -> AsyncGenerator[OncallParts | None]:
     """While it lasts, clusters are watched and incidents looked after, and pagers told; None without settings for that.
 
     Slack need not have been reached: what is to be posted waits in the outbox, and what the bot's identity there is
@@ -74,7 +74,7 @@ async def incidents_kept(
     paging = Paging(deps, given.paging, identity, pace, keeper.soon)
     take = hearing(keeper.take, deps.store.marks) if given.watchdog_minutes else keeper.take
     async with in_background(keeper.run(clock), watcher.run(clock), paging.run(clock)):
-        yield Kept(keeper, Ears(take, paging.hear))
+        yield OncallParts(keeper, Receivers(take, paging.hear))
 
 
 def alerts_endpoint_of(given: OncallSettings, take: Take, stopping: Callable[[], bool], hear: Hear) -> AlertsEndpoint:
@@ -85,7 +85,7 @@ def alerts_endpoint_of(given: OncallSettings, take: Take, stopping: Callable[[],
 
 def plan(given: OncallSettings, deps: Deps, identity: str, pass_s: float) -> Plan:
     """How incidents are looked after. An alert whose label names no cluster of ours is about the usual one."""
-    terms = Terms(
+    terms = IncidentTimes(
         given.settled_minutes * 60.0,
         given.reopen_minutes * 60.0,
         given.call_minutes * 60.0,

@@ -47,7 +47,7 @@ _CLOCK = re.compile(r"\d{1,2}(:\d\d){1,2}([ap]m)?|\d{1,2}[ap]m", re.IGNORECASE)
 _LONGEST_MUTE_S = 7 * 86400.0
 
 
-class Asked(NamedTuple):
+class IncidentRequest(NamedTuple):
     """What is wanted of which incident; `incident` is empty for that of the thread.
 
     A mute lasts for `seconds`, or until `node` is registered, or with neither as long as its cause. `posted`: when
@@ -89,7 +89,7 @@ def explain_digest(command: click.Command, program: str) -> click.Command:
     return command
 
 
-def read_words(words: Sequence[str]) -> Asked:
+def read_words(words: Sequence[str]) -> IncidentRequest:
     """What the words ask for, `triage` or `oncall` first. Raises UsageError, whose hint is an example.
 
     People are ids, in Slack's own writing (`<@U0123ABCD>`) or bare.
@@ -98,7 +98,7 @@ def read_words(words: Sequence[str]) -> Asked:
     if verb == "oncall":
         return _of_oncall(rest)
     if not rest:
-        return Asked("show")
+        return IncidentRequest("show")
     word, *rest = rest
     incident = ""
     if rest and _INCIDENT.fullmatch(rest[0]):
@@ -109,23 +109,23 @@ def read_words(words: Sequence[str]) -> Asked:
         near = difflib.get_close_matches(word.casefold(), known, n=1)
         meant = f"; did you mean {near[0]!r}?" if near else ""
         raise _wrong(f"{word!r} is not understood{meant}")
-    return _with_rest(Asked(what, incident), rest)
+    return _with_rest(IncidentRequest(what, incident), rest)
 
 
-def _of_oncall(rest: Sequence[str]) -> Asked:
+def _of_oncall(rest: Sequence[str]) -> IncidentRequest:
     if not rest:
-        return Asked("list")
+        return IncidentRequest("list")
     if (word := rest[0].casefold()) != "report":
         near = difflib.get_close_matches(word, ["report"])
         meant = "did you mean 'report'?" if near else "only 'report' may follow oncall"
         raise UsageError(f"{rest[0]!r} is not understood; {meant}", example=REPORT_EXAMPLES)
     match [rest[1].casefold(), *rest[2:]] if len(rest) > 1 else []:
         case []:
-            return Asked("report")
+            return IncidentRequest("report")
         case ["weekly", *when]:
-            return Asked("report", posted=_every_week(when))
+            return IncidentRequest("report", posted=_every_week(when))
         case ["off" | "stop"]:
-            return Asked("report", posted="off")
+            return IncidentRequest("report", posted="off")
         case _:
             raise UsageError(
                 f"{rest[1]!r} is too much: the report is always of the last 7 days", example=REPORT_EXAMPLES
@@ -144,7 +144,7 @@ def _every_week(when: Sequence[str]) -> Schedule:
     return schedule
 
 
-def _with_rest(asked: Asked, rest: list[str]) -> Asked:
+def _with_rest(asked: IncidentRequest, rest: list[str]) -> IncidentRequest:
     match asked.what:
         case "note" if not rest:
             raise _wrong("a note needs its text", "triage note rebooted gpu-7")

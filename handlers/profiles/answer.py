@@ -5,10 +5,10 @@ from typing import NamedTuple
 from bot.slack.message import Message
 from bot.slack.render.profile import with_short_names
 from bot.slack.render.report import render_report
-from bot.store.profiles import Kept
+from bot.store.profiles import KeptProfile
 from bot.texts import Texts
 from handlers.profiles.files import profile_files
-from playbooks.profile.fetch import Snapshot, Taken
+from playbooks.profile.fetch import FetchedProfile, Snapshot
 from playbooks.profile.report import diagnose, seen_in
 from playbooks.profile.request import name_of
 
@@ -17,7 +17,7 @@ class Answer(NamedTuple):
     """`kept` is None where there is no profile."""
 
     message: Message
-    kept: Kept | None
+    kept: KeptProfile | None
     content: bytes
 
 
@@ -27,11 +27,11 @@ def answer_to(snapshot: Snapshot, words: str, say: Texts) -> Answer:
     report = diagnose(snapshot, say, seen)
     message = render_report(with_short_names(report), say, channel_buttons=False, words=words)
     taken = snapshot.outcome
-    if seen is None or not isinstance(taken, Taken):
+    if seen is None or not isinstance(taken, FetchedProfile):
         return Answer(message, None, b"")
     kind, content = snapshot.request.kind, taken.content
     name = name_of(kind, content)
-    kept = Kept(
+    kept = KeptProfile(
         id=name,
         cluster=snapshot.cluster,
         target=str(taken.address),

@@ -14,7 +14,7 @@ from bot.texts import Texts
 from handlers.profiles.files import profile_files
 from handlers.shell_output import progress
 from playbooks.playbook import Sources
-from playbooks.profile.fetch import Taken, gather
+from playbooks.profile.fetch import FetchedProfile, gather
 from playbooks.profile.report import diagnose, seen_in
 from playbooks.profile.request import Request, name_of
 
@@ -45,7 +45,7 @@ async def take(
         snapshot = await gather(request, sources)
     seen = await asyncio.to_thread(seen_in, snapshot)
     taken = snapshot.outcome
-    if seen is None or not isinstance(taken, Taken):
+    if seen is None or not isinstance(taken, FetchedProfile):
         return await asyncio.to_thread(diagnose, snapshot, say, seen), []
     name = name_of(asked.kind, taken.content)
     if out is None:

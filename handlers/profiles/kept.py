@@ -10,7 +10,7 @@ from bot.kube.times import format_time
 from playbooks.profile.request import KINDS
 
 if TYPE_CHECKING:  # half a second, which profiles in files do not need
-    from bot.store.profiles import Kept
+    from bot.store.profiles import KeptProfile
 
 _ID = re.compile(rf"({'|'.join(KINDS)})-[0-9a-f]{{8}}")
 _VERSION = re.compile(r"v?\d+\.\d+(\.\d+)?([-+.][\w.]+)?")
@@ -23,14 +23,14 @@ def is_reference(word: str) -> bool:
     return any(form.fullmatch(word) for form in (_ID, _VERSION, _TIME))
 
 
-def kind_meant(words: Sequence[str], kept: "Sequence[Kept]") -> str:
+def kind_meant(words: Sequence[str], kept: "Sequence[KeptProfile]") -> str:
     """The kind that versions and times among the words are about: that of an id among them, else cpu if one is kept."""
     ids = (found[1] for found in map(_ID.fullmatch, words) if found)
     kinds = [profile.kind for profile in kept]
     return next(ids, "cpu" if "cpu" in kinds or not kinds else kinds[0])
 
 
-def find_kept(word: str, kept: "Sequence[Kept]", kind: str, now: float) -> "Kept":
+def find_kept(word: str, kept: "Sequence[KeptProfile]", kind: str, now: float) -> "KeptProfile":
     """The newest that the word names; of a time the last one taken by then (UTC). Raises NotFound.
 
     `kept` has the newest first; `now` is in unix seconds.
@@ -69,5 +69,5 @@ def _until(word: str, now: float) -> float | None:
     return (moment + timedelta(seconds=1 if found[3] else 60)).timestamp()
 
 
-def _moment(one: "Kept") -> str:
+def _moment(one: "KeptProfile") -> str:
     return format_time(datetime.fromtimestamp(one.taken_at, UTC))

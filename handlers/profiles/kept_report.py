@@ -11,12 +11,12 @@ from bot.report import SCHEMA, Finding, NextAction, Report, Scope, Subject, Tabl
 from bot.texts import Texts
 
 if TYPE_CHECKING:
-    from bot.store.profiles import Kept
+    from bot.store.profiles import KeptProfile
 
 COLUMNS = ("id", "kind", "taken-at", "seconds", "version", "cluster", "target", "bytes")
 
 
-def kept_report(kept: "Sequence[Kept]", now: float, say: Texts) -> Report:
+def kept_report(kept: "Sequence[KeptProfile]", now: float, say: Texts) -> Report:
     """The newest first; `now` is in unix seconds."""
     claim = say("profile.kept", count=len(kept)) if kept else say("profile.kept-none")
     actions = () if kept else (NextAction(say("profile.take-one"), "profile cpu 30s"),)
@@ -47,7 +47,7 @@ async def kept_beside_the_bot(config: Path | None, say: Texts) -> Report:
         return kept_report(await rows.listed(), time.time(), say)
 
 
-def _row(one: "Kept") -> tuple[str, ...]:
+def _row(one: "KeptProfile") -> tuple[str, ...]:
     seconds = f"{one.seconds:.0f}" if one.seconds else ""
     return one.id, one.kind, _time(one.taken_at), seconds, one.version, one.cluster, one.target, str(one.size)
 

@@ -7,7 +7,7 @@ from bot.slack.app import App
 from bot.slack.message import Message
 from bot.slack.render.buttons import ASK, read_value
 from bot.slack.render.profile import CANCEL
-from handlers.deeds import NOTHING, Kind, Nothing, Taken
+from handlers.deeds import NOTHING, AcceptedDeed, Kind, Nothing
 from handlers.inbox import DONE, Inbox
 from handlers.message_events import edited_ts, heard, is_direct, key_of
 from handlers.profiles.service import ProfileService
@@ -87,7 +87,7 @@ class _Window:
             return
         await self._inbox.do(body["trigger_id"], self._of_cancel, self._clicked(body, ""), NOTHING)
 
-    async def _cancel(self, taken: Taken[Nothing]) -> None:
+    async def _cancel(self, taken: AcceptedDeed[Nothing]) -> None:
         """What is taken here was cancelled by then; so it is taken elsewhere, or not at all."""
         elsewhere = Message(self._inbox.deps.say("profile.elsewhere"))
         await self._inbox.reply(taken.key, taken.asked).answer(elsewhere, mark=DONE)

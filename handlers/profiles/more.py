@@ -13,7 +13,7 @@ from bot.pprof.findings import explain, symptom_table
 from bot.pprof.graph import Trim
 from bot.pprof.links import Sources, read_versions
 from bot.pprof.listing import Source, below, function_lines, listing
-from bot.pprof.quotes import Taken
+from bot.pprof.quotes import SourcedProfile
 from bot.pprof.sampletypes import sample_index
 from bot.pprof.top import Options, prepared, top, total_of
 from bot.pprof.versions import comparison_tables, explain_change
@@ -96,11 +96,13 @@ def hints_text(asked: Words, say: Texts) -> str:
     return terminal(report, say, width=_WIDTH, colour=sys.stdout.isatty())
 
 
-def _taken(file: str) -> Taken:
-    return Taken(read_file(file, read), file, Path(file).name)
+def _taken(file: str) -> SourcedProfile:
+    return SourcedProfile(read_file(file, read), file, Path(file).name)
 
 
-def _report(versions: Sequence[Taken], findings: tuple[Finding, ...], tables: tuple[Table, ...], say: Texts) -> Report:
+def _report(
+    versions: Sequence[SourcedProfile], findings: tuple[Finding, ...], tables: tuple[Table, ...], say: Texts
+) -> Report:
     names = ", ".join(version.object for version in versions)
     return Report(
         schema=SCHEMA,

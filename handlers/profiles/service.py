@@ -19,23 +19,22 @@ from bot.slack.render.report import render_report
 from bot.store import StoreError
 from bot.texts import Texts
 from bot.triage.state import News
-from handlers.deeds import NOTHING, Kind, NotDone, Nothing
-from handlers.deeds import Taken as TakenDeed
+from handlers.deeds import NOTHING, AcceptedDeed, Kind, NotDone, Nothing
 from handlers.inbox import DONE, Inbox
 from handlers.profiles.answer import Answer, answer_to
 from handlers.profiles.audited import audited
 from handlers.profiles.kept_report import kept_report
 from handlers.profiles.room import PATIENCE_S as ROOM_S
 from handlers.profiles.room import Room
-from handlers.profiles.sharing import Captures, Wanted
+from handlers.profiles.sharing import CaptureRequest, Captures
 from handlers.profiles.study import study
 from handlers.profiles.words import ProfileAsked, ShowKept
 from handlers.question import Question
-from handlers.replies import PATIENCE_S, Publicly, Reply, within
+from handlers.replies import PATIENCE_S, ChannelReply, Reply, within
 from handlers.threads import note_done, usual_cluster
 from handlers.understand import Help, example, understand
 from handlers.words import split_words
-from playbooks.profile.fetch import Snapshot, Taken, gather
+from playbooks.profile.fetch import FetchedProfile, Snapshot, gather
 from playbooks.profile.request import Request
 
 _EVERY_S = 10.0
@@ -79,7 +78,7 @@ class ProfileService:
         waiting.cancel()
         return True
 
-    async def _answer(self, taken: TakenDeed[Nothing]) -> None:
+    async def _answer(self, taken: AcceptedDeed[Nothing]) -> None:
         key, question = taken.key, taken.asked
         asked = understand(split_words(question.words))
         reply = self._inbox.reply(key, question)
@@ -115,7 +114,7 @@ class ProfileService:
             longest_s=settings.longest_s, limit_bytes=settings.most_bytes, namespaces=settings.namespaces
         )
         cluster = self._deps.cluster_of(asked.options.get("cluster") or await usual_cluster(self._deps, question))
-        wanted = Wanted(cluster, str(request.target or ""), request.kind, request.seconds)
+        wanted = CaptureRequest(cluster, str(request.target or ""), request.kind, request.seconds)
         joined = say("profile.joined") if self._captures.is_running(wanted) else ""
         waiting = self._taken(wanted, request, question, say)
         async with _showing(reply, key, _Progress(request, joined, say)):
@@ -130,7 +129,7 @@ class ProfileService:
             await note_done(self._deps, question.channel, question.thread_ts, news, key)
         return answer.message
 
-    async def _taken(self, wanted: Wanted, request: Request, question: Question, say: Texts) -> Answer:
+    async def _taken(self, wanted: CaptureRequest, request: Request, question: Question, say: Texts) -> Answer:
         """Who shares what is being taken needs no room for another one: asked last, since what is taken may end."""
         async with AsyncExitStack() as stack:
             async with audited(self._deps.store.audit, question, wanted.cluster, request):
@@ -138,7 +137,7 @@ class ProfileService:
                     await stack.enter_async_context(self._room.capture())
                 snapshot = await self._captures.take(wanted, partial(self._gather, wanted.cluster, request))
             taken = snapshot.outcome
-            contents = [taken.content] if isinstance(taken, Taken) else []
+            contents = [taken.content] if isinstance(taken, FetchedProfile) else []
             return await self._room.run(partial(answer_to, snapshot, question.words, say), contents)
 
     async def _awaited(self, key: str, waiting: asyncio.Task[Answer]) -> Answer | None:
@@ -195,7 +194,7 @@ class _Progress:
 @asynccontextmanager
 async def _showing(reply: Reply, key: str, progress: _Progress) -> AsyncGenerator[None]:
     """While it lasts, a message that everyone sees tells how long it still takes; the answer replaces it."""
-    if not isinstance(reply, Publicly):
+    if not isinstance(reply, ChannelReply):
         yield
         return
     ended = asyncio.Event()

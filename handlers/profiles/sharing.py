@@ -10,7 +10,7 @@ from bot.errors import SourceError
 T = TypeVar("T")
 
 
-class Wanted(NamedTuple):
+class CaptureRequest(NamedTuple):
     """What is being taken, and where; `seconds` 0 for what is so at one moment."""
 
     cluster: str
@@ -31,13 +31,13 @@ class Captures(Generic[T]):
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._running: dict[Wanted, _Capture[T]] = {}
+        self._running: dict[CaptureRequest, _Capture[T]] = {}
 
-    def is_running(self, wanted: Wanted) -> bool:
+    def is_running(self, wanted: CaptureRequest) -> bool:
         """Whether who asks now shares it."""
         return wanted in self._running
 
-    async def take(self, wanted: Wanted, begin: Callable[[], Awaitable[T]]) -> T:
+    async def take(self, wanted: CaptureRequest, begin: Callable[[], Awaitable[T]]) -> T:
         """What `begin` gives, which is called unless the same is being taken.
 
         Cancelled, it goes on for those who share it; with the last of them it is cancelled. Raises SourceError where a
@@ -56,7 +56,7 @@ class Captures(Generic[T]):
                 self._running.pop(wanted, None)
                 capture.task.cancel()
 
-    def _check(self, wanted: Wanted) -> None:
+    def _check(self, wanted: CaptureRequest) -> None:
         for other, capture in self._running.items():
             if wanted.kind == "cpu" and other._replace(seconds=wanted.seconds) == wanted:
                 left = max(1, round(capture.ends_at - self._clock()))
@@ -65,7 +65,7 @@ class Captures(Generic[T]):
                     hint=f"It is done in about {left} s: ask again then, or now for {other.seconds}s to share it.",
                 )
 
-    def _begin(self, wanted: Wanted, begin: Callable[[], Awaitable[T]]) -> _Capture[T]:
+    def _begin(self, wanted: CaptureRequest, begin: Callable[[], Awaitable[T]]) -> _Capture[T]:
         async def run() -> T:
             return await begin()
 
@@ -74,7 +74,7 @@ class Captures(Generic[T]):
         capture.task.add_done_callback(lambda task: self._ended(wanted, task))
         return capture
 
-    def _ended(self, wanted: Wanted, task: "asyncio.Task[T]") -> None:
+    def _ended(self, wanted: CaptureRequest, task: "asyncio.Task[T]") -> None:
         capture = self._running.get(wanted)
         if capture is not None and capture.task is task:
             del self._running[wanted]

@@ -8,7 +8,7 @@ from bot.errors import NotFound, UsageError
 from bot.kube.times import format_time
 from bot.pprof.decode import read
 from bot.pprof.findings import explain, symptom_table
-from bot.pprof.quotes import Taken
+from bot.pprof.quotes import SourcedProfile
 from bot.pprof.versions import comparison_tables, explain_change
 from bot.report import SCHEMA, Finding, Report, Subject, Table, one_line, worst
 from bot.slack.message import File, Message
@@ -74,7 +74,7 @@ def _text(words: Sequence[str], asked: Words, contents: Contents) -> Message:
 
 def _explained(words: Sequence[str], asked: Words, contents: Contents, now: float, say: Texts) -> Message:
     named = [contents[name] for name in asked.plain]
-    taken = [Taken(read(profile.content), profile.id, profile.id) for profile in named]
+    taken = [SourcedProfile(read(profile.content), profile.id, profile.id) for profile in named]
     kind = asked.options.get("sample_index", "")
     if words[0] == "compare":
         if len(taken) < 2:

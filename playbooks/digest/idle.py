@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from bot.hami.held import Held, held_by
+from bot.hami.held import MeasuredHolding, held_by
 from bot.hami.ledger import build_ledger
 from bot.hami.nodestate import read_registrations
 from bot.hami.registration import Registration
@@ -59,7 +59,7 @@ def _idle(
     return _Idle({name: hours[name] for name in most}, frozenset(unmeasured))
 
 
-def _hours(held: Held, memory: Mapping[str, int], taken_at: datetime) -> float | None:
+def _hours(held: MeasuredHolding, memory: Mapping[str, int], taken_at: datetime) -> float | None:
     """None where a figure, the pod's age or a GPU's size is missing."""
     created = parse_time(held.holding.created)
     shares = held.shares

@@ -11,7 +11,7 @@ from playbooks.pending.rows import CauseRow, PendingRow
 from playbooks.rules.owners import Owner, owner_of
 
 
-class About(NamedTuple):
+class FindingOrigin(NamedTuple):
     """A finding, the question that found it, and its place in that question's report."""
 
     verb: str
@@ -19,7 +19,7 @@ class About(NamedTuple):
     finding: Finding
 
 
-def owners_of(about: About, reports: Mapping[str, Report], parts: Mapping[str, Any]) -> list[tuple[Owner, int]]:
+def owners_of(about: FindingOrigin, reports: Mapping[str, Report], parts: Mapping[str, Any]) -> list[tuple[Owner, int]]:
     """The owners with how many pods of theirs are concerned, most first: pods that wait, or that are on the nodes."""
     match about.verb:
         case "pending":

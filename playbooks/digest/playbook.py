@@ -17,7 +17,7 @@ from bot.report import SCHEMA, SEVERITIES, Finding, Gap, Report, Sheet, Subject,
 from bot.texts import Texts
 from playbooks.digest.figures import bad, figures_of, waiting
 from playbooks.digest.idle import AREA, idle_figures
-from playbooks.digest.owners import About, owners_of
+from playbooks.digest.owners import FindingOrigin, owners_of
 from playbooks.gather.usage import UsageSeen, gather_usage
 from playbooks.playbook import ALL, Playbook, Sources, find
 from playbooks.rules import prose
@@ -136,11 +136,11 @@ def _rows(figures: Mapping[str, str]) -> list[FigureRow]:
     return [FigureRow(*split(name), value) for name, value in figures.items()]
 
 
-def _worst(reports: Mapping[str, Report]) -> list[About]:
+def _worst(reports: Mapping[str, Report]) -> list[FindingOrigin]:
     """The most severe of all, each question's first before any question's second; else what tells that all is well."""
     told = {_key(finding) for finding in (reports["pending"].findings if "pending" in reports else ())}
     ranked = [
-        About(verb, at, finding)
+        FindingOrigin(verb, at, finding)
         for verb, report in reports.items()
         for at, finding in enumerate(report.findings)
         if verb != "quota" or _key(finding) not in told  # whose pods a quota keeps out, the pods themselves tell

@@ -7,7 +7,7 @@ from bot.hami.admission import left_alone
 from bot.hami.install import Install
 from bot.hami.requests import DeviceConfig
 from bot.hami.version import Version
-from bot.hami.webhook import Refused, Setting, admit
+from bot.hami.webhook import Rejection, Setting, admit
 from bot.kube.models import Pod, ResourceRequirements
 
 _NEWEST = Version(2, 10, 0)
@@ -18,7 +18,7 @@ class Admission(NamedTuple):
     """The pod to judge: as admitted, or as written where it would be refused."""
 
     pod: Pod
-    refused: Refused | None = None
+    refused: Rejection | None = None
 
 
 class Change(NamedTuple):
@@ -41,7 +41,7 @@ def admission(pod: Pod, install: Install, config: DeviceConfig) -> Admission:
         return Admission(pod)
     setting = Setting(version, install.scheduler_name, config.devices)
     admitted = admit(pod, setting)
-    if isinstance(admitted, Refused):
+    if isinstance(admitted, Rejection):
         return Admission(pod, None if admitted.words == _NO_NODE else admitted)
     return Admission(admitted)
 

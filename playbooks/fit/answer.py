@@ -13,7 +13,7 @@ from bot.hami.advice import Change, smaller_requests
 from bot.hami.blockers import Ending, Search, pods_to_end
 from bot.hami.registration import Unregistered
 from bot.hami.requests import asked_resources
-from bot.hami.webhook import Refused
+from bot.hami.webhook import Rejection
 from bot.kube.models import Pod
 from bot.report import VERDICT_LIMIT, Confidence, Evidence, Finding, Gap, NextAction
 from bot.texts import Texts
@@ -38,7 +38,7 @@ _NEAR = 0.6
 _MAX_TYPES = 6
 
 
-class Asked(NamedTuple):
+class AskedPod(NamedTuple):
     """One pod, what the answer calls it, and the words that it was asked for in, if it was in words.
 
     The case is of the pod as it would be admitted; `written` is the pod as the manifest has it, and `refused` says who
@@ -49,7 +49,7 @@ class Asked(NamedTuple):
     name: str
     words: CardWords | None
     written: Pod
-    refused: Refused | None = None
+    refused: Rejection | None = None
 
 
 class Answer(NamedTuple):
@@ -71,7 +71,7 @@ def free_nodes(case: Case) -> list[str]:
     return [taker for taker in case.takers if taker not in case.obstacles]
 
 
-def answer(asked: Asked, confidence: Confidence, say: Texts) -> Answer:
+def answer(asked: AskedPod, confidence: Confidence, say: Texts) -> Answer:
     """Exactly one finding."""
     case, name = asked.case, _called(asked, say)
     if asked.refused is not None:
@@ -98,7 +98,7 @@ def answer(asked: Asked, confidence: Confidence, say: Texts) -> Answer:
     return _nowhere(asked, confidence, say)
 
 
-def _called(asked: Asked, say: Texts) -> str:
+def _called(asked: AskedPod, say: Texts) -> str:
     """The pod's name; for words what was understood beside them."""
     if asked.words is None or not asked.case.request.containers:
         return asked.name
@@ -139,7 +139,7 @@ def _cut_short(search: Search, say: Texts) -> tuple[Gap, ...]:
     return () if search.complete else (Gap("fit", say("fit.cut-short"), say("fit.cut-short-hint")),)
 
 
-def _nowhere(asked: Asked, confidence: Confidence, say: Texts) -> Answer:
+def _nowhere(asked: AskedPod, confidence: Confidence, say: Texts) -> Answer:
     case, verdict = asked.case, ""
     ways, names = _ways(case), _judged(case)
     proofs = [*_proofs(asked, ways.changes[0].node if ways.changes else ""), *_held(case, ways.search.found)]
@@ -162,7 +162,7 @@ def _nowhere(asked: Asked, confidence: Confidence, say: Texts) -> Answer:
     return Answer(told, ways.search.found, _cut_short(ways.search, say), verdict)
 
 
-def _told(key: str, asked: Asked, whys: Sequence[str], say: Texts, /, **values: object) -> tuple[str, str]:
+def _told(key: str, asked: AskedPod, whys: Sequence[str], say: Texts, /, **values: object) -> tuple[str, str]:
     """The claim with the first form of the reasons, and with the first that keeps it within a verdict's length."""
     names = dict.fromkeys((_called(asked, say), asked.name))
     forms = [say(key, pod=name, why=why, **values) for why in whys or [say("words.none")] for name in names]
@@ -183,7 +183,7 @@ def _only_quota(case: Case) -> Effect | None:
     return next((effect for effect in refused if effect.verdict == "refused"), refused[0])
 
 
-def _over_quota(key: str, asked: Asked, effect: Effect, say: Texts) -> tuple[str, str]:
+def _over_quota(key: str, asked: AskedPod, effect: Effect, say: Texts) -> tuple[str, str]:
     """Claim and verdict."""
     namespace = asked.case.pod.namespace
     numbers = {"used": _amount(effect.used), "limit": _amount(effect.limit)}
@@ -213,7 +213,7 @@ def _end(case: Case, found: Sequence[Ending], say: Texts) -> list[NextAction]:
     return [NextAction(label, prose.command(*look))]
 
 
-def _action(asked: Asked, change: Change, say: Texts) -> NextAction:
+def _action(asked: AskedPod, change: Change, say: Texts) -> NextAction:
     """A smaller request; one asked for in words is asked for again in words."""
     in_words = asked.words is not None and change.what == "drop-type"
     label = measures.change(asked.case, change, say, what="drop-option" if in_words else "")
@@ -224,7 +224,7 @@ def _action(asked: Asked, change: Change, say: Texts) -> NextAction:
     return elsewhere.ask_again(asked.case.pod, label, look, say)
 
 
-def _unit_mib(asked: Asked) -> int:
+def _unit_mib(asked: AskedPod) -> int:
     """What one of the memory resource means."""
     device = device_of(asked.words, asked.case.config) if asked.words else None
     return device.resources.memory_factor if device else 1
@@ -251,7 +251,7 @@ def _changed(words: CardWords, change: Change, factor: int) -> CardWords | None:
 # --------------------------------------------------------------------------------------------- the other answers
 
 
-def _no_such_device(asked: Asked, words: CardWords, confidence: Confidence, say: Texts) -> Finding:
+def _no_such_device(asked: AskedPod, words: CardWords, confidence: Confidence, say: Texts) -> Finding:
     """HAMi's device config has no such device: which it has, and the one that was meant."""
     config, namespace = asked.case.config, asked.case.pod.namespace
     known = {device.word.casefold(): device.word for device in config.devices}
@@ -263,7 +263,7 @@ def _no_such_device(asked: Asked, words: CardWords, confidence: Confidence, say:
     return structs.replace(told, next_actions=actions)
 
 
-def _no_such_type(asked: Asked, words: CardWords, confidence: Confidence, say: Texts) -> Finding | None:
+def _no_such_type(asked: AskedPod, words: CardWords, confidence: Confidence, say: Texts) -> Finding | None:
     """No registered card has a type with that text: which there are, and the one that was meant."""
     case = asked.case
     if not words.type:
@@ -291,7 +291,7 @@ def _unknown(case: Case, say: Texts) -> str | None:
     return next((verdict.unknown for verdict in case.verdicts.values() if verdict.fits is None), None)
 
 
-def _no_request(asked: Asked, confidence: Confidence, say: Texts) -> Finding:
+def _no_request(asked: AskedPod, confidence: Confidence, say: Texts) -> Finding:
     """HAMi's filter lets a pod pass that asks for nothing, or for it in a way that HAMi does not read."""
     case, name = asked.case, asked.name
     resources = asked_resources(case.pod, case.config)
@@ -308,7 +308,7 @@ def _no_request(asked: Asked, confidence: Confidence, say: Texts) -> Finding:
     return finding("no-device-request", claim, confidence, (), _proofs(asked), severity="warning", actions=[step])
 
 
-def _denied(asked: Asked, refused: Refused, confidence: Confidence, say: Texts) -> Finding:
+def _denied(asked: AskedPod, refused: Rejection, confidence: Confidence, say: Texts) -> Finding:
     """The webhook, or the API after it, does not let the pod be created."""
     key = "admission-denied.fit" if refused.by == "webhook" else "admission-denied.fit-api"
     claim = say(key, pod=asked.name, why=refused.words)
@@ -320,7 +320,7 @@ def _denied(asked: Asked, refused: Refused, confidence: Confidence, say: Texts) 
     return finding("admission-denied", claim, confidence, (), _proofs(asked), severity="warning", actions=steps)
 
 
-def _refused_at_creation(asked: Asked, effect: Effect, confidence: Confidence, say: Texts) -> Answer:
+def _refused_at_creation(asked: AskedPod, effect: Effect, confidence: Confidence, say: Texts) -> Answer:
     key = "resource-quota-not-fit.denied" if effect.by == "HAMi" else "resource-quota-not-fit.creation"
     claim, verdict = _over_quota(key, asked, effect, say)
     proofs = tuple(proof(effect.of, asked.case.quotas))
@@ -328,7 +328,7 @@ def _refused_at_creation(asked: Asked, effect: Effect, confidence: Confidence, s
     return Answer(told, verdict=verdict)
 
 
-def _lost(asked: Asked, takers: Sequence[str], confidence: Confidence, say: Texts) -> Answer:
+def _lost(asked: AskedPod, takers: Sequence[str], confidence: Confidence, say: Texts) -> Answer:
     """HAMi would, Kubernetes does not: what would let the pod to those nodes, and what onto the others."""
     case, first, values = asked.case, takers[0], {"count": len(takers), "nodes": prose.names(say, takers)}
     whys = elsewhere.reasons(case, takers, say)
@@ -348,7 +348,7 @@ def _lost(asked: Asked, takers: Sequence[str], confidence: Confidence, say: Text
 # ------------------------------------------------------------------------------------------------------- proofs
 
 
-def _proofs(asked: Asked, node: str = "") -> tuple[Evidence, ...]:
+def _proofs(asked: AskedPod, node: str = "") -> tuple[Evidence, ...]:
     """What the manifest asks for, as written; for words, which stand in no manifest, a card that was judged."""
     case = asked.case
     if asked.words is None:

@@ -20,14 +20,14 @@ from bot.report import SCHEMA, Gap, Report, Subject, Table, one_line, worst
 from bot.texts import Texts
 from playbooks.fit import tables
 from playbooks.fit.admitted import admission
-from playbooks.fit.answer import Answer, Asked, answer, free_nodes
+from playbooks.fit.answer import Answer, AskedPod, answer, free_nodes
 from playbooks.fit.elsewhere import not_looked_at
 from playbooks.fit.gpu_words import DEFAULT_NAMESPACE, EXAMPLE, CardWords, pod_of, read_card_words, words_of
 from playbooks.fit.manifest import Manifest, ManifestFile, read_pods
 from playbooks.fit.manifest_pod import file_of
 from playbooks.fit.resources import ManifestCase
 from playbooks.gather.dra import gather_slices
-from playbooks.gather.namespaces import Deserted, gather_deserted
+from playbooks.gather.namespaces import EmptyNamespace, gather_deserted
 from playbooks.gather.scheduling import (
     Capacity,
     InstallSeen,
@@ -43,9 +43,9 @@ from playbooks.rules import prose
 from playbooks.rules.absent import no_such_namespace
 from playbooks.rules.after_restart import maybe_unknown
 from playbooks.rules.case import Case, World
-from playbooks.rules.dra import Offered, served, with_dra
+from playbooks.rules.dra import DraDevices, served, with_dra
 from playbooks.rules.gaps import capacity_gaps, confidence_in, fit_gaps
-from playbooks.rules.waited_for import Measured, in_question, with_waited_for
+from playbooks.rules.waited_for import MeasuredNodes, in_question, with_waited_for
 
 _MAX_FINDINGS = 20
 _MAX_CORES = 100
@@ -68,12 +68,12 @@ class Snapshot(NamedTuple):
     request: Request
     cluster: str
     taken_at: datetime
-    asked: tuple[Asked, ...]
+    asked: tuple[AskedPod, ...]
     usage: UsageSeen
     install: InstallSeen
     capacity: Capacity
     as_of: datetime
-    deserted: Deserted | Gap | None
+    deserted: EmptyNamespace | Gap | None
     slices: Sequence[ResourceSlice] | Gap
     undecodable: tuple[str, ...]
 
@@ -128,21 +128,21 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     )
 
 
-def asked_of(wanted: Request, seen: InstallSeen, capacity: Capacity, as_of: datetime) -> tuple[Asked, ...]:
+def asked_of(wanted: Request, seen: InstallSeen, capacity: Capacity, as_of: datetime) -> tuple[AskedPod, ...]:
     """Every pod of the question against that cluster."""
     world = World(_quotas_or_none(capacity), seen.install, seen.config, as_of)
     if wanted.words:
         pod = pod_of(wanted.words, wanted.namespace, world.config)
         one = admission(pod, world.install, world.config)
-        return (Asked(ManifestCase(one.pod, world), pod.name, wanted.words, one.pod, one.refused),)
+        return (AskedPod(ManifestCase(one.pod, world), pod.name, wanted.words, one.pod, one.refused),)
     return tuple(
-        Asked(ManifestCase(one.pod, world), name, None, pod, one.refused)
+        AskedPod(ManifestCase(one.pod, world), name, None, pod, one.refused)
         for pod, name in zip(wanted.pods, _names(wanted.pods), strict=True)
         for one in [admission(pod, world.install, world.config)]
     )
 
 
-async def _deserted(cluster: Cluster, namespace: str, capacity: Capacity) -> Deserted | Gap | None:
+async def _deserted(cluster: Cluster, namespace: str, capacity: Capacity) -> EmptyNamespace | Gap | None:
     """More is read only for a namespace without quotas and without cards."""
     seen = {one.namespace for some in (capacity.quotas, capacity.pods) if not isinstance(some, Gap) for one in some}
     return None if namespace in {"", DEFAULT_NAMESPACE, *seen} else await gather_deserted(cluster, namespace)
@@ -152,13 +152,13 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     """A finding per pod; the nodes grouped by reason, and one by one. None is judged where only DRA gives devices."""
     wanted, offered = (
         snapshot.request,
-        Offered(snapshot.install, snapshot.capacity.nodes, snapshot.slices, snapshot.as_of),
+        DraDevices(snapshot.install, snapshot.capacity.nodes, snapshot.slices, snapshot.as_of),
     )
     asked = () if served(snapshot.slices) and is_absent(snapshot.install) else snapshot.asked
     pods = [one.case.pod for one in snapshot.asked]
     sure = confidence_in(snapshot.install, snapshot.capacity, snapshot.undecodable)
     answers = [answer(one, sure, say.about(one.case.noun)) for one in asked[:_MAX_FINDINGS]]
-    measured = Measured(snapshot.usage, snapshot.taken_at)
+    measured = MeasuredNodes(snapshot.usage, snapshot.taken_at)
     told = zip(answers, asked, strict=False)
     findings = [found for one, of in told for found in with_waited_for([one.finding], of.case, measured, say)]
     findings.sort(key=lambda finding: finding.severity == "info")
@@ -168,7 +168,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     gaps += [gap for one in created for gap in _gaps_of(one.case, say)]
     gaps += [*(gap for one in answers for gap in one.gaps), *snapshot.usage.gaps]
     gaps += [snapshot.slices] if isinstance(snapshot.slices, Gap) else []
-    if isinstance(snapshot.deserted, Deserted):
+    if isinstance(snapshot.deserted, EmptyNamespace):
         findings.append(no_such_namespace(snapshot.deserted, _without_namespace(wanted), say))
     elif snapshot.deserted is not None:
         gaps.append(snapshot.deserted)
@@ -208,7 +208,7 @@ def _subject(wanted: Request, pods: Sequence[Pod]) -> Subject:
     return Subject("Pods", first.namespace if {pod.namespace for pod in pods} == {first.namespace} else "", "")
 
 
-def _tables(asked: Sequence[Asked], answers: Sequence[Answer], say: Texts) -> list[Table]:
+def _tables(asked: Sequence[AskedPod], answers: Sequence[Answer], say: Texts) -> list[Table]:
     """What is short first: the nodes one by one are for machines. A pod that would be refused is on no node."""
     created = [one for one in asked if one.refused is None]
     return [
@@ -221,7 +221,7 @@ def _tables(asked: Sequence[Asked], answers: Sequence[Answer], say: Texts) -> li
     ]
 
 
-def _verdict(asked: Sequence[Asked], answers: Sequence[Answer], say: Texts) -> str:
+def _verdict(asked: Sequence[AskedPod], answers: Sequence[Answer], say: Texts) -> str:
     if len(asked) == 1:
         return answers[0].verdict or answers[0].finding.claim
     return say(

@@ -8,7 +8,7 @@ from bot.hami.blockers import Ending
 from bot.report import Sheet, Table
 from bot.texts import Texts
 from playbooks.fit.admitted import changes
-from playbooks.fit.answer import Asked
+from playbooks.fit.answer import AskedPod
 from playbooks.fit.shares import amounts, asked_on, effects_on_cards, is_share
 from playbooks.rules import prose
 from playbooks.rules.case import Case
@@ -90,7 +90,7 @@ ENDINGS = Sheet("pods to end", EndingRow)
 EFFECTS = Sheet("quota", EffectRow)
 
 
-def by_reason(asked: Sequence[Asked], say: Texts) -> Table:
+def by_reason(asked: Sequence[AskedPod], say: Texts) -> Table:
     """Per pod the nodes of one verdict for the same reasons; those that take it first, then the most.
 
     Which pod it is needs no column where there is one.
@@ -106,7 +106,7 @@ def by_reason(asked: Sequence[Asked], say: Texts) -> Table:
     return (REASONS if len(asked) > 1 else REASONS_OF_ONE).table(rows)
 
 
-def nodes(asked: Iterable[Asked], say: Texts) -> Table:
+def nodes(asked: Iterable[AskedPod], say: Texts) -> Table:
     """One row per pod and node."""
     return NODES.table(
         NodeRow(one.name, name, *_judged(one.case, name, say, counted=True), _obstacle(one.case, name))
@@ -130,14 +130,14 @@ def _obstacle(case: Case, name: str) -> str:
     return lost.text if lost else ""
 
 
-def admitted(asked: Iterable[Asked]) -> Table:
+def admitted(asked: Iterable[AskedPod]) -> Table:
     """What HAMi's webhook would change in the limits."""
     return ADMITTED.table(
         AdmittedRow(one.name, *change) for one in asked for change in changes(one.written, one.case.pod)
     )
 
 
-def requests(asked: Iterable[Asked]) -> Table:
+def requests(asked: Iterable[AskedPod]) -> Table:
     """What each container asks of a card, as HAMi reads it."""
     return REQUESTS.table(
         RequestRow(
@@ -180,7 +180,7 @@ def endings(found: Iterable[tuple[str, Sequence[Ending]]]) -> Table:
     )
 
 
-def quota_effect(asked: Iterable[Asked], say: Texts) -> Table:
+def quota_effect(asked: Iterable[AskedPod], say: Texts) -> Table:
     """What the namespace's quotas on HAMi's resources would hold with the pod in it."""
     return EFFECTS.table(
         EffectRow(

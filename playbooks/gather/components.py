@@ -37,7 +37,7 @@ NEEDLES = (FORBIDDEN, HANDSHAKE)
 """What the extender's log is searched for."""
 
 
-class Refused(NamedTuple):
+class RefusedLine(NamedTuple):
     """A log line in which the API server refuses HAMi's own service account."""
 
     pod: Pod
@@ -58,7 +58,7 @@ class Components(NamedTuple):
     server_version: str | Gap
     scheduler_config: SchedulerConfig | None
     resources_known: bool
-    refused: tuple[Refused, ...]
+    refused: tuple[RefusedLine, ...]
     slices: list[ResourceSlice] | Gap
     """What DRA drivers offer; empty is no proof, see `gather_slices`."""
     gaps: tuple[Gap, ...]
@@ -93,7 +93,7 @@ async def gather_components(cluster: Cluster, install: Install, log: ExtenderLin
     )
 
 
-def _refusals(log: ExtenderLines) -> tuple[Refused, ...]:
+def _refusals(log: ExtenderLines) -> tuple[RefusedLine, ...]:
     """What the API server refuses HAMi's scheduler, by its own log: roles themselves are not ours to read."""
     matches = ((pod, line, _REFUSED.search(line)) for pod, line in log.holding(FORBIDDEN).lines)
-    return tuple(Refused(pod, EXTENDER_CONTAINER, line, *what.groups()) for pod, line, what in matches if what)
+    return tuple(RefusedLine(pod, EXTENDER_CONTAINER, line, *what.groups()) for pod, line, what in matches if what)

@@ -20,7 +20,7 @@ from bot.report import Gap
 from playbooks.gather.node_side import MOST_NODES, NodeSide, PluginSets, gather_node_side, gather_plugin_sets
 
 
-class Questioned(NamedTuple):
+class NodesInQuestion(NamedTuple):
     """The first of these nodes, by name. `sets` is only read where a node has no device plugin, or none has GPUs."""
 
     sides: Mapping[str, NodeSide]
@@ -41,7 +41,7 @@ class Questioned(NamedTuple):
 
 async def gather_nodes_in_question(
     cluster: Cluster, pod: Pod | None, nodes: Sequence[Node], config: DeviceConfig
-) -> Questioned:
+) -> NodesInQuestion:
     """Reads the first nodes open to the pod that should have GPUs and seem, to us or to HAMi, to hand out too few."""
     device = None if pod is None else device_asked(pod, config)
     looked = of_each(cluster.kept, _Look(config, device.word if device else ""), nodes)
@@ -72,11 +72,11 @@ def _is_counted_otherwise(node: Node, config: DeviceConfig) -> bool:
     return cards is not None and bool(capacity) and capacity != sum(slots for slots, _, _ in cards.cards)
 
 
-async def gather_questioned(cluster: Cluster, names: Sequence[str]) -> Questioned:
+async def gather_questioned(cluster: Cluster, names: Sequence[str]) -> NodesInQuestion:
     """Reads these nodes, and the DaemonSets where one of them has no device plugin."""
     sides = await asyncio.gather(*(gather_node_side(cluster, name, logs=True) for name in names))
     bare = any(not isinstance(side.pods, Gap) and not side.plugin_pods for side in sides)
-    return Questioned(dict(zip(names, sides, strict=True)), await gather_plugin_sets(cluster) if bare else None)
+    return NodesInQuestion(dict(zip(names, sides, strict=True)), await gather_plugin_sets(cluster) if bare else None)
 
 
 def _is_unregistered_by_hami(pod: Pod) -> bool:

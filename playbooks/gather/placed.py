@@ -23,7 +23,7 @@ from playbooks.playbook import Sources
 _CONTROLLERS = {"ReplicaSet": REPLICA_SETS, "StatefulSet": STATEFUL_SETS, "DaemonSet": DAEMON_SETS, "Job": JOBS}
 
 
-class Placed(NamedTuple):
+class PlacedPod(NamedTuple):
     """`own_logs`: the newest lines of the pod's own GPU containers; None where the settings do not allow to read them.
 
     What could not be read of them is no gap by itself: it is one only where it would have told something.
@@ -60,7 +60,7 @@ def _asking(pod: Pod) -> set[str]:
     }
 
 
-async def gather_placed(pod: Pod, sources: Sources) -> Placed | None:
+async def gather_placed(pod: Pod, sources: Sources) -> PlacedPod | None:
     """Reads what may explain a placed pod; None for one without devices, or that has ended well."""
     if not pod.spec.node_name or pod.status.phase == "Succeeded" or not asks_for_devices(pod):
         return None
@@ -71,7 +71,7 @@ async def gather_placed(pod: Pod, sources: Sources) -> Placed | None:
     )
     bare = pod.status.phase == "Failed" and not side.plugin_pods
     sets = await gather_plugin_sets(sources.cluster) if bare else None
-    placed = Placed(install, side, plugin_sets=sets)
+    placed = PlacedPod(install, side, plugin_sets=sets)
     if own is not None:
         logs = tuple(log for log in own if isinstance(log, LogSeen))
         placed = placed._replace(own_logs=logs, own_log_gaps=tuple(gap for gap in own if isinstance(gap, Gap)))

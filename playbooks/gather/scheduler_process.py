@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 from bot.errors import NotFound, SourceError
 from bot.hami import panics
 from bot.hami.allocations import NODE_KEY
-from bot.hami.counted import Counted, Taken, read_counted, unheld
+from bot.hami.counted import CountedShare, SchedulerCounts, read_counted, unheld
 from bot.hami.install import Install, extender_of
 from bot.hami.logs import RELEASED, LogLine, parse_line
 from bot.hami.messages import parse_unschedulable, strip_combined
@@ -55,7 +55,7 @@ class Ghost(NamedTuple):
     `pod` is what has its name now, None where nothing has; `heard` the time of the newest event about the name.
     """
 
-    taken: tuple[Taken, ...]
+    taken: tuple[CountedShare, ...]
     pod: Pod | None
     heard: str = ""
 
@@ -68,7 +68,7 @@ class SchedulerProcess(NamedTuple):
     """
 
     panics: tuple[PanicLog, ...] = ()
-    counted: Counted | Gap | None = None
+    counted: SchedulerCounts | Gap | None = None
     scheduler: Pod | None = None
     port: int = METRICS_PORT
     released: tuple[LogLine, ...] = ()
@@ -131,7 +131,7 @@ async def gather_memory(sources: Sources, install: Install) -> SchedulerProcess:
     port = metrics_port(install.flags)
     counts = await asyncio.gather(*(_counted(sources.ports, pod, port) for pod in asked))
     # Without a lease nothing tells which replica decides; since 2.8 the others count nothing.
-    at = next((number for number, count in enumerate(counts) if isinstance(count, Counted)), 0)
+    at = next((number for number, count in enumerate(counts) if isinstance(count, SchedulerCounts)), 0)
     return SchedulerProcess(counted=counts[at], scheduler=asked[at], port=port)
 
 
@@ -152,7 +152,7 @@ def _deciding(install: Install) -> Sequence[Pod]:
     return [install.leader] if install.leader else install.ready_pods[:_MOST_EXTENDERS]
 
 
-async def _counted(ports: PodPorts | None, scheduler: Pod, port: int) -> Counted | Gap | None:
+async def _counted(ports: PodPorts | None, scheduler: Pod, port: int) -> SchedulerCounts | Gap | None:
     if ports is None:
         return None
     wanted = PodGet(
@@ -179,7 +179,7 @@ async def with_ended(cluster: Cluster, process: SchedulerProcess) -> SchedulerPr
 
     Not read where the process tells what it counts.
     """
-    if process.scheduler is None or isinstance(process.counted, Counted):
+    if process.scheduler is None or isinstance(process.counted, SchedulerCounts):
         return process
     found = await seen("finished pods", cluster.list(PODS, labels=NODE_KEY, fields=_FINISHED, most=MOST_FINISHED))
     pods = () if isinstance(found, Gap) else found
@@ -199,9 +199,9 @@ async def with_ghosts(sources: Sources, process: SchedulerProcess, pods: Sequenc
 
     Only what is still counted after that: a pod may have ended meanwhile.
     """
-    if isinstance(pods, Gap) or not isinstance(process.counted, Counted):
+    if isinstance(pods, Gap) or not isinstance(process.counted, SchedulerCounts):
         return process
-    missing: dict[Named, list[Taken]] = {}
+    missing: dict[Named, list[CountedShare]] = {}
     for taken in unheld(process.counted, pods):
         missing.setdefault((taken.namespace, taken.pod), []).append(taken)
     named = list(missing)[:_MOST_GHOSTS]
@@ -224,7 +224,7 @@ async def _still_counted(sources: Sources, process: SchedulerProcess) -> Schedul
     if process.scheduler is None:
         return process
     again = await _counted(sources.ports, process.scheduler, process.port)
-    if not isinstance(again, Counted):
+    if not isinstance(again, SchedulerCounts):
         return process._replace(counted=again, ghosts=())
     now = {one[:4] for one in again.taken}
     kept = (ghost._replace(taken=tuple(one for one in ghost.taken if one[:4] in now)) for ghost in process.ghosts)
@@ -233,7 +233,7 @@ async def _still_counted(sources: Sources, process: SchedulerProcess) -> Schedul
 
 def _accounts(ghost: Ghost) -> bool:
     """Whether the pod that has the name now is reserved after all: it was filtered while the lists were read."""
-    return ghost.pod is not None and not unheld(Counted(ghost.taken, {}, frozenset()), [ghost.pod])
+    return ghost.pod is not None and not unheld(SchedulerCounts(ghost.taken, {}, frozenset()), [ghost.pod])
 
 
 async def _look_up(cluster: Cluster, namespace: str, name: str) -> Ghost:

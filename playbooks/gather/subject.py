@@ -82,7 +82,7 @@ def _no_pod(text: str) -> str:
     return f"{text[:120]!r} is not a pod, NAMESPACE/POD or KIND/NAME"
 
 
-class Found(NamedTuple):
+class FoundPod(NamedTuple):
     """The pod the question is about. `gaps` are where none was looked for.
 
     `by_prefix`: nobody has the name that was typed, and only this one's begins with it.
@@ -93,7 +93,7 @@ class Found(NamedTuple):
     gaps: tuple[Gap, ...] = ()
 
 
-class Absent(NamedTuple):
+class AbsentPod(NamedTuple):
     """No such pod. `candidates` are names that could have been meant, `refusals` the owner's FailedCreate events, or
     its condition.
 
@@ -109,16 +109,18 @@ class Absent(NamedTuple):
     node: bool = False
 
 
-async def resolve(cluster: Cluster, wanted: SubjectRequest, *, whole_name: bool = False) -> Found | Absent:
+async def resolve(cluster: Cluster, wanted: SubjectRequest, *, whole_name: bool = False) -> FoundPod | AbsentPod:
     """The pod, or why there is none; `whole_name` where a part of it will not do. Raises SourceError."""
     if wanted.kind != "Pod":
         return await _by_owner(cluster, wanted)
     if wanted.namespace:
         try:
-            return Found(await cluster.get(PODS, wanted.name, wanted.namespace))
+            return FoundPod(await cluster.get(PODS, wanted.name, wanted.namespace))
         except NotFound:
             found = await _by_prefix(cluster, wanted, whole_name=whole_name)
-            return found if isinstance(found, Found) or found.candidates else await _elsewhere(cluster, wanted, found)
+            return (
+                found if isinstance(found, FoundPod) or found.candidates else await _elsewhere(cluster, wanted, found)
+            )
     try:
         exact = await cluster.list(PODS, fields=f"metadata.name={wanted.name}")
     except SourceError as error:
@@ -127,9 +129,9 @@ async def resolve(cluster: Cluster, wanted: SubjectRequest, *, whole_name: bool 
         found = await resolve(cluster, wanted._replace(namespace=cluster.namespace), whole_name=whole_name)
         return found._replace(gaps=(only_own_namespace(cluster.namespace, error),))
     if len(exact) == 1:
-        return Found(exact[0])
+        return FoundPod(exact[0])
     if exact:
-        return Absent(_not_found(PODS, wanted.name), len(exact), _subjects(exact))
+        return AbsentPod(_not_found(PODS, wanted.name), len(exact), _subjects(exact))
     return await _by_prefix(cluster, wanted, whole_name=whole_name)
 
 
@@ -139,7 +141,7 @@ def only_own_namespace(namespace: str, error: SourceError) -> Gap:
     return Gap("pods of all namespaces", error.message, f"{hint}; {error.hint}" if error.hint else hint)
 
 
-async def _elsewhere(cluster: Cluster, wanted: SubjectRequest, absent: Absent) -> Absent:
+async def _elsewhere(cluster: Cluster, wanted: SubjectRequest, absent: AbsentPod) -> AbsentPod:
     """What is not in the namespace that was asked for may be in another one."""
     try:
         same = await cluster.list(PODS, fields=f"metadata.name={wanted.name}")
@@ -166,19 +168,19 @@ def _like_a_pod(word: str) -> bool:
     return "-" in word or any(one.isdigit() for one in word)
 
 
-async def _by_prefix(cluster: Cluster, wanted: SubjectRequest, *, whole_name: bool) -> Found | Absent:
+async def _by_prefix(cluster: Cluster, wanted: SubjectRequest, *, whole_name: bool) -> FoundPod | AbsentPod:
     """The pod whose name was made of the one typed: `wl` is meant for `wl-7d9f-x2`, and `wl-1` not for `wl-10`."""
     answer = _not_found(PODS, wanted.name)
     pods = await cluster.list(PODS, wanted.namespace, metadata_only=True)
     matching = [pod for pod in pods if pod.name.startswith(f"{wanted.name}-")]
     if len(matching) == 1 and not whole_name:
-        return Found(await cluster.get(PODS, matching[0].name, matching[0].namespace), by_prefix=True)
+        return FoundPod(await cluster.get(PODS, matching[0].name, matching[0].namespace), by_prefix=True)
     if len(matching) > 1:
-        return Absent(answer, len(matching), _subjects(matching))
+        return AbsentPod(answer, len(matching), _subjects(matching))
     refusals = await _refusals(cluster, wanted.namespace, wanted.name)
     longer = [pod for pod in pods if pod.name.startswith(wanted.name)]
     node = not refusals and await _is_node(cluster, wanted.name)
-    return Absent(answer, 0, _subjects(longer) or _near(wanted, pods), refusals, node=node)
+    return AbsentPod(answer, 0, _subjects(longer) or _near(wanted, pods), refusals, node=node)
 
 
 async def _is_node(cluster: Cluster, name: str) -> bool:
@@ -192,14 +194,14 @@ def _not_found(kind: Kind[R], name: str) -> str:
     return f'{kind.plural} "{name}" not found'
 
 
-async def _by_owner(cluster: Cluster, wanted: SubjectRequest) -> Found | Absent:
+async def _by_owner(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | AbsentPod:
     api = next(kind for name, kind in _OWNERS.values() if name == wanted.kind)
     owners = await cluster.list(api, wanted.namespace, fields=f"metadata.name={wanted.name}")
     if not owners:
         known = await cluster.list(api, wanted.namespace, metadata_only=True)
-        return Absent(_not_found(api, wanted.name), 0, _near(wanted, known))
+        return AbsentPod(_not_found(api, wanted.name), 0, _near(wanted, known))
     if len(owners) > 1:
-        return Absent(_not_found(api, wanted.name), len(owners), _subjects(owners, wanted.kind))
+        return AbsentPod(_not_found(api, wanted.name), len(owners), _subjects(owners, wanted.kind))
     owner = owners[0]
     makers = {owner.metadata.uid: owner}
     if wanted.kind == "Deployment":
@@ -213,16 +215,16 @@ async def _by_owner(cluster: Cluster, wanted: SubjectRequest) -> Found | Absent:
     ]
     pods.sort(key=_most_in_need)
     if pods and _need(pods[0]) < _WELL:
-        return Found(pods[0])
+        return FoundPod(pods[0])
     short = [maker for maker in makers.values() if not pods or _lacks_pods(maker)]
     events = await _failed_creates(cluster, owner.namespace)
     refusals = tuple(event for event in events if any(_names(event, one) for one in short))
     refusals = refusals or tuple(replica_failures((one for one in short if one is not owner), "ReplicaSet"))
     refusals = refusals or tuple(replica_failures((one for one in short if one is owner), wanted.kind))
     if pods and not refusals:
-        return Found(pods[0])
+        return FoundPod(pods[0])
     wants_none = ", and wants 0 replicas" if owner.spec.replicas == 0 else ""
-    return Absent(f'{api.plural} "{owner.name}" has no pod{wants_none}', 0, (), refusals[:_MAX_REFUSALS])
+    return AbsentPod(f'{api.plural} "{owner.name}" has no pod{wants_none}', 0, (), refusals[:_MAX_REFUSALS])
 
 
 def _near(wanted: SubjectRequest, known: Iterable[Resource]) -> tuple[Subject, ...]:

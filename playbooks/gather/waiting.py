@@ -15,7 +15,7 @@ from bot.kube.hami_pods import HANDSHAKE
 from bot.kube.models import EVENTS, PODS, Event, Node, Pod
 from bot.report import Gap
 from playbooks.gather.lock_owners import gather_owners
-from playbooks.gather.nodes_in_question import Questioned, gather_nodes_in_question
+from playbooks.gather.nodes_in_question import NodesInQuestion, gather_nodes_in_question
 from playbooks.gather.scheduler_logs import ExtenderLines
 from playbooks.gather.scheduler_process import SchedulerProcess, gather_process, with_ended, with_ghosts
 from playbooks.gather.scheduling import (
@@ -66,14 +66,14 @@ class Messages(NamedTuple):
     gaps: tuple[Gap, ...]
 
 
-class Scene(NamedTuple):
+class WaitingContext(NamedTuple):
     """What bears on all of them."""
 
     capacity: Capacity
     messages: Messages
     lock_owners: Mapping[Named, Pod | Gap | None]
     process: SchedulerProcess
-    questioned: Questioned
+    questioned: NodesInQuestion
     as_of: datetime
     webhook: WebhookSeen | None = None
     """Read where some of them went past HAMi."""
@@ -108,7 +108,7 @@ async def _pending(cluster: Cluster, namespace: str) -> Waiting:
 
 async def gather_scene(
     sources: Sources, install: InstallSeen, waiting: Waiting, capacity: Capacity | None = None
-) -> Scene:
+) -> WaitingContext:
     """The cards, unless they were read already, and what the schedulers said of these pods."""
     cluster = sources.cluster
     capacity = capacity or await gather_capacity(cluster, install.install, waiting.namespace)
@@ -126,7 +126,7 @@ async def gather_scene(
     messages = Messages(events, _lines(log, waiting, cluster.now()), (*gaps, *log.gaps))
     shown = (moment for pod in waiting.pods for moment in times_of_pod(pod))
     as_of = cluster.as_of([*shown, *times_shown(cluster, nodes, install.install)])
-    return Scene(capacity, messages, owners, process, questioned, as_of, webhook)
+    return WaitingContext(capacity, messages, owners, process, questioned, as_of, webhook)
 
 
 def _reads_long(waiting: Waiting, nodes: int) -> bool:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from bot.changes.durations import read_duration, roughly
 from bot.errors import NotFound, SourceError, UsageError
-from bot.hami.held import IDLE_S, Held, held_by
+from bot.hami.held import IDLE_S, MeasuredHolding, held_by
 from bot.hami.ledger import build_ledger
 from bot.hami.rules import NEWEST_READ
 from bot.kube.cluster import Cluster, seen
@@ -81,7 +81,7 @@ class IdleSnapshot(NamedTuple):
     is_there: bool = True
 
     @property
-    def held(self) -> list[Held]:
+    def held(self) -> list[MeasuredHolding]:
         """The holders with their figures, on the node that was asked about."""
         version = self.install.install.version
         ledger = build_ledger(self.holders, version.version if version else NEWEST_READ)
@@ -149,7 +149,9 @@ def diagnose_idle(snapshot: IdleSnapshot, say: Texts) -> Report:
     )
 
 
-def _finding(snapshot: IdleSnapshot, idle: Sequence[Held], unknown: Sequence[Held], say: Texts) -> Finding:
+def _finding(
+    snapshot: IdleSnapshot, idle: Sequence[MeasuredHolding], unknown: Sequence[MeasuredHolding], say: Texts
+) -> Finding:
     memory = mib(sum(one.holding.amounts[0] for one in idle))
     time = roughly(snapshot.request.for_s)
     if not idle:
@@ -166,7 +168,7 @@ def _no_node(snapshot: IdleSnapshot, say: Texts) -> Finding:
     return finding("not-found", claim, "confirmed", (), (), severity="warning", actions=see_all_nodes(say))
 
 
-def _proofs(snapshot: IdleSnapshot, idle: Sequence[Held]) -> list[Evidence]:
+def _proofs(snapshot: IdleSnapshot, idle: Sequence[MeasuredHolding]) -> list[Evidence]:
     return [
         of_use(one.last, one.last.last_kernel, one.holding.node, snapshot)
         for one in idle[:_MOST_PROVEN]
@@ -174,7 +176,7 @@ def _proofs(snapshot: IdleSnapshot, idle: Sequence[Held]) -> list[Evidence]:
     ]
 
 
-def _row(one: Held, owners: dict[tuple[str, str], Owner], say: Texts) -> HolderRow:
+def _row(one: MeasuredHolding, owners: dict[tuple[str, str], Owner], say: Texts) -> HolderRow:
     memory, _ = one.holding.amounts
     owner = owners.get((one.holding.namespace, one.holding.name))
     whose = (owner.team or f"{owner.kind} {owner.name}") if owner else ""

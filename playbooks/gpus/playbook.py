@@ -45,7 +45,7 @@ from playbooks.gpus.inventory import LITTLE_MEMORY, NO_MEMORY, CardSeen, cards_o
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules import prose
 from playbooks.rules.case import World
-from playbooks.rules.dra import Offered, served, with_dra
+from playbooks.rules.dra import DraDevices, served, with_dra
 from playbooks.rules.findings import finding
 from playbooks.rules.gaps import capacity_gaps, confidence_in
 from playbooks.rules.ledger import differing, ledger_table
@@ -175,7 +175,7 @@ def diagnose(snapshot: Snapshot | IdleSnapshot, say: Texts) -> Report:
         *_stranded(snapshot, world, registered, say),
         *_unregistered(snapshot, world, names, cards, say),
     ]
-    offered = Offered(install, snapshot.capacity.nodes, snapshot.slices, snapshot.as_of).of(wanted.node)
+    offered = DraDevices(install, snapshot.capacity.nodes, snapshot.slices, snapshot.as_of).of(wanted.node)
     findings = with_dra(told, offered, say) or [_not_found(wanted, world, everything, say)]
     gaps = capacity_gaps(install, snapshot.capacity, snapshot.undecodable, say)
     gaps += [Gap("fit", why, say("gap.fit-hint")) for why in sorted({card.unknown for card in cards if card.unknown})]

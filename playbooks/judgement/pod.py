@@ -14,7 +14,7 @@ from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, Gap, NextAction
 from bot.texts import Texts
 from playbooks.gather.dra import ClaimsSeen
-from playbooks.gather.nodes_in_question import Questioned
+from playbooks.gather.nodes_in_question import NodesInQuestion
 from playbooks.gather.scheduler_process import SchedulerProcess
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.gather.webhook import WebhookSeen, went_past_hami
@@ -34,7 +34,7 @@ from playbooks.rules import (
 )
 from playbooks.rules.alike import attempt_key, request_key
 from playbooks.rules.attempt import Attempt, last_attempt
-from playbooks.rules.bypassed import Missed, missed, why_left_alone
+from playbooks.rules.bypassed import BypassFacts, missed, why_left_alone
 from playbooks.rules.case import Case, World
 from playbooks.rules.causes import Cause, Rank, behind, needs_several, rank_causes, rank_words
 from playbooks.rules.findings import finding
@@ -52,13 +52,13 @@ _MOST_RUNS = 12_000
 """Filter runs on nodes that differ in what the verdict depends on: two seconds' worth."""
 
 
-class Surroundings(NamedTuple):
+class ClusterContext(NamedTuple):
     """What is the same for every waiting pod of a cluster."""
 
     install: InstallSeen
     world: World
     lock_owners: Owners
-    questioned: Questioned
+    questioned: NodesInQuestion
     process: SchedulerProcess = SchedulerProcess()
     webhook: WebhookSeen | None = None
     """Read where a pod went past HAMi."""
@@ -82,7 +82,7 @@ def last_own_attempt(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Po
     return last_attempt(pod, events, own)
 
 
-def judge(case: Case, attempt: Attempt, around: Surroundings, say: Texts, *, advise: bool = True) -> Judgement:
+def judge(case: Case, attempt: Attempt, around: ClusterContext, say: Texts, *, advise: bool = True) -> Judgement:
     """The findings about a pod that waits for a node. `advise`: with what would make it fit, and what hides behind."""
     pod, install, say = case.pod, around.install.install, say.about(case.noun)
     if (gated := admission.gated(pod, say)) is not None:
@@ -130,12 +130,12 @@ def _with_kubernetes(claimed: claims.ClaimTold, attempt: Attempt, say: Texts) ->
     return [*others, told_of_claims, *(told for _, told in words if told not in others)]
 
 
-def _past_hami(case: Case, attempt: Attempt, around: Surroundings, say: Texts) -> list[Finding]:
+def _past_hami(case: Case, attempt: Attempt, around: ClusterContext, say: Texts) -> list[Finding]:
     """Why another scheduler has a pod that asks for HAMi's resources; nothing where HAMi's own has it."""
     unknown = offered.unknown_resources(case)
     asked = {name: resource for name, resource in asked_resources(case.pod, case.config).items() if name not in unknown}
     words = (attempt.evidence,) if attempt.evidence else ()
-    return missed(Missed(case.pod, asked, case.install, case.config, around.webhook, words, case.now), say)
+    return missed(BypassFacts(case.pod, asked, case.install, case.config, around.webhook, words, case.now), say)
 
 
 def cannot_tell(namespace: str, name: str, proofs: Sequence[Evidence], say: Texts, kind: str = "Pod") -> Finding:
@@ -155,7 +155,7 @@ def _with_trouble(findings: list[Finding], trouble: Sequence[Finding]) -> list[F
     return [*first, *findings, *(one for one in trouble if one not in first)]
 
 
-def _why_waiting(case: Case, attempt: Attempt, around: Surroundings, say: Texts, *, advise: bool) -> list[Finding]:
+def _why_waiting(case: Case, attempt: Attempt, around: ClusterContext, say: Texts, *, advise: bool) -> list[Finding]:
     if (broken := panics.panicked(attempt, around.process.panics, say)) is not None:
         return [broken]
     if (silent := binding.extender_silent(case, attempt, say)) is not None:
@@ -211,7 +211,7 @@ def _steps(case: Case, first: Finding, say: Texts) -> tuple[NextAction, ...]:
 
 
 def _past_the_filter(
-    case: Case, attempt: Attempt, around: Surroundings, untrusted: Finding | None, say: Texts
+    case: Case, attempt: Attempt, around: ClusterContext, untrusted: Finding | None, say: Texts
 ) -> list[Finding] | None:
     """What holds a pod that some node would take, or that the filter let through; None when there is no such node."""
     owners = around.lock_owners
@@ -246,7 +246,7 @@ def _words_know_better(case: Case, attempt: Attempt) -> bool:
 
 
 def _from_words(
-    case: Case, attempt: Attempt, around: Surroundings, say: Texts, why: str = "said.claim"
+    case: Case, attempt: Attempt, around: ClusterContext, say: Texts, why: str = "said.claim"
 ) -> list[Finding]:
     """Where our own fit cannot be asked: the schedulers' words, and no weighing of them."""
     for told in (
@@ -273,7 +273,7 @@ class Judge:
     """
 
     def __init__(
-        self, around: Surroundings, say: Texts, *, most_verdicts: int = _MOST_VERDICTS, most_runs: int = _MOST_RUNS
+        self, around: ClusterContext, say: Texts, *, most_verdicts: int = _MOST_VERDICTS, most_runs: int = _MOST_RUNS
     ) -> None:
         self._around = around
         self._say = say

@@ -10,8 +10,8 @@ from bot.kube.times import parse_time
 from bot.report import Finding, Gap
 from bot.texts import Texts
 from playbooks.gather.scheduling import InstallSeen
-from playbooks.gather.waiting import Scene
-from playbooks.judgement.pod import Judge, Surroundings, last_own_attempt
+from playbooks.gather.waiting import WaitingContext
+from playbooks.judgement.pod import ClusterContext, Judge, last_own_attempt
 from playbooks.rules.case import World
 from playbooks.rules.gaps import capacity_gaps
 from playbooks.rules.signature import cause_signature
@@ -27,7 +27,7 @@ class WaitingRow(NamedTuple):
     asks: str
 
 
-class Judged(NamedTuple):
+class JudgedPod(NamedTuple):
     """One pod with the first finding about it; None where there was no room to judge it."""
 
     pod: Pod
@@ -35,18 +35,18 @@ class Judged(NamedTuple):
 
 
 def judge_all(
-    install: InstallSeen, pods: Iterable[Pod], scene: Scene, undecodable: Sequence[str], say: Texts
-) -> tuple[list[Judged], list[Gap]]:
+    install: InstallSeen, pods: Iterable[Pod], scene: WaitingContext, undecodable: Sequence[str], say: Texts
+) -> tuple[list[JudgedPod], list[Gap]]:
     """Each pod's cause, in the order of the pods, and what could not be seen of what decides it."""
     messages = scene.messages
     world = world_of(install, scene)
-    around = Surroundings(install, world, scene.lock_owners, scene.questioned, scene.process, scene.webhook)
+    around = ClusterContext(install, world, scene.lock_owners, scene.questioned, scene.process, scene.webhook)
     judge = Judge(around, say)
-    judged: list[Judged] = []
+    judged: list[JudgedPod] = []
     for pod in pods:
         name = pod.namespace, pod.name
         about = last_own_attempt(pod, messages.events.get(name, ()), messages.lines.get(name, ()))
-        judged.append(Judged(pod, judge.cause(pod, about)))
+        judged.append(JudgedPod(pod, judge.cause(pod, about)))
     gaps = [
         *capacity_gaps(install, scene.capacity, undecodable, say),
         *messages.gaps,
@@ -61,14 +61,14 @@ def judge_all(
     return judged, gaps
 
 
-def world_of(install: InstallSeen, scene: Scene) -> World:
+def world_of(install: InstallSeen, scene: WaitingContext) -> World:
     """The cluster that the pods wait in."""
     return World(scene.capacity, install.install, install.config, scene.as_of)
 
 
-def by_cause(judged: Iterable[Judged]) -> list[list[Judged]]:
+def by_cause(judged: Iterable[JudgedPod]) -> list[list[JudgedPod]]:
     """Those of the same cause together, by structured facts; pods that were not judged are in none."""
-    groups: dict[str, list[Judged]] = {}
+    groups: dict[str, list[JudgedPod]] = {}
     signatures: dict[int, str] = {}  # thousands of pods share a finding, and it may name thousands of nodes
     for one in judged:
         if one.cause is not None:

@@ -2,7 +2,7 @@
 
 import shlex
 
-from bot.hami.stages import Life, Moment, Said
+from bot.hami.stages import Life, Moment, PodLogLine
 from bot.kube.times import format_time
 from bot.report import Evidence
 from playbooks import quotes
@@ -10,7 +10,7 @@ from playbooks import quotes
 _ANNOTATIONS: dict[Moment, str] = {"chosen": "hami.io/vgpu-time", "bind_started": "hami.io/bind-time"}
 
 
-def of_said(said: Said) -> Evidence:
+def of_said(said: PodLogLine) -> Evidence:
     """A line of a scheduler's log."""
     log = said.log
     scheduler = log.scheduler

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from bot.hami.stages import MOMENTS, Life, Said, Stage
+from bot.hami.stages import MOMENTS, Life, PodLogLine, Stage
 from bot.kube.models import Event
 from bot.report import Confidence, Evidence, NextAction
 from bot.texts import Texts
@@ -97,11 +97,11 @@ def _throttled(seen: LatencySeen, say: Texts, *, queued: bool) -> Reason:
     return Reason(text, "confirmed", proofs, (NextAction(say("latency.tune"), "tune"),), slow=True)
 
 
-def _locked(lives: Sequence[Life]) -> list[Said]:
+def _locked(lives: Sequence[Life]) -> list[PodLogLine]:
     return [one for life in lives for one in life.locked]
 
 
-def _quoted(locked: Sequence[Said]) -> tuple[Evidence, ...]:
+def _quoted(locked: Sequence[PodLogLine]) -> tuple[Evidence, ...]:
     return tuple(of_said(one) for one in locked[:_SHOWN])
 
 

@@ -25,16 +25,16 @@ from bot.texts import Texts
 from playbooks.gather.scheduler_logs import MAX_SCHEDULERS, LogOf, gather_scheduler_logs
 from playbooks.gather.scheduler_process import PanicLog, gather_panics
 from playbooks.gather.scheduling import InstallSeen, gather_install, install_unread, nothing_read
-from playbooks.gather.subject import Absent, Found, SubjectRequest, parse_subject, resolve
+from playbooks.gather.subject import AbsentPod, FoundPod, SubjectRequest, parse_subject, resolve
 from playbooks.logs.tables import LINES, ROUTINE, RUNS, UNSAID, tables_of
 from playbooks.lookback import SINCE, read_since
 from playbooks.playbook import Playbook, Sources
 from playbooks.rules import prose, runs
 from playbooks.rules.absent import no_such_pod
 from playbooks.rules.findings import finding
-from playbooks.rules.logged import About, Logged, OneLog, namespaces_named, newest_time, read_logs
+from playbooks.rules.logged import Logged, LogSubject, PodLog, namespaces_named, newest_time, read_logs
 from playbooks.rules.panics import panicked_in
-from playbooks.rules.runs import Told
+from playbooks.rules.runs import RunWording
 
 _ABOUT_CARDS = re.compile("|".join(f'"{re.escape(one)}"' for one in sorted({*CARD_CODES, *LOG_TEXTS})))
 _IN_SECONDS = 120
@@ -58,7 +58,7 @@ class Snapshot(NamedTuple):
     cluster: str
     taken_at: datetime
     as_of: datetime
-    subject: Found | Absent | Gap
+    subject: FoundPod | AbsentPod | Gap
     install: InstallSeen
     logs: tuple[LogOf, ...]
     panics: tuple[PanicLog, ...]
@@ -75,7 +75,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     """Find HAMi and the pod, then read the logs; the nodes only where a line names a card. Raises Unusable."""
     cluster = sources.cluster
     subject, install = await asyncio.gather(_subject(cluster, wanted.subject), gather_install(sources))
-    name = subject.pod.name if isinstance(subject, Found) else wanted.subject.name
+    name = subject.pod.name if isinstance(subject, FoundPod) else wanted.subject.name
     logs, (panics, _) = await asyncio.gather(
         gather_scheduler_logs(cluster, install.install, name, wanted.since), gather_panics(cluster, install.install)
     )
@@ -99,7 +99,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     )
 
 
-async def _subject(cluster: Cluster, wanted: SubjectRequest) -> Found | Absent | Gap:
+async def _subject(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | AbsentPod | Gap:
     try:
         return await resolve(cluster, wanted, whole_name=True)
     except Unusable:
@@ -110,7 +110,7 @@ async def _subject(cluster: Cluster, wanted: SubjectRequest) -> Found | Absent |
 
 def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     """What the newest run says, then what kube-scheduler made of it, then how closely was looked."""
-    pod = snapshot.subject.pod if isinstance(snapshot.subject, Found) else None
+    pod = snapshot.subject.pod if isinstance(snapshot.subject, FoundPod) else None
     about = _about(snapshot, pod)
     logged = read_logs(snapshot.logs, about)
     told = _told(snapshot, logged, about, pod, say)
@@ -140,23 +140,23 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     )
 
 
-def _about(snapshot: Snapshot, pod: Pod | None) -> About:
+def _about(snapshot: Snapshot, pod: Pod | None) -> LogSubject:
     """A pod that is gone, and was typed without its namespace, is the one of that name with the newest line."""
     wanted = snapshot.request.subject
     name, namespace = (pod.name, pod.namespace) if pod else (wanted.name, wanted.namespace)
     if not namespace:
         namespace = next(iter(namespaces_named(snapshot.logs, name, snapshot.taken_at)), "")
     since = snapshot.as_of - snapshot.request.since
-    return About(namespace, name, pod.metadata.uid if pod else "", since, snapshot.taken_at)
+    return LogSubject(namespace, name, pod.metadata.uid if pod else "", since, snapshot.taken_at)
 
 
-def _told(snapshot: Snapshot, logged: Logged, about: About, pod: Pod | None, say: Texts) -> Told:
+def _told(snapshot: Snapshot, logged: Logged, about: LogSubject, pod: Pod | None, say: Texts) -> RunWording:
     full = f"{about.namespace}/{about.name}" if about.namespace else about.name
     unread = snapshot.install.gaps or any(_newest_unread(log) for log in snapshot.logs)
     unread = unread or len(snapshot.install.install.pods) > MAX_SCHEDULERS
     waits = isinstance(snapshot.subject, Gap) or bool(pod and pod.status.phase == "Pending" and not pod.spec.node_name)
-    gone = isinstance(snapshot.subject, Absent) and bool(logged.lines)
-    return Told(
+    gone = isinstance(snapshot.subject, AbsentPod) and bool(logged.lines)
+    return RunWording(
         pod=say("logs.gone", pod=full) if gone else full,
         name=about.name,
         since=snapshot.request.words,
@@ -166,7 +166,7 @@ def _told(snapshot: Snapshot, logged: Logged, about: About, pod: Pod | None, say
     )
 
 
-def _window(snapshot: Snapshot, about: About, say: Texts) -> str:
+def _window(snapshot: Snapshot, about: LogSubject, say: Texts) -> str:
     """How far back the extenders' logs were looked at: the time as typed, or as far as the oldest of them reaches."""
     logs = [log.read for log in snapshot.logs if log.container == runs.EXTENDER_CONTAINER]
     first = [read_line(log.first, snapshot.taken_at) for log in logs if not isinstance(log, Gap)]
@@ -185,7 +185,7 @@ def _newest_unread(log: LogOf) -> bool:
 # ------------------------------------------------------------------------------------------- nothing was logged
 
 
-def _nothing(snapshot: Snapshot, logged: Logged, told: Told, pod: Pod | None, say: Texts) -> Finding:
+def _nothing(snapshot: Snapshot, logged: Logged, told: RunWording, pod: Pod | None, say: Texts) -> Finding:
     """No run and no statement of kube-scheduler: why that may be."""
     read = [log for log in logged.logs if not isinstance(log.log.read, Gap)]
     if not read:
@@ -193,7 +193,7 @@ def _nothing(snapshot: Snapshot, logged: Logged, told: Told, pod: Pod | None, sa
             "not-enough-evidence", say("logs.none-read", pod=told.pod), "suspected", (), (), severity="warning"
         )
     lines = [(log, log.lines[-1]) for log in read if log.lines]
-    if not lines and isinstance(snapshot.subject, Absent):
+    if not lines and isinstance(snapshot.subject, AbsentPod):
         absent = snapshot.subject
         found = no_such_pod(absent, snapshot.request.subject.kind, snapshot.request.subject.name, say)
         actions = (
@@ -231,7 +231,7 @@ def _why_not(snapshot: Snapshot, logged: Logged, pod: Pod | None, say: Texts) ->
 # --------------------------------------------------------------------------------------------------------- gaps
 
 
-def _gaps(snapshot: Snapshot, logged: Logged, about: About, say: Texts) -> Iterator[Gap]:
+def _gaps(snapshot: Snapshot, logged: Logged, about: LogSubject, say: Texts) -> Iterator[Gap]:
     yield from snapshot.install.gaps
     yield from (Gap("objects", one, say("gap.undecodable")) for one in snapshot.undecodable)
     yield from (gap for gap in (snapshot.subject, snapshot.nodes) if isinstance(gap, Gap))
@@ -251,7 +251,7 @@ def _gaps(snapshot: Snapshot, logged: Logged, about: About, say: Texts) -> Itera
         yield Gap(LINES.title, say("logs.bare", count=bare, name=about.name, others=", ".join(logged.others)))
 
 
-def _gaps_of(snapshot: Snapshot, log: OneLog, about: About, say: Texts) -> Iterator[Gap]:
+def _gaps_of(snapshot: Snapshot, log: PodLog, about: LogSubject, say: Texts) -> Iterator[Gap]:
     source, read = f"log of {log.log.scheduler.namespace}/{log.log.label}", log.log.read
     if isinstance(read, Gap):
         yield read

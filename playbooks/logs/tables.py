@@ -11,7 +11,7 @@ from bot.hami.nodestate import read_registrations
 from bot.hami.registration import Registration
 from bot.kube.models import Node, Pod
 from bot.report import Gap, Sheet, Table
-from playbooks.rules.logged import Logged, OneLog
+from playbooks.rules.logged import Logged, PodLog
 
 
 class RunRow(NamedTuple):
@@ -159,7 +159,7 @@ def _line_rows(logged: Logged) -> tuple[list[LineRow], int]:
     return rows, max(0, len(lines) - MOST_LINES)
 
 
-def _log_row(log: OneLog, now: datetime) -> LogRow:
+def _log_row(log: PodLog, now: datetime) -> LogRow:
     if isinstance(log.log.read, Gap):
         return LogRow(log.log.label, log.log.verbosity, None, UNSAID)
     first = read_line(log.log.read.first, now)

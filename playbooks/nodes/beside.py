@@ -12,7 +12,7 @@ from bot.texts import Texts
 from playbooks import quotes
 from playbooks.nodes.fault import Fault
 from playbooks.nodes.plugins import Plugin
-from playbooks.nodes.sweep import Beside, NodeSeen, Sweep
+from playbooks.nodes.sweep import NodeSeen, OtherDevice, Sweep
 from playbooks.rules import after_restart, prose
 from playbooks.rules.unregistered import (
     claim_of,
@@ -111,20 +111,20 @@ def told_beside(
     return claim, proofs, registration_actions(first.name, why, pods, say, device.vendor)
 
 
-def _is_another_chip(node: NodeSeen, one: Beside) -> bool:
+def _is_another_chip(node: NodeSeen, one: OtherDevice) -> bool:
     """Whether the vendor's plugin registered a chip that HAMi's scheduler does not read."""
     vendor = one.device.vendor.names.word
     return any(other.vendor.word == vendor and other.word != one.device.word for other in node.others)
 
 
-def _may_be_of_others(node: NodeSeen, one: Beside) -> bool:
+def _may_be_of_others(node: NodeSeen, one: OtherDevice) -> bool:
     """Whether only a resource that other programs serve under the same name says that HAMi hands the device out."""
     label = one.device.vendor.node_label[0]
     own = node.node.metadata.annotation(one.device.names.register) is not None
     return one.device.names.shares_domain and not own and not (label and node.node.metadata.label(label))
 
 
-def _handshake(node: NodeSeen, one: Beside) -> Handshake | None:
+def _handshake(node: NodeSeen, one: OtherDevice) -> Handshake | None:
     key = one.device.names.handshake
     text = node.node.metadata.annotation(key) if key else None
     return None if text is None else parse_handshake(text)
@@ -139,5 +139,5 @@ def _state_of(node: NodeSeen, device: Device) -> Unregistered | None:
     return state if isinstance(state, Unregistered) else None
 
 
-def _is(one: Beside, device: Device) -> bool:
+def _is(one: OtherDevice, device: Device) -> bool:
     return one.device.word == device.word

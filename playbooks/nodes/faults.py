@@ -64,7 +64,7 @@ _TELLING = (*_EXPLAINED, "node-unregistered", "handshake-", "card-not-healthy")
 _OF_PLUGIN = ("node-unregistered", "registration-ignored", "handshake-", "device-plugin-", "allocatable-mismatch")
 
 
-class Found(NamedTuple):
+class SweepFaults(NamedTuple):
     """The faults of all nodes that have cards, or should have some, and how many those nodes are.
 
     `well` are the nodes without a fault, `cards` how many they have.
@@ -85,7 +85,7 @@ class _Looked(NamedTuple):
     cards: int
 
 
-def look_at(sweep: Sweep, only: str = "") -> Found:
+def look_at(sweep: Sweep, only: str = "") -> SweepFaults:
     """Every node once; `only` limits the answer to one, and others are looked at for the cards they share with it."""
     faults, well, concerned, cards = list[Fault](), list[str](), 0, 0
     known: dict[Hashable, _Looked] = {}
@@ -119,10 +119,10 @@ def look_at(sweep: Sweep, only: str = "") -> Found:
     ill = {name for names in shared for name in names if only in ("", *names)}
     for name in ill.intersection(well):
         cards -= len(sweep.see(name).cards)
-    return Found(faults, concerned, [name for name in well if name not in ill], cards)
+    return SweepFaults(faults, concerned, [name for name in well if name not in ill], cards)
 
 
-def by_classic_rules(found: Found, sweep: Sweep, slices: Slices) -> Found:
+def by_classic_rules(found: SweepFaults, sweep: Sweep, slices: Slices) -> SweepFaults:
     """Without what is asked of HAMi's device plugin, of nodes where a DRA driver of HAMi's stands in its place."""
     by_drivers = map(sweep.see, served(slices).intersection(sweep.names))
     others = {node.name for node in by_drivers if node.plugin.pod is None and not node.plugins_beside}

@@ -36,11 +36,11 @@ from playbooks import quotes
 from playbooks.gather.dra import gather_slices
 from playbooks.gather.lock_owners import gather_owners
 from playbooks.gather.node_side import MOST_NODES
-from playbooks.gather.nodes_in_question import Questioned, gather_questioned
+from playbooks.gather.nodes_in_question import NodesInQuestion, gather_questioned
 from playbooks.gather.scheduling import NODE_SELECTOR_FLAG, Capacity, InstallSeen, gather_install, times_shown
 from playbooks.nodes.fault import Fault
 from playbooks.nodes.faults import (
-    Found,
+    SweepFaults,
     by_cause,
     by_classic_rules,
     in_question,
@@ -54,7 +54,7 @@ from playbooks.nodes.sweep import NodeSeen, Sweep
 from playbooks.nodes.tables import PROBLEMS, WHOLE, Rows
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules import prose
-from playbooks.rules.dra import Offered, with_dra
+from playbooks.rules.dra import DraDevices, with_dra
 from playbooks.rules.findings import finding
 from playbooks.rules.gaps import capacity_gaps
 from playbooks.rules.known_bugs import with_upgrades
@@ -82,8 +82,8 @@ class Snapshot(NamedTuple):
     nodes: Sequence[Node]
     plugins: PluginPods
     owners: Mapping[tuple[str, str], Pod | Gap | None]
-    found: Found
-    questioned: Questioned
+    found: SweepFaults
+    questioned: NodesInQuestion
     slices: Sequence[ResourceSlice] | Gap
     undecodable: tuple[str, ...]
 
@@ -146,7 +146,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     wording = Wording(sweep, sure, say, known)
     told = [wording.finding(group) for group in by_cause(found.faults)]
     told += _healthy(wanted, sweep, found, sure, say)
-    offered = Offered(snapshot.install, snapshot.nodes, snapshot.slices, snapshot.as_of).of(wanted.node)
+    offered = DraDevices(snapshot.install, snapshot.nodes, snapshot.slices, snapshot.as_of).of(wanted.node)
     told = with_dra(told, offered, say) or [_nothing_there(wanted, sweep, say)]
     findings = sorted(told, key=lambda one: one.severity == "info")
     if not wanted.node and len(found.faults) > 1:
@@ -183,7 +183,7 @@ def _quietly(one: Finding) -> Finding:
     return structs.replace(one, severity="info") if one.code == "device-plugin-not-selected" else one
 
 
-def _verdict(wanted: Request, found: Found, findings: Sequence[Finding], say: Texts) -> str:
+def _verdict(wanted: Request, found: SweepFaults, findings: Sequence[Finding], say: Texts) -> str:
     """The claim where there is one thing to tell, else how many nodes have which problem."""
     problems = [one for one in findings if one.severity != "info"]
     if wanted.node or len(problems) < 2:
@@ -206,7 +206,7 @@ def _listed(parts: Sequence[str], shown: int, say: Texts) -> str:
     return say("words.and-more", names=some, more=len(parts) - shown) if shown < len(parts) else some
 
 
-def _healthy(wanted: Request, sweep: Sweep, found: Found, sure: Confidence, say: Texts) -> list[Finding]:
+def _healthy(wanted: Request, sweep: Sweep, found: SweepFaults, sure: Confidence, say: Texts) -> list[Finding]:
     """The nodes that have cards and no fault, as one finding."""
     if not found.well:
         return []

@@ -34,7 +34,7 @@ _QUIET = ("ready", "missing", "unseen")
 _NODE_LABELS = tuple(vendor.node_label[0] for vendor in VENDORS if vendor.node_label[0])
 
 
-class Beside(NamedTuple):
+class OtherDevice(NamedTuple):
     """Another vendor's device that a node has, or should have, and how many of it kubelet offers.
 
     `since_restart`: a restarted scheduler does not know it yet.
@@ -57,7 +57,7 @@ class NodeSeen(NamedTuple):
     state: Registration | Unregistered | None
     own: Registration | None
     others: tuple[Registration | Unreadable, ...]
-    beside: tuple[Beside, ...]
+    beside: tuple[OtherDevice, ...]
     expects_gpus: bool
     of_others: bool
     """Whether only an operator's label says that the first vendor's GPUs are there, as some other plugins want it."""
@@ -205,14 +205,14 @@ class Sweep:
         agreed = all((one.why if isinstance(one, Unregistered) else None) == why for one in rest)
         return newest if agreed else None
 
-    def _of_others(self, node: Node) -> Iterator[Beside]:
+    def _of_others(self, node: Node) -> Iterator[OtherDevice]:
         """What every possible version makes of other vendors' devices there, where they agree."""
         for device in given_beside(node, self.config):
             of = [version for version in self._versions if version >= device.vendor.since]
             found = [device.vendor.registration(node, version, self.judged_at, device.resources) for version in of]
             if found and len({one.why if isinstance(one, Unregistered) else None for one in found}) == 1:
                 lost = is_not_taken_in(node, device, self.version, self.start, self.now, zone=self.zone)
-                yield Beside(device, found[-1], kubelet_offers(node, device.resources.count), since_restart=lost)
+                yield OtherDevice(device, found[-1], kubelet_offers(node, device.resources.count), since_restart=lost)
 
     def is_overdue(self, handshake: Handshake | None) -> bool:
         """Whether a question of the scheduler has gone unanswered for too long, in its own local time."""

@@ -24,10 +24,10 @@ from bot.report import (
     worst,
 )
 from bot.texts import Texts
-from playbooks.gather.namespaces import Deserted, gather_deserted
+from playbooks.gather.namespaces import EmptyNamespace, gather_deserted
 from playbooks.gather.scheduling import InstallSeen
-from playbooks.gather.waiting import Scene, Waiting, gather_scene, gather_waiting
-from playbooks.judgement.pods import Judged, by_cause, judge_all, waiting_row
+from playbooks.gather.waiting import Waiting, WaitingContext, gather_scene, gather_waiting
+from playbooks.judgement.pods import JudgedPod, by_cause, judge_all, waiting_row
 from playbooks.pending.rows import CauseRow, PendingRow
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules import prose
@@ -65,8 +65,8 @@ class Snapshot(NamedTuple):
     taken_at: datetime
     install: InstallSeen
     waiting: Waiting
-    scene: Scene | None
-    deserted: Deserted | Gap | None
+    scene: WaitingContext | None
+    deserted: EmptyNamespace | Gap | None
     undecodable: tuple[str, ...]
 
 
@@ -126,14 +126,14 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     )
 
 
-def _grouped(judged: Sequence[Judged], now: datetime) -> list[Group]:
+def _grouped(judged: Sequence[JudgedPod], now: datetime) -> list[Group]:
     return sorted(
         (_group(members, now) for members in by_cause(judged)),
         key=lambda group: (-SEVERITIES.index(group.severity), -len(group.pods), _age_key(group.pods[0])),
     )
 
 
-def _group(members: Sequence[Judged], now: datetime) -> Group:
+def _group(members: Sequence[JudgedPod], now: datetime) -> Group:
     """As sure as the least sure of its pods, and as severe as the most severe that has waited for a while."""
     causes = [member.cause for member in members if member.cause is not None]
     severity = SEVERITIES[max(SEVERITIES.index(_severity(member, now)) for member in members)]
@@ -142,7 +142,7 @@ def _group(members: Sequence[Judged], now: datetime) -> Group:
     return Group(first, severity, [member.pod for member in members])
 
 
-def _severity(judged: Judged, now: datetime) -> Severity:
+def _severity(judged: JudgedPod, now: datetime) -> Severity:
     created = parse_time(judged.pod.metadata.creation_timestamp)
     severity = judged.cause.severity if judged.cause else "info"
     just_came = created is not None and now - created < _GRACE
@@ -157,7 +157,7 @@ def _age_key(pod: Pod) -> tuple[str, str, str]:
 
 
 def _none_waits(snapshot: Snapshot, gaps: Sequence[Gap], say: Texts) -> Finding:
-    if isinstance(snapshot.deserted, Deserted):
+    if isinstance(snapshot.deserted, EmptyNamespace):
         return no_such_namespace(snapshot.deserted, ("pending", "-n"), say)
     namespace = snapshot.waiting.namespace
     claim = say("nothing-pending.namespace", namespace=namespace) if namespace else say("nothing-pending.claim")
@@ -206,7 +206,7 @@ def _cause_row(group: Group) -> CauseRow:
     )
 
 
-def _pod_rows(judged: Sequence[Judged], groups: Sequence[Group], snapshot: Snapshot) -> Iterator[PendingRow]:
+def _pod_rows(judged: Sequence[JudgedPod], groups: Sequence[Group], snapshot: Snapshot) -> Iterator[PendingRow]:
     """Every pod, in the order of the causes; those that were not judged last."""
     of_pod = {id(one.pod): one.cause for one in judged}
     ordered = [pod for group in groups for pod in group.pods] + [one.pod for one in judged if one.cause is None]

@@ -21,14 +21,14 @@ _MARGIN_S, _AT_ONCE_S = 20, 60
 """
 
 
-class Tried(NamedTuple):
+class TriedPort(NamedTuple):
     """A port that serves no profiles, and what was said there."""
 
     address: Address
     quote: str
 
 
-class Taken(NamedTuple):
+class FetchedProfile(NamedTuple):
     """The profile as fetched. `version` is that of the program's image, empty if unknown; `leads`: the pod does."""
 
     wanted: PodGet
@@ -44,7 +44,7 @@ class Taken(NamedTuple):
 class Off(NamedTuple):
     """No port of any pod that was tried serves profiles; none was tried where the version has none."""
 
-    tried: tuple[Tried, ...]
+    tried: tuple[TriedPort, ...]
 
 
 class Snapshot(NamedTuple):
@@ -54,7 +54,7 @@ class Snapshot(NamedTuple):
     taken_at: datetime
     request: Request
     install: Install | None
-    outcome: Taken | Off
+    outcome: FetchedProfile | Off
     gaps: tuple[Gap, ...]
 
 
@@ -99,9 +99,9 @@ async def _check_namespace(namespace: str, others: tuple[str, ...] | None, sourc
 
 async def _first_served(
     ports: PodPorts, wanted: Request, places: Sequence[Address], version: str, leader: Pod | None
-) -> Taken | Off:
+) -> FetchedProfile | Off:
     """The first that serves profiles. A place that cannot be reached counts where no other serves any."""
-    tried: list[Tried] = []
+    tried: list[TriedPort] = []
     unreached: list[SourceError] = []
     for place in places:
         get = _request(wanted, place)
@@ -115,14 +115,14 @@ async def _first_served(
             continue
         except SourceError as error:
             if nobody_listens(error):
-                tried.append(Tried(place, error.message))
+                tried.append(TriedPort(place, error.message))
             else:
                 unreached.append(error)
             continue
         if not isinstance(content, NotServed):
             leads = leader is not None and (leader.namespace, leader.name) == (place.namespace, place.pod)
-            return Taken(get, content, version, leads)
-        tried.append(Tried(place, content.quote))
+            return FetchedProfile(get, content, version, leads)
+        tried.append(TriedPort(place, content.quote))
     if unreached:
         raise unreached[0]
     return Off(tuple(tried))

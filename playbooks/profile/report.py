@@ -6,11 +6,10 @@ from bot.errors import SourceError
 from bot.hami.install import PROFILING_SINCE
 from bot.kube.times import format_time
 from bot.pprof.findings import explain
-from bot.pprof.quotes import Taken as Known
-from bot.pprof.quotes import headline, top_table
+from bot.pprof.quotes import SourcedProfile, headline, top_table
 from bot.report import SCHEMA, Evidence, Finding, Gap, NextAction, Report, Scope, Subject, Table, one_line, worst
 from bot.texts import Texts
-from playbooks.profile.fetch import Off, Snapshot, Taken, Tried
+from playbooks.profile.fetch import FetchedProfile, Off, Snapshot, TriedPort
 from playbooks.profile.request import Kind, name_of
 from playbooks.profile.view import View, view
 from playbooks.quotes import kubectl
@@ -38,7 +37,7 @@ def diagnose(snapshot: Snapshot, say: Texts, seen: View | None = None, file: str
     seen = seen or seen_in(snapshot)
     assert seen is not None  # as it was taken
     name = name_of(snapshot.request.kind, taken.content)
-    known = Known(seen.profile, file or name, f"Pod {taken.wanted.namespace}/{taken.wanted.pod}")
+    known = SourcedProfile(seen.profile, file or name, f"Pod {taken.wanted.namespace}/{taken.wanted.pod}")
     whole = _taken(snapshot, taken, seen, known, say)
     standing_out = explain(known, say)
     subject = Subject("Profile", "", name)
@@ -57,7 +56,7 @@ def _report(
     tables: tuple[Table, ...] = (),
 ) -> Report:
     gaps = list(snapshot.gaps)
-    if isinstance(snapshot.outcome, Taken) and not snapshot.outcome.version:
+    if isinstance(snapshot.outcome, FetchedProfile) and not snapshot.outcome.version:
         gaps.append(Gap("version", say("profile.no-version"), say("profile.no-version-hint")))
     return Report(
         schema=SCHEMA,
@@ -76,7 +75,7 @@ def _report(
 # ---------------------------------------------------------------------------------------------------- a profile
 
 
-def _taken(snapshot: Snapshot, taken: Taken, seen: View, known: Known, say: Texts) -> Finding:
+def _taken(snapshot: Snapshot, taken: FetchedProfile, seen: View, known: SourcedProfile, say: Texts) -> Finding:
     return Finding(
         code="profile-taken",
         claim=_claim(snapshot.request.kind, taken, seen, say),
@@ -87,7 +86,7 @@ def _taken(snapshot: Snapshot, taken: Taken, seen: View, known: Known, say: Text
     )
 
 
-def _claim(kind: Kind, taken: Taken, seen: View, say: Texts) -> str:
+def _claim(kind: Kind, taken: FetchedProfile, seen: View, say: Texts) -> str:
     who = say("profile.leader", pod=taken.wanted.pod) if taken.leads else taken.wanted.pod
     if kind == "cpu" and seen.seconds > 0 and seen.kind.unit == "nanoseconds":
         share = f"{seen.total / (seen.seconds * 1e9):.1%}"
@@ -121,7 +120,7 @@ def _off(snapshot: Snapshot, off: Off, say: Texts) -> Finding:
     )
 
 
-def _refusal(snapshot: Snapshot, tried: Tried) -> Evidence:
+def _refusal(snapshot: Snapshot, tried: TriedPort) -> Evidence:
     place = tried.address
     proxy = f"/api/v1/namespaces/{place.namespace}/pods/{place.scheme}:{place.pod}:{place.port}/proxy/debug/pprof/"
     return Evidence(

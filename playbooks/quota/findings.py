@@ -43,7 +43,7 @@ class Space(NamedTuple):
         return None if self.pods is None else sum(int(effective_request(pod, resource)) for pod in self.pods)
 
 
-class Around(NamedTuple):
+class QuotaContext(NamedTuple):
     """What is the same for all namespaces."""
 
     config: DeviceConfig
@@ -67,7 +67,7 @@ class Around(NamedTuple):
         return [resource for resource in self.config.amounts if resource in named]
 
 
-def findings(space: Space, around: Around, say: Texts) -> Iterator[Finding]:
+def findings(space: Space, around: QuotaContext, say: Texts) -> Iterator[Finding]:
     """The problems of one namespace, and how the two ways of counting differ there."""
     for limit in space.limits:
         if limit.by == "Kubernetes":
@@ -82,7 +82,7 @@ def findings(space: Space, around: Around, say: Texts) -> Iterator[Finding]:
         yield from _differs(space, resource, around, say)
 
 
-def _full(space: Space, limit: Limit, used: int | None, around: Around, say: Texts) -> Iterator[Finding]:
+def _full(space: Space, limit: Limit, used: int | None, around: QuotaContext, say: Texts) -> Iterator[Finding]:
     if used is None or limit.amount is None or used < NEAR * limit.amount:
         return
     code = "quota-exceeded" if used > limit.amount else "quota-near-limit"
@@ -103,7 +103,7 @@ def _names(limit: Limit) -> dict[str, object]:
     return {"quota": f"{limit.namespace}/{limit.quota}", "resource": limit.key}
 
 
-def _not_enforced(limit: Limit, around: Around, say: Texts) -> Finding:
+def _not_enforced(limit: Limit, around: QuotaContext, say: Texts) -> Finding:
     """A limit that nobody holds pods against: of another resource or version, zero, or no whole number."""
     if limit.by == "nobody":
         key = "nobody"
@@ -119,11 +119,11 @@ def _not_enforced(limit: Limit, around: Around, say: Texts) -> Finding:
     return finding("quota-not-enforced", claim, around.confidence, (), proofs, severity="warning", actions=upgrade)
 
 
-def _is_first(device: Device, around: Around) -> bool:
+def _is_first(device: Device, around: QuotaContext) -> bool:
     return device.vendor is around.config.devices[0].vendor
 
 
-def _ambiguous(space: Space, around: Around, say: Texts) -> Iterator[Finding]:
+def _ambiguous(space: Space, around: QuotaContext, say: Texts) -> Iterator[Finding]:
     """Of several quotas with one key HAMi keeps the one that it read last."""
     for resource in around.measured(space):
         limits = [limit for limit in space.of(resource, "HAMi") if around.enforces(limit)]
@@ -134,7 +134,7 @@ def _ambiguous(space: Space, around: Around, say: Texts) -> Iterator[Finding]:
             yield finding("quota-ambiguous", claim, around.confidence, (), proofs, severity="warning")
 
 
-def _differs(space: Space, resource: str, around: Around, say: Texts) -> Iterator[Finding]:
+def _differs(space: Space, resource: str, around: QuotaContext, say: Texts) -> Iterator[Finding]:
     """HAMi's figure beside Kubernetes', and what makes the difference."""
     used = None if space.used is None else space.used.get(resource, 0)
     counted = next((one for one in space.of(resource, "Kubernetes") if one.used is not None), None)
@@ -157,7 +157,7 @@ def _differs(space: Space, resource: str, around: Around, say: Texts) -> Iterato
         yield finding("quota-differs", claim, around.confidence, (), proof(limit, around.quotas), severity="info")
 
 
-def _why_different(space: Space, resource: str, around: Around, say: Texts) -> str:
+def _why_different(space: Space, resource: str, around: QuotaContext, say: Texts) -> str:
     """The pods whose two figures differ, by why they do; what is asked for as written is all that Kubernetes counts."""
     if space.pods is None:
         return say("quota-differs.unread")

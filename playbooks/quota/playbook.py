@@ -20,14 +20,14 @@ from bot.kube.times import format_time
 from bot.report import SCHEMA, SEVERITIES, Evidence, Finding, Gap, Report, Subject, one_line, worst
 from bot.texts import Texts
 from playbooks import quotes
-from playbooks.gather.namespaces import Deserted, gather_deserted
+from playbooks.gather.namespaces import EmptyNamespace, gather_deserted
 from playbooks.gather.scheduling import UNFINISHED, InstallSeen, gather_holders, gather_install, nothing_read
 from playbooks.playbook import ALL, Playbook, Sources
-from playbooks.quota.findings import Around, Space, findings
+from playbooks.quota.findings import QuotaContext, Space, findings
 from playbooks.quota.refused import REFUSED, gather_refusals, tell_refusals
 from playbooks.quota.rules import proof
 from playbooks.quota.table import QUOTAS, rows_of
-from playbooks.quota.waiting import KEPT_OUT, KeptOut, Read, gather_kept_out, tell_kept_out
+from playbooks.quota.waiting import KEPT_OUT, KeptOut, QuotaSources, gather_kept_out, tell_kept_out
 from playbooks.rules import prose
 from playbooks.rules.absent import no_such_namespace
 from playbooks.rules.findings import finding
@@ -59,7 +59,7 @@ class Snapshot(NamedTuple):
     pods: dict[str, list[Pod] | Gap]
     kept_out: KeptOut
     refusals: list[Event] | Gap
-    deserted: Deserted | Gap | None
+    deserted: EmptyNamespace | Gap | None
     undecodable: tuple[str, ...]
 
 
@@ -81,7 +81,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     limits = list(limits_of([] if isinstance(quotas, Gap) else quotas, install.config))
     named = sorted({limit.namespace for limit in limits if wanted.namespace in ("", limit.namespace)})
     ledger = None if isinstance(holders, Gap) else build_ledger(holders, _version(install) or NEWEST_READ)
-    read = Read(quotas, holders, ledger)
+    read = QuotaSources(quotas, holders, ledger)
     pods, kept_out, refusals = await asyncio.gather(
         _pods(cluster, named if _are_few(named, read) else ()),
         gather_kept_out(sources, install, limits, read, wanted.namespace),
@@ -107,7 +107,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     )
 
 
-def _are_few(namespaces: Sequence[str], read: Read) -> bool:
+def _are_few(namespaces: Sequence[str], read: QuotaSources) -> bool:
     """Whether their pods may be read whole; of one namespace they always are."""
     if not 1 < len(namespaces) <= _MAX_READ:
         return len(namespaces) <= 1
@@ -163,18 +163,18 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     )
 
 
-def _refused(snapshot: Snapshot, around: Around, say: Texts) -> Sequence[Finding]:
+def _refused(snapshot: Snapshot, around: QuotaContext, say: Texts) -> Sequence[Finding]:
     events = () if isinstance(snapshot.refusals, Gap) else snapshot.refusals
     limits = list(limits_of(around.quotas, around.config))
     return list(tell_refusals(events, limits, around.quotas, snapshot.taken_at, say))
 
 
-def _spaces(snapshot: Snapshot) -> tuple[list[Space], Around]:
+def _spaces(snapshot: Snapshot) -> tuple[list[Space], QuotaContext]:
     """The namespaces that have a quota on HAMi's resources, then those whose pods hold cards without one."""
     config, version, ledger = snapshot.install.config, _version(snapshot.install), snapshot.ledger
     quotas = [] if isinstance(snapshot.quotas, Gap) else snapshot.quotas
     unread = isinstance(snapshot.quotas, Gap) or isinstance(snapshot.holders, Gap) or snapshot.undecodable
-    around = Around(
+    around = QuotaContext(
         config,
         rules_of(version or NEWEST_READ),
         str(version or ""),
@@ -214,7 +214,7 @@ def _by_namespace(ledger: Ledger | None) -> dict[str, list[Holding]]:
     return found
 
 
-def _summary(snapshot: Snapshot, spaces: Sequence[Space], around: Around, say: Texts) -> Finding:
+def _summary(snapshot: Snapshot, spaces: Sequence[Space], around: QuotaContext, say: Texts) -> Finding:
     """What there is to say when nothing is wrong."""
     wanted = snapshot.request.namespace
     limited = [space for space in spaces if space.limits]
@@ -274,7 +274,7 @@ def _largest_holder(snapshot: Snapshot, spaces: Sequence[Space]) -> list[Evidenc
     return [quotes.of_holder(holder) for holder in holders if (holder.namespace, holder.name) == named][:1]
 
 
-def _part(space: Space, around: Around) -> float:
+def _part(space: Space, around: QuotaContext) -> float:
     """How full the fullest of its limits is; -1 where none can be told."""
     parts = [-1.0]
     for limit in space.limits:
@@ -285,8 +285,8 @@ def _part(space: Space, around: Around) -> float:
     return max(parts)
 
 
-def _nothing_there(snapshot: Snapshot, wanted: str, around: Around, say: Texts) -> Finding:
-    if isinstance(snapshot.deserted, Deserted):
+def _nothing_there(snapshot: Snapshot, wanted: str, around: QuotaContext, say: Texts) -> Finding:
+    if isinstance(snapshot.deserted, EmptyNamespace):
         return no_such_namespace(snapshot.deserted, ("quota",), say)
     return finding("not-found", say("quota.nothing", namespace=wanted), around.confidence, (), (), severity="info")
 

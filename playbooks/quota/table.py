@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 from bot.hami.quotas import Limit
 from bot.report import Sheet
 from bot.texts import Texts
-from playbooks.quota.findings import Around, Space
+from playbooks.quota.findings import QuotaContext, Space
 from playbooks.rules import prose
 
 
@@ -60,7 +60,7 @@ QUOTAS = Sheet(
 )
 
 
-def rows_of(space: Space, around: Around, say: Texts) -> list[QuotaRow]:
+def rows_of(space: Space, around: QuotaContext, say: Texts) -> list[QuotaRow]:
     """Memory and cores of the devices that it holds, else the first vendor's; others where a quota names them."""
     config, used = around.config, space.used or {}
     named = {limit.resource for limit in space.limits}
@@ -73,7 +73,7 @@ def rows_of(space: Space, around: Around, say: Texts) -> list[QuotaRow]:
     return [_row(space, resource, around, say) for resource in shown]
 
 
-def _row(space: Space, resource: str, around: Around, say: Texts) -> QuotaRow:
+def _row(space: Space, resource: str, around: QuotaContext, say: Texts) -> QuotaRow:
     hami = [] if around.rules.quota == "none" else space.of(resource, "HAMi")
     kube = space.of(resource, "Kubernetes")
     used = None if space.used is None else space.used.get(resource, 0 if resource in around.config.amounts else None)
@@ -105,7 +105,7 @@ def _use(by: str, limits: Sequence[Limit], used: int | None) -> list[Use]:
     return [Use(by, used, amount)] if used is not None and amount else []
 
 
-def _top(space: Space, resource: str, around: Around, say: Texts) -> str:
+def _top(space: Space, resource: str, around: QuotaContext, say: Texts) -> str:
     amounts = ((around.held(holder, resource), holder.name) for holder in space.holders)
     largest = sorted((amount for amount in amounts if amount[0]), key=lambda one: (-one[0], one[1]))
     return prose.names(say, [f"{name} {amount}" for amount, name in largest])

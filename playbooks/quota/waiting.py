@@ -20,8 +20,8 @@ from bot.kube.models import NODES, PODS, Holder, Pod, ResourceQuota
 from bot.report import Finding, Gap, NextAction, Sheet, Table, one_line
 from bot.texts import Texts
 from playbooks.gather.scheduling import Capacity, InstallSeen
-from playbooks.gather.waiting import PENDING, Scene, Waiting, gather_scene
-from playbooks.judgement.pods import Judged, WaitingRow, by_cause, judge_all, waiting_row, world_of
+from playbooks.gather.waiting import PENDING, Waiting, WaitingContext, gather_scene
+from playbooks.judgement.pods import JudgedPod, WaitingRow, by_cause, judge_all, waiting_row, world_of
 from playbooks.playbook import Sources
 from playbooks.quota.rules import Effect, effect_by_hami, effects
 from playbooks.quotes import kubectl
@@ -40,7 +40,7 @@ _LONGEST_CLAIM = 400
 """Per namespace the MiB and cores that HAMi counts."""
 
 
-class Read(NamedTuple):
+class QuotaSources(NamedTuple):
     """What was read of who holds cards and of the quotas; the ledger is the holders summed up."""
 
     quotas: list[ResourceQuota] | Gap
@@ -52,10 +52,10 @@ class KeptOut(NamedTuple):
     """Waiting pods whose namespace's quota may refuse them, the oldest first; `scene` is None where there are none."""
 
     pods: list[Pod] | Gap
-    scene: Scene | None = None
+    scene: WaitingContext | None = None
 
 
-class Told(NamedTuple):
+class WaitingReport(NamedTuple):
     """What follows: one finding per namespace and cause, every pod as a row, and what could not be seen."""
 
     findings: list[Finding]
@@ -64,7 +64,7 @@ class Told(NamedTuple):
 
 
 async def gather_kept_out(
-    sources: Sources, install: InstallSeen, limits: Iterable[Limit], read: Read, namespace: str
+    sources: Sources, install: InstallSeen, limits: Iterable[Limit], read: QuotaSources, namespace: str
 ) -> KeptOut:
     """Read the pods that wait, and what bears on them only where a quota has no room for some of them."""
     cluster, by_hami = sources.cluster, dict[str, list[Limit]]()
@@ -97,12 +97,12 @@ def _no_room(pod: Pod, limits: Sequence[Limit], ledger: Ledger | None, install: 
 
 def tell_kept_out(
     kept: KeptOut, install: InstallSeen, undecodable: Sequence[str], now: datetime, say: Texts, *, brief: bool
-) -> Told:
+) -> WaitingReport:
     """Only pods whose first finding is the quota: that of others is told where something else comes before it."""
     if isinstance(kept.pods, Gap):
-        return Told([], (), [kept.pods])
+        return WaitingReport([], (), [kept.pods])
     if kept.scene is None:
-        return Told([], (), [])
+        return WaitingReport([], (), [])
     judged, gaps = judge_all(install, kept.pods, kept.scene, undecodable, say)
     held = [one for one in judged if one.cause is not None and one.cause.code == KEPT_OUT]
     held.sort(key=lambda one: one.pod.namespace)  # stable: the oldest stay first
@@ -110,10 +110,10 @@ def tell_kept_out(
     groups = [group for _, some in groupby(held, lambda one: one.pod.namespace) for group in by_cause(some)]
     rows = [waiting_row(one.pod, install.config, now) for group in groups for one in group]
     tables = (KEPT_OUT_PODS.table(rows, brief=rows if brief else None),) if rows else ()
-    return Told([_finding(group, world, say) for group in groups], tables, gaps)
+    return WaitingReport([_finding(group, world, say) for group in groups], tables, gaps)
 
 
-def _finding(group: Sequence[Judged], world: World, say: Texts) -> Finding:
+def _finding(group: Sequence[JudgedPod], world: World, say: Texts) -> Finding:
     """The cause of the oldest, told of all of them; as sure as the least sure."""
     causes = [judged.cause for judged in group if judged.cause is not None]
     oldest = group[0].pod

@@ -7,8 +7,8 @@ from msgspec import structs
 
 from bot.report import Evidence, Finding, NextAction, Subject
 from bot.texts import Texts
-from playbooks.gather.namespaces import Deserted
-from playbooks.gather.subject import Absent
+from playbooks.gather.namespaces import EmptyNamespace
+from playbooks.gather.subject import AbsentPod
 from playbooks.gather.webhook import WebhookOf
 from playbooks.quotes import kubectl
 from playbooks.rules import prose
@@ -16,12 +16,12 @@ from playbooks.rules.admission import denied
 from playbooks.rules.findings import finding
 from playbooks.rules.signed import in_events, signed
 from playbooks.rules.webhook import faults
-from playbooks.rules.webhook_calls import Asked, refused_call
+from playbooks.rules.webhook_calls import WebhookFacts, refused_call
 
 _MAX_CANDIDATES = 3
 
 
-def never_created(absent: Absent, name: str, by: WebhookOf | None, now: datetime, say: Texts) -> list[Finding]:
+def never_created(absent: AbsentPod, name: str, by: WebhookOf | None, now: datetime, say: Texts) -> list[Finding]:
     """Why the pod was refused at its creation, as its owner's FailedCreate says; nothing where none says so."""
     refusal = denied(absent, name, say)
     if refusal and (told := in_events(absent.refusals, None)):
@@ -31,7 +31,7 @@ def never_created(absent: Absent, name: str, by: WebhookOf | None, now: datetime
     call = refused_call(absent.refusals, by.webhook.hook if by else None, say)
     if refusal is None or call is None:
         return [refusal] if refusal else []
-    broken = faults(Asked(by.webhook, by.install.install, now), say) if by else []
+    broken = faults(WebhookFacts(by.webhook, by.install.install, now), say) if by else []
     same = [one for one in broken if one.code == call.code]
     if same:
         proofs = tuple(dict.fromkeys((*call.evidence, *same[0].evidence)))
@@ -39,7 +39,7 @@ def never_created(absent: Absent, name: str, by: WebhookOf | None, now: datetime
     return [call, *(one for one in broken if one.code != call.code), refusal]
 
 
-def no_such_pod(absent: Absent, kind: str, name: str, say: Texts, namespace: str = "") -> Finding:
+def no_such_pod(absent: AbsentPod, kind: str, name: str, say: Texts, namespace: str = "") -> Finding:
     """Unknown, or not the only one of that name. `kind` and the names are what was asked for."""
     if absent.node:
         return _a_node(name, say)
@@ -83,7 +83,7 @@ def _elsewhere(namespace: str, say: Texts) -> tuple[NextAction, NextAction]:
     return NextAction(say("not-found.waiting"), waiting), NextAction(say("not-found.owners"), owners)
 
 
-def _claim(absent: Absent, kind: str, name: str, candidates: Sequence[str], say: Texts) -> str:
+def _claim(absent: AbsentPod, kind: str, name: str, candidates: Sequence[str], say: Texts) -> str:
     names = prose.names(say, candidates)
     if absent.matches:
         same = all(candidate.name == name for candidate in absent.candidates)
@@ -99,7 +99,7 @@ def _typed(subject: Subject) -> str:
     return f"{subject.namespace}/{kind}{subject.name}"
 
 
-def no_such_namespace(deserted: Deserted, words: tuple[str, ...], say: Texts) -> Finding:
+def no_such_namespace(deserted: EmptyNamespace, words: tuple[str, ...], say: Texts) -> Finding:
     """It may as well be empty; the words in front of a namespace ask about a near one."""
     key = "not-found.namespace-near" if deserted.near else "not-found.namespace"
     claim = say(key, namespace=deserted.namespace, names=prose.names(say, deserted.near))

@@ -6,7 +6,7 @@ from bot.kube.models import Pod
 from bot.report import Confidence, Evidence, Finding, NextAction
 from bot.texts import Texts
 from playbooks import quotes
-from playbooks.gather.subject import Absent
+from playbooks.gather.subject import AbsentPod
 from playbooks.gather.webhook import WEBHOOK_NAME
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rules.case import Case
@@ -18,7 +18,7 @@ from playbooks.rules.unread import unread, write_plainly
 _DENIED = f'"{WEBHOOK_NAME}" denied the request'
 
 
-def denied(absent: Absent, name: str, say: Texts) -> Finding | None:
+def denied(absent: AbsentPod, name: str, say: Texts) -> Finding | None:
     """The pod was never created: its owner's FailedCreate says why."""
     if not absent.refusals:
         return None

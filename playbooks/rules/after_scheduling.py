@@ -7,7 +7,7 @@ from bot.hami.allocations import given
 from bot.kube.models import Event, Pod
 from bot.report import Finding
 from bot.texts import Texts
-from playbooks.gather.placed import Placed
+from playbooks.gather.placed import PlacedPod
 from playbooks.rules.inside import inside_faults, remarks_of
 from playbooks.rules.lifecycle import past_scheduling
 from playbooks.rules.refused_devices import refused_causes, refused_more
@@ -18,7 +18,7 @@ from playbooks.rules.unread import unread_containers
 
 
 def after_scheduling(
-    pod: Pod, events: Sequence[Event], placed: Placed | None, now: datetime, say: Texts
+    pod: Pod, events: Sequence[Event], placed: PlacedPod | None, now: datetime, say: Texts
 ) -> list[Finding]:
     """The causes, then what they led to. Empty when the pod still waits for a node."""
     past = past_scheduling(pod, events, now, say)
@@ -40,7 +40,7 @@ def after_scheduling(
     return [*(first or _unread(pod, past, placed, say)), *causes, past]
 
 
-def _unread(pod: Pod, past: Finding, placed: Placed | None, say: Texts) -> list[Finding]:
+def _unread(pod: Pod, past: Finding, placed: PlacedPod | None, say: Texts) -> list[Finding]:
     """What the pod asked for and HAMi read no request in, of a pod that HAMi's scheduler placed and gave nothing."""
     if placed is None or past.code not in ("running", "allocate-failed") or given(pod.metadata):
         return []

@@ -19,7 +19,7 @@ from playbooks.rules import prose
 from playbooks.rules.attempt import Attempt
 from playbooks.rules.case import Case
 from playbooks.rules.findings import finding
-from playbooks.rules.locks import Held, Owners, after, lock_actions, lock_expiry, lock_on, owner_proofs, told
+from playbooks.rules.locks import NodeLock, Owners, after, lock_actions, lock_expiry, lock_on, owner_proofs, told
 
 UNSCHEDULABLE_FLUSH = timedelta(minutes=5)
 """kube-scheduler retries an unschedulable pod at the latest after this (--pod-max-in-unschedulable-pods-duration)."""
@@ -79,16 +79,16 @@ def _refused_by_lock(case: Case, attempt: Attempt, name: str, owners: Owners, sa
     code = "node-lock-malformed" if attempt.lock.malformed else "node-lock-held"
     if name in case.nodes:
         late = attempt.at is None or case.now - attempt.at > UNSCHEDULABLE_FLUSH
-        locks = {name: Held(code, say("node-lock.gone", node=name))}
+        locks = {name: NodeLock(code, say("node-lock.gone", node=name))}
         gone = _lock_finding(case, locks, [attempt.evidence], "suspected", say)
         return structs.replace(gone, severity="warning" if late else "info", next_actions=())
     claim = say(f"{code}.said", node=name or "?")
-    locks = {name: Held("node-lock-malformed" if attempt.lock.malformed else "binding-failed", claim)}
+    locks = {name: NodeLock("node-lock-malformed" if attempt.lock.malformed else "binding-failed", claim)}
     return _lock_finding(case, locks, [attempt.evidence], "suspected", say)
 
 
 def _lock_finding(
-    case: Case, locks: Mapping[str, Held], proofs: Sequence[Evidence], confidence: Confidence, say: Texts
+    case: Case, locks: Mapping[str, NodeLock], proofs: Sequence[Evidence], confidence: Confidence, say: Texts
 ) -> Finding:
     names = [name for name in locks if name]
     held = next(iter(locks.values()))
@@ -105,7 +105,7 @@ def _of_owner(case: Case, name: str, owners: Owners) -> list[Evidence]:
     return owner_proofs(_lock(case, node, owners), owners) if node else []
 
 
-def _judge(case: Case, name: str, owners: Owners, say: Texts) -> Held | None:
+def _judge(case: Case, name: str, owners: Owners, say: Texts) -> NodeLock | None:
     """What the lock on a node is, None when it has none that was seen."""
     node = case.nodes.get(name)
     state, vendor = _lock(case, node, owners) if node else None, case.device.vendor

@@ -21,7 +21,7 @@ from playbooks.rules.findings import finding
 from playbooks.rules.hook import KIND
 from playbooks.rules.parts import of_object
 from playbooks.rules.webhook import faults
-from playbooks.rules.webhook_calls import Asked, Rejection, of_rejection, rejections
+from playbooks.rules.webhook_calls import Rejection, WebhookFacts, of_rejection, rejections
 
 DEFAULT_SCHEDULER = "default-scheduler"
 _RESPECTS_FOREIGN = Version(2, 7, 0)
@@ -29,7 +29,7 @@ _OVERWRITE = "force-overwrite-default-scheduler"
 _SAME_MOMENT_S = 3
 
 
-class Missed(NamedTuple):
+class BypassFacts(NamedTuple):
     """What bears on it. `asked`: HAMi's resources by amount; `words`: what refused the pod afterwards."""
 
     pod: Pod
@@ -63,7 +63,7 @@ def why_left_alone(pod: Pod, install: Install, config: DeviceConfig, webhook: We
     return left_alone(pod, config, version, webhook.hook if webhook else None, labels)
 
 
-def missed(one: Missed, say: Texts) -> list[Finding]:
+def missed(one: BypassFacts, say: Texts) -> list[Finding]:
     """The causes, then that HAMi did not see the pod; nothing where HAMi's scheduler has it, or it asks for nothing."""
     if not one.asked or one.scheduler == one.install.scheduler_name:
         return []
@@ -71,7 +71,7 @@ def missed(one: Missed, say: Texts) -> list[Finding]:
         return [_wrong_scheduler(one, say)]
     reason = one.reason
     created = parse_time(one.pod.metadata.creation_timestamp)
-    asked = Asked(one.webhook, one.install, one.now, created) if one.webhook and one.install.seen else None
+    asked = WebhookFacts(one.webhook, one.install, one.now, created) if one.webhook and one.install.seen else None
     broken = faults(asked, say) if asked else []
     if one.owner is not None and one.owner.spec.template.spec.node_name:
         return [_bypassed(one, "node", _own_node(one.pod, one.owner), None, say), *broken]
@@ -88,7 +88,7 @@ def missed(one: Missed, say: Texts) -> list[Finding]:
     return [_bypassed(one, "claim", [], None, say)]
 
 
-def _left_in_place(one: Missed) -> bool:
+def _left_in_place(one: BypassFacts) -> bool:
     """Whether HAMi's webhook would leave the pod to the scheduler that it names."""
     if one.scheduler != DEFAULT_SCHEDULER:
         return one.version is None or one.version >= _RESPECTS_FOREIGN
@@ -96,7 +96,7 @@ def _left_in_place(one: Missed) -> bool:
     return respects and one.install.flags.get(_OVERWRITE) == "false"
 
 
-def _at_creation(one: Missed) -> list[Rejection]:
+def _at_creation(one: BypassFacts) -> list[Rejection]:
     """The connections that the API server ended when the pod was created."""
     created = parse_time(one.pod.metadata.creation_timestamp)
     lines = rejections(one.webhook, one.now) if one.webhook and created else []
@@ -105,7 +105,7 @@ def _at_creation(one: Missed) -> list[Rejection]:
     ]
 
 
-def _answered_late(one: Missed) -> Evidence | None:
+def _answered_late(one: BypassFacts) -> Evidence | None:
     """The condition of a scheduler pod that was there, and not ready yet, when the pod was created, as all of them."""
     created = parse_time(one.pod.metadata.creation_timestamp)
     for pod in one.install.ready_pods:
@@ -120,7 +120,7 @@ def _answered_late(one: Missed) -> Evidence | None:
     return None
 
 
-def _shown(one: Missed, reason: LeftAlone) -> list[Evidence]:
+def _shown(one: BypassFacts, reason: LeftAlone) -> list[Evidence]:
     """What shows the reason."""
     pod, hook = one.pod, one.webhook.hook if one.webhook else None
     label = "{.metadata.labels." + reason.key.replace(".", "\\.") + "}"
@@ -157,7 +157,7 @@ def _own_node(pod: Pod, owner: Workload) -> list[Evidence]:
     return [of_object(kind, owner, owner.spec.template.spec.node_name, "{.spec.template.spec.nodeName}")]
 
 
-def _bypassed(one: Missed, how: str, shown: Sequence[Evidence], reason: LeftAlone | None, say: Texts) -> Finding:
+def _bypassed(one: BypassFacts, how: str, shown: Sequence[Evidence], reason: LeftAlone | None, say: Texts) -> Finding:
     resource = next(iter(one.asked))
     label = f"{reason.key}={reason.value}" if reason and reason.value else reason.key if reason else ""
     claim = say(
@@ -182,7 +182,7 @@ def _bypassed(one: Missed, how: str, shown: Sequence[Evidence], reason: LeftAlon
     return finding("webhook-bypassed", claim, sure, _nodes(one), proofs, severity="warning", actions=steps)
 
 
-def _wrong_scheduler(one: Missed, say: Texts) -> Finding:
+def _wrong_scheduler(one: BypassFacts, say: Texts) -> Finding:
     hami = one.install.scheduler_name
     claim = say("wrong-scheduler.claim", scheduler=one.scheduler, hami=hami)
     key = "name" if one.scheduler == DEFAULT_SCHEDULER else "fix"
@@ -192,7 +192,7 @@ def _wrong_scheduler(one: Missed, say: Texts) -> Finding:
     return finding("wrong-scheduler", claim, sure, _nodes(one), [*_proofs(one)], severity="warning", actions=steps)
 
 
-def _proofs(one: Missed) -> Iterator[Evidence]:
+def _proofs(one: BypassFacts) -> Iterator[Evidence]:
     """That another scheduler has the pod, what it asks for, and what came of it."""
     named = one.pod.spec.scheduler_name
     yield quotes.of_pod(one.pod, named, "{.spec.schedulerName}") if named else quotes.of_pod_name(one.pod)
@@ -205,5 +205,5 @@ def _recreate(pod: Pod, say: Texts) -> NextAction:
     return NextAction(say("webhook-bypassed.recreate"), kubectl_pod(pod, "delete"), changes_cluster=True)
 
 
-def _nodes(one: Missed) -> tuple[str, ...]:
+def _nodes(one: BypassFacts) -> tuple[str, ...]:
     return (one.pod.spec.node_name,) if one.pod.spec.node_name else ()

@@ -19,7 +19,7 @@ _SLOW = timedelta(minutes=10)
 """kubelet starts its back-off anew for a container that ran this long."""
 
 
-class Given(NamedTuple):
+class GpuContainers(NamedTuple):
     """The pod's containers that ask for NVIDIA's GPUs, and what HAMi gave it of them."""
 
     containers: Sequence[Container]

@@ -44,7 +44,7 @@ def served(slices: Slices) -> set[str]:
     return set() if isinstance(slices, Gap) else {one.spec.node_name for one in dra.of_hami(slices)}
 
 
-class Offered(NamedTuple):
+class DraDevices(NamedTuple):
     """What DRA drivers hand out, beside the nodes and the install that HAMi's scheduler counts on."""
 
     install: InstallSeen
@@ -52,14 +52,14 @@ class Offered(NamedTuple):
     slices: Slices
     now: datetime
 
-    def of(self, node: str) -> "Offered":
+    def of(self, node: str) -> "DraDevices":
         """The same of one node; of all where none is named."""
         if isinstance(self.slices, Gap) or not node:
             return self
         return self._replace(slices=[slice_ for slice_ in self.slices if slice_.spec.node_name == node])
 
 
-def with_dra(told: Sequence[Finding], offered: Offered, say: Texts) -> list[Finding]:
+def with_dra(told: Sequence[Finding], offered: DraDevices, say: Texts) -> list[Finding]:
     """The findings by the rules of HAMi's scheduler, with what they do not cover: an alarm before them, else behind."""
     return [*twice, *told] if (twice := _twice(offered, say)) else [*told, *_by_claims(offered.slices, say)]
 
@@ -78,7 +78,7 @@ def unclaimed(pod: Pod, asked: Mapping[str, str], seen: InstallSeen, say: Texts)
 def mode(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
     """In which way, or ways, HAMi's devices are handed out; nothing where only its scheduler does."""
     components = parts.components
-    offered = Offered(parts.seen, components.nodes, components.slices, now)
+    offered = DraDevices(parts.seen, components.nodes, components.slices, now)
     told = _twice(offered, say) or _two_hooks(parts, say) or _by_claims(components.slices, say)
     hook = _hook(components.webhook)
     if told or hook is None:
@@ -101,7 +101,7 @@ def _by_claims(slices: Slices, say: Texts) -> list[Finding]:
     return [finding("dra-mode", claim, "confirmed", (), proofs, severity="info", actions=[_look(say)])]
 
 
-def _twice(offered: Offered, say: Texts) -> list[Finding]:
+def _twice(offered: DraDevices, say: Texts) -> list[Finding]:
     """The same GPU in a registration and in a slice."""
     shared = list(_shared(offered))
     if not shared:
@@ -114,7 +114,7 @@ def _twice(offered: Offered, say: Texts) -> list[Finding]:
     return [finding("dra-mixed", claim, sure, names, proofs, severity="critical", actions=[_look(say)])]
 
 
-def _shared(offered: Offered) -> Iterator[_Shared]:
+def _shared(offered: DraDevices) -> Iterator[_Shared]:
     """Only what HAMi's scheduler takes in and kubelet offers: what an earlier install left behind hands out nothing."""
     nodes, slices, install = offered.nodes, offered.slices, offered.install.install
     if isinstance(slices, Gap) or isinstance(nodes, Gap) or not slices or not install.seen:

@@ -58,21 +58,21 @@ def _claim(case: Case, say: Texts) -> str:
     return say("impossible-anywhere.reason", node=name, reason=verdict.text())
 
 
-class Never(NamedTuple):
+class ImpossibleCount(NamedTuple):
     """A container that asks for another number of devices than HAMi gives at once. `numbers`: `1, 2, 4, 8`."""
 
     container: ContainerRequest
     numbers: str
 
 
-def never_given(case: Case) -> Never | None:
+def never_given(case: Case) -> ImpossibleCount | None:
     """The container whose number of devices is given nowhere, of those that some node has enough for."""
     for container in case.request.containers:
         device = case.config.by_word[container.word]
         able = [name for name in case.refusals_when_empty if _count(case, name, container.word) >= container.count]
         numbers = numbers_given(case, able, device)
         if able and numbers is not None and container.count not in numbers:
-            return Never(container, in_words(numbers))
+            return ImpossibleCount(container, in_words(numbers))
     return None
 
 

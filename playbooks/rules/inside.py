@@ -14,11 +14,11 @@ from bot.hami.version import Version
 from bot.kube.models import ContainerStatus, Pod
 from bot.report import Finding, Gap
 from bot.texts import Texts
-from playbooks.gather.placed import Placed
+from playbooks.gather.placed import PlacedPod
 from playbooks.rules import volcano
 from playbooks.rules.card_faults import reported
 from playbooks.rules.chips import other_chip
-from playbooks.rules.containers import Given, gpu_containers, in_trouble, statuses
+from playbooks.rules.containers import GpuContainers, gpu_containers, in_trouble, statuses
 from playbooks.rules.core_library import library_of, unmeasured, with_library, with_paths
 from playbooks.rules.limits import limits_that_cannot_hold
 from playbooks.rules.own_logs import own_log_faults
@@ -32,9 +32,9 @@ _TELLS_ITSELF = ("OOMKilled", "StartError", "ContainerCannotRun", "Completed")
 """Ends of which the container's log says no more."""
 
 
-def inside_faults(pod: Pod, placed: Placed, now: datetime, say: Texts) -> list[Finding]:
+def inside_faults(pod: Pod, placed: PlacedPod, now: datetime, say: Texts) -> list[Finding]:
     """The fault that explains most; empty for a container of which nothing bad is known."""
-    given = Given(gpu_containers(pod, placed.install.config), _shares(pod))
+    given = GpuContainers(gpu_containers(pod, placed.install.config), _shares(pod))
     if told := own_log_faults(pod, placed.own_logs or (), now, say, cores=given.cores):
         return [_of_library(finding, placed, say) for finding in told]
     if any(in_trouble(status, now) for status in statuses(pod)):
@@ -45,7 +45,7 @@ def inside_faults(pod: Pod, placed: Placed, now: datetime, say: Texts) -> list[F
     return limits_that_cannot_hold(pod, given, say) if _is_limited(given, placed) else []
 
 
-def _of_library(finding: Finding, placed: Placed, say: Texts) -> Finding:
+def _of_library(finding: Finding, placed: PlacedPod, say: Texts) -> Finding:
     plugins = placed.side.plugin_pods
     if finding.code == "hami-core-missing":
         return with_paths(finding, plugins, say)
@@ -53,16 +53,16 @@ def _of_library(finding: Finding, placed: Placed, say: Texts) -> Finding:
     return with_library(finding, library_of(plugins), say) if depends else finding
 
 
-def remarks_of(pod: Pod, placed: Placed, say: Texts) -> list[Remark]:
+def remarks_of(pod: Pod, placed: PlacedPod, say: Texts) -> list[Remark]:
     """What a user of a sound running pod may take for a fault; nothing of one whose GPUs are whole."""
     if chips := other_chip(pod, placed.side, placed.install.config, say):
         return chips
     plugins = placed.side.plugin_pods
     if vgpus := volcano.limited_containers(pod):
-        return limit_remarks(pod, Given(vgpus, ()), None, plugins, say)
+        return limit_remarks(pod, GpuContainers(vgpus, ()), None, plugins, say)
     mig = {card.uuid for card in _registered(placed) if card.mode == "mig"}
     shares = [share for share in _shares(pod) if share.uuid not in mig]
-    given = Given(gpu_containers(pod, placed.install.config), shares)
+    given = GpuContainers(gpu_containers(pod, placed.install.config), shares)
     if not shares or not _is_limited(given, placed):
         return []
     seen = placed.install.install.version
@@ -73,7 +73,7 @@ def remarks_of(pod: Pod, placed: Placed, say: Texts) -> list[Remark]:
     ]
 
 
-def _sharers(pod: Pod, given: Given, placed: Placed) -> list[Pod] | None:
+def _sharers(pod: Pod, given: GpuContainers, placed: PlacedPod) -> list[Pod] | None:
     """The other pods on its GPUs; None where they could not be read."""
     mine, pods = {share.uuid for share in given.shares}, placed.side.pods
     if isinstance(pods, Gap):
@@ -82,7 +82,7 @@ def _sharers(pod: Pod, given: Given, placed: Placed) -> list[Pod] | None:
     return [other for other in others if mine & {share.uuid for share in _shares(other)}]
 
 
-def unread_log(pod: Pod, placed: Placed, findings: Sequence[Finding], now: datetime, say: Texts) -> list[Gap]:
+def unread_log(pod: Pod, placed: PlacedPod, findings: Sequence[Finding], now: datetime, say: Texts) -> list[Gap]:
     """That a GPU container's log was not read, where it could tell more: the container runs, keeps ending, or shows
     other signs.
     """
@@ -96,7 +96,7 @@ def unread_log(pod: Pod, placed: Placed, findings: Sequence[Finding], now: datet
     return list(placed.own_log_gaps)
 
 
-def _on_a_faulty_gpu(pod: Pod, given: Given, placed: Placed, now: datetime, say: Texts) -> list[Finding]:
+def _on_a_faulty_gpu(pod: Pod, given: GpuContainers, placed: PlacedPod, now: datetime, say: Texts) -> list[Finding]:
     """What another program reports of the node's GPUs, where a GPU container ends for no other known reason."""
     names = {container.name for container in given.containers}
     ended = any(status.name in names and in_trouble(status, now) and _ran(status) for status in statuses(pod))
@@ -122,7 +122,7 @@ def _shares(pod: Pod) -> list[Allocation]:
     ]
 
 
-def _is_limited(given: Given, placed: Placed) -> bool:
+def _is_limited(given: GpuContainers, placed: PlacedPod) -> bool:
     """Whether the pod has less than whole GPUs: a whole one needs no limit."""
     if given.cores or not given.shares:
         return given.cores
@@ -134,7 +134,7 @@ def _is_limited(given: Given, placed: Placed) -> bool:
     return not asked.isdisjoint({gpus.memory, gpus.percentage})
 
 
-def _registered(placed: Placed) -> list[Card]:
+def _registered(placed: PlacedPod) -> list[Card]:
     """The node's GPUs; empty also where the node could not be read."""
     node = placed.side.node
     read = [] if isinstance(node, Gap) else read_registrations(node)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from bot.hami.counted import Counted
+from bot.hami.counted import SchedulerCounts
 from bot.hami.ledger import Ledger
 from bot.report import Names, Sheet, Table
 from playbooks.gather.scheduler_process import SchedulerProcess
@@ -41,7 +41,7 @@ LEDGER = Sheet(
 
 def differing(process: SchedulerProcess, ledger: Ledger | None) -> Mapping[Gpu, tuple[int, int]]:
     """What the scheduler counts and what pods hold of each GPU where the two differ; nothing where either is unread."""
-    if not isinstance(process.counted, Counted) or ledger is None:
+    if not isinstance(process.counted, SchedulerCounts) or ledger is None:
         return {}
     hold = Counter[Gpu]()
     for holding in ledger.all():

@@ -14,7 +14,7 @@ from bot.report import Confidence, Evidence, Finding, NextAction
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.quotes import kubectl_pod
-from playbooks.rules.containers import Given
+from playbooks.rules.containers import GpuContainers
 from playbooks.rules.findings import finding
 
 _GO_TRUE = ("1", "t", "T", "TRUE", "true", "True")
@@ -34,7 +34,7 @@ class Reason(NamedTuple):
     confidence: Confidence = "suspected"
 
 
-def limits_that_cannot_hold(pod: Pod, given: Given, say: Texts) -> list[Finding]:
+def limits_that_cannot_hold(pod: Pod, given: GpuContainers, say: Texts) -> list[Finding]:
     """One finding with every reason, the surest first."""
     reasons = [
         reason

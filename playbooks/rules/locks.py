@@ -30,7 +30,7 @@ Owners = Mapping[tuple[str, str], Pod | Gap | None]
 """The pods that locks name: None = read, and not there."""
 
 
-class Held(NamedTuple):
+class NodeLock(NamedTuple):
     """One lock. `passing`: the next bind on the node releases it by itself, so it keeps nobody out.
 
     `unseen` is its owner where that could not be read: whether it is gone is not known then.
@@ -107,12 +107,12 @@ def _is_served(owner: Pod, *, settled: bool) -> bool:
     return any(signs) if settled else all(signs)
 
 
-def told(node: Node, state: LockState, expiry: timedelta, say: Texts, key: str = LOCK_KEY) -> Held:
+def told(node: Node, state: LockState, expiry: timedelta, say: Texts, key: str = LOCK_KEY) -> NodeLock:
     """The lock in words; `key` is the annotation that it stands in."""
     code = as_code(f"node-lock-{state.phase}")
     if state.lock is None:
         value = one_line(node.metadata.annotation(key) or "", 80)
-        return Held(code, say("node-lock-malformed.claim", node=node.name, value=value), key=key)
+        return NodeLock(code, say("node-lock-malformed.claim", node=node.name, value=value), key=key)
     values = {
         "node": node.name,
         "owner": f"{state.lock.namespace}/{state.lock.pod}",
@@ -120,10 +120,10 @@ def told(node: Node, state: LockState, expiry: timedelta, say: Texts, key: str =
         "expires": format_time(after(state.lock.taken_at, expiry)),
     }
     unseen = (state.lock.namespace, state.lock.pod) if state.why == "unseen" else None
-    return Held(code, say(f"node-lock-{state.phase}.{state.why}", **values), state.passing, unseen, key)
+    return NodeLock(code, say(f"node-lock-{state.phase}.{state.why}", **values), state.passing, unseen, key)
 
 
-def lock_actions(node: str, held: Held, say: Texts) -> list[NextAction]:
+def lock_actions(node: str, held: NodeLock, say: Texts) -> list[NextAction]:
     """To look at the lock and at an owner that was not seen, and to remove one whose owner is not at work."""
     path = held.key.replace(".", "\\.")
     look = kubectl("get", "node", node, "-o", f"jsonpath={{.metadata.annotations.{path}}}")

@@ -16,7 +16,7 @@ _ODD = timedelta(days=180)
 """klog writes no year: a time that lies ahead is taken for last year's, which no log of a pod's last days is."""
 
 
-class About(NamedTuple):
+class LogSubject(NamedTuple):
     """Whose lines, and of which time. Without a `uid` the newest run tells which pod of that name is meant."""
 
     namespace: str
@@ -26,7 +26,7 @@ class About(NamedTuple):
     now: datetime
 
 
-class OneLog(NamedTuple):
+class PodLog(NamedTuple):
     """The lines of one log about the pod, in the window.
 
     `older` is the newest line before the window. `bare` have the pod's name without a namespace: they decide nothing.
@@ -62,7 +62,7 @@ class Logged(NamedTuple):
 
     namespace: str
     others: tuple[str, ...]
-    logs: tuple[OneLog, ...]
+    logs: tuple[PodLog, ...]
     runs: tuple[Run, ...]
     earlier: int
     statement: Statement | None
@@ -96,7 +96,7 @@ def newest_time(logs: Iterable[LogOf], now: datetime) -> Iterable[str]:
         yield from (line.at.isoformat() for raw in lines if (line := read_line(raw, now)) and line.at)
 
 
-def read_logs(logs: Sequence[LogOf], about: About) -> Logged:
+def read_logs(logs: Sequence[LogOf], about: LogSubject) -> Logged:
     """The pod's lines and runs."""
     others = tuple(one for one in namespaces_named(logs, about.name, about.now) if one != about.namespace)
     read = tuple(_one_log(log, about) for log in logs)
@@ -108,7 +108,7 @@ def read_logs(logs: Sequence[LogOf], about: About) -> Logged:
     return Logged(about.namespace, others, read, own, len(runs) - len(own), _statement(read))
 
 
-def _one_log(log: LogOf, about: About) -> OneLog:
+def _one_log(log: LogOf, about: LogSubject) -> PodLog:
     own: list[LogLine] = []
     bare: list[LogLine] = []
     older: LogLine | None = None
@@ -126,10 +126,10 @@ def _one_log(log: LogOf, about: About) -> OneLog:
             continue
         open_ended += raw.endswith("=<")
         (own if at else bare).append(line)
-    return OneLog(log, tuple(own), tuple(bare), older, ahead, open_ended)
+    return PodLog(log, tuple(own), tuple(bare), older, ahead, open_ended)
 
 
-def _statement(logs: Iterable[OneLog]) -> Statement | None:
+def _statement(logs: Iterable[PodLog]) -> Statement | None:
     """The newest one."""
     found = [
         Statement(log.log, line, said)

@@ -5,7 +5,7 @@ from bot.hami.vendors import FIRST
 from bot.report import Finding
 from bot.texts import Texts
 from playbooks.gather.node_side import NodeSide
-from playbooks.gather.nodes_in_question import Questioned
+from playbooks.gather.nodes_in_question import NodesInQuestion
 from playbooks.rules.case import Case
 from playbooks.rules.causes import Cause, Rank
 from playbooks.rules.findings import NodeCause
@@ -15,7 +15,7 @@ from playbooks.rules.not_selected import none_selected
 _OF_THE_NODE = (fit.NODE_UNREGISTERED, fit.NOT_HEALTHY)
 
 
-def nodes_at_fault(case: Case, cause: Cause, questioned: Questioned, say: Texts) -> list[Finding]:
+def nodes_at_fault(case: Case, cause: Cause, questioned: NodesInQuestion, say: Texts) -> list[Finding]:
     """What is wrong with the nodes that HAMi refuses for this cause; not with those that could not take the pod."""
     if cause.text not in _OF_THE_NODE:
         return []
@@ -30,7 +30,7 @@ def nodes_at_fault(case: Case, cause: Cause, questioned: Questioned, say: Texts)
     return per_cause(found, say)
 
 
-def nodes_behind(case: Case, told: Finding, questioned: Questioned, say: Texts) -> list[Finding]:
+def nodes_behind(case: Case, told: Finding, questioned: NodesInQuestion, say: Texts) -> list[Finding]:
     """Why nodes that HAMi chose hand out no GPUs: HAMi binds pods there for as long as it knows the registration.
 
     Each such pod is refused after Bind and leaves its lock behind.
@@ -40,6 +40,6 @@ def nodes_behind(case: Case, told: Finding, questioned: Questioned, say: Texts) 
     return per_cause(found, say)
 
 
-def _causes(case: Case, side: NodeSide, questioned: Questioned, say: Texts) -> list[NodeCause]:
+def _causes(case: Case, side: NodeSide, questioned: NodesInQuestion, say: Texts) -> list[NodeCause]:
     """What keeps the node from handing out what the pod asks for."""
     return node_causes(side, questioned.sets, case.config, case.now, say, vendors=[case.device.vendor])

@@ -7,7 +7,7 @@ from bot.hami.version import Version
 from bot.kube.models import ObjectMeta, Resource
 from bot.report import Confidence, Evidence
 from playbooks.gather.components import Components
-from playbooks.gather.nodes_in_question import Questioned
+from playbooks.gather.nodes_in_question import NodesInQuestion
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.quotes import kubectl, shown
 
@@ -17,7 +17,7 @@ class Parts(NamedTuple):
 
     seen: InstallSeen
     components: Components
-    questioned: Questioned = Questioned({})
+    questioned: NodesInQuestion = NodesInQuestion({})
     """Nodes whose device plugin is down; the DaemonSets with their events where pods of theirs are missing."""
 
     @property

@@ -12,7 +12,7 @@ from bot.kube.times import parse_time
 from bot.report import Evidence, Finding
 from bot.texts import Texts
 from playbooks.gather.node_side import NodeSide, is_monitor
-from playbooks.gather.placed import Placed
+from playbooks.gather.placed import PlacedPod
 from playbooks.rules.node_causes import node_causes
 from playbooks.rules.plugin_faults import crash_near
 from playbooks.rules.signed import fix_of, log_line
@@ -22,7 +22,7 @@ _ANSWERED = re.compile(r"rpc error: code = (?!Unavailable|DeadlineExceeded|Cance
 _MOST_LINES = 3
 
 
-def refused_causes(refused: Finding, pod: Pod, placed: Placed, now: datetime, say: Texts) -> list[Finding]:
+def refused_causes(refused: Finding, pod: Pod, placed: PlacedPod, now: datetime, say: Texts) -> list[Finding]:
     """What is wrong with the node; nothing where the device plugin was there and refused this pod itself."""
     if any(_ANSWERED.search(evidence.quote) for evidence in refused.evidence):
         return []

@@ -14,7 +14,7 @@ from bot.kube.redact import masked
 from bot.report import Evidence, Finding, Gap, NextAction, Severity
 from bot.texts import Texts
 from playbooks import quotes
-from playbooks.gather.components import PLUGIN_CONTAINER, Refused
+from playbooks.gather.components import PLUGIN_CONTAINER, RefusedLine
 from playbooks.quotes import kubectl
 from playbooks.rules import changing
 from playbooks.rules.findings import finding
@@ -199,7 +199,7 @@ def refused(parts: Parts, say: Texts) -> list[Finding]:
     return [structs.replace(told, next_actions=(NextAction(say("scheduler-forbidden.look"), look),))]
 
 
-def _line(one: Refused) -> Evidence:
+def _line(one: RefusedLine) -> Evidence:
     log = kubectl("-n", one.pod.namespace, "logs", one.pod.name, "-c", one.container, "--since=10m")
     return Evidence(
         source="scheduler log",

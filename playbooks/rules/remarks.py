@@ -21,7 +21,7 @@ from bot.texts import Texts
 from playbooks import quotes
 from playbooks.gather.node_side import is_monitor
 from playbooks.quotes import kubectl_pod
-from playbooks.rules.containers import Given
+from playbooks.rules.containers import GpuContainers
 
 _SSH = re.compile(r"(?:^|[\s/:_-])(?:sshd|openssh|ssh-?server)", re.IGNORECASE)
 _SSH_PORT = 22
@@ -50,7 +50,7 @@ def with_remarks(running: Finding, remarks: Sequence[Remark]) -> Finding:
 
 
 def limit_remarks(
-    pod: Pod, given: Given, sharers: Sequence[Pod] | None, plugins: Sequence[Pod], say: Texts
+    pod: Pod, given: GpuContainers, sharers: Sequence[Pod] | None, plugins: Sequence[Pod], say: Texts
 ) -> list[Remark]:
     """The rarest fact first. `sharers`: other pods on its GPUs, None where unknown; `plugins`: the node's own."""
     look = kubectl_pod(pod, "get", "-o", "yaml")
@@ -82,7 +82,7 @@ def entry_remarks(pod: Pod, version: Version | None, say: Texts) -> list[Remark]
     return [Remark(NextAction(say("limit-remark.fix-entries"), look), fact, (quotes.of_pod_annotation(pod, held[0]),))]
 
 
-def _of_ssh(pod: Pod, given: Given, look: str, say: Texts) -> Iterator[Remark]:
+def _of_ssh(pod: Pod, given: GpuContainers, look: str, say: Texts) -> Iterator[Remark]:
     for container in given.containers:
         if proof := _serves_ssh(pod, container):
             fact = say("limit-remark.ssh", container=container.name)
@@ -101,7 +101,7 @@ def _serves_ssh(pod: Pod, container: Container) -> Evidence | None:
     return None
 
 
-def _of_killer(pod: Pod, given: Given, look: str, say: Texts) -> Iterator[Remark]:
+def _of_killer(pod: Pod, given: GpuContainers, look: str, say: Texts) -> Iterator[Remark]:
     for container in given.containers:
         if any(one.name == _KILLER for one in container.env or ()):
             path = f'{{.spec.containers[?(@.name=="{container.name}")].env[*].name}}'
@@ -110,13 +110,15 @@ def _of_killer(pod: Pod, given: Given, look: str, say: Texts) -> Iterator[Remark
             return
 
 
-def _policy(given: Given) -> str:
+def _policy(given: GpuContainers) -> str:
     """What the pod says, or HAMi's webhook from its configuration; `default` where neither does."""
     env = {one.name: one.value for container in given.containers for one in container.env or ()}
     return env.get(_POLICY, "default").lower()
 
 
-def _of_cores(pod: Pod, given: Given, sharers: Sequence[Pod] | None, plugins: Sequence[Pod], say: Texts) -> Remark:
+def _of_cores(
+    pod: Pod, given: GpuContainers, sharers: Sequence[Pod] | None, plugins: Sequence[Pod], say: Texts
+) -> Remark:
     """The monitor lifts the limit of a pod that is alone; where none runs, the limit always holds."""
     cores = ", ".join(str(one) for one in sorted({share.cores for share in given.shares if share.cores}))
     key = "cores" if sharers is None else "cores-shared" if sharers else "cores-alone"

@@ -29,7 +29,7 @@ pkg/device/nvidia/device.go at v2.6 to v2.10]."""
 _MAX_CODES = 4
 
 
-class Told(NamedTuple):
+class RunWording(NamedTuple):
     """How the findings are told: the pod in words, how far back was to be looked and how far it was, in words.
 
     `waits`: the pod has no node yet. `sure` is false when a newer run than those read may be in a log that was not.
@@ -51,7 +51,7 @@ class Told(NamedTuple):
         return "confirmed" if self.sure else "suspected"
 
 
-def newest_run(logged: Logged, told: Told, say: Texts) -> list[Finding]:
+def newest_run(logged: Logged, told: RunWording, say: Texts) -> list[Finding]:
     """What the newest run says, its main reason first; nothing when HAMi was not asked."""
     if not logged.runs:
         return []
@@ -67,7 +67,7 @@ def newest_run(logged: Logged, told: Told, say: Texts) -> list[Finding]:
     return _unexplained(logged, run, told, say)
 
 
-def _chosen(logged: Logged, run: Run, told: Told, say: Texts) -> Finding:
+def _chosen(logged: Logged, run: Run, told: RunWording, say: Texts) -> Finding:
     cycle = run.cycle
     if error := cycle.bind_error:
         complaint = lock_complaint(error)
@@ -78,7 +78,7 @@ def _chosen(logged: Logged, run: Run, told: Told, say: Texts) -> Finding:
     return _told("blocked-after-filter", "chosen", run, told, say, logged=logged)
 
 
-def _told(code: Code, key: str, run: Run, told: Told, say: Texts, *, logged: Logged, why: str = "") -> Finding:
+def _told(code: Code, key: str, run: Run, told: RunWording, say: Texts, *, logged: Logged, why: str = "") -> Finding:
     cycle = run.cycle
     claim = say(f"logs.{key}", node=cycle.chosen, why=why, **_counts(logged, run, told))
     proofs = [of_line(run.log, line, told) for line in (cycle.outcome, cycle.choice, cycle.start) if line]
@@ -86,7 +86,7 @@ def _told(code: Code, key: str, run: Run, told: Told, say: Texts, *, logged: Log
     return finding(code, claim, told.confidence, nodes, proofs, severity=told.severity)
 
 
-def _refused(logged: Logged, run: Run, reasons: dict[str, list[str]], told: Told, say: Texts) -> list[Finding]:
+def _refused(logged: Logged, run: Run, reasons: dict[str, list[str]], told: RunWording, say: Texts) -> list[Finding]:
     """One finding per code; the first, of most nodes, sums the run up."""
     cycle = run.cycle
     judged = {node.node for node in cycle.nodes}
@@ -116,7 +116,7 @@ def _refused(logged: Logged, run: Run, reasons: dict[str, list[str]], told: Told
     return list(found.values())
 
 
-def _unexplained(logged: Logged, run: Run, told: Told, say: Texts) -> list[Finding]:
+def _unexplained(logged: Logged, run: Run, told: RunWording, say: Texts) -> list[Finding]:
     """No verdict with a reason: what is said of cards (up to 2.5), else kube-scheduler's sum of HAMi's answer."""
     cycle = run.cycle
     refused = len({verdict.node for verdict in cycle.refused}) or cycle.unfit
@@ -147,7 +147,7 @@ def _card_reasons(cycle: Cycle, say: Texts) -> str:
     return ", ".join([*listed, *([say("logs.no-reason", count=unsaid)] if unsaid > 0 else [])])
 
 
-def _by_cards(run: Run, claim: str, proofs: Sequence[Evidence], told: Told) -> Finding:
+def _by_cards(run: Run, claim: str, proofs: Sequence[Evidence], told: RunWording) -> Finding:
     """Up to 2.5 some refusals of cards are only logged at -v=5: the reason is known when each card tried has one."""
     cycle = run.cycle
     code = Counter(card.code for card in cycle.cards).most_common(1)[0][0]
@@ -173,7 +173,7 @@ def _summed(statement: Statement | None, cycle: Cycle) -> tuple[str, str] | None
     return reasons[0].cards[0].code, ", ".join(f"{reason.text} {reason.nodes}" for reason in reasons)
 
 
-def _counts(logged: Logged, run: Run, told: Told) -> dict[str, object]:
+def _counts(logged: Logged, run: Run, told: RunWording) -> dict[str, object]:
     at = run.cycle.at
     return {
         "pod": told.pod,
@@ -183,7 +183,7 @@ def _counts(logged: Logged, run: Run, told: Told) -> dict[str, object]:
     }
 
 
-def by_kubernetes(logged: Logged, told: Told, say: Texts) -> list[Finding]:
+def by_kubernetes(logged: Logged, told: RunWording, say: Texts) -> list[Finding]:
     """The nodes that kube-scheduler dropped before HAMi was asked, as its newest sum has them."""
     statement = logged.statement
     if statement is None or not statement.said.by_kubernetes:
@@ -222,7 +222,7 @@ def of_flag(log: LogOf) -> Evidence:
     return quotes.of_pod(log.scheduler, log.flag, path)
 
 
-def of_line(log: LogOf, line: LogLine, told: Told) -> Evidence:
+def of_line(log: LogOf, line: LogLine, told: RunWording) -> Evidence:
     """A line of the log."""
     return Evidence(
         source="scheduler log",
@@ -233,7 +233,7 @@ def of_line(log: LogOf, line: LogLine, told: Told) -> Evidence:
     )
 
 
-def _command(log: LogOf, told: Told) -> str:
+def _command(log: LogOf, told: RunWording) -> str:
     previous = ("--previous",) if log.previous else ()
     days = told.since.removesuffix("d")
     since = f"--since={int(days) * 24}h" if days != told.since else f"--since={told.since}"  # kubectl knows no days

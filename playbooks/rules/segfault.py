@@ -18,7 +18,7 @@ from bot.report import Evidence, Finding, NextAction
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.quotes import kubectl_pod
-from playbooks.rules.containers import Given, in_trouble, path_in, run_time, statuses
+from playbooks.rules.containers import GpuContainers, in_trouble, path_in, run_time, statuses
 from playbooks.rules.core_library import library_of
 from playbooks.rules.findings import finding
 
@@ -48,7 +48,7 @@ class _Start(NamedTuple):
     down_since: datetime
 
 
-def segfaults(pod: Pod, given: Given, plugins: Sequence[Pod], now: datetime, say: Texts) -> list[Finding]:
+def segfaults(pod: Pod, given: GpuContainers, plugins: Sequence[Pod], now: datetime, say: Texts) -> list[Finding]:
     """What points at HAMi-core; `plugins` are HAMi's device plugin on the node."""
     crash = next(iter(_crashes(pod, given.containers, now)), None)
     if crash is None or not given.shares:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from bot.codes import Code
-from bot.hami.counted import Counted, Taken
+from bot.hami.counted import CountedShare, SchedulerCounts
 from bot.hami.fit import QUOTA_NOT_FIT
 from bot.hami.install import Install
 from bot.hami.reasons import reason_of
@@ -121,7 +121,7 @@ def _ledger(dispute: _Dispute, say: Texts) -> Finding | None:
         told = _told(ghosts, process, case.install, attempt, say)
         proofs = [*([attempt.evidence] if attempt.evidence else []), *told.evidence]
         return finding(told.code, told.claim, "confirmed", names, proofs, severity="warning", actions=told.next_actions)
-    if isinstance(process.counted, Counted) or not dispute.stands:
+    if isinstance(process.counted, SchedulerCounts) or not dispute.stands:
         return None
     return _suspected("scheduler-ledger-stale", dispute, say)
 
@@ -164,7 +164,7 @@ def _told(
     return finding("scheduler-ledger-stale", claim, "confirmed", nodes, proofs, severity="warning", actions=actions)
 
 
-def _of_sample(taken: Taken, scheduler: Pod, port: int) -> Evidence:
+def _of_sample(taken: CountedShare, scheduler: Pod, port: int) -> Evidence:
     path = f"/api/v1/namespaces/{scheduler.namespace}/pods/http:{scheduler.name}:{port}/proxy/metrics"
     return Evidence(
         source="scheduler metrics",
@@ -183,7 +183,7 @@ def _ignored(dispute: _Dispute, say: Texts) -> Finding | None:
     if not dispute.stands:
         return None
     case, attempt, names, process, _ = dispute
-    known = process.counted.nodes if isinstance(process.counted, Counted) else None
+    known = process.counted.nodes if isinstance(process.counted, SchedulerCounts) else None
     unknown = [name for name in names if known is not None and name not in known]
     if known is None or not unknown:
         return _suspected("registration-ignored", dispute, say)

@@ -10,17 +10,17 @@ from bot.kube.models import Pod
 from bot.report import Finding, Gap, NextAction
 from bot.texts import Texts
 from playbooks import quotes
-from playbooks.gather.placed import Placed
+from playbooks.gather.placed import PlacedPod
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.quotes import kubectl
 from playbooks.rules import prose
-from playbooks.rules.bypassed import Missed, missed
+from playbooks.rules.bypassed import BypassFacts, missed
 from playbooks.rules.extender import managed_proof
 from playbooks.rules.findings import finding
 from playbooks.rules.volcano import scheduled_by_volcano
 
 
-def without_hami(pod: Pod, refusal: Finding, placed: Placed, now: datetime, say: Texts) -> list[Finding]:
+def without_hami(pod: Pod, refusal: Finding, placed: PlacedPod, now: datetime, say: Texts) -> list[Finding]:
     """Why the pod came to its node without a GPU from HAMi; nothing where HAMi placed it, or nothing tells."""
     if refusal.code != "allocate-failed" or reserved_node(pod.metadata):
         return []
@@ -29,7 +29,7 @@ def without_hami(pod: Pod, refusal: Finding, placed: Placed, now: datetime, say:
         return [of_volcano]
     asked = asked_resources(pod, config)
     owner = None if isinstance(placed.owner, Gap) else placed.owner
-    past = Missed(pod, asked, install, config, placed.webhook, refusal.evidence, now, owner)
+    past = BypassFacts(pod, asked, install, config, placed.webhook, refusal.evidence, now, owner)
     return missed(past, say) or _not_asked_about(pod, asked, placed.install, refusal, say)
 
 

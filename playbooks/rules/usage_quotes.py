@@ -11,7 +11,7 @@ from playbooks.gather.usage import UsageSeen
 from playbooks.quotes import kubectl
 
 
-class Measured(Protocol):
+class MeasuredSnapshot(Protocol):
     """A snapshot with the figures, and when they were read."""
 
     @property
@@ -21,19 +21,19 @@ class Measured(Protocol):
     def taken_at(self) -> datetime: ...
 
 
-def of_use(use: ContainerUse, reading: Sample, node: str, measured: Measured) -> Evidence:
+def of_use(use: ContainerUse, reading: Sample, node: str, measured: MeasuredSnapshot) -> Evidence:
     """One figure of a container."""
     return of_sample(f"Pod {use.namespace}/{use.pod}", reading, node, measured, grep=f'"{use.pod}"')
 
 
-def of_sample(about: str, reading: Sample, node: str, measured: Measured, *, grep: str) -> Evidence:
+def of_sample(about: str, reading: Sample, node: str, measured: MeasuredSnapshot, *, grep: str) -> Evidence:
     """One sample, as the monitor of the node or Prometheus gave it."""
     return Evidence(
         "metrics", about, format_time(measured.taken_at), reading.line, _command(reading, node, measured, grep)
     )
 
 
-def _command(reading: Sample, node: str, measured: Measured, grep: str) -> str:
+def _command(reading: Sample, node: str, measured: MeasuredSnapshot, grep: str) -> str:
     seen = measured.usage
     if seen.of_prometheus:
         return f"PromQL: {reading.line.rpartition(' ')[0]}"

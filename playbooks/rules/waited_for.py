@@ -12,7 +12,7 @@ from msgspec import structs
 
 from bot.changes.durations import roughly
 from bot.codes import Code
-from bot.hami.held import IDLE_S, Held, held_by
+from bot.hami.held import IDLE_S, MeasuredHolding, held_by
 from bot.hami.ledger import Holding
 from bot.hami.reasons import REASONS
 from bot.report import Evidence, Finding, NextAction
@@ -34,7 +34,7 @@ NO_ROOM = frozenset[Code](
 """The findings that the end of another pod may mend."""
 
 
-class Measured(NamedTuple):
+class MeasuredNodes(NamedTuple):
     """What was measured on the nodes in question, and when."""
 
     usage: UsageSeen
@@ -65,7 +65,7 @@ def _may_be_idle(holding: Holding, before: str) -> bool:
     return holding.bound and not holding.ending and "" < holding.created <= before
 
 
-def with_waited_for(findings: Sequence[Finding], case: Case, measured: Measured, say: Texts) -> list[Finding]:
+def with_waited_for(findings: Sequence[Finding], case: Case, measured: MeasuredNodes, say: Texts) -> list[Finding]:
     """The findings; behind the first, where it says that there is no room, whom the pod waits for without need."""
     first, *rest = findings
     if first.code not in NO_ROOM or (told := waited_for(case, measured, say)) is None:
@@ -74,7 +74,7 @@ def with_waited_for(findings: Sequence[Finding], case: Case, measured: Measured,
     return [first, structs.replace(told, next_actions=()), *rest]
 
 
-def waited_for(case: Case, measured: Measured, say: Texts) -> Finding | None:
+def waited_for(case: Case, measured: MeasuredNodes, say: Texts) -> Finding | None:
     """The idle holders of one node without whom the pod fits; None where nobody is known to be idle."""
     if case.view.ledger is None or not measured.usage.usage.containers:
         return None
@@ -85,11 +85,11 @@ def waited_for(case: Case, measured: Measured, say: Texts) -> Finding | None:
     return _told(case, found, measured, say) if found else None
 
 
-def _alone(case: Case, idle: Sequence[Held]) -> list[Held]:
-    return next(([one] for one in idle[:_MOST_TRIED] if _fits(case, [one])), list[Held]())
+def _alone(case: Case, idle: Sequence[MeasuredHolding]) -> list[MeasuredHolding]:
+    return next(([one] for one in idle[:_MOST_TRIED] if _fits(case, [one])), list[MeasuredHolding]())
 
 
-def _together(case: Case, idle: Sequence[Held]) -> list[Held]:
+def _together(case: Case, idle: Sequence[MeasuredHolding]) -> list[MeasuredHolding]:
     """Several of one node: none of them could stay."""
     for node in dict.fromkeys(one.holding.node for one in idle):
         ended = [one for one in idle if one.holding.node == node][:_MOST_TRIED]
@@ -103,14 +103,14 @@ def _together(case: Case, idle: Sequence[Held]) -> list[Held]:
     return []
 
 
-def _fits(case: Case, ended: Sequence[Held]) -> bool:
+def _fits(case: Case, ended: Sequence[MeasuredHolding]) -> bool:
     node = ended[0].holding.node
     if node not in case.nodes or node in case.obstacles:
         return False
     return case.view.judge_without(node, case.request, [one.holding for one in ended]).fits is True
 
 
-def _told(case: Case, found: Sequence[Held], measured: Measured, say: Texts) -> Finding:
+def _told(case: Case, found: Sequence[MeasuredHolding], measured: MeasuredNodes, say: Texts) -> Finding:
     node = found[0].holding.node
     holders = {(pod.namespace, pod.name): pod for pod in case.view.facts.pods or ()}
     pods = [holders[one.holding.namespace, one.holding.name] for one in found]

@@ -14,7 +14,7 @@ from playbooks.quotes import kubectl
 from playbooks.rules.findings import finding
 from playbooks.rules.hook import CERTIFICATE_FLAG, KIND, certificates, of_policy, result, serves_webhook, service_of
 from playbooks.rules.parts import Parts, of_object
-from playbooks.rules.webhook_calls import Asked, rejected, rejections, uncalled
+from playbooks.rules.webhook_calls import WebhookFacts, rejected, rejections, uncalled
 
 _HTTPS, _PATH = 443, "/webhook"
 
@@ -22,10 +22,12 @@ _HTTPS, _PATH = 443, "/webhook"
 def webhook(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
     """What `status` says of it."""
     seen = parts.components.webhook
-    return faults(Asked(seen, parts.install, now), say, confidence=parts.confidence) if parts.install.seen else []
+    return (
+        faults(WebhookFacts(seen, parts.install, now), say, confidence=parts.confidence) if parts.install.seen else []
+    )
 
 
-def faults(asked: Asked, say: Texts, *, confidence: Confidence = "confirmed") -> list[Finding]:
+def faults(asked: WebhookFacts, say: Texts, *, confidence: Confidence = "confirmed") -> list[Finding]:
     """Missing, without anybody to answer, or not trusted by the API server; none where that could not be read."""
     seen, install = asked.seen, asked.install
     if isinstance(seen.hooks, Gap):

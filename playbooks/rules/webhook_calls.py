@@ -46,7 +46,7 @@ _CALL = re.compile(
 _CERTIFICATE_WORDS = re.compile(r"x509|\btls: |certificate")
 
 
-class Asked(NamedTuple):
+class WebhookFacts(NamedTuple):
     """What was read of the webhook, and of whom: of a pod that was `created` then, or of the whole cluster."""
 
     seen: WebhookSeen
@@ -90,7 +90,7 @@ class _Call(NamedTuple):
     call: FailedCall
 
 
-def uncalled(asked: Asked, hook: Hook, lines: Sequence[Rejection], say: Texts) -> Finding | None:
+def uncalled(asked: WebhookFacts, hook: Hook, lines: Sequence[Rejection], say: Texts) -> Finding | None:
     """What an API server last said of its calls, since the scheduler is ready and within the last minutes.
 
     While a scheduler pod starts, nobody answers: that is over. Only suspected where a pod is asked about and no call
@@ -110,7 +110,7 @@ def uncalled(asked: Asked, hook: Hook, lines: Sequence[Rejection], say: Texts) -
     return structs.replace(told, confidence=confidence, evidence=(proof, *more, *of_policy(hook)))
 
 
-def _failed(asked: Asked) -> Iterator[_Call]:
+def _failed(asked: WebhookFacts) -> Iterator[_Call]:
     """The failed calls that still tell something, the newest last."""
     conditions = (pod.condition("Ready") for pod in asked.install.ready_pods)
     turns = (parse_time(condition.last_transition_time) for condition in conditions if condition)

@@ -18,7 +18,7 @@ from bot.texts import Texts
 from playbooks import quotes
 from playbooks.gather.components import NEEDLES, Components, gather_components
 from playbooks.gather.node_side import MOST_NODES, gather_plugin_sets
-from playbooks.gather.nodes_in_question import Questioned, gather_questioned, seem_ill
+from playbooks.gather.nodes_in_question import NodesInQuestion, gather_questioned, seem_ill
 from playbooks.gather.scheduler_logs import gather_extender_lines
 from playbooks.gather.scheduling import (
     DEPLOYMENTS_SOURCE,
@@ -94,14 +94,14 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     return Snapshot(wanted, cluster.name, cluster.now(), as_of, parts, process, undecodable, cluster.clocks)
 
 
-async def _questioned(cluster: Cluster, components: Components, config: DeviceConfig, now: datetime) -> Questioned:
+async def _questioned(cluster: Cluster, components: Components, config: DeviceConfig, now: datetime) -> NodesInQuestion:
     """The first nodes whose device plugin is down, or runs and hands out too few GPUs.
 
     With the DaemonSets where some of their pods are missing.
     """
     pods, sets = components.plugin_pods, components.plugins
     if isinstance(pods, Gap) or isinstance(sets, Gap) or not sets:
-        return Questioned({})
+        return NodesInQuestion({})
     names = sorted({pod.spec.node_name for pod in coverage.plugins_down(pods, now) if pod.spec.node_name})
     nodes = [] if isinstance(components.nodes, Gap) else components.nodes
     covered = {pod.spec.node_name for pod in pods}

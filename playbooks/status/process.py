@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from bot.hami.counted import Counted
+from bot.hami.counted import SchedulerCounts
 from bot.hami.install import Install
 from bot.hami.ledger import build_ledger
 from bot.hami.rules import NEWEST_READ
@@ -47,7 +47,7 @@ async def gather_process(sources: Sources, install: Install, log: ExtenderLines)
     cluster = sources.cluster
     memory, (earlier, gaps) = await asyncio.gather(gather_memory(sources, install), earlier_panics(cluster, install))
     held: Sequence[Holder] | Gap = ()
-    if isinstance(memory.counted, Counted):
+    if isinstance(memory.counted, SchedulerCounts):
         held = await seen("pods", gather_holders(cluster, install.scheduler_name))
     process = await with_ghosts(sources, memory._replace(panics=(*panics_in(log), *earlier), gaps=gaps), held)
     return ProcessSeen(process, held)

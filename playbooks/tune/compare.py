@@ -13,7 +13,7 @@ from playbooks import quotes
 from playbooks.rules import prose
 from playbooks.rules.findings import finding
 from playbooks.tune.noise import LEAST, Answer, compare_counts, compare_times
-from playbooks.tune.side import DEFAULTS, Side
+from playbooks.tune.side import DEFAULTS, ComparedSide
 
 _EXACT_S, _WHOLE_S = 0.05, 1.0
 _ALL_WAITS_FROM = 3
@@ -57,7 +57,7 @@ class Verdict(NamedTuple):
     text: str
 
 
-def compare(before: Side, after: Side, say: Texts, *, everything: bool) -> Report:
+def compare(before: ComparedSide, after: ComparedSide, say: Texts, *, everything: bool) -> Report:
     """The answer by the time from creation to start; a row for each figure says what changed in it. `everything`: no
     overview.
     """
@@ -89,7 +89,7 @@ def compare(before: Side, after: Side, say: Texts, *, everything: bool) -> Repor
     )
 
 
-def _changes(before: Side, after: Side, say: Texts) -> list[ChangeRow]:
+def _changes(before: ComparedSide, after: ComparedSide, say: Texts) -> list[ChangeRow]:
     """What tuning changes first, then the rest."""
     old, new = ({"recording": {"cluster": side.facts.cluster}, **side.settings} for side in (before, after))
     return changes_of(old, new, say)
@@ -115,7 +115,7 @@ def _value(settings: Mapping[str, str], name: str, say: Texts) -> str:
     return say("tune.default", value=DEFAULTS[name]) if name in DEFAULTS else say("tune.unset")
 
 
-def _figures(before: Side, after: Side) -> list[FigureRow]:
+def _figures(before: ComparedSide, after: ComparedSide) -> list[FigureRow]:
     """The whole time first, then its stages in their order, then counts."""
     old = {stage.name: stage for stage in before.stages}
     *parts, whole = [figure_of_stage(old[stage.name], stage) for stage in after.stages if stage.name in old]
@@ -129,7 +129,7 @@ def figure_of_stage(old: Stage, new: Stage) -> FigureRow:
     return FigureRow(new.name, old.n, old.median_s, new.n, new.median_s, answer)
 
 
-def _of_waits(before: Side, after: Side) -> FigureRow:
+def _of_waits(before: ComparedSide, after: ComparedSide) -> FigureRow:
     """Comparable only where both logs were read, and both show requests that waited for less than 1 s, or neither."""
     pods = len(before.latency.lives), len(after.latency.lives)
     levels = [side.verbosity for side in (before, after)]
@@ -139,13 +139,15 @@ def _of_waits(before: Side, after: Side) -> FigureRow:
     return FigureRow(_THROTTLED, pods[0], old, pods[1], new, answer)
 
 
-def _of_pending(before: Side, after: Side) -> FigureRow:
+def _of_pending(before: ComparedSide, after: ComparedSide) -> FigureRow:
     pods = len(before.latency.lives), len(after.latency.lives)
     old, new = len(before.latency.pending), len(after.latency.pending)
     return FigureRow("pending pods", pods[0], old, pods[1], new, compare_counts(old, new, *pods))
 
 
-def _verdict(before: Side, after: Side, whole: FigureRow, changes: Sequence[ChangeRow], say: Texts) -> Verdict:
+def _verdict(
+    before: ComparedSide, after: ComparedSide, whole: FigureRow, changes: Sequence[ChangeRow], say: Texts
+) -> Verdict:
     """Two rounds of work are comparable where one is at most twice as hard as the other."""
     values: dict[str, object] = {"before": whole.before, "after": whole.after, "least": LEAST}
     loads = sorted((before.busiest_minute, after.busiest_minute))
@@ -172,7 +174,7 @@ def _told(changes: Sequence[ChangeRow], figures: Sequence[FigureRow], say: Texts
     return " ".join(filter(None, (changed or say("tune.compare-same"), held)))
 
 
-def _proof(before: Side, after: Side, changes: Sequence[ChangeRow]) -> list[Evidence]:
+def _proof(before: ComparedSide, after: ComparedSide, changes: Sequence[ChangeRow]) -> list[Evidence]:
     """The arguments that differ, then the longest waits of each side."""
     sides = (before, after)
     proofs = [proof for row in changes for side in sides for proof in side.proof(row.setting)]
@@ -182,5 +184,5 @@ def _proof(before: Side, after: Side, changes: Sequence[ChangeRow]) -> list[Evid
     return proofs
 
 
-def _gaps(side: Side, name: str) -> list[Gap]:
+def _gaps(side: ComparedSide, name: str) -> list[Gap]:
     return [structs.replace(gap, source=f"{name}: {gap.source}") for gap in side.gaps]

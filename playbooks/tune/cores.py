@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from bot.hami.held import Held
+from bot.hami.held import MeasuredHolding
 from bot.kube.times import format_time
 from bot.report import Evidence, Gap, NextAction
 from bot.texts import Texts
@@ -29,7 +29,7 @@ _STRICT = "force"
 class _Above(NamedTuple):
     """A container that used more of a shared GPU's cores than it requested."""
 
-    held: Held
+    held: MeasuredHolding
     use: CoreUse
     requested: int
 

@@ -6,7 +6,7 @@ OOMKilled container would have used of its GPU is not known, since its run was c
 
 from datetime import timedelta
 
-from bot.hami.held import Held
+from bot.hami.held import MeasuredHolding
 from bot.kube.models import Holder
 from bot.kube.models.pod_views import HolderContainer
 from bot.kube.times import parse_time
@@ -18,7 +18,7 @@ from playbooks.tune.facts import Facts
 _OOM = "OOMKilled"
 
 
-def oomkilled(held: Held, facts: Facts) -> list[HolderContainer]:
+def oomkilled(held: MeasuredHolding, facts: Facts) -> list[HolderContainer]:
     """The pod's containers whose last end was that within the window; an end without a time counts."""
     since = facts.taken_at - timedelta(days=WINDOW_DAYS)
     found: list[HolderContainer] = []
@@ -29,7 +29,7 @@ def oomkilled(held: Held, facts: Facts) -> list[HolderContainer]:
     return found
 
 
-def restarted(held: Held, container: str, facts: Facts) -> HolderContainer | None:
+def restarted(held: MeasuredHolding, container: str, facts: Facts) -> HolderContainer | None:
     """That container of the pod, if its process ended and was started again."""
     own = (one for one in _statuses(facts.holder(held)) if one.name == container)
     return next((one for one in own if one.restart_count), None)
@@ -39,7 +39,7 @@ def _statuses(holder: Holder | None) -> list[HolderContainer]:
     return (holder.status.container_statuses or []) if holder else []
 
 
-def of_end(held: Held, one: HolderContainer) -> Evidence:
+def of_end(held: MeasuredHolding, one: HolderContainer) -> Evidence:
     """The reason of the container's last end."""
     place = "state" if one.state.terminated else "lastState"
     reason = one.end.reason if one.end else ""
@@ -48,11 +48,11 @@ def of_end(held: Held, one: HolderContainer) -> Evidence:
     return Evidence("pod", f"Pod {held.name}", at, reason or str(one.restart_count), _command(held, one, shown))
 
 
-def of_restarts(held: Held, one: HolderContainer) -> Evidence:
+def of_restarts(held: MeasuredHolding, one: HolderContainer) -> Evidence:
     """How often the container was started again."""
     return Evidence("pod", f"Pod {held.name}", None, str(one.restart_count), _command(held, one, "restartCount"))
 
 
-def _command(held: Held, one: HolderContainer, field: str) -> str:
+def _command(held: MeasuredHolding, one: HolderContainer, field: str) -> str:
     path = f'jsonpath={{.status.containerStatuses[?(@.name=="{one.name}")].{field}}}'
     return kubectl("-n", held.holding.namespace, "get", "pod", held.holding.name, "-o", path)

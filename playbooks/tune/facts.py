@@ -7,7 +7,7 @@ from datetime import date, datetime
 from functools import cached_property
 from typing import NamedTuple
 
-from bot.hami.held import Held, held_by
+from bot.hami.held import MeasuredHolding, held_by
 from bot.hami.install import Install, flags_of
 from bot.hami.ledger import Ledger, build_ledger
 from bot.hami.rules import NEWEST_READ
@@ -87,7 +87,7 @@ class Facts:
         return self.throttled._replace(by_scheduler=tuple(same))
 
     @cached_property
-    def held(self) -> list[Held]:
+    def held(self) -> list[MeasuredHolding]:
         """Who holds GPUs, with what is measured of it; nobody where the pods could not be read."""
         return held_by(self.ledger.all(), self.usage.usage)
 
@@ -112,7 +112,7 @@ class Facts:
             else {(holder.namespace, holder.name): holder for holder in self.holders}
         )
 
-    def holder(self, held: Held) -> Holder | None:
+    def holder(self, held: MeasuredHolding) -> Holder | None:
         """The pod that holds this."""
         return self._holders.get((held.holding.namespace, held.holding.name))
 

@@ -1,6 +1,6 @@
 """Pods that hold GPUs and have launched no kernel for hours."""
 
-from bot.hami.held import IDLE_S, Held
+from bot.hami.held import IDLE_S, MeasuredHolding
 from bot.report import Evidence, NextAction
 from bot.texts import Texts
 from playbooks.rules.prose import command, mib
@@ -18,7 +18,7 @@ def advise_idle(facts: Facts, say: Texts) -> list[Advice]:
     return [advice for held in facts.held if (advice := _judge(held, facts, say)) is not None]
 
 
-def _judge(held: Held, facts: Facts, say: Texts) -> Advice | None:
+def _judge(held: MeasuredHolding, facts: Facts, say: Texts) -> Advice | None:
     memory, _ = held.holding.amounts
     if held.idle_s is None or held.last is None or held.last.last_kernel is None:
         why = say("tune.idle-unknown", count=len(held.unmeasured) or len(held.shares))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from bot.hami.exposition import Sample
-from bot.hami.held import Held
+from bot.hami.held import MeasuredHolding
 from bot.hami.usage import ContainerUse
 from bot.report import Evidence, NextAction
 from bot.texts import Texts
@@ -42,7 +42,7 @@ def advise_limits(facts: Facts, say: Texts) -> list[Advice]:
     return [advice for held in facts.held if (advice := _judge(held, facts, say)) is not None]
 
 
-def _judge(held: Held, facts: Facts, say: Texts) -> Advice | None:
+def _judge(held: MeasuredHolding, facts: Facts, say: Texts) -> Advice | None:
     measured = list(_measured(held))
     if not measured or held.has_no_process:
         return None
@@ -59,19 +59,19 @@ def _judge(held: Held, facts: Facts, say: Texts) -> Advice | None:
     return _advice("memory-limit-low-use", held, most, facts, say)
 
 
-def _peak(held: Held, one: _Measured, facts: Facts) -> Peak | None:
+def _peak(held: MeasuredHolding, one: _Measured, facts: Facts) -> Peak | None:
     """The most that the container used within the window, where a Prometheus knows it."""
     known = facts.peaks.get((held.holding.namespace, held.holding.name, one.use.uuid), ())
     return next((peak for peak in known if peak.of.container == one.use.container), None)
 
 
-def _measured(held: Held) -> Iterator[_Measured]:
+def _measured(held: MeasuredHolding) -> Iterator[_Measured]:
     for use in held.uses:
         if use.used is not None and use.limit is not None and use.limit.value > 0:  # 0 is no limit
             yield _Measured(use, use.used, use.limit)
 
 
-def _advice(topic: Topic, held: Held, one: _Measured, facts: Facts, say: Texts) -> Advice:
+def _advice(topic: Topic, held: MeasuredHolding, one: _Measured, facts: Facts, say: Texts) -> Advice:
     used, limit = round(one.used.value / _MIB), round(one.limit.value / _MIB)
     why = say(f"tune.{topic}", used=mib(used), limit=mib(limit), share=f"{one.share:.0%}")
     claim = say("tune.use-claim", pod=held.name, why=why)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from bot.hami.cards import CardState
-from bot.hami.held import Held
+from bot.hami.held import MeasuredHolding
 from bot.hami.ledger import Share
 from bot.hami.requests import pod_request
 from bot.hami.rules import NEWEST_READ
@@ -46,7 +46,7 @@ class _Split(NamedTuple):
     asked: int
     node: Node
     gpus: tuple[CardState, ...]
-    held: tuple[Held, ...]
+    held: tuple[MeasuredHolding, ...]
     left: int
     """The most that is free on one GPU once the shares are packed."""
 

@@ -11,7 +11,7 @@ import msgspec
 
 from bot.chart_rows import PoolRow
 from bot.hami.cards import Card, CardState
-from bot.hami.held import Held
+from bot.hami.held import MeasuredHolding
 from bot.hami.inventory import take_stock
 from bot.hami.nodestate import read_registrations
 from bot.hami.registration import Registration
@@ -46,7 +46,7 @@ class Pool(msgspec.Struct, frozen=True, dict=True):
     splits: int
     nodes: tuple[Node, ...]
     by_node: tuple[tuple[CardState, ...], ...]
-    held: tuple[Held, ...]
+    held: tuple[MeasuredHolding, ...]
 
     @cached_property
     def gpus(self) -> tuple[CardState, ...]:
@@ -92,12 +92,12 @@ def pool_row(pool: Pool) -> PoolRow:
     )
 
 
-def pools_of(nodes: Iterable[Node], everyone: Iterable[Held], seen: InstallSeen) -> list[Pool]:
+def pools_of(nodes: Iterable[Node], everyone: Iterable[MeasuredHolding], seen: InstallSeen) -> list[Pool]:
     """The pools in which GPUs are registered, the largest first; `everyone` are the pods that hold some."""
     settings = read_memory_scaling(seen.config_maps)
     version = seen.install.version
     rules = rules_of(version.version if version else NEWEST_READ)
-    by_node: dict[str, list[Held]] = defaultdict(list)
+    by_node: dict[str, list[MeasuredHolding]] = defaultdict(list)
     for held in everyone:
         by_node[held.holding.node].append(held)
     grouped: dict[_Key, list[tuple[Node, list[CardState]]]] = defaultdict(list)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from bot.hami.chart import chart_value
 from bot.hami.exposition import Sample
-from bot.hami.held import Held
+from bot.hami.held import MeasuredHolding
 from bot.kube.models.pod_views import HolderContainer
 from bot.report import Evidence, NextAction
 from bot.texts import Texts
@@ -42,7 +42,7 @@ class _Known(NamedTuple):
 
     requested: int
     peak: int
-    peaks: tuple[tuple[Held, Peak], ...]
+    peaks: tuple[tuple[MeasuredHolding, Peak], ...]
 
     @property
     def ratio(self) -> float:
@@ -91,7 +91,7 @@ def _judge(pool: Pool, facts: Facts, say: Texts) -> list[Advice]:
     return [Advice(_row("keep", pool, _shown(pool, say), why, say), why)]
 
 
-def _cut_short(killed: list[tuple[Held, HolderContainer]], pool: Pool, say: Texts) -> Advice:
+def _cut_short(killed: list[tuple[MeasuredHolding, HolderContainer]], pool: Pool, say: Texts) -> Advice:
     """Peaks of runs that were cut short prove no ratio."""
     why = say("tune.scaling-killed", count=len(killed), pod=killed[0][0].name, days=WINDOW_DAYS)
     current = pool.scaling or 1.0
@@ -147,7 +147,7 @@ def _refuse_full(pool: Pool, full: list[tuple[str, Sample, int]], facts: Facts, 
 
 def _known(pool: Pool, facts: Facts) -> _Known | None:
     """None unless a whole window is known of nearly all memory that was requested."""
-    of_pool: list[tuple[Held, Peak]] = []
+    of_pool: list[tuple[MeasuredHolding, Peak]] = []
     requested = covered = 0
     for held in pool.held:
         for uuid, share in held.shares.items():

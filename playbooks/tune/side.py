@@ -28,7 +28,7 @@ _LONGEST_VALUE = 60
 _COUNTED = ("nodes", "GPUs", "split count", "memory scaling")
 
 
-class Side(NamedTuple):
+class ComparedSide(NamedTuple):
     """What one recording shows. `settings` by group and name; a group that could not be read is not there."""
 
     facts: Facts
@@ -61,7 +61,7 @@ class Side(NamedTuple):
         return list(flag(self.facts, setting[2:]).proof) if setting.startswith("--") else []
 
 
-async def gather_side(sources: Sources) -> Side:
+async def gather_side(sources: Sources) -> ComparedSide:
     """Only pods that were created since the scheduler runs as it does count: its values were others before."""
     facts = await gather_facts(Request(all=True), sources)
     now = sources.cluster.now()
@@ -70,7 +70,7 @@ async def gather_side(sources: Sources) -> Side:
     latency = await gather_latency(sources.cluster, facts.install, since)
     if latency.unread:
         raise Unusable(f"the pods of {sources.cluster.name} could not be read: {latency.gaps[0].why}")
-    return Side(facts, latency, {group: dict(found) for group, found in _settings(facts)})
+    return ComparedSide(facts, latency, {group: dict(found) for group, found in _settings(facts)})
 
 
 def _started(pod: Pod) -> datetime | None:

@@ -8,7 +8,7 @@ count (1,339 bytes at 10 and at 50 for 8 GPUs, seen on 2.10): what grows is kube
 from collections.abc import Sequence
 
 from bot.hami.chart import chart_value
-from bot.hami.held import Held
+from bot.hami.held import MeasuredHolding
 from bot.kube.models import Pod
 from bot.report import Evidence, Gap, NextAction
 from bot.texts import Texts
@@ -80,7 +80,7 @@ def _change(row: AdviceRow, refused: Sequence[Pod], pool: Pool, facts: Facts, sa
     return Advice(row, claim, severity=severity, evidence=proofs, actions=actions)
 
 
-def _smallest_mib(held: Held) -> int:
+def _smallest_mib(held: MeasuredHolding) -> int:
     return min((share.memory_mib for share in held.shares.values() if share.memory_mib), default=0)
 
 

@@ -28,8 +28,8 @@ from bot.texts import Texts
 from playbooks import quotes
 from playbooks.gather.dra import ClaimsSeen, gather_claims
 from playbooks.gather.lock_owners import gather_owners
-from playbooks.gather.nodes_in_question import Questioned, gather_nodes_in_question
-from playbooks.gather.placed import Placed, gather_placed
+from playbooks.gather.nodes_in_question import NodesInQuestion, gather_nodes_in_question
+from playbooks.gather.placed import PlacedPod, gather_placed
 from playbooks.gather.scheduler_logs import ExtenderLines
 from playbooks.gather.scheduler_process import SchedulerProcess, gather_process, with_ended, with_ghosts
 from playbooks.gather.scheduling import (
@@ -40,11 +40,11 @@ from playbooks.gather.scheduling import (
     times_of_pod,
     times_shown,
 )
-from playbooks.gather.subject import Absent, Found, SubjectRequest, parse_subject, resolve
+from playbooks.gather.subject import AbsentPod, FoundPod, SubjectRequest, parse_subject, resolve
 from playbooks.gather.usage import UsageSeen
 from playbooks.gather.usage_of_nodes import gather_usage_of
 from playbooks.gather.webhook import FAILED_CALL, WebhookOf, WebhookSeen, gather_webhook, went_past_hami
-from playbooks.judgement.pod import Surroundings, cannot_tell, judge, last_own_attempt
+from playbooks.judgement.pod import ClusterContext, cannot_tell, judge, last_own_attempt
 from playbooks.playbook import Playbook, Sources
 from playbooks.rules import prose, refusals, volcano
 from playbooks.rules.absent import never_created, no_such_pod
@@ -56,7 +56,7 @@ from playbooks.rules.gaps import capacity_gaps, fit_gaps, other_vendors
 from playbooks.rules.inside import unread_log
 from playbooks.rules.known_bugs import with_upgrades
 from playbooks.rules.kubernetes import background
-from playbooks.rules.waited_for import Measured, in_question, with_waited_for
+from playbooks.rules.waited_for import MeasuredNodes, in_question, with_waited_for
 
 
 class CandidateRow(NamedTuple):
@@ -74,14 +74,14 @@ _OF_MEMORY = ("scheduler-ledger-stale", "registration-ignored", "waiting-for-ret
 """What the scheduler's own figures would prove or refute."""
 
 
-class Scene(NamedTuple):
+class WaitingSources(NamedTuple):
     """What is only read for a pod that waits for a node."""
 
     install: InstallSeen
     capacity: Capacity
     log: ExtenderLines
     lock_owners: Mapping[tuple[str, str], Pod | Gap | None]
-    questioned: Questioned
+    questioned: NodesInQuestion
     group_events: Sequence[Event] | Gap
     process: SchedulerProcess
     webhook: WebhookSeen | None
@@ -100,10 +100,10 @@ class Snapshot(NamedTuple):
     wanted: SubjectRequest
     cluster: str
     taken_at: datetime
-    subject: Found | Absent | Gap
+    subject: FoundPod | AbsentPod | Gap
     events: Sequence[Event] | Gap
-    scene: Scene | None
-    placed: Placed | None
+    scene: WaitingSources | None
+    placed: PlacedPod | None
     undecodable: tuple[str, ...]
     refused_by: WebhookOf | None = None
     """Read where HAMi's webhook kept the pod from being created because nobody answered."""
@@ -120,20 +120,20 @@ async def gather(wanted: SubjectRequest, sources: Sources) -> Snapshot:
     subject = await _subject(cluster, wanted)
     namespace, name = _identity(wanted, subject)
     scene = placed = webhook = None
-    if isinstance(subject, Found) and waits(subject.pod):
+    if isinstance(subject, FoundPod) and waits(subject.pod):
         events, scene = await asyncio.gather(_events(cluster, namespace, name), _scene(subject.pod, sources))
-    elif isinstance(subject, Found):
+    elif isinstance(subject, FoundPod):
         events, placed = await asyncio.gather(_events(cluster, namespace, name), gather_placed(subject.pod, sources))
     else:
         events = await _events(cluster, namespace, name)
-    if isinstance(subject, Absent) and any(FAILED_CALL in refusal.message for refusal in subject.refusals):
+    if isinstance(subject, AbsentPod) and any(FAILED_CALL in refusal.message for refusal in subject.refusals):
         install = await gather_install(sources)
         webhook = WebhookOf(install, await gather_webhook(cluster, install.install))
     undecodable = tuple(cluster.undecodable)
     return Snapshot(wanted, cluster.name, cluster.now(), subject, events, scene, placed, undecodable, webhook)
 
 
-async def _subject(cluster: Cluster, wanted: SubjectRequest) -> Found | Absent | Gap:
+async def _subject(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | AbsentPod | Gap:
     """A source that is of no use at all gives no report; one that lacks, or refuses, the pods gives a gap."""
     try:
         return await resolve(cluster, wanted)
@@ -147,8 +147,8 @@ async def _subject(cluster: Cluster, wanted: SubjectRequest) -> Found | Absent |
         return Gap("pod", error.message, error.hint)
 
 
-def _identity(wanted: SubjectRequest, subject: Found | Absent | Gap) -> tuple[str, str]:
-    pod = subject.pod if isinstance(subject, Found) else None
+def _identity(wanted: SubjectRequest, subject: FoundPod | AbsentPod | Gap) -> tuple[str, str]:
+    pod = subject.pod if isinstance(subject, FoundPod) else None
     return (pod.namespace, pod.name) if pod else (wanted.namespace, wanted.name)
 
 
@@ -162,7 +162,7 @@ async def _events_of_group(cluster: Cluster, pod: Pod) -> list[Event] | Gap:
     return await _events(cluster, pod.namespace, name) if name else []
 
 
-async def _scene(pod: Pod, sources: Sources) -> Scene:
+async def _scene(pod: Pod, sources: Sources) -> WaitingSources:
     cluster = sources.cluster
     install = await gather_install(sources)
     past = went_past_hami(pod, install.install, install.config)
@@ -185,7 +185,7 @@ async def _scene(pod: Pod, sources: Sources) -> Scene:
     world = World(capacity, install.install, install.config, as_of)
     case = Case(pod, world)
     usage = await gather_usage_of(sources, partial(in_question, case))
-    return Scene(
+    return WaitingSources(
         install,
         capacity,
         log.holding(pod.name),
@@ -208,11 +208,11 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     """The report that follows from the snapshot."""
     gaps = [gap for gap in (snapshot.subject, snapshot.events) if isinstance(gap, Gap)]
     gaps += () if isinstance(snapshot.subject, Gap) else snapshot.subject.gaps
-    if isinstance(snapshot.subject, Found) and snapshot.subject.by_prefix:
+    if isinstance(snapshot.subject, FoundPod) and snapshot.subject.by_prefix:
         full = "/".join(_identity(snapshot.wanted, snapshot.subject))
         gaps.append(Gap("pod", say("not-found.by-prefix", name=snapshot.wanted.name, pod=full)))
     tables: list[Table] = []
-    if isinstance(snapshot.subject, Absent):
+    if isinstance(snapshot.subject, AbsentPod):
         wanted = snapshot.wanted
         findings = never_created(snapshot.subject, wanted.name, snapshot.refused_by, snapshot.taken_at, say)
         findings = findings or [no_such_pod(snapshot.subject, wanted.kind, wanted.name, say, wanted.namespace)]
@@ -247,7 +247,7 @@ def _nodes(snapshot: Snapshot) -> Sequence[Node]:
 
 def _verdict(snapshot: Snapshot, first: Finding, say: Texts) -> str:
     """The first finding's claim, after whom it is about where that is not the pod that was named."""
-    if not isinstance(snapshot.subject, Found) or not snapshot.subject.by_prefix:
+    if not isinstance(snapshot.subject, FoundPod) or not snapshot.subject.by_prefix:
         return one_line(first.claim)
     full = "/".join(_identity(snapshot.wanted, snapshot.subject))
     return one_line(say("not-found.instead", pod=full, name=snapshot.wanted.name, claim=first.claim))
@@ -257,7 +257,7 @@ def _report(
     snapshot: Snapshot, verdict: str, findings: Sequence[Finding], tables: Sequence[Table], gaps: Sequence[Gap]
 ) -> Report:
     namespace, name = _identity(snapshot.wanted, snapshot.subject)
-    kind = "Pod" if isinstance(snapshot.subject, Found) else snapshot.wanted.kind
+    kind = "Pod" if isinstance(snapshot.subject, FoundPod) else snapshot.wanted.kind
     return Report(
         schema=SCHEMA,
         playbook="why",
@@ -287,7 +287,9 @@ def _unseen(snapshot: Snapshot, say: Texts) -> list[Finding]:
     return found or [cannot_tell(namespace, name, proofs, say, snapshot.wanted.kind)]
 
 
-def _waiting(snapshot: Snapshot, pod: Pod, scene: Scene, say: Texts) -> tuple[list[Finding], list[Table], list[Gap]]:
+def _waiting(
+    snapshot: Snapshot, pod: Pod, scene: WaitingSources, say: Texts
+) -> tuple[list[Finding], list[Table], list[Gap]]:
     """A pod that waits for a node."""
     say = say.about(scene.case.noun)
     gaps = [*capacity_gaps(scene.install, scene.capacity, snapshot.undecodable, say), *scene.log.gaps]
@@ -304,7 +306,7 @@ def _waiting(snapshot: Snapshot, pod: Pod, scene: Scene, say: Texts) -> tuple[li
     group = [] if isinstance(scene.group_events, Gap) else volcano.of_group(scene.group_events)
     gaps += scene.webhook.gaps if scene.webhook else ()
     gaps += scene.claims.gaps if scene.claims else ()
-    around = Surroundings(
+    around = ClusterContext(
         scene.install,
         scene.world,
         scene.lock_owners,
@@ -321,7 +323,7 @@ def _waiting(snapshot: Snapshot, pod: Pod, scene: Scene, say: Texts) -> tuple[li
     if judged.case is None:
         return judged.findings, [], gaps
     gaps += scene.usage.gaps
-    findings = with_waited_for(judged.findings, judged.case, Measured(scene.usage, snapshot.taken_at), say)
+    findings = with_waited_for(judged.findings, judged.case, MeasuredNodes(scene.usage, snapshot.taken_at), say)
     return findings, _tables(judged.case), gaps + fit_gaps(judged.case, say)
 
 

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from bot.changes.changer import Changer
 from bot.changes.kinds import VERBOSITY
-from bot.changes.plan import Plan, Wanted
+from bot.changes.plan import ChangeRequest, Plan
 from bot.hami.version import Version
 from bot.kube.connect import open_writer
 from bot.kube.serverclock import ServerClock
@@ -28,7 +28,7 @@ from tests.changes.deployments import EXTENDER, NOW
 from tests.stores import new_store
 
 NAMESPACE, NAME = "kube-system", "hami-scheduler"
-LEVEL = Wanted(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
+LEVEL = ChangeRequest(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
 NEWEST = Version(2, 10)
 
 
@@ -118,7 +118,7 @@ class Rig:
         more = {"patience_s": 60, **more}
         return Changer(steps.of(self.writer), steps.of(journal), now=lambda: self.now + skew_s, **more)
 
-    async def raise_(self, bot: Changer, wanted: Wanted = LEVEL) -> None:
+    async def raise_(self, bot: Changer, wanted: ChangeRequest = LEVEL) -> None:
         plan = await bot.plan(NAMESPACE, NAME, wanted, NEWEST, "c1")
         assert isinstance(plan, Plan), plan
         await bot.raise_(NAMESPACE, NAME, wanted, NEWEST, plan)

@@ -34,7 +34,7 @@ from bot.slack.outbox import Outbox
 from bot.store import open_store
 from bot.texts import Texts
 from handlers.changes.service import ChangeService
-from handlers.changes.setup import ChangeSupervisor, Changing
+from handlers.changes.setup import ChangeDeps, ChangeSupervisor
 from handlers.changes.terms import Person
 from handlers.changes.words import Raise
 from handlers.deps import Deps
@@ -110,7 +110,7 @@ class Place:
                 bot_user="",
                 now=self.now,
             )
-            here = ChangeSupervisor(Settings(access=access), (), sources, Changing(writing, capture), self.now)
+            here = ChangeSupervisor(Settings(access=access), (), sources, ChangeDeps(writing, capture), self.now)
             yield here.begin(deps), here
 
     async def new_case(self) -> None:

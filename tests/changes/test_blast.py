@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from bot.changes.blast import blast_radius, needs_nodes
-from bot.changes.consequences import Around
+from bot.changes.consequences import DeploymentContext
 from bot.changes.kinds import PROFILING, VERBOSITY
-from bot.changes.plan import Plan, Wanted, plan_raise
+from bot.changes.plan import ChangeRequest, Plan, plan_raise
 from bot.hami.version import Version
 from bot.kube.models import (
     Node,
@@ -26,11 +26,11 @@ from bot.texts import LANGUAGES, Texts
 from tests.cases_support import VERSIONS
 from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW, recorded
 
-LEVEL = Wanted(VERBOSITY, "5", EXTENDER, 600, "U1")
-PROFILES = Wanted(PROFILING, "true", EXTENDER, 600, "U1")
-RUNNING = Wanted(VERBOSITY, "5", KUBE_SCHEDULER, 600, "U1", means="debug-flags")
+LEVEL = ChangeRequest(VERBOSITY, "5", EXTENDER, 600, "U1")
+PROFILES = ChangeRequest(PROFILING, "true", EXTENDER, 600, "U1")
+RUNNING = ChangeRequest(VERBOSITY, "5", KUBE_SCHEDULER, 600, "U1", means="debug-flags")
 OLD = Pod(metadata=ObjectMeta(name="hami-scheduler-1", namespace="hami-system"), spec=PodSpec(node_name="a"))
-AROUND = Around(pods=[OLD], nodes=[], webhooks=[], services=[], version=Version(2, 10))
+AROUND = DeploymentContext(pods=[OLD], nodes=[], webhooks=[], services=[], version=Version(2, 10))
 
 
 def node(name: str, *, unschedulable: bool = False, taint: str = "") -> Node:
@@ -39,7 +39,7 @@ def node(name: str, *, unschedulable: bool = False, taint: str = "") -> Node:
 
 
 def impacts(
-    deployment: dict[str, Any], wanted: Wanted = LEVEL, around: Around = AROUND, language: Any = "en"
+    deployment: dict[str, Any], wanted: ChangeRequest = LEVEL, around: DeploymentContext = AROUND, language: Any = "en"
 ) -> dict[str, Impact]:
     plan = plan_raise(deployment, wanted, now=NOW, change_id="c1", version=Version(2, 10))
     assert isinstance(plan, Plan), plan

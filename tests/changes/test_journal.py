@@ -12,7 +12,7 @@ from bot.changes.begin import ChangeFailed
 from bot.changes.changer import Changer
 from bot.changes.journal import Event
 from bot.changes.kinds import VERBOSITY
-from bot.changes.plan import Plan, Wanted
+from bot.changes.plan import ChangeRequest, Plan
 from bot.changes.record import Record
 from bot.store import open_store
 from bot.store.changes import ChangeRows
@@ -20,7 +20,7 @@ from tests.changes.deployments import EXTENDER, NOW
 from tests.changes.memory import Cluster, MemoryJournal, Replica
 from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Steps
 
-LEVEL = Wanted(VERBOSITY, "5", EXTENDER, 600, "U1")
+LEVEL = ChangeRequest(VERBOSITY, "5", EXTENDER, 600, "U1")
 RECORD = Record(
     v=1, id="c1", target="a/b", flag="v", container="c", field="args", words_before=("-v=4",), words_after=("-v=5",),
     old="4", new="5", means="patch", raised_at="2026-11-21T05:00:00Z", at="2026-11-21T05:10:00Z", by="U1",

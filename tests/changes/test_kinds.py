@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from bot.changes.blast import blast_radius
-from bot.changes.consequences import Around
+from bot.changes.consequences import DeploymentContext
 from bot.changes.decide import Restore, decide
 from bot.changes.durations import format_duration
 from bot.changes.kinds import KINDS, Kind, Number
-from bot.changes.plan import SHORTEST_S, Enough, Plan, Refusal, Wanted, plan_extension, plan_raise
+from bot.changes.plan import SHORTEST_S, ChangeRequest, NothingToDo, Plan, Refusal, plan_extension, plan_raise
 from bot.changes.record import KEY, Unreadable, read_record, write_record
 from bot.errors import UsageError
 from bot.hami.version import Version
@@ -36,11 +36,11 @@ every = pytest.mark.parametrize(("kind", "container"), EVERY)
 languages = pytest.mark.parametrize("language", LANGUAGES)
 
 
-def wanted(kind: Kind, container: str = "") -> Wanted:
-    return Wanted(kind, new_value(kind), container or kind.containers[0], kind.usual_s, "U1", "a pod hangs")
+def wanted(kind: Kind, container: str = "") -> ChangeRequest:
+    return ChangeRequest(kind, new_value(kind), container or kind.containers[0], kind.usual_s, "U1", "a pod hangs")
 
 
-def planned(kind: Kind, container: str = "", version: Version | None = NEWEST) -> Plan | Enough | Refusal:
+def planned(kind: Kind, container: str = "", version: Version | None = NEWEST) -> Plan | NothingToDo | Refusal:
     return plan_raise(recorded("hami-2.10"), wanted(kind, container), now=NOW, change_id="c" * 12, version=version)
 
 
@@ -145,7 +145,7 @@ def test_what_is_set_already_is_not_set_again(kind: Kind) -> None:
     after = apply_json_patch(recorded("hami-2.10"), the_plan(kind).patch)
     del after["metadata"]["annotations"][KEY]
     answer = plan_raise(after, wanted(kind), now=NOW, change_id="c" * 12, version=NEWEST)
-    assert answer == Enough(new_value(kind))
+    assert answer == NothingToDo(new_value(kind))
 
 
 @every
@@ -203,7 +203,7 @@ def test_every_text_of_it_is_there(kind: Kind, container: str, language: str) ->
     say = Texts(language)
     plan = the_plan(kind, container)
     assert new_value(kind) in what(plan.record, say)
-    assert all(one.text for one in blast_radius(recorded("hami-2.10"), plan, Around(), say))
+    assert all(one.text for one in blast_radius(recorded("hami-2.10"), plan, DeploymentContext(), say))
     highest = kind.values.highest if isinstance(kind.values, Number) else 0
     for value in ("nonsense", str(highest + 1)):
         refusal = kind.refusal(container, value)

@@ -12,13 +12,13 @@ from collections.abc import Callable
 import pytest
 
 from bot.changes.kinds import VERBOSITY
-from bot.changes.plan import Plan, Wanted
+from bot.changes.plan import ChangeRequest, Plan
 from bot.kube.leader import Leader
 from tests.changes.deployments import EXTENDER, NOW
 from tests.changes.memory import Cluster, MemoryJournal, Replica
 from tests.changes.rig import NAME, NAMESPACE, NEWEST
 
-LEVEL = Wanted(VERBOSITY, "5", EXTENDER, 60, "U1")
+LEVEL = ChangeRequest(VERBOSITY, "5", EXTENDER, 60, "U1")
 PASS_S = 15.0
 TURNS = 30
 """Of the event loop, in which all that is awake comes to its next sleep."""

@@ -11,17 +11,17 @@ import pytest
 from bot.changes.decide import Blocked, Forget, Restore, Wait, decide
 from bot.changes.kinds import VERBOSITY
 from bot.changes.manual_revert import by_hand
-from bot.changes.plan import Plan, Wanted, annotation, plan_raise
+from bot.changes.plan import ChangeRequest, Plan, annotation, plan_raise
 from bot.changes.record import KEY, Record, read_record
 from bot.hami.version import Version
 from sandbox.apiserver.jsonpatch import PatchError, apply_json_patch
 from tests.changes.deployments import EDITS, EXTENDER, KUBE_SCHEDULER, NOW, deployment, recorded
 
-LEVEL = Wanted(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
+LEVEL = ChangeRequest(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
 SPELLINGS = [one.split() for one in ("-v=4", "--v=4", "-v 4", "--v 4", "-v4", "-v=1 --debug --v=4", "-v=5 -v=4", "")]
 
 
-def raised(words: Sequence[str], *, field: str = "args", wanted: Wanted = LEVEL) -> dict[str, Any]:
+def raised(words: Sequence[str], *, field: str = "args", wanted: ChangeRequest = LEVEL) -> dict[str, Any]:
     lists: dict[str, Any] = {field: ["scheduler", *words, "--debug"]}
     before = deployment(**lists)
     plan = plan_raise(before, wanted, now=NOW, change_id="c1", version=Version(2, 10))

@@ -29,7 +29,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from bot.changes.changer import Changer
 from bot.changes.decide import Blocked, decide
 from bot.changes.kinds import KINDS, LONGEST_S, VERBOSITY
-from bot.changes.plan import Plan, Wanted, annotation
+from bot.changes.plan import ChangeRequest, Plan, annotation
 from bot.changes.record import KEY, Record, read_record
 from bot.errors import BotError
 from bot.kube.writer import OutcomeUnknown
@@ -104,14 +104,14 @@ troubles: st.SearchStrategy[Trouble] = st.sampled_from(
 seconds = st.sampled_from([60, 600, 3600])
 levels = st.sampled_from("567")
 wishes = st.one_of(
-    st.builds(lambda level, lasts: Wanted(VERBOSITY, level, EXTENDER, lasts, "U1"), levels, seconds),
+    st.builds(lambda level, lasts: ChangeRequest(VERBOSITY, level, EXTENDER, lasts, "U1"), levels, seconds),
     st.builds(
-        lambda level, lasts: Wanted(VERBOSITY, level, KUBE_SCHEDULER, lasts, "U1", means="debug-flags"),
+        lambda level, lasts: ChangeRequest(VERBOSITY, level, KUBE_SCHEDULER, lasts, "U1", means="debug-flags"),
         levels,
         seconds,
     ),
     st.builds(
-        lambda kind, lasts: Wanted(kind, new_value(kind), EXTENDER, lasts, "U1"),
+        lambda kind, lasts: ChangeRequest(kind, new_value(kind), EXTENDER, lasts, "U1"),
         st.sampled_from([one for one in KINDS.values() if EXTENDER in one.containers]),
         seconds,
     ),
@@ -124,7 +124,7 @@ class Undisturbed(RuleBasedStateMachine):
     """
 
     @initialize(wanted=wishes, bot=bots, cut=cuts)
-    def begin(self, wanted: Wanted, bot: int, cut: Any) -> None:
+    def begin(self, wanted: ChangeRequest, bot: int, cut: Any) -> None:
         self.cluster = Cluster()
         self.journal = MemoryJournal()
         self.replicas = [Replica(self.cluster, self.journal, skew) for skew in (0, 45, 10_800)]
@@ -133,7 +133,7 @@ class Undisturbed(RuleBasedStateMachine):
         self._raise(bot, wanted, cut, lambda: None)
 
     @rule(bot=bots, wanted=wishes, cut=cuts, late_s=st.sampled_from([0, 0, 130]))
-    def raise_(self, bot: int, wanted: Wanted, cut: Any, late_s: float) -> None:
+    def raise_(self, bot: int, wanted: ChangeRequest, cut: Any, late_s: float) -> None:
         def meanwhile() -> None:
             self.cluster.now += late_s
 
@@ -252,7 +252,7 @@ class Undisturbed(RuleBasedStateMachine):
             elif not self.cluster.foreign_edits:
                 assert end == "reverted" or (end == "never-raised" and self.disturbed), (change, end)
 
-    def _raise(self, bot: int, wanted: Wanted, cut: Any, between: Callable[[], None]) -> None:
+    def _raise(self, bot: int, wanted: ChangeRequest, cut: Any, between: Callable[[], None]) -> None:
         self.made += 1
 
         async def act(changer: Changer) -> None:
@@ -291,7 +291,7 @@ class World(Undisturbed):
     backup: dict[str, Any] | None = None
 
     @rule(bot=bots, wanted=wishes, name=st.sampled_from(HARMLESS), storm=st.integers(0, 3))
-    def raise_while_somebody_edits(self, bot: int, wanted: Wanted, name: str, storm: int) -> None:
+    def raise_while_somebody_edits(self, bot: int, wanted: ChangeRequest, name: str, storm: int) -> None:
         def edit() -> None:
             self.cluster.edit(EDITS[name])
             self.cluster.storm = storm

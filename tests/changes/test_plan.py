@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from bot.changes.decide import Forget, Restore, Retime, Wait, decide
 from bot.changes.kinds import KINDS, LONGEST_S, PROFILING, VERBOSITY
 from bot.changes.plan import (
-    Enough,
+    ChangeRequest,
+    NothingToDo,
     Plan,
     Refusal,
-    Wanted,
     annotation,
     later,
     plan_extension,
@@ -27,16 +27,16 @@ from tests.cases_support import VERSIONS
 from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW, deployment, new_value, recorded
 
 NEWEST = Version(2, 10)
-LEVEL = Wanted(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
+LEVEL = ChangeRequest(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
 
 
-def planned(target: dict[str, Any], wanted: Wanted = LEVEL, version: Version | None = NEWEST) -> Plan:
+def planned(target: dict[str, Any], wanted: ChangeRequest = LEVEL, version: Version | None = NEWEST) -> Plan:
     plan = plan_raise(target, wanted, now=NOW, change_id="c1", version=version)
     assert isinstance(plan, Plan), plan
     return plan
 
 
-def raised(target: dict[str, Any], wanted: Wanted = LEVEL) -> dict[str, Any]:
+def raised(target: dict[str, Any], wanted: ChangeRequest = LEVEL) -> dict[str, Any]:
     return apply_json_patch(target, planned(target, wanted).patch)
 
 
@@ -216,7 +216,7 @@ def test_a_change_is_extended_up_to_the_longest_time_and_then_no_further() -> No
 @pytest.mark.parametrize(("now", "wanted"), [("-v=5", "5"), ("-v=7", "5"), ("--v=5", "4")])
 def test_a_level_that_is_there_already_is_enough(now: str, wanted: str) -> None:
     answer = plan_raise(deployment(args=[now]), LEVEL._replace(value=wanted), now=NOW, change_id="c", version=None)
-    assert isinstance(answer, Enough)
+    assert isinstance(answer, NothingToDo)
 
 
 PROFILE = LEVEL._replace(kind=PROFILING, value="true")
@@ -236,7 +236,7 @@ PROFILE = LEVEL._replace(kind=PROFILING, value="true")
         (PROFILE, None, "no-such-flag"),
     ],
 )
-def test_what_must_not_be_done_is_refused(wanted: Wanted, version: Version | None, code: str) -> None:
+def test_what_must_not_be_done_is_refused(wanted: ChangeRequest, version: Version | None, code: str) -> None:
     answer = plan_raise(deployment(args=["-v=4"]), wanted, now=NOW, change_id="c", version=version)
     assert isinstance(answer, Refusal)
     assert answer.code == code
@@ -299,7 +299,7 @@ RUNNING = LEVEL._replace(container=KUBE_SCHEDULER, means="debug-flags")
     ],
     ids=["the extender", "a level that is no number"],
 )
-def test_what_cannot_be_set_back_in_the_running_process_is_not_set_there(wanted: Wanted, word: str) -> None:
+def test_what_cannot_be_set_back_in_the_running_process_is_not_set_there(wanted: ChangeRequest, word: str) -> None:
     target = recorded("hami-2.10")
     for container in target["spec"]["template"]["spec"]["containers"]:
         container["command"] = [each for each in container["command"] if not each.startswith("-v")] + [word]

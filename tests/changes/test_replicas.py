@@ -21,7 +21,7 @@ import pytest
 from bot.changes.begin import ChangeFailed
 from bot.changes.changer import Changer
 from bot.changes.kinds import VERBOSITY
-from bot.changes.plan import Plan, Wanted
+from bot.changes.plan import ChangeRequest, Plan
 from bot.errors import BotError
 from bot.store import open_store
 from tests.changes.deployments import EXTENDER, NOW
@@ -30,7 +30,7 @@ from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Steps, When
 from tests.changes.test_crashes import reworded
 from tests.sampling import Sample
 
-LEVEL = Wanted(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
+LEVEL = ChangeRequest(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
 SKEWS = (0, 10_800, -10_800)
 WHENS: tuple[When, ...] = ("before", "after")
 TROUBLES: tuple[Trouble, ...] = ("down", "lost, done", "lost, not done", "500, done", "500, not done")
@@ -45,7 +45,7 @@ class Several:
         self.journal = MemoryJournal()
         self.replicas = [Replica(self.cluster, self.journal, skew) for skew in skews[:bots]]
 
-    async def raise_(self, bot: Changer, wanted: Wanted = LEVEL) -> None:
+    async def raise_(self, bot: Changer, wanted: ChangeRequest = LEVEL) -> None:
         plan = await bot.plan(NAMESPACE, NAME, wanted, NEWEST, "c1")
         assert isinstance(plan, Plan), plan
         await bot.raise_(NAMESPACE, NAME, wanted, NEWEST, plan)

@@ -20,7 +20,7 @@ from bot.kube.recording import RecordedCluster
 from bot.report import Report
 from bot.texts import LANGUAGES, Texts
 from handlers.changes.report import planned_report, shown_report
-from handlers.changes.request import Asker, Seen, look, prepare
+from handlers.changes.request import ChangeSnapshot, Requester, look, prepare
 from handlers.changes.words import Raise, Show
 from playbooks.playbook import Sources
 from sandbox.apiserver.jsonpatch import apply_json_patch
@@ -30,16 +30,16 @@ from tests.changes.deployments import EVERY, EXTENDER, KUBE_SCHEDULER, new_value
 DEPLOYMENTS = "objects/deployments.apps.json"
 
 
-def seen(cluster: RecordedCluster) -> Seen:
+def seen(cluster: RecordedCluster) -> ChangeSnapshot:
     return asyncio.run(look(Sources(cluster), Raise("verbosity", "5", EXTENDER, 600)))
 
 
-def asked(found: Seen, request: Raise, language: Any = "en") -> Report:
+def asked(found: ChangeSnapshot, request: Raise, language: Any = "en") -> Report:
     say = Texts(language)
-    return planned_report(found, request, prepare(found, request, Asker("U1"), "c1", say), say)
+    return planned_report(found, request, prepare(found, request, Requester("U1"), "c1", say), say)
 
 
-def whole(version: str) -> Seen:
+def whole(version: str) -> ChangeSnapshot:
     return seen(RecordedCluster.open(CASES / version / "recording.tar.gz"))
 
 

@@ -21,7 +21,7 @@ import pytest
 from bot.changes.begin import ChangeFailed
 from bot.changes.changer import Changer
 from bot.changes.kinds import VERBOSITY, Kind
-from bot.changes.plan import Plan, Wanted, unfinished_rollout
+from bot.changes.plan import ChangeRequest, Plan, unfinished_rollout
 from bot.errors import BotError
 from bot.hami.version import Version
 from bot.kube.connect import open_writer
@@ -41,7 +41,7 @@ from tests.stores import new_store
 
 AT_ONCE = Timing(ready_s=0, gone_s=0, lease_s=0)
 SPELLINGS = ["-v=4", "--v=4", "-v 4", "--v 4", "-v4", "-v=1 --debug --v=4", ""]
-LEVEL = Wanted(VERBOSITY, "6", EXTENDER, 600, "U1", "a pod hangs")
+LEVEL = ChangeRequest(VERBOSITY, "6", EXTENDER, 600, "U1", "a pod hangs")
 SCHEDULER = ("hami-system", "hami-scheduler")
 REAL = os.environ.get("HAMI_BOT_TEST_KUBECONFIG", "")  # noqa: TID251  # a test's own
 
@@ -55,7 +55,7 @@ class Layout(NamedTuple):
     after: tuple[str, ...]
 
 
-async def raised_and_reverted(writer: Writer, where: tuple[str, str], wanted: Wanted, version: Version) -> None:
+async def raised_and_reverted(writer: Writer, where: tuple[str, str], wanted: ChangeRequest, version: Version) -> None:
     """One whole change on the Deployment, with a real rollout after the raise and after the revert."""
     now = [NOW]
     journal = MemoryJournal()
@@ -161,7 +161,7 @@ def respelled(objects: dict[str, list[Any]], container: str, words: Sequence[str
     return objects
 
 
-def done(folder: Path, objects: dict[str, list[Any]], wanted: Wanted, version: Version = NEWEST) -> None:
+def done(folder: Path, objects: dict[str, list[Any]], wanted: ChangeRequest, version: Version = NEWEST) -> None:
     async def run() -> None:
         async with served(folder, objects) as writer:
             await raised_and_reverted(writer, SCHEDULER, wanted, version)

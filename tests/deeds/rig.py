@@ -31,11 +31,11 @@ from bot.slack.outbox import Outbox
 from bot.slack.work import Work
 from bot.store import Store, open_store
 from bot.texts import Texts
-from bot.triage.state import Terms
+from bot.triage.state import IncidentTimes
 from handlers import fit_form, home
 from handlers.changes import listeners as changes
 from handlers.changes.service import ChangeService
-from handlers.changes.setup import ChangeSupervisor, Changing
+from handlers.changes.setup import ChangeDeps, ChangeSupervisor
 from handlers.deeds import Deed
 from handlers.deps import Deps
 from handlers.inbox import Inbox
@@ -213,12 +213,12 @@ class Place:
                 bot_user="",
                 now=self.now,
             )
-            here = ChangeSupervisor(settings, (), sources, Changing(writing, capture), self.now)
+            here = ChangeSupervisor(settings, (), sources, ChangeDeps(writing, capture), self.now)
             change, inbox = here.begin(deps), Inbox(deps)
             digests, listening = Digests(deps), Grouped()
             profiling.register(listening, inbox, ProfileService(inbox, ProfileSettings()))
             changes.register(listening, inbox, change)
-            keeper = Keeper(deps, Plan(self.room, Terms(), (), "", "test"))
+            keeper = Keeper(deps, Plan(self.room, IncidentTimes(), (), "", "test"))
             triage.register(listening, inbox, TriageService(deps, keeper, ()), digests)
             digest_form.register(listening, inbox, digests)
             fit_form.FitForm(inbox)

@@ -12,7 +12,7 @@ import pytest
 
 from bot.store import Store
 from bot.store.store import RUNNING, TRIES
-from handlers.deeds import NOTHING, TOO_LATE_S, Deed, Kind, Nothing, Taken
+from handlers.deeds import NOTHING, TOO_LATE_S, AcceptedDeed, Deed, Kind, Nothing
 from tests.changes.rig import Killed, When
 from tests.deeds.rig import KEY, Life, Place, a_place, crash_points
 from tests.sampling import Sample
@@ -158,7 +158,7 @@ def test_a_deed_that_may_take_long_stays_its_replica_s_as_long(tmp_path: Path) -
     async def scene(place: Place) -> None:
         begun, gate, done = asyncio.Event(), asyncio.Event(), list[str]()
 
-        async def take_long(taken: Taken[Nothing]) -> None:
+        async def take_long(taken: AcceptedDeed[Nothing]) -> None:
             begun.set()
             await gate.wait()
             done.append(taken.key)

@@ -10,7 +10,7 @@ import yaml
 from bot.texts import Texts
 from handlers.doctor.examination import examine
 from handlers.doctor.links import Link
-from handlers.where import Where, open_sources
+from handlers.where import ClusterChoice, open_sources
 from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer
 from sandbox.slack import Seed, SlackServer
@@ -32,11 +32,11 @@ class World(NamedTuple):
         """Every link."""
         config = self.folder / "hami-bot.yaml"
         config.write_text(yaml.safe_dump(self.settings, sort_keys=False))
-        return await examine(Where(config=config), Texts("en"))
+        return await examine(ClusterChoice(config=config), Texts("en"))
 
     def sources(self) -> AbstractAsyncContextManager[Sources]:
         """The cluster, as `lab` of the settings."""
-        return open_sources(Where(kubeconfig=self.folder / "kubeconfig"))
+        return open_sources(ClusterChoice(kubeconfig=self.folder / "kubeconfig"))
 
     async def link(self, name: str) -> Link:
         """The only link of that name."""

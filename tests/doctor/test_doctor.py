@@ -19,7 +19,7 @@ from handlers.doctor.rights import Place, needed, spelled
 from handlers.doctor.selftest import BLIND
 from handlers.doctor.shell import DoctorAsked, run_doctor
 from handlers.health_monitor import HEARD
-from handlers.where import Where
+from handlers.where import ClusterChoice
 from sandbox.apiserver import Rule
 from sandbox.slack import App, Seed
 from tests.chart import BOT, NAMESPACE, PROXYING, granted, manifests
@@ -272,7 +272,7 @@ def lately(monkeypatch: pytest.MonkeyPatch, *answers: list[Link]) -> None:
     """The examinations, one after the other; the last one for ever."""
     left = list(answers)
 
-    async def examine(where: Where, say: Texts) -> list[Link]:
+    async def examine(where: ClusterChoice, say: Texts) -> list[Link]:
         del where, say
         return left.pop(0) if len(left) > 1 else left[0]
 
@@ -291,15 +291,15 @@ def test_the_exit_code_is_3_where_a_link_failed_and_waiting_tries_again(
     wait_s: float, answers: tuple[list[Link], ...], code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lately(monkeypatch, *answers)
-    _, found = asyncio.run(run_doctor(DoctorAsked(wait_s, "text", {}), Where(), "en"))
+    _, found = asyncio.run(run_doctor(DoctorAsked(wait_s, "text", {}), ClusterChoice(), "en"))
     assert found == code
 
 
 def test_a_fix_stands_under_its_link_and_json_has_every_field(monkeypatch: pytest.MonkeyPatch) -> None:
     lately(monkeypatch, BAD)
-    text, _ = asyncio.run(run_doctor(DoctorAsked(0, "text", {}), Where(), "en"))
+    text, _ = asyncio.run(run_doctor(DoctorAsked(0, "text", {}), ClusterChoice(), "en"))
     assert text.splitlines() == ["failed    store  locked", "                 Fix: end the other"]
-    shown, _ = asyncio.run(run_doctor(DoctorAsked(0, "json", {}), Where(), "en"))
+    shown, _ = asyncio.run(run_doctor(DoctorAsked(0, "json", {}), ClusterChoice(), "en"))
     assert json.loads(shown) == {
         "links": [{"name": "store", "state": "failed", "seen": "locked", "fix": "end the other", "about": ""}]
     }

@@ -17,7 +17,7 @@ from bot.texts import Texts
 from handlers.doctor.examination import examine
 from handlers.doctor.links import Link
 from handlers.doctor.message import render_links
-from handlers.where import Where, open_sources
+from handlers.where import ClusterChoice, open_sources
 from playbooks.playbook import Sources
 from tests.doctor.support import World, a_world
 from tests.slack.bot import PATIENT
@@ -38,9 +38,9 @@ async def a_bot(world: World) -> AsyncGenerator[None]:
     assert settings.slack
 
     def opener(cluster: str) -> AbstractAsyncContextManager[Sources]:
-        return open_sources(Where(cluster=cluster, config=config))
+        return open_sources(ClusterChoice(cluster=cluster, config=config))
 
-    examining = partial(examine, Where(config=config))
+    examining = partial(examine, ClusterChoice(config=config))
     async with running(settings, settings.slack, opener, PATIENT, examining=examining):
         yield
 

@@ -13,7 +13,7 @@ from bot.hami.fit import FITS, NodeCards
 from bot.hami.requests import DeviceConfig, pod_request
 from bot.hami.rules import rules_of
 from bot.hami.vendors import VENDORS
-from bot.hami.vendors.enflame.drs import Profile, Wanted, profile_for, read_profile
+from bot.hami.vendors.enflame.drs import Profile, SliceRequest, profile_for, read_profile
 from bot.hami.vendors.kunlun.vxpu import rounded
 from bot.kube.models import ResourceQuota
 from playbooks.quotes import of_card
@@ -153,13 +153,13 @@ PROFILES = [Profile(1, 8), Profile(2, 16), Profile(3, 24), Profile(6, 48)]
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [
-        (Wanted(2, 0, 0), (2, 34)),
-        (Wanted(4, 0, 0), None),
-        (Wanted(0, 9, 0), (2, 34)),
-        (Wanted(0, 16384, 0), (2, 34)),
-        (Wanted(0, 0, 35), (3, 50)),
-        (Wanted(0, 48, 100), (6, 100)),
-        (Wanted(0, 49, 0), None),
+        (SliceRequest(2, 0, 0), (2, 34)),
+        (SliceRequest(4, 0, 0), None),
+        (SliceRequest(0, 9, 0), (2, 34)),
+        (SliceRequest(0, 16384, 0), (2, 34)),
+        (SliceRequest(0, 0, 35), (3, 50)),
+        (SliceRequest(0, 48, 100), (6, 100)),
+        (SliceRequest(0, 49, 0), None),
     ],
 )
 def test_a_slice_of_a_gcu_is_of_the_first_profile_that_serves(wanted, found):

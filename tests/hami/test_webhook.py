@@ -13,7 +13,7 @@ import pytest
 
 from bot.hami.requests import read_device_config
 from bot.hami.version import Version
-from bot.hami.webhook import Refused, Setting, admit
+from bot.hami.webhook import Rejection, Setting, admit
 from bot.kube.models import Pod
 from bot.kube.quantities import canonical
 from tests.cases_support import CASES as CASES_FOLDER
@@ -45,7 +45,7 @@ def outcome(case: dict) -> object:
     """What we make of the pod, as the recording says it."""
     pod = msgspec.convert(case["pod"], Pod)
     ours = admit(pod, SETTING)
-    return ours.message(pod) if isinstance(ours, Refused) else shape(ours)
+    return ours.message(pod) if isinstance(ours, Rejection) else shape(ours)
 
 
 def recorded(case: dict) -> object:
@@ -62,7 +62,7 @@ def test_the_number_of_pods_checked():
     assert {what: len(cases) for what, cases in CASES.items()} == {"webhook": 336, "refused": 96}
 
 
-def made(limits: dict, version=SETTING.version, **spec) -> Pod | Refused:
+def made(limits: dict, version=SETTING.version, **spec) -> Pod | Rejection:
     container = {"name": "main", "resources": {"limits": limits}, "securityContext": spec.pop("security", None)}
     pod = {"metadata": {"name": "p"}, "spec": {"containers": [container], **spec}}
     return admit(msgspec.convert(pod, Pod), SETTING._replace(version=version))
@@ -85,12 +85,12 @@ def test_a_count_alone_gets_no_cores_before_2_7():
 
 
 def test_a_pod_that_names_its_node_is_refused():
-    assert made({"vastaitech.com/va": 1}, nodeName="n1") == Refused("webhook", "pod has node assigned")
+    assert made({"vastaitech.com/va": 1}, nodeName="n1") == Rejection("webhook", "pod has node assigned")
 
 
 def test_a_privileged_container_is_refused_since_2_10():
     asked = {"birentech.com/gpu": 1}
-    assert made(asked, security={"privileged": True}) == Refused("webhook", "container main is privileged")
+    assert made(asked, security={"privileged": True}) == Rejection("webhook", "container main is privileged")
     assert made(asked, Version(2, 9, 0), security={"privileged": True}).spec.scheduler_name == ""
 
 

@@ -26,7 +26,7 @@ from handlers.init.dialog import CheckFailed, Given, set_up
 from handlers.init.files import Files
 from handlers.manifest import create_link, manifest
 from handlers.shell import build_grammar
-from handlers.where import Where
+from handlers.where import ClusterChoice
 from sandbox.apiserver import ApiServer
 from sandbox.slack import SlackServer
 from tests.chart import manifests, of_kind, rendered
@@ -124,7 +124,7 @@ def test_with_everything_given_nobody_is_asked_and_the_bot_takes_the_settings(wo
     assert settings.slack.bot_token.get_secret_value() == world.servers.slack.bot_token
     (name,) = settings.clusters
     assert settings.channels[ROOM].cluster == name
-    assert not has_failed(asyncio.run(examine(Where(config=world.files.settings), SAY)))
+    assert not has_failed(asyncio.run(examine(ClusterChoice(config=world.files.settings), SAY)))
 
 
 def test_every_file_is_readable_by_its_owner_alone(world: World) -> None:

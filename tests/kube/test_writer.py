@@ -10,7 +10,7 @@ import pytest
 
 from bot.changes.decide import Restore, decide
 from bot.changes.kinds import VERBOSITY
-from bot.changes.plan import Plan, Wanted, plan_raise
+from bot.changes.plan import ChangeRequest, Plan, plan_raise
 from bot.changes.record import KEY
 from bot.errors import NotFound, SourceError
 from bot.hami.version import Version
@@ -46,7 +46,9 @@ def written(
 
 async def planned(writer: Writer, **values: Any) -> Plan:
     deployment = await writer.deployment(*SCHEDULER)
-    wanted = Wanted(**({"kind": VERBOSITY, "value": "5", "container": EXTENDER, "seconds": 600, "by": "U1"} | values))
+    wanted = ChangeRequest(
+        **({"kind": VERBOSITY, "value": "5", "container": EXTENDER, "seconds": 600, "by": "U1"} | values)
+    )
     plan = plan_raise(deployment, wanted, now=NOW, change_id="c1", version=Version(2, 10))
     assert isinstance(plan, Plan), plan
     return plan

@@ -15,7 +15,7 @@ from bot.slack.work import Work
 from bot.store import Store, open_store
 from bot.texts import Texts
 from bot.triage.routes import Route
-from bot.triage.state import Terms
+from bot.triage.state import IncidentTimes
 from bot.triage.webhook import Alert
 from handlers.deps import Deps
 from handlers.oncall.passes import Keeper, Plan
@@ -25,7 +25,7 @@ from sandbox.slack.content import strings_of
 from tests.changes.rig import Steps
 from tests.slack.outbox_support import ONCALL, START, Bot, a_bot, drain, outbox_of, seed
 
-TERMS = Terms(rota=("U0ADA00001", "S0ONCALL01"))
+TERMS = IncidentTimes(rota=("U0ADA00001", "S0ONCALL01"))
 PASS_S = 5.0
 
 
@@ -73,7 +73,7 @@ class Rig:
         self,
         owner: str = "one",
         steps: Steps | None = None,
-        terms: Terms = TERMS,
+        terms: IncidentTimes = TERMS,
         pagerduty: PagerDutySettings | None = None,
         *,
         threads_per_minute: int = 0,

@@ -10,7 +10,7 @@ import pytest
 
 from bot.triage.state import Turn
 from handlers.changes.terms import Person
-from handlers.oncall.service import Once, TriageService, Wanted
+from handlers.oncall.service import DeedTime, IncidentDeed, TriageService
 from tests.changes.rig import Killed, Steps
 from tests.changes.test_crashes import crash_points
 from tests.oncall.rig import Rig, a_rig, pending
@@ -19,13 +19,13 @@ from tests.sampling import Sample
 from tests.slack.outbox_support import ONCALL
 
 ADA = Person("U0ADA00001", ONCALL)
-DEEDS: dict[str, tuple[Wanted, Turn]] = {
-    "note": (Wanted("note", "rebooted gpu-7"), "noted"),
-    "ack": (Wanted("ack"), "acknowledged"),
-    "take": (Wanted("take"), "taken"),
-    "handover": (Wanted("handover", to="U0GRACE001"), "handed-over"),
-    "mute": (Wanted("mute", seconds=7200.0), "muted"),
-    "close": (Wanted("close"), "closed"),
+DEEDS: dict[str, tuple[IncidentDeed, Turn]] = {
+    "note": (IncidentDeed("note", "rebooted gpu-7"), "noted"),
+    "ack": (IncidentDeed("ack"), "acknowledged"),
+    "take": (IncidentDeed("take"), "taken"),
+    "handover": (IncidentDeed("handover", to="U0GRACE001"), "handed-over"),
+    "mute": (IncidentDeed("mute", seconds=7200.0), "muted"),
+    "close": (IncidentDeed("close"), "closed"),
 }
 
 
@@ -40,7 +40,7 @@ class _Stepped:
         return getattr(self._store, name)
 
 
-async def _act(rig: Rig, wanted: Wanted, once: Once, steps: Steps) -> None:
+async def _act(rig: Rig, wanted: IncidentDeed, once: DeedTime, steps: Steps) -> None:
     service = TriageService(rig.deps(_Stepped(rig.store, steps)), rig.keeper(), ())
     [row] = [one for one in await rig.store.incidents.opened() if one.incident.is_open]
     found = await service.find(ADA, row.id)
@@ -67,11 +67,11 @@ def test_killed_at_any_step_a_deed_is_done_once(
                 [row] = await rig.store.incidents.opened()
                 clicked = rig.now
                 with pytest.raises(Killed):
-                    await _act(rig, wanted, Once("trigger", clicked), Steps(at, when))
+                    await _act(rig, wanted, DeedTime("trigger", clicked), Steps(at, when))
                 await rig.bot.clock.advance(200)
                 steps = Steps()
                 service = TriageService(rig.deps(_Stepped(rig.store, steps)), rig.keeper(), ())
-                await service.act(ADA, row, wanted, Once("trigger", clicked, is_again=True))
+                await service.act(ADA, row, wanted, DeedTime("trigger", clicked, is_again=True))
                 turns = Counter(one.news.turn for one in await rig.store.incidents.timeline(row.id))
                 assert turns[turn] == 1, (at, when, turns)
                 done = [one for one in await rig.store.audit.read(9) if one.outcome == "done"]

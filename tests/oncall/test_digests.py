@@ -18,7 +18,7 @@ from bot.store.tables import digest_runs
 from handlers.changes.terms import Person
 from handlers.inbox import AT_ONCE, Inbox
 from handlers.oncall.digests import AT_ONCE as TOGETHER
-from handlers.oncall.digests import Add, Digests, ListAll, Post, Stop, read_digest
+from handlers.oncall.digests import AddDigest, Digests, ListAll, Post, Stop, read_digest
 from handlers.oncall.setup import oncall_desk
 from playbooks.playbook import Sources
 from tests.changes.rig import Killed, Steps, When
@@ -61,7 +61,7 @@ async def after(rig: Rig, seconds: float, *desks: Digests) -> None:
 
 def test_a_digest_comes_every_day_and_says_in_one_line_that_nothing_changed(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
-        told = await digests(rig).do("k", WHO, Add(NINE), "")
+        told = await digests(rig).do("k", WHO, AddDigest(NINE), "")
         assert "2027-01-16 01:00 UTC" in str(told)
         await after(rig, TO_NINE - 60)
         assert rig.heads() == []
@@ -94,7 +94,7 @@ def test_several_clusters_are_read_at_once_but_not_all(database: str, tmp_path: 
 
         inbox = Digests(rig.deps()._replace(open_sources=sources))
         for number in range(2 * TOGETHER):
-            await inbox.do(f"k{number}", WHO, Add(NINE), f"cluster-{number}")
+            await inbox.do(f"k{number}", WHO, AddDigest(NINE), f"cluster-{number}")
         await after(rig, TO_NINE + 60, inbox)
         assert most == TOGETHER
 
@@ -103,7 +103,7 @@ def test_several_clusters_are_read_at_once_but_not_all(database: str, tmp_path: 
 
 def test_it_says_what_changed(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
-        await digests(rig).do("k", WHO, Add(NINE), "")
+        await digests(rig).do("k", WHO, AddDigest(NINE), "")
         await after(rig, TO_NINE + 60)
         rig.recording = busy_cluster(tmp_path / "later", 7)
         await after(rig, DAY)
@@ -121,7 +121,7 @@ def test_its_pictures_are_the_trend_since_there_is_one_and_the_cards(database: s
             said = rig.bot.slack.workspace.everything(ONCALL)
             return [(file["name"], file["alt_txt"]) for _, one in said for file in one.get("files", ())]
 
-        await digests(rig).do("k", WHO, Add(NINE), "")
+        await digests(rig).do("k", WHO, AddDigest(NINE), "")
         await after(rig, TO_NINE + 60)
         assert [name for name, _ in pictures()] == ["gpus.png"]
         await after(rig, DAY)  # nothing has changed
@@ -137,7 +137,7 @@ def test_its_pictures_are_the_trend_since_there_is_one_and_the_cards(database: s
 
 def test_a_temporary_change_that_was_begun_since_is_news(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
-        await digests(rig).do("k", WHO, Add(NINE), "")
+        await digests(rig).do("k", WHO, AddDigest(NINE), "")
         await after(rig, TO_NINE + 60)
         await rig.store.changes(rig.deps().cluster_of("")).planned(RECORD, "u-1")
         await after(rig, DAY)
@@ -177,7 +177,7 @@ def test_a_cron_expression_is_kept_and_comes_on_its_days(database: str, tmp_path
 
 def test_what_is_late_says_so_and_what_is_too_late_is_marked_as_skipped(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
-        await digests(rig).do("k", WHO, Add(NINE), "")
+        await digests(rig).do("k", WHO, AddDigest(NINE), "")
         [wanted] = await rig.store.digests.wanted()
         await after(rig, TO_NINE + 3 * DAY + 3600)
         [late] = rig.heads()
@@ -193,7 +193,7 @@ def test_what_is_late_says_so_and_what_is_too_late_is_marked_as_skipped(database
 
 def test_a_cluster_that_cannot_be_read_is_tried_again(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
-        await digests(rig).do("k", WHO, Add(NINE), "")
+        await digests(rig).do("k", WHO, AddDigest(NINE), "")
         rig.down = SourceError("GET /api/v1/pods: HTTP 503")
         await after(rig, TO_NINE + 10)
         assert rig.heads() == []
@@ -207,7 +207,7 @@ def test_a_cluster_that_cannot_be_read_is_tried_again(database: str, tmp_path: P
 def test_one_that_could_not_be_made_in_time_is_said_in_one_line_once(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
         one, two = digests(rig), digests(rig)
-        await one.do("k", WHO, Add(NINE), "")
+        await one.do("k", WHO, AddDigest(NINE), "")
         [wanted] = await rig.store.digests.wanted()
         rig.down = SourceError("GET /api/v1/pods: HTTP 503")
         await after(rig, TO_NINE + 10, one)
@@ -251,7 +251,7 @@ def test_digests_that_are_asked_for_wait_for_their_turn_to_read_the_cluster(data
 
 def test_two_replicas_post_one(new_database: NewDatabase, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
-        await digests(rig).do("k", WHO, Add(NINE), "")
+        await digests(rig).do("k", WHO, AddDigest(NINE), "")
         one, two = digests(rig), digests(rig)
         await after(rig, TO_NINE + 60, one, two)
         await after(rig, DAY, two, one)
@@ -267,7 +267,7 @@ def test_killed_at_any_step_there_is_one(
 
     async def life(at: int | None, when: When = "before") -> list[str]:
         async with a_rig(new_database(), recording) as rig:
-            await digests(rig).do("k", WHO, Add(NINE), "")
+            await digests(rig).do("k", WHO, AddDigest(NINE), "")
             await rig.bot.clock.advance(TO_NINE + 60)
             steps = Steps(at, when)
             if at is None:
@@ -309,7 +309,7 @@ def test_now_is_posted_and_is_not_what_the_next_one_is_compared_with(database: s
 def test_digests_are_listed_and_stopped_in_their_channel(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
         inbox = digests(rig)
-        await inbox.do("k1", WHO, Add(NINE), "")
+        await inbox.do("k1", WHO, AddDigest(NINE), "")
         [one] = await rig.store.digests.wanted()
         elsewhere = Person(WHO.user, "C0GENERAL1")
         with pytest.raises(Exception, match="no digest"):
@@ -330,7 +330,7 @@ def test_digests_are_listed_and_stopped_in_their_channel(database: str, tmp_path
     ids=["quoted", "bare"],
 )
 def test_a_cron_expression_needs_no_quotes(words: list[str]) -> None:
-    assert read_digest(words) == Add(Schedule("0 9 * * 1-5", "Europe/Berlin"))
+    assert read_digest(words) == AddDigest(Schedule("0 9 * * 1-5", "Europe/Berlin"))
 
 
 def test_what_is_wrong_with_a_cron_expression_is_said_with_an_example_of_one() -> None:

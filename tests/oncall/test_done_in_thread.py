@@ -13,7 +13,7 @@ from bot.slack.render.summary import summary_lines
 from bot.store import open_store
 from bot.texts import LANGUAGES, Language, Texts
 from bot.triage.state import News
-from bot.triage.summary import Happened, summarize
+from bot.triage.summary import TimelineEntry, summarize
 from handlers.oncall.service import TriageService
 from tests.oncall.bot import CHANNEL, TOKEN
 from tests.oncall.rig import Rig, pending, with_rig
@@ -59,7 +59,7 @@ def test_it_is_in_the_summary_and_the_export_of_that_thread_once(database: str, 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_it_is_told_in_every_language(language: Language) -> None:
     say = Texts(language)
-    told = str(summary_lines(head("closed"), summarize([Happened(1.0, MADE), Happened(2.0, TAKEN)]), say))
+    told = str(summary_lines(head("closed"), summarize([TimelineEntry(1.0, MADE), TimelineEntry(2.0, TAKEN)]), say))
     assert MADE.detail in told
     assert say("triage.did-profile-taken") in told
 

@@ -12,28 +12,30 @@ from pydantic import SecretStr, ValidationError
 from bot.report import SEVERITIES
 from bot.settings.schema import OncallSettings
 from bot.triage.hours import read_hours, within
-from bot.triage.mute import Until
+from bot.triage.mute import MuteUntil
 from bot.triage.state import (
     CALLS,
     Act,
     Deed,
     Extent,
     Incident,
+    IncidentTimes,
     News,
     Step,
-    Terms,
     act,
     next_call,
     opened,
     passed,
 )
 
-TERMS = Terms(rota=("U1", "U2"), call_s=900, last_resort="S9", repeat_s=3600, lapse_s=7200)
+TERMS = IncidentTimes(rota=("U1", "U2"), call_s=900, last_resort="S9", repeat_s=3600, lapse_s=7200)
 CRITICAL, INFO = Extent("critical", 3), Extent("info", 3)
 WARNING = Extent("warning", 3)
 
 
-def after(incident: Incident, at: float, terms: Terms = TERMS, extent: Extent = WARNING) -> tuple[Incident, list[News]]:
+def after(
+    incident: Incident, at: float, terms: IncidentTimes = TERMS, extent: Extent = WARNING
+) -> tuple[Incident, list[News]]:
     step = passed(incident, at, terms, firing=True, extent=extent)
     return step.incident, list(step.news)
 
@@ -152,7 +154,7 @@ def test_an_acknowledgement_lapses_and_the_rota_is_called_from_its_beginning_at_
 def test_what_becomes_worse_calls_even_if_it_was_acknowledged(now: Extent, detail: str, deed: Deed | str) -> None:
     incident, _ = after(opened(0), 900)
     if deed in {"ack", "mute"}:
-        incident = done(incident, deed, 1000, until=Until(1e9))
+        incident = done(incident, deed, 1000, until=MuteUntil(1e9))
     incident, _ = after(incident, 1001)
     step = after(incident, 1010, extent=now)
     assert step[1] == [News("worse", detail=detail), News("called", detail="U1")]
@@ -228,7 +230,7 @@ def test_in_any_order_of_events_only_those_are_called_who_have_to_be(
         if incident.state in ("acknowledged", "muted") and step.incident.state == "open":
             assert {"worse", "lapsed", "unmuted", "node-gone"} & set(turns)
         incident = step.incident
-        if deed and isinstance(step := act(incident, Act(deed, "ada", at, to="bob", until=Until(at + 5000))), Step):
+        if deed and isinstance(step := act(incident, Act(deed, "ada", at, to="bob", until=MuteUntil(at + 5000))), Step):
             incident = step.incident
 
 
@@ -244,7 +246,7 @@ def test_whatever_happened_before_the_last_resort_is_reached_if_nobody_acknowled
         if (
             deed
             and deed != "close"
-            and isinstance(step := act(incident, Act(deed, "ada", at, to="bob", until=Until(at + 5000))), Step)
+            and isinstance(step := act(incident, Act(deed, "ada", at, to="bob", until=MuteUntil(at + 5000))), Step)
         ):
             incident = step.incident
     if incident.ended:

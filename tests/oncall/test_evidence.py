@@ -15,7 +15,7 @@ from bot.kube.models import Kind
 from bot.kube.recording import RecordedCluster
 from bot.texts import Texts
 from handlers.oncall.causes import answer
-from handlers.oncall.evidence import Asked, Bounds, evidence
+from handlers.oncall.evidence import Bounds, EvidenceRequest, evidence
 from playbooks.playbook import Sources
 from sandbox.slack.content import strings_of
 from tests.oncall.rig import Rig, pending, with_rig
@@ -87,7 +87,7 @@ def test_what_is_too_large_is_not_attached_and_the_evidence_says_so(
     new_database: NewDatabase, tmp_path: Path, bounds: Bounds, told: str
 ) -> None:
     async def scene(rig: Rig) -> None:
-        message = await evidence(rig.deps(), "", Asked("why", "ml/trainer-0", "x.tar.gz"), bounds)
+        message = await evidence(rig.deps(), "", EvidenceRequest("why", "ml/trainer-0", "x.tar.gz"), bounds)
         said = "".join(strings_of(list(message.blocks)))
         assert "No recording is attached: " in said
         assert told in said
@@ -124,9 +124,9 @@ def test_of_a_cluster_with_too_many_pods_they_are_not_read_to_be_counted(
             yield Sources(asked)
 
         deps = rig.deps()._replace(open_sources=sources)
-        await evidence(deps, "", Asked("why", "ml/trainer-0", "x.tar.gz"), Bounds(most_pods=4))
+        await evidence(deps, "", EvidenceRequest("why", "ml/trainer-0", "x.tar.gz"), Bounds(most_pods=4))
         assert not {"pods", "events"}.intersection(asked.whole)
-        await evidence(deps, "", Asked("why", "ml/trainer-0", "x.tar.gz"))
+        await evidence(deps, "", EvidenceRequest("why", "ml/trainer-0", "x.tar.gz"))
         assert {"pods", "events"}.issubset(asked.whole)
 
     with_rig(new_database(), busy_cluster(tmp_path, 3), scene)
@@ -164,7 +164,7 @@ def test_the_evidence_of_what_is_critical_waits_for_no_head_of_what_is_not(datab
 
 def test_what_a_recording_lacks_is_said_beside_it(new_database: NewDatabase, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
-        message = await evidence(rig.deps(), "", Asked("why", "ml/trainer-0", "x.tar.gz"))
+        message = await evidence(rig.deps(), "", EvidenceRequest("why", "ml/trainer-0", "x.tar.gz"))
         assert "The recording lacks what could not be read: " in "".join(strings_of(list(message.blocks)))
         assert "x.tar.gz" in [file.name for file in message.files]
 

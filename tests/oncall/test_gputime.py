@@ -8,7 +8,7 @@ import pytest
 from bot.slack.render.rich import utc
 from bot.slack.render.summary import gpu_hours
 from bot.texts import LANGUAGES, Texts
-from bot.triage.gputime import GpuTime, Spell, gpu_time
+from bot.triage.gputime import FiringSpan, GpuTime, gpu_time
 from bot.triage.webhook import Alert
 from handlers.oncall.passes import Keeper
 from handlers.oncall.service import TriageService
@@ -23,8 +23,8 @@ from tests.stores import NewDatabase
 _FULL = refused(none_of(1, "1 1/1 CardInsufficientMemory"))
 
 
-def spell(name: str, gpus: int | None, began: float, ended: float = math.inf) -> Spell:
-    return Spell(("ml", name), gpus, began, ended)
+def spell(name: str, gpus: int | None, began: float, ended: float = math.inf) -> FiringSpan:
+    return FiringSpan(("ml", name), gpus, began, ended)
 
 
 def test_a_moment_with_two_alerts_about_a_pod_counts_once() -> None:

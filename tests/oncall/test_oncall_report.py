@@ -10,8 +10,8 @@ from bot.slack.render.oncall_report import render_oncall_report
 from bot.texts import LANGUAGES, Language, Texts
 from bot.triage.oncall_report import Case, OncallReport, report_on
 from bot.triage.state import News, Turn
-from bot.triage.summary import Happened
-from handlers.oncall.service import TriageService, Wanted
+from bot.triage.summary import TimelineEntry
+from handlers.oncall.service import IncidentDeed, TriageService
 from handlers.oncall.words import read_words
 from sandbox.slack.content import strings_of
 from tests.oncall.rig import Rig, pending, with_rig
@@ -22,7 +22,7 @@ from tests.slack.render import NOTHING, assert_fits, parsed, read
 
 
 def case(*happened: tuple[float, Turn, str, str]) -> Case:
-    return Case("lock-held", "warning", [Happened(at, News(turn, by, what)) for at, turn, by, what in happened])
+    return Case("lock-held", "warning", [TimelineEntry(at, News(turn, by, what)) for at, turn, by, what in happened])
 
 
 def test_times_are_medians_of_the_incidents_that_opened_in_the_period() -> None:
@@ -51,7 +51,7 @@ def test_the_report_of_a_week_counts_what_happened_and_what_is_open(database: st
         await rig.passes(120, keeper, step_s=60)
         rows = await rig.store.incidents.opened()
         acked = next(row for row in rows if row.cause.code == "card-insufficient-memory")
-        await service.act(ADA, acked, Wanted("ack"))
+        await service.act(ADA, acked, IncidentDeed("ack"))
         await keeper.take([pending(0, status="resolved"), pending(3, status="resolved")])
         await rig.passes(400, keeper, step_s=50)
         told = list(strings_of({"blocks": list((await service.report()).blocks)}))

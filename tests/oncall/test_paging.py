@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 from pydantic import SecretStr, ValidationError
 
-from bot.pager.inbound import Heard, NoWebhookError, is_signed, read_opsgenie, read_pagerduty
+from bot.pager.inbound import NoWebhookError, PagerAction, is_signed, read_opsgenie, read_pagerduty
 from bot.pager.wire import services_of
 from bot.settings.paging import OpsgeniePaging, PagerDutyPaging, PagingSettings, WebhookPaging
 from bot.triage.state import Act, act
@@ -153,7 +153,7 @@ def test_who_does_it_at_the_pager_has_done_it_in_slack_once_and_the_other_pager_
         key = await one.id()
         one.pagers.asked.clear()
         for _ in range(2):
-            await one.paging.hear(Heard(service, key, deed, f"Grace ({service})"))
+            await one.paging.hear(PagerAction(service, key, deed, f"Grace ({service})"))
         await one.passes(100)
         [row] = await one.rig.store.incidents.opened()
         assert row.incident.state == state
@@ -168,7 +168,7 @@ def test_who_does_it_at_the_pager_has_done_it_in_slack_once_and_the_other_pager_
 @pytest.mark.parametrize("key", ["0badcafe", "{id}.2", "{id}.", "", "x" * 500])
 def test_what_is_heard_of_another_page_changes_nothing(key: str, tmp_path: Path) -> None:
     async def scene(one: Paged) -> None:
-        await one.paging.hear(Heard("PagerDuty", key.format(id=await one.id()), "ack", "Grace (PagerDuty)"))
+        await one.paging.hear(PagerAction("PagerDuty", key.format(id=await one.id()), "ack", "Grace (PagerDuty)"))
         assert await one.state() == ("open", "")
 
     play(f"sqlite:///{tmp_path}/one.db", tmp_path, scene, "pagerduty")
@@ -310,13 +310,13 @@ def test_while_another_replica_tells_the_pager_this_one_tells_nothing_and_an_idl
 
 
 def test_the_recorded_shapes_are_read() -> None:
-    assert read_pagerduty(pagerduty_posts("3fa29c1b")) == Heard(
+    assert read_pagerduty(pagerduty_posts("3fa29c1b")) == PagerAction(
         "PagerDuty", "3fa29c1b", "ack", "Tenex Engineer (PagerDuty)"
     )
     resolved = read_pagerduty(pagerduty_posts("3fa29c1b", "incident.resolved"))
     assert resolved
     assert resolved.deed == "close"
-    assert read_opsgenie(opsgenie_posts("3fa29c1b")) == Heard(
+    assert read_opsgenie(opsgenie_posts("3fa29c1b")) == PagerAction(
         "Opsgenie", "3fa29c1b", "ack", "fili@ifountain.com (Opsgenie)"
     )
     closed = read_opsgenie(opsgenie_posts("3fa29c1b", "Close"))

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from bot.endpoint import QUIET_S, Refusals
 from bot.errors import SourceError
-from bot.pager.inbound import LARGEST_BODY, Heard
+from bot.pager.inbound import LARGEST_BODY, PagerAction
 from bot.pager_endpoints import OPSGENIE_PATH, PAGERDUTY_PATH, pager_routes
 from bot.settings.paging import OpsgeniePaging, PagerDutyPaging, PagingSettings
 from sandbox.serving import Served
@@ -24,7 +24,7 @@ PAGING = PagingSettings(
 RIGHT, WRONG = {"Authorization": f"Bearer {BEARER}"}, {"Authorization": "Bearer wrong"}
 
 
-async def refuse(_: Heard) -> None:
+async def refuse(_: PagerAction) -> None:
     raise SourceError("the disk is full")
 
 

@@ -23,10 +23,10 @@ from bot.slack.render.triage import (
 from bot.slack.render.triage_head import Head, button_value, render_head
 from bot.texts import LANGUAGES, Language, Texts
 from bot.triage.cause import Cause
-from bot.triage.mute import Until
+from bot.triage.mute import MuteUntil
 from bot.triage.routes import Ignored
 from bot.triage.state import CALLS, Call, Deed, Incident, News, State, Turn
-from bot.triage.summary import Happened, summarize
+from bot.triage.summary import TimelineEntry, summarize
 from sandbox.slack.content import strings_of
 from sandbox.slack.validate import validate_view
 from tests.slack.render import NOTHING, assert_fits, parsed, read, texts
@@ -38,7 +38,7 @@ CAUSE = Cause(
 
 
 def head(state: State) -> Head:
-    incident = Incident(state, 1.0, owner=HOSTILE, muted_until=Until(1_800_000_000.0))
+    incident = Incident(state, 1.0, owner=HOSTILE, muted_until=MuteUntil(1_800_000_000.0))
     return Head(
         "0123abcd",
         HOSTILE,
@@ -83,8 +83,8 @@ def test_a_reply_lets_nobodys_words_act_and_fits(turn: Turn, language: Language)
 def test_a_mute_ends_at_a_time_that_can_be_read_and_is_the_same_everywhere(ends: str, shown: str) -> None:
     say = Texts("en")
     news = render_news(News("muted", "U0ADA00001", f"{float(ends):.0f}"), say)
-    muted = head("muted")._replace(incident=Incident("muted", 1.0, muted_until=Until(float(ends))))
-    happened = [Happened(1.0, News("muted", "U0ADA00001", f"{float(ends):.0f}"))]
+    muted = head("muted")._replace(incident=Incident("muted", 1.0, muted_until=MuteUntil(float(ends))))
+    happened = [TimelineEntry(1.0, News("muted", "U0ADA00001", f"{float(ends):.0f}"))]
     assert news.text == "Muted until 2027-01-15T08:00:00Z"
     assert shown in "".join(strings_of(list(news.blocks)))
     assert shown in "".join(strings_of(list(render_head(muted, say).blocks)))
@@ -158,7 +158,7 @@ def test_what_is_no_value_of_ours_is_none(value: str) -> None:
 
 
 def test_a_timeline_is_a_table_that_nobody_breaks() -> None:
-    happened = [Happened(1.8e9 + n, News(turn, HOSTILE, "1.8e9" if turn == "muted" else HOSTILE)) for n, turn in
+    happened = [TimelineEntry(1.8e9 + n, News(turn, HOSTILE, "1.8e9" if turn == "muted" else HOSTILE)) for n, turn in
                 enumerate(get_args(Turn))]  # fmt: skip
     text = render_timeline(head("closed"), happened, summarize(happened), Texts("en")).content.decode()
     rows = [row for row in text.splitlines() if row.startswith("| 20")]

@@ -14,7 +14,7 @@ from bot.triage.webhook import Alert
 from handlers.changes.terms import AccessDenied, Person
 from handlers.health_monitor import watched
 from handlers.oncall.routing import routed
-from handlers.oncall.service import TriageService, Wanted
+from handlers.oncall.service import IncidentDeed, TriageService
 from handlers.oncall.watcher import Patience, Watcher
 from tests.oncall.bot import CHANNEL, ROOM, TOKEN, World, played, webhook
 from tests.oncall.rig import Rig, pending, text, with_rig
@@ -66,8 +66,8 @@ def test_a_thread_is_called_and_acted_on_and_resolves_in_its_own_channel(databas
         assert any("U0ADA00001" in reply for reply in rig.replies(head, OTHER))
         [row] = await rig.store.incidents.opened()
         with pytest.raises(AccessDenied):
-            await service.act(Person("U0ADA00001", ONCALL), row, Wanted("ack"))
-        await service.act(Person("U0ADA00001", OTHER), row, Wanted("ack"))
+            await service.act(Person("U0ADA00001", ONCALL), row, IncidentDeed("ack"))
+        await service.act(Person("U0ADA00001", OTHER), row, IncidentDeed("ack"))
         assert (await service.export(Person("U0ADA00001", OTHER), row)).files
         await keeper.take([of_team(0, "ml", status="resolved")])
         await rig.passes(600, keeper, step_s=100)

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.triage.mute import WHILE_IT_LASTS, Nodes, Until, read_until, written
-from bot.triage.state import Act, Deed, Incident, News, Step, Terms, act, joined, next_call, opened, passed
+from bot.triage.mute import WHILE_IT_LASTS, MuteUntil, Nodes, read_until, written
+from bot.triage.state import Act, Deed, Incident, IncidentTimes, News, Step, act, joined, next_call, opened, passed
 
 ROTA = ("U1", "U2")
-TERMS = Terms(settled_s=300, reopen_s=3600, call_s=900, rota=ROTA)
+TERMS = IncidentTimes(settled_s=300, reopen_s=3600, call_s=900, rota=ROTA)
 
 
 def done(incident: Incident, deed: Deed, by: str = "ada", at: float = 10.0, **more) -> Incident:
@@ -19,7 +19,7 @@ def done(incident: Incident, deed: Deed, by: str = "ada", at: float = 10.0, **mo
     return step.incident
 
 
-def after(incident: Incident, at: float, *, firing: bool, terms: Terms = TERMS) -> tuple[Incident, list[str]]:
+def after(incident: Incident, at: float, *, firing: bool, terms: IncidentTimes = TERMS) -> tuple[Incident, list[str]]:
     step = passed(incident, at, terms, firing=firing)
     return step.incident, [new.turn for new in step.news]
 
@@ -97,7 +97,7 @@ def test_who_lifts_a_mute_looks_after_it() -> None:
 
 
 def test_a_mute_ends_at_its_time_or_with_its_cause() -> None:
-    for_an_hour = done(opened(0), "mute", until=Until(3610.0))
+    for_an_hour = done(opened(0), "mute", until=MuteUntil(3610.0))
     assert after(for_an_hour, 3609, firing=True)[1] == []
     assert after(for_an_hour, 3610, firing=True)[1] == ["unmuted"]
     while_it_lasts = done(opened(0), "mute", until=WHILE_IT_LASTS)
@@ -107,7 +107,7 @@ def test_a_mute_ends_at_its_time_or_with_its_cause() -> None:
 
 
 def test_a_mute_until_a_node_registers_ends_with_that_and_says_so() -> None:
-    waiting = done(opened(0), "mute", until=Until(node="gpu-7"))
+    waiting = done(opened(0), "mute", until=MuteUntil(node="gpu-7"))
     assert after(waiting, 1e9, firing=True)[1] == []
     assert passed(waiting, 20.0, TERMS, firing=True, nodes=Nodes(frozenset({"gpu-8"}), frozenset({"gpu-9"}))).news == ()
     step = passed(waiting, 20.0, TERMS, firing=True, nodes=Nodes(frozenset({"gpu-7", "gpu-8"})))
@@ -116,8 +116,8 @@ def test_a_mute_until_a_node_registers_ends_with_that_and_says_so() -> None:
     assert after(gone, 400, firing=False)[1] == ["resolved"]
 
 
-@pytest.mark.parametrize("until", [WHILE_IT_LASTS, Until(1_800_000_000.0), Until(node="1800000000")])
-def test_until_when_is_the_same_after_it_was_written_down(until: Until) -> None:
+@pytest.mark.parametrize("until", [WHILE_IT_LASTS, MuteUntil(1_800_000_000.0), MuteUntil(node="1800000000")])
+def test_until_when_is_the_same_after_it_was_written_down(until: MuteUntil) -> None:
     assert read_until(written(until)) == until
 
 
@@ -189,9 +189,9 @@ def test_in_any_order_of_events_what_must_hold_holds(events: list[tuple[int, boo
         if "called" in turns:
             assert (before.state, firing) == ("open", True)
         if deed is not None and isinstance(
-            step := act(incident, Act(deed, "ada", at, to="bob", until=Until(at + 60))), Step
+            step := act(incident, Act(deed, "ada", at, to="bob", until=MuteUntil(at + 60))), Step
         ):
             assert not incident.ended or deed == "note"
             incident = step.incident
-            assert deed != "mute" or (incident.state, incident.muted_until) == ("muted", Until(at + 60))
+            assert deed != "mute" or (incident.state, incident.muted_until) == ("muted", MuteUntil(at + 60))
     assert reopened <= resolved + sum(deed == "close" for *_, deed in events)

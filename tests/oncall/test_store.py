@@ -12,7 +12,7 @@ from bot.store import Store, open_store
 from bot.store.audit import Line
 from bot.store.incidents import KEPT_S
 from bot.triage.cause import Cause, unexplained
-from bot.triage.state import Act, Step, Terms, act, passed
+from bot.triage.state import Act, IncidentTimes, Step, act, passed
 from tests.oncall.rig import pending
 from tests.stores import NewDatabase
 
@@ -97,7 +97,7 @@ def test_an_incident_does_not_end_while_something_fires_that_came_just_now(datab
         await one.incidents.take([pending(3, status="resolved")])
         await two.incidents.sort("", CAUSE, [pending(0)], "C1")
         step = await one.incidents.change(
-            found, lambda incident, firing: passed(incident, clock.now + 1e6, Terms(), firing=firing)
+            found, lambda incident, firing: passed(incident, clock.now + 1e6, IncidentTimes(), firing=firing)
         )
         assert isinstance(step, Step)
         assert step.incident.state == "open"
@@ -130,7 +130,7 @@ def test_only_what_ended_long_ago_is_forgotten(database: str) -> None:
         await one.incidents.take([pending(0, status="resolved")])
         for later in (0.0, 300.0, 4000.0):
             await one.incidents.change(
-                found, lambda one, firing, at=clock.now + later: passed(one, at, Terms(), firing=firing)
+                found, lambda one, firing, at=clock.now + later: passed(one, at, IncidentTimes(), firing=firing)
             )
         assert [row.id for row in await one.incidents.opened()] == [found]  # until it is told that it was resolved
         for happened in (await one.incidents.untold())[found]:

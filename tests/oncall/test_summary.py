@@ -8,9 +8,9 @@ from bot.slack.message import Message
 from bot.slack.render.summary import summary_block
 from bot.texts import LANGUAGES, Language, Texts
 from bot.triage.state import News
-from bot.triage.summary import Happened, Summary, summarize
+from bot.triage.summary import Summary, TimelineEntry, summarize
 from handlers.changes.terms import Person
-from handlers.oncall.service import TriageService, Wanted
+from handlers.oncall.service import IncidentDeed, TriageService
 from tests.oncall.rig import Rig, pending, with_rig
 from tests.oncall.scenes import busy_cluster
 from tests.oncall.test_render import HOSTILE, head
@@ -21,7 +21,7 @@ ADA, GRACE = Person("U0ADA00001", ONCALL), Person("U0GRACE001", ONCALL)
 
 
 def timeline(*happened: tuple[float, str, str, str]) -> Summary:
-    return summarize([Happened(at, News(turn, by, detail)) for at, turn, by, detail in happened])  # type: ignore[arg-type]
+    return summarize([TimelineEntry(at, News(turn, by, detail)) for at, turn, by, detail in happened])  # type: ignore[arg-type]
 
 
 def test_times_count_from_the_first_opening_to_the_first_who_acknowledged_and_to_the_last_end() -> None:
@@ -45,12 +45,12 @@ def test_one_that_is_open_again_has_no_end_yet() -> None:
 
 def test_what_was_done_is_notes_handovers_mutes_and_the_words_of_a_close() -> None:
     happened = [
-        Happened(1.0, News("opened")),
-        Happened(2.0, News("acknowledged", "U0ADA00001")),
-        Happened(3.0, News("noted", "U0ADA00001", "rebooted gpu-7")),
-        Happened(4.0, News("handed-over", "U0ADA00001", "U0GRACE001")),
-        Happened(5.0, News("muted", "U0GRACE001", "1800000000")),
-        Happened(6.0, News("closed", "U0GRACE001", "false alarm")),
+        TimelineEntry(1.0, News("opened")),
+        TimelineEntry(2.0, News("acknowledged", "U0ADA00001")),
+        TimelineEntry(3.0, News("noted", "U0ADA00001", "rebooted gpu-7")),
+        TimelineEntry(4.0, News("handed-over", "U0ADA00001", "U0GRACE001")),
+        TimelineEntry(5.0, News("muted", "U0GRACE001", "1800000000")),
+        TimelineEntry(6.0, News("closed", "U0GRACE001", "false alarm")),
     ]
     assert summarize(happened).done == tuple(happened[2:])
 
@@ -64,8 +64,8 @@ def test_a_resolved_thread_ends_with_one_summary_and_with_another_after_it_came_
         await keeper.take([pending(0), pending(3)])
         await rig.passes(240, keeper, other, step_s=60)
         [row] = await rig.store.incidents.opened()
-        await service.act(ADA, row, Wanted("ack"))
-        await service.act(ADA, row, Wanted("note", "rebooted gpu-7"))
+        await service.act(ADA, row, IncidentDeed("ack"))
+        await service.act(ADA, row, IncidentDeed("note", "rebooted gpu-7"))
         await keeper.take([pending(0, status="resolved"), pending(3, status="resolved")])
         await rig.passes(400, keeper, other, step_s=50)
         [shown] = rig.heads()
@@ -93,8 +93,8 @@ def test_the_export_ends_with_the_summary(database: str, tmp_path: Path) -> None
         await keeper.take([pending(0)])
         await rig.passes(120, keeper, step_s=60)
         [row] = await rig.store.incidents.opened()
-        await service.act(ADA, row, Wanted("handover", to=GRACE.user))
-        await service.act(GRACE, row, Wanted("close", "false *alarm*"))
+        await service.act(ADA, row, IncidentDeed("handover", to=GRACE.user))
+        await service.act(GRACE, row, IncidentDeed("close", "false *alarm*"))
         [file] = (await service.export(ADA, row)).files
         _, _, end = file.content.decode().partition("\n## Summary\n\n")
         assert end.splitlines() == [
@@ -112,7 +112,7 @@ def test_the_export_ends_with_the_summary(database: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_summary_lets_nobodys_words_act_and_fits(language: Language) -> None:
-    done = tuple(Happened(1.0, News(turn, HOSTILE, HOSTILE)) for turn in ("noted", "handed-over", "closed")) * 9
+    done = tuple(TimelineEntry(1.0, News(turn, HOSTILE, HOSTILE)) for turn in ("noted", "handed-over", "closed")) * 9
     summary = Summary(1.0, HOSTILE, 2.0, HOSTILE, 3, (HOSTILE, "S0ONCALL01", HOSTILE), 4, done)
     message = Message("x", (summary_block(head("closed"), summary, Texts(language)),))
     assert_fits(message)

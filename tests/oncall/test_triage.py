@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from bot.errors import SourceError
-from bot.triage.state import Act, Terms, act
+from bot.triage.state import Act, IncidentTimes, act
 from handlers.changes.terms import AccessDenied, Person
 from handlers.oncall.causes import told_alone
 from handlers.oncall.passes import Keeper
-from handlers.oncall.service import TriageService, Wanted
+from handlers.oncall.service import IncidentDeed, TriageService
 from sandbox.slack import Fault
 from tests.oncall.rig import TERMS, Rig, pending, text, with_rig
 from tests.oncall.scenes import CAUSES, busy_cluster
@@ -116,7 +116,7 @@ def test_counts_are_edited_every_45_seconds_and_a_state_at_once(database: str, t
 
 def test_a_deed_that_changes_nothing_on_the_head_edits_nothing(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
-        keeper = rig.keeper(terms=Terms())
+        keeper = rig.keeper(terms=IncidentTimes())
         await keeper.take([pending(0)])
         await rig.passes(60, keeper, step_s=30)
         [row] = await rig.store.incidents.opened()
@@ -282,7 +282,9 @@ def test_who_acts_in_another_channel_is_told_which_one_it_is(database: str, tmp_
         await rig.passes(5, keeper)
         [row] = await rig.store.incidents.opened()
         with pytest.raises(AccessDenied, match="another channel") as caught:
-            await TriageService(rig.deps(), keeper, ()).act(Person("U0ADA00001", "C0GENERAL1"), row, Wanted("ack"))
+            await TriageService(rig.deps(), keeper, ()).act(
+                Person("U0ADA00001", "C0GENERAL1"), row, IncidentDeed("ack")
+            )
         assert caught.value.denied.where == (ONCALL,)
 
     with_rig(database, busy_cluster(tmp_path, 3), scene)
@@ -301,7 +303,7 @@ def test_an_alert_that_comes_again_with_nothing_but_a_higher_severity_opens_what
         await rig.passes(60, keeper)
         [row] = await rig.store.incidents.opened()
         service = TriageService(rig.deps(), keeper, ())
-        await service.act(Person("U0ADA00001", ONCALL), row, Wanted("close"))
+        await service.act(Person("U0ADA00001", ONCALL), row, IncidentDeed("close"))
         await rig.passes(60, keeper)
         await keeper.take([low, low._replace(status="resolved"), high])
         await rig.passes(60, keeper)
@@ -325,7 +327,7 @@ def test_who_closes_what_still_fires_is_told_so_also_in_words_where_nothing_asks
             [row] = [one for one in await rig.store.incidents.opened() if one.incident.is_open]
             await keeper.take([pending(0, status=status)])
             await rig.passes(5, keeper)
-            assert told in await service.act(ada, row, Wanted("close"))
+            assert told in await service.act(ada, row, IncidentDeed("close"))
             await keeper.take([pending(0, status="resolved")])
             await rig.passes(2 * 3600, keeper, step_s=600)
 

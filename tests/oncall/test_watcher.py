@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from bot.errors import SourceError
-from bot.triage.mute import Until
+from bot.triage.mute import MuteUntil
 from bot.triage.state import Act, act
 from handlers.oncall.passes import LOOKED_S
 from handlers.oncall.watcher import Patience, Watcher
@@ -98,7 +98,7 @@ def test_a_mute_until_a_node_is_registered_ends_when_the_node_is_gone(
         await looked(rig, one)
         await looked(rig, one)
         [row] = await rig.store.incidents.opened()
-        muted = Act("mute", "U0ADA00001", rig.now, until=Until(node="gpu-2"))
+        muted = Act("mute", "U0ADA00001", rig.now, until=MuteUntil(node="gpu-2"))
         await rig.store.incidents.change(row.id, lambda incident, _: act(incident, muted))
         rig.down = SourceError("GET /api/v1/nodes: HTTP 503")
         await rig.passes(200, keeper, step_s=50)
@@ -120,7 +120,7 @@ def test_a_mute_until_a_node_is_registered_ends_when_a_look_shows_it(database: s
         await looked(rig, one)
         await looked(rig, one)
         [row] = await rig.store.incidents.opened()
-        muted = Act("mute", "U0ADA00001", rig.now, until=Until(node="gpu-2"))
+        muted = Act("mute", "U0ADA00001", rig.now, until=MuteUntil(node="gpu-2"))
         await rig.store.incidents.change(row.id, lambda incident, _: act(incident, muted))
         await rig.passes(200, keeper, step_s=50)
         [head] = rig.heads()

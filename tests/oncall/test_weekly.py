@@ -14,9 +14,9 @@ from bot.slack.message import Message
 from bot.store import Store
 from bot.triage.state import Act, act
 from handlers.changes.terms import Person, Refused
-from handlers.oncall.digests import Add, Digests, ListAll, Stop, StopReport
+from handlers.oncall.digests import AddDigest, Digests, ListAll, Stop, StopReport
 from handlers.oncall.service import TriageService
-from handlers.oncall.words import Asked, read_words
+from handlers.oncall.words import IncidentRequest, read_words
 from tests.changes.rig import Killed, Steps, When
 from tests.oncall.bot import ROOM, World, played
 from tests.oncall.rig import TERMS, Rig, a_rig, pending, text, with_rig
@@ -25,7 +25,7 @@ from tests.slack.outbox_support import ONCALL
 from tests.stores import NewDatabase
 
 WHO = Person("U0ADA00001", ONCALL)
-MONDAYS = Add(Schedule("0 9 * * mon", "UTC"), "oncall")  # 2027-01-15 08:00 UTC is a Friday
+MONDAYS = AddDigest(Schedule("0 9 * * mon", "UTC"), "oncall")  # 2027-01-15 08:00 UTC is a Friday
 WEEK, TO_MONDAY = 7 * 86400.0, 3 * 86400.0 + 3600.0
 
 
@@ -85,7 +85,7 @@ def test_what_is_wrong_with_a_schedule_is_told_with_an_example(words: str, wrong
 
 @pytest.mark.parametrize("word", ["off", "stop"])
 def test_it_is_ended_by_a_word(word: str) -> None:
-    assert read_words(["oncall", "report", word]) == Asked("report", posted="off")
+    assert read_words(["oncall", "report", word]) == IncidentRequest("report", posted="off")
 
 
 def test_a_late_report_is_of_the_week_before_it_was_due_and_says_that_it_is_late(database: str, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_week_in_which_the_clocks_change_is_covered_once_and_whole(database: s
 
     async def scene(rig: Rig) -> None:
         desk = Digests(rig.deps(), report=report)
-        await desk.do("k", WHO, Add(Schedule("0 9 * * mon", "Europe/Berlin"), "oncall"), "")
+        await desk.do("k", WHO, AddDigest(Schedule("0 9 * * mon", "Europe/Berlin"), "oncall"), "")
         for monday in ("2027-03-22T08:00:01", "2027-03-29T07:00:01", "2027-04-05T07:00:01"):
             await rig.bot.clock.advance(datetime.fromisoformat(f"{monday}+00:00").timestamp() - rig.now)
             await desk.look()
@@ -199,7 +199,7 @@ def test_a_channel_has_one_which_is_listed_with_its_digests_and_ended(database: 
         await service.do("k1", WHO, MONDAYS, "")
         await service.do("k1", WHO, MONDAYS, "")  # the same deed, done again after a crash
         with pytest.raises(Refused, match="already posted here: mon 09:00 UTC"):
-            await service.do("k2", WHO, Add(Schedule("0 9 * * fri", "UTC"), "oncall"), "")
+            await service.do("k2", WHO, AddDigest(Schedule("0 9 * * fri", "UTC"), "oncall"), "")
         assert "mon 09:00 UTC, the on-call report; next 2027-01-18" in str(await service.do("k3", WHO, ListAll(), ""))
         elsewhere = Person(WHO.user, "C0GENERAL1")
         with pytest.raises(Refused, match="this channel has no scheduled on-call report"):

@@ -5,37 +5,37 @@ import pytest
 from bot.errors import UsageError
 from handlers.oncall.digests import read_digest
 from handlers.oncall.listeners import _words
-from handlers.oncall.words import CRON_EXAMPLE, DIGEST_EXAMPLE, EXAMPLES, Asked, read_words
+from handlers.oncall.words import CRON_EXAMPLE, DIGEST_EXAMPLE, EXAMPLES, IncidentRequest, read_words
 from handlers.understand import Help, understand
 
 
 @pytest.mark.parametrize(
     ("words", "asked"),
     [
-        ("triage", Asked("show")),
-        ("oncall", Asked("list")),
-        ("oncall Report", Asked("report")),
-        ("triage open", Asked("list")),
-        ("Triage ACK", Asked("ack")),
-        ("triage ack 0123abcd", Asked("ack", "0123abcd")),
-        ("triage note it's 5 o'clock", Asked("note", text="it's 5 o'clock")),
-        ("triage note 0123abcd it’s “odd", Asked("note", "0123abcd", text="it’s “odd")),
-        ("triage close", Asked("close")),
-        ("triage handover <@U0GRACE001|grace>", Asked("handover", to="U0GRACE001")),
-        ("triage handover <!subteam^S0ONCALL01|@oncall>", Asked("handover", to="S0ONCALL01")),
-        ("triage mute", Asked("mute")),
-        ("triage mute until gone", Asked("mute")),
-        ("triage mute until resolved", Asked("mute")),
-        ("triage mute until node gpu-7 registers", Asked("mute", node="gpu-7")),
-        ("triage mute until node gpu-7.example", Asked("mute", node="gpu-7.example")),
-        ("triage mute 2h", Asked("mute", seconds=7200)),
-        ("triage mute for 90m", Asked("mute", seconds=5400)),
-        ("triage unmute", Asked("unmute")),
-        ("triage unmute 0123abcd", Asked("unmute", "0123abcd")),
-        ("triage export 0123abcd", Asked("export", "0123abcd")),
+        ("triage", IncidentRequest("show")),
+        ("oncall", IncidentRequest("list")),
+        ("oncall Report", IncidentRequest("report")),
+        ("triage open", IncidentRequest("list")),
+        ("Triage ACK", IncidentRequest("ack")),
+        ("triage ack 0123abcd", IncidentRequest("ack", "0123abcd")),
+        ("triage note it's 5 o'clock", IncidentRequest("note", text="it's 5 o'clock")),
+        ("triage note 0123abcd it’s “odd", IncidentRequest("note", "0123abcd", text="it’s “odd")),
+        ("triage close", IncidentRequest("close")),
+        ("triage handover <@U0GRACE001|grace>", IncidentRequest("handover", to="U0GRACE001")),
+        ("triage handover <!subteam^S0ONCALL01|@oncall>", IncidentRequest("handover", to="S0ONCALL01")),
+        ("triage mute", IncidentRequest("mute")),
+        ("triage mute until gone", IncidentRequest("mute")),
+        ("triage mute until resolved", IncidentRequest("mute")),
+        ("triage mute until node gpu-7 registers", IncidentRequest("mute", node="gpu-7")),
+        ("triage mute until node gpu-7.example", IncidentRequest("mute", node="gpu-7.example")),
+        ("triage mute 2h", IncidentRequest("mute", seconds=7200)),
+        ("triage mute for 90m", IncidentRequest("mute", seconds=5400)),
+        ("triage unmute", IncidentRequest("unmute")),
+        ("triage unmute 0123abcd", IncidentRequest("unmute", "0123abcd")),
+        ("triage export 0123abcd", IncidentRequest("export", "0123abcd")),
     ],
 )
-def test_it_is_understood(words: str, asked: Asked) -> None:
+def test_it_is_understood(words: str, asked: IncidentRequest) -> None:
     assert read_words(_words(words)) == asked
 
 
@@ -62,12 +62,12 @@ def test_a_time_of_day_is_refused_as_one_and_how_to_say_it_is_told(words: str) -
 
 def test_an_example_for_a_command_has_an_id_and_is_understood() -> None:
     asked = read_words(_words(EXAMPLES["triage"]))
-    assert asked == Asked("note", asked.incident, "rebooted gpu-7")
+    assert asked == IncidentRequest("note", asked.incident, "rebooted gpu-7")
     assert asked.incident
     with pytest.raises(UsageError) as caught:
         read_words(["triage", "akc"])
     with_id = caught.value.advice.partition("/hami ")[2].removesuffix(".")
-    assert read_words(with_id.split()) == Asked("ack", asked.incident)
+    assert read_words(with_id.split()) == IncidentRequest("ack", asked.incident)
 
 
 @pytest.mark.parametrize("verb", ["triage", "oncall"])

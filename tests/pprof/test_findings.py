@@ -10,7 +10,7 @@ import pytest
 from bot.pprof.decode import read
 from bot.pprof.findings import explain, symptom_table
 from bot.pprof.hints import ALLOCATION_RULES, CPU_RULES, GOROUTINE_RULES, MEMORY_RULES, WAIT_RULES
-from bot.pprof.quotes import Taken, short_name
+from bot.pprof.quotes import SourcedProfile, short_name
 from bot.pprof.versions import comparison_tables, explain_change
 from bot.report import Finding
 from bot.texts import LANGUAGES, Texts
@@ -28,13 +28,13 @@ SEVERAL = (
 )
 
 
-def taken(name: str) -> Taken:
+def taken(name: str) -> SourcedProfile:
     path = PROFILES / f"{name}.pb.gz"
-    return Taken(read(path.read_bytes()), str(path), path.name)
+    return SourcedProfile(read(path.read_bytes()), str(path), path.name)
 
 
-def made(profile: bytes) -> Taken:
-    return Taken(read(profile), "made.pb.gz", "made.pb.gz")
+def made(profile: bytes) -> SourcedProfile:
+    return SourcedProfile(read(profile), "made.pb.gz", "made.pb.gz")
 
 
 def by_code(findings: Iterable[Finding]) -> dict[str, Finding]:

@@ -17,7 +17,7 @@ from bot.pprof.findings import explain
 from bot.pprof.graph import Trim
 from bot.pprof.links import HAMI, Sources
 from bot.pprof.listing import function_lines, listing
-from bot.pprof.quotes import Taken
+from bot.pprof.quotes import SourcedProfile
 from bot.pprof.scan import check
 from bot.pprof.top import Options, top
 from bot.pprof.versions import comparison_tables, explain_change
@@ -270,7 +270,7 @@ def test_more_sample_types_than_any_program_has_are_refused() -> None:
 
 def everything_said(profile: bytes) -> None:
     """All that a person can ask about a profile."""
-    one = Taken(read(profile), "a", "a")
+    one = SourcedProfile(read(profile), "a", "a")
     say = Texts("en")
     msgspec.json.encode(explain(one, say))
     msgspec.json.encode(explain_change([one, one], say))
@@ -375,7 +375,7 @@ def test_a_table_of_too_much_text_is_refused_and_its_first_rows_are_not() -> Non
 
 def test_the_lines_of_a_function_whose_name_is_long_are_refused_where_there_are_too_many() -> None:
     profile = one_name_everywhere(5000)
-    ready = Taken(read(profile), "a", "a").ready().profile
+    ready = SourcedProfile(read(profile), "a", "a").ready().profile
     for function in ready.functions:
         function.filename = "/long/" + "d" * 4000
     with pytest.raises(SourceError, match="MiB of names"):

@@ -11,7 +11,7 @@ from PIL import Image
 from bot.kube.podget import PodGet
 from bot.texts import LANGUAGES, Language, Texts
 from handlers.profiles.answer import answer_to
-from playbooks.profile.fetch import Snapshot, Taken
+from playbooks.profile.fetch import FetchedProfile, Snapshot
 from playbooks.profile.report import diagnose
 from playbooks.profile.request import Request
 from tests.pprof.build import Writer
@@ -24,7 +24,7 @@ SMALL = sorted(one for one in PROFILES.iterdir() if one.stat().st_size < 20_000)
 
 
 def snapshot(content: bytes) -> Snapshot:
-    taken = Taken(WANTED, content, "2.10.0", leads=True)
+    taken = FetchedProfile(WANTED, content, "2.10.0", leads=True)
     return Snapshot("lab", NOW, Request("cpu", 30), None, taken, ())
 
 

@@ -24,7 +24,7 @@ from bot.report import Report
 from bot.texts import Texts
 from playbooks.playbook import Sources
 from playbooks.profile.answer import AlreadyProfiling, NotServed, content_of
-from playbooks.profile.fetch import Off, Snapshot, Taken, gather
+from playbooks.profile.fetch import FetchedProfile, Off, Snapshot, gather
 from playbooks.profile.report import diagnose
 from playbooks.profile.request import Address, Request
 from sandbox.apiserver import ApiServer, Fault, Rule
@@ -83,7 +83,7 @@ def told(snapshot: Snapshot) -> Report:
 def test_each_version_is_asked_where_it_serves_profiles(version: str, port: tuple[str, int], tmp_path: Path) -> None:
     """The 2.7.1 one declares no metrics port, so nothing listens there and its main port is asked next."""
     taken = fetched(tmp_path, HEAP, serving(version, "heap")).outcome
-    assert isinstance(taken, Taken)
+    assert isinstance(taken, FetchedProfile)
     assert taken.content == PROFILE
     assert (taken.address.scheme, taken.address.port) == port
     assert taken.version == version.removeprefix("hami-").replace("2.10", "2.10.0")
@@ -124,7 +124,7 @@ def test_a_named_pod_and_port_is_asked_alone(tmp_path: Path) -> None:
 def test_in_slack_only_pods_in_hamis_namespace_and_those_of_the_setting_are_asked(tmp_path: Path) -> None:
     namespace, name = scheduler_of("hami-2.10")
     own = HEAP._replace(target=Address(namespace, name, "http", 9395), namespaces=())
-    assert isinstance(fetched(tmp_path, own, serving("hami-2.10", "heap")).outcome, Taken)
+    assert isinstance(fetched(tmp_path, own, serving("hami-2.10", "heap")).outcome, FetchedProfile)
     server = serving("hami-2.10", "heap")
     other = own._replace(target=Address("payments", "api-0", "https", 8443))
     with pytest.raises(NotAllowed, match="namespace payments") as refused:
@@ -333,7 +333,7 @@ def test_a_recording_replays_its_profiles_and_what_it_lacks_is_told() -> None:
     cluster = RecordedCluster.open(CASES / "hami-2.10" / "recording.tar.gz")
     sources = Sources(cluster, ports=RecordedPorts(cluster))
     taken = asyncio.run(gather(HEAP, sources)).outcome
-    assert isinstance(taken, Taken)
+    assert isinstance(taken, FetchedProfile)
     assert taken.content == PROFILE
     other = RecordedCluster.open(CASES / "hami-2.9.0" / "recording.tar.gz")
     with pytest.raises(SourceError, match="is not in the recording"):

@@ -8,7 +8,7 @@ import pytest
 
 from bot.errors import UsageError
 from bot.store import open_store
-from bot.store.profiles import Kept, ProfileRows
+from bot.store.profiles import KeptProfile, ProfileRows
 from handlers.profiles.kept_files import Content, answer_about, contents_of
 from handlers.profiles.options import read_words
 from tests.pprof.cases import PROFILES
@@ -29,7 +29,7 @@ def test_no_more_are_read_for_one_question_than_fit_into_memory(tmp_path: Path) 
     async def scene(rows: ProfileRows) -> None:
         ids = [f"cpu-0000000{number}" for number in range(5)]
         for number, one in enumerate(ids):
-            about = Kept(one, "lab", "", "cpu", "2.9.0", NOW + number, 30.0, 1)
+            about = KeptProfile(one, "lab", "", "cpu", "2.9.0", NOW + number, 30.0, 1)
             await rows.keep(about, b"x", most=50, days=30, most_bytes=1000)
         with pytest.raises(UsageError, match="5 kept profiles are too many: at most 4"):
             await contents_of(ids, rows, NOW)

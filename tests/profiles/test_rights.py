@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bot.errors import SourceError
-from playbooks.profile.fetch import Taken
+from playbooks.profile.fetch import FetchedProfile
 from tests.chart import BOT, granted, manifests
 from tests.profiles.test_fetch import HEAP, fetched, serving
 
@@ -14,7 +14,7 @@ PROXY = {"podsProxy": {"enabled": True}}
 
 def test_with_pods_proxy_a_bot_that_only_reads_can_take_profiles(tmp_path: Path) -> None:
     server = serving("hami-2.10", "heap", granted=granted(manifests(PROXY), BOT))
-    assert isinstance(fetched(tmp_path, HEAP, server).outcome, Taken)
+    assert isinstance(fetched(tmp_path, HEAP, server).outcome, FetchedProfile)
 
 
 def test_without_it_the_bot_says_what_is_lacking(tmp_path: Path) -> None:

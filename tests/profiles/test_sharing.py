@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from bot.errors import SourceError
-from handlers.profiles.sharing import Captures, Wanted
+from handlers.profiles.sharing import CaptureRequest, Captures
 
-CPU = Wanted("lab", "", "cpu", 60)
+CPU = CaptureRequest("lab", "", "cpu", 60)
 
 
 class Capturing:
@@ -105,7 +105,7 @@ def test_a_cpu_profile_of_another_length_meanwhile_is_told_when_it_can_be_had() 
 @pytest.mark.parametrize(
     "other", [CPU._replace(kind="heap"), CPU._replace(place="ml/api:6060"), CPU._replace(cluster="b")]
 )
-def test_other_kinds_and_places_do_not_wait(other: Wanted) -> None:
+def test_other_kinds_and_places_do_not_wait(other: CaptureRequest) -> None:
     async def scene(captures: Captures[str], capturing: Capturing) -> None:
         tasks = [asyncio.create_task(captures.take(one, capturing)) for one in (CPU, other)]
         await asyncio.sleep(0)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from bot.errors import NotFound, UsageError
-from bot.store.profiles import Kept
+from bot.store.profiles import KeptProfile
 from handlers.profiles.kept import find_kept, is_reference, kind_meant
 from handlers.profiles.words import ProfileAsked, ShowKept, Study, read_profile
 from handlers.understand import understand
@@ -14,9 +14,11 @@ from playbooks.profile.request import Address, Request
 NOW = datetime(2026, 11, 21, 15, 30, tzinfo=UTC).timestamp()
 
 
-def kept(profile_id: str, version: str, at: str) -> Kept:
+def kept(profile_id: str, version: str, at: str) -> KeptProfile:
     moment = datetime.fromisoformat(f"2026-11-{at}+00:00").timestamp()
-    return Kept(profile_id, "lab", "https://a/b:443", profile_id.split("-", maxsplit=1)[0], version, moment, 30, 1)
+    return KeptProfile(
+        profile_id, "lab", "https://a/b:443", profile_id.split("-", maxsplit=1)[0], version, moment, 30, 1
+    )
 
 
 KEPT = [

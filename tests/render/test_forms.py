@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bot.changes.kinds import VERBOSITY
-from bot.changes.plan import Plan, Wanted, plan_raise
+from bot.changes.plan import ChangeRequest, Plan, plan_raise
 from bot.slack.message import Message
 from bot.slack.render.change_offer import Offer, offer_form, told_form, waiting_form
 from bot.slack.render.digest_form import Place
@@ -16,7 +16,7 @@ from tests.changes.deployments import EXTENDER, NOW, deployment
 
 
 def forms(say: Texts) -> dict[str, dict[str, Any]]:
-    wanted = Wanted(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
+    wanted = ChangeRequest(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
     plan = plan_raise(deployment(args=["-v=4"]), wanted, now=NOW, change_id="c1", version=None)
     assert isinstance(plan, Plan)
     return {

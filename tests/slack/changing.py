@@ -25,8 +25,8 @@ from bot.main import running
 from bot.settings.schema import AccessSettings, HttpSettings, OncallSettings
 from bot.texts import Language
 from handlers.changes.lead import Pace
-from handlers.changes.request import Seen
-from handlers.changes.setup import Changing
+from handlers.changes.request import ChangeSnapshot
+from handlers.changes.setup import ChangeDeps
 from handlers.record_shell import write_capture
 from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer, Timing
@@ -270,7 +270,7 @@ async def a_bot(
             opened.clock = ServerClock(lambda: time.monotonic() + world.ahead_s)
             yield opened
 
-    async def capture(cluster: str, found: Seen, out: Path) -> str:
+    async def capture(cluster: str, found: ChangeSnapshot, out: Path) -> str:
         async with sources(cluster) as opened:
             return await write_capture(opened, found, out)
 
@@ -278,7 +278,9 @@ async def a_bot(
         update={"access": access, "http": HttpSettings(bind=bind), "oncall": oncall, "language": language}
     )
     limits = PATIENT._replace(now=world.now, pace=Pace(pass_s=0.5, again_s=0.2))
-    async with running(wanted, wanted.slack, sources, limits, Changing(writer, capture, 180.0), usual=usual) as address:
+    async with running(
+        wanted, wanted.slack, sources, limits, ChangeDeps(writer, capture, 180.0), usual=usual
+    ) as address:
         if mode == "http":
             world.slack.delivery, world.slack.request_url = "http", f"{address}/slack/events"
         yield

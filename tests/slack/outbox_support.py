@@ -12,7 +12,7 @@ from bot.slack.gateway import Gateway, open_client
 from bot.slack.message import Message
 from bot.slack.outbox import Outbox
 from bot.store import Store, open_store
-from bot.store.outbox_rows import Queued, _queued
+from bot.store.outbox_rows import QueuedMessage, _queued
 from bot.store.tables import outbox
 from sandbox.slack import App, Seed, SlackServer, VirtualClock
 
@@ -125,7 +125,7 @@ def line(text: str) -> Message:
     return Message(text, ({"type": "section", "text": {"type": "mrkdwn", "text": text}},))
 
 
-async def failed(store: Store) -> list[Queued]:
+async def failed(store: Store) -> list[QueuedMessage]:
     """The rows that were given up, oldest first."""
     async with store._engine.connect() as connection:
         rows = await connection.execute(select(outbox).where(outbox.c.state == "failed").order_by(outbox.c.id))

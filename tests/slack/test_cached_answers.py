@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bot.main import open_watched
-from handlers.where import Where
+from handlers.where import ClusterChoice
 from sandbox.apiserver import ApiServer
 from sandbox.slack.content import strings_of
 from tests.slack.bot import POD, RECORDING, a_bot
@@ -21,7 +21,7 @@ def test_an_answer_says_how_old_what_it_remembered_may_be(tmp_path: Path) -> Non
             file.write_text(cluster.kubeconfig())
 
             def opener(name: str):
-                return open_watched(Where(kubeconfig=file, cluster=name))
+                return open_watched(ClusterChoice(kubeconfig=file, cluster=name))
 
             async with a_bot(tmp_path, opener=opener) as here:
                 told: list[str] = []

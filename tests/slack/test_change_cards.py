@@ -11,7 +11,7 @@ import pytest
 
 from bot.changes.changer import Changer
 from bot.changes.kinds import VERBOSITY
-from bot.changes.plan import Plan, Wanted
+from bot.changes.plan import ChangeRequest, Plan
 from bot.changes.record import KEY
 from handlers.changes.shell import NoJournal
 from sandbox.apiserver import Rule
@@ -373,7 +373,7 @@ def test_the_bots_own_lease_has_a_holder(tmp_path: Path) -> None:
 async def from_a_shell(world: World) -> None:
     """Root raises the verbosity with a kubeconfig of their own."""
     changer = Changer(world.writer, NoJournal(), now=world.now)
-    wanted = Wanted(VERBOSITY, "5", EXTENDER, 600, "root (shell)")
+    wanted = ChangeRequest(VERBOSITY, "5", EXTENDER, 600, "root (shell)")
     plan = await changer.plan(NAMESPACE, NAME, wanted, None)
     assert isinstance(plan, Plan)
     await changer.raise_(NAMESPACE, NAME, wanted, None, plan)

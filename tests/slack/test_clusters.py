@@ -15,7 +15,7 @@ from bot.kube.recording import RecordedCluster
 from bot.main import running
 from bot.settings import load_settings
 from bot.settings.schema import ChannelSettings, ClusterSettings, Settings
-from handlers.where import Where, open_sources
+from handlers.where import ClusterChoice, open_sources
 from playbooks.playbook import Sources
 from sandbox.slack import SlackServer
 from sandbox.slack.content import elements_of, strings_of
@@ -48,7 +48,7 @@ def played(tmp_path: Path, mode: Mode, scene, *, channel: str = "", default: str
     file.write_bytes(msgspec.json.encode({"clusters": known}))
 
     def opener(cluster: str):
-        return open_sources(Where(config=file, cluster=cluster or default))
+        return open_sources(ClusterChoice(config=file, cluster=cluster or default))
 
     async def play() -> None:
         async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
@@ -289,7 +289,7 @@ def test_in_a_shell_several_clusters_are_named_with_an_example(tmp_path: Path) -
     file.write_bytes(msgspec.json.encode({"clusters": {"prod": {}, "staging": {}}}))
 
     async def opened() -> None:
-        async with open_sources(Where(config=file)):
+        async with open_sources(ClusterChoice(config=file)):
             pass
 
     with pytest.raises(UsageError) as told:

@@ -7,7 +7,7 @@ import pytest
 
 from bot.errors import NotFound
 from bot.store import Store, StoreError, open_profiles, open_store
-from bot.store.profiles import Kept
+from bot.store.profiles import KeptProfile
 
 NOW = 1_795_237_200.0
 ANY_BYTES = bytes(range(256)) * 300
@@ -22,8 +22,10 @@ def played(database: str, scene: Callable[[Store], Awaitable[None]]) -> None:
     asyncio.run(play())
 
 
-def about(number: int, *, at: float = NOW) -> Kept:
-    return Kept(f"cpu-{number}", "lab", "https://hami-system/sched-0:443", "cpu", "2.10.0", at, 30.0, len(ANY_BYTES))
+def about(number: int, *, at: float = NOW) -> KeptProfile:
+    return KeptProfile(
+        f"cpu-{number}", "lab", "https://hami-system/sched-0:443", "cpu", "2.10.0", at, 30.0, len(ANY_BYTES)
+    )
 
 
 def test_what_is_kept_comes_back_byte_for_byte_after_a_restart(database: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from bot.store import Store, StoreError, open_store
 from bot.store.migrations import NEWEST
-from bot.store.outbox_rows import DONE_KEPT, Queued, stored_file
+from bot.store.outbox_rows import DONE_KEPT, QueuedMessage, stored_file
 from bot.store.store import DROPPED, REMEMBERED, RUNNING, THREADS_KEPT, TRIES
 
 
@@ -172,7 +172,7 @@ def test_a_message_that_cannot_be_sent_keeps_no_files_and_can_be_given_again_wit
     async def work(store: Store, now: Now) -> None:
         rows, files = store.outbox, [stored_file({"name": "a"}, b"x" * 100)]
 
-        async def failed() -> Queued:
+        async def failed() -> QueuedMessage:
             await rows.put("C1", "a", {"text": "a"}, files, thread_ts="", severity=0, update_ts="", now=now.at)
             row = await rows.claim("C1", "me", now.at, 60)
             assert row

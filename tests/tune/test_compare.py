@@ -16,7 +16,7 @@ from handlers.grammar import read
 from handlers.shell import build_grammar
 from handlers.tune_shell import CompareAsked, compare_recordings
 from handlers.understand import understand
-from handlers.where import Where
+from handlers.where import ClusterChoice
 from playbooks.playbook import Sources, find
 from playbooks.tune.compare import ChangeRow, FigureRow, compare
 from playbooks.tune.side import gather_side
@@ -183,7 +183,7 @@ def shell(words: Sequence[str]) -> CompareAsked:
 
 def test_a_shell_compares_two_files() -> None:
     asked = shell(["tune", "compare", str(recorded("throttled-client")), str(recorded("throttled-client-after"))])
-    report = asyncio.run(compare_recordings(asked, Where(), Texts("zh")))
+    report = asyncio.run(compare_recordings(asked, ClusterChoice(), Texts("zh")))
     assert report.verdict.startswith("有帮助")
 
 

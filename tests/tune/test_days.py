@@ -15,7 +15,7 @@ from bot.prometheus.api import Prometheus
 from bot.prometheus.client import Address, PrometheusClient
 from bot.report import Report
 from bot.texts import LANGUAGES, Texts
-from handlers.grammar import Asked, read
+from handlers.grammar import ParsedQuestion, read
 from handlers.shell import build_grammar
 from handlers.understand import understand
 from playbooks.gather.usage_of_day import gather_day
@@ -123,9 +123,9 @@ def test_shares_without_a_kernel_are_counted() -> None:
 
 
 @pytest.mark.parametrize("read_words", [lambda words: read(build_grammar(), words), understand], ids=["shell", "Slack"])
-def test_two_dates_are_typed_in_a_shell_and_in_slack(read_words: Callable[[list[str]], Asked]) -> None:
+def test_two_dates_are_typed_in_a_shell_and_in_slack(read_words: Callable[[list[str]], ParsedQuestion]) -> None:
     asked = read_words(["tune", "compare", "2026-11-15", "2026-11-20"])
-    assert isinstance(asked, Asked)
+    assert isinstance(asked, ParsedQuestion)
     assert asked.request == Request(all=False, days=(OLD, NEW))
 
 

@@ -8,7 +8,7 @@ import yaml
 
 from bot.hami.usage import NAMES
 from bot.texts import LANGUAGES, Texts
-from handlers.grammar import Asked
+from handlers.grammar import ParsedQuestion
 from handlers.tune_shell import tune_command
 from playbooks.tune.guide import TEMPLATES, Symptom, client_for, lock_minutes, scenarios, splits_for, template
 from playbooks.tune.rows import Topic
@@ -153,5 +153,5 @@ def test_every_symptom_is_told_in_every_language(language: str) -> None:
 
 def test_a_template_is_asked_for_in_a_shell() -> None:
     asked = tune_command("hami-bot", ()).main(["--template", "production"], standalone_mode=False)
-    assert isinstance(asked, Asked)
+    assert isinstance(asked, ParsedQuestion)
     assert asked.request.template == "production"

@@ -24,7 +24,7 @@ CORE_HEADER = r"\[(?:HAMI-core|4pdvGPU) [^\]\n]{1,200}\]:? ?"
 """Before each line of HAMi-core; `4pdvGPU` is its older name."""
 
 
-class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SignatureText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a signature means, and the fix, in one language. Whole sentences."""
 
     means: str
@@ -44,8 +44,8 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     code: Code
     example: str
     source: str
-    en: Words
-    zh: Words
+    en: SignatureText
+    zh: SignatureText
     versions: str = "all"
     regex: bool = False
     core: bool = False
@@ -56,7 +56,7 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         words = self.match if self.regex else re.escape(self.match)
         return f"{CORE_HEADER}(?:{words})" if self.core else words
 
-    def words(self, language: Language) -> Words:
+    def words(self, language: Language) -> SignatureText:
         """Its meaning and fix in that language."""
         return self.zh if language == "zh" else self.en
 

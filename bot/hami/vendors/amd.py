@@ -8,7 +8,7 @@ from functools import partial
 
 from bot.hami.asked import WHOLE_CARD, ContainerRequest, Resources
 from bot.hami.cards import Card, CardState, read_json
-from bot.hami.fit import INSUFFICIENT_CORE, Run, Taken, Verdict
+from bot.hami.fit import INSUFFICIENT_CORE, CardUse, Run, Verdict
 from bot.hami.names import Names
 from bot.hami.registration import Unregistered
 from bot.hami.vendors import standard_scan as checks
@@ -81,7 +81,7 @@ _CHECKS = (
 )
 
 
-def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[Taken]:
+def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
     found = checks.scan(run, in_play, asked, _CHECKS)
     if isinstance(found, Verdict):
         return found

@@ -10,7 +10,7 @@ import msgspec
 
 from bot.hami.asked import ContainerRequest, Resources, amount_of, to_int32
 from bot.hami.cards import Card, CardState
-from bot.hami.fit import INSUFFICIENT_CORE, NUMA_NOT_FIT, Run, Taken, Verdict
+from bot.hami.fit import INSUFFICIENT_CORE, NUMA_NOT_FIT, CardUse, Run, Verdict
 from bot.hami.names import Names
 from bot.hami.vendors import standard_scan as checks
 from bot.hami.vendors.sections import read_usual
@@ -74,13 +74,13 @@ def _lacks_cores(_: Run, state: CardState, asked: ContainerRequest) -> bool:
 _CHECKS = (checks.HEALTH, checks.UUID, checks.SLOTS, checks.MUTEX, (INSUFFICIENT_CORE, _lacks_cores))
 
 
-def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[Taken]:
+def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
     if asked.count > 1:
         return _scan_several(in_play, asked.count)
     taken, counts = checks.passing(run, in_play, asked, _CHECKS, most=1)
     if not taken:
         return Verdict(fits=False, parts=tuple(counts.items()), of=len(in_play))
-    return [Taken(taken[0].state, 0, _cores_of(taken[0].state, asked))]
+    return [CardUse(taken[0].state, 0, _cores_of(taken[0].state, asked))]
 
 
 def _cores_of(state: CardState, asked: ContainerRequest) -> int:
@@ -90,7 +90,7 @@ def _cores_of(state: CardState, asked: ContainerRequest) -> int:
     return 1 if asked.cores == 1 else _BOTH_CORES
 
 
-def _scan_several(in_play: list[CardState], count: int) -> Verdict | list[Taken]:
+def _scan_several(in_play: list[CardState], count: int) -> Verdict | list[CardUse]:
     """Devices that stand side by side. The places found in the sorted list are then taken for indexes."""
     free = [state.healthy and not state.slots for state in in_play]
     kind = str(dict(in_play[0].card.custom).get("type", ""))
@@ -101,7 +101,7 @@ def _scan_several(in_play: list[CardState], count: int) -> Verdict | list[Taken]
     if start is None:
         return Verdict(fits=False, parts=((NUMA_NOT_FIT, 1),), of=len(in_play))
     places = range(start, start + count)
-    return [Taken(state, 0, state.card.cores) for state in in_play if state.card.index in places]
+    return [CardUse(state, 0, state.card.cores) for state in in_play if state.card.index in places]
 
 
 def _hinted(resources: Resources, hints: Mapping[str, int]) -> Resources:

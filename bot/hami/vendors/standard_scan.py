@@ -21,8 +21,8 @@ from bot.hami.fit import (
     TIME_SLICING_EXHAUSTED,
     TYPE_MISMATCH,
     UUID_MISMATCH,
+    CardUse,
     Run,
-    Taken,
     Verdict,
     type_allows,
     uuid_allows,
@@ -78,7 +78,7 @@ def failing(run: Run, state: CardState, asked: ContainerRequest, checks: tuple[C
 
 def scan(
     run: Run, in_play: list[CardState], asked: ContainerRequest, checks: tuple[Check, ...] = USUAL
-) -> Verdict | list[Taken]:
+) -> Verdict | list[CardUse]:
     """What the container takes, from the last card on until it has enough, or why it does not fit."""
     taken, counts = passing(run, in_play, asked, checks, most=asked.count)
     return taken if len(taken) == asked.count else lacking(taken, counts, len(in_play))
@@ -86,9 +86,9 @@ def scan(
 
 def passing(
     run: Run, in_play: list[CardState], asked: ContainerRequest, checks: tuple[Check, ...], most: int | None = None
-) -> tuple[list[Taken], dict[str, int]]:
+) -> tuple[list[CardUse], dict[str, int]]:
     """The cards that pass, at most so many, from the last one on; and how many failed for which code."""
-    taken: list[Taken] = []
+    taken: list[CardUse] = []
     run.taking = taken
     counts: dict[str, int] = {}
     for state in reversed(in_play):
@@ -96,13 +96,13 @@ def passing(
         if code is not None:
             counts[code] = counts.get(code, 0) + 1
             continue
-        taken.append(Taken(state, asked.memory_on(state.card.memory_mib), cores_of(asked)))
+        taken.append(CardUse(state, asked.memory_on(state.card.memory_mib), cores_of(asked)))
         if len(taken) == most:
             break
     return taken, counts
 
 
-def equal_groups(run: Run, groups: Iterable[list[Taken]], *, largest_first: bool) -> list[list[Taken]]:
+def equal_groups(run: Run, groups: Iterable[list[CardUse]], *, largest_first: bool) -> list[list[CardUse]]:
     """The groups by size. HAMi takes equal ones in random order: here in that of the scan, or in the other one."""
     some = list(groups)
     sizes = Counter(map(len, some))
@@ -111,15 +111,15 @@ def equal_groups(run: Run, groups: Iterable[list[Taken]], *, largest_first: bool
     return sorted(reversed(some) if run.other_order else some, key=len, reverse=largest_first)
 
 
-def of_few_groups(run: Run, passed: list[Taken], group_of: Callable[[CardState], Hashable]) -> list[Taken]:
+def of_few_groups(run: Run, passed: list[CardUse], group_of: Callable[[CardState], Hashable]) -> list[CardUse]:
     """Those that belong together one after the other, the largest group first."""
-    groups: dict[Hashable, list[Taken]] = {}
+    groups: dict[Hashable, list[CardUse]] = {}
     for one in passed:
         groups.setdefault(group_of(one.state), []).append(one)
     return [one for group in equal_groups(run, groups.values(), largest_first=True) for one in group]
 
 
-def lacking(taken: list[Taken], counts: dict[str, int], of: int) -> Verdict:
+def lacking(taken: list[CardUse], counts: dict[str, int], of: int) -> Verdict:
     """The verdict when fewer cards passed than were asked for."""
     if taken:
         counts[ALLOCATED_INSUFFICIENT] = len(taken)

@@ -7,7 +7,7 @@ import msgspec
 
 from bot.hami.asked import ContainerRequest, Resources
 from bot.hami.cards import Card, CardState, read_json_with_custom
-from bot.hami.fit import EXCLUSIVE_CONFLICT, Run, Taken, Verdict
+from bot.hami.fit import EXCLUSIVE_CONFLICT, CardUse, Run, Verdict
 from bot.hami.names import Names
 from bot.hami.vendors import standard_scan as checks
 from bot.hami.vendors.annotated import Annotated
@@ -39,13 +39,13 @@ def _request(container: Container, resources: Resources, _: Version) -> Containe
     return only_count(container, resources, NAMES.word)
 
 
-def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[Taken]:
+def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
     if not in_play or dict(in_play[0].card.custom).get("DeviceStrategy") != "die":
         return checks.scan(run, in_play, asked, _CHECKS)
     return _scan_dies(run, in_play, asked)
 
 
-def _scan_dies(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[Taken]:
+def _scan_dies(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
     """Dies of one card (AIC) belong together: all that pass are looked at, the largest group of them is taken first."""
     used = {_card(state) for state in in_play if state.slots > 0}
 

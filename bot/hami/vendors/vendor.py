@@ -15,7 +15,7 @@ import msgspec
 
 from bot.hami.asked import Constraints, ContainerRequest, Resources
 from bot.hami.cards import CardState
-from bot.hami.fit import Run, Taken, Verdict
+from bot.hami.fit import CardUse, Run, Verdict
 from bot.hami.names import Names
 from bot.hami.nodelock import LOCK_KEY
 from bot.hami.registration import Registration, Unregistered
@@ -91,7 +91,7 @@ class Vendor(NamedTuple):
     is_held_by_turns: Callable[[Node, Version, datetime, Resources], bool]
     """(node, version, now, resources): whether the scheduler takes the cards in and drops them again every minute."""
 
-    scan: Callable[[Run, list[CardState], ContainerRequest], Verdict | list[Taken]]
+    scan: Callable[[Run, list[CardState], ContainerRequest], Verdict | list[CardUse]]
     """(run, cards in play, container): what the container takes, or why it does not fit.
 
     Called once for each container and node; the cards are in the order of the policy where that can matter.

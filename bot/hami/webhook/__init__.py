@@ -23,7 +23,7 @@ from bot.hami.webhook import (
     nvidia,
 )
 from bot.hami.webhook.api import inits_of, invalid, with_containers, with_requests
-from bot.hami.webhook.container import Answer, Denied, Shown, Written
+from bot.hami.webhook.container import AnnotatedContainer, Answer, Denied, Mutation
 from bot.kube.models import Container, Pod, Quantity, ResourceRequirements
 
 NAME = "vgpu.hami.io"
@@ -32,12 +32,12 @@ _RESPECTS_FOREIGN = Version(2, 7, 0)
 _TAKES_OWN_FOR_FOREIGN = (Version(2, 7, 0), Version(2, 9, 0))
 _DEFAULT_SCHEDULERS = ("", "default-scheduler")
 
-Admit = Callable[[Shown, Resources], Answer]
+Admit = Callable[[AnnotatedContainer, Resources], Answer]
 
 
-def _unchanged(shown: Shown, resources: Resources) -> Answer:
+def _unchanged(shown: AnnotatedContainer, resources: Resources) -> Answer:
     """Most vendors only look whether a container names their count in its limits."""
-    return Written() if resources.count in shown.limits else None
+    return Mutation() if resources.count in shown.limits else None
 
 
 _ADMIT: Mapping[str, Admit] = {
@@ -54,7 +54,7 @@ _ADMIT: Mapping[str, Admit] = {
 """By the vendor's word; the others change nothing."""
 
 
-class Refused(NamedTuple):
+class Rejection(NamedTuple):
     """Who refuses the pod, and how."""
 
     by: Literal["webhook", "API"]
@@ -75,7 +75,7 @@ class Setting(NamedTuple):
     devices: Sequence[Device]
 
 
-def admit(pod: Pod, setting: Setting) -> Pod | Refused:
+def admit(pod: Pod, setting: Setting) -> Pod | Rejection:
     """The pod with what the webhook and the API add; the same pod where the webhook leaves it alone.
 
     Namespace and label selectors, quotas, and what is no resource or annotation (environment, runtime class) are left
@@ -85,7 +85,7 @@ def admit(pod: Pod, setting: Setting) -> Pod | Refused:
     if _is_foreign(pod.spec.scheduler_name, setting):
         return pod
     shown = _show(pod, setting)
-    if isinstance(shown, Refused):
+    if isinstance(shown, Rejection):
         return shown
     pod, found = shown
     if found:
@@ -94,7 +94,7 @@ def admit(pod: Pod, setting: Setting) -> Pod | Refused:
         pod = structs.replace(pod, spec=structs.replace(pod.spec, scheduler_name=setting.scheduler))
     pod = with_requests(pod)
     wrong = list(invalid(pod))
-    return Refused("API", wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]") if wrong else pod
+    return Rejection("API", wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]") if wrong else pod
 
 
 def _is_foreign(scheduler: str, setting: Setting) -> bool:
@@ -105,7 +105,7 @@ def _is_foreign(scheduler: str, setting: Setting) -> bool:
     return scheduler != setting.scheduler or since <= setting.version < until
 
 
-def _show(pod: Pod, setting: Setting) -> tuple[Pod, bool] | Refused:
+def _show(pod: Pod, setting: Setting) -> tuple[Pod, bool] | Rejection:
     """The pod after every container was shown to every vendor, and whether one found something of its own."""
     annotations, found = dict(pod.metadata.annotations or {}), False
     containers = [*inits_of(pod), *pod.spec.containers]
@@ -115,10 +115,12 @@ def _show(pod: Pod, setting: Setting) -> tuple[Pod, bool] | Refused:
             continue
         for device in setting.devices:
             parts = containers[at].resources or ResourceRequirements()
-            shown = Shown(containers[at].name, parts.limits or {}, parts.requests or {}, annotations, setting.version)
+            shown = AnnotatedContainer(
+                containers[at].name, parts.limits or {}, parts.requests or {}, annotations, setting.version
+            )
             answer = _ADMIT.get(device.vendor.names.word, _unchanged)(shown, device.resources)
             if isinstance(answer, Denied):
-                return Refused("webhook", answer.words)
+                return Rejection("webhook", answer.words)
             if answer is not None:
                 containers[at], found = _with(containers[at], answer), True
                 annotations.update(answer.annotations)
@@ -129,7 +131,7 @@ def _show(pod: Pod, setting: Setting) -> tuple[Pod, bool] | Refused:
     return pod, found
 
 
-def _with(container: Container, written: Written) -> Container:
+def _with(container: Container, written: Mutation) -> Container:
     if not written.limits and not written.requests:
         return container
     parts = container.resources or ResourceRequirements()
@@ -142,9 +144,9 @@ def _is_privileged(container: Container) -> bool:
     return bool(container.security_context and container.security_context.privileged)
 
 
-def _whole_pod(pod: Pod, version: Version) -> Refused | None:
+def _whole_pod(pod: Pod, version: Version) -> Rejection | None:
     """What keeps a pod out that asks for some vendor's device."""
     privileged = next((one.name for one in (*inits_of(pod), *pod.spec.containers) if _is_privileged(one)), None)
     if privileged is not None and version >= _LOOKS_EVERYWHERE:
-        return Refused("webhook", f"container {privileged} is privileged")
-    return Refused("webhook", "pod has node assigned") if pod.spec.node_name else None
+        return Rejection("webhook", f"container {privileged} is privileged")
+    return Rejection("webhook", "pod has node assigned") if pod.spec.node_name else None

@@ -5,12 +5,12 @@ Source: HAMi v2.10, pkg/device/amd/device.go MutateAdmission.
 
 from bot.hami.asked import WHOLE_CARD, Resources
 from bot.hami.version import Version
-from bot.hami.webhook.container import Answer, Denied, Shown, Written
+from bot.hami.webhook.container import AnnotatedContainer, Answer, Denied, Mutation
 
 _SHARED = Version(2, 10, 0)
 
 
-def admit(shown: Shown, resources: Resources) -> Answer:
+def admit(shown: AnnotatedContainer, resources: Resources) -> Answer:
     """A container that names a count, memory or cores in its limits."""
     names = (resources.count, resources.memory, resources.cores) if shown.version >= _SHARED else (resources.count,)
     if not any(name in shown.limits for name in names if name):
@@ -19,4 +19,4 @@ def admit(shown: Shown, resources: Resources) -> Answer:
         percentage = shown.exactly(resources.cores)
         if percentage is None or not 1 <= percentage <= WHOLE_CARD:
             return Denied(f"{resources.cores} must be an integer percentage between 1 and {WHOLE_CARD}")
-    return Written()
+    return Mutation()

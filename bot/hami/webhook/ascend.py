@@ -9,14 +9,14 @@ from bot.hami.asked import Resources
 from bot.hami.vendors.ascend.chips import IN_MODULES, Chip
 from bot.hami.vendors.ascend.names import MODE_KEY
 from bot.hami.version import Version
-from bot.hami.webhook.container import Answer, Denied, Shown, Written
+from bot.hami.webhook.container import AnnotatedContainer, Answer, Denied, Mutation
 
 _SOFT = "hami-core"
 _TYPO_UNTIL = _CORES_ARE_SOFT = _SUPER_POD_SWITCH = Version(2, 10, 0)
 _SOFT_SPLIT = Version(2, 9, 0)
 
 
-def admit(shown: Shown, resources: Resources) -> Answer:
+def admit(shown: AnnotatedContainer, resources: Resources) -> Answer:
     """A container that names the chip's count in its limits."""
     chip = cast("Chip", resources.chip)
     count = written = shown.limit(resources.count)
@@ -37,10 +37,10 @@ def admit(shown: Shown, resources: Resources) -> Answer:
         denied = "not" if shown.version >= _TYPO_UNTIL else "nor"
         return Denied(f"vNPU {denied} supported for multiple devices")
     amounts = {resources.memory: memory, **({resources.count: count} if count != written else {})}
-    return Written(amounts, amounts)
+    return Mutation(amounts, amounts)
 
 
-def _memory(shown: Shown, resource: str, chip: Chip, *, soft: bool) -> int | Denied:
+def _memory(shown: AnnotatedContainer, resource: str, chip: Chip, *, soft: bool) -> int | Denied:
     """Absent: the whole device. With a hard split the smallest template that holds it, above the last the device."""
     asked = shown.limit(resource)
     if asked is None:

@@ -11,7 +11,7 @@ from bot.kube.quantities import parse_quantity, whole
 Amounts = Mapping[str, Quantity]
 
 
-class Shown(NamedTuple):
+class AnnotatedContainer(NamedTuple):
     """A container with its pod's annotations. The API has given each limit without a request an equal one already."""
 
     container: str
@@ -34,7 +34,7 @@ class Shown(NamedTuple):
         return int(number) if number is not None and number == number.to_integral_value() else None
 
 
-class Written(NamedTuple):
+class Mutation(NamedTuple):
     """What the vendor writes into a container of its own, and into its pod's annotations; often nothing."""
 
     limits: Amounts = MappingProxyType({})
@@ -48,5 +48,5 @@ class Denied(NamedTuple):
     words: str
 
 
-Answer = Written | Denied | None
+Answer = Mutation | Denied | None
 """None: the container asks for none of the vendor's devices."""

@@ -4,12 +4,12 @@ Source: HAMi v2.10, pkg/device/iluvatar/device.go MutateAdmission, which also na
 """
 
 from bot.hami.asked import WHOLE_CARD, Resources
-from bot.hami.webhook.container import Answer, Shown, Written
+from bot.hami.webhook.container import AnnotatedContainer, Answer, Mutation
 
 
-def admit(shown: Shown, resources: Resources) -> Answer:
+def admit(shown: AnnotatedContainer, resources: Resources) -> Answer:
     """A container that names the count in its limits."""
     count = shown.limit(resources.count)
     if count is None:
         return None
-    return Written({resources.cores: WHOLE_CARD * count}) if count > 1 else Written()
+    return Mutation({resources.cores: WHOLE_CARD * count}) if count > 1 else Mutation()

@@ -4,18 +4,18 @@ Source: HAMi v2.10, pkg/device/kunlun/vdevice.go MutateAdmission.
 """
 
 from bot.hami.asked import Resources
-from bot.hami.webhook.container import Answer, Shown, Written
+from bot.hami.webhook.container import AnnotatedContainer, Answer, Mutation
 
 SIZES = (24576, 49152, 98304)
 """A quarter, a half and all of an XPU, in MiB."""
 
 
-def admit(shown: Shown, resources: Resources) -> Answer:
+def admit(shown: AnnotatedContainer, resources: Resources) -> Answer:
     """A container that names the count of shared XPUs in its limits."""
     if shown.limit(resources.count) is None:
         return None
     memory = shown.limit(resources.memory)
     if memory is None:
-        return Written()
+        return Mutation()
     size = {resources.memory: next((one for one in SIZES if memory <= one), SIZES[-1])}
-    return Written(size, size)
+    return Mutation(size, size)

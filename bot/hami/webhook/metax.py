@@ -4,13 +4,13 @@ Source: HAMi v2.10, pkg/device/metax/sdevice.go MutateAdmission.
 """
 
 from bot.hami.asked import Resources
-from bot.hami.webhook.container import Answer, Denied, Shown, Written
+from bot.hami.webhook.container import AnnotatedContainer, Answer, Denied, Mutation
 
 CLASS_KEY, CLASSES = "metax-tech.com/sgpu-app-class", ("online", "offline")
 POLICY_KEY, POLICIES = "metax-tech.com/sgpu-qos-policy", ("best-effort", "fixed-share", "burst-share")
 
 
-def admit(shown: Shown, resources: Resources) -> Answer:
+def admit(shown: AnnotatedContainer, resources: Resources) -> Answer:
     """A container that names the count of shared GPUs in its limits."""
     count = shown.limit(resources.count)
     if count is None:
@@ -22,8 +22,8 @@ def admit(shown: Shown, resources: Resources) -> Answer:
         if count != 1:
             return Denied("app-class pod must request single device")
     if app_class == CLASSES[0]:
-        return Written()
+        return Mutation()
     policy = shown.annotations.get(POLICY_KEY)
     if policy is None:
-        return Written(annotations={POLICY_KEY: POLICIES[0]})
-    return Written() if policy in POLICIES else Denied(f"{POLICY_KEY} must be set one of [{', '.join(POLICIES)}]")
+        return Mutation(annotations={POLICY_KEY: POLICIES[0]})
+    return Mutation() if policy in POLICIES else Denied(f"{POLICY_KEY} must be set one of [{', '.join(POLICIES)}]")

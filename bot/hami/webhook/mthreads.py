@@ -5,7 +5,7 @@ Source: HAMi v2.10, pkg/device/mthreads/device.go MutateAdmission.
 
 from bot.hami.asked import Resources
 from bot.hami.version import Version
-from bot.hami.webhook.container import Answer, Denied, Shown, Written
+from bot.hami.webhook.container import AnnotatedContainer, Answer, Denied, Mutation
 
 CORES, MEMORY = 16, 96
 """A whole GPU; memory in units of 512 MiB."""
@@ -14,7 +14,7 @@ COUNT_KEY = "mthreads.com/request-gpu-num"
 _REQUESTS_TOO = Version(2, 10, 0)
 
 
-def admit(shown: Shown, resources: Resources) -> Answer:
+def admit(shown: AnnotatedContainer, resources: Resources) -> Answer:
     """A container that names the count."""
     count = (shown.asked if shown.version >= _REQUESTS_TOO else shown.limit)(resources.count)
     if count is None:
@@ -23,12 +23,12 @@ def admit(shown: Shown, resources: Resources) -> Answer:
         return Denied(f"{resources.count} must be greater than 0")
     if count > 1:
         whole = {resources.cores: CORES * count, resources.memory: MEMORY * count}
-        return Written(whole, annotations={COUNT_KEY: str(count)})
+        return Mutation(whole, annotations={COUNT_KEY: str(count)})
     memory = shown.limit(resources.memory)
     if memory is None:
-        return Written({resources.cores: CORES, resources.memory: MEMORY})
+        return Mutation({resources.cores: CORES, resources.memory: MEMORY})
     slices = SLICES if shown.version >= _REQUESTS_TOO else (1, *SLICES)
     if memory in slices:
-        return Written()
+        return Mutation()
     valid = ", ".join(map(str, slices))
     return Denied(f"sGPU memory request value is invalid, valid values are [{valid}]")

@@ -5,13 +5,13 @@ Source: HAMi v2.7 to v2.10, pkg/device/nvidia/device.go MutateAdmission and defa
 
 from bot.hami.asked import WHOLE_CARD, Resources
 from bot.hami.version import Version
-from bot.hami.webhook.container import Amounts, Answer, Denied, Shown, Written
+from bot.hami.webhook.container import Amounts, AnnotatedContainer, Answer, Denied, Mutation
 
 EXCLUSIVE_BY_DEFAULT = Version(2, 7, 0)
 _CHECKED = Version(2, 10, 0)
 
 
-def admit(shown: Shown, resources: Resources) -> Answer:
+def admit(shown: AnnotatedContainer, resources: Resources) -> Answer:
     """A container that names a count, memory, a percentage or cores in its limits."""
     if not any(name in shown.limits for name in resources.all):
         return None
@@ -25,10 +25,10 @@ def admit(shown: Shown, resources: Resources) -> Answer:
     added: Amounts = {} if named else {resources.count: resources.default_count}
     if _is_whole(shown, resources, percentage) and shown.version >= EXCLUSIVE_BY_DEFAULT:
         added = {**added, resources.cores: WHOLE_CARD}
-    return Written(added)
+    return Mutation(added)
 
 
-def _is_whole(shown: Shown, resources: Resources, percentage: int | None) -> bool:
+def _is_whole(shown: AnnotatedContainer, resources: Resources, percentage: int | None) -> bool:
     if shown.asked(resources.cores) is not None:
         return False
     return percentage == WHOLE_CARD if percentage is not None else shown.asked(resources.memory) is None

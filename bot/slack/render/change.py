@@ -60,7 +60,7 @@ class Card(NamedTuple):
     at: float = 0.0
 
 
-class Pressed(NamedTuple):
+class CardButton(NamedTuple):
     """What a button of a card is about. `key` is the change's id, or the approval's."""
 
     key: str
@@ -112,7 +112,7 @@ def render_late(card: Card, minutes: int, approvers: Sequence[str], by_hand: str
     return Message(lines([escape(headline), escape(do), escape(by_hand, DETAIL)]), (rich_text(*parts),))
 
 
-def render_over(about: Pressed, say: Texts) -> Message:
+def render_over(about: CardButton, say: Texts) -> Message:
     """Of a card whose buttons can do nothing any more: that of a change, or with a digest that of a request."""
     headline = say("card.unknown" if about.digest else "card.over", target=inert(about.target, NAME))
     return Message(escape(headline), (rich_text(line(span(inert(headline, DETAIL), "bold"))),))
@@ -144,26 +144,26 @@ def where(record: Record, cluster: str) -> str:
 # ----------------------------------------------------------------------------------------------------- buttons
 
 
-def pressed_value(pressed: Pressed) -> str:
+def pressed_value(pressed: CardButton) -> str:
     """The value of a card's button."""
     return object_value({"v": _VERSION, **pressed._asdict()})
 
 
-def read_pressed(text: str) -> Pressed | None:
+def read_pressed(text: str) -> CardButton | None:
     """What the button is about, or None if it is none of ours."""
     value = object_in(text)
     if value is None:
         return None
-    given = [value.get(name) for name in Pressed._fields]
+    given = [value.get(name) for name in CardButton._fields]
     if value.get("v") != _VERSION or len(value) != len(given) + 1 or not all(isinstance(part, str) for part in given):
         return None
-    return Pressed(*map(str, given))
+    return CardButton(*map(str, given))
 
 
 def _buttons(card: Card, say: Texts) -> list[blocks.Element]:
     record = card.record
     if card.state == "pending":
-        value = pressed_value(Pressed(card.approval, card.cluster, record.target, card.digest))
+        value = pressed_value(CardButton(card.approval, card.cluster, record.target, card.digest))
         change = what(record, say, longer=card.longer)
         sure = blocks.confirm(say("slack.sure"), change, say("slack.yes"), say("slack.no"))
         return [
@@ -172,7 +172,7 @@ def _buttons(card: Card, say: Texts) -> list[blocks.Element]:
         ]
     if card.state not in RUNNING:
         return []
-    value = pressed_value(Pressed(record.id, card.cluster, record.target))
+    value = pressed_value(CardButton(record.id, card.cluster, record.target))
     sure = blocks.confirm(say("card.button-revert"), say("card.sure-revert"), say("slack.yes"), say("slack.no"))
     revert = blocks.button(say("card.button-revert"), REVERT, value, style="danger", confirm=sure)
     return [revert] if card.state == "failed" else [revert, blocks.button(say("card.button-extend"), EXTEND, value)]

@@ -17,7 +17,7 @@ _QUESTIONS = ("pending", "gpus", "status")
 _SHOWN = 10
 
 
-class Seen(NamedTuple):
+class HomeContent(NamedTuple):
     """What one person sees. `opened` are the changes, a line each; `unread` is why they and incidents are not known.
 
     `running` questions are being answered, `waiting` messages are on their way to Slack. `clusters` are the settings'.
@@ -33,7 +33,7 @@ class Seen(NamedTuple):
     incidents: Sequence[Head] = ()
 
 
-def render_home(seen: Seen, example: str, say: Texts) -> blocks.Element:
+def render_home(seen: HomeContent, example: str, say: Texts) -> blocks.Element:
     """The view; `example` is a question as it is typed."""
     asked = [
         blocks.button(say(f"desk.home-ask-{words}"), f"{ASK}{words}", ask_value(words, "")) for words in _QUESTIONS
@@ -62,7 +62,7 @@ def render_home(seen: Seen, example: str, say: Texts) -> blocks.Element:
     )
 
 
-def _opened(seen: Seen, say: Texts) -> list[Block]:
+def _opened(seen: HomeContent, say: Texts) -> list[Block]:
     if seen.unread:
         return [blocks.plain_section(say("desk.home-unread", why=seen.unread))]
     shown = [blocks.plain_section(text) for text in seen.opened[:_SHOWN]]

@@ -12,7 +12,7 @@ from bot.texts import Texts
 from bot.triage.gputime import GpuTime
 from bot.triage.mute import read_until
 from bot.triage.state import PAGER
-from bot.triage.summary import Happened, Summary
+from bot.triage.summary import Summary, TimelineEntry
 
 _MOST_DONE = 10
 _MOST_NAMES = 10
@@ -99,7 +99,7 @@ def _called(called: Sequence[str], say: Texts) -> list[Part]:
     return parts
 
 
-def _deed(one: Happened, say: Texts) -> list[Part]:
+def _deed(one: TimelineEntry, say: Texts) -> list[Part]:
     news = one.news
     what = say(f"triage.did-{news.turn}")
     if news.turn == "muted":

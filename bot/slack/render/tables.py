@@ -25,18 +25,18 @@ _SMALL = 15
 """Rows of a table that reads well in the whole answer and needs no file of its own."""
 
 
-class Shown(NamedTuple):
+class RenderedTables(NamedTuple):
     """The blocks, and the tables that they do not show whole and that deserve a spreadsheet."""
 
     blocks: list[Block]
     not_whole: list[Table]
 
 
-def show_tables(report: Report, overview: Brief | None, room: Room, say: Texts) -> Shown:
+def show_tables(report: Report, overview: Brief | None, room: Room, say: Texts) -> RenderedTables:
     """The first table with rows, where a table is the answer: one about a pod has its verdict, and tables as proof."""
     if overview is None and report.subject.namespace and report.subject.kind not in _ANSWERED_BY_TABLES:
         room.left_out["tables"] += len(report.tables)
-        return Shown([], [table for table in report.tables if len(table.rows) > _SMALL][:_FILES])
+        return RenderedTables([], [table for table in report.tables if len(table.rows) > _SMALL][:_FILES])
     tables = overview.tables if overview else [BriefTable(table, table, 0) for table in report.tables]
     shown: list[Block] = []
     others = [
@@ -64,7 +64,7 @@ def show_tables(report: Report, overview: Brief | None, room: Room, say: Texts) 
             shown += [rich_text(line(title)), rows] if rows else []
             if not rows or len(rows["rows"]) <= len(whole.rows) or len(columns) < len(whole.columns):
                 not_whole.append(whole)
-    return Shown(shown, [*not_whole, *others][:_FILES])
+    return RenderedTables(shown, [*not_whole, *others][:_FILES])
 
 
 def _rows(table: Table, shown: Sequence[int], room: Room) -> Block | None:

@@ -14,10 +14,10 @@ from bot.slack.render.summary import summary_lines
 from bot.slack.render.text import escape, inert
 from bot.slack.render.triage_head import BUTTONS, Head, count_of, end_in_words, end_of
 from bot.texts import Texts
-from bot.triage.mute import WHILE_IT_LASTS, Until, read_until
+from bot.triage.mute import WHILE_IT_LASTS, MuteUntil, read_until
 from bot.triage.routes import Ignored
 from bot.triage.state import CALLS, Deed, News
-from bot.triage.summary import Happened, Summary
+from bot.triage.summary import Summary, TimelineEntry
 
 FORM = "triage"
 NOTE, PERSON, MUTE, TEXT = "note", "person", "mute", "text"
@@ -92,7 +92,7 @@ def render_news(news: News, say: Texts) -> Message:
     return Message(text, (rich_text(line(*pieces, *by)),), broadcast=news.turn in CALLS)
 
 
-def render_timeline(head: Head, happened: Sequence[Happened], summary: Summary, say: Texts) -> File:
+def render_timeline(head: Head, happened: Sequence[TimelineEntry], summary: Summary, say: Texts) -> File:
     """The incident for a post-mortem, as Markdown: what was found, what happened when, in UTC, and its summary."""
     cause = head.cause
     rows = [
@@ -156,7 +156,7 @@ def form(deed: Deed, incident_id: str, channel: str, say: Texts, nodes: Sequence
 
 def _mutes(nodes: Sequence[str], say: Texts) -> blocks.Element:
     fitting = [node for node in nodes if len(node) < _OPTION // 2][:_SHOWN_NAMES]
-    ends = [(f"until node {node} registers", Until(node=node)) for node in fitting]
+    ends = [(f"until node {node} registers", MuteUntil(node=node)) for node in fitting]
     ends.append(("until gone", WHILE_IT_LASTS))
     offered = [(mute, mute) for mute in _MUTES]
     offered += [(words, say("triage.until", end=end_in_words(until, say))) for words, until in ends]

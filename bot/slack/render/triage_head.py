@@ -15,7 +15,7 @@ from bot.slack.render.storm import gathered
 from bot.slack.render.text import escape, inert, lines
 from bot.texts import Texts
 from bot.triage.cause import STORM, Cause, severest
-from bot.triage.mute import Until
+from bot.triage.mute import MuteUntil
 from bot.triage.state import Call, Deed, Incident
 
 ACT = "triage:"
@@ -127,12 +127,12 @@ def details(head: Head, say: Texts) -> list[Block]:
     return [rich_text(bullets(*(line(*parts) for parts in rows)))] if rows else []
 
 
-def end_of(until: Until, say: Texts) -> Part:
+def end_of(until: MuteUntil, say: Texts) -> Part:
     """When a mute ends; a time in the reader's own zone."""
     return moment(until.at) if until.at else span(end_in_words(until, say))
 
 
-def end_in_words(until: Until, say: Texts) -> str:
+def end_in_words(until: MuteUntil, say: Texts) -> str:
     """When a mute ends; a time in UTC."""
     if until.at:
         return utc(until.at)

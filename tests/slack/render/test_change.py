@@ -11,7 +11,7 @@ from bot.report import Impact
 from bot.slack.render.change import (
     RUNNING,
     Card,
-    Pressed,
+    CardButton,
     Waiting,
     pressed_value,
     read_pressed,
@@ -103,7 +103,7 @@ def test_a_refusal_names_those_who_may() -> None:
 
 
 def test_a_buttons_value_comes_back_and_anything_else_is_none() -> None:
-    pressed = Pressed("0123456789ab", "lab", "hami-system/hami-scheduler", "d" * 64)
+    pressed = CardButton("0123456789ab", "lab", "hami-system/hami-scheduler", "d" * 64)
     assert read_pressed(pressed_value(pressed)) == pressed
     for forged in ("", "{", "[]", "1", '{"v":1}', pressed_value(pressed).replace('"v":1', '"v":2'), "x" * 3000):
         assert read_pressed(forged) is None

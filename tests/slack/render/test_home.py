@@ -1,5 +1,5 @@
 from bot.slack.render.buttons import read_value
-from bot.slack.render.home import Seen, render_home
+from bot.slack.render.home import HomeContent, render_home
 from bot.slack.render.limits import BLOCKS_OF_VIEW
 from bot.slack.render.triage_head import Head
 from bot.triage.cause import Cause
@@ -8,11 +8,11 @@ from sandbox.slack.content import elements_of, strings_of
 from sandbox.slack.validate import validate_view
 from tests.render import SAY
 
-SEEN = Seen(opened=(), unread="", running=0, waiting=0, clusters=(), role="viewer", two_person=False)
+SEEN = HomeContent(opened=(), unread="", running=0, waiting=0, clusters=(), role="viewer", two_person=False)
 EXAMPLE = "/hami why ml/trainer-0"
 
 
-def texts(seen: Seen) -> str:
+def texts(seen: HomeContent) -> str:
     return "\n".join(strings_of(render_home(seen, EXAMPLE, SAY)))
 
 

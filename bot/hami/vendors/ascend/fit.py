@@ -16,8 +16,8 @@ from bot.hami.fit import (
     EXCLUSIVE_CORES,
     INSUFFICIENT_CORE,
     MODE_NOT_FIT,
+    CardUse,
     Run,
-    Taken,
     Verdict,
 )
 from bot.hami.vendors import standard_scan as checks
@@ -44,7 +44,7 @@ def soft_node(node: Node) -> bool | None:
     return None if text is None else text == "true"
 
 
-def scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[Taken]:
+def scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
     """What the container takes, or why it does not fit."""
     soft = run.wanted.more == (SOFT_MODE,)
     if soft and MODE_NOT_FIT not in run.relax and not _is_soft(run, asked):
@@ -70,10 +70,10 @@ def _is_soft(run: Run, asked: ContainerRequest) -> bool:
 
 def _scan_modules(
     run: Run, in_play: list[CardState], asked: ContainerRequest, which: tuple[checks.Check, ...]
-) -> Verdict | list[Taken]:
+) -> Verdict | list[CardUse]:
     """A module is two cards: several cards are given in whole modules. HAMi counts out of what was asked for."""
     passed, counts = checks.passing(run, in_play, asked, which)
-    modules: dict[int, list[Taken]] = {}
+    modules: dict[int, list[CardUse]] = {}
     for one in passed:
         modules.setdefault(one.state.card.index // 2, []).append(one)
     whole = checks.equal_groups(run, (module for module in modules.values() if len(module) == 2), largest_first=True)

@@ -13,7 +13,7 @@ import msgspec
 
 from bot.hami.asked import INT32_MAX, ContainerRequest, Resources, written
 from bot.hami.cards import Card, CardState
-from bot.hami.fit import INSUFFICIENT_CORE, INSUFFICIENT_MEMORY, Run, Taken, Verdict
+from bot.hami.fit import INSUFFICIENT_CORE, INSUFFICIENT_MEMORY, CardUse, Run, Verdict
 from bot.hami.names import Names
 from bot.hami.vendors import standard_scan as checks
 from bot.hami.vendors.sections import read_section
@@ -103,7 +103,7 @@ NAMES = Names(
 )
 
 
-class Wanted(NamedTuple):
+class SliceRequest(NamedTuple):
     """What a container asks for: so many slices, or else a slice of at least that."""
 
     slices: int
@@ -138,7 +138,7 @@ def _own_measure(asked: ContainerRequest, resources: Resources) -> str:
     return " + ".join(f"{amount:,} of {name}" for amount, name in amounts if amount > 0)
 
 
-def profile_for(profiles: Iterable[Profile], wanted: Wanted) -> tuple[Profile, int] | None:
+def profile_for(profiles: Iterable[Profile], wanted: SliceRequest) -> tuple[Profile, int] | None:
     """The profile that serves what is wanted, and its share of a card's cores; None for none."""
     candidates = sorted({profile for profile in profiles if profile.size > 0 and profile.gigabytes > 0})
     most = max((candidate.size for candidate in candidates), default=0)
@@ -152,10 +152,10 @@ def profile_for(profiles: Iterable[Profile], wanted: Wanted) -> tuple[Profile, i
     return None
 
 
-def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[Taken]:
+def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
     names = {name for state in in_play for name, _ in state.card.custom}
     slices = asked.more if isinstance(asked.more, int) else 0
-    found = profile_for(map(read_profile, names), Wanted(slices, asked.memory_mib, asked.cores))
+    found = profile_for(map(read_profile, names), SliceRequest(slices, asked.memory_mib, asked.cores))
     if found is None:
         return Verdict(fits=False, parts=((MODE_NOT_FIT, 1),), of=len(in_play))
     (size, gigabytes), share = found

@@ -4,7 +4,7 @@ from functools import partial
 
 from bot.hami.asked import INT32_MAX, ContainerRequest, Resources, amount_of
 from bot.hami.cards import CardState, read_json
-from bot.hami.fit import EXCLUSIVE_CONFLICT, NUMA_NOT_FIT, UUID_MISMATCH, Run, Taken, Verdict
+from bot.hami.fit import EXCLUSIVE_CONFLICT, NUMA_NOT_FIT, UUID_MISMATCH, CardUse, Run, Verdict
 from bot.hami.names import Names
 from bot.hami.vendors.annotated import Annotated
 from bot.hami.vendors.kunlun.topology import pick
@@ -51,13 +51,13 @@ def _has_room(state: CardState, memory_mib: int) -> bool:
     return state.healthy and state.free_memory_mib >= memory_mib and alike
 
 
-def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[Taken]:
+def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
     listed = [is_listed(run, state) for state in in_play]
     room = [_has_room(state, asked.memory_mib) for state in in_play]
     shared = [run.mutex and state.slots > 0 and EXCLUSIVE_CONFLICT not in run.relax for state in in_play]
     free = [listed[i] and room[i] and not shared[i] for i in range(len(in_play))]
     if picked := pick(in_play, free, asked.count):
-        return [Taken(state, asked.memory_mib, asked.cores) for state in picked]
+        return [CardUse(state, asked.memory_mib, asked.cores) for state in picked]
     return Verdict(fits=False, parts=(_reason(room, shared, listed),), of=len(in_play))
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from bot.hami.asked import WHOLE_CARD, Constraints, ContainerRequest, Resources
 from bot.hami.cards import Card, CardState
-from bot.hami.fit import NUMA_NOT_FIT, UUID_MISMATCH, Run, Taken, Verdict, uuid_allows
+from bot.hami.fit import NUMA_NOT_FIT, UUID_MISMATCH, CardUse, Run, Verdict, uuid_allows
 from bot.hami.names import Names
 from bot.hami.vendors.kunlun.topology import pick
 from bot.hami.vendors.sections import read_section, wrapped_count_in
@@ -54,11 +54,11 @@ def is_listed(run: Run, state: CardState) -> bool:
     return UUID_MISMATCH in run.relax or all(uuid_allows(one, state.card.uuid, run.rules) for one in both)
 
 
-def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[Taken]:
+def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
     listed = [is_listed(run, state) for state in in_play]
     free = [allowed and state.healthy and not state.slots for state, allowed in zip(in_play, listed, strict=True)]
     if picked := pick(in_play, free, asked.count):
-        return [Taken(state, 0, 0) for state in picked]
+        return [CardUse(state, 0, 0) for state in picked]
     unlisted = listed.count(False)
     part = (UUID_MISMATCH, unlisted) if unlisted else (NUMA_NOT_FIT, 1)
     return Verdict(fits=False, parts=(part,), of=len(in_play))

@@ -11,7 +11,7 @@ import msgspec
 
 from bot.hami.asked import INT32_MAX, WHOLE_CARD, Constraints, ContainerRequest, Resources, written
 from bot.hami.cards import Card, CardState
-from bot.hami.fit import UNHEALTHY, Run, Taken, Verdict
+from bot.hami.fit import UNHEALTHY, CardUse, Run, Verdict
 from bot.hami.names import Names
 from bot.hami.vendors import standard_scan as checks
 from bot.hami.vendors.sections import amount_in, count_in, limits_of, read_section, whole_or
@@ -128,7 +128,7 @@ _OF_ONLINE = (*_FIRST, *_LAST)
 _OF_OTHERS = (*_FIRST, _QUALITY, *_LAST, *_CORES)
 
 
-def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[Taken]:
+def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
     app_class, quality = _app_class(run), _quality(run)
     online = app_class == ONLINE
     passed, counts = checks.passing(run, in_play, asked, _OF_ONLINE if online else _OF_OTHERS)
@@ -145,15 +145,15 @@ def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdic
     ]
 
 
-def _by_class(taken: Taken) -> tuple[bool, int, int]:
+def _by_class(taken: CardUse) -> tuple[bool, int, int]:
     """Where an online pod does best: with few others of its class, and not among offline pods alone."""
     online, offline = taken.state.classes.count(ONLINE), taken.state.classes.count(OFFLINE)
     return (True, offline, 0) if offline and not online else (False, online, offline)
 
 
-def _linked(run: Run, passed: list[Taken], count: int) -> list[Taken]:
+def _linked(run: Run, passed: list[CardUse], count: int) -> list[CardUse]:
     """Those of one link zone first, of the smallest that has enough of them."""
-    zones = defaultdict[object, list[Taken]](list)
+    zones = defaultdict[object, list[CardUse]](list)
     for taken in passed:
         zones[dict(taken.state.card.custom).get(LINK_ZONE, 0)].append(taken)
     alone = zones.pop(0, [])

@@ -23,8 +23,8 @@ from bot.hami.fit import (
     TIME_SLICING_EXHAUSTED,
     TYPE_MISMATCH,
     UUID_MISMATCH,
+    CardUse,
     Run,
-    Taken,
     UnmodelledError,
     Verdict,
     type_allows,
@@ -52,7 +52,7 @@ def slices(state: CardState) -> list[int]:
     ]
 
 
-def scan(run: Run, in_play: list[CardState], container: ContainerRequest) -> Verdict | list[Taken]:
+def scan(run: Run, in_play: list[CardState], container: ContainerRequest) -> Verdict | list[CardUse]:
     """What the container takes, or why it does not fit."""
     taken, counts = _look(run, in_play, container)
     if run.topology and len(taken) >= container.count:
@@ -64,8 +64,8 @@ def scan(run: Run, in_play: list[CardState], container: ContainerRequest) -> Ver
     return Verdict(fits=False, parts=tuple(counts.items()), of=len(in_play))
 
 
-def _look(run: Run, in_play: list[CardState], container: ContainerRequest) -> tuple[list[Taken], dict[str, int]]:
-    taken: list[Taken] = []
+def _look(run: Run, in_play: list[CardState], container: ContainerRequest) -> tuple[list[CardUse], dict[str, int]]:
+    taken: list[CardUse] = []
     counts: dict[str, int] = {}
     previous_numa = -1
     position = len(in_play) - 1
@@ -109,7 +109,7 @@ def _ruled_out(run: Run, state: CardState) -> str | None:
 
 
 def _lacks(
-    run: Run, state: CardState, container: ContainerRequest, taken: list[Taken]
+    run: Run, state: CardState, container: ContainerRequest, taken: list[CardUse]
 ) -> tuple[str | None, mig.MigChoice | None]:
     """Checks 4 to 12."""
     relax, card = run.relax, state.card
@@ -138,7 +138,7 @@ def _lacks(
     return None, None
 
 
-def _place_mig(run: Run, state: CardState, memory_mib: int, taken: list[Taken]) -> mig.MigChoice | None:
+def _place_mig(run: Run, state: CardState, memory_mib: int, taken: list[CardUse]) -> mig.MigChoice | None:
     if not run.rules.modern:
         raise UnmodelledError("MIG templates of versions before 2.10")
     if run.topology:
@@ -147,13 +147,13 @@ def _place_mig(run: Run, state: CardState, memory_mib: int, taken: list[Taken]) 
     return mig.choose(state.card.mig_profiles, memory_mib, [*state.placements, *earlier])
 
 
-def _choose_linked(run: Run, taken: list[Taken], count: int) -> list[Taken]:
+def _choose_linked(run: Run, taken: list[CardUse], count: int) -> list[CardUse]:
     """Of the cards that passed, the ones that topology-aware gives to the container."""
     if len(taken) == count:
         return taken
     scores: dict[tuple[str, str], int] = run.node.facts.get(NAMES.word) or {}
 
-    def pair(one: Taken, other: Taken) -> int:
+    def pair(one: CardUse, other: CardUse) -> int:
         return scores.get((one.state.card.uuid, other.state.card.uuid), 0)
 
     if count == 1:
@@ -166,7 +166,7 @@ def _choose_linked(run: Run, taken: list[Taken], count: int) -> list[Taken]:
     return list(best)
 
 
-def _take(state: CardState, container: ContainerRequest, choice: mig.MigChoice | None) -> Taken:
+def _take(state: CardState, container: ContainerRequest, choice: mig.MigChoice | None) -> CardUse:
     if choice is None:
-        return Taken(state, container.memory_on(state.card.memory_mib), container.cores)
-    return Taken(state, choice.profile.memory_mib, choice.profile.cores, choice.placement)
+        return CardUse(state, container.memory_on(state.card.memory_mib), container.cores)
+    return CardUse(state, choice.profile.memory_mib, choice.profile.cores, choice.placement)
