@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from bot.kube.connect import open_cluster
 from bot.kube.recording import RecordedCluster
 from bot.report import Report
 from bot.texts import LANGUAGES, Texts
@@ -30,8 +31,11 @@ from playbooks.own.cluster import Cluster
 from playbooks.own.errors import OwnPlaybookError
 from playbooks.playbook import Sources, load
 from playbooks.verbs import playbook_of
+from sandbox.apiserver import ApiServer
+from tests.chart import BOT, granted, manifests
 from tests.own_api import PROMISED, lines
 from tests.playbooks.world import cause, check, cluster, container, gpu, pod, record, text_of
+from tests.test_rbac import Noting
 from tests.test_shell import POD, RECORDING, ROOT, served
 
 EXAMPLES = ROOT / "docs" / "examples"
@@ -394,6 +398,43 @@ def test_a_live_cluster_is_read_as_a_recording_is(examples: Path, tmp_path: Path
         live = ask("whole-gpus", "--kubeconfig", str(kubeconfig), "-o", "json")[1]
     recorded = ask("whole-gpus", "--recording", RECORDING, "-o", "json")[1]
     assert json.loads(live)["findings"] == json.loads(recorded)["findings"]
+
+
+EVERYTHING = """
+from playbooks.api import *
+KINDS = [PODS, NODES, EVENTS, NAMESPACES, RESOURCE_QUOTAS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, DAEMON_SETS, JOBS]
+async def gather(cluster):
+    hami, seen = await cluster.hami(), []
+    for kind in KINDS:
+        for one in (await cluster.list(kind))[:1]:
+            seen.append((await cluster.get(kind, one.name, one.namespace)).name == one.name)
+    try:
+        await cluster.get(NODES, "no-such-node,metadata.name!=x")
+    except NotFound as error:
+        return seen, hami.gaps, str(error)
+def diagnose(snapshot, say):
+    return Answer(repr(snapshot), [finding("fine", severity="info")])
+PLAYBOOK = Playbook("Everything that may be read", gather, diagnose)
+"""
+
+
+def test_all_that_is_promised_can_be_read_with_the_rights_of_the_chart(folder: Path) -> None:
+    add(folder, "everything", EVERYTHING)
+    playbook, access = playbook_of("everything"), Noting(granted(manifests(), BOT))
+
+    async def asked() -> str:
+        async with ApiServer.from_recording(Path(RECORDING)) as server:
+            server.access = access
+            config = folder / "kubeconfig"
+            config.write_text(server.kubeconfig())
+            async with await open_cluster(kubeconfig=config) as live:
+                return playbook.diagnose(await playbook.gather({}, Sources(live)), Texts("en")).verdict
+
+    verdict = asyncio.run(asked())
+    assert verdict.startswith("([True, True, True, True")
+    assert "False" not in verdict
+    assert verdict.endswith("""not found')""")
+    assert access.refusals == []
 
 
 # ------------------------------------------------------------------------------------------------- the promise

@@ -1,17 +1,20 @@
 """What a playbook of one's own may read from. It has no way to change anything."""
 
 import asyncio
+import re
 from collections.abc import Coroutine
 from datetime import datetime
 from typing import Any, TypeVar
 
-from bot.kube.models import Kind, Resource
+from bot.errors import NotFound
+from bot.kube.models import Kind, Pod, Resource
 from playbooks.gather.scheduling import gather_install
 from playbooks.own.hami import Hami
 from playbooks.playbook import Sources
 
 R = TypeVar("R", bound=Resource)
 T = TypeVar("T")
+_NAME = re.compile(r"[A-Za-z0-9.:_-]+")
 
 
 class Cluster:
@@ -44,8 +47,16 @@ class Cluster:
         return await self._read(cluster.list(kind, namespace, labels=labels, fields=fields, most=most))
 
     async def get(self, kind: Kind[R], name: str, namespace: str = "") -> R:
-        """One object. Raises `NotFound` where there is none."""
-        return await self._read(self._sources.cluster.get(kind, name, namespace))
+        """One object. Raises `NotFound` where there is none.
+
+        The bot may `get` pods alone; of the other kinds it may list the one of that name.
+        """
+        if kind.type is Pod:
+            return await self._read(self._sources.cluster.get(kind, name, namespace))
+        found = await self.list(kind, namespace, fields=f"metadata.name={name}") if _NAME.fullmatch(name) else []
+        if not found:
+            raise NotFound(f'{kind.plural} "{name}" not found')
+        return found[0]
 
     async def hami(self) -> Hami:
         """HAMi as it is installed: how its scheduler reads what pods ask for."""
