@@ -5,9 +5,11 @@ import socket
 import ssl
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 from aiohttp import web
 
+_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _TURNS = 2
 """So many turns of the event loop make a connection that it has accepted one that the server knows."""
 
@@ -58,3 +60,22 @@ class Served:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.stop()
+
+
+def stranger(request: web.Request) -> str:
+    """Why the request is of no client on this machine, empty if it may be: by DNS rebinding a web page reaches
+    loopback under another name.
+    """
+    host = request.headers.get("Host", "")
+    if _name_of(host) not in _LOOPBACK:
+        return "the Host is not this machine"
+    if request.headers.get("Origin", f"http://{host}") != f"http://{host}":
+        return "the Origin is another site"
+    return ""
+
+
+def _name_of(host: str) -> str | None:
+    try:
+        return urlsplit(f"//{host}").hostname
+    except ValueError:  # a bracket too many
+        return None

@@ -34,7 +34,7 @@ from sandbox.apiserver.statuses import (
 )
 from sandbox.apiserver.store import Store
 from sandbox.apiserver.writes import Writer
-from sandbox.serving import Served
+from sandbox.serving import Served, stranger
 
 Handler = Callable[[web.Request], Any]
 
@@ -211,6 +211,8 @@ class ApiServer:
 
     @web.middleware
     async def _middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if why := stranger(request):
+            return web.Response(status=403, text=f"{why}\n")
         body = await request.read()
         self.requests.append(Request(request.method, request.path, dict(request.query), request.headers, body))
         target = target_of(request)

@@ -1,11 +1,11 @@
 """Who may talk to the server: only this machine, and of web pages only its own. Protects from DNS rebinding."""
 
 from typing import Any
-from urllib.parse import urlsplit
 
 from aiohttp import web
 
-_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+from sandbox.serving import stranger
+
 _FROM_ANYWHERE = {"/ui/events"}  # a stream that a page opens cannot carry the header
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -16,22 +16,12 @@ PAGE_POLICY = (
 @web.middleware
 async def guard(request: web.Request, handler: Any) -> web.StreamResponse:
     """403 for a foreign Host or Origin, and for /ui and /control without the X-Sandbox header."""
-    host = request.headers.get("Host", "")
-    if _name_of(host) not in _LOOPBACK:
-        return refused("the Host is not this machine")
-    if request.headers.get("Origin", f"http://{host}") != f"http://{host}":
-        return refused("the Origin is another site")
+    if why := stranger(request):
+        return refused(why)
     private = request.path.startswith(("/ui/", "/control/")) and request.path not in _FROM_ANYWHERE
     if private and request.headers.get("X-Sandbox") != "1":
         return refused("the header X-Sandbox: 1 is missing")
     return await handler(request)
-
-
-def _name_of(host: str) -> str | None:
-    try:
-        return urlsplit(f"//{host}").hostname
-    except ValueError:  # a bracket too many
-        return None
 
 
 def refused(why: str) -> web.Response:

@@ -61,7 +61,12 @@ def test_another_pod_is_named_with_its_port(target: str, address: Address) -> No
 
 
 @pytest.mark.parametrize(
-    "target", ["api-0:6060", "ml/api-0", "ml/api-0:0", "ml/api-0:70000", "ftp://ml/api-0:1", "../a:1"]
+    "target",
+    [
+        *("api-0:6060", "ml/api-0", "ml/api-0:0", "ml/api-0:70000", "ftp://ml/api-0:1", "../a:1"),
+        *("169.254.169.254:80", "http://169.254.169.254:80", "http://169.254.169.254/latest/meta-data:80"),
+        *("ml/../secrets:80", "ml/api-0%2f..:80", "ml/api-0:80/../../secrets", "ml/api-0@evil.example:80"),
+    ],
 )
 def test_what_names_no_port_of_a_pod_is_refused(target: str) -> None:
     with pytest.raises(UsageError, match="NAMESPACE/POD:PORT"):

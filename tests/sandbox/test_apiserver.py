@@ -178,3 +178,21 @@ def test_the_command_prints_its_url_serves_and_ends_when_interrupted(tmp_path):
     finally:
         process.kill()
         process.communicate()
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Host": "sandbox.example"}, {"Host": "127.0.0.1.sandbox.example"}, {"Origin": "https://x.example"}]
+)
+def test_a_web_page_that_has_its_name_point_here_reaches_nothing(headers: dict[str, str]) -> None:
+    async def run() -> None:
+        async with ApiServer({"pods": []}) as server, aiohttp.ClientSession(headers=headers) as session:
+            for method, path in (
+                ("GET", "/api/v1/pods"),
+                ("DELETE", "/api/v1/namespaces/ml/pods/a"),
+                ("GET", "/livez"),
+            ):
+                async with session.request(method, server.url + path) as answer:
+                    assert answer.status == 403
+            assert server.requests == []
+
+    asyncio.run(run())

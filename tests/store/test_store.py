@@ -263,6 +263,12 @@ def test_an_address_that_cannot_be_used_is_not_repeated(url: str):
     assert "secret" not in str(refusal(url))
 
 
+def test_a_database_that_cannot_be_reached_is_named_without_its_password(tmp_path: Path):
+    error = refusal(f"postgresql://hami:hush-hush@/hami?host={tmp_path}")
+    assert "opening the store postgresql+asyncpg://hami:***@/hami" in str(error)
+    assert "hush-hush" not in f"{error} {error.__cause__!r}"
+
+
 def test_the_event_loop_goes_on_while_the_store_is_written(tmp_path: Path):
     async def main() -> None:
         async with open_store(f"sqlite:///{tmp_path}/state.db", patience=30) as store:
