@@ -17,8 +17,8 @@ from playbooks.gather.usage import by_share
 TOLERATED = 20
 """Percentage points above the request: the limiter works by time slices."""
 _WHOLE = 100
-_LEAST_POINTS = 264
-"""Of the day's 288: 22 hours."""
+_LEAST_HOURS = 22
+"""Of the day, that a series has to have samples at."""
 _WITHIN_S = 45.0
 
 
@@ -59,13 +59,13 @@ async def gather_cores(prometheus: Prometheus | None, holdings: Iterable[Holding
     try:
         async with asyncio.timeout(_WITHIN_S):
             for name in CORE_NAMES:
-                day = f"({by_share(name)})[1d:5m]"
-                whole = f"count_over_time({day}) >= {_LEAST_POINTS}"
+                series = f"({by_share(name)})"
+                whole = f"count_over_time({series}[1d:1h]) >= {_LEAST_HOURS}"
                 counted = await prometheus.query(f"count({whole})", at)
                 if not counted:
                     continue
                 known = max(known, int(counted[0].value))
-                query = f"avg_over_time({day}) > {min(requested) + TOLERATED} and {whole}"
+                query = f"avg_over_time({series}[1d:5m]) > {min(requested) + TOLERATED} and {whole}"
                 for reading in await prometheus.query(query, at):
                     of = container_of(reading)
                     above.setdefault(of, CoreUse(of, reading, query))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot.hami.exposition import Sample, read_samples
+from bot.hami.ledger import Holding, Share
 from bot.hami.usage import NAMES, REGISTERED
 from bot.kube.recording import RecordedCluster
 from bot.prometheus.api import Prometheus
@@ -18,6 +19,7 @@ from bot.texts import LANGUAGES, Texts
 from handlers.grammar import ParsedQuestion, read
 from handlers.shell import build_grammar
 from handlers.understand import understand
+from playbooks.gather import usage_of_cores
 from playbooks.gather.usage_of_day import gather_day
 from playbooks.playbook import Sources
 from playbooks.tune.compare import ChangeRow, FigureRow
@@ -146,6 +148,19 @@ def test_a_real_prometheus_has_the_average_of_every_share_with_a_whole_day(recor
     assert (len(gap.used), len(whole.used)) == (11, 12)
     (ocr,) = (one.value for of, one in whole.used.items() if (of.namespace, of.pod) == ("vision", "ocr-5"))
     assert 8 * GIB < ocr < 20 * GIB
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("recorded", ["range.om.gz", "range-exported-labels.om.gz"])
+def test_a_real_prometheus_has_the_average_of_every_share_with_a_whole_day_above_the_least_request(
+    recorded: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(usage_of_cores, "CORE_NAMES", (USED,))  # the recorded week has cores at one moment alone
+    held = [Holding("nlp", name, name, "n", True, {"GPU-a": Share(1, 1024, 30)}) for name in ("a", "b")]
+    with prometheus_of_the_week(recorded, tmp_path) as url:
+        seen = asyncio.run(usage_of_cores.gather_cores(PrometheusClient(Address(url)), held, WEEK_ENDS))
+    assert (seen.gap, seen.limited, seen.known, len(seen.above)) == (None, 2, 12, 12)
+    assert ("vision", "ocr-5") in {(use.of.namespace, use.of.pod) for use in seen.above}
 
 
 # ------------------------------------------------------------------------------------- of the cluster's own objects
