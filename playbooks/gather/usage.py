@@ -32,6 +32,8 @@ WINDOW_DAYS = 7
 WINDOW_HOURS = 24 * WINDOW_DAYS
 PROMETHEUS_WITHIN_S = 60.0
 """For all questions together."""
+LOW_USE, HIGH_USE = 0.3, 0.9
+"""The guide's bounds of what a container uses of its limit: outside of them there is advice."""
 _AT_ONCE = 8
 _MOST_MONITORS = 200
 _MOST_BYTES = 8 * 1024 * 1024
@@ -91,7 +93,7 @@ async def _asked(prometheus: Prometheus, at: datetime) -> UsageSeen | Gap:
     try:
         async with asyncio.timeout(PROMETHEUS_WITHIN_S):
             for name in NAMES:  # one after another: what a large cluster answers takes much memory while it is read
-                reader.add(await prometheus.query(name, at))
+                reader.add(await prometheus.query(_expression(name), at))
             peaks = [peak for name in CONTAINER_FIGURES["used"] for peak in await _peaks(prometheus, name, at, reader)]
     except TimeoutError:
         hint = "Ask Prometheus for its load, or set prometheus.url to one that has fewer series."
@@ -107,10 +109,17 @@ async def _asked(prometheus: Prometheus, at: datetime) -> UsageSeen | Gap:
 async def _peaks(prometheus: Prometheus, name: str, at: datetime, reader: UsageReader) -> list[Peak]:
     query = f"max_over_time({name}[{WINDOW_DAYS}d])"
     hours = await prometheus.query(f"count_over_time(({by_share(name)})[{WINDOW_DAYS}d:1h])", at)
-    counted = {reader.whose(hour)[0]: int(hour.value) for hour in hours}
-    del hours
-    peaks = map(reader.whose, await prometheus.query(query, at))
+    counted = {reader.whose(hour): int(hour.value) for hour in hours}
+    peaks = [(reader.whose(peak), peak) for peak in await prometheus.query(query, at)]
     return [Peak(of, peak, counted.get(of, 0), query) for of, peak in peaks if of.pod and of.uuid]
+
+
+def _expression(name: str) -> str:
+    """A limit only where its use is outside the bounds: nobody asks for the others."""
+    if name not in CONTAINER_FIGURES["limit"]:
+        return name
+    used = CONTAINER_FIGURES["used"][CONTAINER_FIGURES["limit"].index(name)]
+    return f"{name} and ({used} / {name} < {LOW_USE} or {used} / {name} > {HIGH_USE})"
 
 
 def by_share(name: str) -> str:

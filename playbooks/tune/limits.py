@@ -11,7 +11,7 @@ from bot.hami.held import MeasuredHolding
 from bot.hami.usage import ContainerUse
 from bot.report import Evidence, NextAction
 from bot.texts import Texts
-from playbooks.gather.usage import WINDOW_DAYS, Peak
+from playbooks.gather.usage import HIGH_USE, LOW_USE, WINDOW_DAYS, Peak
 from playbooks.rules.prose import command, mib
 from playbooks.rules.usage_quotes import of_use
 from playbooks.tune.ends import of_end, of_restarts, oomkilled, restarted
@@ -19,7 +19,6 @@ from playbooks.tune.facts import Facts
 from playbooks.tune.proof import of_peak
 from playbooks.tune.rows import Advice, AdviceRow, Direction, Topic
 
-LOW, HIGH = 0.3, 0.9
 _MIB = 2**20
 
 
@@ -47,10 +46,10 @@ def _judge(held: MeasuredHolding, facts: Facts, say: Texts) -> Advice | None:
     if not measured or held.has_no_process:
         return None
     most = max(measured, key=lambda one: one.share)
-    if most.share > HIGH:
+    if most.share > HIGH_USE:
         return _advice("memory-limit-high-use", held, most, facts, say)
     peak = _peak(held, most, facts)
-    low = most.share < LOW and (peak is None or peak.used.value <= HIGH * most.limit.value)
+    low = most.share < LOW_USE and (peak is None or peak.used.value <= HIGH_USE * most.limit.value)
     if not low or held.unmeasured or len(measured) != len(held.uses):
         return None
     if peak is None and (killed := oomkilled(held, facts)):
@@ -80,7 +79,7 @@ def _advice(topic: Topic, held: MeasuredHolding, one: _Measured, facts: Facts, s
         of_use(one.use, one.used, node, facts),
         of_use(one.use, one.limit, node, facts),
     )
-    direction: Direction = "raise" if one.share > HIGH else "lower"
+    direction: Direction = "raise" if one.share > HIGH_USE else "lower"
     row = AdviceRow(topic, direction, held.name, mib(limit), "", why)
     ask = say(f"tune.{topic}-do", pod=held.name)
     if direction == "raise" and (ended := restarted(held, one.use.container, facts)):
