@@ -29,6 +29,7 @@ from playbooks import api
 from playbooks.own import aside, found
 from playbooks.own.cluster import Cluster
 from playbooks.own.errors import OwnPlaybookError
+from playbooks.own.shape import OPTIONS
 from playbooks.playbook import Sources, load
 from playbooks.verbs import playbook_of
 from sandbox.apiserver import ApiServer
@@ -233,6 +234,11 @@ AT_IMPORT = {
     "x = 1": "AttributeError: module 'hami_bot_own_broken' has no attribute 'PLAYBOOK'",
     "PLAYBOOK = 7": "PLAYBOOK is of the type int, not playbooks.api.Playbook",
     "from playbooks.api import Playbook\nPLAYBOOK = Playbook()": "TypeError: ",
+    f"{WORKS}PLAYBOOK = Playbook(7, gather, diagnose)": "summary of PLAYBOOK is not what it should be: 7",
+    f"{WORKS}PLAYBOOK = Playbook('x', gather, diagnose, ['team'])": "parameters of PLAYBOOK is not what it should",
+    f"{WORKS}PLAYBOOK = Playbook('x', gather, diagnose, texts={{'en': 'x'}})": "texts of PLAYBOOK is not what",
+    f"{WORKS}import click\nPLAYBOOK = Playbook('x', gather, diagnose, [click.Option(['-o'])])": "has the option -o",
+    f"{WORKS}import click\nPLAYBOOK = Playbook('x', gather, diagnose, [click.Argument(['lang'])])": "option lang",
 }
 AT_RUN_TIME = {
     "async def gather(cluster): return {}['x']": "KeyError: 'x' (broken.py:7)",
@@ -448,6 +454,11 @@ def test_the_verbs_that_are_reserved_are_those_of_both_grammars() -> None:
     taken = {*build_grammar().commands, *slack_grammar().commands} - set(load())
     assert taken <= found.RESERVED
     assert found.RESERVED - taken <= {"init"}
+
+
+def test_the_options_that_every_verb_has_are_those_of_both_grammars() -> None:
+    every = [*build_grammar().options(), *slack_grammar().options()]
+    assert OPTIONS - {"--help", "help"} == {flag for option in every for flag in (option.name, *option.opts)}
 
 
 def test_the_examples_import_nothing_but_what_is_promised() -> None:

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from bot.texts import Texts
-from playbooks.own import shape
-from playbooks.own.errors import OwnPlaybookError, WrongPlaybookError, told_by_name
+from playbooks.own.errors import OwnPlaybookError, told_by_name
+from playbooks.own.shape import check
 from playbooks.playbook import Playbook, load
 
 GROUP = "hami_bot.playbooks"
@@ -137,10 +137,7 @@ def _read(verb: str, _changed_at: int) -> Playbook | OwnPlaybookError:
     source = own().sources[verb]
     try:
         with told_by_name(verb, source.file):
-            made: object = done_aside(source.read)
-            if not isinstance(made, shape.Playbook):
-                raise WrongPlaybookError(f"PLAYBOOK is of the type {type(made).__name__}, not playbooks.api.Playbook")
-            return adapted(verb, cast("shape.Playbook[Any]", made), source.file)
+            return adapted(verb, check(done_aside(source.read)), source.file)
     except OwnPlaybookError as error:
         return error
 

@@ -1,14 +1,19 @@
 """What a playbook of one's own gives. `playbooks.api` promises these shapes."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import click
 
 from bot.report import Finding, Gap, Subject, Table
 from bot.texts import Texts
+from playbooks.own.errors import WrongPlaybookError
 
 S = TypeVar("S")
+
+_NAMES = ("cluster", "kubeconfig", "context", "recording", "config", "output", "lang")
+OPTIONS = frozenset((*_NAMES, *(f"--{name}" for name in _NAMES), "-o", "--help", "help"))
+"""Names and flags of a shell's and of Slack's own options. A test compares them with both grammars."""
 
 
 class Answer(NamedTuple):
@@ -40,3 +45,35 @@ class Playbook(NamedTuple, Generic[S]):
     parameters: Sequence[click.Parameter] = ()
     example: str = ""
     texts: Mapping[str, Mapping[str, str]] = {}
+
+
+def check(made: object) -> "Playbook[Any]":
+    """The playbook itself. Raises WrongPlaybookError for what would break where it is listed or asked."""
+    if not isinstance(made, Playbook):
+        raise WrongPlaybookError(f"PLAYBOOK is of the type {type(made).__name__}, not playbooks.api.Playbook")
+    own = cast("Playbook[Any]", made)
+    given: Any = own  # nothing but a type checker has looked at it
+    fits = {
+        "summary": isinstance(given.summary, str) and given.summary.strip() != "",
+        "gather": callable(given.gather),
+        "diagnose": callable(given.diagnose),
+        "parameters": isinstance(given.parameters, Sequence) and all(map(_is_parameter, own.parameters)),
+        "example": isinstance(given.example, str),
+        "texts": _are_texts(given.texts),
+    }
+    if wrong := [name for name, fine in fits.items() if not fine]:
+        raise WrongPlaybookError(f"{wrong[0]} of PLAYBOOK is not what it should be: {getattr(own, wrong[0])!r}")
+    taken = [flag for one in own.parameters for flag in (one.name, *one.opts) if flag in OPTIONS]
+    if taken:
+        raise WrongPlaybookError(f"every verb has the option {taken[0]} already")
+    return own
+
+
+def _is_parameter(one: object) -> bool:
+    return isinstance(one, click.Parameter) and bool(one.name) and one.expose_value
+
+
+def _are_texts(given: Any) -> bool:
+    return isinstance(given, Mapping) and all(
+        isinstance(one, Mapping) for one in cast("Mapping[str, Any]", given).values()
+    )
