@@ -13,7 +13,7 @@ from bot.report import Gap
 from bot.settings.schema import Settings
 from bot.texts import Texts
 from handlers.doctor.links import Link, broken
-from handlers.doctor.rights import Part, needed, spelled
+from handlers.doctor.rights import Part, needed, of_targets, spelled
 from handlers.where import ClusterChoice, open_sources
 from playbooks.gather.scheduler_process import gather_memory
 from playbooks.gather.scheduling import gather_install
@@ -92,6 +92,7 @@ async def _rights(
         for entry in needed(settings)
         for right in spelled(entry, {"everywhere": "", "hami": hami, "home": home}, scheduler)
     ]
+    asked.extend(("targets", right) for right in of_targets(settings))
     turn = asyncio.Semaphore(_AT_ONCE)
 
     async def allowed(right: Right) -> bool:

@@ -6,7 +6,7 @@ from bot.kube.rights import Right
 from bot.settings.schema import Settings
 
 Place = Literal["everywhere", "hami", "home"]
-Part = Literal["answers", "background", "logs", "metrics", "changes", "leading"]
+Part = Literal["answers", "background", "logs", "metrics", "targets", "changes", "leading"]
 """What a right is for: without one of `answers` the bot answers nothing; each has a text `doctor.without-PART`."""
 
 
@@ -60,6 +60,13 @@ def needed(settings: Settings | None) -> list[NeededRights]:
             NeededRights("leading", "home", ("get", "update"), ("leases.coordination.k8s.io",), LEASE),
         ]
     return found
+
+
+def of_targets(settings: Settings | None) -> list[Right]:
+    """Those that profiles of pods in other namespaces than HAMi's need."""
+    if settings is None or settings.profiles.direct:
+        return []
+    return [Right("get", "pods/proxy", namespace) for namespace in settings.profiles.namespaces]
 
 
 def spelled(entry: NeededRights, namespaces: dict[Place, str], deployment: str) -> list[Right]:

@@ -230,6 +230,16 @@ def test_a_right_that_is_missing_is_named_with_what_fails_without_it(
     with_world(tmp_path, work)
 
 
+def test_namespaces_whose_pods_may_be_profiled_are_asked_about_as_well(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        world.settings["profiles"] = {"namespaces": ["ml"]}
+        (link,) = [one for one in await world.doctor() if one.name == "rights" and one.state != "ok"]
+        assert link.state == "degraded"
+        assert "get pods/proxy in namespace ml; without it there are no profiles of pods in that namespace" in link.seen
+
+    with_world(tmp_path, work)
+
+
 def test_a_cluster_that_cannot_be_reached_hides_no_other_link(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         world.settings["clusters"]["gone"] = {"kubeconfig": str(tmp_path / "none")}
