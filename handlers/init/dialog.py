@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from bot.errors import BotError, UsageError
 from bot.kube.connect import known_contexts
@@ -15,7 +15,9 @@ from handlers.doctor.links import Link, as_text, has_failed
 from handlers.init.checks import FoundCluster, check_app_token, check_bot_token, check_channel, check_cluster
 from handlers.init.files import Answers, Files, write_files
 from handlers.manifest import create_link
-from handlers.shell_output import tell
+from handlers.shell_output import progress, tell
+
+T = TypeVar("T")
 
 Check = Callable[[str], Coroutine[Any, Any, list[Link]]]
 
@@ -94,7 +96,7 @@ class _Dialog:
     def _token(self, token: str, kind: str, check: Check) -> str:
         while True:
             token = (token or self._hidden(kind)).strip()
-            if self._passes(asyncio.run(check(token))):
+            if self._passes(self._run(check(token))):
                 return token
             token = ""
 
@@ -110,7 +112,7 @@ class _Dialog:
         while True:
             context = context or self._context()
             wanted = FoundCluster(given.cluster, context, given.kubeconfig and given.kubeconfig.resolve())
-            links, found = asyncio.run(check_cluster(wanted, self._say))
+            links, found = self._run(check_cluster(wanted, self._say))
             if self._passes(links) or (self._asking and self._asking.agrees(self._say("init.nevertheless"))):
                 return found
             context = ""
@@ -128,9 +130,16 @@ class _Dialog:
         while True:
             if not channel and self._asking:
                 channel = self._asking.line(self._say("init.channel"), "").strip()
-            if not channel or self._passes(asyncio.run(check_channel(channel, bot_token, self._say))):
+            if not channel or self._passes(self._run(check_channel(channel, bot_token, self._say))):
                 return channel
             channel = ""
+
+    def _run(self, check: Coroutine[Any, Any, T]) -> T:
+        async def shown() -> T:
+            async with progress(self._say("init.checking")):
+                return await check
+
+        return asyncio.run(shown())
 
     def _passes(self, links: list[Link]) -> bool:
         text = as_text(links, self._say)
