@@ -30,6 +30,8 @@ from playbooks.playbook import Sources
 MONITOR_SOURCE = "vGPUmonitor metrics"
 WINDOW_DAYS = 7
 WINDOW_HOURS = 24 * WINDOW_DAYS
+COVERED = 0.9
+"""Of the window's hours, that a series has to have samples of."""
 PROMETHEUS_WITHIN_S = 60.0
 """For all questions together."""
 LOW_USE, HIGH_USE = 0.3, 0.9

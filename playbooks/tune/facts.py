@@ -97,6 +97,11 @@ class Facts:
         return [] if isinstance(self.nodes, Gap) else pools_of(self.nodes, self.held, self.install)
 
     @cached_property
+    def gpu_mib(self) -> dict[str, int]:
+        """The memory that each GPU is registered with."""
+        return {state.card.uuid: state.card.memory_mib for pool in self.pools for state in pool.gpus}
+
+    @cached_property
     def peaks(self) -> dict[tuple[str, str, str], list[Peak]]:
         """The most that each container used within the window, by namespace, pod and GPU."""
         found: dict[tuple[str, str, str], dict[str, Peak]] = defaultdict(dict)

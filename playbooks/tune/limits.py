@@ -1,8 +1,10 @@
 """Containers that use far less, or nearly all, of the GPU memory that they may use.
 
-The bounds are the guide's: under 30 % somebody asks for too much, over 90 % the container is about to run out.
+The bounds are the guide's: under 30 % somebody asks for too much, over 90 % the container is about to run out. A limit
+that leaves a tenth free of the most that was used is recommended: to ask for less, the most of a whole window.
 """
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -11,7 +13,7 @@ from bot.hami.held import MeasuredHolding
 from bot.hami.usage import ContainerUse
 from bot.report import Evidence, NextAction
 from bot.texts import Texts
-from playbooks.gather.usage import HIGH_USE, LOW_USE, WINDOW_DAYS, Peak
+from playbooks.gather.usage import COVERED, HIGH_USE, LOW_USE, WINDOW_DAYS, WINDOW_HOURS, Peak
 from playbooks.rules.prose import command, mib
 from playbooks.rules.usage_quotes import of_use
 from playbooks.tune.ends import of_end, of_restarts, oomkilled, restarted
@@ -73,24 +75,39 @@ def _measured(held: MeasuredHolding) -> Iterator[_Measured]:
 def _advice(topic: Topic, held: MeasuredHolding, one: _Measured, facts: Facts, say: Texts) -> Advice:
     used, limit = round(one.used.value / _MIB), round(one.limit.value / _MIB)
     why = say(f"tune.{topic}", used=mib(used), limit=mib(limit), share=f"{one.share:.0%}")
-    claim = say("tune.use-claim", pod=held.name, why=why)
     node = held.holding.node
     proofs: tuple[Evidence, ...] = (
         of_use(one.use, one.used, node, facts),
         of_use(one.use, one.limit, node, facts),
     )
     direction: Direction = "raise" if one.share > HIGH_USE else "lower"
-    row = AdviceRow(topic, direction, held.name, mib(limit), "", why)
+    peak = _peak(held, one, facts)
+    most = _most(one, peak, direction)
+    wanted = math.ceil(round(most / _MIB) / HIGH_USE) if most else 0
+    if not 0 < wanted <= facts.gpu_mib.get(one.use.uuid, 0):
+        wanted = 0
+    claim = say("tune.use-claim", pod=held.name, why=why)
+    if wanted:
+        claim = say("tune.use-wanted", pod=held.name, why=why, most=mib(round(most / _MIB)), wanted=mib(wanted))
+    row = AdviceRow(topic, direction, held.name, mib(limit), mib(wanted) if wanted else "", why)
     ask = say(f"tune.{topic}-do", pod=held.name)
     if direction == "raise" and (ended := restarted(held, one.use.container, facts)):
         proofs += (of_restarts(held, ended), of_end(held, ended))
         if oomkilled(held, facts):
             ask = say("tune.high-use-killed", ask=ask, name=ended.name)
-    if direction == "lower" and (peak := _peak(held, one, facts)):
+    if peak and (direction == "lower" or most == peak.used.value):
         proofs += (of_peak(held, peak, facts),)
+    if peak and direction == "lower":
         ask = say("tune.low-use-peak", pod=held.name, days=WINDOW_DAYS, peak=mib(round(peak.used.value / _MIB)))
     actions = (NextAction(ask, ""), NextAction(say("tune.check-again"), command("tune")))
     return Advice(row, claim, evidence=proofs, actions=actions)
+
+
+def _most(one: _Measured, peak: Peak | None, direction: Direction) -> float:
+    """What the limit is to have room for; 0 where it is not known: to ask for less, a whole window is needed."""
+    if direction == "raise":
+        return max(one.used.value, peak.used.value if peak else 0)
+    return peak.used.value if peak and peak.hours >= COVERED * WINDOW_HOURS else 0
 
 
 def _unknown(topic: Topic, say: Texts) -> Advice:

@@ -15,7 +15,7 @@ from bot.kube.models.pod_views import HolderContainer
 from bot.report import Evidence, NextAction
 from bot.texts import Texts
 from playbooks import quotes
-from playbooks.gather.usage import WINDOW_DAYS, WINDOW_HOURS, Peak
+from playbooks.gather.usage import COVERED, WINDOW_DAYS, WINDOW_HOURS, Peak
 from playbooks.rules.prose import command, mib
 from playbooks.rules.usage_quotes import of_sample
 from playbooks.tune.deployed import gpu_setting
@@ -30,8 +30,8 @@ FULL = 0.95
 SAFE = 0.9
 _LEAST, _MOST = 1.2, 2.0
 """The guide's range of over-commit."""
-_COVERED = 0.9
-"""Of the window's hours, that a series has to have samples of; and of the requested memory, whose peaks are known."""
+_KNOWN = 0.9
+"""Of the requested memory, whose peaks are known."""
 _SHOWN = 20
 MOST_QUOTED = 200
 _MIB = 2**20
@@ -153,11 +153,11 @@ def _known(pool: Pool, facts: Facts) -> _Known | None:
         for uuid, share in held.shares.items():
             requested += share.memory_mib
             peaks = facts.peaks.get((held.holding.namespace, held.holding.name, uuid), [])
-            whole = all(peak.hours >= _COVERED * WINDOW_HOURS and peak.used.value > 0 for peak in peaks)
+            whole = all(peak.hours >= COVERED * WINDOW_HOURS and peak.used.value > 0 for peak in peaks)
             if whole and len(peaks) >= share.slots:
                 covered += share.memory_mib
                 of_pool += [(held, peak) for peak in peaks]
-    if not of_pool or covered < _COVERED * requested:
+    if not of_pool or covered < _KNOWN * requested:
         return None
     return _Known(covered, round(sum(peak.used.value for _, peak in of_pool) / _MIB), tuple(of_pool))
 

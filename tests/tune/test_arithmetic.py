@@ -1,5 +1,6 @@
 """Every number of a piece of advice is worked out again, from the quotes that it shows."""
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -55,6 +56,8 @@ def _rate(one: Shown) -> list[str]:
 
 def _limit(one: Shown) -> list[str]:
     used, limit = one.samples()
+    if one.row.direction == "raise":
+        assert one.row.recommended == f"{math.ceil(round(used / _MIB) / 0.9):,} MiB"
     bound = "30" if one.row.direction == "lower" else "90"
     return [f"{round(used / _MIB):,}", f"{round(limit / _MIB):,}", f"{used / limit:.0%}".rstrip("%"), bound]
 

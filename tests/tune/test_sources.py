@@ -60,6 +60,23 @@ def test_little_use_now_is_told_with_the_peak_of_the_week(tmp_path: Path) -> Non
     finding = told(report, "ml/a: 1,024 MiB")
     assert "the most it used in 7 days is 4,096 MiB" in finding.next_actions[0].label
     assert finding.evidence[2].quote == peaks.splitlines()[0]
+    assert row(report, "memory-limit-low-use").recommended == "4,552 MiB"
+    assert "4,096 MiB / 0.9 = 4,552 MiB" in finding.claim
+
+
+def test_how_much_less_is_not_told_without_a_whole_week(tmp_path: Path) -> None:
+    low = measured("a", "GPU-a", used=GIB) + measured("b", "GPU-b")
+    young = FakePrometheus(low, PEAKS, use(USED, "a", "GPU-a", 50) + use(USED, "b", "GPU-b", HOURS))
+    assert row(tune(tmp_path, cluster(), prometheus=young), "memory-limit-low-use").recommended == ""
+
+
+def test_more_is_recommended_by_the_peak_and_never_more_than_a_gpu_has(tmp_path: Path) -> None:
+    full = measured("a", "GPU-a", used=7.5 * GIB) + measured("b", "GPU-b", used=7.5 * GIB)
+    peaks = use(USED, "a", "GPU-a", 7.8 * GIB) + use(USED, "b", "GPU-b", 15.9 * GIB)
+    report = tune(tmp_path, cluster(), prometheus=FakePrometheus(full, peaks, WEEK))
+    wanted = {one.object: one.recommended for one in rows_of(report) if one.topic == "memory-limit-high-use"}
+    assert wanted == {"ml/a": "8,875 MiB", "ml/b": ""}
+    assert told(report, "ml/a: ").evidence[2].quote == peaks.splitlines()[0]
 
 
 @pytest.mark.parametrize("why", ["connection refused", "no answer within 30 s", "HTTP 401"])
