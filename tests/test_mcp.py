@@ -1,6 +1,7 @@
 """The MCP server as a client meets it: the SDK's own client over real standard input and output."""
 
 import asyncio
+import contextlib
 import json
 import subprocess
 import sys
@@ -10,12 +11,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from mcp import Client, StdioServerParameters
 
 from bot.errors import UsageError
 from bot.render.as_json import as_json
 from bot.report import Evidence, Finding, Report, Scope, Sheet, Subject
 from bot.texts import Texts
+from handlers.grammar import Grammar, read
 from handlers.mcp.capped import capped
 from handlers.mcp.server import chosen
 from handlers.mcp.tools import MOST, USUAL, input_schema, words_of
@@ -48,12 +52,14 @@ class Told(NamedTuple):
     structured: Any
 
 
-def session(args: Sequence[str], calls: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[list[Any], list[Told]]:
-    """The tools that a server with these words offers, and what its calls give."""
+def session(
+    args: Sequence[str], calls: Sequence[tuple[str, Mapping[str, Any]]], mode: str = "auto"
+) -> tuple[list[Any], list[Told]]:
+    """The tools that a server with these words offers, and what its calls give. `mode`: how the client greets it."""
 
     async def run() -> tuple[list[Any], list[Told]]:
         server = StdioServerParameters(command=sys.executable, args=["-m", "bot", "mcp", *args], cwd=ROOT)
-        async with Client(server) as client:
+        async with Client(server, mode=mode) as client:
             tools = await client.list_tools()
             told = [await client.call_tool(verb, dict(arguments)) for verb, arguments in calls]
         return tools.tools, [Told(bool(one.is_error), one.content[0].text, one.structured_content) for one in told]
@@ -83,8 +89,10 @@ def test_each_tool_answers_with_the_json_of_the_shell(version: str, capsysbinary
     assert [one.structured for one in told] == [json.loads(one) for one in expected]
 
 
-def test_eight_tools_are_offered_that_only_read_and_say_what_an_answer_looks_like() -> None:
-    tools, _ = session(["--recording", RECORDING], ())
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_eight_tools_are_offered_that_only_read_and_say_what_an_answer_looks_like(mode: str) -> None:
+    tools, (status,) = session(["--recording", RECORDING], [("status", {})], mode)
+    assert status.structured["playbook"] == "status"
     assert tuple(tool.name for tool in tools) == USUAL
     assert all(tool.annotations.read_only_hint for tool in tools)
     published = json.loads(PUBLISHED.read_text())
@@ -179,6 +187,26 @@ def test_no_tool_reads_a_file_that_the_client_names() -> None:
     assert "file" not in input_schema(find("fit"), ())["properties"]
     with pytest.raises(UsageError, match="no parameter 'file'"):
         words_of(find("fit"), {"file": ["/etc/passwd"]})
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from(["--help", "-f", "--"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@given(st.sampled_from(USUAL), st.data())
+def test_whatever_a_client_sends_is_a_question_or_a_mistake_that_is_told(verb: str, data: st.DataObject) -> None:
+    names = [parameter.name for parameter in find(verb).parameters]
+    arguments = data.draw(st.dictionaries(st.sampled_from([*names, "else"]), JSON, max_size=3))
+    with contextlib.suppress(UsageError):
+        assert read(Grammar("hami-bot", tuple), words_of(find(verb), arguments)).playbook.verb == verb
 
 
 def test_nothing_but_the_server_imports_the_sdk() -> None:
