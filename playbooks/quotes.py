@@ -172,7 +172,7 @@ def _of_cards(node: Node, names: Names) -> Evidence:
 def entry_of(text: str, uuid: str) -> str:
     """The part of a registration that is about one card, as written; the uuid where none can be told apart."""
     if text.lstrip().startswith("["):
-        entries = (bytes(one).decode() for one in msgspec.json.decode(text.encode(), type=list[msgspec.Raw]))
+        entries = (bytes(raw).decode() for raw in msgspec.json.decode(text.encode(), type=list[msgspec.Raw]))
     else:
         entries = (f"{one}:" for one in text.split(":"))
     return next((entry for entry in entries if uuid in entry), uuid)

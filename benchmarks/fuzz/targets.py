@@ -92,7 +92,7 @@ class Target(NamedTuple):
 def _recording() -> dict[str, bytes]:
     """The files of a recorded cluster."""
     with tarfile.open(_CASES / "hami-2.10" / "recording.tar.gz") as archive:
-        members = ((one, archive.extractfile(one)) for one in archive.getmembers() if one.isfile())
+        members = ((member, archive.extractfile(member)) for member in archive.getmembers() if member.isfile())
         return {one.name: file.read() for one, file in members if file}
 
 
@@ -212,7 +212,7 @@ def _reports() -> list[Any]:
             found.append(playbook.diagnose(snapshot, Texts("en")))
         return found
 
-    return [json.loads(msgspec.json.encode(one)) for one in asyncio.run(answers())]
+    return [json.loads(msgspec.json.encode(report)) for report in asyncio.run(answers())]
 
 
 def _hostile() -> list[bytes]:

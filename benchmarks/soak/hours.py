@@ -185,7 +185,7 @@ def judged(samples: Sequence[Sample]) -> tuple[list[str], list[str]]:
     part = max(1, int(len(samples) * _PART))
     start = int(len(samples) * _WARM)
     warm, end = samples[start : start + part], samples[-part:]
-    before, after = mean(one.rss_mb for one in warm), mean(one.rss_mb for one in end)
+    before, after = mean(one.rss_mb for one in warm), mean(sample.rss_mb for sample in end)
     growth = after / before - 1
     told = [f"memory {before:.1f} MB when warm, {after:.1f} MB at the end: {growth:+.1%}"]
     wrong = [f"memory grew by {growth:.1%}, more than {_MOST_GROWTH:.0%}"] if growth >= _MOST_GROWTH else []

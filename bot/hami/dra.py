@@ -66,15 +66,17 @@ def current(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
     for one in listed:
         pool = one.spec.driver, one.spec.pool.name
         newest[pool] = max(newest.get(pool, 0), one.spec.pool.generation)
-    return [one for one in listed if one.spec.pool.generation == newest[one.spec.driver, one.spec.pool.name]]
+    return [
+        slice_ for slice_ in listed if slice_.spec.pool.generation == newest[slice_.spec.driver, slice_.spec.pool.name]
+    ]
 
 
 def offers(slices: Iterable[ResourceSlice], claims: Iterable[ResourceClaim] = ()) -> list[Offer]:
     """What each driver publishes now, the drivers sorted."""
     held = {(device.driver, device.pool, device.device) for claim in claims for device in claim.devices}
     of_driver: dict[str, list[ResourceSlice]] = {}
-    for one in current(slices):
-        of_driver.setdefault(one.spec.driver, []).append(one)
+    for slice_ in current(slices):
+        of_driver.setdefault(slice_.spec.driver, []).append(slice_)
     return [_offer(driver, of_driver[driver], held) for driver in sorted(of_driver)]
 
 

@@ -159,7 +159,7 @@ def _container(run: Run, cards: list[CardState], asked: Sequence[ContainerReques
     run.allocated = [*allocated, *booked]
     if not failed:
         return None
-    texts = dict.fromkeys(one.text() for one in failed)
+    texts = dict.fromkeys(verdict.text() for verdict in failed)
     return failed[0]._replace(instead=tuple(texts)[1:])
 
 
@@ -199,7 +199,7 @@ def _device(run: Run, cards: list[CardState], container: ContainerRequest) -> Ve
 
 
 def _sort(run: Run, cards: list[CardState], asked: Sequence[ContainerRequest], weights: Weights) -> None:
-    orders = run.numa_bind or bool(run.quotas) or run.topology or any(_vendor(one).orders for one in asked)
+    orders = run.numa_bind or bool(run.quotas) or run.topology or any(_vendor(request).orders for request in asked)
     if orders or len(run.request.containers) > 1:
         sort_cards(cards, asked, run.rules, policy=run.policy, numa_bind=run.numa_bind, weights=weights)
 

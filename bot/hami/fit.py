@@ -177,7 +177,7 @@ class Run:
 
         Cards of this container count as asked, those of earlier ones as booked: a MIG card's profile.
         """
-        cards = [*(one.state.card for one in taken), state.card]
+        cards = [*(use.state.card for use in taken), state.card]
         needs = [[(card.uuid, container.memory_on(card.memory_mib), container.cores) for card in cards]]
         if self.rules.quota == "pod":
             booked = (

@@ -40,7 +40,7 @@ def registered(node: Node, terms: Terms, now: datetime) -> Registration | Unregi
         return found[0]
     of = [registration for registration in found if isinstance(registration, Registration)]
     if not of:
-        return next((one for one in found if isinstance(one, Unregistered) and one.key), found[0])
+        return next((state for state in found if isinstance(state, Unregistered) and state.key), found[0])
     return of[0]._replace(cards=tuple(chain.from_iterable(registration.cards for registration in of)))
 
 

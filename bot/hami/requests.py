@@ -184,7 +184,7 @@ def pod_request(pod: Pod, config: DeviceConfig, version: Version) -> PodRequest:
         if version >= device.vendor.since
         if (request := device.vendor.request(container, device.resources, version)) is not None
     ]
-    words = list(dict.fromkeys(one.word for one in asked)) or [FIRST.names.word]
+    words = list(dict.fromkeys(request.word for request in asked)) or [FIRST.names.word]
     first, *others = (read_constraints(pod, config.by_word[word].names) for word in words)
     return PodRequest(
         namespace=pod.namespace,

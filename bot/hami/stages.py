@@ -126,7 +126,7 @@ def read_lives(pods: Iterable[Pod], logs: Sequence[SchedulerLog], now: datetime)
     for told in found:
         since = told.created + _WHOLE_SECOND
         whole = {name for name, begin in begins.items() if begin and begin < since and not told.lacks_first(name)}
-        lives.append(_life(told, [one for one in told.said if one.log.container in whole]))
+        lives.append(_life(told, [log_line for log_line in told.said if log_line.log.container in whole]))
     return lives
 
 
@@ -157,7 +157,7 @@ class _Told(NamedTuple):
 
     def first(self, container: str) -> PodLogLine | None:
         """The first line that every try begins with."""
-        return _first((one for one in self.said if one.log.container == container), _MARKS[container])
+        return _first((log_line for log_line in self.said if log_line.log.container == container), _MARKS[container])
 
     def lacks_first(self, container: str) -> bool:
         """Whether the pod was refused before the first try that the log shows: an earlier one is missing."""
@@ -208,19 +208,24 @@ def _life(told: _Told, said: Sequence[PodLogLine]) -> Life:
         "bind_started": _first(of_hami, _BIND),
         "bound": _first(said, BOUND) if placed else None,
     }
-    locked = tuple(one for one in of_hami if one.line.message in _LOCKED)
+    locked = tuple(log_line for log_line in of_hami if log_line.line.message in _LOCKED)
     logged: dict[Moment, PodLogLine] = {moment: one for moment, one in found.items() if one}
     return Life(pod, logged, _noted(pod, told.created), locked, len(filters))
 
 
 def _first(said: Iterable[PodLogLine], messages: Sequence[str]) -> PodLogLine | None:
-    return next((one for one in said if one.line.message in messages), None)
+    return next((log_line for log_line in said if log_line.line.message in messages), None)
 
 
 def _last_choice(said: Sequence[PodLogLine]) -> PodLogLine | None:
     """It is the last one only of a pod that has its node: another may be tried again."""
     return next(
-        (one for one in reversed(said) if one.line.message in CHOSEN or _CHOSEN_2_4.match(one.line.message)), None
+        (
+            log_line
+            for log_line in reversed(said)
+            if log_line.line.message in CHOSEN or _CHOSEN_2_4.match(log_line.line.message)
+        ),
+        None,
     )
 
 

@@ -315,7 +315,7 @@ def known_contexts(kubeconfig: Path | None) -> tuple[tuple[str, ...], str]:
     Raises SourceError for a file that is no kubeconfig.
     """
     contents = [_read_kubeconfig(file) for file in ([kubeconfig] if kubeconfig else _default_files())]
-    names = dict.fromkeys(one.name for content in contents for one in content.contexts or ())
+    names = dict.fromkeys(context.name for content in contents for context in content.contexts or ())
     return tuple(names), next((content.current_context for content in contents if content.current_context), "")
 
 

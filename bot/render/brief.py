@@ -40,7 +40,7 @@ def brief(report: Report, say: Texts) -> Brief | None:
     tells = any(rows.sheet.tells_findings for _, rows in parts)
     problems = [finding for finding in report.findings if finding.severity != "info" and not tells]
     steps: dict[str, NextAction] = {}
-    for action in (one for finding in report.findings for one in finding.next_actions):
+    for action in (next_action for finding in report.findings for next_action in finding.next_actions):
         steps.setdefault(action.command or action.label, action)
     return Brief(
         tables,
@@ -90,5 +90,5 @@ def short_uuids(values: Iterable[object]) -> dict[object, str]:
     """For each UUID among them as much of it as no other one begins with."""
     distinct = {value for value in values if isinstance(value, Uuid)}
     sizes = range(_SHORTEST, max(map(len, distinct), default=0))
-    size = next((size for size in sizes if len({one[:size] for one in distinct}) == len(distinct)), None)
+    size = next((size for size in sizes if len({uuid[:size] for uuid in distinct}) == len(distinct)), None)
     return {one: str(one[:size]) for one in distinct}

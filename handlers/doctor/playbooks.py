@@ -13,7 +13,15 @@ def examine_playbooks(say: Texts) -> list[Link]:
         else Link("playbook", "ok", say("own-playbook.found", place=source.place), about=source.verb)
         for source, error in found.import_all()
     ]
-    for one in found.own().left_out:
-        seen = say(f"own-playbook.{one.why}", place=one.place, verb=one.verb)
-        links.append(Link("playbook", "degraded", seen, say(f"own-playbook.{one.why}-fix", place=one.place), one.verb))
+    for left_out in found.own().left_out:
+        seen = say(f"own-playbook.{left_out.why}", place=left_out.place, verb=left_out.verb)
+        links.append(
+            Link(
+                "playbook",
+                "degraded",
+                seen,
+                say(f"own-playbook.{left_out.why}-fix", place=left_out.place),
+                left_out.verb,
+            )
+        )
     return links

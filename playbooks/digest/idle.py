@@ -49,12 +49,12 @@ def _idle(
     held = held_by(ledger.all(), usage.usage)
     memory = _memory(nodes) if usage.usage.containers else {}
     hours, unmeasured = defaultdict[str, float](float), set[str]()
-    for one in held:
-        found = _hours(one, memory, taken_at)
+    for holding in held:
+        found = _hours(holding, memory, taken_at)
         if found is None:
-            unmeasured.add(one.holding.namespace)
+            unmeasured.add(holding.holding.namespace)
         else:
-            hours[one.holding.namespace] += found
+            hours[holding.holding.namespace] += found
     most = sorted(hours, key=lambda name: (-hours[name], name))
     return _Idle({name: hours[name] for name in most}, frozenset(unmeasured))
 

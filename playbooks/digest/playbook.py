@@ -86,7 +86,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     """Each question's report, of which the figures and all that is wrong are told."""
     reports = {verb: find(verb).diagnose(part, say) for verb, part in snapshot.parts.items()}
     ranked = _worst(reports)
-    findings = [one.finding for one in ranked]
+    findings = [origin.finding for origin in ranked]
     figures = figures_of(reports, snapshot.parts, snapshot.unseen) | _idle(snapshot)
     gaps = [
         *snapshot.unseen.values(),
@@ -149,7 +149,7 @@ def _worst(reports: Mapping[str, Report]) -> list[FindingOrigin]:
     bad.sort(key=lambda one: (-SEVERITIES.index(one.finding.severity), one.number))
     distinct = {_key(one.finding): one for one in reversed(bad)}
     found = [one for one in bad if distinct[_key(one.finding)] is one]
-    return found or [one for one in ranked if one.number == 0][-1:]
+    return found or [origin for origin in ranked if origin.number == 0][-1:]
 
 
 def _key(finding: Finding) -> tuple[str, tuple[str, ...]]:

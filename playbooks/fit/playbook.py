@@ -120,7 +120,11 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     deserted = await _deserted(cluster, wanted.namespace, capacity)
     undecodable = tuple(cluster.undecodable)
     asked = asked_of(wanted, install, capacity, as_of)
-    crowded = (nodes for one in asked[:_MAX_FINDINGS] if one.refused is None and (nodes := in_question(one.case)))
+    crowded = (
+        nodes
+        for asked_pod in asked[:_MAX_FINDINGS]
+        if asked_pod.refused is None and (nodes := in_question(asked_pod.case))
+    )
     usage = await gather_usage_of(sources, lambda: next(crowded, dict[str, list[str]]()))
     taken_at = cluster.now()
     return Snapshot(
@@ -144,7 +148,9 @@ def asked_of(wanted: Request, seen: InstallSeen, capacity: Capacity, as_of: date
 
 async def _deserted(cluster: Cluster, namespace: str, capacity: Capacity) -> EmptyNamespace | Gap | None:
     """More is read only for a namespace without quotas and without cards."""
-    seen = {one.namespace for some in (capacity.quotas, capacity.pods) if not isinstance(some, Gap) for one in some}
+    seen = {
+        object_.namespace for some in (capacity.quotas, capacity.pods) if not isinstance(some, Gap) for object_ in some
+    }
     return None if namespace in {"", DEFAULT_NAMESPACE, *seen} else await gather_deserted(cluster, namespace)
 
 
@@ -155,7 +161,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         DraDevices(snapshot.install, snapshot.capacity.nodes, snapshot.slices, snapshot.as_of),
     )
     asked = () if served(snapshot.slices) and is_absent(snapshot.install) else snapshot.asked
-    pods = [one.case.pod for one in snapshot.asked]
+    pods = [asked_pod.case.pod for asked_pod in snapshot.asked]
     sure = confidence_in(snapshot.install, snapshot.capacity, snapshot.undecodable)
     answers = [answer(one, sure, say.about(one.case.noun)) for one in asked[:_MAX_FINDINGS]]
     measured = MeasuredNodes(snapshot.usage, snapshot.taken_at)
@@ -210,7 +216,7 @@ def _subject(wanted: Request, pods: Sequence[Pod]) -> Subject:
 
 def _tables(asked: Sequence[AskedPod], answers: Sequence[Answer], say: Texts) -> list[Table]:
     """What is short first: the nodes one by one are for machines. A pod that would be refused is on no node."""
-    created = [one for one in asked if one.refused is None]
+    created = [asked_pod for asked_pod in asked if asked_pod.refused is None]
     return [
         tables.admitted(created),
         tables.by_reason(created, say),
@@ -225,7 +231,9 @@ def _verdict(asked: Sequence[AskedPod], answers: Sequence[Answer], say: Texts) -
     if len(asked) == 1:
         return answers[0].verdict or answers[0].finding.claim
     return say(
-        "fit.summary", fitting=sum(1 for one in asked if one.refused is None and free_nodes(one.case)), pods=len(asked)
+        "fit.summary",
+        fitting=sum(1 for asked_pod in asked if asked_pod.refused is None and free_nodes(asked_pod.case)),
+        pods=len(asked),
     )
 
 

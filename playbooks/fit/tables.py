@@ -96,22 +96,24 @@ def by_reason(asked: Sequence[AskedPod], say: Texts) -> Table:
     Which pod it is needs no column where there is one.
     """
     rows: list[ReasonRow] = []
-    for one in asked:
+    for asked_pod in asked:
         groups: dict[tuple[str, str, str], list[str]] = {}
-        for name in sorted(one.case.nodes):
-            word, reason = _judged(one.case, name, say, counted=False)
-            groups.setdefault((word, reason, _obstacle(one.case, name)), []).append(name)
+        for name in sorted(asked_pod.case.nodes):
+            word, reason = _judged(asked_pod.case, name, say, counted=False)
+            groups.setdefault((word, reason, _obstacle(asked_pod.case, name)), []).append(name)
         ordered = sorted(groups.items(), key=lambda group: (group[0][0] != "fit", group[0][2] != "", -len(group[1])))
-        rows += [ReasonRow(one.name, *key, len(names), prose.names(say, names)) for key, names in ordered]
+        rows += [ReasonRow(asked_pod.name, *key, len(names), prose.names(say, names)) for key, names in ordered]
     return (REASONS if len(asked) > 1 else REASONS_OF_ONE).table(rows)
 
 
 def nodes(asked: Iterable[AskedPod], say: Texts) -> Table:
     """One row per pod and node."""
     return NODES.table(
-        NodeRow(one.name, name, *_judged(one.case, name, say, counted=True), _obstacle(one.case, name))
-        for one in asked
-        for name in sorted(one.case.nodes)
+        NodeRow(
+            asked_pod.name, name, *_judged(asked_pod.case, name, say, counted=True), _obstacle(asked_pod.case, name)
+        )
+        for asked_pod in asked
+        for name in sorted(asked_pod.case.nodes)
     )
 
 
@@ -133,7 +135,9 @@ def _obstacle(case: Case, name: str) -> str:
 def admitted(asked: Iterable[AskedPod]) -> Table:
     """What HAMi's webhook would change in the limits."""
     return ADMITTED.table(
-        AdmittedRow(one.name, *change) for one in asked for change in changes(one.written, one.case.pod)
+        AdmittedRow(asked_pod.name, *change)
+        for asked_pod in asked
+        for change in changes(asked_pod.written, asked_pod.case.pod)
     )
 
 
@@ -141,16 +145,16 @@ def requests(asked: Iterable[AskedPod]) -> Table:
     """What each container asks of a card, as HAMi reads it."""
     return REQUESTS.table(
         RequestRow(
-            one.name,
-            one.case.pod.namespace,
+            asked_pod.name,
+            asked_pod.case.pod.namespace,
             container.container,
             container.count,
             _memory(container),
             f"{container.cores}%" if container.cores else "",
-            ", ".join(f"{key}: {value}" for key, value in _constraints(one.case)),
+            ", ".join(f"{key}: {value}" for key, value in _constraints(asked_pod.case)),
         )
-        for one in asked
-        for container in one.case.request.containers
+        for asked_pod in asked
+        for container in asked_pod.case.request.containers
     )
 
 
@@ -184,14 +188,14 @@ def quota_effect(asked: Iterable[AskedPod], say: Texts) -> Table:
     """What the namespace's quotas on HAMi's resources would hold with the pod in it."""
     return EFFECTS.table(
         EffectRow(
-            one.name,
+            asked_pod.name,
             effect.by,
             effect.key,
             effect.limit,
             effect.used,
-            amounts(asked_on(one.case), say, "d") if is_share(one.case, effect) else effect.asked,
+            amounts(asked_on(asked_pod.case), say, "d") if is_share(asked_pod.case, effect) else effect.asked,
             effect.verdict,
         )
-        for one in asked
-        for effect in effects_on_cards(one.case)
+        for asked_pod in asked
+        for effect in effects_on_cards(asked_pod.case)
     )

@@ -73,7 +73,7 @@ async def gather_latency(cluster: Cluster, install: InstallSeen, since: datetime
         gather_scheduler_logs(cluster, install.install, THROTTLED, window),
     )
     new = pods if isinstance(pods, Gap) else await created_between(cluster, install, pods, since)
-    lists = [one for one in (nodes, pods, new) if isinstance(one, Gap)]
+    lists = [gap for gap in (nodes, pods, new) if isinstance(gap, Gap)]
     if not isinstance(new, Gap) and len(new) > MOST_PODS:
         why = f"only the newest {MOST_PODS:,} of {len(new):,} new pods are measured"
         lists.append(Gap("pods", why, "ask for a shorter time: latency --since 10m"))

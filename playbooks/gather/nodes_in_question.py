@@ -98,7 +98,7 @@ class _Look(NamedTuple):
         first = self.config.devices[0].word
         looks = [self._first(node)] if self.word in ("", first) else []
         if self.word != first:
-            looks += [(True, _is_ill(node, one)) for one in self._beside(node)]
+            looks += [(True, _is_ill(node, device)) for device in self._beside(node)]
         return any(expects for expects, _ in looks), any(ill for _, ill in looks)
 
     def _first(self, node: Node) -> tuple[bool, bool]:

@@ -72,7 +72,7 @@ async def _gather(
     begin = end - timedelta(days=1)
     measured = await _measured(sources.prometheus, day, now)
     created = pods if isinstance(pods, Gap) else await created_between(cluster, install, pods, begin, end)
-    gaps = [one for one in (replica_sets, created, measured) if isinstance(one, Gap)]
+    gaps = [gap for gap in (replica_sets, created, measured) if isinstance(gap, Gap)]
     ran = None if isinstance(replica_sets, Gap) else ran_all_day(replica_sets, begin, end)
     if ran is None and not isinstance(replica_sets, Gap):
         gaps.append(Gap("ReplicaSets", f"none of those that are left shows the scheduler's arguments of all of {day}"))
@@ -92,7 +92,7 @@ async def _measured(prometheus: Prometheus | None, day: date, now: datetime) -> 
 def _of_deployment(replica_sets: Iterable[Workload], install: InstallSeen) -> list[Workload]:
     deployment = install.install.deployment
     name = deployment.name if deployment else ""
-    owned = ((one, one.metadata.owner_references or ()) for one in replica_sets)
+    owned = ((workload, workload.metadata.owner_references or ()) for workload in replica_sets)
     return [one for one, owners in owned if any(owner.kind == "Deployment" and owner.name == name for owner in owners)]
 
 
@@ -100,11 +100,11 @@ def ran_all_day(replica_sets: Iterable[Workload], begin: datetime, end: datetime
     """The one whose revision began before `begin` and was the last until `end`; None where that is not certain."""
     began: dict[int, tuple[datetime, Workload]] = {}
     newest = 0
-    for one in replica_sets:
-        revisions = _revisions(one)
-        created = parse_time(one.metadata.creation_timestamp)
+    for workload in replica_sets:
+        revisions = _revisions(workload)
+        created = parse_time(workload.metadata.creation_timestamp)
         if revisions and created is not None:
-            began[min(revisions)] = created, one
+            began[min(revisions)] = created, workload
             newest = max(newest, *revisions)
     before = [revision for revision, (at, _) in began.items() if at <= begin]
     if not before:

@@ -226,7 +226,7 @@ async def _still_counted(sources: Sources, process: SchedulerProcess) -> Schedul
     again = await _counted(sources.ports, process.scheduler, process.port)
     if not isinstance(again, SchedulerCounts):
         return process._replace(counted=again, ghosts=())
-    now = {one[:4] for one in again.taken}
+    now = {share[:4] for share in again.taken}
     kept = (ghost._replace(taken=tuple(one for one in ghost.taken if one[:4] in now)) for ghost in process.ghosts)
     return process._replace(ghosts=tuple(ghost for ghost in kept if ghost.taken))
 

@@ -79,4 +79,4 @@ def _by_gpu(name: str) -> str:
 async def _averages(prometheus: Prometheus, series: str, at: datetime) -> list[Average]:
     hours = f"({series})[1d:1h]"
     query = f"avg_over_time({hours}) and count_over_time({hours}) >= {_LEAST_HOURS}"
-    return [Average(one.value, one, query) for one in await prometheus.query(query, at)]
+    return [Average(sample.value, sample, query) for sample in await prometheus.query(query, at)]

@@ -133,7 +133,7 @@ def diagnose_idle(snapshot: IdleSnapshot, say: Texts) -> Report:
     found = _finding(snapshot, idle, unknown, say) if snapshot.is_there else _no_node(snapshot, say)
     owners = {(pod.namespace, pod.name): owner_of(pod) for pod in snapshot.holders}
     shown = [_row(one, owners, say) for one in (*idle, *unknown)]
-    rows = [*shown, *(_row(one, owners, say) for one in busy)]
+    rows = [*shown, *(_row(holding, owners, say) for holding in busy)]
     table = HOLDERS.table(rows, brief=None if snapshot.request.all else shown)
     return Report(
         schema=SCHEMA,
@@ -152,7 +152,7 @@ def diagnose_idle(snapshot: IdleSnapshot, say: Texts) -> Report:
 def _finding(
     snapshot: IdleSnapshot, idle: Sequence[MeasuredHolding], unknown: Sequence[MeasuredHolding], say: Texts
 ) -> Finding:
-    memory = mib(sum(one.holding.amounts[0] for one in idle))
+    memory = mib(sum(holding.holding.amounts[0] for holding in idle))
     time = roughly(snapshot.request.for_s)
     if not idle:
         claim = say("idle.none", time=time, unknown=len(unknown))
@@ -170,9 +170,9 @@ def _no_node(snapshot: IdleSnapshot, say: Texts) -> Finding:
 
 def _proofs(snapshot: IdleSnapshot, idle: Sequence[MeasuredHolding]) -> list[Evidence]:
     return [
-        of_use(one.last, one.last.last_kernel, one.holding.node, snapshot)
-        for one in idle[:_MOST_PROVEN]
-        if one.last is not None and one.last.last_kernel is not None
+        of_use(holding.last, holding.last.last_kernel, holding.holding.node, snapshot)
+        for holding in idle[:_MOST_PROVEN]
+        if holding.last is not None and holding.last.last_kernel is not None
     ]
 
 

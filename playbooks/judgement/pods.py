@@ -56,7 +56,7 @@ def judge_all(
     ]
     gaps += scene.webhook.gaps if scene.webhook else ()
     gaps += [lock_owner for lock_owner in scene.lock_owners.values() if isinstance(lock_owner, Gap)]
-    if left := sum(1 for one in judged if one.cause is None):
+    if left := sum(1 for judged_pod in judged if judged_pod.cause is None):
         gaps.append(Gap("fit", say("pending.not-judged", count=left), say("pending.not-judged-hint")))
     return judged, gaps
 
@@ -70,11 +70,11 @@ def by_cause(judged: Iterable[JudgedPod]) -> list[list[JudgedPod]]:
     """Those of the same cause together, by structured facts; pods that were not judged are in none."""
     groups: dict[str, list[JudgedPod]] = {}
     signatures: dict[int, str] = {}  # thousands of pods share a finding, and it may name thousands of nodes
-    for one in judged:
-        if one.cause is not None:
-            signature = signatures.get(id(one.cause)) or cause_signature(one.cause)
-            signatures[id(one.cause)] = signature
-            groups.setdefault(signature, []).append(one)
+    for judged_pod in judged:
+        if judged_pod.cause is not None:
+            signature = signatures.get(id(judged_pod.cause)) or cause_signature(judged_pod.cause)
+            signatures[id(judged_pod.cause)] = signature
+            groups.setdefault(signature, []).append(judged_pod)
     return list(groups.values())
 
 

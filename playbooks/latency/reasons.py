@@ -41,7 +41,7 @@ def reason_of(stage: Stage, stages: Sequence[Stage], seen: LatencySeen, events: 
     if _is_throttled(stages, seen) and (not queued or _holds_up(stage, stages)):
         return _throttled(seen, say, queued=queued)
     locked = _locked(stage.lives)
-    if locked and not queued and 2 * len({one.line.values.get("pod") for one in locked}) >= stage.n:
+    if locked and not queued and 2 * len({log_line.line.values.get("pod") for log_line in locked}) >= stage.n:
         return Reason(
             say("latency.locked", count=len(locked)), "confirmed", _quoted(locked), _see_nodes(say), slow=True
         )
@@ -98,11 +98,11 @@ def _throttled(seen: LatencySeen, say: Texts, *, queued: bool) -> Reason:
 
 
 def _locked(lives: Sequence[Life]) -> list[PodLogLine]:
-    return [one for life in lives for one in life.locked]
+    return [log_line for life in lives for log_line in life.locked]
 
 
 def _quoted(locked: Sequence[PodLogLine]) -> tuple[Evidence, ...]:
-    return tuple(of_said(one) for one in locked[:_SHOWN])
+    return tuple(of_said(log_line) for log_line in locked[:_SHOWN])
 
 
 def _see_nodes(say: Texts) -> tuple[NextAction, ...]:

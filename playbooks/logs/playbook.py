@@ -206,7 +206,10 @@ def _nothing(snapshot: Snapshot, logged: Logged, told: RunWording, pod: Pod | No
         log, line = lines[-1]
         proofs, claim = [runs.of_line(log.log, line, told)], say("logs.no-run", **values)
     else:
-        proofs, claim = [runs.of_flag(one.log) for one in read[:1]], say("logs.nothing", count=len(read), **values)
+        proofs, claim = (
+            [runs.of_flag(pod_log.log) for pod_log in read[:1]],
+            say("logs.nothing", count=len(read), **values),
+        )
     return finding("not-in-log", claim, told.confidence, (), proofs, severity="info")
 
 
@@ -246,7 +249,7 @@ def _gaps(snapshot: Snapshot, logged: Logged, about: LogSubject, say: Texts) -> 
         yield Gap(RUNS.title, say("logs.earlier", count=logged.earlier))
     if routine := sum(line.message in ROUTINE for one in logged.logs for line in one.lines):
         yield Gap(LINES.title, say("logs.routine", count=routine))
-    bare = sum(len(one.bare) for one in logged.logs)
+    bare = sum(len(pod_log.bare) for pod_log in logged.logs)
     if bare and logged.others:
         yield Gap(LINES.title, say("logs.bare", count=bare, name=about.name, others=", ".join(logged.others)))
 

@@ -28,23 +28,23 @@ _DOWN = ("not-ready", "restarting")
 
 def registration_beside(sweep: Sweep, node: NodeSeen) -> Iterator[Fault]:
     """Devices that should be registered and are not, or that HAMi's scheduler or kubelet does not have."""
-    for one in node.beside:
-        word, count = one.device.word, one.device.resources.count
-        if isinstance(one.state, Unregistered):
-            if _is_another_chip(node, one):
+    for device in node.beside:
+        word, count = device.device.word, device.device.resources.count
+        if isinstance(device.state, Unregistered):
+            if _is_another_chip(node, device):
                 continue
-            if one.state.why == "stale" and sweep.zone and not sweep.is_overdue(_handshake(node, one)):
+            if device.state.why == "stale" and sweep.zone and not sweep.is_overdue(_handshake(node, device)):
                 yield Fault("handshake-time-zone", "west", node.name, device=word)
                 continue
-            code, why = code_and_why(node.node, one.state, one.device)
-            health = plugin.health if (plugin := _plugin_of(node, one.device)) else ""
-            severity: Severity = "info" if _may_be_of_others(node, one) else "warning"
-            yield Fault(code, one.state.why if why == "claim" else why, node.name, severity, health, word)
-        elif sweep.misreads_time and sweep.zone > timedelta() and sweep.is_overdue(_handshake(node, one)):
+            code, why = code_and_why(node.node, device.state, device.device)
+            health = plugin.health if (plugin := _plugin_of(node, device.device)) else ""
+            severity: Severity = "info" if _may_be_of_others(node, device) else "warning"
+            yield Fault(code, device.state.why if why == "claim" else why, node.name, severity, health, word)
+        elif sweep.misreads_time and sweep.zone > timedelta() and sweep.is_overdue(_handshake(node, device)):
             yield Fault("handshake-time-zone", "east", node.name, device=word)
-        elif one.since_restart:
+        elif device.since_restart:
             yield Fault("handshake-stale", "restarted", node.name, device=word)
-        elif not one.offered and count in (node.node.status.allocatable or {}):
+        elif not device.offered and count in (node.node.status.allocatable or {}):
             yield Fault("allocatable-mismatch", "none", node.name, device=word)
 
 
@@ -65,13 +65,13 @@ def ignored_beside(sweep: Sweep, node: NodeSeen) -> Iterator[Fault]:
 def plugins_beside(node: NodeSeen) -> Iterator[Fault]:
     """Device plugins that do not run although what they registered still stands."""
     told = set[str]()
-    for one in node.beside:
-        vendor, plugin = one.device.vendor.names.word, _plugin_of(node, one.device)
-        if plugin and plugin.health in _DOWN and vendor not in told and not isinstance(one.state, Unregistered):
+    for device in node.beside:
+        vendor, plugin = device.device.vendor.names.word, _plugin_of(node, device.device)
+        if plugin and plugin.health in _DOWN and vendor not in told and not isinstance(device.state, Unregistered):
             told.add(vendor)
             why = "monitor" if plugin.monitor else "claim"
             code = as_code(f"device-plugin-{plugin.health}")
-            yield Fault(code, why, node.name, about=plugin.why, device=one.device.word)
+            yield Fault(code, why, node.name, about=plugin.why, device=device.device.word)
 
 
 def told_beside(

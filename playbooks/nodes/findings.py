@@ -164,7 +164,7 @@ class Wording:
     # ------------------------------------------------------------------------------------------------ cards
 
     def _reported(self, _: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
-        found = [one.told for one in (reported(seen.node, self.say) for seen in shown) if one]
+        found = [cause.told for cause in (reported(seen.node, self.say) for seen in shown) if cause]
         told = together(found, self.say) if len(names) == len(found) else found[0]
         return told.claim, list(told.evidence), found[0].next_actions
 

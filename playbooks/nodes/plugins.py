@@ -71,7 +71,7 @@ def _plugin(pod: DaemonPod, now: datetime) -> Plugin:
     monitor = bool(down) and all(map(is_monitor, down)) and len(down) < len(statuses)
     if pod.status.phase != "Running" or "False" in ready or waiting:
         return Plugin("not-ready", pod, restarts, waiting or pod.status.reason or pod.status.phase, monitor)
-    often = [one for one in statuses if one.restart_count >= _MANY_RESTARTS]
+    often = [daemon_container for daemon_container in statuses if daemon_container.restart_count >= _MANY_RESTARTS]
     for container in often:
         end = container.last_state.terminated
         ended = parse_time(end.finished_at) if end else None

@@ -79,8 +79,8 @@ class NodeSeen(NamedTuple):
     @property
     def registrations(self) -> tuple[Registration, ...]:
         found = [one for one in (self.own, *self.others) if isinstance(one, Registration)]
-        known = {one.word for one in found}
-        beside = (one.state for one in self.beside if one.device.word not in known)
+        known = {registration.word for registration in found}
+        beside = (device.state for device in self.beside if device.device.word not in known)
         return (*found, *(state for state in beside if isinstance(state, Registration)))
 
     @property
@@ -202,7 +202,7 @@ class Sweep:
         """What every possible version makes of the node, where they agree."""
         *rest, newest = (view.registration(name) for view in self._views)
         why = newest.why if isinstance(newest, Unregistered) else None
-        agreed = all((one.why if isinstance(one, Unregistered) else None) == why for one in rest)
+        agreed = all((state.why if isinstance(state, Unregistered) else None) == why for state in rest)
         return newest if agreed else None
 
     def _of_others(self, node: Node) -> Iterator[OtherDevice]:
@@ -210,7 +210,7 @@ class Sweep:
         for device in given_beside(node, self.config):
             of = [version for version in self._versions if version >= device.vendor.since]
             found = [device.vendor.registration(node, version, self.judged_at, device.resources) for version in of]
-            if found and len({one.why if isinstance(one, Unregistered) else None for one in found}) == 1:
+            if found and len({state.why if isinstance(state, Unregistered) else None for state in found}) == 1:
                 lost = is_not_taken_in(node, device, self.version, self.start, self.now, zone=self.zone)
                 yield OtherDevice(device, found[-1], kubelet_offers(node, device.resources.count), since_restart=lost)
 

@@ -76,13 +76,13 @@ def own() -> Own:
     sources, left_out = dict[str, Source](), list[LeftOut]()
     if folder is not None and not folder.is_dir():
         left_out.append(LeftOut(str(folder), "folder"))
-    for one in [*_files(folder), *_installed()]:
-        if not _VERB.fullmatch(one.verb):
-            left_out.append(LeftOut(one.place, "name", one.verb))
-        elif one.verb in sources or one.verb in load() or one.verb in RESERVED:
-            left_out.append(LeftOut(one.place, "taken", one.verb))
+    for source in [*_files(folder), *_installed()]:
+        if not _VERB.fullmatch(source.verb):
+            left_out.append(LeftOut(source.place, "name", source.verb))
+        elif source.verb in sources or source.verb in load() or source.verb in RESERVED:
+            left_out.append(LeftOut(source.place, "taken", source.verb))
         else:
-            sources[one.verb] = one
+            sources[source.verb] = source
     return Own(sources, tuple(left_out))
 
 
@@ -106,7 +106,12 @@ def _imported(file: Path) -> Any:
 
 def _installed() -> list[Source]:
     found = sorted(importlib.metadata.entry_points(group=GROUP), key=lambda one: one.name)
-    return [Source(one.name, f"{one.value} of {_package(one)}", _file(one), one.load) for one in found]
+    return [
+        Source(
+            entry_point.name, f"{entry_point.value} of {_package(entry_point)}", _file(entry_point), entry_point.load
+        )
+        for entry_point in found
+    ]
 
 
 def _package(one: importlib.metadata.EntryPoint) -> str:
@@ -157,8 +162,8 @@ def import_all() -> list[tuple[Source, OwnPlaybookError | None]]:
 def log_left_out() -> None:
     """A line in the log for each that cannot be asked."""
     say = Texts("en")
-    for one in own().left_out:
-        log.warning("%s", say(f"own-playbook.{one.why}", place=one.place, verb=one.verb))
+    for left_out in own().left_out:
+        log.warning("%s", say(f"own-playbook.{left_out.why}", place=left_out.place, verb=left_out.verb))
 
 
 def _error(verb: str) -> OwnPlaybookError | None:

@@ -52,16 +52,16 @@ class Hami:
         """What each container asks for; none for a pod that asks HAMi for nothing."""
         return tuple(
             DeviceRequest(
-                container=one.container,
-                vendor=one.vendor or one.word,
-                devices=one.count,
-                memory_mib=one.memory_mib if one.is_fixed else None,
-                memory_percent=None if one.is_fixed else one.percentage,
-                cores_percent=one.cores,
-                is_init=one.init,
-                resources=self._config.of(one.word).all,
+                container=request.container,
+                vendor=request.vendor or request.word,
+                devices=request.count,
+                memory_mib=request.memory_mib if request.is_fixed else None,
+                memory_percent=None if request.is_fixed else request.percentage,
+                cores_percent=request.cores,
+                is_init=request.init,
+                resources=self._config.of(request.word).all,
             )
-            for one in pod_request(pod, self._config, self._version).containers
+            for request in pod_request(pod, self._config, self._version).containers
         )
 
 

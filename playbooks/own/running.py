@@ -62,7 +62,7 @@ def _report(verb: str, read: _Read, answer: Any) -> Report:
         raise WrongPlaybookError(f"diagnose returned {type(answer).__name__}, not an Answer")
     if not answer.findings:
         raise WrongPlaybookError("the answer has no finding")
-    findings = tuple(_finding(one) for one in answer.findings)
+    findings = tuple(_finding(finding) for finding in answer.findings)
     report = Report(
         schema=SCHEMA,
         playbook=verb,
@@ -72,7 +72,7 @@ def _report(verb: str, read: _Read, answer: Any) -> Report:
         verdict=one_line(masked(str(answer.verdict))),
         severity=worst(findings),
         findings=findings,
-        tables=tuple(_table(one) for one in answer.tables),
+        tables=tuple(_table(table) for table in answer.tables),
         gaps=tuple(answer.gaps),
     )
     if not report.verdict:

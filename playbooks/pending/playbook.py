@@ -208,7 +208,7 @@ def _cause_row(group: Group) -> CauseRow:
 
 def _pod_rows(judged: Sequence[JudgedPod], groups: Sequence[Group], snapshot: Snapshot) -> Iterator[PendingRow]:
     """Every pod, in the order of the causes; those that were not judged last."""
-    of_pod = {id(one.pod): one.cause for one in judged}
+    of_pod = {id(judged_pod.pod): judged_pod.cause for judged_pod in judged}
     ordered = [pod for group in groups for pod in group.pods] + [one.pod for one in judged if one.cause is None]
     config, now = snapshot.install.config, snapshot.taken_at
     for pod in ordered:

@@ -107,7 +107,7 @@ def _off(snapshot: Snapshot, off: Off, say: Texts) -> Finding:
     elif install.version and install.version.version < PROFILING_SINCE:
         claim = say("profiling-off.too-old", version=install.version.version, since=PROFILING_SINCE)
     else:
-        claim = say("profiling-off.claim", count=len({one.address.pod for one in off.tried}))
+        claim = say("profiling-off.claim", count=len({port.address.pod for port in off.tried}))
         actions.append(NextAction(say("profiling-off.on"), "profiling on for 15m", changes_cluster=True))
     return Finding(
         code="profiling-off",

@@ -87,7 +87,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
         gather_kept_out(sources, install, limits, read, wanted.namespace),
         gather_refusals(cluster, limits, wanted.namespace),
     )
-    known = {one.namespace for some in (quotas, holders) if not isinstance(some, Gap) for one in some}
+    known = {object_.namespace for some in (quotas, holders) if not isinstance(some, Gap) for object_ in some}
     unknown = wanted.namespace and wanted.namespace not in known
     deserted = await gather_deserted(cluster, wanted.namespace) if unknown else None
     undecodable = tuple(cluster.undecodable)

@@ -104,7 +104,7 @@ def tell_kept_out(
     if kept.scene is None:
         return WaitingReport([], (), [])
     judged, gaps = judge_all(install, kept.pods, kept.scene, undecodable, say)
-    held = [one for one in judged if one.cause is not None and one.cause.code == KEPT_OUT]
+    held = [judged_pod for judged_pod in judged if judged_pod.cause is not None and judged_pod.cause.code == KEPT_OUT]
     held.sort(key=lambda one: one.pod.namespace)  # stable: the oldest stay first
     world = world_of(install, kept.scene)
     groups = [group for _, some in groupby(held, lambda one: one.pod.namespace) for group in by_cause(some)]

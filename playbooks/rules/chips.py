@@ -25,7 +25,9 @@ def other_chip(pod: Pod, side: NodeSide, config: DeviceConfig, say: Texts) -> li
     registered = (
         registration for registration in read_registrations(side.node) if isinstance(registration, Registration)
     )
-    own = [card for one in registered for card in one.cards if card.uuid and f"{card.uuid}," in held[1]]
+    own = [
+        card for registration in registered for card in registration.cards if card.uuid and f"{card.uuid}," in held[1]
+    ]
     other = next((card for card in own if card.type != device.word and card.type in config.by_word), None)
     if other is None:
         return []

@@ -92,7 +92,14 @@ def _state(pod: Pod, claim: PodResourceClaim, seen: ClaimsSeen | None, say: Text
         return _Told(State.UNSEEN, "", [named])
     if not name:
         return _of_template(pod, claim, seen, say)
-    found = next((one for one in seen.claims if (one.namespace, one.name) == (pod.namespace, name)), None)
+    found = next(
+        (
+            resource_claim
+            for resource_claim in seen.claims
+            if (resource_claim.namespace, resource_claim.name) == (pod.namespace, name)
+        ),
+        None,
+    )
     if found is None:
         proof = quotes.of_pod(pod, name, "{.spec.resourceClaims[*].resourceClaimName}")
         if not claim.resource_claim_name:
@@ -105,7 +112,11 @@ def _of_template(pod: Pod, claim: PodResourceClaim, seen: ClaimsSeen, say: Texts
     """A claim that is still to be made."""
     template = claim.resource_claim_template_name
     proof = quotes.of_pod(pod, template or claim.name, "{.spec.resourceClaims[*]}")
-    known = None if isinstance(seen.templates, Gap) else {one.name for one in seen.templates}
+    known = (
+        None
+        if isinstance(seen.templates, Gap)
+        else {resource_claim_template.name for resource_claim_template in seen.templates}
+    )
     if known is not None and template and template not in known:
         return _Told(State.NO_TEMPLATE, say("resource-claim.no-template", template=template), [proof])
     return _Told(State.UNMADE, say("resource-claim.unmade", claim=claim.name), [proof])
@@ -132,7 +143,7 @@ def _counted(offer: Offer) -> dict[str, object]:
 
 def _allocated(pod: Pod, claim: ResourceClaim, say: Texts) -> _Told:
     devices = [f"{device.driver}/{device.pool}/{device.device}" for device in claim.devices][:_DEVICES]
-    users = [one.name for one in claim.status.reserved_for or ()]
+    users = [consumer.name for consumer in claim.status.reserved_for or ()]
     text = say("resource-claim.allocated", claim=claim.name, devices=", ".join(devices) or "-", pod=pod.name)
     if users:
         names = ", ".join(users[:_DEVICES])

@@ -53,7 +53,7 @@ def _causes(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
     found = [
         one for one in known if one.told.code != "device-plugin-not-ready"
     ]  # that pods are not ready is told anyway
-    found = found or [one for side in sides.values() for one in monitor_fault(side, now, say)]
+    found = found or [cause for side in sides.values() for cause in monitor_fault(side, now, say)]
     nodes = () if isinstance(parts.components.nodes, Gap) else parts.components.nodes
     refused = [pod.told for pod in refused_pods(sets, (), say)] if sets else []
     return [*per_cause(found, say), *(refused or (none_selected(sets, nodes, say) if sets else []))]

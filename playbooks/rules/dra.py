@@ -41,7 +41,7 @@ class _Shared(NamedTuple):
 
 def served(slices: Slices) -> set[str]:
     """The nodes whose devices a DRA driver of HAMi's publishes."""
-    return set() if isinstance(slices, Gap) else {one.spec.node_name for one in dra.of_hami(slices)}
+    return set() if isinstance(slices, Gap) else {slice_.spec.node_name for slice_ in dra.of_hami(slices)}
 
 
 class DraDevices(NamedTuple):
@@ -122,12 +122,14 @@ def _shared(offered: DraDevices) -> Iterator[_Shared]:
     by_name = {node.name: node for node in nodes}
     version = install.version.version if install.version else NEWEST_READ
     terms = Terms(version, offered.install.config, install.flags.get(NODE_SELECTOR_FLAG, "").strip("[]"))
-    for one in dra.current(slices):
-        node = by_name.get(one.spec.node_name)
+    for slice_ in dra.current(slices):
+        node = by_name.get(slice_.spec.node_name)
         state = registered(node, terms, offered.now) if node else None
         if node and isinstance(state, Registration) and kubelet_offers(node, terms.config.of(state.word).count):
             known = {card.uuid for card in state.cards}
-            yield from (_Shared(node, device.uuid, one) for device in one.spec.devices or () if device.uuid in known)
+            yield from (
+                _Shared(node, device.uuid, slice_) for device in slice_.spec.devices or () if device.uuid in known
+            )
 
 
 def _two_hooks(parts: Parts, say: Texts) -> list[Finding]:

@@ -53,7 +53,7 @@ def _claim(case: Case, say: Texts) -> str:
         asked = measures.asked(case, never.container, say)
         return say("impossible-anywhere.never", asked=asked, word=never.container.word, numbers=never.numbers)
     name, verdict = nearest_refusal(case)
-    if case.device.vendor.one_card_per_pod and len({one.container for one in case.request.containers}) > 1:
+    if case.device.vendor.one_card_per_pod and len({request.container for request in case.request.containers}) > 1:
         return say("impossible-anywhere.same", node=name, reason=verdict.text(), word=case.device.word)
     return say("impossible-anywhere.reason", node=name, reason=verdict.text())
 

@@ -185,7 +185,9 @@ def _selects(service: Service, parts: Parts) -> bool:
 
 def refused(parts: Parts, say: Texts) -> list[Finding]:
     """What the API server refuses HAMi's scheduler."""
-    lines = [one for one in parts.components.refused if masked(one.line) == one.line]
+    lines = [
+        refused_line for refused_line in parts.components.refused if masked(refused_line.line) == refused_line.line
+    ]
     if not lines:
         return []
     seen: dict[tuple[str, str], Evidence] = {}

@@ -103,7 +103,7 @@ def _serves_ssh(pod: Pod, container: Container) -> Evidence | None:
 
 def _of_killer(pod: Pod, given: GpuContainers, look: str, say: Texts) -> Iterator[Remark]:
     for container in given.containers:
-        if any(one.name == _KILLER for one in container.env or ()):
+        if any(variable.name == _KILLER for variable in container.env or ()):
             path = f'{{.spec.containers[?(@.name=="{container.name}")].env[*].name}}'
             fix = NextAction(say("limit-remark.fix-oom-killer"), look)
             yield Remark(fix, say("limit-remark.oom-killer"), (quotes.of_pod(pod, _KILLER, path),))
@@ -112,7 +112,7 @@ def _of_killer(pod: Pod, given: GpuContainers, look: str, say: Texts) -> Iterato
 
 def _policy(given: GpuContainers) -> str:
     """What the pod says, or HAMi's webhook from its configuration; `default` where neither does."""
-    env = {one.name: one.value for container in given.containers for one in container.env or ()}
+    env = {variable.name: variable.value for container in given.containers for variable in container.env or ()}
     return env.get(_POLICY, "default").lower()
 
 

@@ -64,5 +64,5 @@ def _several(case: Case) -> list[Evidence]:
         idle = [card.card for card in case.view.cards(name) if card.card.mode == "mig" and not card.slots]
         if len(idle) >= asked.count:
             count = quotes.of_resource(case.pod, case.config.of(asked.word).count, str(asked.count))
-            return [count, *(quotes.of_card(case.nodes[name], one.uuid, whole=True) for one in idle[: asked.count])]
+            return [count, *(quotes.of_card(case.nodes[name], card.uuid, whole=True) for card in idle[: asked.count])]
     return []

@@ -159,7 +159,7 @@ def _told(
     scheduler = process.scheduler
     proofs = [_of_sample(one, scheduler, process.port) for one in taken[:_MAX_SHOWN] if scheduler]
     proofs += [quotes.of_pod_age(ghost.pod) for ghost in ghosts[:_MAX_SHOWN] if ghost.pod is not None]
-    nodes = sorted({one.node for one in taken})
+    nodes = sorted({share.node for share in taken})
     actions = restart(install, say)
     return finding("scheduler-ledger-stale", claim, "confirmed", nodes, proofs, severity="warning", actions=actions)
 

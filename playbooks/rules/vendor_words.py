@@ -34,7 +34,7 @@ def own_words(case: Case, cause: Cause, say: Texts) -> str | None:
     if device is None or device.vendor is FIRST or not cause.nodes:
         return None
     numbers = numbers_given(case, cause.nodes, device)
-    never = [one for one in asked if numbers is not None and one.count not in numbers]
+    never = [request for request in asked if numbers is not None and request.count not in numbers]
     largest = max(never or asked, key=lambda one: one.count)
     key = _key(case, cause, device, largest, never=bool(never))
     if key is None:

@@ -52,7 +52,9 @@ def in_question(case: Case) -> dict[str, list[str]]:
         return {}
     before = (case.now - timedelta(seconds=IDLE_S)).strftime("%Y-%m-%dT%H:%M:%SZ")
     old = {name: [one for one in ledger.on(name) if _may_be_idle(one, before)] for name in case.candidates}
-    by_gain = sorted((name for name in old if old[name]), key=lambda name: -sum(one.amounts[0] for one in old[name]))
+    by_gain = sorted(
+        (name for name in old if old[name]), key=lambda name: -sum(holding.amounts[0] for holding in old[name])
+    )
     found: dict[str, list[str]] = {}
     for name in by_gain[:_MOST_TRIED]:
         if len(found) < MOST_MEASURED and case.view.judge_without(name, case.request, old[name]).fits:
@@ -79,19 +81,19 @@ def waited_for(case: Case, measured: MeasuredNodes, say: Texts) -> Finding | Non
     if case.view.ledger is None or not measured.usage.usage.containers:
         return None
     held = held_by(case.view.ledger.all(), measured.usage.usage)
-    idle = [one for one in held if not one.holding.ending and (one.idle_s or 0) >= IDLE_S]
+    idle = [holding for holding in held if not holding.holding.ending and (holding.idle_s or 0) >= IDLE_S]
     idle.sort(key=lambda one: (-(one.idle_s or 0), one.name))
     found = _alone(case, idle) or _together(case, idle)
     return _told(case, found, measured, say) if found else None
 
 
 def _alone(case: Case, idle: Sequence[MeasuredHolding]) -> list[MeasuredHolding]:
-    return next(([one] for one in idle[:_MOST_TRIED] if _fits(case, [one])), list[MeasuredHolding]())
+    return next(([holding] for holding in idle[:_MOST_TRIED] if _fits(case, [holding])), list[MeasuredHolding]())
 
 
 def _together(case: Case, idle: Sequence[MeasuredHolding]) -> list[MeasuredHolding]:
     """Several of one node: none of them could stay."""
-    for node in dict.fromkeys(one.holding.node for one in idle):
+    for node in dict.fromkeys(holding.holding.node for holding in idle):
         ended = [one for one in idle if one.holding.node == node][:_MOST_TRIED]
         if not _fits(case, ended):
             continue
@@ -107,7 +109,7 @@ def _fits(case: Case, ended: Sequence[MeasuredHolding]) -> bool:
     node = ended[0].holding.node
     if node not in case.nodes or node in case.obstacles:
         return False
-    return case.view.judge_without(node, case.request, [one.holding for one in ended]).fits is True
+    return case.view.judge_without(node, case.request, [holding.holding for holding in ended]).fits is True
 
 
 def _told(case: Case, found: Sequence[MeasuredHolding], measured: MeasuredNodes, say: Texts) -> Finding:
@@ -116,10 +118,10 @@ def _told(case: Case, found: Sequence[MeasuredHolding], measured: MeasuredNodes,
     pods = [holders[one.holding.namespace, one.holding.name] for one in found]
     whose = [owner_of(pod) for pod in pods]
     values = {
-        "pods": ", ".join(one.name for one in found),
+        "pods": ", ".join(holding.name for holding in found),
         "memory": prose.mib(sum(one.holding.amounts[0] for one in found)),
         "time": roughly(min(one.idle_s or 0 for one in found)),
-        "owner": ", ".join(dict.fromkeys(one.team or f"{one.kind} {one.name}" for one in whose)),
+        "owner": ", ".join(dict.fromkeys(owner.team or f"{owner.kind} {owner.name}" for owner in whose)),
         "node": node,
     }
     proofs: list[Evidence] = [

@@ -97,7 +97,7 @@ def _settings(day: PastDay) -> Mapping[str, Mapping[str, str]]:
 def _of_arguments(before: PastDay, after: PastDay, changes: Iterable[ChangeRow]) -> list[Evidence]:
     ran = [day.scheduler for day in (before, after) if day.scheduler]
     flags = [row.setting[2:] for row in changes if row.setting.startswith("--")]
-    return [flag_of_replica_set(one, flag) for flag in flags for one in ran]
+    return [flag_of_replica_set(workload, flag) for flag in flags for workload in ran]
 
 
 def _latency(before: PastDay, after: PastDay) -> list[FigureRow]:
@@ -136,7 +136,7 @@ def _changes(before: Day | Gap, after: Day | Gap, say: Texts) -> Iterator[Change
 
 def _spread(registered: Iterable[Average]) -> str:
     """The sizes of the GPUs, the smallest first."""
-    sizes = Counter(round(one.value / _MIB) for one in registered)
+    sizes = Counter(round(average.value / _MIB) for average in registered)
     return ", ".join(f"{prose.mib(size)} ({count} GPUs)" for size, count in sorted(sizes.items()))
 
 
@@ -148,7 +148,7 @@ def _figures(before: Day | Gap, after: Day | Gap) -> Iterator[FigureRow]:
         "memory in use of a GPU, MiB", *([one.value / _MIB for one in day.gpu_used.values()] for day in (before, after))
     )
     yield _levels(
-        "cores in use of a GPU, %", *([one.value for one in day.gpu_core.values()] for day in (before, after))
+        "cores in use of a GPU, %", *([average.value for average in day.gpu_core.values()] for day in (before, after))
     )
     yield _levels("memory in use of a share's limit, %", _of_limit(before), _of_limit(after))
     known = [len(day.last_kernel) for day in (before, after)]
@@ -212,6 +212,10 @@ def _proofs(day: PastDay) -> list[Evidence]:
 def _took(pod: Pod) -> Iterator[Evidence]:
     """When the pod was created, and when its containers began to run."""
     yield quotes.of_pod_age(pod)
-    running = [one.state.running.started_at for one in pod.status.container_statuses or () if one.state.running]
+    running = [
+        container_status.state.running.started_at
+        for container_status in pod.status.container_statuses or ()
+        if container_status.state.running
+    ]
     if last := max((at for at in running if at), default=""):
         yield quotes.of_pod(pod, last, "{.status.containerStatuses[*].state.running.startedAt}")

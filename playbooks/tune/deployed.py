@@ -66,7 +66,9 @@ def environment(facts: Facts, name: str) -> str:
     """A variable of the extender; empty where it is not set."""
     found = _extender(facts)
     container = extender_of(found[0]) if found else None
-    return next((one.value for one in (container.env or ()) if one.name == name), "") if container else ""
+    return (
+        next((variable.value for variable in (container.env or ()) if variable.name == name), "") if container else ""
+    )
 
 
 def _extender(facts: Facts) -> tuple[PodSpec, str, str] | None:

@@ -22,10 +22,10 @@ def oomkilled(held: MeasuredHolding, facts: Facts) -> list[HolderContainer]:
     """The pod's containers whose last end was that within the window; an end without a time counts."""
     since = facts.taken_at - timedelta(days=WINDOW_DAYS)
     found: list[HolderContainer] = []
-    for one in _statuses(facts.holder(held)):
-        ended = parse_time(one.end.finished_at) if one.end else None
-        if one.end and one.end.reason == _OOM and (ended is None or ended >= since):
-            found.append(one)
+    for container in _statuses(facts.holder(held)):
+        ended = parse_time(container.end.finished_at) if container.end else None
+        if container.end and container.end.reason == _OOM and (ended is None or ended >= since):
+            found.append(container)
     return found
 
 

@@ -100,10 +100,10 @@ def _read(facts: Facts) -> _Seen:
 def _allocated(facts: Facts) -> dict[tuple[str, str], list[datetime]]:
     """When the pods were created that got their devices, by node and name."""
     found: dict[tuple[str, str], list[datetime]] = {}
-    for one in () if isinstance(facts.holders, Gap) else facts.holders:
-        created = parse_time(one.metadata.creation_timestamp)
-        if created is not None and was_allocated(one):
-            found.setdefault((one.spec.node_name, one.name), []).append(created)
+    for holder in () if isinstance(facts.holders, Gap) else facts.holders:
+        created = parse_time(holder.metadata.creation_timestamp)
+        if created is not None and was_allocated(holder):
+            found.setdefault((holder.spec.node_name, holder.name), []).append(created)
     return found
 
 

@@ -96,7 +96,7 @@ def advise(facts: Facts, say: Texts) -> Report:
     advice.sort(key=lambda one: (not one.changes, -SEVERITIES.index(one.severity)))
     found = [_finding(one) for one in advice if one.changes] or [_nothing(advice, say)]
     changing = [one.row for one in advice if one.changes]
-    rows = [one.row for one in advice]
+    rows = [item.row for item in advice]
     return Report(
         schema=SCHEMA,
         playbook="tune",
@@ -122,7 +122,7 @@ def _finding(one: Advice) -> Finding:
 
 
 def _nothing(advice: Sequence[Advice], say: Texts) -> Finding:
-    unknown = sum(1 for one in advice if one.row.direction == "cannot-tell")
+    unknown = sum(1 for item in advice if item.row.direction == "cannot-tell")
     claim = say("tune.nothing", kept=len(advice) - unknown, unknown=unknown)
     return finding("tuning-advice", claim, "suspected" if unknown else "confirmed", (), (), severity="info")
 

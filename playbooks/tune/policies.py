@@ -88,15 +88,15 @@ def _row(direction: Direction, current: str, wanted: str, why: str) -> Advice:
 
 def _split(facts: Facts) -> Iterator[_Split]:
     """The smallest request first, and of each the nodes with the most free memory: of a large cluster a few will do."""
-    waiting = [] if isinstance(facts.waiting, Gap) else [one for one in facts.waiting if _REFUSED in _told(one)]
+    waiting = [] if isinstance(facts.waiting, Gap) else [pod for pod in facts.waiting if _REFUSED in _told(pod)]
     pods = {asked: pod for pod in reversed(waiting) if (asked := _asked(pod, facts))}
     nodes = [each for pool in facts.pools for each in map(_room, pool.nodes, pool.by_node)] if pods else []
     for asked in sorted(pods)[:_MOST_TRIED]:
         short = sorted((one for one in nodes if one.most < asked <= one.free), key=lambda one: -one.free)[:_MOST_TRIED]
-        names = {one.node.name for one in short}
+        names = {room.node.name for room in short}
         held = [one for one in facts.held if one.holding.node in names]
         for node, gpus, _, _ in short:
-            own = tuple(one for one in held if one.holding.node == node.name)
+            own = tuple(holding for holding in held if holding.holding.node == node.name)
             left = _packed(gpus, [share for one in own for share in one.shares.values()])
             if left >= asked:
                 yield _Split(pods[asked], asked, node, gpus, own, left)
@@ -142,5 +142,5 @@ def _proofs(found: _Split, facts: Facts) -> tuple[Evidence, ...]:
         *refused,
         *flag(facts, _GPUS).proof,
         *gpus,
-        *(proof for one in found.held for proof in of_request(one, facts)),
+        *(proof for holding in found.held for proof in of_request(holding, facts)),
     )

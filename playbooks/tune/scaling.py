@@ -84,7 +84,7 @@ def _judge(pool: Pool, facts: Facts, say: Texts) -> list[Advice]:
         return [*([advised("lower", 1.0)] if current > 1 else ()), advised("refuse", 1.0)]
     wanted = math.floor(10 * min(safe, _MOST)) / 10
     if wanted >= _LEAST and wanted > current:
-        killed = [(held, one) for held in pool.held for one in oomkilled(held, facts)]
+        killed = [(held, container) for held in pool.held for container in oomkilled(held, facts)]
         return [_cut_short(killed, pool, say)] if killed else [advised("raise", wanted)]
     if safe < current:
         return [advised("lower", max(wanted, 1.0))]

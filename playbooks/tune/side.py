@@ -88,7 +88,7 @@ def _settings(facts: Facts) -> Iterator[tuple[str, Iterable[tuple[str, str]]]]:
         yield "version", [("HAMi", str(install.version.version))]
     if install.pods:
         yield "replicas", [("replicas of the scheduler", str(len(install.pods)))]
-        yield from settings_of(one for pod in install.pods for one in pod.spec.containers)
+        yield from settings_of(container for pod in install.pods for container in pod.spec.containers)
     if facts.install.config_maps:
         yield "configuration", _configured(facts.install.config_maps)
     if not isinstance(facts.nodes, Gap):

@@ -132,7 +132,7 @@ def _use(setting: Setting, now: Deployed, facts: Facts, advice: Sequence[Advice]
             return "same"
         names = prose.names(say, [node.name for node in other.nodes])
         return say("tune.template-nodes", nodes=names, value=f"{other.scaling:g}")
-    ours = {one.row.direction for one in advice if one.row.topic == setting.topic}
+    ours = {item.row.direction for item in advice if item.row.topic == setting.topic}
     if setting.topic == "memory-scaling" and float(setting.value) > 1 and ours & {*_AGAINST}:
         return say("tune.template-unsafe", directions=", ".join(sorted(ours)))
     return "yes"

@@ -40,7 +40,7 @@ def plan(spec: Mapping[str, Any], new: Pods, old: Sequence[Pods]) -> Plan:
         gone = not any(one.present for one in old)
         return Plan(replicas if gone else new.wanted, (0,) * len(old))
     surge, unavailable = bounds(spec)
-    room = replicas + surge - new.wanted - sum(one.wanted for one in old)
+    room = replicas + surge - new.wanted - sum(pods_.wanted for pods_ in old)
     scaled = max(min(new.wanted + max(room, 0), replicas), min(new.wanted, replicas))
     least = replicas - unavailable
     spare = new.ready + sum(min(one.ready, one.wanted) for one in old) - least

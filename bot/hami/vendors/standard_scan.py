@@ -116,7 +116,7 @@ def of_few_groups(run: Run, passed: list[CardUse], group_of: Callable[[CardState
     groups: dict[Hashable, list[CardUse]] = {}
     for one in passed:
         groups.setdefault(group_of(one.state), []).append(one)
-    return [one for group in equal_groups(run, groups.values(), largest_first=True) for one in group]
+    return [use for group in equal_groups(run, groups.values(), largest_first=True) for use in group]
 
 
 def lacking(taken: list[CardUse], counts: dict[str, int], of: int) -> Verdict:

@@ -146,7 +146,9 @@ def _is_privileged(container: Container) -> bool:
 
 def _whole_pod(pod: Pod, version: Version) -> Rejection | None:
     """What keeps a pod out that asks for some vendor's device."""
-    privileged = next((one.name for one in (*inits_of(pod), *pod.spec.containers) if _is_privileged(one)), None)
+    privileged = next(
+        (container.name for container in (*inits_of(pod), *pod.spec.containers) if _is_privileged(container)), None
+    )
     if privileged is not None and version >= _LOOKS_EVERYWHERE:
         return Rejection("webhook", f"container {privileged} is privileged")
     return Rejection("webhook", "pod has node assigned") if pod.spec.node_name else None

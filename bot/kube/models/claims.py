@@ -116,5 +116,5 @@ class ResourceSlice(Resource, frozen=True):
 
 def _classes(request: DeviceRequest) -> Iterator[str]:
     yield request.device_class_name
-    for one in (request.exactly, *(request.first_available or ())):
-        yield one.device_class_name if one else ""
+    for class_of_device in (request.exactly, *(request.first_available or ())):
+        yield class_of_device.device_class_name if class_of_device else ""

@@ -39,7 +39,11 @@ class HolderStatus(Model, frozen=True):
     def __post_init__(self) -> None:
         """Only containers whose process ended stay: of thousands of pods they are few."""
         if self.container_statuses:
-            keep(self, "container_statuses", [one for one in self.container_statuses if one.end] or None)
+            keep(
+                self,
+                "container_statuses",
+                [container for container in self.container_statuses if container.end] or None,
+            )
 
 
 class Holder(Resource, frozen=True):

@@ -77,7 +77,7 @@ def _scan_modules(
     for one in passed:
         modules.setdefault(one.state.card.index // 2, []).append(one)
     whole = checks.equal_groups(run, (module for module in modules.values() if len(module) == 2), largest_first=True)
-    taken = [one for module in whole[: ceil(asked.count / 2)] for one in module]
+    taken = [use for module in whole[: ceil(asked.count / 2)] for use in module]
     if len(taken) == asked.count:
         return taken
     parts = (*counts.items(), (ALLOCATED_INSUFFICIENT, len(taken)))

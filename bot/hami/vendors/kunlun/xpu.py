@@ -51,7 +51,9 @@ def is_listed(run: Run, state: CardState) -> bool:
     wanted = run.wanted
     use, no_use = wanted.more or (None, None)
     both = wanted, Constraints(use_uuid=use, no_use_uuid=no_use)
-    return UUID_MISMATCH in run.relax or all(uuid_allows(one, state.card.uuid, run.rules) for one in both)
+    return UUID_MISMATCH in run.relax or all(
+        uuid_allows(constraints, state.card.uuid, run.rules) for constraints in both
+    )
 
 
 def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:

@@ -143,7 +143,7 @@ def _place_mig(run: Run, state: CardState, memory_mib: int, taken: list[CardUse]
         raise UnmodelledError("MIG templates of versions before 2.10")
     if run.topology:
         raise UnmodelledError("the policy topology-aware on MIG cards")
-    earlier = [one.placement for one in taken if one.state is state and one.placement]
+    earlier = [use.placement for use in taken if use.state is state and use.placement]
     return mig.choose(state.card.mig_profiles, memory_mib, [*state.placements, *earlier])
 
 
