@@ -6,8 +6,10 @@ What the process holds is then one line of JSON on stdout. Time passes as usual 
 
 import asyncio
 import json
+import os
 import sys
 import time
+import traceback
 from collections import Counter
 from datetime import datetime, tzinfo
 from pathlib import Path
@@ -41,7 +43,11 @@ async def _run(settings: Path) -> None:
     from handlers.where import ClusterChoice  # noqa: PLC0415
 
     obeying = asyncio.create_task(_obey())
-    await serve(ClusterChoice(config=settings))
+    try:
+        await serve(ClusterChoice(config=settings))
+    except Exception:  # noqa: BLE001  # whatever it is, it is told
+        traceback.print_exc()
+        os._exit(1)  # the thread that reads the next line keeps this process as long as its parent lives
     obeying.cancel()
 
 
