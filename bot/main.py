@@ -210,7 +210,7 @@ async def running(
         client, session = await stack.enter_async_context(
             open_client(slack.api_url, slack.bot_token.get_secret_value())
         )
-        gateway = Gateway(client, session)
+        gateway = Gateway(client, session, newer=slack.newer_blocks)
         start = Start(front, limits.pace.pass_s, change_supervisor.are_possible, change_supervisor.without_store)
         opening = partial(open_store, store_url, alone=sending_as.alone, now=limits.now)
         store = await stack.enter_async_context(opened(opening, gateway, start))

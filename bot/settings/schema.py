@@ -69,6 +69,9 @@ class SlackSettings(BaseModel):
     """The secret that proves that a request is Slack's. Required in HTTP mode."""
     api_url: str = "https://slack.com/api/"
     """Slack's API, or a server that stands in for it; plain http only on loopback."""
+    newer_blocks: bool = True
+    """Show overviews as tables that can be sorted, and progress as task cards. If Slack refuses them, the bot sends
+    the usual blocks at once and from then on."""
 
     @field_validator("api_url")
     @classmethod

@@ -30,6 +30,8 @@ EVENT_TYPE = "hami_bot"
 _PAGE = 999  # the most that conversations.history and .replies give at once
 PAGES = 20
 """So many of them are looked through: what stands further back is not found."""
+_UNKNOWN_KIND = frozenset({"invalid_blocks", "unsupported_block"})
+"""What Slack says of a kind of block that the workspace does not have."""
 _TOO_MUCH = frozenset(
     {
         *("invalid_blocks", "invalid_blocks_format", "unsupported_block"),
@@ -86,7 +88,8 @@ async def open_client(api_url: str, bot_token: str) -> AsyncGenerator[tuple[Asyn
 class Gateway:
     """Everything that the bot does in Slack. Every method raises only SlackFailure.
 
-    `client` is built with `retry_handlers=[]`. `clock` and `sleep` are in seconds.
+    `client` is built with `retry_handlers=[]`. `clock` and `sleep` are in seconds. `newer`: newer kinds of blocks are
+    tried, until Slack refuses one; then this process sends no more of them.
     """
 
     def __init__(
@@ -94,12 +97,14 @@ class Gateway:
         client: AsyncWebClient,
         session: aiohttp.ClientSession,
         *,
+        newer: bool = True,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._calls = Calls(client, session, clock, sleep)
         self._conversations: dict[str, str] = {}
         self._bot_id = ""
+        self._takes_newer = newer
 
     async def identity(self) -> Identity:
         """Who the token belongs to, and its scopes. From then on `find` takes no message of another app for its own."""
@@ -188,16 +193,27 @@ class Gateway:
 
     async def fit(self, message: Message, send: Callable[[Message], Awaitable[T]]) -> tuple[T, Message]:
         """Sends the message, or the first simpler form of it that Slack takes; returns that form as well."""
+        newer, message = message._replace(blocks=message.newer, newer=()), message._replace(newer=())
+        is_refused = False
+        if newer.blocks and self._takes_newer:
+            try:
+                return await send(newer), newer
+            except SlackFailure as failure:
+                if not _is_too_much(failure):
+                    raise
+                is_refused = failure.error in _UNKNOWN_KIND
         forms = degraded(message)
         while True:
             try:
-                return await send(message), message
+                sent = await send(message)
             except SlackFailure as failure:
                 simpler = next(forms, None)
-                too_much = failure.problem is Problem.TOO_LONG or failure.error in _TOO_MUCH
-                if not too_much or simpler is None:
+                if not _is_too_much(failure) or simpler is None:
                     raise
-            message = simpler
+                message, is_refused = simpler, False  # then it was not, or not alone, for its kinds of blocks
+            else:
+                self._takes_newer = self._takes_newer and not is_refused
+                return sent, message
 
     async def upload(self, channel: str, files: Sequence[File], *, thread_ts: str = "") -> None:
         """Shares the files, if there are any, in the channel or thread as one message."""
@@ -362,6 +378,11 @@ class Gateway:
             if not cursor:
                 return
             args["cursor"] = cursor
+
+
+def _is_too_much(failure: SlackFailure) -> bool:
+    """Whether Slack may take a simpler form."""
+    return failure.problem is Problem.TOO_LONG or failure.error in _TOO_MUCH
 
 
 async def _or_in_channel(send: Callable[[str], Awaitable[T]], thread_ts: str) -> T:

@@ -9,12 +9,14 @@ import hashlib
 import logging
 from collections.abc import Callable
 from enum import StrEnum
+from html import unescape
 from typing import NamedTuple
 
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.gateway import Gateway
 from bot.slack.message import Message
 from bot.slack.outbox import Outbox
+from bot.slack.render import blocks
 from bot.store import StoreError
 
 USES = 5
@@ -97,11 +99,15 @@ class Responder:
         async with self._one_at_a_time:  # or it might arrive after the answer
             if self._answers or self._left < 2 or self._now() >= self._expires_at:
                 return
-            self._left -= 1
+            card = blocks.task_card(f"question-{self._name}", unescape(text))
             try:
-                await self._gateway.respond(self._url, Message(text), replace=self.replaces, timeout=_PROGRESS_TIMEOUT)
+                await self._gateway.fit(Message(text, newer=(card,)), self._tell_progress)
             except SlackFailure as failure:
                 log.info("no progress was shown: %s", failure.message)
+
+    async def _tell_progress(self, form: Message) -> None:
+        self._left -= 1
+        await self._gateway.respond(self._url, form, replace=self.replaces, timeout=_PROGRESS_TIMEOUT)
 
     async def answer(self, message: Message) -> Delivery:
         """Shows the message to the person who asked; says how.

@@ -31,7 +31,7 @@ async def reply_of(store: Store, head: Head, event: Event, say: Texts) -> Messag
         TimelineEntry(step.at, step.news) for step in await store.incidents.timeline(head.id) if step.seq <= event.seq
     ]
     summary = await summary_of(store, head.id, until, event.at)
-    return message._replace(blocks=(*message.blocks, summary_block(head, summary, say)))
+    return message._replace(blocks=(*message.blocks, summary_block(head, summary, say)), newer=())
 
 
 async def summary_of(store: Store, incident_id: str, happened: Sequence[TimelineEntry], now: float) -> Summary:

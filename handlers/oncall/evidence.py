@@ -90,7 +90,7 @@ async def evidence(deps: Deps, cluster: str, asked: EvidenceRequest, bounds: Bou
 
 
 def _noted(message: Message, *texts: str, files: Sequence[File] = ()) -> Message:
-    return message._replace(blocks=(*message.blocks, blocks.context(*texts)), files=(*message.files, *files))
+    return message._replace(blocks=(*message.blocks, blocks.context(*texts)), files=(*message.files, *files), newer=())
 
 
 async def _recording(sources: Sources, asked: EvidenceRequest, bounds: Bounds, say: Texts) -> tuple[File, list[str]]:

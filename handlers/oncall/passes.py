@@ -357,7 +357,7 @@ class Keeper:
         if not await self._rows.has_evidence(row):
             message, more = await self._found(row, head), details(head, self._deps.say)
             if message.blocks or more:
-                message = message._replace(blocks=(*message.blocks, *more))
+                message = message._replace(blocks=(*message.blocks, *more), newer=())
                 await self._put(row, evidence_key(row.id), message, severity=head.severity, thread_ts=row.thread_ts)
         await self._rows.proven(row.id)
         return False

@@ -2,7 +2,7 @@
 
 import copy
 import secrets
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from sandbox.slack.errors import SlackError
@@ -12,8 +12,12 @@ TEXT_MOST = 40_000  # characters of a message; Slack cuts longer ones, here they
 _OWN_WORDS = {"msg_blocks_too_long", "invalid_attachments", "only_one_table_allowed"}  # errors that have their own name
 
 
-def message_content(given: dict[str, Any], *, strict: bool, text_most: int = TEXT_MOST) -> dict[str, Any]:
+def message_content(
+    given: dict[str, Any], *, strict: bool, text_most: int = TEXT_MOST, without: Collection[str] = ()
+) -> dict[str, Any]:
     """The text, blocks, attachments and metadata of a message, complete with block and action ids; copies.
+
+    `without`: kinds of blocks that this workspace does not have yet.
 
     Raises SlackError: no_text, invalid_blocks_format, msg_too_long, invalid_blocks, msg_blocks_too_long.
     """
@@ -28,6 +32,8 @@ def message_content(given: dict[str, Any], *, strict: bool, text_most: int = TEX
         raise SlackError("no_text")
     if len(text) > text_most:
         raise SlackError("msg_too_long")
+    if any(isinstance(one, dict) and one.get("type") in without for one in blocks):
+        raise SlackError("invalid_blocks")
     if strict and blocks:
         refuse(block_violations(blocks))
     content: dict[str, Any] = {"text": text}

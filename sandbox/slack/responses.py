@@ -1,6 +1,7 @@
 """Response URLs: five uses in thirty minutes, without a token, also where the bot is not a member."""
 
 import secrets
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,10 +35,11 @@ class Response:
 class ResponseUrls:
     """All response URLs that were given out lately, by path."""
 
-    def __init__(self, workspace: Workspace, clock: Clock, *, strict: bool) -> None:
+    def __init__(self, workspace: Workspace, clock: Clock, *, strict: bool, without: Collection[str] = ()) -> None:
         self._workspace = workspace
         self._clock = clock
         self._strict = strict
+        self._without = without
         self._responses: dict[str, Response] = {}
 
     def __len__(self) -> int:
@@ -67,7 +69,7 @@ class ResponseUrls:
         if given.get("delete_original"):
             self._delete(response)
             return
-        content = message_content(given, strict=self._strict)
+        content = message_content(given, strict=self._strict, without=self._without)
         if given.get("replace_original") and self._replace(response, content):
             return
         thread_ts = given.get("thread_ts") or response.thread_ts

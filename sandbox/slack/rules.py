@@ -250,7 +250,7 @@ _ROW = Items(
     Typed(
         {
             "raw_text": Shape({"text": String()}, needs=("text",)),
-            "raw_number": Shape({"value": Number()}, needs=("value",), more=True),
+            "raw_number": Shape({"value": Number(), "text": String()}, needs=("value", "text")),
             "rich_text": _RICH_TEXT,
         }
     ),
@@ -315,7 +315,13 @@ _EVERYWHERE: dict[str, Shape] = {
 _NOT_IN_MODALS: dict[str, Shape] = {
     "table": Shape({"rows": Items(_ROW, TABLE_ROWS), "column_settings": Items(_COLUMN, TABLE_COLUMNS)}, ("rows",)),
     "data_table": Shape(
-        {"caption": String(), "rows": Items(_ROW, 101, 2), "page_size": Number(1, 100)}, ("caption", "rows"), more=True
+        {
+            "caption": String(),
+            "rows": Items(_ROW, 101, 2),
+            "page_size": Number(1, 100),
+            "row_header_column_index": Number(),
+        },
+        needs=("caption", "rows"),
     ),
     "data_visualization": Shape({"title": String(50)}, needs=("title",), more=True),
     "carousel": Shape({"elements": Items(Typed({"card": _CARD}), 10)}, needs=("elements",)),

@@ -124,6 +124,11 @@ class SlackServer:
         """Methods that were called and that Slack, as far as this server knows, does not have."""
         return self._world.unknown_methods
 
+    @property
+    def unknown_blocks(self) -> set[str]:
+        """Kinds of blocks that this workspace refuses, as one that does not have them yet; to be added to."""
+        return self._world.unknown_blocks
+
     def messages(self, channel: str, user: str = "", thread_ts: str = "") -> list[Record]:
         """What a user sees in a channel or a thread, oldest first; the first member's view unless `user` is given."""
         workspace = self._world.workspace

@@ -12,6 +12,7 @@ from sandbox.slack import rules
 
 # Undocumented: messages of 11,341 to 13,297 characters over all their blocks were refused (bolt-js#2509, #2867).
 TOTAL_REFUSED = 13_000
+DATA_TABLE_TOTAL = 10_000
 _TABLES = ("table", "data_table")
 _ONE = {"type": "max_items", "max": 1}
 
@@ -36,6 +37,8 @@ def validate_blocks(blocks: Any) -> list[Violation]:
     told = total_text([one.get("text") for one in whole if one.get("type") == "markdown"])
     if told > rules.MARKDOWN_TOTAL:
         found.append(_failed("too long over all markdown blocks", "", "max_length", max=rules.MARKDOWN_TOTAL, got=told))
+    for at, one in enumerate(whole):
+        found += _data_table(one, f"/{at}") if one.get("type") == "data_table" else ()
     total = total_text(whole)
     if total >= TOTAL_REFUSED:
         limit = {"type": "max_length", "max": TOTAL_REFUSED - 1, "got": total}
@@ -54,6 +57,17 @@ def validate_view(view: Any) -> list[Violation]:
     if view.get("type") == "modal" and "submit" not in view and any(one.get("type") == "input" for one in whole):
         found.append(_failed("a view with an input block needs submit", "/submit", "required"))
     return found
+
+
+def _data_table(block: Mapping[str, Any], at: str) -> Iterator[Violation]:
+    """Rows of one length, a heading without rich text, and the limit of all cells together."""
+    rows = [row for row in block.get("rows") or () if isinstance(row, list)]
+    if len({len(row) for row in rows}) > 1:
+        yield _failed("all rows need the same number of cells", f"{at}/rows", "same_length")
+    if rows and any(isinstance(cell, dict) and cell.get("type") == "rich_text" for cell in rows[0]):
+        yield _failed("the heading takes no rich_text", f"{at}/rows/0", "type")
+    if (got := total_text(rows)) > DATA_TABLE_TOTAL:
+        yield _failed("too long over all cells", f"{at}/rows", "max_length", max=DATA_TABLE_TOTAL, got=got)
 
 
 # ------------------------------------------------------------------------------------------------------- the walk

@@ -40,6 +40,7 @@ class World:
         self.credentials = Credentials()
         self.changes = Changes()
         self.unknown_methods: list[str] = []
+        self.unknown_blocks: set[str] = set()
         self.workspace = Workspace(seed, clock, self.changes.tell)
         self.journal = Journal(clock.now, self._on_entry)
         self.faults = FaultPlan(clock, self._on_faults)
@@ -48,7 +49,7 @@ class World:
         secret = self.credentials.signing_secret
         self.delivery = Delivery(clock, self.journal, self.faults, self.sockets, secret)
         self.delivery.deadline_s = deadline_s
-        self.responses = ResponseUrls(self.workspace, clock, strict=strict)
+        self.responses = ResponseUrls(self.workspace, clock, strict=strict, without=self.unknown_blocks)
         self.files = Files(self.workspace, clock)
         self.views = Views(self.workspace)
         self._statuses: dict[tuple[str, str], tuple[str, Timer]] = {}

@@ -9,6 +9,7 @@ from bot.render.terminal import terminal
 from bot.report import Report
 from bot.slack.render.report import render_report
 from bot.texts import LANGUAGES, Texts
+from sandbox.slack.validate import validate_blocks
 from tests.cases_support import CASES, VERSIONS, ask
 
 RECORDING = CASES / "hami-2.10" / "recording.tar.gz"
@@ -77,3 +78,23 @@ def test_in_slack_the_table_comes_before_the_steps(verb: str) -> None:
     assert table <= 4
     assert all(number > table for number, one in enumerate(words) if "'Next'" in one)
     assert not any("'Evidence" in word for word in words)
+
+
+@pytest.mark.parametrize("verb", MOST_LINES)
+def test_in_a_newer_slack_an_overview_is_a_table_that_sorts_with_all_rows_that_have_room(verb: str) -> None:
+    message = render_report(ask(RECORDING, verb=verb), Texts("en"), channel_buttons=True, words=verb)
+    assert validate_blocks(list(message.newer)) == []
+    [table] = [block for block in message.newer if block["type"] == "data_table"]
+    [usual] = [block for block in message.blocks if block["type"] == "table"]
+    assert len(table["rows"]) >= len(usual["rows"])
+    assert table["caption"]
+    assert [block["type"] for block in message.newer if block["type"] != "rich_text"] == [
+        {"table": "data_table"}.get(block["type"], block["type"])
+        for block in message.blocks
+        if block["type"] != "rich_text"
+    ]
+
+
+def test_an_answer_about_a_pod_has_no_newer_form() -> None:
+    report = ask(RECORDING, "ml/s06-wrong-gputype")
+    assert render_report(report, Texts("en"), channel_buttons=True, words="why x").newer == ()

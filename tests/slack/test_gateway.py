@@ -460,3 +460,49 @@ def test_no_method_is_called_that_slack_does_not_have():
         assert calls(bot, POST) == 1
 
     with_bot(work)
+
+
+# ----------------------------------------------------------------------------------------- newer kinds of blocks
+
+CARD = {"type": "task_card", "task_id": "1", "title": "Looking", "status": "in_progress"}
+
+
+def newer(text: str) -> Message:
+    return line(text)._replace(newer=(CARD,))
+
+
+def kinds(bot: Bot) -> list[str]:
+    return [block["type"] for message in bot.slack.messages(ONCALL) for block in message.get("blocks", [])]
+
+
+def test_a_workspace_that_takes_newer_blocks_gets_them():
+    async def work(bot: Bot) -> None:
+        await bot.gateway.post(ONCALL, newer("looking"))
+        assert kinds(bot) == ["task_card"]
+
+    with_bot(work)
+
+
+def test_a_workspace_that_refuses_newer_blocks_gets_the_usual_ones_at_once_and_is_not_asked_again():
+    async def work(bot: Bot) -> None:
+        bot.slack.unknown_blocks.add("task_card")
+        await bot.gateway.post(ONCALL, newer("one"))
+        assert texts(bot, ONCALL) == ["one"]
+        assert calls(bot, POST) == 2
+        bot.slack.unknown_blocks.clear()
+        await bot.gateway.post(ONCALL, newer("two"))
+        assert calls(bot, POST) == 3
+        assert "task_card" not in kinds(bot)
+
+    with_bot(work)
+
+
+@pytest.mark.parametrize(("error", "times"), [("msg_blocks_too_long", 1), ("invalid_blocks", 2)])
+def test_a_message_that_is_refused_for_another_reason_says_nothing_of_the_workspace(error: str, times: int):
+    async def work(bot: Bot) -> None:
+        bot.slack.faults.append(Fault("error", POST, error=error, times=times))
+        await bot.gateway.post(ONCALL, newer("one"))
+        await bot.gateway.post(ONCALL, newer("two"))
+        assert kinds(bot)[-1] == "task_card"
+
+    with_bot(work)

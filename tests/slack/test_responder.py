@@ -263,3 +263,23 @@ def test_the_files_of_a_forms_answer_are_posted_once_though_the_question_is_resu
         assert [name for name, _ in shared(inbox.bot, ADA)] == ["use.csv"]
 
     at_the_desk(tmp_path, work)
+
+
+def test_progress_is_a_task_card_where_the_workspace_takes_them(tmp_path: Path):
+    async def work(inbox: Inbox) -> None:
+        await inbox.asked().progress("Looking at &lt;ml/x&gt;")
+        [message] = ephemerals(inbox.bot, ONCALL, ADA)
+        assert [(one["type"], one["title"]) for one in message["blocks"]] == [("task_card", "Looking at <ml/x>")]
+
+    at_the_desk(tmp_path, work)
+
+
+def test_progress_and_answer_come_where_the_workspace_refuses_task_cards(tmp_path: Path):
+    async def work(inbox: Inbox) -> None:
+        inbox.bot.slack.unknown_blocks.add("task_card")
+        responder = inbox.asked()
+        await responder.progress("Looking at ml/x")
+        assert await responder.answer(line("gpu-1 is full")) is Delivery.RESPONSE_URL
+        assert inbox.seen() == ["Looking at ml/x", "gpu-1 is full"]
+
+    at_the_desk(tmp_path, work)

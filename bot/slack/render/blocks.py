@@ -3,6 +3,7 @@
 Text is shown as it is, whoever wrote it: `plain_text` without pictures.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from bot.slack.render.text import cut, inert
 Element = dict[str, Any]
 
 _NO_LABEL = "-"
+_NUMBER = re.compile(r"-?\d{1,3}(,\d{3})*(\.\d+)?|-?\d+(\.\d+)?", re.ASCII)
 
 
 def plain(text: str, most: int) -> Element:
@@ -50,6 +52,42 @@ def table(rows: Sequence[Sequence[Element]], right: Sequence[bool]) -> Block:
     ]
     shown = [list(row[: limits.TABLE_COLUMNS]) for row in rows[: limits.TABLE_ROWS]]
     return {"type": "table", "rows": shown, "column_settings": aligned}
+
+
+def data_table(caption: str, rows: Sequence[Sequence[Element]], page: int) -> Block:
+    """The same rows as a table that people sort, filter and turn the pages of; a column of numbers sorts as numbers.
+
+    Source: docs.slack.dev/reference/block-kit/blocks/data-table-block, October 2026.
+    """
+    header, *body = [list(row[: limits.TABLE_COLUMNS]) for row in rows[: 1 + limits.TABLE_ROWS]]
+    columns = [_numbers(column) for column in zip(*body, strict=True)]
+    shown = [header, *map(list, zip(*columns, strict=True))]
+    return {
+        "type": "data_table",
+        "caption": inert(caption, limits.HEADER) or _NO_LABEL,
+        "rows": shown,
+        "page_size": page,
+    }
+
+
+def _numbers(column: Sequence[Element]) -> Sequence[Element]:
+    if not all(_NUMBER.fullmatch(one["text"]) for one in column):
+        return column
+    values = [float(one["text"].replace(",", "")) for one in column]
+    return [
+        {"type": "raw_number", "value": int(value) if value.is_integer() else value, "text": one["text"]}
+        for value, one in zip(values, column, strict=True)
+    ]
+
+
+def task_card(task_id: str, title: str) -> Block:
+    """One step that is under way. Source: docs.slack.dev/reference/block-kit/blocks/task-card-block, October 2026."""
+    return {
+        "type": "task_card",
+        "task_id": task_id,
+        "title": inert(title, limits.HEADER) or _NO_LABEL,
+        "status": "in_progress",
+    }
 
 
 def cell(text: str) -> Element:

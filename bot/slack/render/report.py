@@ -85,19 +85,25 @@ def render_report(
     following = _next(steps, report, room, say)
     also = _others(overview.problems if overview else report.findings[1:], room, say)
     gaps = _gaps(report.gaps, room, say)
-    tables = show_tables(report, overview, room, say)
-
-    by_button = any(button["action_id"] == EVERYTHING for button in closing)
-    closing = [button for button in closing if room.overflowed or button["action_id"] != EVERYTHING]
-    files: list[File] = []
-    if room.overflowed and not by_button:
-        files = [whole_answer(report, say), *table_files(tables.not_whole, say)]
     seen = say("slack.seen", moment=room.text(seen_at(report, say), _TITLE))
-    small_print = blocks.context(*_left_out(room, files, say), seen)
-    asking = [blocks.actions(*closing)] if closing else []
-    answer = [*tables.blocks, *also, *following] if overview else [*change, *following, *proof, *also, *tables.blocks]
-    shown = [*head, *answer, *gaps, small_print, *asking]
-    return Message(_aloud(report, cause, say), tuple(shown), tuple(files))
+    by_button = any(button["action_id"] == EVERYTHING for button in closing)
+
+    def whole(room: Room, *, newer: bool) -> tuple[tuple[Block, ...], tuple[File, ...]]:
+        tables = show_tables(report, overview, room, say, newer=newer)
+        buttons = [button for button in closing if room.overflowed or button["action_id"] != EVERYTHING]
+        files: list[File] = []
+        if room.overflowed and not by_button:
+            files = [whole_answer(report, say), *table_files(tables.not_whole, say)]
+        small_print = blocks.context(*_left_out(room, files, say), seen)
+        asking = [blocks.actions(*buttons)] if buttons else []
+        answer = (
+            [*tables.blocks, *also, *following] if overview else [*change, *following, *proof, *also, *tables.blocks]
+        )
+        return (*head, *answer, *gaps, small_print, *asking), tuple(files)
+
+    newer, _ = whole(room.copy(), newer=True) if overview else ((), ())
+    shown, files = whole(room, newer=False)
+    return Message(_aloud(report, cause, say), shown, files, newer=newer)
 
 
 # ----------------------------------------------------------------------------------------------------------- head

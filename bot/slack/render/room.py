@@ -20,6 +20,12 @@ class Room:
         self.left_out: Counter[str] = Counter()
         self.cut = False
 
+    def copy(self) -> "Room":
+        """The same room, to be filled in another way."""
+        other = Room(self.characters)
+        other.left_out, other.cut = self.left_out.copy(), self.cut
+        return other
+
     @property
     def overflowed(self) -> bool:
         """Whether anything had to be left out."""

@@ -12,7 +12,7 @@ from bot.slack.render.rich import line, rich_text, span
 from bot.slack.render.room import Room
 from bot.texts import Texts
 
-_SHARE = 2500
+_SHARE, _PAGES_SHARE = 2500, 6000
 _ROWS_SHOWN = 15
 _COLUMNS_SHOWN = 6
 """More are no table on a phone."""
@@ -32,8 +32,13 @@ class RenderedTables(NamedTuple):
     not_whole: list[Table]
 
 
-def show_tables(report: Report, overview: Brief | None, room: Room, say: Texts) -> RenderedTables:
-    """The first table with rows, where a table is the answer: one about a pod has its verdict, and tables as proof."""
+def show_tables(
+    report: Report, overview: Brief | None, room: Room, say: Texts, *, newer: bool = False
+) -> RenderedTables:
+    """The first table with rows, where a table is the answer: one about a pod has its verdict, and tables as proof.
+
+    `newer`: as a table that can be sorted, which has pages and so more rows and all columns.
+    """
     if overview is None and report.subject.namespace and report.subject.kind not in _ANSWERED_BY_TABLES:
         room.left_out["tables"] += len(report.tables)
         return RenderedTables([], [table for table in report.tables if len(table.rows) > _SMALL][:_FILES])
@@ -56,30 +61,43 @@ def show_tables(report: Report, overview: Brief | None, room: Room, say: Texts) 
             room.left_out["tables"] += 1
             not_whole.append(whole)
         else:
-            columns = list(range(len(table.columns)))[:_COLUMNS_SHOWN] if overview else _columns_shown(table)
-            rows = _rows(table, columns, room)
+            most = limits.TABLE_COLUMNS if newer else _COLUMNS_SHOWN
+            columns = list(range(len(table.columns)))[:most] if overview else _columns_shown(table)
+            rows = _pages(table, columns, room, title["text"]) if newer else _rows(table, columns, room)
             has_rows = True
             room.left_out["rows"] += left_out
             room.left_out["columns"] += len(whole.columns) - len(table.columns)
-            shown += [rich_text(line(title)), rows] if rows else []
+            shown += ([rows] if newer else [rich_text(line(title)), rows]) if rows else []
             if not rows or len(rows["rows"]) <= len(whole.rows) or len(columns) < len(whole.columns):
                 not_whole.append(whole)
     return RenderedTables(shown, [*not_whole, *others][:_FILES])
 
 
 def _rows(table: Table, shown: Sequence[int], room: Room) -> Block | None:
-    header, *rows = [[row[number] for number in shown] for row in (table.columns, *table.rows)]
+    filled = _filled(table, shown, room, _SHARE, _ROWS_SHOWN)
+    rows = [[row[number] for number in shown] for row in table.rows[: limits.TABLE_ROWS]]
+    right = [is_numeric(column) for column in zip(*rows, strict=True)]
+    return blocks.table(filled, right) if filled else None
+
+
+def _pages(table: Table, shown: Sequence[int], room: Room, caption: str) -> Block | None:
+    filled = _filled(table, shown, room, _PAGES_SHARE, limits.TABLE_ROWS)
+    return blocks.data_table(caption, filled, _ROWS_SHOWN) if filled else None
+
+
+def _filled(table: Table, shown: Sequence[int], room: Room, share: int, most: int) -> list[list[blocks.Element]]:
+    """The cells, the heading first; none without room for a row."""
 
     def show(_: int, row: Sequence[str]) -> list[blocks.Element]:
         return [blocks.cell(room.text(cell, _CELL)) for cell in row]
 
-    filled = room.fill("rows", (header, *rows), show, share=_SHARE, most=1 + _ROWS_SHOWN)
+    rows = [[row[number] for number in shown] for row in (table.columns, *table.rows)]
+    filled = room.fill("rows", rows, show, share=share, most=1 + most)
     room.left_out["columns"] += len(table.columns) - len(shown)
     if len(filled) < 2:
         room.left_out["rows"] = len(table.rows)
-        return None
-    right = [is_numeric(column) for column in zip(*rows[: limits.TABLE_ROWS], strict=True)]
-    return blocks.table(filled, right)
+        return []
+    return filled
 
 
 def _columns_shown(table: Table) -> list[int]:

@@ -21,7 +21,7 @@ _LOOKS = "username icon_emoji icon_url unfurl_links unfurl_media as_user"
 def post_message(call: Call) -> Answer:
     everywhere = "chat:write.public" in call.world.seed.app.scopes
     channel = _unarchived(call.channel(member=not everywhere, open_dm=True))
-    content = message_content(call.content(), strict=call.world.strict)
+    content = message_content(call.content(), strict=call.world.strict, without=call.world.unknown_blocks)
     message = bot_message(call.world.workspace, content, channel.head_of(call.text("thread_ts")))
     if call.text("username"):
         message["username"] = call.text("username")
@@ -44,7 +44,9 @@ def update(call: Call) -> Answer:
     message = call.message(channel)
     if message.get("bot_id") != call.world.seed.app.bot_id:
         raise SlackError("cant_update_message")
-    content = message_content(call.content(), strict=call.world.strict, text_most=_UPDATE_TEXT_MOST)
+    content = message_content(
+        call.content(), strict=call.world.strict, without=call.world.unknown_blocks, text_most=_UPDATE_TEXT_MOST
+    )
     # What is not named stays: to take blocks away, an app sends an empty list.
     content |= {part: message[part] for part in ("blocks", "attachments") if part in message and part not in call.args}
     replace(call.world.workspace, channel.id, message, content)
@@ -73,7 +75,7 @@ def post_ephemeral(call: Call) -> Answer:
     user = call.user()["id"]
     if user not in channel.members:
         raise SlackError("user_not_in_channel")
-    content = message_content(call.content(), strict=call.world.strict)
+    content = message_content(call.content(), strict=call.world.strict, without=call.world.unknown_blocks)
     message = bot_message(call.world.workspace, content, channel.head_of(call.text("thread_ts")))
     call.world.workspace.add_ephemeral(channel.id, user, message)
     return {"message_ts": message["ts"]}

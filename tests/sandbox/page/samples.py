@@ -78,7 +78,10 @@ DATA_TABLE: Block = {
     "caption": "Cards",
     "page_size": 2,
     "rows": [[{"type": "raw_text", "text": "Card"}, {"type": "raw_text", "text": "Used"}]]
-    + [[{"type": "raw_text", "text": f"card-{n}"}, {"type": "raw_number", "value": n * 7 % 5}] for n in range(5)],
+    + [
+        [{"type": "raw_text", "text": f"card-{n}"}, {"type": "raw_number", "value": n * 7 % 5, "text": str(n * 7 % 5)}]
+        for n in range(5)
+    ],
 }
 
 

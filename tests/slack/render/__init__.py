@@ -58,7 +58,8 @@ def objects(value: Any) -> Iterator[dict[str, Any]]:
 
 def parsed(message: Message) -> list[str]:
     """Every text of the message that Slack parses."""
-    return [message.text, *(object_["text"] for object_ in objects(message.blocks) if object_.get("type") == "mrkdwn")]
+    shown = objects([*message.blocks, *message.newer])
+    return [message.text, *(object_["text"] for object_ in shown if object_.get("type") == "mrkdwn")]
 
 
 def texts(message: Message) -> list[str]:
@@ -68,9 +69,10 @@ def texts(message: Message) -> list[str]:
 
 def assert_fits(message: Message) -> None:
     """Slack takes the message, and it is within our budget."""
-    assert validate_blocks(list(message.blocks)) == []
-    assert total_text(message.blocks) <= TOTAL_BUDGET
-    assert len(message.blocks) <= 45
+    for shown in (message.blocks, message.newer):
+        assert validate_blocks(list(shown)) == []
+        assert total_text(shown) <= TOTAL_BUDGET
+        assert len(shown) <= 45
     assert message.text.strip()
     assert len(message.text) <= 3000
 

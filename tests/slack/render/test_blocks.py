@@ -21,6 +21,8 @@ def test_a_block_of_any_text_is_one_that_slack_takes(text):
     assert validate_blocks([blocks.header(text), blocks.plain_section(text)]) == []
     assert validate_blocks([blocks.context(text), blocks.actions(*every_element(text))]) == []
     assert validate_blocks([blocks.table([[blocks.cell(text[:100])] * 30] * 3, [True] * 30)]) == []
+    assert validate_blocks([blocks.data_table(text, [[blocks.cell(text[:50])] * 30] * 3, 2)]) == []
+    assert validate_blocks([blocks.task_card("1", text)]) == []
     assert validate_blocks([blocks.plain_section(text, accessory=blocks.button(text, "a"))]) == []
 
 
@@ -41,3 +43,13 @@ def test_what_is_too_many_is_left_out():
 @pytest.mark.parametrize("made", [blocks.header("a :b: *c*"), blocks.plain_section("a :b: *c*")])
 def test_foreign_text_shows_no_pictures(made):
     assert made["text"] == {"type": "plain_text", "text": "a :b: *c*", "emoji": False}
+
+
+def test_a_column_of_numbers_sorts_as_numbers_and_any_other_as_text():
+    cells = [[blocks.cell(one) for one in row] for row in (("node", "free"), ("gpu-1", "16,384"), ("gpu-2", "-1.5"))]
+    [header, first, second] = blocks.data_table("Cards", cells, 5)["rows"]
+    assert [one["type"] for one in header] == ["raw_text", "raw_text"]
+    assert first[1] == {"type": "raw_number", "value": 16384, "text": "16,384"}
+    assert second[1] == {"type": "raw_number", "value": -1.5, "text": "-1.5"}
+    cells[2][1] = blocks.cell("?")
+    assert blocks.data_table("Cards", cells, 5)["rows"][1][1] == {"type": "raw_text", "text": "16,384"}

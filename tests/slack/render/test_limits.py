@@ -274,3 +274,22 @@ def test_a_view_is_held_against_the_same_table(rule):
     taken, refused, pointer = VIEWS[rule]
     assert validate_view(taken) == []
     assert [one.pointer for one in validate_view(refused)] == [pointer]
+
+
+CELL = {"type": "raw_text", "text": "gpu-1"}
+RICH = {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": [{"type": "text", "text": "x"}]}]}
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [[[CELL, CELL], [CELL]], [[RICH], [CELL]], [[CELL]], [[CELL], [CELL | {"text": "x" * 10_000}]], [[CELL] * 21] * 2],
+    ids=["of different lengths", "a rich heading", "a heading alone", "too long", "too wide"],
+)
+def test_a_data_table_that_slack_refuses_is_refused(rows):
+    assert validate_blocks([{"type": "data_table", "caption": "Cards", "rows": rows}]) != []
+
+
+def test_a_data_table_has_no_more_than_a_hundred_rows_below_its_heading():
+    taken, refused = ({"type": "data_table", "caption": "Cards", "rows": [[CELL]] * rows} for rows in (101, 102))
+    assert validate_blocks([taken]) == []
+    assert len(validate_blocks([refused])) == 1
