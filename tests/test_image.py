@@ -12,6 +12,8 @@ import pytest
 
 from tests.image import ROOT, Image, instructions
 
+pytestmark = pytest.mark.few(1)  # each process that runs one builds the image
+
 VERSION = "1.2.3"
 
 

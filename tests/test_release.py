@@ -18,6 +18,8 @@ import yaml
 from tests.store.test_left import STORES
 from tests.test_project import PROJECT, ROOT, committed_files
 
+pytestmark = pytest.mark.few(6)  # each process that runs one builds the wheel
+
 SCENARIO = "ml/s03-card-insufficient-memory"
 PACKAGES = PROJECT["tool"]["importlinter"]["root_packages"]
 TAG = "1.2.3"
