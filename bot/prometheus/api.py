@@ -1,5 +1,8 @@
 """What can be asked of a Prometheus: see `bot.prometheus.client`."""
 
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import datetime
 from typing import Protocol
 
@@ -19,3 +22,25 @@ class Prometheus(Protocol):
         Raises SourceError: not reached, refused, too slow, too large, or an answer that is no vector.
         """
         ...
+
+
+_LABELS: ContextVar[dict[bytes, Mapping[str, str]] | None] = ContextVar("labels", default=None)
+
+
+@contextmanager
+def sharing_labels() -> Generator[None]:
+    """Until it ends, samples of all answers that have the same labels have one mapping of them.
+
+    Of a large cluster's 100,000 series most have the labels of three others.
+    """
+    token = _LABELS.set({})
+    try:
+        yield
+    finally:
+        _LABELS.reset(token)
+
+
+def shared_labels() -> dict[bytes, Mapping[str, str]]:
+    """By what was written; a new one where nobody shares."""
+    known = _LABELS.get()
+    return {} if known is None else known

@@ -4,12 +4,12 @@ The API: https://prometheus.io/docs/prometheus/latest/querying/api/
 """
 
 import asyncio
+import math
 import ssl
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
-from weakref import WeakValueDictionary
 
 import httpx
 import msgspec
@@ -17,6 +17,7 @@ import msgspec
 from bot.errors import SourceError
 from bot.hami.exposition import Sample
 from bot.kube.podport import CONNECT_S, bounded
+from bot.prometheus.api import shared_labels
 from bot.report import one_line
 
 WITHIN_S = 30.0
@@ -38,12 +39,6 @@ class Address(NamedTuple):
     user: str = ""
     password: str = ""
     ca_file: Path | None = None
-
-
-class _Labels(dict[str, str]):
-    """What weak references can be made to."""
-
-    __slots__ = ("__weakref__",)
 
 
 class _Series(msgspec.Struct, gc=False):
@@ -71,8 +66,6 @@ class PrometheusClient:
         self._within_s = within_s
         self._limit_bytes = limit_bytes
         self._verify: ssl.SSLContext | bool | None = None if address.url.startswith("https:") else False
-        self._labels: WeakValueDictionary[bytes, _Labels] = WeakValueDictionary()
-        """As long as somebody has them: of a large cluster's 100,000 series most have the labels of three others."""
 
     async def query(self, expression: str, at: datetime) -> list[Sample]:
         """See `bot.prometheus.api.Prometheus.query`."""
@@ -119,7 +112,7 @@ class PrometheusClient:
         try:
             answer = msgspec.json.decode(body, type=_Answer)
             if answer.status == "success" and answer.data.kind == "vector":
-                return list(self._read(msgspec.json.decode(answer.data.result, type=list[_Series])))
+                return list(_samples(msgspec.json.decode(answer.data.result, type=list[_Series])))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             hint = "Check prometheus.url: it is the address of Prometheus itself, without /api or /graph."
             raise self._failed(f"HTTP {status}, and the answer is not Prometheus' JSON", hint) from error
@@ -130,29 +123,6 @@ class PrometheusClient:
         )
         raise self._failed(self._without_secrets(told), "Ask Prometheus the same query by hand.")
 
-    def _read(self, series: Iterable[_Series]) -> Iterator[Sample]:
-        for one in series:
-            text = one.value[1]
-            try:
-                value = float(text)
-            except ValueError:
-                continue
-            if value - value != 0:  # infinity or NaN
-                continue
-            written = bytes(one.metric)
-            name, rest = "", written[1:]
-            if written.startswith(_NAMED):
-                end = written.index(b'"', len(_NAMED))
-                name, rest = written[len(_NAMED) : end].decode(), written[end + 2 :]
-            labels = self._labels.get(rest)
-            if labels is None:
-                labels = _Labels(msgspec.json.decode(b"{" + (rest or b"}"), type=dict[str, str]))
-                if "__name__" in labels:  # written otherwise than Prometheus does
-                    name = labels.pop("__name__")
-                else:
-                    self._labels[rest] = labels
-            yield Sample(name, labels, value, "", text)
-
     def _without_secrets(self, text: str) -> str:
         for secret in (self._address.token, self._address.password):
             text = text.replace(secret, "…") if secret else text
@@ -160,3 +130,28 @@ class PrometheusClient:
 
     def _failed(self, reason: str, hint: str) -> SourceError:
         return SourceError(f"POST {self._address.url}/api/v1/query: {reason}", hint=hint)
+
+
+def _samples(series: Iterable[_Series]) -> Iterator[Sample]:
+    known = shared_labels()
+    for one in series:
+        text = one.value[1]
+        try:
+            value = float(text)
+        except ValueError:
+            continue
+        if not math.isfinite(value):
+            continue
+        written = bytes(one.metric)
+        name, rest = "", written[1:]
+        if written.startswith(_NAMED):
+            end = written.index(b'"', len(_NAMED))
+            name, rest = written[len(_NAMED) : end].decode(), written[end + 2 :]
+        labels = known.get(rest)
+        if labels is None:
+            read = msgspec.json.decode(b"{" + (rest or b"}"), type=dict[str, str])
+            if "__name__" in read:  # written otherwise than Prometheus does
+                name, labels = read.pop("__name__"), read
+            else:
+                labels = known[rest] = read
+        yield Sample(name, labels, value, "", text)

@@ -23,7 +23,7 @@ from bot.kube.cluster import seen
 from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.kube.models import PODS, Pod
 from bot.kube.podget import PodAnswer, PodGet, PodPorts
-from bot.prometheus.api import SOURCE, Prometheus
+from bot.prometheus.api import SOURCE, Prometheus, sharing_labels
 from bot.report import Gap
 from playbooks.playbook import Sources
 
@@ -71,13 +71,20 @@ async def gather_usage(sources: Sources, first: Collection[str] = ()) -> UsageSe
     """Never raises: what could not be read is a gap. Where Prometheus has no figure, the monitors are asked, those of
     the nodes `first` before the others.
     """
-    if sources.prometheus is None:
-        return await _measured(sources, first)
-    asked = await _asked(sources.prometheus, sources.cluster.now())
-    if not isinstance(asked, Gap):
+    return await or_measured(await ask_prometheus(sources), sources, first)
+
+
+async def ask_prometheus(sources: Sources) -> UsageSeen | Gap | None:
+    """None where the settings name none. Never raises."""
+    return None if sources.prometheus is None else await _asked(sources.prometheus, sources.cluster.now())
+
+
+async def or_measured(asked: UsageSeen | Gap | None, sources: Sources, first: Collection[str]) -> UsageSeen:
+    """What Prometheus said, or else what the monitors measure. Never raises."""
+    if isinstance(asked, UsageSeen):
         return asked
     measured = await _measured(sources, first)
-    return measured._replace(gaps=(asked, *measured.gaps))
+    return measured._replace(gaps=(asked, *measured.gaps)) if asked else measured
 
 
 async def _measured(sources: Sources, first: Collection[str]) -> UsageSeen:
@@ -94,9 +101,8 @@ async def _asked(prometheus: Prometheus, at: datetime) -> UsageSeen | Gap:
     reader = UsageReader()
     try:
         async with asyncio.timeout(PROMETHEUS_WITHIN_S):
-            for name in NAMES:  # one after another: what a large cluster answers takes much memory while it is read
-                reader.add(await prometheus.query(_expression(name), at))
-            peaks = [peak for name in CONTAINER_FIGURES["used"] for peak in await _peaks(prometheus, name, at, reader)]
+            with sharing_labels():
+                peaks = await _read(prometheus, at, reader)
     except TimeoutError:
         hint = "Ask Prometheus for its load, or set prometheus.url to one that has fewer series."
         return Gap(SOURCE, f"no answer to all questions within {PROMETHEUS_WITHIN_S:g} s", hint)
@@ -106,6 +112,12 @@ async def _asked(prometheus: Prometheus, at: datetime) -> UsageSeen | Gap:
     if not usage.containers and not usage.gpus and not peaks:
         return Gap(SOURCE, "it has no figure of vGPUmonitor", f"let it scrape port {PORT} of the device plugin's pods")
     return UsageSeen(usage, _highest(peaks), of_prometheus=True)
+
+
+async def _read(prometheus: Prometheus, at: datetime, reader: UsageReader) -> list[Peak]:
+    for name in NAMES:  # one after another: what a large cluster answers takes much memory while it is read
+        reader.add(await prometheus.query(_expression(name), at))
+    return [peak for name in CONTAINER_FIGURES["used"] for peak in await _peaks(prometheus, name, at, reader)]
 
 
 async def _peaks(prometheus: Prometheus, name: str, at: datetime, reader: UsageReader) -> list[Peak]:

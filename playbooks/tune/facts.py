@@ -1,7 +1,6 @@
 """What tuning advice is worked out from: read once, for every topic."""
 
 import asyncio
-from collections import defaultdict
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cached_property
@@ -17,7 +16,7 @@ from bot.kube.models import NODES, PODS, Holder, Node, Pod
 from bot.report import Gap
 from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
 from playbooks.gather.scheduling import InstallSeen, gather_holders, gather_install, install_unread, nothing_read
-from playbooks.gather.usage import Peak, UsageSeen, gather_usage
+from playbooks.gather.usage import Peak, UsageSeen, ask_prometheus, or_measured
 from playbooks.gather.usage_of_cores import CoresSeen, gather_cores
 from playbooks.playbook import Sources
 from playbooks.tune.pools import Pool, pools_of
@@ -102,12 +101,14 @@ class Facts:
         return {state.card.uuid: state.card.memory_mib for pool in self.pools for state in pool.gpus}
 
     @cached_property
-    def peaks(self) -> dict[tuple[str, str, str], list[Peak]]:
+    def peaks(self) -> dict[tuple[str, str, str], tuple[Peak, ...]]:
         """The most that each container used within the window, by namespace, pod and GPU."""
-        found: dict[tuple[str, str, str], dict[str, Peak]] = defaultdict(dict)
+        found: dict[tuple[str, str, str], tuple[Peak, ...]] = {}
         for peak in sorted(self.usage.peaks, key=lambda peak: peak.used.value):
-            found[peak.of.namespace, peak.of.pod, peak.of.uuid][peak.of.container] = peak
-        return {of: list(by_container.values()) for of, by_container in found.items()}
+            of = peak.of.namespace, peak.of.pod, peak.of.uuid
+            others = (one for one in found.get(of, ()) if one.of.container != peak.of.container)
+            found[of] = *others, peak
+        return found
 
     @cached_property
     def _holders(self) -> dict[tuple[str, str], Holder]:
@@ -135,16 +136,17 @@ async def gather_facts(wanted: Request, sources: Sources) -> Facts:
     """Raises Unusable where nothing at all could be read."""
     cluster = sources.cluster
     install = await gather_install(sources)
-    nodes, holders, waiting, (throttled, locked) = await asyncio.gather(
+    nodes, holders, waiting, (throttled, locked), asked = await asyncio.gather(
         seen("nodes", cluster.list(NODES)),
         seen("pods", gather_holders(cluster, install.install.scheduler_name)),
         seen("pending pods", cluster.list(PODS, fields="status.phase=Pending")),
         _gather_logs(cluster, install.install),
+        ask_prometheus(sources),  # beside the lists: what one waits for, the others read
     )
     if isinstance(nodes, Gap) and install_unread(install):
         raise nothing_read(nodes)
     holding = () if isinstance(holders, Gap) else frozenset(holder.spec.node_name for holder in holders)
-    usage = await gather_usage(sources, holding)
+    usage = await or_measured(asked, sources, holding)
     version = install.install.version
     ledger = build_ledger(() if isinstance(holders, Gap) else holders, version.version if version else NEWEST_READ)
     week = sources.prometheus if usage.of_prometheus else None

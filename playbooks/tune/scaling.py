@@ -152,7 +152,7 @@ def _known(pool: Pool, facts: Facts) -> _Known | None:
     for held in pool.held:
         for uuid, share in held.shares.items():
             requested += share.memory_mib
-            peaks = facts.peaks.get((held.holding.namespace, held.holding.name, uuid), [])
+            peaks = facts.peaks.get((held.holding.namespace, held.holding.name, uuid), ())
             whole = all(peak.hours >= COVERED * WINDOW_HOURS and peak.used.value > 0 for peak in peaks)
             if whole and len(peaks) >= share.slots:
                 covered += share.memory_mib

@@ -12,6 +12,7 @@ import pytest
 
 from bot.errors import SourceError
 from bot.hami.exposition import Sample
+from bot.prometheus.api import sharing_labels
 from bot.prometheus.client import LARGEST_ANSWER, WITHIN_S, Address, PrometheusClient
 from tests.prometheus.server import WEEK_ENDS, prometheus_of_the_week, prometheus_that_scrapes
 
@@ -161,3 +162,37 @@ def answering(text: str | None, *, status: int = 200, location: str = "") -> Ite
         finally:
             server.over.set()
             server.shutdown()
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        '{"__name__":"used","pod":"a"}',
+        '{"__name__": "used", "pod": "a"}',
+        '{"pod":"a","__name__":"used"}',
+        '{"pod":"a"}',
+        '{"__name__":"used"}',
+        "{}",
+    ],
+    ids=["as Prometheus writes it", "with blanks", "sorted otherwise", "no name", "a name alone", "nothing"],
+)
+def test_a_series_is_read_however_its_labels_are_written(series: str) -> None:
+    result = f'[{{"metric":{series},"value":[0,"5"]}},{{"metric":{series},"value":[0,"NaN"]}}]'
+    text = f'{{"status":"success","data":{{"resultType":"vector","result":{result}}}}}'
+    with answering(text) as server:
+        (sample,) = ask(Address(server.url))
+    assert sample.name == ("used" if "used" in series else "")
+    assert sample.labels == ({"pod": "a"} if "pod" in series else {})
+    assert sample.number == "5"
+
+
+def test_series_with_the_same_labels_share_them_while_somebody_asks_for_that() -> None:
+    series = '{"metric":{"__name__":"used","pod":"a"},"value":[0,"5"]}'
+    text = f'{{"status":"success","data":{{"resultType":"vector","result":[{series}]}}}}'
+    with answering(text) as server:
+        with sharing_labels():
+            first, second = ask(Address(server.url))[0], ask(Address(server.url))[0]
+        third = ask(Address(server.url))[0]
+    assert first.labels is second.labels
+    assert first.labels == third.labels
+    assert first.labels is not third.labels
