@@ -27,8 +27,12 @@ class Incident(NamedTuple):
 
     def ask(self, cluster: RecordedCluster | None = None) -> Report:
         """The report on the recording, or on an edited copy of it."""
-        target = {"node": self.pod} if self.verb == "nodes" else {"pod": self.pod} if self.pod else {}
-        return ask_cluster(cluster or open_incident(self.name), verb=self.verb, **target)
+        return ask_cluster(cluster or open_incident(self.name), verb=self.verb, **self.target)
+
+    @property
+    def target(self) -> dict[str, str]:
+        """The values of the verb's arguments."""
+        return {"node": self.pod} if self.verb == "nodes" else {"pod": self.pod} if self.pod else {}
 
 
 def incidents() -> list[Incident]:

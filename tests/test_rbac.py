@@ -5,6 +5,7 @@ other one covers, so that without it that request is refused.
 """
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from sandbox.apiserver.access import Access
 from sandbox.apiserver.statuses import Target
 from tests.cases_support import CASES, VERSIONS, questions, scenarios
 from tests.chart import BOT, CHANGING, DEAD_MAN, NAMESPACE, PROXYING, granted, manifests
-from tests.incidents_support import INCIDENTS
+from tests.incidents_support import INCIDENTS, Incident, incidents, open_incident
 from tests.playbooks.dra_support import claiming
 from tests.test_change_shell import Cluster, cluster, overdue
 
@@ -86,6 +87,34 @@ def test_every_question_is_answered_with_the_rights_of_a_bot_that_only_reads(ver
     asyncio.run(main())
     assert access.refusals == []
     assert len(access.asked) > 20
+
+
+@pytest.mark.parametrize("incident", incidents(), ids=lambda one: one.name)
+def test_an_incident_is_explained_with_the_rights_of_the_chart(incident: Incident, tmp_path: Path) -> None:
+    recorded = open_incident(incident.name)
+    pods = json.loads(recorded.read("objects/pods.json"))["items"]
+    labels = [(one["metadata"]["namespace"], one["metadata"].get("labels") or {}) for one in pods]
+    home = [place for place, some in labels if some.get("app.kubernetes.io/component") == "hami-scheduler"]
+    logged = [incident.pod.partition("/")[0]] if "/" in incident.pod else []
+    values = {"hami": {"namespace": home[0] if home else "hami-system"}, "workloadLogs": {"namespaces": logged}}
+    access = Noting(granted(manifests(values | PROXYING), BOT))
+
+    async def main() -> Report:
+        path = INCIDENTS / incident.name / "recording.tar.gz"
+        async with ApiServer.from_recording(path, clock=recorded.now) as server:
+            server.access = access
+            config = tmp_path / "kubeconfig"
+            config.write_text(server.kubeconfig())
+            async with await open_cluster(kubeconfig=config) as live:
+                playbook = find(incident.verb)
+                sources = Sources(live, workload_logs=bool(logged))
+                return playbook.diagnose(
+                    await playbook.gather(playbook.request(**incident.target), sources), Texts("en")
+                )
+
+    report = asyncio.run(main())
+    assert access.refusals == []
+    assert report.findings[0].code in incident.first
 
 
 @pytest.mark.parametrize(("setting", "first"), [("true", "gpu-memory-limit"), ("false", "image-or-start-failure")])
