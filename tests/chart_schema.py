@@ -29,6 +29,7 @@ _VALUES = _keys(
     replicas={"type": "integer", "minimum": 1},
     slack=_keys(mode={"enum": ["socket", "http"]}, secretName=_NAME),
     hami=_keys(namespace=_NAME, schedulerDeployment=_NAME),
+    rbac=_keys(cluster=_keys(enabled=_SWITCH), hami=_keys(enabled=_SWITCH)),
     settings=_ANY | {"description": "The settings file: docs/settings.md lists the keys."},
     oncall=_keys(secretName=_TEXT, key=_FILLED, pagerdutyKey=_TEXT, paging=_keys(**dict.fromkeys(_PAGERS, _TEXT))),
     changes=_keys(enabled=_SWITCH),

@@ -18,6 +18,7 @@ from tests.chart import (
     BOT,
     CHANGING,
     CHART,
+    DEAD_MAN,
     PROXYING,
     Manifest,
     granted,
@@ -207,6 +208,53 @@ def test_logs_of_workloads_are_read_only_in_the_namespaces_that_the_values_name(
     assert environment(named)["HAMI_BOT_WORKLOAD_LOGS"]["value"] == "true"
     assert {rule.namespace for rule in granted(manifests(), BOT) if rule.resources == ["pods/log"]} == {"hami-system"}
     assert "HAMI_BOT_WORKLOAD_LOGS" not in environment(manifests())
+
+
+EVERY_ROLE = {**PROXYING, "workloadLogs": {"namespaces": ["ml"]}}
+
+
+def by_name(objects: list[Manifest]) -> dict[str, Manifest]:
+    return {f"{one['kind']}/{one['metadata']['name']}": one for one in objects}
+
+
+def role(name: str) -> set[str]:
+    return {f"Role/{name}", f"RoleBinding/{name}"}
+
+
+@pytest.mark.parametrize(
+    ("off", "gone", "differs"),
+    [
+        (
+            {"rbac": {"cluster": {"enabled": False}}},
+            {"ClusterRole/hami-bot-default-read", "ClusterRoleBinding/hami-bot-default-read"},
+            set[str](),
+        ),
+        ({"rbac": {"hami": {"enabled": False}}}, role("hami-bot-read"), set[str]()),
+        (
+            {"changes": {"enabled": False}},
+            role("hami-bot-change")
+            | role("hami-bot-lease")
+            | role(DEAD_MAN)
+            | {f"ServiceAccount/{DEAD_MAN}", f"CronJob/{DEAD_MAN}"},
+            {"Role/hami-bot-pods-proxy"},  # `update`, which only a change needs
+        ),
+        ({"podsProxy": {"enabled": False}}, role("hami-bot-pods-proxy"), {f"Role/{DEAD_MAN}"}),
+        ({"workloadLogs": {"namespaces": []}}, role("hami-bot-workload-logs"), {"Deployment/hami-bot"}),  # its setting
+    ],
+    ids=["cluster", "hami", "changes", "podsProxy", "workloadLogs"],
+)
+def test_a_value_that_is_off_takes_its_roles_away_and_nothing_else(
+    off: dict[str, Any], gone: set[str], differs: set[str]
+) -> None:
+    full, fewer = by_name(manifests(EVERY_ROLE)), by_name(manifests(EVERY_ROLE | off))
+    assert full.keys() - fewer.keys() == gone
+    assert {name for name, one in fewer.items() if one != full[name]} == differs
+
+
+def test_the_notes_say_where_roles_of_your_own_are_needed() -> None:
+    own = rendered({"rbac": {"hami": {"enabled": False}}})["NOTES.txt"]
+    assert own.startswith("This chart makes not all roles for reading")
+    assert rendered()["NOTES.txt"].startswith("hami-bot reads hami-system")
 
 
 def test_playbooks_of_a_config_map_are_in_the_folder_that_the_settings_name() -> None:
