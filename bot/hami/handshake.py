@@ -8,6 +8,7 @@ Rules per version: HAMi pkg/device/nvidia/device.go CheckHealth and pkg/schedule
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from bot.hami.version import Version
@@ -43,6 +44,7 @@ class Handshake(NamedTuple):
     zoned: bool = False
 
 
+@lru_cache(maxsize=1024)  # thousands of nodes are asked within the same few seconds
 def parse_handshake(text: str) -> Handshake:
     """What the annotation says; never raises."""
     text = text.strip()

@@ -1,6 +1,6 @@
 """What is seen of every node: its cards as HAMi takes them in, lock, device plugin and what Kubernetes says of it."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
@@ -58,6 +58,8 @@ class NodeSeen(NamedTuple):
     own: Registration | None
     others: tuple[Registration | Unreadable, ...]
     beside: tuple[OtherDevice, ...]
+    registrations: tuple[Registration, ...]
+    """All that can be read of what is registered or counted there, whichever vendor's."""
     expects_gpus: bool
     of_others: bool
     """Whether only an operator's label says that the first vendor's GPUs are there, as some other plugins want it."""
@@ -75,13 +77,6 @@ class NodeSeen(NamedTuple):
     @property
     def name(self) -> str:
         return self.node.name
-
-    @property
-    def registrations(self) -> tuple[Registration, ...]:
-        found = [one for one in (self.own, *self.others) if isinstance(one, Registration)]
-        known = {registration.word for registration in found}
-        beside = (device.state for device in self.beside if device.device.word not in known)
-        return (*found, *(state for state in beside if isinstance(state, Registration)))
 
     @property
     def cards(self) -> tuple[Card, ...]:
@@ -146,6 +141,7 @@ class Sweep:
         own = state.registration if isinstance(state, Unregistered) else state
         count = (self.config.of(own.word) if own else self.config.gpus).count
         plugin = self._plugins.get(name) or Plugin("missing" if self.plugins_known else "unseen")
+        beside = tuple(self._of_others(node))
         expects = expects_gpus(node, self.config)
         of_others = expects and is_given_by_label_alone(node, self.config)
         return NodeSeen(
@@ -153,10 +149,11 @@ class Sweep:
             state=state,
             own=own,
             others=others,
-            beside=tuple(self._of_others(node)),
+            beside=beside,
+            registrations=_registrations(own, others, beside),
             expects_gpus=expects and not (of_others and plugin.health in _QUIET),
             of_others=of_others,
-            left_out=not is_for_gpus(node, self.config) and name not in self._plugins,
+            left_out=name not in self._plugins and not is_for_gpus(node, self.config),
             count_resource=count,
             allocatable=kubelet_offers(node, count),
             plugin=plugin,
@@ -223,6 +220,15 @@ class Sweep:
     @property
     def lock_expiry(self) -> timedelta:
         return lock_expiry(self.install)
+
+
+def _registrations(
+    own: Registration | None, others: Iterable[Registration | Unreadable], beside: Iterable[OtherDevice]
+) -> tuple[Registration, ...]:
+    found = [registration for registration in (own, *others) if isinstance(registration, Registration)]
+    known = {registration.word for registration in found}
+    states = (device.state for device in beside if device.device.word not in known)
+    return (*found, *(state for state in states if isinstance(state, Registration)))
 
 
 @lru_cache(maxsize=1024)  # the nodes of a cluster have the same few keys
