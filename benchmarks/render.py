@@ -36,7 +36,7 @@ def rows() -> list[Row]:
 
     many = _many_cards()
     return [
-        _row(f"Picture of {len(many.tables[0].rows)} cards", lambda: picture(many), PICTURE_MS, 5),
+        _row(f"Picture of {len(many.tables[0].rows)} cards", lambda: picture(many, Texts("en")), PICTURE_MS, 5),
         _row("Slack message of a usual answer, with its files", lambda: _rendered(usual), USUAL_MS, ROUNDS),
         _row(f"Slack message of a hostile report of {size:.0f} MB, with all simpler forms", ladder, HOSTILE_MS, 5),
     ]

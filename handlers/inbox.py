@@ -240,7 +240,7 @@ class Inbox:
             direct=question.is_direct,
             names=is_other or not question.public,
         )
-        message = await self.deps.work.beside(partial(with_picture, rendered, report))
+        message = await self.deps.work.beside(partial(with_picture, rendered, report, say))
         if is_other:
             note = say("desk.another-answer")
             raise AnotherAnswer(Message(f"{escape(note)}\n{message.text}", (blocks.context(note), *message.blocks)))
@@ -359,11 +359,11 @@ def _words_of(question: Question) -> list[str]:
         return []
 
 
-def with_picture(rendered: Callable[[], Message], report: Report) -> Message:
+def with_picture(rendered: Callable[[], Message], report: Report, say: Texts) -> Message:
     """The message with the report's pictures and YAML, if it has any. All take a while: not for the event loop."""
     message = rendered()
-    drawn = picture(report)
+    drawn = picture(report, say)
     files = [File(f"{report.playbook}.png", drawn, report.verdict, alt_text(report))] if drawn else []
-    files += [File(f"{chart.name}.png", chart.png, chart.alt_text, chart.alt_text) for chart in charts(report)]
+    files += [File(f"{chart.name}.png", chart.png, chart.alt_text, chart.alt_text) for chart in charts(report, say)]
     files += yaml_files(report)
     return message._replace(files=(*files, *message.files))

@@ -6,7 +6,7 @@ same report gives the same bytes.
 
 import io
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from PIL import Image, ImageDraw
 
@@ -15,6 +15,7 @@ from bot.render.lettering import fitted, wide, write
 from bot.render.picture import amount
 from bot.render.words import visible
 from bot.report import Report
+from bot.texts import Texts
 
 _WIDTH, _MARGIN = 1000, 24
 _TITLE, _TEXT, _SMALL = 26, 18, 15
@@ -45,52 +46,54 @@ class _Bar(NamedTuple):
     note: str
 
 
-def charts(report: Report) -> list[Chart]:
+def charts(report: Report, say: Texts) -> list[Chart]:
     """All that the report's rows can be drawn as."""
-    found = [_latency(report.typed(StageRow)), _use(report.typed(PoolRow)), _requests(report.typed(PoolRow))]
+    pools = report.typed(PoolRow)
+    found = [_latency(report.typed(StageRow), say), _use(pools, say), _requests(pools, say)]
     return [chart for chart in found if chart is not None]
 
 
-def _latency(stages: Sequence[StageRow]) -> Chart | None:
+def _latency(stages: Sequence[StageRow], say: Texts) -> Chart | None:
     bars = [
         _Bar(row.stage, row.median_s or 0, row.p95_s or 0, row.max_s or 0, f"{row.median_s:g} / {row.p95_s:g} s")
         for row in stages
         if row.median_s is not None and row.p95_s is not None
     ]
-    return _chart(
-        "latency", "Scheduling latency by stage", "solid: median, striped: to p95, frame: to the longest", bars
-    )
+    return _chart("latency", bars, say)
 
 
-def _use(pools: Sequence[PoolRow]) -> Chart | None:
+def _use(pools: Sequence[PoolRow], say: Texts) -> Chart | None:
     bars = [
         _Bar(
             row.pool,
             row.used_mib or 0,
             row.given_mib,
             row.memory_mib,
-            f"{'?' if row.used_mib is None else amount(row.used_mib)} of {amount(row.given_mib)}",
+            say(
+                "picture.use-note",
+                used="?" if row.used_mib is None else amount(row.used_mib),
+                given=amount(row.given_mib),
+            ),
         )
         for row in pools
     ]
-    return _chart("use", "GPU memory by pool", "solid: used, striped: to what was given, frame: to what there is", bars)
+    return _chart("use", bars, say)
 
 
-def _requests(pools: Sequence[PoolRow]) -> Chart | None:
+def _requests(pools: Sequence[PoolRow], say: Texts) -> Chart | None:
     bars = [
-        _Bar(f"{row.pool}: {size}", count, 0, 0, f"{count}; split into {row.splits}")
+        _Bar(f"{row.pool}: {size}", count, 0, 0, say("picture.requests-note", count=count, splits=row.splits))
         for row in pools
         for size, count in row.requests
         if row.given_mib
     ]
-    return _chart(
-        "requests", "Shares by size, beside the split count", "how many shares of a GPU are of that size", bars
-    )
+    return _chart("requests", bars, say)
 
 
-def _chart(name: str, title: str, legend: str, bars: Sequence[_Bar]) -> Chart | None:
+def _chart(name: Literal["latency", "use", "requests"], bars: Sequence[_Bar], say: Texts) -> Chart | None:
     if not bars:
         return None
+    title, legend = say(f"picture.{name}"), say(f"picture.{name}-legend")
     shown = [bar._replace(label=visible(bar.label)) for bar in bars[:_MOST_BARS]]
     image = Image.new("RGB", (_WIDTH, _HEAD + len(shown) * _ROW + _FOOT), _PAPER)
     ImageDraw.Draw(image).rectangle((0, 0, image.width - 1, image.height - 1), outline=_FRAME, width=2)
@@ -100,7 +103,7 @@ def _chart(name: str, title: str, legend: str, bars: Sequence[_Bar]) -> Chart | 
     for number, bar in enumerate(shown):
         _draw(image, bar, scale, _HEAD + number * _ROW)
     if left_out := len(bars) - len(shown):
-        write(image, (_MARGIN, image.height - 34), f"{left_out} more are left out", size=_SMALL, ink=_FAINT)
+        write(image, (_MARGIN, image.height - 34), say("picture.more-bars", count=left_out), size=_SMALL, ink=_FAINT)
     written = io.BytesIO()
     image.save(written, "PNG", compress_level=6)
     words = "; ".join(f"{bar.label}: {bar.note}" for bar in shown)

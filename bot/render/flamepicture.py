@@ -7,6 +7,7 @@ from PIL import Image, ImageDraw
 from bot.render.flame import OWN, Box, Flame, colour_of, group_of, legend, short
 from bot.render.lettering import Ink, fitted, wide, write
 from bot.render.words import visible
+from bot.texts import Texts
 
 _WIDTH = 1600
 _MARGIN, _HEAD, _FOOT, _ROW, _GAP = 24, 84, 52, 26, 1
@@ -19,7 +20,7 @@ _INK: Ink = (24, 24, 24)
 _FAINT: Ink = (96, 96, 96)
 
 
-def flame_picture(flame: Flame, title: str, subtitle: str) -> bytes:
+def flame_picture(flame: Flame, title: str, subtitle: str, say: Texts) -> bytes:
     """The PNG. `title` says whose profile it is, `subtitle` its kind, total and time; both are foreign text."""
     rows = max(flame.rows, 1)
     image = Image.new("RGB", (_WIDTH, _HEAD + rows * _ROW + _FOOT), _PAPER)
@@ -31,14 +32,14 @@ def flame_picture(flame: Flame, title: str, subtitle: str) -> bytes:
     for box in flame.boxes:
         _draw(image, draw, box)
     if not flame.boxes:
-        write(image, (_MARGIN, _HEAD), "no samples", size=_TEXT, ink=_FAINT)
-    _foot(image, draw, flame)
+        write(image, (_MARGIN, _HEAD), say("picture.no-samples"), size=_TEXT, ink=_FAINT)
+    _foot(image, draw, flame, say)
     written = io.BytesIO()
     image.quantize(64, dither=Image.Dither.NONE).save(written, "PNG", compress_level=6)
     return written.getvalue()
 
 
-def flame_alt_text(flame: Flame, title: str) -> str:
+def flame_alt_text(flame: Flame, title: str, say: Texts) -> str:
     """The picture in words, for those who do not see it: the largest functions of the own code, by all they call."""
     by_name: dict[str, float] = {}
     for box in flame.boxes:
@@ -46,7 +47,7 @@ def flame_alt_text(flame: Flame, title: str) -> str:
             by_name[box.name] = max(by_name.get(box.name, 0.0), box.width)
     largest = sorted(by_name.items(), key=lambda item: (-item[1], item[0]))[:3]
     shares = ", ".join(f"{visible(short(name))} {part:.0%}" for name, part in largest)
-    return f"Flame graph of {visible(title)}; the largest of its own code: {shares or 'none'}"
+    return say("picture.flame", title=visible(title), shares=shares or say("words.none"))
 
 
 def _draw(image: Image.Image, draw: ImageDraw.ImageDraw, box: Box) -> None:
@@ -65,13 +66,13 @@ def _draw(image: Image.Image, draw: ImageDraw.ImageDraw, box: Box) -> None:
     write(image, (left + 5, top + 4), fitted(name, _FRAME, space), size=_FRAME, ink=_INK)
 
 
-def _foot(image: Image.Image, draw: ImageDraw.ImageDraw, flame: Flame) -> None:
+def _foot(image: Image.Image, draw: ImageDraw.ImageDraw, flame: Flame, say: Texts) -> None:
     y = image.height - _FOOT + 18
     x = _MARGIN
     for group, colour in legend(flame.boxes):
         draw.rectangle((x, y + 2, x + 14, y + 16), fill=colour)
-        x = write(image, (x + 20, y), group, size=_TEXT, ink=_INK) + 22
-    said = [f"{flame.hidden} narrow frames left out"] if flame.hidden else []
-    said += [f"{flame.deeper} deeper"] if flame.deeper else []
+        x = write(image, (x + 20, y), say(f"flame-group.{group}"), size=_TEXT, ink=_INK) + 22
+    said = [say("picture.narrow", count=flame.hidden)] if flame.hidden else []
+    said += [say("picture.deeper", count=flame.deeper)] if flame.deeper else []
     text = fitted(", ".join(said), _TEXT, max(_WIDTH - _MARGIN - x, 0))
     write(image, (_WIDTH - _MARGIN - wide(text, _TEXT), y), text, size=_TEXT, ink=_FAINT)

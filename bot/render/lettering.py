@@ -3,13 +3,16 @@
 Every character is drawn once and then copied: most of the time that a picture of a thousand cards takes would be text.
 """
 
+import io
 from functools import lru_cache
+from importlib.resources import files
 
 from PIL import Image, ImageDraw, ImageFont
 
 Ink = tuple[int, int, int]
 
 _MORE = "..."
+_FIRST_HAN = "\u2e80"
 
 
 def wide(text: str, size: int) -> int:
@@ -44,7 +47,7 @@ def fitted(text: str, size: int, room: int) -> str:
 @lru_cache(maxsize=4096)
 def _letter(character: str, size: int) -> tuple[Image.Image | None, int]:
     """The character's mask, None where there is nothing to see, and how far the next one is from it."""
-    font = _font(size)
+    font = _han(size) if character >= _FIRST_HAN else _font(size)
     # The font's basic layout has whole steps and no kerning: letter by letter is how it writes a line too.
     step = round(font.getlength(character))
     if character.isspace() or step <= 0:
@@ -52,6 +55,12 @@ def _letter(character: str, size: int) -> tuple[Image.Image | None, int]:
     mask = Image.new("L", (step + size // 2, size + size // 2))
     ImageDraw.Draw(mask).text((0, 0), character, fill=255, font=font)
     return mask, step
+
+
+@lru_cache(maxsize=16)
+def _han(size: int) -> ImageFont.FreeTypeFont:
+    """The Chinese characters of the bot's own texts, and no others: see `han.md`."""
+    return ImageFont.truetype(io.BytesIO(files("bot.render").joinpath("han.ttf").read_bytes()), size)
 
 
 @lru_cache(maxsize=16)

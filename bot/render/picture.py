@@ -16,6 +16,7 @@ from bot.gpu_rows import FREE, UNKNOWN, UNREGISTERED, GpuRow, TypeRow
 from bot.render.lettering import Ink, fitted, wide, write
 from bot.render.words import visible
 from bot.report import Report
+from bot.texts import Texts
 
 _PAPER = (255, 255, 255)
 _FRAME = (118, 118, 118)
@@ -87,7 +88,7 @@ _LAYOUTS = (
 _DENSEST = _Layout(1600, 3, 17, 13, 12, 130, 90)
 
 
-def picture(report: Report) -> bytes | None:
+def picture(report: Report, say: Texts) -> bytes | None:
     """The PNG, at most 1600 x 2000 pixels; None for a report that has none.
 
     Many nodes are sorted by their free memory; how many are left out is said.
@@ -95,18 +96,19 @@ def picture(report: Report) -> bytes | None:
     by_node = _by_node(report)
     if not by_node:
         return None
-    rows = _rows(by_node)
+    say = say.about(_noun(bar for bars in by_node.values() for bar in bars))
+    rows = _rows(by_node, say)
     layout = next((one for most, one in _LAYOUTS if len(rows) <= most), _DENSEST)
     per_column = min(-(-len(rows) // layout.columns), (_TALLEST - _HEAD - _FOOT) // layout.row)
     shown = rows[: per_column * layout.columns]
     sizes = _sizes(layout, shown)
     image = Image.new("RGB", (layout.width, _HEAD + per_column * layout.row + _FOOT), _PAPER)
     ImageDraw.Draw(image).rectangle((0, 0, image.width - 1, image.height - 1), outline=_FRAME, width=2)
-    _draw_head(image, report, [bar for bars in by_node.values() for bar in bars])
+    _draw_head(image, report, [bar for bars in by_node.values() for bar in bars], say)
     for number, row in enumerate(shown):
         column, line = divmod(number, per_column)
-        _draw_row(image, row, sizes, (_MARGIN + column * (sizes.column + _MARGIN), _HEAD + line * layout.row))
-    _draw_foot(image, len(rows) - len(shown))
+        _draw_row(image, row, sizes, say, (_MARGIN + column * (sizes.column + _MARGIN), _HEAD + line * layout.row))
+    _draw_foot(image, len(rows) - len(shown), say)
     written = io.BytesIO()
     image.quantize(palette=_palette(), dither=Image.Dither.NONE).save(written, "PNG", compress_level=4)
     return written.getvalue()
@@ -128,28 +130,33 @@ def _by_node(report: Report) -> dict[str, list[GpuRow]]:
     return found
 
 
-def _rows(by_node: dict[str, list[GpuRow]]) -> list[_Row]:
+def _rows(by_node: dict[str, list[GpuRow]], say: Texts) -> list[_Row]:
     """A row per node; per card where there is only one node, for then its holders can be told too."""
     if len(by_node) == 1:
         return [
-            _Row(visible(bar.card), visible(", ".join((bar.type, *bar.holders))), (bar,), f"slots {bar.slots}")
+            _Row(
+                visible(bar.card),
+                visible(", ".join((bar.type, *bar.holders))),
+                (bar,),
+                say("picture.slots", used=bar.slots),
+            )
             for bars in by_node.values()
             for bar in bars
         ]
-    rows = [_Row(node, _types(bars), tuple(bars), _sum(bars)) for node, bars in by_node.items()]
+    rows = [_Row(node, _types(bars), tuple(bars), _sum(bars, say)) for node, bars in by_node.items()]
     return sorted(rows, key=lambda row: -row.room) if len(rows) > _LAYOUTS[0][0] else rows
 
 
-def _sum(bars: Sequence[GpuRow]) -> str:
+def _sum(bars: Sequence[GpuRow], say: Texts) -> str:
     if all(bar.state == UNREGISTERED for bar in bars):
-        return "dropped"
+        return say("picture.dropped")
     if not any(bar.is_known for bar in bars):
-        return "not known"
+        return say("picture.not-known")
     room = sum(bar.room for bar in bars)
     if room:
-        return f"{amount(room)} free"
+        return say("picture.room", amount=amount(room))
     free = sum(bar.state == FREE for bar in bars if not bar.divided)
-    return f"{free} free" if free else "none free"
+    return say("picture.room", amount=free) if free else say("picture.none-free")
 
 
 def _types(bars: Iterable[GpuRow]) -> str:
@@ -175,30 +182,28 @@ def _sizes(layout: _Layout, rows: Sequence[_Row]) -> _Sizes:
 # ------------------------------------------------------------------------------------------------------ drawing
 
 
-def _draw_head(image: Image.Image, report: Report, cards: Sequence[GpuRow]) -> None:
+def _draw_head(image: Image.Image, report: Report, cards: Sequence[GpuRow], say: Texts) -> None:
     name, room = visible(report.subject.name), image.width - 2 * _MARGIN
-    what = (
-        f"Cards of {name}"
-        if report.subject.kind == "Node"
-        else f"Cards of type {name}"
-        if name
-        else f"{_noun(cards)} cards"
-    )
+    kind = "of-node" if report.subject.kind == "Node" else "of-type"
+    what = say(f"picture.{kind}", name=name) if name else say("picture.all")
     taken = report.taken_at.replace("T", " ").replace("Z", " UTC")
-    title = ", ".join(filter(None, (what, f"cluster {visible(report.cluster)}" if report.cluster else "", taken)))
+    title = ", ".join(
+        filter(None, (what, say("picture.in-cluster", name=visible(report.cluster)) if report.cluster else "", taken))
+    )
     write(image, (_MARGIN, 20), fitted(title, _TITLE, room), size=_TITLE, ink=_INK)
-    write(image, (_MARGIN, 58), fitted(_facts(report, cards), _TEXT, room), size=_TEXT, ink=_FAINT)
+    write(image, (_MARGIN, 58), fitted(_facts(report, cards, say), _TEXT, room), size=_TEXT, ink=_FAINT)
 
 
-def _facts(report: Report, cards: Sequence[GpuRow]) -> str:
+def _facts(report: Report, cards: Sequence[GpuRow], say: Texts) -> str:
     known = [bar for bar in cards if bar.state != UNREGISTERED]
     if all(bar.memory_used is None for bar in cards):
-        return f"{len(known):,} {_noun(cards)}s are registered; what pods hold of them could not be read"
+        return say("picture.unread", count=f"{len(known):,}")
     largest = max((row.largest_slice or 0 for row in report.typed(TypeRow)), default=0)
-    facts = f"{sum(bar.state == FREE for bar in known):,} of {len(known):,} {_noun(cards)}s can still take a pod"
+    free = sum(bar.state == FREE for bar in known)
+    facts = say("picture.free-cards", free=f"{free:,}", all=f"{len(known):,}")
     if unknown := sum(bar.state == UNKNOWN for bar in known):
-        facts += f" ({unknown:,} not known)"
-    return f"{facts}; the largest free slice is {amount(largest)}" if largest else facts
+        facts = say("picture.unknown-cards", facts=facts, count=f"{unknown:,}")
+    return say("picture.largest", facts=facts, amount=amount(largest)) if largest else facts
 
 
 def _noun(cards: Iterable[GpuRow]) -> str:
@@ -207,7 +212,7 @@ def _noun(cards: Iterable[GpuRow]) -> str:
     return nouns.pop() if len(nouns) == 1 else "device" if nouns else "GPU"
 
 
-def _draw_row(image: Image.Image, row: _Row, sizes: _Sizes, at: tuple[int, int]) -> None:
+def _draw_row(image: Image.Image, row: _Row, sizes: _Sizes, say: Texts, at: tuple[int, int]) -> None:
     left, top = at
     layout, start, end = sizes.layout, left + sizes.label, left + sizes.label + sizes.bars
     line = top + (layout.bar - layout.font) // 2 - 1
@@ -219,12 +224,12 @@ def _draw_row(image: Image.Image, row: _Row, sizes: _Sizes, at: tuple[int, int])
     gap = _GAP if sizes.card > 2 * _GAP else 1
     for number, bar in enumerate(bars):
         x = start + number * sizes.card
-        _draw_bar(image, bar, (x, top, x + sizes.card - gap, top + layout.bar), layout.font - 2)
+        _draw_bar(image, bar, (x, top, x + sizes.card - gap, top + layout.bar), layout.font - 2, say)
     says = row.says if len(bars) == len(row.bars) else f"+{len(row.bars) - len(bars)}; {row.says}"
     write(image, (end + 10, line), fitted(says, layout.font, layout.says - 14), size=layout.font, ink=_INK)
 
 
-def _draw_bar(image: Image.Image, bar: GpuRow, box: _Box, size: int) -> None:
+def _draw_bar(image: Image.Image, bar: GpuRow, box: _Box, size: int, say: Texts) -> None:
     left, top, right, bottom = box
     edge = left + _filled(bar, right - left)
     if edge < right:
@@ -237,7 +242,7 @@ def _draw_bar(image: Image.Image, bar: GpuRow, box: _Box, size: int) -> None:
     image.paste(_GIVEN, (left, top, edge, bottom))
     ImageDraw.Draw(image).rectangle((left, top, right - 1, bottom - 1), outline=_FRAME)
     if right - left >= _NARROWEST_WITH_TEXT:
-        _draw_words(image, bar, (edge, top, right, bottom), size)
+        _draw_words(image, bar, (edge, top, right, bottom), size, say)
 
 
 def _filled(bar: GpuRow, room: int) -> int:
@@ -248,10 +253,10 @@ def _filled(bar: GpuRow, room: int) -> int:
     return room if given >= total else min(max(room * given // total, 2), room - 2)
 
 
-def _draw_words(image: Image.Image, bar: GpuRow, box: _Box, size: int) -> None:
+def _draw_words(image: Image.Image, bar: GpuRow, box: _Box, size: int, say: Texts) -> None:
     """What the bar says, in what is left of it beside the filled part, if there is room."""
     left, top, right, bottom = box
-    says = _room(bar) if bar.state == FREE else bar.state
+    says = _room(bar, say) if bar.state == FREE else bar.state
     taken = wide(says, size)
     if taken + 12 > right - left:
         return
@@ -261,26 +266,26 @@ def _draw_words(image: Image.Image, bar: GpuRow, box: _Box, size: int) -> None:
     write(image, (x, y), says, size=size, ink=_INK)
 
 
-def _room(bar: GpuRow) -> str:
+def _room(bar: GpuRow, say: Texts) -> str:
     given, total = bar.given
-    return amount(bar.room) if bar.divided else f"{total - given} of {total} slots"
+    return amount(bar.room) if bar.divided else say("picture.of-slots", free=total - given, all=total)
 
 
-def _draw_foot(image: Image.Image, left_out: int) -> None:
+def _draw_foot(image: Image.Image, left_out: int, say: Texts) -> None:
     x, y = _MARGIN, image.height - _FOOT + 20
     box = (0, 0, 26, 18)
     legend = (
-        (Image.new("RGB", box[2:], _GIVEN), "given"),
-        (Image.new("RGB", box[2:], _BLANK), "free"),
-        (_hatch().crop(box), "free, but no pod can get it"),
-        (_dots().crop(box), "not known, or dropped by HAMi"),
+        (Image.new("RGB", box[2:], _GIVEN), say("picture.given")),
+        (Image.new("RGB", box[2:], _BLANK), say("picture.free")),
+        (_hatch().crop(box), say("picture.stranded")),
+        (_dots().crop(box), say("picture.not-known-or-dropped")),
     )
     for swatch, words in legend:
         image.paste(swatch, (x, y))
         ImageDraw.Draw(image).rectangle((x, y, x + box[2] - 1, y + box[3] - 1), outline=_FRAME)
         x = write(image, (x + box[2] + 8, y), words, size=15, ink=_INK) + 28
     if left_out:
-        words = f"{left_out:,} more nodes with less room are not shown"
+        words = say("picture.left-out", count=f"{left_out:,}")
         write(image, (x, y), fitted(words, 15, image.width - x - _MARGIN), size=15, ink=_INK)
 
 

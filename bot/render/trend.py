@@ -1,4 +1,4 @@
-"""Memory by type of card over the last digests, as a picture that a preview on a phone still shows. In English.
+"""Memory by type of card over the last digests, as a picture that a preview on a phone still shows.
 
 Two charts a type, a bar per digest: what there is with the given part filled, and the largest free slice. What a fill
 means shows without colour too: solid is given, blank is free, striped is the largest slice, dotted is not known.
@@ -14,6 +14,7 @@ from bot.digest.trend import Point
 from bot.render.lettering import fitted, write
 from bot.render.picture import amount
 from bot.render.words import visible
+from bot.texts import Texts
 
 _WIDTH, _MARGIN = 720, 24
 _CHART, _BETWEEN = 324, 24
@@ -30,7 +31,7 @@ _GIVEN, _SLICE, _UNKNOWN = (0, 84, 148), (196, 78, 0), (94, 60, 153)
 """Of different lightness, and apart for every kind of colour blindness; the same as in the picture of the cards."""
 
 
-def trend_picture(points: Mapping[str, Sequence[Point]]) -> bytes | None:
+def trend_picture(points: Mapping[str, Sequence[Point]], say: Texts) -> bytes | None:
     """The PNG; None where there is nothing to compare. Of many types those with the most memory are shown."""
     if not points:
         return None
@@ -38,12 +39,12 @@ def trend_picture(points: Mapping[str, Sequence[Point]]) -> bytes | None:
     image = Image.new("RGB", (_WIDTH, _HEAD + len(shown) * _KIND + _FOOT), _PAPER)
     ImageDraw.Draw(image).rectangle((0, 0, image.width - 1, image.height - 1), outline=_FRAME, width=2)
     some = shown[0][1]
-    title = f"GPU memory, {_day(some[0])} to {_day(some[-1])}"
+    title = say("picture.trend", first=_day(some[0]), last=_day(some[-1]))
     write(image, (_MARGIN, 20), fitted(title, _TITLE, _WIDTH - 2 * _MARGIN), size=_TITLE, ink=_INK)
     for number, (kind, series) in enumerate(shown):
-        _draw_kind(image, visible(kind), series, _HEAD + number * _KIND)
+        _draw_kind(image, visible(kind), series, say, _HEAD + number * _KIND)
     unknown = any(None in point for _, series in shown for point in series)
-    _draw_foot(image, len(points) - len(shown), unknown=unknown)
+    _draw_foot(image, len(points) - len(shown), say, unknown=unknown)
     written = io.BytesIO()
     image.save(written, "PNG", compress_level=6)
     return written.getvalue()
@@ -70,13 +71,21 @@ def _day(point: Point) -> str:
     return f"{datetime.fromtimestamp(point.at, UTC):%Y-%m-%d}"
 
 
-def _draw_kind(image: Image.Image, kind: str, series: Sequence[Point], top: int) -> None:
+def _draw_kind(image: Image.Image, kind: str, series: Sequence[Point], say: Texts, top: int) -> None:
     write(image, (_MARGIN, top), fitted(kind, _TEXT, _WIDTH - 2 * _MARGIN), size=_TEXT, ink=_INK)
     last = series[-1]
     total = _known(last.memory)
     charts = (
-        (f"{_known(last.given)} of {total} given", [(point.memory, point.given) for point in series], _GIVEN),
-        (f"largest slice {_known(last.largest)}", [(point.largest, point.largest) for point in series], _SLICE),
+        (
+            say("picture.trend-given", given=_known(last.given), total=total),
+            [(point.memory, point.given) for point in series],
+            _GIVEN,
+        ),
+        (
+            say("picture.trend-largest", amount=_known(last.largest)),
+            [(point.largest, point.largest) for point in series],
+            _SLICE,
+        ),
     )
     for number, (words, bars, ink) in enumerate(charts):
         left = _MARGIN + number * (_CHART + _BETWEEN)
@@ -113,14 +122,18 @@ def _draw_bars(
     draw.line((left, bottom + 1, left + _CHART, bottom + 1), fill=_FRAME, width=2)
 
 
-def _draw_foot(image: Image.Image, left_out: int, *, unknown: bool) -> None:
+def _draw_foot(image: Image.Image, left_out: int, say: Texts, *, unknown: bool) -> None:
     x, y = _MARGIN, image.height - _FOOT + 8
     draw = ImageDraw.Draw(image)
-    for ink, words in ((_GIVEN, "given"), (_PAPER, "free"), (_SLICE, "largest free slice")):
+    for ink, words in (
+        (_GIVEN, say("picture.given")),
+        (_PAPER, say("picture.free")),
+        (_SLICE, say("picture.largest-slice")),
+    ):
         draw.rectangle((x, y + 2, x + 24, y + 20), fill=ink, outline=_FRAME)
         for line in range(y + 7, y + 20, 7) if ink == _SLICE else ():
             draw.line((x, line, x + 24, line), fill=_PAPER)
         x = write(image, (x + 32, y), words, size=_SMALL, ink=_INK) + 24
-    words = ", ".join(["dotted: not known"] * unknown + [f"{left_out} more types"] * (left_out > 0))
+    words = ", ".join([say("picture.dotted")] * unknown + [say("picture.more-types", count=left_out)] * (left_out > 0))
     if words:
         write(image, (x, y), fitted(words, _SMALL, _WIDTH - x - _MARGIN), size=_SMALL, ink=_INK)

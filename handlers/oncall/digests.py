@@ -284,14 +284,14 @@ class Digests:
     def _pictures(self, gpus: object, runs: Sequence[Run]) -> list[File]:
         say, files = self._deps.say, list[File]()
         points = trends(runs)
-        if trend := trend_picture(points):
+        if trend := trend_picture(points, say):
             title = say("digest.trend", count=len(runs))
             went = (
                 say("digest.trend-kind", type=one, memory=had, largest=left) for one, had, left in trend_words(points)
             )
             files.append(File("trend.png", trend, title, ". ".join([title, *went])))
         report = find("gpus").diagnose(gpus, say) if gpus is not None else None
-        if report is not None and (drawn := picture(report)):
+        if report is not None and (drawn := picture(report, say)):
             files.append(File("gpus.png", drawn, report.verdict, alt_text(report)))
         return files
 

@@ -71,7 +71,7 @@ async def evidence(deps: Deps, cluster: str, asked: EvidenceRequest, bounds: Bou
     try:
         async with asyncio.timeout(ANSWERED_S), deps.open_sources(cluster) as sources:
             cards = await cards_of(sources, asked.nodes[0] if len(asked.nodes) == 1 else "", say)
-        message = await asyncio.to_thread(with_picture, rendered, cards)
+        message = await asyncio.to_thread(with_picture, rendered, cards, say)
     except TimeoutError:
         message = _noted(rendered(), say("triage.no-picture", why=f"not finished within {ANSWERED_S:g} s"))
     except BotError as error:

@@ -6,6 +6,7 @@ from PIL import Image
 
 from bot.digest.trend import Point, rooms, trends
 from bot.render.trend import trend_picture, trend_words
+from tests.render import SAY
 
 DAY = 86400.0
 T4, A100 = "NVIDIA-Tesla T4", "NVIDIA-A100-SXM4-40GB"
@@ -18,7 +19,7 @@ def figures(kind: str, memory: str, given: str, largest: str) -> dict[str, str]:
 
 
 def drawn(*runs: dict[str, str]) -> Image.Image:
-    found = trend_picture(trends([(number * DAY, one) for number, one in enumerate(runs)]))
+    found = trend_picture(trends([(number * DAY, one) for number, one in enumerate(runs)]), SAY)
     assert found
     return Image.open(io.BytesIO(found)).convert("RGB")
 
@@ -31,7 +32,7 @@ def test_one_digest_is_no_trend() -> None:
     once = figures(T4, "16384", "1000", "15384")
     assert trends([(0.0, once)]) == {}
     assert trends([(0.0, once), (DAY, {})]) == {}
-    assert trend_picture({}) is None
+    assert trend_picture({}, SAY) is None
 
 
 def test_what_was_not_known_is_no_number() -> None:
@@ -70,7 +71,7 @@ def test_the_picture_is_small_and_the_same_for_the_same_figures() -> None:
     for number in range(9):
         many |= figures(f"type {number}", "16384", "1", "16383")
     runs = [(number * DAY, many) for number in range(14)]
-    first, second = trend_picture(trends(runs)), trend_picture(trends(runs))
+    first, second = trend_picture(trends(runs), SAY), trend_picture(trends(runs), SAY)
     assert first
     assert first == second
     assert len(first) < 40_000

@@ -8,6 +8,7 @@ from PIL import Image
 from bot.chart_rows import PoolRow, StageRow
 from bot.render.charts import Chart, charts
 from bot.report import SCHEMA, Report, Sheet, Subject, Table
+from tests.render import SAY
 
 STAGES, POOLS = Sheet("latency", StageRow), Sheet("pools", PoolRow)
 SLOW = StageRow("created -> bound", 60, 40.63, 82.82, 87.63, "log")
@@ -21,7 +22,7 @@ def report(*tables: Table) -> Report:
 
 
 def drawn(*tables: Table) -> dict[str, Chart]:
-    return {chart.name: chart for chart in charts(report(*tables))}
+    return {chart.name: chart for chart in charts(report(*tables), SAY)}
 
 
 def inks(chart: Chart) -> set[tuple[int, int, int]]:
@@ -30,7 +31,7 @@ def inks(chart: Chart) -> set[tuple[int, int, int]]:
 
 
 def test_a_report_without_such_rows_has_no_chart() -> None:
-    assert charts(report()) == []
+    assert charts(report(), SAY) == []
 
 
 def test_a_stage_is_told_with_its_median_and_its_95th_percentile() -> None:

@@ -12,6 +12,7 @@ from PIL import Image
 from bot.render.flame import DEEPEST, OWN, Sample, group_of, lay_out, short
 from bot.render.flamepage import flame_page
 from bot.render.flamepicture import flame_alt_text, flame_picture
+from tests.render import SAY
 
 HOSTILE = '<script>alert(1)</script>&"\u202e.x'
 names = st.sampled_from(["main.f", "main.g", "runtime.mallocgc", "encoding/json.Marshal", HOSTILE, ""])
@@ -63,8 +64,8 @@ def test_a_function_is_shown_short_and_in_its_group(name: str, group: str, shown
 @pytest.mark.parametrize("count", [0, 1, 2000])
 def test_a_picture_of_any_size_is_the_same_every_time(count: int) -> None:
     flame = lay_out([Sample([f"main.f{one % 7}", f"main.g{one}", HOSTILE], one + 1) for one in range(count)])
-    drawn = flame_picture(flame, HOSTILE, "cpu " * 200)
-    assert drawn == flame_picture(flame, HOSTILE, "cpu " * 200)
+    drawn = flame_picture(flame, HOSTILE, "cpu " * 200, SAY)
+    assert drawn == flame_picture(flame, HOSTILE, "cpu " * 200, SAY)
     assert Image.open(io.BytesIO(drawn)).width == 1600
 
 
@@ -77,7 +78,10 @@ def test_a_page_keeps_foreign_names_as_text() -> None:
 
 def test_the_picture_in_words_names_the_largest_of_the_own_code() -> None:
     flame = lay_out([Sample(["main.small"], 1), Sample(["main.large", "runtime.mallocgc"], 9)])
-    assert flame_alt_text(flame, "x") == "Flame graph of x; the largest of its own code: main.large 90%, main.small 10%"
+    assert (
+        flame_alt_text(flame, "x", SAY)
+        == "Flame graph of x; the largest of its own code: main.large 90%, main.small 10%"
+    )
 
 
 def test_what_is_too_narrow_to_see_takes_no_memory_for_all_that_it_calls() -> None:

@@ -13,6 +13,7 @@ from playwright.async_api import Page
 from bot.render.flame import COLOURS, ROOT, Colour, Sample, lay_out, legend
 from bot.render.flamepage import flame_page
 from bot.render.flamepicture import flame_picture
+from tests.render import SAY
 from tests.sandbox.page.support import BROWSERS, find_browser, open_browser, violations_of
 
 STACKS = [
@@ -70,7 +71,7 @@ def test_the_names_in_the_frames_are_legible_on_every_colour(group: str) -> None
 
 
 def test_the_picture_has_no_frame_in_a_colour_that_its_legend_lacks() -> None:
-    picture = Image.open(io.BytesIO(flame_picture(FLAME, "title", "subtitle"))).convert("RGB")
+    picture = Image.open(io.BytesIO(flame_picture(FLAME, "title", "subtitle", SAY))).convert("RGB")
     room, row, head, margin = 1600 - 48, 26, 84, 24  # as it is laid out
     frames = {
         picture.getpixel((round(margin + box.left * room) + 3, head + box.row * row + row - 5))

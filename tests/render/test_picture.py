@@ -3,18 +3,22 @@
 import io
 import random
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from msgspec import structs
-from PIL import Image
+from PIL import Image, ImageFont
 
 from bot.gpu_rows import GpuRow
+from bot.render import lettering
 from bot.render.lettering import fitted, wide
 from bot.render.picture import alt_text, picture
 from bot.report import SCHEMA, Report, Sheet, Subject
+from bot.texts import LANGUAGES, Texts
 from tests.cases_support import CASES, VERSIONS, ask
-from tests.render import typical
+from tests.render import SAY, typical
 
+FONT = Path(lettering.__file__).with_name("han.ttf")
 STATES = ("free", "no-memory", "no-slots", "no-cores", "cordoned", "unhealthy", "unknown", "unregistered")
 PAPER, GIVEN, HATCH, DOTS = (255, 255, 255), (0, 84, 148), (196, 78, 0), (94, 60, 153)
 
@@ -65,7 +69,7 @@ def many(nodes: int, per_node: int = 8) -> Report:
 
 
 def drawn(report: Report) -> Image.Image:
-    data = picture(report)
+    data = picture(report, SAY)
     assert data is not None
     image = Image.open(io.BytesIO(data))
     assert image.format == "PNG"
@@ -83,18 +87,18 @@ def pixels(image: Image.Image, colour: tuple[int, int, int]) -> int:
 
 
 def test_a_report_of_another_question_has_no_picture() -> None:
-    assert picture(typical()) is None
+    assert picture(typical(), SAY) is None
 
 
 def test_a_report_without_cards_has_no_picture() -> None:
-    assert picture(cards()) is None
-    assert picture(structs.replace(many(2), tables=())) is None
+    assert picture(cards(), SAY) is None
+    assert picture(structs.replace(many(2), tables=()), SAY) is None
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_recorded_cluster_is_drawn_the_same_every_time(version: str) -> None:
     reports = [ask(CASES / version / "recording.tar.gz", verb="gpus") for _ in range(2)]
-    first, second = map(picture, reports)
+    first, second = (picture(one, SAY) for one in reports)
     assert first is not None
     assert first == second
 
@@ -174,3 +178,24 @@ def test_text_is_cut_to_the_room_there_is(room: int) -> None:
     text = fitted("gpu-node-with-a-long-name", 15, room)
     assert wide(text, 15) <= max(room, wide("...", 15))
     assert text == "gpu-node-with-a-long-name" or text.endswith("...")
+
+
+# ------------------------------------------------------------------------------------------------------- Chinese
+
+
+def test_every_label_of_a_picture_has_its_chinese_characters_in_the_font() -> None:
+    texts = Texts("zh").templates
+    labels = [
+        text for key, text in texts.items() if key.startswith(("picture.", "flame-group.")) or key == "words.none"
+    ]
+    font = ImageFont.truetype(FONT, 20)
+    nothing = bytes(font.getmask("\U0002f000"))
+    characters = {one for text in labels for one in text if one >= "\u2e80"}
+    assert [one for one in sorted(characters) if bytes(font.getmask(one)) == nothing] == []
+
+
+def test_a_picture_in_chinese_says_other_words_over_the_same_bars() -> None:
+    english, chinese = (Image.open(io.BytesIO(picture(many(3), Texts(one)) or b"")).convert("RGB") for one in LANGUAGES)
+    assert english.size == chinese.size
+    assert english.tobytes() != chinese.tobytes()
+    assert colours(english) == colours(chinese)

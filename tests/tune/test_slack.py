@@ -43,7 +43,7 @@ def test_a_template_is_shown_and_its_yaml_is_a_file(language: Language) -> None:
     assert_inert(message)
     assert "scheduler.extender.extraArgs --kube-qps" in texts(message)
     report = answer(CASES["healthy"], language, "production")
-    (file,) = (file for file in with_picture(lambda: message, report).files if file.name == "values.yaml")
+    (file,) = (file for file in with_picture(lambda: message, report, Texts("en")).files if file.name == "values.yaml")
     values = yaml.safe_load(file.content)
     assert values["scheduler"]["extender"]["extraArgs"] == ["--debug", "-v=4", "--kube-qps=50", "--kube-burst=100"]
     assert not [other.name for other in message.files if "values" in other.name]
