@@ -28,7 +28,7 @@ from handlers.shell import main as shell
 from playbooks.playbook import find
 from tests.cases_support import CASES, VERSIONS
 from tests.report_schema import PUBLISHED, validated
-from tests.test_shell import POD, RECORDING, ROOT, served
+from tests.test_shell import POD, RECORDING, ROOT, hami_bot, served
 
 pytestmark = pytest.mark.few(4)
 
@@ -87,6 +87,15 @@ def test_each_tool_answers_with_the_json_of_the_shell(version: str, capsysbinary
     _, told = session(["--recording", recording], calls)
     assert [one.text for one in told] == expected
     assert [one.structured for one in told] == [json.loads(one) for one in expected]
+
+
+def test_fit_takes_the_text_of_a_manifest_as_a_shell_takes_standard_input() -> None:
+    manifest = (CASES / "pod.yaml").read_text()
+    calls = [("fit", {"manifest": manifest}), ("fit", {"manifest": "kind: Service"}), ("fit", {"manifest": 5})]
+    _, (fits, wrong, no_text) = session(["--recording", RECORDING], calls)
+    assert fits.text == hami_bot("fit", "-f", "-", "--recording", RECORDING, "-o", "json", stdin=manifest).stdout
+    assert wrong.is_error
+    assert no_text.text == "manifest is no text: 5"
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

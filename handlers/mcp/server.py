@@ -19,7 +19,16 @@ from bot.slack.render.prose import in_words
 from bot.texts import Texts
 from handlers.grammar import Grammar, ParsedQuestion, read, unknown_verb
 from handlers.mcp.capped import capped
-from handlers.mcp.tools import MOST, USUAL, input_schema, output_schema, words_of
+from handlers.mcp.tools import (
+    MANIFEST,
+    MOST,
+    USUAL,
+    given_as_file,
+    input_schema,
+    manifest_of,
+    output_schema,
+    words_of,
+)
 from handlers.where import ClusterChoice, open_sources
 from playbooks.own import found
 from playbooks.playbook import Playbook
@@ -70,7 +79,6 @@ class Tools:
         self._playbooks = playbooks
         self._say = say
         self._clusters = _clusters(where)
-        self._grammar = Grammar("hami-bot", tuple)
 
     async def listed(
         self, _context: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
@@ -111,7 +119,10 @@ class Tools:
         where = self._where
         if self._clusters and "cluster" in arguments:
             where = where._replace(cluster=str(arguments.pop("cluster")))
-        asked: ParsedQuestion = read(self._grammar, words_of(playbook, arguments))
+        text = arguments.pop(MANIFEST, None) if manifest_of(playbook) else None
+        defaults = {} if text is None else {"default_map": given_as_file(playbook, text)}
+        grammar = Grammar("hami-bot", tuple, context_settings=defaults)
+        asked: ParsedQuestion = read(grammar, words_of(playbook, arguments))
         async with open_sources(where) as sources:
             snapshot = await asked.playbook.gather(asked.request, sources)
         return await asyncio.to_thread(asked.playbook.diagnose, snapshot, self._say)

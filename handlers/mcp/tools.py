@@ -8,11 +8,14 @@ import msgspec
 
 from bot.errors import UsageError
 from bot.report import Report
+from playbooks.fit.manifest import Manifest, ManifestFile
+from playbooks.fit.manifest_pod import STANDARD_INPUT
 from playbooks.playbook import Playbook
 
 MOST = 8
 """How many tools a server offers: each of them takes room in the client's context."""
 USUAL = ("why", "fit", "pending", "nodes", "gpus", "quota", "status", "tune")
+MANIFEST = "manifest"
 _TEXT: dict[str, Any] = {"type": "string"}
 
 
@@ -20,6 +23,8 @@ def input_schema(playbook: Playbook, clusters: Sequence[str]) -> dict[str, Any]:
     """What a call may say. `clusters`: those to choose from; none where the server reads one only."""
     taken = _taken(playbook)
     properties = {name: _described(parameter) for name, parameter in taken.items()}
+    if manifest_of(playbook):
+        properties[MANIFEST] = _TEXT | {"description": "A Pod or a List of Pods, as YAML or JSON, in place of a file."}
     required = [name for name, parameter in taken.items() if parameter.required]
     if clusters:
         properties["cluster"] = _TEXT | {"enum": list(clusters), "description": "Which cluster to read."}
@@ -31,6 +36,18 @@ def output_schema() -> dict[str, Any]:
     """The schema of a report (docs/report.schema.json), with an object at its root as the protocol demands."""
     schema = msgspec.json.schema(Report)
     return {**schema["$defs"]["Report"], "$defs": schema["$defs"]}
+
+
+def manifest_of(playbook: Playbook) -> str:
+    """The parameter that takes a manifest's file in a shell; empty where there is none."""
+    return next((one.name or "" for one in playbook.parameters if isinstance(one.type, ManifestFile)), "")
+
+
+def given_as_file(playbook: Playbook, text: object) -> dict[str, Any]:
+    """Defaults, as click takes them, with which the text is the manifest that a shell reads from standard input."""
+    if not isinstance(text, str):
+        raise UsageError(f"{MANIFEST} is no text: {text!r}")
+    return {playbook.verb: {manifest_of(playbook): [Manifest(STANDARD_INPUT, text)]}}
 
 
 def words_of(playbook: Playbook, arguments: Mapping[str, Any]) -> list[str]:

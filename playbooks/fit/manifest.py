@@ -25,11 +25,13 @@ class Manifest(NamedTuple):
 
 
 class ManifestFile(click.ParamType[Manifest]):
-    """A manifest's path, `-` for standard input; its value is the `Manifest`."""
+    """A manifest's path, `-` for standard input; its value is the `Manifest`, which may be given as such."""
 
     name = "file"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Manifest:
+        if isinstance(value, Manifest):
+            return value
         try:
             with click.open_file(value, "rb") as file:
                 data = file.read(_MAX_BYTES + 1)
