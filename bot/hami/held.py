@@ -1,6 +1,6 @@
 """What each pod that holds GPUs uses of them."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
@@ -68,10 +68,9 @@ def held_by(holdings: Iterable[Holding], usage: Usage) -> list[MeasuredHolding]:
         if not holding.bound or not shares:
             continue
         uses = tuple(use for use in measured[holding.namespace, holding.name] if use.uuid in shares)
-        seen = Counter(use.uuid for use in uses)
-        held.append(
-            MeasuredHolding(holding, uses, tuple(uuid for uuid, share in shares.items() if seen[uuid] < share.slots))
-        )
+        seen = [use.uuid for use in uses]
+        unmeasured = tuple([uuid for uuid, share in shares.items() if seen.count(uuid) < share.slots])
+        held.append(MeasuredHolding(holding, uses, unmeasured))
     return held
 
 

@@ -149,12 +149,14 @@ def _known(pool: Pool, facts: Facts) -> _Known | None:
     """None unless a whole window is known of nearly all memory that was requested."""
     of_pool: list[tuple[MeasuredHolding, Peak]] = []
     requested = covered = 0
+    known, enough = facts.peaks, COVERED * WINDOW_HOURS
     for held in pool.held:
+        namespace, name = held.holding.namespace, held.holding.name
         for uuid, share in held.shares.items():
             requested += share.memory_mib
-            peaks = facts.peaks.get((held.holding.namespace, held.holding.name, uuid), ())
-            whole = all(peak.hours >= COVERED * WINDOW_HOURS and peak.used.value > 0 for peak in peaks)
-            if whole and len(peaks) >= share.slots:
+            peaks = known.get((namespace, name, uuid), ())
+            whole = all(one.hours >= enough and one.used.value > 0 for one in peaks)
+            if peaks and whole and len(peaks) >= share.slots:
                 covered += share.memory_mib
                 of_pool += [(held, peak) for peak in peaks]
     if not of_pool or covered < _KNOWN * requested:
