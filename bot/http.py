@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple, cast
 from urllib.parse import parse_qsl
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from slack_bolt.adapter.aiohttp import to_aiohttp_response
 from slack_bolt.app.async_app import AsyncApp
 from slack_bolt.request.async_request import AsyncBoltRequest
@@ -73,6 +75,7 @@ async def serve_http(
         application.router.add_post(ALERTS_PATH, alerts_route(alerts_endpoint))
         for path, answers in alerts_endpoint.pager_routes.items():
             application.router.add_post(path, answers)
+    logging.getLogger("aiohttp.server").addFilter(_is_ours)
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=3, lingering_time=_LINGERING_S)
     await runner.setup()
     assert runner.server
@@ -91,6 +94,11 @@ async def serve_http(
             listening.close()
     finally:
         await runner.cleanup()
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Whether the fault is the bot's: of a request that is no HTTP, which anybody may send, no traceback is logged."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
 async def _alive(_: web.Request) -> web.Response:

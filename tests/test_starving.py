@@ -259,3 +259,18 @@ def test_as_many_connections_as_the_process_may_have_files_are_not_taken() -> No
     assert ConnectionLimits.of_this_process(files=1024).of_all == 256
     assert ConnectionLimits.of_this_process(files=256).of_all == 64
     assert Clients(ConnectionLimits.of_this_process(files=256)).terms.of_one == 32
+
+
+def test_a_request_that_is_no_http_leaves_nothing_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Anybody may send one, and a traceback for each would fill the log."""
+
+    async def main() -> bytes:
+        async with serve_http("127.0.0.1:0", str, None) as address:
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(address.rpartition(":")[2]))
+            writer.write(b"GET /livez HTTP/1.1\r\nHo\x00st: x\r\n\r\n")
+            answer = await reader.read()
+            writer.close()
+            return answer
+
+    assert asyncio.run(main()).startswith(b"HTTP/1.0 400")
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("aiohttp")] == []
