@@ -52,7 +52,7 @@ INCIDENTS = Room(
     tuple(user.id for user in Seed().users),
     "What hami-bot finds, and alerts: a thread each",
 )
-ALERT_TOKEN = "demo"  # noqa: S105  # it guards nothing: it is printed
+TOKEN = "demo"  # noqa: S105  # it guards nothing: it is printed
 ALERT = (
     '{"version": "4", "alerts": [{"status": "firing", "labels": '
     '{"alertname": "GPUPodPending", "namespace": "ml", "pod": "s05-exclusive-cores100"}}]}'
@@ -60,12 +60,16 @@ ALERT = (
 
 
 class Demo(NamedTuple):
-    """The page's address, the bot's process, where it takes alerts, and how a shell reaches the pretended cluster."""
+    """The page's address, the bot's process and its own address, and how a shell reaches the pretended cluster."""
 
     url: str
     bot: asyncio.subprocess.Process
-    alerts: str
+    address: str
     kubeconfig: Path
+
+    @property
+    def alerts(self) -> str:
+        return f"{self.address}/alerts/alertmanager"
 
 
 class BotStopped(BotError):  # noqa: N818  # what the person is told
@@ -106,7 +110,7 @@ async def demo(port: int = 0) -> AsyncGenerator[Demo]:
         with tempfile.TemporaryDirectory(prefix="hami-bot-demo-") as folder:
             bind = f"127.0.0.1:{_free_port()}"
             async with _bot(_settings(Path(folder), cluster, slack, bind), slack) as bot:
-                yield Demo(slack.url, bot, f"http://{bind}/alerts/alertmanager", Path(folder) / _KUBECONFIG)
+                yield Demo(slack.url, bot, f"http://{bind}", Path(folder) / _KUBECONFIG)
 
 
 @asynccontextmanager
@@ -135,7 +139,8 @@ def _settings(folder: Path, cluster: ApiServer, slack: SlackServer, bind: str) -
         "store": {"url": f"sqlite+aiosqlite:///{folder / 'bot.db'}"},
         "http": {"bind": bind},
         "access": {"operators": list(OPERATORS)},
-        "oncall": {"channel": INCIDENTS.id, "token": ALERT_TOKEN, "pending_minutes": 0},
+        "oncall": {"channel": INCIDENTS.id, "token": TOKEN, "pending_minutes": 0},
+        "metrics": {"token": TOKEN},
     }
     path = folder / "hami-bot.yaml"
     path.write_text(yaml.safe_dump(settings))
@@ -178,9 +183,12 @@ def _seed() -> Seed:
 
 
 def _invitation(running: Demo) -> str:
-    alert = f"curl -H 'Authorization: Bearer {ALERT_TOKEN}' -d '{ALERT}' {running.alerts}"
-    tried = (*THINGS_TO_TRY, f"Post an alert and see its thread in #{INCIDENTS.name}:\n     {alert}")
-    shell = f"hami-bot pending --kubeconfig {running.kubeconfig}"
-    tried = (*tried, f"Ask the same cluster from a second shell:\n     {shell}")
+    curl = f"curl -H 'Authorization: Bearer {TOKEN}'"
+    tried = (
+        *THINGS_TO_TRY,
+        f"Post an alert and see its thread in #{INCIDENTS.name}:\n     {curl} -d '{ALERT}' {running.alerts}",
+        f"Read what Prometheus would:\n     {curl} {running.address}/metrics",
+        f"Ask the same cluster from a second shell:\n     hami-bot pending --kubeconfig {running.kubeconfig}",
+    )
     things = "\n".join(f"  {number}. {thing}" for number, thing in enumerate(tried, 1))
     return f"\nOpen {running.url} in a browser. Things to try:\n{things}\nCtrl-C ends it."

@@ -11,7 +11,7 @@ import pytest
 from playwright.async_api import Locator, Page, expect
 
 from playbooks.profile.request import name_of
-from sandbox.demo import ALERT, ALERT_TOKEN, BUSY, POD, RECORDING, Demo, demo
+from sandbox.demo import ALERT, BUSY, POD, RECORDING, TOKEN, Demo, demo
 from tests.sandbox.page.support import BROWSERS, DESK, find_browser, open_browser, violations_of
 
 PATIENCE_MS = 120_000
@@ -99,7 +99,7 @@ def test_profiles_are_taken_in_the_browser_with_table_flame_graph_and_files_and_
 
 def test_an_alert_posted_as_the_demo_says_opens_a_thread() -> None:
     async def scene(page: Page, running: Demo) -> None:
-        credentials = {"Authorization": f"Bearer {ALERT_TOKEN}"}
+        credentials = {"Authorization": f"Bearer {TOKEN}"}
         async with (
             aiohttp.ClientSession(headers=credentials) as session,
             session.post(running.alerts, data=ALERT) as got,

@@ -14,7 +14,6 @@ import pytest
 from aiohttp import web
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parsed
 from prometheus_client.parser import text_string_to_metric_families as parsed_plain
-from pydantic import SecretStr
 
 from bot import tally
 from bot.bugs import Bug
@@ -311,12 +310,9 @@ async def told_by_the_bot(folder: Path, opener: Any, until: str, **chosen: Any) 
 
 
 @asynccontextmanager
-async def metrics_served(
-    slack: SlackServer, folder: Path, token: str = "", opener: Any = recorded, **over: Any
-) -> AsyncGenerator[str]:
+async def metrics_served(slack: SlackServer, folder: Path, opener: Any = recorded, **over: Any) -> AsyncGenerator[str]:
     """The address of a bot that serves /metrics. `over` replaces settings."""
-    metrics = MetricsSettings(token=SecretStr(token))
-    chosen = settings(slack, folder).model_copy(update={"metrics": metrics, **over})
+    chosen = settings(slack, folder).model_copy(update={"metrics": MetricsSettings(), **over})
     assert chosen.slack
     async with running(chosen, chosen.slack, opener) as address:
         yield address

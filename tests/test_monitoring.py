@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from sandbox.slack import SlackServer
+from sandbox.demo import TOKEN, demo
 from tests.dashboard import DASHBOARD
 from tests.prometheus.server import asked, program, prometheus_that_scrapes_at
-from tests.test_metrics import metrics_served, names_told
+from tests.test_metrics import names_told
 from tests.update_docs import RULES
 
 GROUPS = yaml.safe_load(RULES.read_text())["spec"]
@@ -83,15 +83,13 @@ def test_slow_starts_fire_once_for_a_cluster_whatever_the_replicas(tmp_path: Pat
     promtool(tmp_path, "test", {"rule_files": ["rules.yaml"], "evaluation_interval": "10m", "tests": [case]})
 
 
-def test_a_real_prometheus_scrapes_the_bot_and_answers_every_panel_and_alert(tmp_path: Path) -> None:
-    token = "s3cret"
-
+def test_a_real_prometheus_scrapes_the_demo_and_answers_every_panel_and_alert(tmp_path: Path) -> None:
     async def main() -> dict[str, list[Any]]:
-        async with SlackServer() as slack, metrics_served(slack, tmp_path, token) as address:
-            return await asyncio.to_thread(answers, address)
+        async with demo() as running:
+            return await asyncio.to_thread(answers, running.address)
 
     def answers(address: str) -> dict[str, list[Any]]:
-        with prometheus_that_scrapes_at(address, token, tmp_path, "hami_bot_pending_pods") as url:
+        with prometheus_that_scrapes_at(address, TOKEN, tmp_path, "hami_bot_pending_pods") as url:
             words = (*QUERIES, *(rule["expr"] for rule in ALERTS.values()), "sum(hami_bot_pending_pods)")
             return {word: asked(url, plain(word)) for word in words}
 
