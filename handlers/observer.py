@@ -13,7 +13,7 @@ from bot.codes import Code
 from bot.errors import BotError
 from bot.gpu_rows import GpuRow
 from bot.metrics.endpoint import Exposition
-from bot.metrics.figures import BotFigures, ClusterFigures, Pending, counted, gaps_by_source
+from bot.metrics.figures import BotFigures, ClusterFigures, Pending, counted, gaps_by_source, largest_by_type
 from bot.report import Report
 from bot.store import StoreError
 from bot.texts import Texts
@@ -93,13 +93,10 @@ async def look_at(sources: Sources, say: Texts, turn: asyncio.Lock) -> ClusterFi
     pending, gpus = await _asked(sources, "pending", say, turn), await _asked(sources, "gpus", say, turn)
     now = sources.cluster.now()
     cards = gpus.typed(GpuRow)
-    largest: dict[str, int] = {}
-    for card in cards:
-        largest[card.type] = max(largest.get(card.type, 0), card.room)
     return ClusterFigures(
         waiting=counted([_pending(row, now) for row in pending.typed(PendingRow)]),
         gpus=Counter(card.state for card in cards),
-        largest_free_mib=largest,
+        largest_free_mib=largest_by_type((card.type, card.room) for card in cards),
         gaps=gaps_by_source(gap.source for gap in (*pending.gaps, *gpus.gaps)),
         took_s=time.monotonic() - began,
         at=now.timestamp(),

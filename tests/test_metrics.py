@@ -27,6 +27,7 @@ from bot.metrics.endpoint import Exposition, metrics_route
 from bot.metrics.families import OfClusters
 from bot.metrics.figures import (
     MOST_NAMESPACES,
+    MOST_TYPES,
     NOT_JUDGED,
     OTHER_SOURCE,
     OTHERS,
@@ -37,6 +38,7 @@ from bot.metrics.figures import (
     class_of,
     counted,
     gaps_by_source,
+    largest_by_type,
 )
 from bot.settings.schema import ClusterSettings, MetricsSettings
 from bot.texts import Texts
@@ -165,6 +167,36 @@ def test_namespaces_beyond_the_most_are_counted_together() -> None:
     assert len(told) == MOST_NAMESPACES + 1
     assert [value for labels, value in told if labels["namespace"] == OTHERS] == [50.0]
     assert sum(value for _, value in told) == len(pending)
+
+
+def test_gpu_types_beyond_the_most_and_what_is_too_long_add_no_series() -> None:
+    slices = [(f"type-{n}", n) for n in range(MOST_TYPES + 50) for _ in range(2 if n < MOST_TYPES else 1)]
+    told = largest_by_type(slices)
+    assert len(told) == MOST_TYPES + 1
+    assert told[OTHERS] == MOST_TYPES + 49
+    assert told["type-7"] == 7
+    assert largest_by_type([("x" * 5_000 + "1", 3), ("x" * 5_000 + "2", 4)]) == {"x" * 63: 4}
+
+
+HOSTILE = ('a"b\\c', 'x\nhami_bot_blind{cluster="lab"} 7\n# EOF', "\r\u2028\x00\x85", 'y\r\n"} 1')
+
+
+@pytest.mark.parametrize("accept", ["", OPEN_METRICS])
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_name_is_a_value_of_its_label_and_nothing_else(name: str, accept: str) -> None:
+    seen = ClusterFigures(counted(waiting(1, name)), {name: 1}, largest_by_type([(name, 7)]), gaps_by_source([name]))
+    _, text = asyncio.run(scraped(figures_of(lab=seen), Accept=accept))
+    families = {one.name: one.samples for one in (parsed if accept else parsed_plain)(text)}
+    assert [one.labels["namespace"] for one in families["hami_bot_pending_pods"]] == [name]
+    assert [one.labels["type"] for one in families["hami_bot_largest_free_slice_bytes"]] == [name]
+    assert [one.value for one in families["hami_bot_blind"]] == [0.0]
+
+
+@pytest.mark.parametrize("version", ["abc", "1.x", "", "-1", "1" * 500])
+def test_a_format_that_nobody_knows_gets_one_that_everybody_does(version: str) -> None:
+    status, text = asyncio.run(scraped(figures_of(), Accept=f"application/openmetrics-text; version={version}"))
+    assert status == 200
+    assert "hami_bot_ready 1.0" in text
 
 
 def test_a_gap_is_told_by_its_source_and_names_no_object() -> None:

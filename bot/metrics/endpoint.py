@@ -39,7 +39,10 @@ class Exposition:
 
     async def text(self, accept: str) -> tuple[bytes, str]:
         """The whole exposition and its content type, in the best format that the header `Accept` allows."""
-        encode, content_type = choose_encoder(accept)
+        try:
+            encode, content_type = choose_encoder(accept)
+        except (TypeError, ValueError):  # of a version that is no number
+            encode, content_type = choose_encoder("")
         kept = self._kept.get(content_type)
         if kept is None or kept.of is not self.figures.clusters:
             kept = await self._keep(content_type, encode)

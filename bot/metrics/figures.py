@@ -9,7 +9,9 @@ from bot.codes import CODES, Code, PendingClass
 
 MOST_NAMESPACES = 200
 OTHERS = "(others)"
-"""The namespaces of a cluster beyond the `MOST_NAMESPACES` with the most pending pods, together."""
+"""The namespaces of a cluster beyond the `MOST_NAMESPACES` with the most pending pods, together; GPU types likewise."""
+MOST_TYPES = 50
+_LONGEST_TYPE = 63
 NOT_JUDGED = "not-judged"
 OTHER_SOURCE = "other"
 _SOURCES = (
@@ -93,6 +95,20 @@ def counted(pending: Collection[Pending]) -> Waiting:
         pods[pod.namespace if pod.namespace in named else OTHERS, kind, pod.code or NOT_JUDGED] += 1
         oldest[kind] = max(oldest.get(kind, 0.0), pod.age_s)
     return Waiting(pods, oldest)
+
+
+def largest_by_type(slices: Iterable[tuple[str, int]]) -> Mapping[str, int]:
+    """The largest slice of each GPU type, of one slice for each GPU. The `MOST_TYPES` with the most GPUs are named.
+
+    Types come from annotations of nodes, which may hold anything.
+    """
+    cut = [(type_[:_LONGEST_TYPE], mib) for type_, mib in slices]
+    named = {type_ for type_, _ in Counter(type_ for type_, _ in cut).most_common(MOST_TYPES)}
+    largest: dict[str, int] = {}
+    for type_, mib in cut:
+        name = type_ if type_ in named else OTHERS
+        largest[name] = max(largest.get(name, 0), mib)
+    return largest
 
 
 def gaps_by_source(sources: Iterable[str]) -> Mapping[str, int]:
