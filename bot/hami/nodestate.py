@@ -35,7 +35,7 @@ def registered(node: Node, terms: Terms, now: datetime) -> Registration | Unregi
     The cards of several devices come as one registration, under the first one's name.
     """
     devices = devices_on(node, terms) or terms.config.devices[:1]
-    found = [device.vendor.registration(node, terms.version, now, device.resources) for device in devices]
+    found = [device.vendor.nodes.registration(node, terms.version, now, device.resources) for device in devices]
     if len(found) == 1:
         return found[0]
     of = [registration for registration in found if isinstance(registration, Registration)]
@@ -47,14 +47,16 @@ def registered(node: Node, terms: Terms, now: datetime) -> Registration | Unregi
 def is_taken_in_for_good(node: Node, terms: Terms) -> bool:
     """Whether what is registered counts at any time, whatever the handshakes say."""
     return all(
-        device.vendor.is_taken_in_for_good(node, terms.version, device.resources) for device in devices_on(node, terms)
+        device.vendor.nodes.is_taken_in_for_good(node, terms.version, device.resources)
+        for device in devices_on(node, terms)
     )
 
 
 def is_held_by_turns(node: Node, terms: Terms, now: datetime) -> bool:
     """Whether the scheduler takes the cards in and drops them again every minute: kubelet offers none of them."""
     return any(
-        device.vendor.is_held_by_turns(node, terms.version, now, device.resources) for device in devices_on(node, terms)
+        device.vendor.nodes.is_held_by_turns(node, terms.version, now, device.resources)
+        for device in devices_on(node, terms)
     )
 
 

@@ -206,7 +206,9 @@ class Sweep:
         """What every possible version makes of other vendors' devices there, where they agree."""
         for device in given_beside(node, self.config):
             of = [version for version in self._versions if version >= device.vendor.since]
-            found = [device.vendor.registration(node, version, self.judged_at, device.resources) for version in of]
+            found = [
+                device.vendor.nodes.registration(node, version, self.judged_at, device.resources) for version in of
+            ]
             if found and len({state.why if isinstance(state, Unregistered) else None for state in found}) == 1:
                 lost = is_not_taken_in(node, device, self.version, self.start, self.now, zone=self.zone)
                 yield OtherDevice(device, found[-1], kubelet_offers(node, device.resources.count), since_restart=lost)

@@ -13,7 +13,7 @@ from bot.hami.names import Names
 from bot.hami.registration import Unregistered
 from bot.hami.vendors import standard_scan as checks
 from bot.hami.vendors.sections import amount_in, count_in, limits_of, read_usual
-from bot.hami.vendors.standing import Found, annotated, capacity_of, cards_like, counted
+from bot.hami.vendors.stateless import Found, Stateless, annotated, capacity_of, cards_like, counted
 from bot.hami.vendors.vendor import Ask, Vendor
 from bot.hami.version import Version
 from bot.kube.models import Container, Node
@@ -37,23 +37,24 @@ NAMES = Names(
 )
 
 
-def _registration(node: Node, version: Version, _: datetime, resources: Resources) -> Found:
-    """What is registered, as long as the node's capacity counts any; before 2.10 the capacity alone."""
-    if version < _REGISTERS:
-        return _COUNTED.registration(node, version, _, resources)
-    found = annotated(node, NAMES)
-    if isinstance(found, Unregistered) or capacity_of(node, resources.count) > 0:
-        return found
-    return Unregistered("no-allocatable", NAMES.register, node.metadata.annotation(NAMES.register) or "", found)
-
-
 def _counted(node: Node, resources: Resources) -> list[Card]:
     """HAMi v2.7 to v2.9 takes every GPU to be alike, and gives it to one pod."""
     card = Card(slots=1, memory_mib=_MEMORY_MIB, cores=WHOLE_CARD, type="AMDGPU", health=True)
     return cards_like(card, capacity_of(node, resources.count), f"{node.name}-{NAMES.word}-")
 
 
-_COUNTED = counted(NAMES, _counted)
+class _Nodes(Stateless):
+    def registration(self, node: Node, version: Version, now: datetime, resources: Resources) -> Found:
+        """What is registered, as long as the node's capacity counts any; before 2.10 the capacity alone."""
+        if version < _REGISTERS:
+            return super().registration(node, version, now, resources)
+        found = annotated(node, NAMES)
+        if isinstance(found, Unregistered) or capacity_of(node, resources.count) > 0:
+            return found
+        return Unregistered("no-allocatable", NAMES.register, node.metadata.annotation(NAMES.register) or "", found)
+
+
+_NODES = _Nodes(counted(NAMES, _counted).find)
 
 
 def _request(container: Container, resources: Resources, _: Version) -> ContainerRequest | None:
@@ -96,9 +97,7 @@ AMD = Vendor(
     names=NAMES,
     read_resources=partial(read_usual, NAMES, key="amd"),
     request=_request,
-    registration=_registration,
-    is_taken_in_for_good=_COUNTED.is_taken_in_for_good,
-    is_held_by_turns=_COUNTED.is_held_by_turns,
+    nodes=_NODES,
     scan=_scan,
     least=_least,
     since=Version(2, 7, 1),

@@ -14,7 +14,7 @@ from bot.kube.models import Node
 
 
 class Annotated:
-    """The three functions of a `Vendor` that are about this, for its names."""
+    """The rules of such nodes, by the names of their vendor."""
 
     def __init__(self, names: Names) -> None:
         self._names = names

@@ -14,7 +14,7 @@ from bot.hami.fit import INSUFFICIENT_CORE, NUMA_NOT_FIT, CardUse, Run, Verdict
 from bot.hami.names import Names
 from bot.hami.vendors import standard_scan as checks
 from bot.hami.vendors.sections import read_usual
-from bot.hami.vendors.standing import capacity_of, cards_like, counted
+from bot.hami.vendors.stateless import capacity_of, cards_like, counted
 from bot.hami.vendors.vendor import Ask, Vendor
 from bot.hami.version import Version
 from bot.kube.models import Container, Node
@@ -119,9 +119,7 @@ AWS_NEURON = Vendor(
     names=NAMES,
     read_resources=partial(read_usual, NAMES, key="awsneuron"),
     request=_request,
-    registration=_NODES.registration,
-    is_taken_in_for_good=_NODES.is_taken_in_for_good,
-    is_held_by_turns=_NODES.is_held_by_turns,
+    nodes=_NODES,
     scan=_scan,
     least=_least,
     cores_unit="",

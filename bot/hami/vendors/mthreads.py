@@ -7,7 +7,7 @@ from bot.hami.cards import Card, CardState
 from bot.hami.names import Names
 from bot.hami.vendors import standard_scan as checks
 from bot.hami.vendors.sections import amount_in, read_usual, whole_or, wrapped_count_in
-from bot.hami.vendors.standing import cards_by_cores, counted
+from bot.hami.vendors.stateless import cards_by_cores, counted
 from bot.hami.vendors.vendor import Vendor
 from bot.hami.version import Version
 from bot.kube.models import Container, Node
@@ -59,9 +59,7 @@ MTHREADS = Vendor(
     names=NAMES,
     read_resources=partial(read_usual, NAMES, key="mthreads", unit_mib=UNIT_MIB),
     request=_request,
-    registration=_NODES.registration,
-    is_taken_in_for_good=_NODES.is_taken_in_for_good,
-    is_held_by_turns=_NODES.is_held_by_turns,
+    nodes=_NODES,
     scan=partial(checks.scan, checks=_CHECKS),
     shares_one_only=True,
     lock_key="",

@@ -9,7 +9,7 @@ container.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -68,6 +68,24 @@ def _whole(_: Run, __: list[CardState]) -> bool:
     return False
 
 
+class NodeRules(Protocol):
+    """How HAMi's scheduler takes in the cards of a vendor's nodes; `resources` as for the vendor."""
+
+    def registration(
+        self, node: Node, version: Version, now: datetime, resources: Resources, /
+    ) -> Registration | Unregistered:
+        """The cards as that version's scheduler takes them in at that moment."""
+        ...
+
+    def is_taken_in_for_good(self, node: Node, version: Version, resources: Resources, /) -> bool:
+        """Whether what is registered counts at any time, whatever the handshake says."""
+        ...
+
+    def is_held_by_turns(self, node: Node, version: Version, now: datetime, resources: Resources, /) -> bool:
+        """Whether the scheduler takes the cards in and drops them again every minute."""
+        ...
+
+
 class Vendor(NamedTuple):
     """One vendor. Every function is pure; `resources` are those of one of its devices in the cluster."""
 
@@ -82,14 +100,8 @@ class Vendor(NamedTuple):
     request: Callable[[Container, Resources, Version], ContainerRequest | None]
     """(container, resources, version): what the container asks for; None where that is nothing."""
 
-    registration: Callable[[Node, Version, datetime, Resources], Registration | Unregistered]
-    """(node, version, now, resources): the cards as that version's scheduler takes them in at that moment."""
-
-    is_taken_in_for_good: Callable[[Node, Version, Resources], bool]
-    """(node, version, resources): whether what is registered counts at any time, whatever the handshake says."""
-
-    is_held_by_turns: Callable[[Node, Version, datetime, Resources], bool]
-    """(node, version, now, resources): whether the scheduler takes the cards in and drops them again every minute."""
+    nodes: NodeRules
+    """How HAMi's scheduler takes in the cards of its nodes."""
 
     scan: Callable[[Run, list[CardState], ContainerRequest], Verdict | list[CardUse]]
     """(run, cards in play, container): what the container takes, or why it does not fit.

@@ -17,7 +17,7 @@ from bot.hami.fit import INSUFFICIENT_CORE, INSUFFICIENT_MEMORY, CardUse, Run, V
 from bot.hami.names import Names
 from bot.hami.vendors import standard_scan as checks
 from bot.hami.vendors.sections import read_section
-from bot.hami.vendors.standing import Found, Standing, annotated
+from bot.hami.vendors.stateless import Found, Stateless, annotated
 from bot.hami.vendors.vendor import Vendor
 from bot.hami.version import Version
 from bot.kube.models import Container, Node
@@ -191,7 +191,7 @@ def _find(node: Node, _: Resources) -> Found:
     return annotated(node, NAMES, prefix=f"{node.name}-")
 
 
-_NODES = Standing(_find)
+_NODES = Stateless(_find)
 
 ENFLAME_DRS = Vendor(
     names=NAMES,
@@ -204,9 +204,7 @@ ENFLAME_DRS = Vendor(
         cores="resourceNameGCUCore",
     ),
     request=_request,
-    registration=_NODES.registration,
-    is_taken_in_for_good=_NODES.is_taken_in_for_good,
-    is_held_by_turns=_NODES.is_held_by_turns,
+    nodes=_NODES,
     scan=_scan,
     own_measure=_own_measure,
     slices=_slices,

@@ -8,7 +8,7 @@ from bot.hami.fit import EXCLUSIVE_CONFLICT
 from bot.hami.names import Names
 from bot.hami.vendors import standard_scan as checks
 from bot.hami.vendors.sections import read_section, wrapped_count_in
-from bot.hami.vendors.standing import capacity_of, cards_like, counted
+from bot.hami.vendors.stateless import capacity_of, cards_like, counted
 from bot.hami.vendors.vendor import Vendor
 from bot.hami.version import Version
 from bot.kube.models import Container, Node
@@ -44,9 +44,7 @@ ENFLAME_GCU = Vendor(
     names=NAMES,
     read_resources=partial(read_section, NAMES, key="enflame", count="resourceNameGCU"),
     request=_request,
-    registration=_NODES.registration,
-    is_taken_in_for_good=_NODES.is_taken_in_for_good,
-    is_held_by_turns=_NODES.is_held_by_turns,
+    nodes=_NODES,
     scan=partial(checks.scan, checks=_CHECKS),
     since=Version(2, 7, 0),
     lock_key="",

@@ -10,7 +10,7 @@ from bot.hami.fit import NUMA_NOT_FIT, UUID_MISMATCH, CardUse, Run, Verdict, uui
 from bot.hami.names import Names
 from bot.hami.vendors.kunlun.topology import pick
 from bot.hami.vendors.sections import read_section, wrapped_count_in
-from bot.hami.vendors.standing import capacity_of, cards_like, counted
+from bot.hami.vendors.stateless import capacity_of, cards_like, counted
 from bot.hami.vendors.vendor import Vendor
 from bot.hami.version import Version
 from bot.kube.models import Container, Node
@@ -72,9 +72,7 @@ KUNLUN = Vendor(
     names=NAMES,
     read_resources=partial(read_section, NAMES, key="kunlun", count="resourceCountName"),
     request=_request,
-    registration=_NODES.registration,
-    is_taken_in_for_good=_NODES.is_taken_in_for_good,
-    is_held_by_turns=_NODES.is_held_by_turns,
+    nodes=_NODES,
     scan=_scan,
     since=Version(2, 7, 0),
     orders=True,

@@ -15,7 +15,7 @@ from bot.hami.fit import UNHEALTHY, CardUse, Run, Verdict
 from bot.hami.names import Names
 from bot.hami.vendors import standard_scan as checks
 from bot.hami.vendors.sections import amount_in, count_in, limits_of, read_section, whole_or
-from bot.hami.vendors.standing import Standing, annotated
+from bot.hami.vendors.stateless import Stateless, annotated
 from bot.hami.vendors.vendor import Ask, Vendor
 from bot.hami.version import Version
 from bot.kube.models import Container
@@ -168,7 +168,7 @@ def _least(state: CardState, word: str) -> Ask:
     return Ask(ContainerRequest(word, "", 1, 1, 0, 0), Constraints(more=(app_class, state.card.mode)))
 
 
-_NODES = Standing(lambda node, _: annotated(node, NAMES))
+_NODES = Stateless(lambda node, _: annotated(node, NAMES))
 
 METAX_SGPU = Vendor(
     names=NAMES,
@@ -182,9 +182,7 @@ METAX_SGPU = Vendor(
         unit_mib=_GIB_IN_MIB,
     ),
     request=_request,
-    registration=_NODES.registration,
-    is_taken_in_for_good=_NODES.is_taken_in_for_good,
-    is_held_by_turns=_NODES.is_held_by_turns,
+    nodes=_NODES,
     scan=_scan,
     least=_least,
     since=Version(2, 6, 0),

@@ -22,15 +22,15 @@ MOST_COUNTED = 1024
 Found = Registration | Unregistered
 
 
-class Standing:
-    """The three functions of a `Vendor` that are about this, for the function that finds a node's cards."""
+class Stateless:
+    """The rules of such nodes. `find` finds the cards of one."""
 
     def __init__(self, find: Callable[[Node, Resources], Found]) -> None:
-        self._find = find
+        self.find = find
 
-    def registration(self, node: Node, _: Version, __: datetime, resources: Resources) -> Found:
+    def registration(self, node: Node, version: Version, now: datetime, resources: Resources) -> Found:  # noqa: ARG002  # a subclass may
         """The node's cards, at whatever moment."""
-        return self._find(node, resources)
+        return self.find(node, resources)
 
     def is_taken_in_for_good(self, _: Node, __: Version, ___: Resources) -> bool:
         """They count as long as they stand there."""
@@ -41,7 +41,7 @@ class Standing:
         return False
 
 
-def counted(names: Names, cards: Callable[[Node, Resources], list[Card]], counted_by: str = "count") -> Standing:
+def counted(names: Names, cards: Callable[[Node, Resources], list[Card]], counted_by: str = "count") -> Stateless:
     """Of cards that are counted by the node's capacity; `counted_by` is which of the resources that is."""
 
     def find(node: Node, resources: Resources) -> Found:
@@ -49,7 +49,7 @@ def counted(names: Names, cards: Callable[[Node, Resources], list[Card]], counte
         key = getattr(resources, counted_by)
         return Registration(names, names.word, key, "capacity", found) if found else Unregistered("absent")
 
-    return Standing(find)
+    return Stateless(find)
 
 
 def annotated(node: Node, names: Names, *, prefix: str = "") -> Found:
