@@ -363,8 +363,9 @@ def _profile(asked: ProfileAsked) -> int:
         taking = take(lambda: open_sources(where), asked.request, say, out=asked.options["out"], config=where.config)
         report, written = asyncio.run(taking)
         print_out(render(_as_shown(report, asked.options, output, say), output, say))
-        more = "" if asked.options["out"] else "--out FOLDER writes it there, with its table and flame graph\n"
-        tell("".join(f"wrote {path}\n" for path in written) + (more if written else ""))
+        told = [say("profile.wrote", path=str(path)) for path in written]
+        told += [say("profile.wrote-all")] if written and not asked.options["out"] else []
+        tell("".join(f"{line}\n" for line in told))
         return 0
     print_out(render(asyncio.run(kept_beside_the_bot(where.config, say)), output, say))
     return 0

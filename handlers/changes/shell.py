@@ -95,7 +95,7 @@ def run_change(tools: Tools, request: Request, consent: Consent) -> tuple[Report
     if not isinstance(looked, _Confirmed):
         return looked
     tools.tell(tools.show(planned_report(looked.found, request, looked.planned, tools.say)))
-    if not consent.yes and not tools.ask("Do it? [y/N] "):
+    if not consent.yes and not tools.ask(f"{tools.say('changing.shell-ask')} "):
         raise ChangeFailed("nothing was changed", hint="you did not say yes")
     return asyncio.run(_done(tools, looked, consent)), 0
 
@@ -125,10 +125,9 @@ async def _done(tools: Tools, confirmed: _Confirmed, consent: Consent) -> Report
             tools.tell(await _captured(tools, sources, found, plan))
         with _as_a_change():
             record = await changer.raise_(found.namespace, found.name, planned.wanted, found.version, plan)
-        tools.tell(
-            f"{record.kind.flag.shown}={record.new} until {record.at}; undo it with: hami-bot {record.kind.reverting}\n"
-            "the bot that serves this cluster puts it back then; where there is none: hami-bot revert-overdue\n"
-        )
+        flag, words = record.kind.flag.shown, record.kind.reverting
+        raised = tools.say("changing.shell-raised", flag=flag, new=record.new, until=record.at, words=words)
+        tools.tell(f"{raised}\n{tools.say('changing.shell-reverts')}\n")
         proofs: tuple[Evidence, ...] = ()
         try:
             waits = await _rolled_out(tools, writer, found, record)
@@ -163,7 +162,7 @@ async def _rolled_out(tools: Tools, writer: Writer, found: ChangeSnapshot, recor
         if now is None:
             return ""
         if now != waits:
-            tools.tell(f"rolling out: {now}\n")
+            tools.tell(f"{tools.say('changing.shell-rolling', waits=now.in_words(tools.say))}\n")
         waits = now
         await asyncio.sleep(_LOOK_EVERY_S)
     return waits.in_words(tools.say) if waits else ""
@@ -203,7 +202,8 @@ async def revert_overdue(tools: Tools, namespace: str) -> tuple[str, int]:
         events = await Changer(writer, NoJournal(), namespace=where).passes.reconcile() if carriers else []
     news = [event for event in events if event.kind not in _QUIET]
     lines = [f"{event.kind} {event.target}: {_detail(event, tools.say)}" for event in news]
-    left = f"changes open: {len(carriers)}, nothing overdue" if carriers else "no change is open"
+    say = tools.say
+    left = say("changing.shell-open", count=len(carriers)) if carriers else say("changing.shell-none-open")
     failed = any(event.kind in ("failed", "unreadable") for event in news)
     return "\n".join(lines) or left, FAILED if failed else 0
 
