@@ -9,6 +9,7 @@ import ssl
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
+from sys import intern
 from typing import NamedTuple
 
 import httpx
@@ -149,7 +150,9 @@ def _samples(series: Iterable[_Series]) -> Iterator[Sample]:
             name, rest = written[len(_NAMED) : end].decode(), written[end + 2 :]
         labels = known.get(rest)
         if labels is None:
-            read = msgspec.json.decode(b"{" + (rest or b"}"), type=dict[str, str])
+            # Most values are of many series: a namespace, a container, a GPU.
+            decoded = msgspec.json.decode(b"{" + (rest or b"}"), type=dict[str, str])
+            read = {label: intern(word) for label, word in decoded.items()}
             if "__name__" in read:  # written otherwise than Prometheus does
                 name, labels = read.pop("__name__"), read
             else:
