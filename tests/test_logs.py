@@ -4,22 +4,31 @@ import asyncio
 import io
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
+from aiohttp import web
 
 from bot import trace
+from bot.alerts_endpoint import ALERTS_PATH, AlertsEndpoint, alerts_route
 from bot.kube.cache import CachedCluster
 from bot.kube.models import NODES
 from bot.logs import Format, formatter
 from bot.main import open_watched
 from handlers.where import ClusterChoice
 from sandbox.apiserver import ApiServer, Fault
+from sandbox.serving import Served
+from tests.changes.rig import Steps, rig
 from tests.kube.cache_lab import lab, until
+from tests.oncall.bot import webhook
+from tests.oncall.rig import a_rig, pending
+from tests.oncall.test_alerts_endpoint import Taken
 from tests.slack.bot import POD, RECORDING, a_bot
+from tests.stores import new_store
 
 
 class Log(logging.StreamHandler[io.StringIO]):
@@ -122,6 +131,87 @@ def test_every_call_to_the_api_server_that_a_question_causes_has_the_questions_i
     assert {line["request_id"] for line in calls} == set(answers)
     assert {line["status"] for line in calls} <= {"200", "404"}
     assert len(calls) > 10
+
+
+class Traced(Steps):
+    """Under which id each step of a process is taken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: dict[str, str] = {}
+
+    async def take(self, name: str, step: Callable[[], Awaitable[Any]]) -> Any:
+        self.ids[name] = trace.request_id()
+        return await super().take(name, step)
+
+
+def test_a_revert_by_deadline_and_what_is_noted_of_it_have_one_id_of_their_own(tmp_path: Path, log: Log) -> None:
+    steps = Traced()
+
+    async def play() -> None:
+        async with rig(tmp_path) as here:
+            await here.raise_(here.bot())
+            await here.passes(0, 599)
+            log.stream.truncate(0)
+            await here.passes(600, bots=[here.bot(steps)])
+            assert await here.is_as_before()
+
+    asyncio.run(play())
+    (call,) = (line for line in log.lines() if "request_id" in line)
+    assert (call["verb"], call["status"]) == ("patch", "200")
+    assert steps.ids["patch_deployment"] == steps.ids["note"] == call["request_id"]
+    assert steps.ids["annotated"] == steps.ids["deployment"] == ""  # what is read at every pass is not told
+
+
+def test_a_revert_that_fails_and_its_next_try_have_the_same_id(tmp_path: Path, log: Log) -> None:
+    async def play() -> None:
+        async with rig(tmp_path) as here:
+            await here.raise_(here.bot())
+            log.stream.truncate(0)
+            here.server.faults.append(Fault("/deployments/", "status", status=500, verb="patch", times=1))
+            await here.passes(600, 601)
+            assert await here.is_as_before()
+
+    asyncio.run(play())
+    failed, done = (line for line in log.lines() if line["logger"] == "bot.kube.connect" and "request_id" in line)
+    assert (failed["status"], done["status"]) == ("500", "200")
+    assert failed["request_id"] == done["request_id"]
+    (said,) = (line for line in log.lines() if line["logger"] == "bot.changes.reconciler")
+    assert said["request_id"] == failed["request_id"]
+
+
+def test_a_delivery_of_alerts_has_an_id_that_another_does_not_have(log: Log) -> None:
+    async def play() -> None:
+        taken = Taken()
+        route = alerts_route(AlertsEndpoint(taken.take, lambda: False, token="t"))
+        application = web.Application()
+        application.router.add_post(ALERTS_PATH, route)
+        async with Served(application) as served, aiohttp.ClientSession() as session:
+            for pod in ("trainer-0", "trainer-1", "trainer-1"):
+                headers = {"Authorization": "Bearer t"}
+                async with session.post(f"{served.url}{ALERTS_PATH}", json=webhook(pod), headers=headers) as answer:
+                    assert answer.status == 200
+
+    asyncio.run(play())
+    told = [line for line in log.lines() if line["logger"] == "bot.alerts_endpoint"]
+    assert {line["event"] for line in told} == {"1 alerts are kept"}
+    first, second, again = (line["request_id"] for line in told)
+    assert first != second == again  # Alertmanager sends again what it was not told is kept
+
+
+def test_each_search_for_the_causes_of_alerts_has_an_id_of_its_own(tmp_path: Path, log: Log) -> None:
+    ids: list[str] = []
+
+    async def play() -> None:
+        async with a_rig(new_store(tmp_path / "store.db"), RECORDING) as here:
+            keeper = here.keeper()
+            for pod in ("s03-card-insufficient-memory", "s05-exclusive-cores100"):
+                await keeper.take([pending(pod=pod)])
+                await keeper.look()
+            ids.extend(line.get("request_id", "") for line in log.lines() if "causes" in line["event"])
+
+    asyncio.run(play())
+    assert len(set(ids) - {""}) == 2
 
 
 def test_what_a_watch_says_later_is_not_told_as_the_questions_that_began_it(tmp_path: Path, log: Log) -> None:

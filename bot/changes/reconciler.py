@@ -7,9 +7,10 @@ every patch is its own lock. What the journal knows only follows, and may be lat
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
 
+from bot import trace
 from bot.bugs import Bug, bugs_as_errors
 from bot.changes.begin import set_in_all
 from bot.changes.decide import Wait, decide
@@ -89,7 +90,8 @@ class Reconciler:
             [change for change in (known or {}).values() if change.record.id not in ended]
         )
         for event in events:
-            await self._telling.note(event._replace(at=self._objects.time()))
+            with _traced(event.record, event.target):
+                await self._telling.note(event._replace(at=self._objects.time()))
         failed = [f"{event.target} cannot be undone: {event.detail}" for event in events if event.kind == "failed"]
         self.trouble = "; ".join([*([trouble] if trouble else []), *failed])
         return events
@@ -109,11 +111,13 @@ class Reconciler:
                 record = None if due is None or isinstance(due, Unreadable) else due.record
                 if isinstance(due, Wait):
                     return _Looked(waiting=(deployment, due.record))
-                return _Looked(await self._objects.act(deployment, now, detail=early))
+                with _traced(record, f"{namespace}/{name}"):
+                    return _Looked(await self._objects.act(deployment, now, detail=early))
         except NotFound:
             return _Looked()
         except (SourceError, Bug) as error:
-            log.warning("%s/%s: %s", namespace, name, error)
+            with _traced(record, f"{namespace}/{name}"):
+                log.warning("%s/%s: %s", namespace, name, error)
             passing = isinstance(error, Conflict | OutcomeUnknown)
             if passing and (record is None or self._objects.time() < record.deadline + OVERDUE_S):
                 return _Looked()  # the next pass looks and decides anew
@@ -194,3 +198,8 @@ class Reconciler:
                 yield
         except BotError as error:
             log.warning("%s: %s", what, error)
+
+
+def _traced(record: Record | None, target: str) -> AbstractContextManager[None]:
+    """Lines of the log about one change have one id, whichever replica tries, and however often."""
+    return trace.about(record.id if record else target)

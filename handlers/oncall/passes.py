@@ -13,9 +13,11 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import NamedTuple
+from uuid import uuid4
 
 import msgspec
 
+from bot import trace
 from bot.bugs import bugs_as_errors
 from bot.clock import Clock
 from bot.errors import BotError, SourceError
@@ -233,6 +235,8 @@ class Keeper:
         ours = self._plan.clusters if cluster == self._plan.usual else None
         some = await self._without_ignored(await self._rows.unsorted(SORTED_AT_ONCE, cluster, ours))
         found, needs = await self._causes(cluster, some) if some else AlertCauses([])
+        if found:
+            log.info("%d alerts in %s have %d causes", len(some), cluster or "the cluster", len(found))
         for channel, here in routed(found, self._plan.routes, self._plan.channel).items():
             limit = self._limit(channel)
             for cause, members in await self._in_turn(cluster, here, limit) if limit else here:
@@ -424,7 +428,11 @@ def _severity(found: tuple[Cause, list[Alert]]) -> int:
 
 
 async def _guarded(what: str, work: Callable[[], Awaitable[bool]]) -> bool:
-    """What it gives: whether threads have something new to tell. What goes wrong is tried again in another pass."""
+    """What it gives: whether threads have something new to tell. What goes wrong is tried again in another pass.
+
+    In a task of its own: its lines in the log, and its calls to the cluster, have an id of their own.
+    """
+    trace.begin(uuid4().hex)
     try:
         with bugs_as_errors():
             return await work()
