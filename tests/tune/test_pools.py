@@ -7,6 +7,7 @@ import pytest
 from bot.chart_rows import PoolRow
 from tests.playbooks.world import card, gpu_node, scheduler
 from tests.tune.lab import tune
+from tests.tune.support import cases, rows_of
 
 
 @pytest.mark.parametrize(
@@ -29,3 +30,9 @@ def test_the_label_of_a_pool_is_known_whoever_sets_it(tmp_path: Path, label: str
     report = tune(tmp_path, [*scheduler(), *nodes])
     found = sorted(one.pool for one in report.typed(PoolRow))
     assert found == [f"{label}={name}" if name in ("one", "two") else name for name in pools]
+
+
+def test_a_count_that_is_too_large_says_what_grows_with_it() -> None:
+    (case,) = (case for case in cases() if case.name == "split-too-large")
+    (lower,) = (row for row in rows_of(case.ask()) if (row.topic, row.direction) == ("split-count", "lower"))
+    assert "kubelet's list of devices grows with the count, the node's annotation does not" in lower.why
