@@ -83,6 +83,32 @@ def test_slow_starts_fire_once_for_a_cluster_whatever_the_replicas(tmp_path: Pat
     promtool(tmp_path, "test", {"rule_files": ["rules.yaml"], "evaluation_interval": "10m", "tests": [case]})
 
 
+READY, LOOKED = 'hami_bot_ready{instance="a"}', 'hami_bot_look_timestamp_seconds{cluster="lab"}'
+OF_THE_BOT = [
+    ("HAMiBotDown", {READY: "1x60"}, False),
+    ("HAMiBotDown", {READY: "0x60"}, True),
+    ("HAMiBotDown", {READY: "0x60", READY.replace('"a"', '"b"'): "1x60"}, False),
+    ("HAMiBotDown", {READY: "1x20 stale"}, True),
+    ("HAMiBotDown", {}, True),
+    ("HAMiBotBlind", {LOOKED: "0+60x60"}, False),
+    ("HAMiBotBlind", {LOOKED: "0+60x20 1200x40"}, True),
+    ("HAMiBotBlind", {'hami_bot_blind{cluster="lab"}': "1x60"}, True),
+    ("HAMiBotBlind", {'hami_bot_blind{cluster="lab"}': "0x60"}, False),
+]
+
+
+def test_the_bot_is_told_as_down_or_blind_also_where_it_says_nothing_new(tmp_path: Path) -> None:
+    cases: list[dict[str, Any]] = []
+    for name, series, fires in OF_THE_BOT:
+        labels = ({"cluster": "lab"} if name == "HAMiBotBlind" else {}) | ALERTS[name]["labels"]
+        summary = ALERTS[name]["annotations"]["summary"].replace("{{ $labels.cluster }}", "lab")
+        fired = [{"exp_labels": labels, "exp_annotations": {"summary": summary}}] if fires else []
+        given = [{"series": one, "values": values} for one, values in series.items()]
+        expected = [{"eval_time": "1h", "alertname": name, "exp_alerts": fired}]
+        cases.append({"interval": "1m", "input_series": given, "alert_rule_test": expected})
+    promtool(tmp_path, "test", {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": cases})
+
+
 def test_a_real_prometheus_scrapes_the_demo_and_answers_every_panel_and_alert(tmp_path: Path) -> None:
     async def main() -> dict[str, list[Any]]:
         async with demo() as running:
@@ -95,7 +121,8 @@ def test_a_real_prometheus_scrapes_the_demo_and_answers_every_panel_and_alert(tm
 
     found = asyncio.run(main())
     assert int(found["sum(hami_bot_pending_pods)"][0]["value"][1]) > 10
-    assert found["hami_bot_blind == 1"] == []
+    firing = [name for name, rule in ALERTS.items() if name.startswith("HAMiBot") and found[rule["expr"]]]
+    assert firing == []
 
 
 def plain(words: str) -> str:
