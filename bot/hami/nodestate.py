@@ -18,6 +18,7 @@ from bot.kube.quantities import whole
 CORDON_KEY = "hami.io/device-cordon"
 NODE_KEYS = (CORDON_KEY, *chain.from_iterable(vendor.node_keys for vendor in VENDORS))
 """The annotations that bear on registered cards."""
+_GPU_LABELS = tuple(dict.fromkeys(vendor.gpu_label for vendor in VENDORS))
 _CAPACITIES = frozenset(names.capacity for names in NAMES if names.capacity)
 
 
@@ -84,7 +85,7 @@ def called_on(nodes: Sequence[Node], config: DeviceConfig) -> str:
 
 def expects_gpus(node: Node, config: DeviceConfig) -> bool:
     """Whether the node has GPUs, or is meant to; a node without is unregistered by right."""
-    return is_for_gpus(node, config) or any(vendor.gpu_label(node) for vendor in VENDORS)
+    return is_for_gpus(node, config) or any(gpu_label(node) for gpu_label in _GPU_LABELS)
 
 
 def is_for_gpus(node: Node, config: DeviceConfig) -> bool:
@@ -167,8 +168,9 @@ def read_registrations(node: Node, of: Sequence[Names] = NAMES) -> list[Registra
     texts = node.metadata.annotations or {}
     found = ((key, vendor_of_register_key(key)) for key in sorted(texts))
     named = [read_registration(*who, texts[key]) for key, who in found if who is not None and who[0] in of]
-    if _CAPACITIES.isdisjoint(node.status.capacity or ()):
+    capacities = _CAPACITIES & (node.status.capacity or {}).keys()
+    if not capacities:
         return named
     words = {registration.vendor.word for registration in named}
-    counted = (count_cards(names, node) for names in of if names.capacity and names.word not in words)
+    counted = (count_cards(names, node) for names in of if names.capacity in capacities and names.word not in words)
     return named + [registration for registration in counted if registration is not None]

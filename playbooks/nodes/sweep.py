@@ -3,12 +3,13 @@
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from bot.hami.cards import Card
 from bot.hami.handshake import READS_LOCAL_TIME, SCHEDULER_PATIENCE, Handshake, scheduler_zone
+from bot.hami.names import Names
 from bot.hami.nodelock import LOCK_KEY, LockState
 from bot.hami.nodestate import (
     NODE_KEYS,
@@ -22,7 +23,7 @@ from bot.hami.registration import JSON_SINCE, Registration, Unreadable, Unregist
 from bot.hami.vendors import BESIDE, FIRST, VENDORS, vendor_of_register_key
 from bot.hami.vendors.cambricon import CAMBRICON
 from bot.hami.vendors.vendor import Device, Vendor
-from bot.kube.models import Node, Quantity
+from bot.kube.models import Node, NodeCondition, Quantity
 from bot.kube.selectors import label_matcher
 from playbooks.gather.scheduling import Capacity, InstallSeen
 from playbooks.nodes.plugins import Plugin, PluginPods, by_node
@@ -31,7 +32,15 @@ from playbooks.rules.case import World
 from playbooks.rules.locks import Owners, lock_expiry, lock_on
 
 _QUIET = ("ready", "missing", "unseen")
+_PREFIXES = ("hami.io/", *(prefix for names in BESIDE for prefix in names.annotations))
 _NODE_LABELS = tuple(vendor.node_label[0] for vendor in VENDORS if vendor.node_label[0])
+
+
+class _Said(NamedTuple):
+    """What a node's annotations say of its devices but for their UUIDs, and the UUIDs of the first vendor's."""
+
+    texts: tuple[Hashable, ...]
+    uuids: Sequence[str]
 
 
 class OtherDevice(NamedTuple):
@@ -169,31 +178,49 @@ class Sweep:
         the device plugin say of it bears on.
         """
         node, status = self._nodes[name], self._nodes[name].status
-        texts = node.metadata.annotations or {}
-        text, handshake = texts.get(FIRST.names.register), texts.get(FIRST.names.handshake, "")
+        said = self._said(node)
+        if said is None:
+            return None
         allocatable = _devices(status.allocatable)
-        # From 2.8 on the handshake is asked only where kubelet offers nothing; unix seconds are the guides' matter.
-        by_itself = self.version is None or self.version < JSON_SINCE or handshake[:1].isdigit()
-        if by_itself or text is None or not kubelet_offers(node, self.config.gpus.count) or any(map(_speaks, texts)):
-            return None
-        cards = digest(FIRST.names, text)
-        if cards is None:
-            return None
         plugin = self._plugins.get(name)
         key = (
-            cards.encoding,
-            cards.cards,
+            said.texts,
             allocatable,
             allocatable if status.capacity is status.allocatable else _devices(status.capacity),
-            tuple([(condition.type, condition.status) for condition in status.conditions or ()]),
+            tuple(map(_condition, status.conditions or ())),
             node.spec.unschedulable,
             tuple(node.spec.taints or ()),
             tuple([node.metadata.label(key) for key in _NODE_LABELS]),
+            FIRST.gpu_label(node),
             self._selects(node.metadata.labels),
             plugin and (plugin.health, plugin.why, plugin.monitor),
             tuple([(one.health, one.why) for pods in self._beside.values() if (one := pods.get(name))]),
         )
-        return key, cards.uuids
+        return key, said.uuids
+
+    def _said(self, node: Node) -> _Said | None:
+        """What the annotations say that bears on its faults; None where that is the node's alone."""
+        texts = node.metadata.annotations or {}
+        own, handshake = texts.get(FIRST.names.register), texts.get(FIRST.names.handshake, "")
+        # From 2.8 on the handshake is asked only where kubelet offers nothing; unix seconds are the guides' matter.
+        if self.version is None or self.version < JSON_SINCE or handshake[:1].isdigit():
+            return None
+        if own is not None and not kubelet_offers(node, self.config.gpus.count):
+            return None
+        said, uuids = list[Hashable](), ()
+        for key, text in texts.items():
+            bearing = _bearing(key)
+            if bearing == "alone":
+                return None
+            if isinstance(bearing, Names):
+                cards = digest(bearing, text)
+                if cards is None:
+                    return None
+                said.append((key, cards.encoding, cards.cards))
+                uuids = cards.uuids if bearing is FIRST.names else uuids
+            elif bearing == "text" and not (own is not None and key == FIRST.names.handshake):
+                said.append((key, text))
+        return _Said(tuple(said), uuids)
 
     def _state(self, name: str) -> Registration | Unregistered | None:
         """What every possible version makes of the node, where they agree."""
@@ -234,10 +261,21 @@ def _registrations(
 
 
 @lru_cache(maxsize=1024)  # the nodes of a cluster have the same few keys
-def _speaks(key: str) -> bool:
-    """Whether the annotation bears on a node's faults, beside its registration and handshake."""
-    ours = (LOCK_KEY, CAMBRICON.lock_key, *NODE_KEYS)
-    return key in ours or (key != FIRST.names.register and vendor_of_register_key(key) is not None)
+def _bearing(key: str) -> Names | Literal["text", "alone", "none"]:
+    """How an annotation bears on a node's faults: by the cards of this vendor that it registers, by its text, not at
+    all, or in a way that has the node looked at by itself.
+    """
+    if key in (LOCK_KEY, CAMBRICON.lock_key, *NODE_KEYS):
+        return "alone"
+    if (vendor := vendor_of_register_key(key)) is not None:
+        return vendor[0]
+    return "text" if key.startswith(_PREFIXES) else "none"
+
+
+def _condition(condition: NodeCondition) -> Hashable:
+    """What of it bears on a node's faults."""
+    told = (condition.type, condition.status)
+    return told if condition.type == "Ready" else (*told, condition.reason, condition.message)
 
 
 def _devices(amounts: Mapping[str, Quantity] | None) -> tuple[tuple[str, Quantity], ...]:

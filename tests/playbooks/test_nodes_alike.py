@@ -1,0 +1,123 @@
+"""A node that is like one already looked at has the faults that it has when it is looked at by itself."""
+
+import asyncio
+import json
+import re
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.kube.recording import RecordedCluster
+from playbooks.nodes import playbook
+from playbooks.nodes.faults import look_at
+from playbooks.nodes.sweep import Sweep
+from playbooks.playbook import Sources
+from tests.cases_support import files_in, write_recording
+from tests.vendor_worlds import FOLDER, recording
+
+WORLDS = json.loads((FOLDER / "questions.json").read_text())
+_UUID = re.compile(
+    r"DCU-T\d+|(?:GPU|BRGPU)-[0-9a-f]{8}-[0-9a-f-]{27}|[0-9A-F]{8}(?:-[0-9A-F]{8}){4}|(?:XPU|vastai|biren)-[0-9a-f]{12}"
+)
+_SECONDS = re.compile(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d")
+
+
+def renumbered(node: Any) -> Any:
+    """Like it, with devices of its own."""
+    return json.loads(_UUID.sub(lambda found: f"{found[0]}-copy", json.dumps(node)))
+
+
+def unoffered(node: Any) -> Any:
+    """Kubelet offers no device."""
+    amounts = node["status"].get("allocatable") or {}
+    node["status"]["allocatable"] = {name: "0" if "/" in name else amount for name, amount in amounts.items()}
+    return node
+
+
+def unhealthy(node: Any) -> Any:
+    """One of its devices is registered as unhealthy."""
+    return texts_replaced(node, "register", lambda text: re.sub(r"\btrue\b", "false", text, count=1))
+
+
+def unreadable(node: Any) -> Any:
+    """What it registers cannot be read."""
+    return texts_replaced(node, "register", lambda text: text[:-9])
+
+
+def silent(node: Any) -> Any:
+    """Nobody has answered the scheduler for a year."""
+    return texts_replaced(node, "handshake", lambda text: _SECONDS.sub("2025-01-01 00:00:00", text))
+
+
+def without_labels(node: Any) -> Any:
+    node["metadata"]["labels"] = {}
+    return node
+
+
+def with_sick_condition(node: Any) -> Any:
+    """A monitor says that a GPU is broken."""
+    broken = {"type": "GpuUnhealthy", "status": "True", "reason": "Xid79", "message": "a GPU fell off the bus"}
+    node["status"].setdefault("conditions", []).append(broken)
+    return node
+
+
+def with_well_condition(node: Any) -> Any:
+    """A monitor says that no GPU is broken."""
+    node["status"].setdefault("conditions", []).append({"type": "GpuUnhealthy", "status": "False", "reason": "None"})
+    return node
+
+
+def texts_replaced(node: Any, kind: str, change: Callable[[str], str]) -> Any:
+    texts = node["metadata"].get("annotations") or {}
+    node["metadata"]["annotations"] = {key: change(text) if kind in key else text for key, text in texts.items()}
+    return node
+
+
+CHANGES = (unoffered, unhealthy, unreadable, silent, without_labels, with_sick_condition, with_well_condition)
+
+
+def with_copies(path: Path) -> Path:
+    """The recording with each node once more, and once more for each thing that may change about it."""
+    files = files_in(path)
+    listed = json.loads(files["objects/nodes.json"])
+    nodes = []
+    for node in listed["items"]:
+        nodes += [node, renamed(renumbered(node), "copy")]
+        for change in CHANGES:
+            nodes += [
+                renamed(change(renumbered(deepcopy(node))), f"{change.__name__.replace('_', '-')}-{i}") for i in (1, 2)
+            ]
+    files["objects/nodes.json"] = json.dumps({**listed, "items": nodes}).encode()
+    return write_recording(files, path.with_name(f"copies-{path.name}"))
+
+
+def renamed(node: Any, suffix: str) -> Any:
+    node["metadata"]["name"] += f"-{suffix}"
+    return node
+
+
+@pytest.mark.parametrize(("world", "probe"), WORLDS.items(), ids=WORLDS)
+def test_a_node_that_is_like_another_has_the_faults_that_it_has_alone(world: str, probe: str, tmp_path: Path) -> None:
+    cluster = RecordedCluster.open(with_copies(recording(world, probe, tmp_path)[0]))
+    seen = asyncio.run(playbook.gather(playbook.request(), Sources(cluster)))
+
+    def faults(nodes: Any) -> set[Any]:
+        sweep = Sweep(seen.install, nodes, seen.plugins, seen.owners, seen.as_of)
+        return {fault for fault in look_at(sweep).faults if fault.code != "duplicate-card-uuid"}
+
+    alone = set[Any]().union(*(faults([node]) for node in seen.nodes))
+    assert faults(seen.nodes) == alone
+
+
+def test_a_node_of_other_vendors_is_looked_at_once_however_many_are_like_it(tmp_path: Path) -> None:
+    world, probe = next(pair for pair in WORLDS.items() if "hygon" in pair[0] or "dcu" in pair[0].lower())
+    cluster = RecordedCluster.open(with_copies(recording(world, probe, tmp_path)[0]))
+    seen = asyncio.run(playbook.gather(playbook.request(), Sources(cluster)))
+    sweep = Sweep(seen.install, seen.nodes, seen.plugins, seen.owners, seen.as_of)
+    node = seen.nodes[0].name
+    assert sweep.alike(node) is not None
+    assert sweep.alike(node)[0] == sweep.alike(f"{node}-copy")[0]
+    assert sweep.alike(node)[0] != sweep.alike(f"{node}-unhealthy-1")[0]
