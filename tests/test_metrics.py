@@ -48,14 +48,15 @@ from playbooks.pending.rows import PendingRow
 from playbooks.playbook import Sources, find
 from sandbox.apiserver import ApiServer, Fault
 from sandbox.slack import SlackServer
-from tests.cases_support import CASES, VERSIONS
-from tests.incidents_support import INCIDENTS
 from tests.kube.live_servers import write_kubeconfig
 from tests.slack.bot import POD, a_bot, recorded, settings
 
 ROOT = Path(__file__).parents[1]
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
-RECORDED = [CASES / version / "recording.tar.gz" for version in VERSIONS] + sorted(INCIDENTS.glob("*/recording.tar.gz"))
+RECORDED = [
+    ROOT / "sandbox" / "recordings" / "hami-2.10.tar.gz",
+    *sorted((ROOT / "tests").rglob("recording.tar.gz")),
+]
 
 
 async def scraped(figures: Figures, token: str = "", **headers: str) -> tuple[int, str]:
