@@ -277,6 +277,26 @@ def test_a_file_that_does_not_import_is_told_wherever_it_is_asked(folder: Path, 
     assert told in links["broken"].seen
 
 
+@pytest.mark.parametrize(
+    ("code", "lines"),
+    [
+        ("x = (", 0),
+        ("PLAYBOOK = 7", 0),
+        ("def of_team(): raise ValueError\nof_team()", 2),
+        (f"{WORKS}def diagnose(snapshot, say): return 1 / 0\n{ENDS}", 1),
+    ],
+    ids=["syntax", "no playbook", "import", "diagnose"],
+)
+def test_the_log_has_the_lines_of_the_playbook_and_none_of_the_bots(
+    folder: Path, ask: Ask, caplog: pytest.LogCaptureFixture, code: str, lines: int
+) -> None:
+    file = add(folder, "broken", f"{code}\n")
+    ask("broken", "--recording", RECORDING)
+    assert f"the playbook broken does not work ({file})" in caplog.text
+    assert caplog.text.count(f'File "{file}", line ') == lines + (code == "x = (")
+    assert caplog.text.count('File "') == caplog.text.count(f'File "{file}"')
+
+
 @pytest.mark.parametrize(("code", "told"), AT_RUN_TIME.items())
 def test_what_fails_when_it_is_asked_names_the_line_and_fails_alone(
     folder: Path, ask: Ask, code: str, told: str

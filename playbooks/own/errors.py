@@ -30,23 +30,35 @@ def told_by_name(verb: str, file: str) -> Generator[None]:
     except BotError:
         raise
     except (Exception, SystemExit) as error:
-        log.warning("the playbook %s (%s)", verb, file, exc_info=error)
+        steps = _steps(error, file)
+        traceback = (type(error), error, steps[0] if steps else _traceback(error))
+        log.warning("the playbook %s does not work (%s)", verb, file, exc_info=traceback)
         kind = "" if isinstance(error, WrongPlaybookError) else f"{type(error).__name__}: "
         said = error.msg if isinstance(error, SyntaxError) else error
-        what = one_line(masked(f"{kind}{said}{_place(error, file)}"), _LONGEST)
+        what = one_line(masked(f"{kind}{said}{_place(error, file, steps)}"), _LONGEST)
         raise OwnPlaybookError(
             f"the playbook {verb} does not work: {what}",
             hint="The bot itself is well. Whoever wrote this playbook can mend it; the bot's log has the traceback.",
         ) from error
 
 
-def _place(error: BaseException, file: str) -> str:
+def _place(error: BaseException, file: str, steps: list[TracebackType]) -> str:
     """The last line of the file that the error came through, as `(evictions.py:12)`."""
     if isinstance(error, SyntaxError):
         return f" ({PurePath(error.filename or file).name}:{error.lineno})"
-    trace: TracebackType | None = error.__traceback__
-    lines = list[int]()
+    return f" ({PurePath(file).name}:{steps[-1].tb_lineno})" if steps else ""
+
+
+def _steps(error: BaseException, file: str) -> list[TracebackType]:
+    """What of the traceback is in the playbook's file. The first of them has all that came after it."""
+    found = list[TracebackType]()
+    trace = error.__traceback__
     while trace:
-        lines += [trace.tb_lineno] if trace.tb_frame.f_code.co_filename.endswith(file) else []
+        found += [trace] if trace.tb_frame.f_code.co_filename.endswith(file) else []
         trace = trace.tb_next
-    return f" ({PurePath(file).name}:{lines[-1]})" if lines else ""
+    return found
+
+
+def _traceback(error: BaseException) -> TracebackType | None:
+    """That of an error which did not come through the file; none where its own words say the place."""
+    return None if isinstance(error, SyntaxError | WrongPlaybookError) else error.__traceback__
