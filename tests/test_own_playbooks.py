@@ -419,6 +419,17 @@ def test_one_that_never_ends_is_given_up(folder: Path, ask: Ask, monkeypatch: py
     assert "TookTooLongError: it took longer than 0.01 s" in ask("endless", "--recording", RECORDING)[2]
 
 
+def test_a_changed_file_whose_import_never_ends_holds_the_bot_up_for_a_moment_only(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = add(folder, "late", WORKS + ENDS)
+    assert playbook_of("late").summary
+    monkeypatch.setattr(found, "AGAIN_S", 0.01)
+    file.write_text("import threading\nthreading.Event().wait()\n")
+    os.utime(file, ns=(0, 1))
+    assert "TookTooLongError: it took longer than 0.01 s" in understand_error("late")
+
+
 def test_a_live_cluster_is_read_as_a_recording_is(examples: Path, tmp_path: Path, ask: Ask) -> None:
     with served(tmp_path) as kubeconfig:
         live = ask("whole-gpus", "--kubeconfig", str(kubeconfig), "-o", "json")[1]

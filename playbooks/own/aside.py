@@ -27,15 +27,16 @@ async def awaited_aside(work: Callable[[], Awaitable[T]]) -> T:
     return await asyncio.wrap_future(_threaded(lambda: asyncio.run(awaited())))
 
 
-def done_aside(step: Callable[[], T]) -> T:
-    """What the step returns. Raises TookTooLongError."""
+def done_aside(step: Callable[[], T], within_s: float | None = None) -> T:
+    """What the step returns, within `LONGEST_S` by default. Raises TookTooLongError."""
+    within_s = within_s or LONGEST_S
     done = _threaded(step)
     try:
-        return done.result(LONGEST_S)
+        return done.result(within_s)
     except TimeoutError as error:
         if done.done():  # the step's own
             raise
-        raise TookTooLongError(f"it took longer than {LONGEST_S:g} s") from error
+        raise TookTooLongError(f"it took longer than {within_s:g} s") from error
 
 
 def _threaded(step: Callable[[], T]) -> "Future[T]":

@@ -20,6 +20,8 @@ from playbooks.own.shape import check
 from playbooks.playbook import Playbook, load
 
 GROUP = "hami_bot.playbooks"
+AGAIN_S = 1.0
+"""How long a file that changed may take to be imported: everything that the bot does waits for it, and Slack 3 s."""
 log = logging.getLogger(__name__)
 _COMMANDS = (
     "audit demo doctor help init kube-burst kube-qps kube-timeout mcp oncall profiling record revert-overdue serve "
@@ -67,6 +69,7 @@ def use(folder: Callable[[], Path | None]) -> None:
     _folder = folder
     own.cache_clear()
     _read.cache_clear()
+    _imported_once.clear()
 
 
 @cache
@@ -123,6 +126,10 @@ def _file(one: importlib.metadata.EntryPoint) -> str:
     return f"{one.module.replace('.', '/')}.py"
 
 
+_imported_once: set[str] = set()
+"""The verbs that were imported before, if only to find out that they do not work."""
+
+
 def playbook(verb: str) -> Playbook:
     """The playbook of a verb that `own` found, read again when its file has changed.
 
@@ -140,9 +147,11 @@ def _read(verb: str, _changed_at: int) -> Playbook | OwnPlaybookError:
     from playbooks.own.running import adapted  # noqa: PLC0415
 
     source = own().sources[verb]
+    within_s = AGAIN_S if verb in _imported_once else None
+    _imported_once.add(verb)
     try:
         with told_by_name(verb, source.file):
-            return adapted(verb, check(done_aside(source.read)), source.file)
+            return adapted(verb, check(done_aside(source.read, within_s)), source.file)
     except OwnPlaybookError as error:
         return error
 
