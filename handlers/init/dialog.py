@@ -113,9 +113,15 @@ class _Dialog:
             context = context or self._context()
             wanted = FoundCluster(given.cluster, context, given.kubeconfig and given.kubeconfig.resolve())
             links, found = self._run(check_cluster(wanted, self._say))
-            if self._passes(links) or (self._asking and self._asking.agrees(self._say("init.nevertheless"))):
+            if self._passes(links) or self._insists(context):
                 return found
             context = ""
+
+    def _insists(self, context: str) -> bool:
+        """Whether the person wants a cluster that failed its check. What no kubeconfig has is not offered."""
+        if self._asking is None or (context and context not in known_contexts(self._given.kubeconfig)[0]):
+            return False
+        return self._asking.agrees(self._say("init.nevertheless"))
 
     def _context(self) -> str:
         """Empty where there is no kubeconfig, or nobody to choose: then it is its current one."""

@@ -223,10 +223,19 @@ def test_tokens_of_the_environment_are_not_asked_for(world: World, monkeypatch: 
 
 def test_a_context_that_there_is_not_is_asked_again(world: World) -> None:
     current = yaml.safe_load(world.servers.kubeconfig)["current-context"]
-    person = Typed("n", current)
+    person = Typed(current)
     set_up(world.given._replace(context="gone"), person, SAY)
-    assert person.asked[0] == "Use this cluster nevertheless?"
-    assert current in person.asked[1]
+    assert current in person.asked[0]
+
+
+def test_a_cluster_that_does_not_answer_is_used_if_the_person_insists(world: World) -> None:
+    kubeconfig = yaml.safe_load(world.servers.kubeconfig)
+    kubeconfig["clusters"][0]["cluster"]["server"] = "http://127.0.0.1:1"
+    (world.folder / "kubeconfig").write_text(yaml.safe_dump(kubeconfig))
+    person = Typed("", "y")
+    set_up(world.given, person, SAY)
+    assert person.asked[1] == "Use this cluster nevertheless?"
+    assert world.wrote() == list(world.files)
 
 
 # ------------------------------------------------------------------------------------------------------ nobody to ask
