@@ -343,7 +343,10 @@ def _mcp(asked: McpAsked) -> None:
     try:
         from handlers.mcp.server import serve  # noqa: PLC0415  # the SDK, a second
     except ModuleNotFoundError as error:
-        raise UsageError("the MCP server needs the extra mcp", hint="Install it: pip install '.[mcp]'") from error
+        raise UsageError(
+            "the MCP server needs the extra mcp",
+            hint="Install it: pip install '.[mcp]' in a checkout, else pip install 'PATH/OF/THE.whl[mcp]'",
+        ) from error
     where = _where(asked.options)
     gc.enable()
     asyncio.run(serve(where, asked.verbs, Texts(asked.options["lang"] or language_of(where))))

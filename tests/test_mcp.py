@@ -233,7 +233,9 @@ def test_without_the_extra_the_command_says_what_to_install(
         raise AssertionError
 
     assert shell(Processes(never, never), ["mcp", "--recording", RECORDING]) == 2
-    assert "the MCP server needs the extra mcp\nInstall it: pip install '.[mcp]'" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "the MCP server needs the extra mcp\nInstall it: pip install '.[mcp]' in a checkout" in told
+    assert "pip install 'PATH/OF/THE.whl[mcp]'" in told
 
 
 class _Row(NamedTuple):
