@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -89,7 +90,7 @@ async def run(port: int) -> None:
                 f"the sandbox cannot listen on 127.0.0.1:{port}: {os.strerror(error.errno)}",
                 hint="Another demo may run there. Let it choose a port itself: hami-bot demo --port 0",
             ) from error
-        click.echo(_invitation(running))
+        click.echo(invitation(running))
         ended = asyncio.create_task(running.bot.wait())
         stopping = asyncio.create_task(stopped.wait())
         await asyncio.wait((ended, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -182,13 +183,21 @@ def _seed() -> Seed:
     return replace(Seed(), channels=(*Seed().channels, INCIDENTS), verbs=verbs, welcome=WELCOME)
 
 
-def _invitation(running: Demo) -> str:
+def invitation(running: Demo) -> str:
+    """What a newcomer can do now."""
     curl = f"curl -H 'Authorization: Bearer {TOKEN}'"
     tried = (
         *THINGS_TO_TRY,
         f"Post an alert and see its thread in #{INCIDENTS.name}:\n     {curl} -d '{ALERT}' {running.alerts}",
         f"Read what Prometheus would:\n     {curl} {running.address}/metrics",
-        f"Ask the same cluster from a second shell:\n     hami-bot pending --kubeconfig {running.kubeconfig}",
+        f"Ask the same cluster from a second shell:\n     {_program()} pending --kubeconfig {running.kubeconfig}",
     )
     things = "\n".join(f"  {number}. {thing}" for number, thing in enumerate(tried, 1))
     return f"\nOpen {running.url} in a browser. Things to try:\n{things}\nCtrl-C ends it."
+
+
+def _program() -> str:
+    """What another shell finds: `make demo` puts nothing on the PATH."""
+    started = Path(sys.argv[0])
+    is_hidden = started.name == "hami-bot" and shutil.which(started.name) is None
+    return str(started.absolute()) if is_hidden else "hami-bot"

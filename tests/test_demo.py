@@ -5,13 +5,15 @@ import json
 import socket
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 from playwright.async_api import Locator, Page, expect
 
 from playbooks.profile.request import name_of
-from sandbox.demo import ALERT, BUSY, POD, RECORDING, TOKEN, Demo, demo
+from sandbox.demo import ALERT, BUSY, POD, RECORDING, TOKEN, Demo, demo, invitation
 from tests.sandbox.page.support import BROWSERS, DESK, find_browser, open_browser, violations_of
 
 PATIENCE_MS = 120_000
@@ -129,3 +131,16 @@ def test_a_port_that_is_taken_is_told_with_a_way_out() -> None:
     assert done.returncode == 2
     assert f"127.0.0.1:{port}" in done.stderr
     assert "--port 0" in done.stderr
+
+
+@pytest.mark.parametrize(("on_the_path", "program"), [(False, "{folder}/hami-bot"), (True, "hami-bot")])
+def test_the_command_for_a_second_shell_is_found_there(
+    on_the_path: bool, program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = tmp_path / "hami-bot"
+    command.touch(0o755)
+    monkeypatch.setattr(sys, "argv", [str(command), "demo"])
+    monkeypatch.setenv("PATH", str(tmp_path if on_the_path else tmp_path / "elsewhere"))
+    bot: Any = None
+    told = invitation(Demo("http://127.0.0.1:1", bot, "http://127.0.0.1:2", Path("kubeconfig")))
+    assert f"     {program.format(folder=tmp_path)} pending --kubeconfig kubeconfig" in told
