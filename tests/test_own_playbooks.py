@@ -381,13 +381,17 @@ def test_files_with_an_underscore_and_other_files_are_no_verbs(folder: Path) -> 
 
 def test_credentials_in_what_a_playbook_says_are_masked(folder: Path, ask: Ask) -> None:
     secret = "password=hunter2-hunter2"
-    quote = f"Evidence('pod', 'Pod a/b', None, {secret!r}, 'kubectl get pods')"
     add(
         folder,
         "loose",
-        f"{WORKS}from playbooks.api import Evidence, Table\ndef diagnose(snapshot, say):\n"
-        f"    table = Table('t', ('c',), (({secret!r},),))\n"
-        f"    return Answer({secret!r}, [finding({secret!r}, [{quote}])], [table])\n{ENDS}",
+        f"{WORKS}from playbooks.api import Evidence, Gap, NextAction, Subject, Table\nsecret = {secret!r}\n"
+        "def diagnose(snapshot, say):\n"
+        "    proof = Evidence('pod', f'Pod {secret}', None, secret, f'kubectl get pods # {secret}')\n"
+        "    action = NextAction(secret, f'curl {secret}')\n"
+        "    found = finding(secret, [proof], nodes=[secret], actions=[action])\n"
+        "    table = Table(secret, (secret,), ((secret,),))\n"
+        "    return Answer(secret, [found], [table], [Gap(secret, secret, secret)], Subject('Team', '', secret))\n"
+        + ENDS,
     )
     code, out, _ = ask("loose", "--recording", RECORDING, "-o", "json")
     assert code == 0

@@ -69,7 +69,7 @@ def _report(verb: str, read: _Read, answer: Any) -> Report:
         cluster=read.cluster,
         taken_at=read.taken_at,
         subject=answer.subject or Subject("Cluster", "", read.cluster),
-        verdict=one_line(masked(str(answer.verdict))),
+        verdict=one_line(str(answer.verdict)),
         severity=worst(findings),
         findings=findings,
         tables=tuple(_table(table) for table in answer.tables),
@@ -78,10 +78,22 @@ def _report(verb: str, read: _Read, answer: Any) -> Report:
     if not report.verdict:
         raise WrongPlaybookError("the answer has no verdict")
     try:
-        msgspec.convert(msgspec.to_builtins(report), Report)
+        return msgspec.convert(_masked(msgspec.to_builtins(report)), Report)
     except (TypeError, msgspec.ValidationError) as error:
         raise WrongPlaybookError(f"the answer is no report: {error}") from None
-    return report
+
+
+def _masked(told: Any) -> Any:
+    """The same with credentials masked in every text."""
+    match told:
+        case str():
+            return masked(told)
+        case dict():
+            return {key: _masked(value) for key, value in cast("dict[str, Any]", told).items()}
+        case list() | tuple():
+            return [_masked(value) for value in cast("Sequence[Any]", told)]
+        case _:
+            return told
 
 
 def _finding(one: Any) -> Finding:
@@ -90,7 +102,7 @@ def _finding(one: Any) -> Finding:
     if not one.evidence and one.severity != "info":
         raise WrongPlaybookError(f"the finding {one.claim!r} quotes no evidence")
     evidence = tuple(_evidence(each, one) for each in one.evidence)
-    return msgspec.structs.replace(one, claim=masked(one.claim), evidence=evidence)
+    return msgspec.structs.replace(one, evidence=evidence)
 
 
 def _evidence(one: Evidence, of: Finding) -> Evidence:
@@ -102,4 +114,4 @@ def _evidence(one: Evidence, of: Finding) -> Evidence:
 def _table(one: Table) -> Table:
     if wrong := [row for row in cast("Sequence[Sequence[str]]", one.rows) if len(row) != len(one.columns)]:
         raise WrongPlaybookError(f"a row of the table {one.title} has {len(wrong[0])} cells, not {len(one.columns)}")
-    return Table(one.title, tuple(one.columns), tuple(tuple(map(masked, row)) for row in one.rows))
+    return Table(one.title, tuple(one.columns), tuple(map(tuple, one.rows)))
