@@ -13,7 +13,7 @@ from benchmarks.processes import GaveUpError
 _WIDTH = 150
 BENCHMARKS = (
     *("cold_why", "nodes_sweep", "pending", "fit_cold", "recorded_why", "logs_100mb", "pprof_top"),
-    *("tune", "cache", "slack", "render", "fit_verdict", "metrics", "storm"),
+    *("tune", "cache", "slack", "render", "fit_verdict", "metrics", "storm", "mixed"),
 )
 """Modules of this package with `rows() -> list[Row]`, each imported when it is due.
 

@@ -36,6 +36,7 @@ class Sweep(msgspec.Struct):
     wall_s: float
     cpu_s: float
     peak_mb: float
+    severity: str
 
 
 BUDGETS = (Budget(5_000, 0.5, 150), Budget(15_000, 1.5, 200))
@@ -59,13 +60,13 @@ async def main():
             wall, cpu = time.perf_counter(), time.process_time()
             snapshot = await nodes.gather(nodes.request(), Sources(cluster))
             report = nodes.diagnose(snapshot, Texts("en"))
-            assert report.severity == "info", report.verdict
+            severity = report.severity
             del snapshot, report
             walls.append(time.perf_counter() - wall)
             cpus.append(time.process_time() - cpu)
     unit = 1 if sys.platform == "darwin" else 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
-    print(json.dumps({"wall_s": median(walls), "cpu_s": median(cpus), "peak_mb": peak}))
+    print(json.dumps({"wall_s": median(walls), "cpu_s": median(cpus), "peak_mb": peak, "severity": severity}))
 
 asyncio.run(main())
 """
@@ -76,9 +77,8 @@ def rows() -> list[Row]:
     found: list[Row] = []
     for budget in BUDGETS:
         with made_up_cluster(budget.nodes, budget.nodes + _OTHER_PODS) as kubeconfig:
-            command = [sys.executable, "-c", _SWEEP, str(kubeconfig), str(SWEEPS)]
-            printed = subprocess.run(command, check=True, capture_output=True, timeout=LONGEST_S).stdout
-            sweep = msgspec.json.decode(printed, type=Sweep)
+            sweep = measure_sweeps(kubeconfig)
+            assert sweep.severity == "info", "something is wrong on a node that was made up to be well"
             process = measure_runs([*HAMI_BOT, "nodes", "--kubeconfig", str(kubeconfig)], RUNS)
             peer = _kubectl(kubeconfig, budget.nodes) if budget is BUDGETS[0] else "see above"
         shown = f"{sweep.cpu_s:.2f} s of CPU, {sweep.wall_s:.2f} s with the API server, {sweep.peak_mb:.0f} MB"
@@ -90,6 +90,13 @@ def rows() -> list[Row]:
         met = process.peak_mb < budget.megabytes
         found.append(Row(whole, str(process), f"< {budget.megabytes:g} MB", met, "the same"))
     return found
+
+
+def measure_sweeps(kubeconfig: Path) -> Sweep:
+    """Several sweeps over that cluster, one after the other in a process of their own."""
+    command = [sys.executable, "-c", _SWEEP, str(kubeconfig), str(SWEEPS)]
+    printed = subprocess.run(command, check=True, capture_output=True, timeout=LONGEST_S).stdout
+    return msgspec.json.decode(printed, type=Sweep)
 
 
 def _kubectl(kubeconfig: Path, nodes: int) -> str:

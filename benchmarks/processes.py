@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -98,13 +98,21 @@ def heard(process: subprocess.Popen[str]) -> str:
     return line
 
 
-@contextmanager
-def made_up_cluster(nodes: int, pods: int, *, pending: int = 1, limited: int = 0) -> Iterator[Path]:
+def made_up_cluster(nodes: int, pods: int, *, pending: int = 1, limited: int = 0) -> AbstractContextManager[Path]:
     """The kubeconfig of a made-up cluster (`sandbox.synthetic`) that a process of its own serves meanwhile."""
+    return _served("--nodes", str(nodes), "--pods", str(pods), "--pending", str(pending), "--limited", str(limited))
+
+
+def recorded_cluster(recording: Path) -> AbstractContextManager[Path]:
+    """The kubeconfig of a recorded cluster that a process of its own serves meanwhile, as if recorded now."""
+    return _served("--recording", str(recording), "--live")
+
+
+@contextmanager
+def _served(*options: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         kubeconfig = Path(folder) / "kubeconfig"
-        size = ["--nodes", str(nodes), "--pods", str(pods), "--pending", str(pending), "--limited", str(limited)]
-        command = [sys.executable, "-m", "sandbox.apiserver", *size, "--kubeconfig-out", str(kubeconfig)]
+        command = [sys.executable, "-m", "sandbox.apiserver", *options, "--kubeconfig-out", str(kubeconfig)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as server:
             try:
                 heard(server)

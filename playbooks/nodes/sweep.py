@@ -191,7 +191,7 @@ class Sweep:
             node.spec.unschedulable,
             tuple(node.spec.taints or ()),
             tuple([node.metadata.label(key) for key in _NODE_LABELS]),
-            FIRST.gpu_label(node),
+            "" if said.uuids else FIRST.gpu_label(node),
             self._selects(node.metadata.labels),
             plugin and (plugin.health, plugin.why, plugin.monitor),
             tuple([(one.health, one.why) for pods in self._beside.values() if (one := pods.get(name))]),
@@ -208,18 +208,17 @@ class Sweep:
         if own is not None and not kubelet_offers(node, self.config.gpus.count):
             return None
         said, uuids = list[Hashable](), ()
-        for key, text in texts.items():
-            bearing = _bearing(key)
+        for key, bearing in _bearings(tuple(texts)):
             if bearing == "alone":
                 return None
             if isinstance(bearing, Names):
-                cards = digest(bearing, text)
+                cards = digest(bearing, texts[key])
                 if cards is None:
                     return None
                 said.append((key, cards.encoding, cards.cards))
                 uuids = cards.uuids if bearing is FIRST.names else uuids
-            elif bearing == "text" and not (own is not None and key == FIRST.names.handshake):
-                said.append((key, text))
+            elif own is None or key != FIRST.names.handshake:
+                said.append((key, texts[key]))
         return _Said(tuple(said), uuids)
 
     def _state(self, name: str) -> Registration | Unregistered | None:
@@ -261,15 +260,19 @@ def _registrations(
 
 
 @lru_cache(maxsize=1024)  # the nodes of a cluster have the same few keys
-def _bearing(key: str) -> Names | Literal["text", "alone", "none"]:
-    """How an annotation bears on a node's faults: by the cards of this vendor that it registers, by its text, not at
-    all, or in a way that has the node looked at by itself.
+def _bearings(keys: tuple[str, ...]) -> list[tuple[str, Names | Literal["text", "alone"]]]:
+    """The annotations that bear on a node's faults, and how: by the cards of this vendor that they register, by their
+    text, or in a way that has the node looked at by itself.
     """
-    if key in (LOCK_KEY, CAMBRICON.lock_key, *NODE_KEYS):
-        return "alone"
-    if (vendor := vendor_of_register_key(key)) is not None:
-        return vendor[0]
-    return "text" if key.startswith(_PREFIXES) else "none"
+    found = list[tuple[str, Names | Literal["text", "alone"]]]()
+    for key in keys:
+        if key in (LOCK_KEY, CAMBRICON.lock_key, *NODE_KEYS):
+            found.append((key, "alone"))
+        elif (vendor := vendor_of_register_key(key)) is not None:
+            found.append((key, vendor[0]))
+        elif key.startswith(_PREFIXES):
+            found.append((key, "text"))
+    return found
 
 
 def _condition(condition: NodeCondition) -> Hashable:
