@@ -51,7 +51,8 @@ def _keep_formatted_traceback(_logger: Any, _name: str, fields: EventDict) -> Ev
 
 
 def _line(_logger: Any, _name: str, fields: EventDict) -> str:
+    """Whatever follows the first line is indented: nobody's text can pass for a line of its own."""
     request_id = f" [{trace.FIELD}={fields[trace.FIELD]}]" if trace.FIELD in fields else ""
-    event = fields["event"].replace("\n", "\n    ")  # nobody's text can pass for a line of its own
+    event = "\n    ".join(fields["event"].splitlines())
     line = f"{fields['time']} {fields['level'].upper()} {fields['logger']}: {event}{request_id}"
-    return f"{line}\n{fields['exception']}" if "exception" in fields else line
+    return "\n    ".join([line, *fields.get("exception", "").splitlines()])

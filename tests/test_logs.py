@@ -107,6 +107,25 @@ def test_a_line_for_people_reads_from_left_to_right_and_cannot_be_forged(log: Lo
     assert second.startswith("    ")
 
 
+FORGED = "2026-11-23T17:20:01Z INFO bot.store: the audit log is well"
+
+
+@pytest.mark.parametrize("log", ["text"], indirect=True)
+@pytest.mark.parametrize("end", ["\r", "\x0b", "\x85", "\u2028"], ids=ascii)
+def test_no_other_line_end_forges_a_line(log: Log, end: str) -> None:
+    logging.getLogger("bot.some").info("pod a%s%s", end, FORGED)
+    assert FORGED not in log.text.splitlines()
+
+
+@pytest.mark.parametrize("log", ["text"], indirect=True)
+def test_the_words_of_an_error_forge_no_line(log: Log) -> None:
+    error = ValueError(f"no such pod\n{FORGED}")
+    logging.getLogger("bot.some").error("it failed", exc_info=error)
+    first, *others = log.text.splitlines()
+    assert first.endswith("bot.some: it failed")
+    assert all(line.startswith("    ") for line in others)
+
+
 def test_every_call_to_the_api_server_that_a_question_causes_has_the_questions_id(tmp_path: Path, log: Log) -> None:
     async def play() -> None:
         now = datetime.now(UTC)  # noqa: TID251  # the sandbox plays a cluster
