@@ -114,4 +114,4 @@ def _evidence(one: Evidence, of: Finding) -> Evidence:
 def _table(one: Table) -> Table:
     if wrong := [row for row in cast("Sequence[Sequence[str]]", one.rows) if len(row) != len(one.columns)]:
         raise WrongPlaybookError(f"a row of the table {one.title} has {len(wrong[0])} cells, not {len(one.columns)}")
-    return Table(one.title, tuple(one.columns), tuple(map(tuple, one.rows)))
+    return one
