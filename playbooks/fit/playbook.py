@@ -210,7 +210,7 @@ def _without_namespace(wanted: Request) -> tuple[str, ...]:
 def _subject(wanted: Request, pods: Sequence[Pod]) -> Subject:
     first, *others = pods
     if not others:
-        return Subject("Cards" if wanted.words else "Pod", first.namespace, first.name)
+        return Subject("GPUs" if wanted.words else "Pod", first.namespace, first.name)
     return Subject("Pods", first.namespace if {pod.namespace for pod in pods} == {first.namespace} else "", "")
 
 

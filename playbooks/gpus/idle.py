@@ -140,7 +140,7 @@ def diagnose_idle(snapshot: IdleSnapshot, say: Texts) -> Report:
         playbook="gpus",
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
-        subject=Subject("Node", "", snapshot.request.node) if snapshot.request.node else Subject("Cards", "", ""),
+        subject=Subject("Node", "", snapshot.request.node) if snapshot.request.node else Subject("GPUs", "", ""),
         verdict=one_line(found.claim),
         severity=worst((found,)),
         findings=(found,),

@@ -186,7 +186,7 @@ def diagnose(snapshot: Snapshot | IdleSnapshot, say: Texts) -> Report:
         playbook="gpus",
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
-        subject=Subject("Node", "", wanted.node) if wanted.node else Subject("Cards", "", wanted.type),
+        subject=Subject("Node", "", wanted.node) if wanted.node else Subject("GPUs", "", wanted.type),
         verdict=one_line(findings[0].claim),
         severity=worst(tuple(findings)),
         findings=tuple(prose.few_actions(findings)),

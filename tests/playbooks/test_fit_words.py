@@ -165,7 +165,7 @@ def test_the_request_is_shown_as_it_was_read(tmp_path: Path) -> None:
     assert report.verdict == "1x4Gi (1 x 4,096 MiB, 30% of the cores) fits now on 1 node: gpu-1."
     (row,) = table(report, "request as read")
     assert (row["namespace"], row["memory"], row["cores"], row["only"]) == ("ml", "4,096 MiB", "30%", "use_type: t4")
-    assert (report.subject.kind, report.subject.namespace, report.subject.name) == ("Cards", "ml", "1x4Gi")
+    assert (report.subject.kind, report.subject.namespace, report.subject.name) == ("GPUs", "ml", "1x4Gi")
 
 
 def test_a_whole_card_is_exclusive_since_2_7_and_was_not_before(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def cards(*nodes: tuple[Cell, ...], name: str = "gpu-node", **fields: object) ->
         "playbook": "gpus",
         "cluster": "lab",
         "taken_at": "2026-11-21T05:00:00Z",
-        "subject": Subject("Cards", "", ""),
+        "subject": Subject("GPUs", "", ""),
         "verdict": "14 of 72 GPUs can still take a pod",
         "severity": "info",
         "findings": (),

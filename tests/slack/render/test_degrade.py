@@ -18,7 +18,7 @@ def shown(one):
 
 def with_table():
     """An answer of which a table is part."""
-    return shown(structs.replace(typical(), subject=Subject("Cards", "", "")))
+    return shown(structs.replace(typical(), subject=Subject("GPUs", "", "")))
 
 
 def kinds(message):

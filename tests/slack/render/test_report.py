@@ -206,7 +206,7 @@ def test_a_button_of_the_channel_is_only_where_it_is_asked_for():
 
 # -------------------------------------------------------------------------------------------------------- files
 
-CARDS = Subject("Cards", "", "")
+CARDS = Subject("GPUs", "", "")
 
 
 def assert_told(message, what):
