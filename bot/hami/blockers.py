@@ -318,11 +318,12 @@ class _Hunt:
     def _fits(self, name: str, gone: Sequence[Holding]) -> bool:
         self.runs -= 1
         alike = self._alike(name, gone)
-        if alike is None or alike not in self._fitting:
-            fits = self.view.judge_without(name, self.request, gone).fits is True
+        if alike is not None and alike in self._fitting:
+            return self._fitting[alike]
+        fits = self.view.judge_without(name, self.request, gone).fits is True
+        if alike is not None:
             self._fitting[alike] = fits
-            return fits
-        return self._fitting[alike]
+        return fits
 
     def _alike(self, name: str, gone: Sequence[Holding]) -> Hashable:
         """Equal where the same is taken from nodes that are alike; None where only a run can tell."""

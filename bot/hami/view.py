@@ -139,22 +139,22 @@ class View:
 
     def _alike(self, names: Iterable[str], request: PodRequest) -> Iterable[tuple[str, NodeStock, int | None]]:
         """Each node with what is equal for those that are alike in all that a verdict on this request depends on."""
-        limited = any(self._quotas(request))
-        dependence = depends_on(request, limited=limited, default_policy=self.facts.policy)
+        key = self._key(request, limited=any(self._quotas(request)))
         names = list(names)
         seen = self.seen(names)
-        alike = list(map(ALIKE[dependence], seen))
-        if dependence == "named":
-            named = named_uuids(request)
-            alike = [None if has_card(stock, named) else key for stock, key in zip(seen, alike, strict=True)]
-        return zip(names, seen, alike, strict=True)
+        return zip(names, seen, map(key, seen), strict=True)
 
     def twins(self, request: PodRequest) -> Callable[[NodeStock], int | None]:
         """What is equal for nodes whose cards stand alike, where verdicts on the request do not depend on which."""
+        return self._key(request, limited=True)
+
+    def _key(self, request: PodRequest, *, limited: bool) -> Callable[[NodeStock], int | None]:
+        dependence = depends_on(request, limited=limited, default_policy=self.facts.policy)
+        key = ALIKE[dependence]
+        if dependence != "named":
+            return key
         named = named_uuids(request)
-        if depends_on(request, limited=True, default_policy=self.facts.policy) == "identity":
-            return lambda _: None
-        return lambda stock: None if named and has_card(stock, named) else stock.order
+        return lambda stock: None if has_card(stock, named) else key(stock)
 
     def _asked(self, request: PodRequest, relax: frozenset[str]) -> Hashable:
         """All that decides about a verdict beside the node's cards."""
