@@ -4,10 +4,7 @@ import argparse
 import asyncio
 import contextlib
 import random
-import shutil
 import signal
-import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +12,7 @@ from typing import Any, NamedTuple
 from benchmarks.soak.account import MAY_BE_LOST, Row, account, wrong
 from benchmarks.soak.alerts import alertmanager
 from benchmarks.soak.deeds import Book
+from benchmarks.soak.ending import run_and_exit
 from benchmarks.soak.faults import Faults
 from benchmarks.soak.lives import Lives
 from benchmarks.soak.people import People
@@ -48,13 +46,7 @@ def main() -> None:
     parser.add_argument("--database", default="", metavar="URL", help="an empty one; without it a file of SQLite")
     given = parser.parse_args()
     print(f"A soak of {given.minutes:g} minutes, --seed {given.seed}", flush=True)
-    folder = Path(tempfile.mkdtemp(prefix="hami-bot-soak-"))
-    is_well = asyncio.run(_soak(folder, given.minutes, given.seed, given.database))
-    if is_well:
-        shutil.rmtree(folder)
-    else:
-        print(f"The bot's log, its settings and its store are kept in {folder}")
-    sys.exit(0 if is_well else 1)
+    run_and_exit("soak", lambda folder: _soak(folder, given.minutes, given.seed, given.database))
 
 
 async def _soak(folder: Path, minutes: float, seed: int, database: str) -> bool:

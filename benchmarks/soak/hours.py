@@ -10,9 +10,7 @@ import argparse
 import asyncio
 import json
 import os
-import shutil
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
@@ -25,6 +23,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.processes import ENVIRONMENT
 from benchmarks.soak import seen
+from benchmarks.soak.ending import run_and_exit
 from benchmarks.soak.faults import Faults
 from benchmarks.soak.place import PODS, ROOM, Place, a_place, person
 
@@ -244,13 +243,7 @@ def main() -> None:
     parser.add_argument("--commands", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=17)
     given = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="hami-bot-hours-"))
-    is_well = asyncio.run(soak(folder, given.hours, given.commands, given.seed))
-    if is_well:
-        shutil.rmtree(folder)
-    else:
-        print(f"The bot's log, its settings and its store are kept in {folder}")
-    sys.exit(0 if is_well else 1)
+    run_and_exit("hours", lambda folder: soak(folder, given.hours, given.commands, given.seed))
 
 
 if __name__ == "__main__":
