@@ -31,6 +31,7 @@ from bot.slack.render.change_offer import (
 from bot.slack.render.prose import progress, render_error, render_help
 from bot.slack.render.report import render_report
 from bot.store.approvals import EXPIRES_S
+from handlers.actions import first_action
 from handlers.changes.draft import FRESH_S, Draft, read_draft, write_draft
 from handlers.changes.report import open_one, planned_report, shown_report
 from handlers.changes.request import Requester, look, prepare
@@ -66,7 +67,7 @@ def register(app: App, inbox: Inbox, changes: ChangeService) -> None:
         return is_direct(event) and await mentioned(event)
 
     async def asked_by_button(body: dict[str, Any]) -> bool:
-        value = read_value(_action(body).get("value", ""))
+        value = read_value(first_action(body).get("value", ""))
         return value is not None and is_change(value.words)
 
     app.command(COMMAND, matchers=[commanded])(window.command)
@@ -133,7 +134,7 @@ class _Window:
 
     async def button(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
-        value = read_value(_action(body)["value"])
+        value = read_value(first_action(body)["value"])
         words = as_delivered(as_typed(value.words)) if value else ""
         if value and value.cluster in self._inbox.deps.clusters:
             words = f"--cluster {value.cluster} {words}"
@@ -225,7 +226,7 @@ class _Window:
 
     async def confirmed(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
-        draft = read_draft(_action(body).get("value", ""))
+        draft = read_draft(first_action(body).get("value", ""))
         question = msgspec.structs.replace(self._clicked(body, ""), beside=False)
         if draft and draft.channel != question.channel:
             draft = None
@@ -253,7 +254,7 @@ class _Window:
 
     async def pressed(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
-        action = _action(body)
+        action = first_action(body)
         place: dict[str, Any] = body.get("container") or {}
         ts = "" if place.get("is_ephemeral") else str(place.get("message_ts") or "")
         press = _Press(str(action.get("action_id")), str(action.get("value", "")), ts)
@@ -329,8 +330,3 @@ class _Window:
 
 def _words_of_draft(_: Question, confirmed: _Confirmed) -> str:
     return f"{COMMAND} {draft_words(confirmed.draft)}" if confirmed.draft else ""
-
-
-def _action(body: dict[str, Any]) -> dict[str, Any]:
-    actions: list[dict[str, Any]] = body.get("actions") or [{}]
-    return actions[0]

@@ -9,6 +9,7 @@ from bot.slack.render.buttons import ASK, read_value
 from bot.slack.render.change import render_denied
 from bot.slack.render.text import escape
 from bot.texts import Texts
+from handlers.actions import first_action
 from handlers.changes.guard import Guard
 from handlers.changes.terms import Person
 from handlers.deeds import NOTHING, AcceptedDeed, Kind, Nothing
@@ -41,7 +42,7 @@ def register(app: App, inbox: Inbox, guard: Guard, examine: Examine) -> None:
         return is_direct(event) and await mentioned(event)
 
     async def asked_by_button(body: dict[str, Any]) -> bool:
-        value = read_value(_action(body).get("value", ""))
+        value = read_value(first_action(body).get("value", ""))
         return bool(value and _ASKING.match(value.words))
 
     app.command(COMMAND, matchers=[commanded])(desk.command)
@@ -74,7 +75,7 @@ class _Desk:
 
     async def button(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
-        value, user = read_value(_action(body)["value"]), body["user"]["id"]
+        value, user = read_value(first_action(body)["value"]), body["user"]["id"]
         room: dict[str, Any] = body.get("channel") or {}
         words, url = value.words if value else VERB, body.get("response_url", "")
         await self._ask(body["trigger_id"], user, room.get("id") or user, words, response_url=url)
@@ -96,8 +97,3 @@ class _Desk:
         async with reply.expecting(escape(say("doctor.progress"))):
             links = await self._examine(say)
         await reply.answer(render_links(links, say), mark=DONE)
-
-
-def _action(body: dict[str, Any]) -> dict[str, Any]:
-    actions: list[dict[str, Any]] = body.get("actions") or [{}]
-    return actions[0]

@@ -18,6 +18,7 @@ from bot.slack.render.triage import FORM, MUTE, NOTE, PERSON, TEXT, form, read_b
 from bot.slack.render.triage_head import ACT, render_head
 from bot.store.incidents import Row, head_key
 from bot.triage.state import Deed
+from handlers.actions import first_action
 from handlers.changes.terms import AccessDenied, Person
 from handlers.deeds import NOTHING, TOO_LATE_S, AcceptedDeed, Kind, Nothing
 from handlers.inbox import DONE, Inbox
@@ -204,7 +205,7 @@ class _Window:
 
     async def pressed(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
-        action = _action(body)
+        action = first_action(body)
         deed = str(action.get("action_id", "")).removeprefix(ACT)
         press = _Press(deed, read_button(str(action.get("value", ""))))
         wants_form = deed in ("note", "handover", "mute") and bool(press.incident)
@@ -266,7 +267,7 @@ class _Window:
     async def chosen(self, ack: Any, body: dict[str, Any]) -> None:
         """A name in the menu of a thread that gathers many causes."""
         await ack()
-        option: dict[str, Any] = _action(body).get("selected_option") or {}
+        option: dict[str, Any] = first_action(body).get("selected_option") or {}
         choice = _Choice(*read_choice(str(option.get("value") or "")))
         await self._inbox.do(body["trigger_id"], self._of_menu, self._clicked(body), choice)
 
@@ -361,8 +362,3 @@ def _without_cluster(words: list[str]) -> tuple[str, list[str]]:
         if word == "--cluster" and number + 1 < len(words):
             return words[number + 1], words[:number] + words[number + 2 :]
     return "", words
-
-
-def _action(body: dict[str, Any]) -> dict[str, Any]:
-    actions: list[dict[str, Any]] = body.get("actions") or [{}]
-    return actions[0]

@@ -7,6 +7,7 @@ from bot.slack.app import App
 from bot.slack.message import Message
 from bot.slack.render.buttons import ASK, read_value
 from bot.slack.render.profile import CANCEL
+from handlers.actions import first_action
 from handlers.deeds import NOTHING, AcceptedDeed, Kind, Nothing
 from handlers.inbox import DONE, Inbox
 from handlers.message_events import edited_ts, heard, is_direct, key_of
@@ -33,7 +34,7 @@ def register(app: App, inbox: Inbox, profiles: ProfileService) -> None:
         return is_direct(event) and await mentioned(event)
 
     async def asked_by_button(body: dict[str, Any]) -> bool:
-        value = read_value(_action(body).get("value", ""))
+        value = read_value(first_action(body).get("value", ""))
         return bool(value and _ASKING.match(value.words))
 
     app.command(COMMAND, matchers=[commanded])(window.command)
@@ -75,7 +76,7 @@ class _Window:
 
     async def button(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
-        value = read_value(_action(body)["value"])
+        value = read_value(first_action(body)["value"])
         words = as_delivered(value.words) if value else ""
         if value and value.cluster in self._inbox.deps.clusters and "--cluster" not in words:
             words = f"--cluster {value.cluster} {words}"
@@ -83,7 +84,7 @@ class _Window:
 
     async def cancelled(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
-        if self._profiles.cancel(str(_action(body).get("value", "")), body["user"]["id"]):
+        if self._profiles.cancel(str(first_action(body).get("value", "")), body["user"]["id"]):
             return
         await self._inbox.do(body["trigger_id"], self._of_cancel, self._clicked(body, ""), NOTHING)
 
@@ -105,8 +106,3 @@ class _Window:
 
     def _question(self, user: str, channel: str, words: str, **about: Any) -> Question:
         return Question(words=words, user=user, channel=channel, asked_at=self._inbox.deps.now(), **about)
-
-
-def _action(body: dict[str, Any]) -> dict[str, Any]:
-    actions: list[dict[str, Any]] = body.get("actions") or [{}]
-    return actions[0]
