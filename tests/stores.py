@@ -10,11 +10,24 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import asyncpg
-from sqlalchemy import make_url
+from sqlalchemy import make_url, text
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from bot.store import open_store
 
 NewDatabase = Callable[[], str]
+
+_BLOCKED = text("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
+
+
+async def blocked(engine: AsyncEngine, work: "asyncio.Future[object]") -> None:
+    """Until it waits in PostgreSQL for a lock that somebody else has. SQLite has it wait before it reads anything."""
+    if engine.dialect.name == "sqlite":
+        return
+    async with asyncio.timeout(60), engine.connect() as looking:
+        while not await looking.scalar(_BLOCKED):
+            assert not work.done()
+            await looking.rollback()
 
 
 def new_store(path: Path) -> str:

@@ -228,27 +228,24 @@ class OutboxRows:
 
     async def files_later(self, row: QueuedMessage, at: float) -> None:
         """The message is said, and its files are tried again from `at` on; unless there is newer content by now."""
-        with store_errors("putting off the files of a message"):
-            async with self._engine.begin() as connection:
-                newer = outbox.c.version > outbox.c.sent_version
-                if not await _change(connection, and_(_owned(row), newer), {"state": "new", "owner": ""}):
-                    await _change(connection, _owned(row), {"state": "files", "owner": "", "lease_until": at})
+        values = {"state": case((_unsaid, "new"), else_="files"), "owner": "", "lease_until": at}
+        await self._mine(row, values)
 
     async def settle(self, row: QueuedMessage) -> None:
         """Done; or new again, if there is newer content by now."""
-        with store_errors("settling a message"):
-            async with self._engine.begin() as connection:
-                mine = _owned(row)
-                newer = outbox.c.version > outbox.c.sent_version
-                if not await _change(connection, and_(mine, newer), {"state": "new", "owner": ""}):
-                    await _change(connection, mine, {"state": "done", "owner": ""})
+        await self._mine(row, {"state": case((_unsaid, "new"), else_="done"), "owner": ""})
 
     async def fail(self, row: QueuedMessage, reason: str) -> None:
-        """Nothing can be done for the row; it is kept with the reason, and without what its files contain."""
+        """Nothing can be done for the row; it is kept with the reason, and without what its files contain. With newer
+        content than `row` has it is new again.
+        """
         open_ = and_(outbox_files.c.row_id == row.id, outbox_files.c.state.in_(_OPEN))
+        newer = outbox.c.version > row.version
+        values = {"state": case((newer, "new"), else_="failed"), "owner": "", "reason": case((newer, ""), else_=reason)}
         with store_errors("noting that a message cannot be sent"):
             async with self._engine.begin() as connection:
-                if await _change(connection, _owned(row), {"state": "failed", "owner": "", "reason": reason}):
+                changed = await _change(connection, _owned(row), values)
+                if changed and changed.state == "failed":
                     await connection.execute(update(outbox_files).where(open_).values(state="failed", content=b""))
 
     async def open_files(self, row: QueuedMessage) -> list[StoredFile]:
@@ -298,6 +295,8 @@ class OutboxRows:
 
 _new, _files = outbox.c.state == "new", outbox.c.state == "files"
 _waiting = outbox.c.state.in_(("new", "sending", "files"))
+_unsaid = outbox.c.version > outbox.c.sent_version
+"""Decided in the statement that writes: PostgreSQL lets another process put newer content between two statements."""
 _turn = (outbox.c.severity, outbox.c.queued_at, outbox.c.id)
 
 
