@@ -14,10 +14,11 @@ log = logging.getLogger(__name__)
 
 
 class _Words(msgspec.Struct, frozen=True):
-    """The words of a message, and the key of what asked them last."""
+    """The words of a message, the key of what asked them last, and when that was edited, empty for the first words."""
 
     key: str
     words: str
+    edited_ts: str = ""
 
 
 class Edits:
@@ -28,7 +29,7 @@ class Edits:
 
     async def news(self, key: str, question: Question) -> News:
         """Whether nobody asked by that message before, or the same words, or others. Asked again by one key after a
-        crash it is the same.
+        crash it is the same. Words that were edited since, and come late, ask nothing either.
         """
         try:
             known = await self._known(question)
@@ -39,7 +40,8 @@ class Edits:
             return "first"
         if known is None or known.key == key:
             return "first"
-        return "same" if known.words == question.words or not question.edited_ts else "changed"
+        is_late = question.edited_ts < known.edited_ts or not question.edited_ts
+        return "same" if is_late or known.words == question.words else "changed"
 
     async def note(self, key: str, question: Question) -> None:
         """The message has these words now."""
@@ -70,4 +72,4 @@ def _read(text: str) -> _Words:
 
 
 def _written(key: str, question: Question) -> str:
-    return msgspec.json.encode(_Words(key, question.words)).decode()
+    return msgspec.json.encode(_Words(key, question.words, question.edited_ts)).decode()

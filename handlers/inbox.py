@@ -86,7 +86,7 @@ class Inbox:
         Without a store a replica that Slack delivers it to as well answers, too.
         """
         job = partial(self._answer, key, question)
-        tell = partial(self.tell, key, question.for_who_asked())
+        tell = partial(self.tell_unanswered, key, question.for_who_asked())
         self.deps.work.start(key, job, tell, payload=_kept(question), regardless=True)
 
     async def ask_typed(self, key: str, question: Question) -> None:
@@ -186,7 +186,7 @@ class Inbox:
         except AnotherAnswer as other:
             await self.reply(key, question.for_who_asked()).answer(other.shown, mark=DONE)
         else:
-            if not question.message or await self.edits.is_newest(key, question):
+            if await self.is_current(key, question):
                 await reply.answer(message, mark=DONE)
 
     async def _message(self, key: str, question: Question) -> Message:
@@ -289,6 +289,15 @@ class Inbox:
             return []
         return await self._asks_about(question, head, words[0]) if head else []
 
+    async def tell_unanswered(self, key: str, question: Question, error: BotError) -> None:
+        """Says why a question has no answer."""
+        if await self.is_current(key, question):
+            await self.tell(key, question, error)
+
+    async def is_current(self, key: str, question: Question) -> bool:
+        """Whether its message, if there is one, asks nothing else by now: that is answered in the same place."""
+        return not question.message or await self.edits.is_newest(key, question)
+
     async def tell(self, key: str, question: Question, error: BotError) -> None:
         """Says in Slack what went wrong."""
         shown = error.example
@@ -302,7 +311,7 @@ class Inbox:
     def _texts(self, question: Question) -> Texts:
         """The words in the language that was asked for, where the question cannot be read as a whole."""
         words = _words_of(question)
-        given = [two for one, two in pairwise([*words, ""]) if one == "--lang"]
+        given = [value for option, value in pairwise([*words, ""]) if option == "--lang"]
         given += [word.removeprefix("--lang=") for word in words if word.startswith("--lang=")]
         return self.deps.texts(next((language for language in LANGUAGES if language in given), None))
 

@@ -6,7 +6,8 @@ from collections.abc import Generator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import RowMapping, and_, bindparam, delete, exists, insert, select, update
+from sqlalchemy import RowMapping, and_, bindparam, delete, exists, func, insert, select, update
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.store.spells import note_spells
@@ -56,8 +57,12 @@ class Counts(NamedTuple):
     by_name: tuple[tuple[str, int, int], ...] = ()
 
 
+class OvertakenError(SQLAlchemyError):
+    """What was read is not the newest any more: the transaction is to be begun again."""
+
+
 async def keep(connection: AsyncConnection, some: Sequence[Alert], at: float) -> int:
-    """Keeps alerts, in the order of what they tell; how often one began or ended."""
+    """Keeps alerts, in the order of what they tell; how often one began or ended. Raises OvertakenError."""
     known = await _newest(connection, some)
     fresh: dict[tuple[str, str, int], dict[str, Any]] = {}
     changed: dict[tuple[str, str, int], dict[str, Any]] = {}
@@ -164,7 +169,10 @@ def alert_of(row: RowMapping) -> Alert:
 
 
 async def _newest(connection: AsyncConnection, some: Sequence[Alert]) -> dict[tuple[str, str], Outbreak]:
-    """The newest outbreak of each, locked in the order of their keys as everywhere, or two would wait for ever."""
+    """The newest outbreak of each, locked in the order of their keys as everywhere, or two would wait for ever.
+
+    Raises OvertakenError where another replica began a newer one while this waited for the lock of the one before.
+    """
     later = alerts.alias()
     same = and_(later.c.source == alerts.c.source, later.c.fingerprint == alerts.c.fingerprint)
     newest = ~exists(select(later.c.number).where(same, later.c.number > alerts.c.number))
@@ -174,6 +182,11 @@ async def _newest(connection: AsyncConnection, some: Sequence[Alert]) -> dict[tu
         for row in (await connection.execute(query)).mappings():
             outbreak = Outbreak(**{name: row[name] for name in Outbreak._fields})
             found[row["source"], row["fingerprint"]] = outbreak
+        numbers = select(alerts.c.source, alerts.c.fingerprint, func.max(alerts.c.number)).where(these)
+        for source, fingerprint, number in await connection.execute(numbers.group_by("source", "fingerprint")):
+            known = found.get((source, fingerprint))
+            if known is None or known.number < number:
+                raise OvertakenError(f"alert {fingerprint} of {source} began anew meanwhile")
     return found
 
 

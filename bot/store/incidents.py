@@ -20,6 +20,7 @@ from bot.store.alert_rows import (
     IGNORED,
     OVER,
     Counts,
+    OvertakenError,
     alert_of,
     count_once,
     counted,
@@ -429,13 +430,13 @@ class IncidentRows:
                 await connection.execute(delete(incidents).where(old))
 
     async def _again(self, what: str, work: Callable[[AsyncConnection], Any]) -> Any:
-        """In a transaction; once more when another replica wrote the same key first."""
+        """In a transaction; once more when another replica wrote the same key first, or something newer."""
         with store_errors(what):
             for tried in range(_TRIES):
                 try:
                     async with self._engine.begin() as connection:
                         return await work(connection)
-                except IntegrityError:
+                except (IntegrityError, OvertakenError):
                     if tried == _TRIES - 1:
                         raise
         raise AssertionError(what)  # pragma: no cover  # the last try returns or raises

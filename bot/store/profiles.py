@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from sqlalchemy import RowMapping, delete, insert, select
+from sqlalchemy import RowMapping, delete, insert, or_, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -49,13 +49,16 @@ class ProfileRows:
         if about.size > most_bytes:
             return
         row = {**about._asdict(), "expires_at": about.taken_at + days * _DAY_S, "content": content}
-        known = select(profiles.c.id, profiles.c.size).where(profiles.c.taken_at >= about.taken_at - days * _DAY_S)
+        oldest = about.taken_at - days * _DAY_S
+        known = select(profiles.c.id, profiles.c.size).where(profiles.c.taken_at >= oldest)
         newest = known.order_by(profiles.c.taken_at.desc(), profiles.c.id)
         with store_errors("keeping a profile"), contextlib.suppress(IntegrityError):  # its id is made of what it holds
             async with self._engine.begin() as connection:
                 others = [(profile.id, profile.size) for profile in await connection.execute(newest)]
-                stay = _fitting(others, most - 1, most_bytes - about.size)
-                await connection.execute(delete(profiles).where(profiles.c.id.not_in([*stay, about.id])))
+                stay = {about.id, *_fitting(others, most - 1, most_bytes - about.size)}
+                # Of those that were read: one that another process keeps at this moment is none of them.
+                unfit = profiles.c.id.in_([other for other, _ in others if other not in stay])
+                await connection.execute(delete(profiles).where(or_(unfit, profiles.c.taken_at < oldest)))
                 await connection.execute(insert(profiles).values(**row))
 
     async def sweep(self, now: float) -> None:
@@ -85,7 +88,7 @@ class ProfileRows:
 def _fitting(sizes: Sequence[tuple[str, int]], most: int, most_bytes: int) -> list[str]:
     """The ids of the first that fit, in number and together in bytes."""
     sums = accumulate(size for _, size in sizes)
-    return [one for (one, _), used in zip(sizes[:most], sums, strict=False) if used <= most_bytes]
+    return [profile for (profile, _), used in zip(sizes[:most], sums, strict=False) if used <= most_bytes]
 
 
 def _kept(row: RowMapping) -> KeptProfile:

@@ -9,12 +9,13 @@ import pytest
 from sqlalchemy import event
 
 from bot.store import Store, open_store
+from bot.store.alert_rows import keep
 from bot.store.audit import Line
 from bot.store.incidents import KEPT_S
 from bot.triage.cause import Cause, unexplained
 from bot.triage.state import Act, IncidentTimes, Step, act, passed
 from tests.oncall.rig import pending
-from tests.stores import NewDatabase
+from tests.stores import NewDatabase, blocked
 
 CAUSE = Cause("0123456789abcdef", "card-insufficient-memory", "No card is large enough", "warning", "ml/trainer-0")
 
@@ -44,6 +45,21 @@ def test_what_two_processes_take_at_once_is_there_once(database: str) -> None:
         news = await asyncio.gather(*(store.incidents.take(given) for store in (one, two, one, two)))
         assert sum(news) == 50
         assert len(await one.incidents.unsorted(100)) == 50
+
+    with_stores(database, talk)
+
+
+def test_an_end_that_comes_while_another_process_notes_the_beginning_is_kept(database: str) -> None:
+    async def talk(clock: Clock, one: Store, two: Store) -> None:
+        again = "2027-01-15T09:00:00Z"
+        await one.incidents.take([pending()])
+        await one.incidents.take([pending(status="resolved")])
+        async with one.incidents._engine.begin() as connection:
+            assert await keep(connection, [pending(starts_at=again)], clock()) == 1
+            ending = asyncio.ensure_future(two.incidents.take([pending(starts_at=again, status="resolved")]))
+            await blocked(one.incidents._engine, ending)
+        assert await ending == 1
+        assert {alert.status for alert in await one.incidents.unsorted(100)} == {"resolved"}
 
     with_stores(database, talk)
 
@@ -214,7 +230,7 @@ def test_what_every_pass_and_every_word_reads_is_found_by_an_index(tmp_path: Pat
             await rows.find_threads()
             await rows.of_thread("C1", "1.2")
         with sqlite3.connect(tmp_path / "x.db") as db:
-            asked = [one for one in said if not one[0].startswith(("BEGIN", "PRAGMA", "INSERT"))]
+            asked = [text for text in said if not text[0].startswith(("BEGIN", "PRAGMA", "INSERT"))]
             return [
                 f"{row[3]}: {what}" for what, given in asked for row in db.execute(f"EXPLAIN QUERY PLAN {what}", given)
             ]

@@ -5,18 +5,23 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from bot.errors import SourceError
+from bot.store import open_store
+from handlers.edits import Edits
+from handlers.question import Question
 from sandbox.slack import SlackServer
 from tests.slack import changing
-from tests.slack.bot import POD, VERDICT, Here, a_bot
+from tests.slack.bot import POD, VERDICT, Gated, Here, a_bot, recorded
 from tests.slack.test_bot_deliveries import later
 from tests.slack.test_surfaces import text_of
 
 
-def played(folder: Path, scene: Callable[[Here], Awaitable[None]]) -> None:
+def played(folder: Path, scene: Callable[[Here], Awaitable[None]], opener=recorded) -> None:
     async def play() -> None:
-        async with asyncio.timeout(180), a_bot(folder) as here:
+        async with asyncio.timeout(180), a_bot(folder, opener=opener) as here:
             await scene(here)
             assert here.slack.unknown_methods == []
 
@@ -35,7 +40,7 @@ def test_an_edit_that_changes_no_word_is_answered_by_nothing(tmp_path: Path) -> 
         answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
         await here.slack.edit("ada", "gpu-oncall", asked.ts, f"@hami-bot  Why  ml/{POD}")
         await later(here.slack)
-        assert [one["ts"] for one in said(here.slack, "gpu-oncall", asked.ts)] == [answer["ts"]]
+        assert [message["ts"] for message in said(here.slack, "gpu-oncall", asked.ts)] == [answer["ts"]]
         assert here.slack.journal.of("api", "chat.update") == []
 
     played(tmp_path, scene)
@@ -55,6 +60,47 @@ def test_other_words_are_answered_in_the_place_of_the_first_answer(tmp_path: Pat
         assert only["ts"] == first["ts"]
 
     played(tmp_path, scene)
+
+
+class FailsOnce(Gated):
+    """What is read first waits for the gate, and then fails; what others read meanwhile does not."""
+
+    async def _wait(self) -> None:
+        if not self.asked.is_set():
+            await super()._wait()
+
+
+def test_the_answer_to_an_edit_stays_when_the_first_words_fail_after_it(tmp_path: Path) -> None:
+    gated = FailsOnce(SourceError("the cluster went away"))
+
+    async def scene(here: Here) -> None:
+        asked = await here.slack.mention("ada", "gpu-oncall", "why ml/nobody-knows-it")
+        await gated.asked.wait()
+        await here.slack.edit("ada", "gpu-oncall", asked.ts, f"@hami-bot why ml/{POD}")
+        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
+        gated.gate.set()
+        # The answer waits behind whatever is posted before it.
+        asked_later = await here.slack.mention("ada", "gpu-oncall", "help")
+        await here.slack.wait_for(channel="gpu-oncall", containing="You can ask", thread_ts=asked_later.ts)
+        [only] = said(here.slack, "gpu-oncall", asked.ts)
+        assert VERDICT in text_of(only)
+
+    played(tmp_path, scene, gated.opener)
+
+
+def test_an_edit_that_comes_behind_a_later_one_asks_nothing(database: str) -> None:
+    async def play() -> None:
+        async with open_store(database) as store:
+            edits = Edits(store)
+            first = Question("why ml/a", "U1", "C1", 1.0, asked_ts="1.0")
+            earlier = msgspec.structs.replace(first, words="why ml/b", edited_ts="1800000001.000000")
+            latest = msgspec.structs.replace(first, words="why ml/c", edited_ts="1800000002.000000")
+            assert await edits.news("first", first) == "first"
+            assert await edits.news("latest", latest) == "changed"
+            await edits.note("latest", latest)
+            assert await edits.news("earlier", earlier) == "same"
+
+    asyncio.run(play())
 
 
 def test_a_direct_message_that_was_edited_is_answered_in_the_same_place(tmp_path: Path) -> None:
@@ -78,7 +124,7 @@ def test_a_threaded_direct_message_that_is_also_sent_is_answered_once(tmp_path: 
         await here.slack.say("ada", room, f"why ml/{POD}", thread_ts=asked.ts, broadcast=True)
         await here.slack.wait_for(channel=room, containing=VERDICT, thread_ts=asked.ts)
         await later(here.slack)
-        answers = [one for one in said(here.slack, room, asked.ts) if VERDICT in one["text"]]
+        answers = [reply for reply in said(here.slack, room, asked.ts) if VERDICT in reply["text"]]
         assert len(answers) == 1
 
     played(tmp_path, scene)
@@ -100,8 +146,8 @@ def test_an_edit_that_asks_for_a_change_offers_nothing_and_says_how_to_go_on(bef
         where = {"thread_ts": asked.ts} if before.startswith("why") else {}
         told = await world.slack.wait_for(channel=changing.ROOM, containing="editing a message", user="ada", **where)
         assert "@hami-bot verbosity 5 for 10m because it hangs" in text_of(told)
-        everything = [one for _, one in world.slack.workspace.everything(told_in(world))]
-        offers = [one for one in everything if "change:confirm" in changing.actions(one)]
+        everything = [message for _, message in world.slack.workspace.everything(told_in(world))]
+        offers = [message for message in everything if "change:confirm" in changing.actions(message)]
         assert not offers
         assert await world.is_closed()
 

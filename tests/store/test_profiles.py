@@ -2,8 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
+from sqlalchemy import event
+from sqlalchemy.util import await_only
 
 from bot.errors import NotFound
 from bot.store import Store, StoreError, open_profiles, open_store
@@ -51,6 +54,25 @@ def test_the_newest_stay_and_those_too_old_go(database: str) -> None:
         assert [one.id for one in await store.profiles.listed()] == ["cpu-6", "cpu-5"]
 
     played(database, scene)
+
+
+def test_one_that_another_process_keeps_at_the_same_moment_stays(database: str) -> None:
+    if database.startswith("sqlite"):
+        pytest.skip("SQLite has one process write at a time")
+
+    async def play() -> None:
+        async with open_store(database) as store, open_store(database) as other:
+            left = [about(2)]
+
+            @event.listens_for(store.profiles._engine.sync_engine, "before_cursor_execute")
+            def keep_another(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+                if statement.startswith("DELETE FROM profiles") and left:
+                    await_only(other.profiles.keep(left.pop(), b"x", most=5, days=1, most_bytes=MANY))
+
+            await store.profiles.keep(about(1), b"x", most=5, days=1, most_bytes=MANY)
+            assert [profile.id for profile in await store.profiles.listed()] == ["cpu-1", "cpu-2"]
+
+    asyncio.run(play())
 
 
 def test_those_that_nothing_was_kept_after_go_in_their_time_too(database: str) -> None:
