@@ -24,13 +24,16 @@ async def awaited_aside(work: Callable[[], Awaitable[T]]) -> T:
     async def awaited() -> T:
         return await work()
 
-    return await asyncio.wrap_future(_threaded(lambda: asyncio.run(awaited())))
+    return await asyncio.wrap_future(begun_aside(lambda: asyncio.run(awaited())))
 
 
-def done_aside(step: Callable[[], T], within_s: float | None = None) -> T:
-    """What the step returns, within `LONGEST_S` by default. Raises TookTooLongError."""
-    within_s = within_s or LONGEST_S
-    done = _threaded(step)
+def done_aside(step: Callable[[], T]) -> T:
+    """What the step returns, within `LONGEST_S`. Raises TookTooLongError."""
+    return done_within(begun_aside(step), LONGEST_S)
+
+
+def done_within(done: "Future[T]", within_s: float) -> T:
+    """What was begun aside has returned. Raises TookTooLongError; it goes on nevertheless."""
     try:
         return done.result(within_s)
     except TimeoutError as error:
@@ -39,8 +42,8 @@ def done_aside(step: Callable[[], T], within_s: float | None = None) -> T:
         raise TookTooLongError(f"it took longer than {within_s:g} s") from error
 
 
-def _threaded(step: Callable[[], T]) -> "Future[T]":
-    """A daemon's thread: one that never ends keeps no process from ending."""
+def begun_aside(step: Callable[[], T]) -> "Future[T]":
+    """What the step will return, from a daemon's thread: one that never ends keeps no process from ending."""
     done = Future[T]()
 
     def run() -> None:

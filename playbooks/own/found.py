@@ -9,6 +9,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -21,7 +22,7 @@ from playbooks.playbook import Playbook, load
 
 GROUP = "hami_bot.playbooks"
 AGAIN_S = 1.0
-"""How long a file that changed may take to be imported: everything that the bot does waits for it, and Slack 3 s."""
+"""How long a file that changed is waited for until it is imported: all that the bot does waits, and Slack 3 s."""
 log = logging.getLogger(__name__)
 _COMMANDS = (
     "audit demo doctor help init kube-burst kube-qps kube-timeout mcp oncall profiling record revert-overdue serve "
@@ -70,6 +71,7 @@ def use(folder: Callable[[], Path | None]) -> None:
     own.cache_clear()
     _read.cache_clear()
     _imported_once.clear()
+    _imports.clear()
 
 
 @cache
@@ -108,7 +110,7 @@ def _imported(file: Path) -> Any:
 
 
 def _installed() -> list[Source]:
-    found = sorted(importlib.metadata.entry_points(group=GROUP), key=lambda one: one.name)
+    found = sorted(importlib.metadata.entry_points(group=GROUP), key=lambda entry_point: entry_point.name)
     return [
         Source(
             entry_point.name, f"{entry_point.value} of {_package(entry_point)}", _file(entry_point), entry_point.load
@@ -117,17 +119,19 @@ def _installed() -> list[Source]:
     ]
 
 
-def _package(one: importlib.metadata.EntryPoint) -> str:
-    return one.dist.name if one.dist else "an installed package"
+def _package(entry_point: importlib.metadata.EntryPoint) -> str:
+    return entry_point.dist.name if entry_point.dist else "an installed package"
 
 
-def _file(one: importlib.metadata.EntryPoint) -> str:
+def _file(entry_point: importlib.metadata.EntryPoint) -> str:
     """The module's file, as far as that can be told without importing it."""
-    return f"{one.module.replace('.', '/')}.py"
+    return f"{entry_point.module.replace('.', '/')}.py"
 
 
 _imported_once: set[str] = set()
 """The verbs that were imported before, if only to find out that they do not work."""
+_imports: dict[tuple[str, int], Future[Any]] = {}
+"""What is being imported, by the verb and when its file changed."""
 
 
 def playbook(verb: str) -> Playbook:
@@ -142,18 +146,26 @@ def playbook(verb: str) -> Playbook:
 
 
 @cache
-def _read(verb: str, _changed_at: int) -> Playbook | OwnPlaybookError:
-    from playbooks.own.aside import done_aside  # noqa: PLC0415  # a verb of ours does without them
+def _read(verb: str, changed_at: int) -> Playbook | OwnPlaybookError:
+    """Raises OwnPlaybookError, which is not remembered, while the import goes on: it may be done when asked again."""
+    from playbooks.own import aside  # noqa: PLC0415  # a verb of ours does without them
     from playbooks.own.running import adapted  # noqa: PLC0415
 
-    source = own().sources[verb]
-    within_s = AGAIN_S if verb in _imported_once else None
+    source, begun = own().sources[verb], (verb, changed_at)
+    within_s = AGAIN_S if verb in _imported_once else aside.LONGEST_S
     _imported_once.add(verb)
+    if begun in _imports and not _imports[begun].done():
+        raise OwnPlaybookError(f"the playbook {verb} is still being imported", hint="ask again in a moment")
+    _imports[begun] = importing = _imports.get(begun) or aside.begun_aside(source.read)
     try:
         with told_by_name(verb, source.file):
-            return adapted(verb, check(done_aside(source.read, within_s)), source.file)
+            read = adapted(verb, check(aside.done_within(importing, within_s)), source.file)
     except OwnPlaybookError as error:
-        return error
+        if isinstance(error.__cause__, aside.TookTooLongError):
+            raise
+        read = error
+    del _imports[begun]
+    return read
 
 
 def _changed(file: str) -> int:

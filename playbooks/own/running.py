@@ -42,7 +42,7 @@ def adapted(verb: str, own: "shape.Playbook[Any]", file: str) -> Playbook:
         with told_by_name(verb, file):
             texts = OwnTexts(say.language, own.texts)
             report = _report(verb, read, done_aside(lambda: own.diagnose(read.snapshot, texts)))
-        skipped = (Gap("objects", one, say("gap.undecodable")) for one in read.undecodable)
+        skipped = (Gap("objects", name, say("gap.undecodable")) for name in read.undecodable)
         return msgspec.structs.replace(report, gaps=tuple(dict.fromkeys((*report.gaps, *read.notes, *skipped))))
 
     return Playbook(
@@ -96,22 +96,24 @@ def _masked(told: Any) -> Any:
             return told
 
 
-def _finding(one: Any) -> Finding:
-    if not isinstance(one, Finding):
-        raise WrongPlaybookError(f"{type(one).__name__} stands among the findings")
-    if not one.evidence and one.severity != "info":
-        raise WrongPlaybookError(f"the finding {one.claim!r} quotes no evidence")
-    evidence = tuple(_evidence(each, one) for each in one.evidence)
-    return msgspec.structs.replace(one, evidence=evidence)
+def _finding(given: Any) -> Finding:
+    if not isinstance(given, Finding):
+        raise WrongPlaybookError(f"{type(given).__name__} stands among the findings")
+    if not given.evidence and given.severity != "info":
+        raise WrongPlaybookError(f"the finding {given.claim!r} quotes no evidence")
+    evidence = tuple(_evidence(each, given) for each in given.evidence)
+    return msgspec.structs.replace(given, evidence=evidence)
 
 
-def _evidence(one: Evidence, of: Finding) -> Evidence:
-    if not one.quote.strip() or not one.command.strip():
+def _evidence(evidence: Evidence, of: Finding) -> Evidence:
+    if not evidence.quote.strip() or not evidence.command.strip():
         raise WrongPlaybookError(f"evidence of the finding {of.claim!r} lacks its quote or its command")
-    return msgspec.structs.replace(one, quote=quotes.shown(one.quote))
+    return msgspec.structs.replace(evidence, quote=quotes.shown(evidence.quote))
 
 
-def _table(one: Table) -> Table:
-    if wrong := [row for row in cast("Sequence[Sequence[str]]", one.rows) if len(row) != len(one.columns)]:
-        raise WrongPlaybookError(f"a row of the table {one.title} has {len(wrong[0])} cells, not {len(one.columns)}")
-    return one
+def _table(table: Table) -> Table:
+    if wrong := [row for row in cast("Sequence[Sequence[str]]", table.rows) if len(row) != len(table.columns)]:
+        raise WrongPlaybookError(
+            f"a row of the table {table.title} has {len(wrong[0])} cells, not {len(table.columns)}"
+        )
+    return table

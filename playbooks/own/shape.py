@@ -63,17 +63,17 @@ def check(made: object) -> "Playbook[Any]":
     }
     if wrong := [name for name, fine in fits.items() if not fine]:
         raise WrongPlaybookError(f"{wrong[0]} of PLAYBOOK is not what it should be: {getattr(own, wrong[0])!r}")
-    taken = [flag for one in own.parameters for flag in (one.name, *one.opts) if flag in OPTIONS]
+    taken = [flag for parameter in own.parameters for flag in (parameter.name, *parameter.opts) if flag in OPTIONS]
     if taken:
         raise WrongPlaybookError(f"every verb has the option {taken[0]} already")
     return own
 
 
-def _is_parameter(one: object) -> bool:
-    return isinstance(one, click.Parameter) and bool(one.name) and one.expose_value
+def _is_parameter(parameter: object) -> bool:
+    return isinstance(parameter, click.Parameter) and bool(parameter.name) and parameter.expose_value
 
 
 def _are_texts(given: Any) -> bool:
     return isinstance(given, Mapping) and all(
-        isinstance(one, Mapping) for one in cast("Mapping[str, Any]", given).values()
+        isinstance(value, Mapping) for value in cast("Mapping[str, Any]", given).values()
     )
