@@ -84,15 +84,15 @@ async def _soak(folder: Path, minutes: float, seed: int, database: str) -> bool:
 
 async def _live(soak: Soak, people: People, until: float) -> None:
     """Everything at once until that time.monotonic(), and then what was begun to its end."""
-    beside = [asyncio.create_task(one) for one in (_tell(soak, until), soak.retries.run(), soak.oldest_alert.run())]
+    beside = [asyncio.create_task(work) for work in (_tell(soak, until), soak.retries.run(), soak.oldest_alert.run())]
     works = soak.lives.run(until), soak.faults.run(until), people.run(until), people.change(until)
     try:
         async with asyncio.TaskGroup() as group:
             for work in works:
                 group.create_task(work)
     finally:
-        for one in beside:
-            one.cancel()
+        for task in beside:
+            task.cancel()
 
 
 async def _settled(soak: Soak) -> tuple[float, dict[str, int]]:
@@ -153,8 +153,8 @@ def _verdict(rows: list[Row], found: list[str]) -> bool:
         *(f"lost: {row.kind} {name}" for row in judged for name in row.lost),
         *(f"done twice: {row.kind} {name}" for row in judged for name in row.doubled),
     ]
-    for one in found:
-        print(f"WRONG: {one}")
+    for problem in found:
+        print(f"WRONG: {problem}")
     acked = sum(row.acked for row in judged)
     print("FAILED" if found else f"Nothing of {acked} that were acked is lost, and nothing was done twice.")
     return not found

@@ -71,13 +71,13 @@ def wrong(place: Place, store: Contents, before: dict[str, Any]) -> list[str]:
     if place.is_changed:
         found.append("the scheduler's Deployment carries the record of a change")
     everything = seen.everything(place.slack)
-    keys = Counter(key for one in everything if (key := seen.key_of(one)))
+    keys = Counter(key for message in everything if (key := seen.key_of(message)))
     found += [f"the message {key} is there {count} times" for key, count in keys.items() if count > 1]
     found += [f"incident {incident} has no head" for incident in store.incidents if keys[f"triage:{incident}"] == 0]
     found += [f"a message says: {text[:200]}" for text in map(seen.text_of, everything) if "a fault of the bot" in text]
     found += [f"a message says: {text[:200]}" for text in map(seen.text_of, everything) if "a bug:" in text]
     found += [f"Slack was asked for {method}, which it does not have" for method in place.slack.unknown_methods]
-    found += [f"the digest {one} was not posted" for one in store.missed]
+    found += [f"the digest {digest} was not posted" for digest in store.missed]
     found += _in_log(place)
     return found
 
@@ -111,7 +111,7 @@ def _fate(deed: Deed, slack: SlackServer, store: Contents, replies: str) -> Fate
     if deed.kind in ("alert", "resolved alert"):
         rows = store.alerts.get(deed.about, [])
         wanted = [incident if deed.kind == "alert" else status == "resolved" for incident, status in rows]
-        return Fate([0.0 for one in wanted if one], is_told=False)
+        return Fate([0.0 for expected in wanted if expected], is_told=False)
     moments = _moments(deed, slack, store)
     if deed.kind == "note" and len(moments) == 1:
         moments *= replies.count(deed.name)
@@ -141,12 +141,16 @@ def _moments(deed: Deed, slack: SlackServer, store: Contents) -> list[float]:
 
 def _told_at(deed: Deed, slack: SlackServer) -> list[float]:
     """When the person was told how it ended: what says that it is begun, or offers something, is no end."""
-    said = [one for one in seen.told(slack, deed.who) if "change:confirm" not in seen.buttons(one)]
-    ended = [one for one in said if not one["text"].lstrip("_ ").startswith(_BEGUN)]
-    return sorted(float(one.get("edited", {}).get("ts", one["ts"])) for one in ended)
+    said = [message for message in seen.told(slack, deed.who) if "change:confirm" not in seen.buttons(message)]
+    ended = [message for message in said if not message["text"].lstrip("_ ").startswith(_BEGUN)]
+    return sorted(float(message.get("edited", {}).get("ts", message["ts"])) for message in ended)
 
 
 def _replies(slack: SlackServer) -> str:
     """What the bot says in triage threads."""
     said = slack.workspace.channels[INCIDENTS].messages.values()
-    return "\n".join(one["text"] for one in said if one.get("bot_id") and one.get("thread_ts", one["ts"]) != one["ts"])
+    return "\n".join(
+        message["text"]
+        for message in said
+        if message.get("bot_id") and message.get("thread_ts", message["ts"]) != message["ts"]
+    )

@@ -100,7 +100,9 @@ class Run:
         self._bot = bot
         self._random = random
         self.faults = Faults(place, Random(random.random()))
-        self.asked = self.answered = self.not_taken = self.events = 0
+        self.asked = self.answered = self.events = 0
+        self.not_taken: Counter[str] = Counter()
+        self.longest_s = 0.0
         self.unanswered: list[str] = []
         self.samples: list[Sample] = []
 
@@ -132,7 +134,7 @@ class Run:
             await asyncio.sleep(_TURN_S)
 
     async def _round(self, count: int) -> None:
-        wanted: dict[str, str] = {person(one): self._random.choice(_WORDS) for one in range(count)}
+        wanted: dict[str, str] = {person(number): self._random.choice(_WORDS) for number in range(count)}
         asking = asyncio.gather(*(self._ask(who, words) for who, words in wanted.items()))
         if self._random.random() < _FAULTS_IN:
             await self.faults.one()
@@ -153,9 +155,11 @@ class Run:
 
     async def _ask(self, who: str, words: str) -> None:
         """A person sees that Slack says it was not taken, and asks again."""
-        while not (await self._place.slack.command(who, ROOM, words)).ok:
-            self.not_taken += 1
+        began = time.monotonic()
+        while not (ack := await self._place.slack.command(who, ROOM, words)).ok:
+            self.not_taken[ack.error] += 1
             await asyncio.sleep(0.5)
+        self.longest_s = max(self.longest_s, time.monotonic() - began)
 
     async def _sample(self) -> Sample:
         until = time.monotonic() + _SENDS_S
@@ -169,7 +173,7 @@ class Run:
         return Sample(*map(min, zip(*looks, strict=True)))
 
     def _is_answered(self, who: str) -> bool:
-        said = [str(one["text"]).lstrip("_ ") for one in seen.told(self._place.slack, who)]
+        said = [str(message["text"]).lstrip("_ ") for message in seen.told(self._place.slack, who)]
         return any(not text.startswith(_BEGUN) for text in said)
 
     async def _pass(self, seconds: float) -> None:
@@ -184,12 +188,12 @@ def judged(samples: Sequence[Sample]) -> tuple[list[str], list[str]]:
     part = max(1, int(len(samples) * _PART))
     start = int(len(samples) * _WARM)
     warm, end = samples[start : start + part], samples[-part:]
-    before, after = mean(one.rss_mb for one in warm), mean(sample.rss_mb for sample in end)
+    before, after = mean(sample.rss_mb for sample in warm), mean(sample.rss_mb for sample in end)
     growth = after / before - 1
     told = [f"memory {before:.1f} MB when warm, {after:.1f} MB at the end: {growth:+.1%}"]
     wrong = [f"memory grew by {growth:.1%}, more than {_MOST_GROWTH:.0%}"] if growth >= _MOST_GROWTH else []
     for name in ("tasks", "descriptors", "threads"):
-        few, many = (median(getattr(one, name) for one in some) for some in (warm, end))
+        few, many = (median(getattr(sample, name) for sample in some) for some in (warm, end))
         told.append(f"{name} {few:g} when warm, {many:g} at the end")
         wrong += [f"{name} grew from {few:g} to {many:g}"] if many > few + _MOST_MORE else []
     return told, wrong
@@ -229,11 +233,13 @@ async def soak(folder: Path, hours: float, commands: int, seed: int) -> bool:
     told, wrong = judged(run.samples)
     wrong += [f"not answered: {words}" for words in run.unanswered]
     print(f"{hours:g} virtual hours in {took_s / 60:.1f} min: {run.answered:,} of {run.asked:,} questions answered")
-    print(f"{run.not_taken:,} were not taken at first and asked again; {run.events:,} node events")
+    why = ", ".join(f"{error} {times:,}" for error, times in run.not_taken.most_common()) or "no time"
+    print(f"Not taken by Slack and asked again: {why}; at most {run.longest_s:.0f} s until one was taken")
+    print(f"{run.events:,} node events")
     print("Faults: " + ", ".join(f"{name} {count}" for name, count in sorted(run.faults.made.items())))
     print("\n".join(told))
     print("Tasks at the end: " + ", ".join(f"{name} {count}" for name, count in tasks.most_common(8)))
-    print("\n".join([*(f"WRONG: {one}" for one in wrong), "FAILED" if wrong else "Nothing is wrong."]))
+    print("\n".join([*(f"WRONG: {problem}" for problem in wrong), "FAILED" if wrong else "Nothing is wrong."]))
     return not wrong
 
 

@@ -120,8 +120,10 @@ class People:
 
     async def _stop_digest(self, number: int) -> None:
         channel = self._random.choice(DIGESTS)
-        said = (one for own in self._slack.workspace.channels[channel].ephemerals.values() for one in own.values())
-        ids = sorted({found for one in said for found in _ID.findall(seen.text_of(one))})
+        said = (
+            message for own in self._slack.workspace.channels[channel].ephemerals.values() for message in own.values()
+        )
+        ids = sorted({found for message in said for found in _ID.findall(seen.text_of(message))})
         if ids:
             words = f"digest stop {self._random.choice(ids)}"
             await self._do("digest stop", number, self._slack.command(person(number), channel, words))
@@ -154,7 +156,9 @@ class People:
             await self._do("raise", number, self._slack.submit(who, because, view_id=form["id"]))
             return
         await self._slack.mention(who, ROOM, words)
-        offer = await self._seen(lambda: next((one for one in seen.told(self._slack, who) if _is_offer(one)), None))
+        offer = await self._seen(
+            lambda: next((message for message in seen.told(self._slack, who) if _is_offer(message)), None)
+        )
         if offer is None:
             self._book.not_possible["raise: no offer"] += 1
             return

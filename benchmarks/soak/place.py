@@ -80,7 +80,7 @@ async def a_place(folder: Path, people: int, database: str = "") -> AsyncGenerat
             "clusters": {"lab": {"kubeconfig": str(kubeconfig)}},
             "store": {"url": database},
             "http": {"bind": bind},
-            "access": {"operators": [person(one) for one in range(people)], "changes_per_hour": 1000},
+            "access": {"operators": [person(number) for number in range(people)], "changes_per_hour": 1000},
             "oncall": {
                 "channel": INCIDENTS,
                 "token": TOKEN,
@@ -98,11 +98,11 @@ async def a_place(folder: Path, people: int, database: str = "") -> AsyncGenerat
 def seed_of(people: int) -> Seed:
     """The workspace, with so many people more."""
     usual = Seed()
-    new = tuple(Person(person(one), f"soak{one:06}", f"Soak {one}") for one in range(people))
+    new = tuple(Person(person(number), f"soak{number:06}", f"Soak {number}") for number in range(people))
     everybody = tuple(user.id for user in (*usual.users, *new))
     names = {INCIDENTS: "gpu-incidents"} | {digest: f"digests-{number}" for number, digest in enumerate(DIGESTS)}
     rooms = tuple(replace(channel, members=everybody) for channel in usual.channels if channel.with_app)
-    added = tuple(Room(one, name, everybody) for one, name in names.items())
+    added = tuple(Room(channel, name, everybody) for channel, name in names.items())
     return replace(usual, users=(*usual.users, *new), channels=(*rooms, *added), messages=())
 
 

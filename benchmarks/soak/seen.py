@@ -11,18 +11,22 @@ Message = dict[str, Any]
 
 def heads(slack: SlackServer) -> list[Message]:
     """The messages that triage threads begin with, the oldest first."""
-    return [one for one in _public(slack, INCIDENTS) if key_of(one).count(":") == 1 and "triage:" in key_of(one)]
+    return [
+        message
+        for message in _public(slack, INCIDENTS)
+        if key_of(message).count(":") == 1 and "triage:" in key_of(message)
+    ]
 
 
 def cards(slack: SlackServer, channel: str) -> list[Message]:
     """The messages with the button that undoes a change."""
-    return [one for one in _public(slack, channel) if "change:revert" in buttons(one)]
+    return [message for message in _public(slack, channel) if "change:revert" in buttons(message)]
 
 
 def told(slack: SlackServer, who: str) -> list[Message]:
     """What that person alone was told, in a channel or in their conversation with the bot."""
     channels = slack.workspace.channels
-    found = [one for room in ROOMS for one in channels[room].ephemerals.get(who, {}).values()]
+    found = [message for room in ROOMS for message in channels[room].ephemerals.get(who, {}).values()]
     direct = channels[f"D{who[1:]}"]
     return found + [message for message in direct.messages.values() if message.get("bot_id")]
 
@@ -38,8 +42,8 @@ def text_of(message: Message) -> str:
 
 def buttons(message: Message) -> set[str]:
     """The action ids of its buttons."""
-    found = (one for block in message.get("blocks", []) for one in elements_of(block))
-    return {str(one.get("action_id", "")) for one in found}
+    found = (element for block in message.get("blocks", []) for element in elements_of(block))
+    return {str(element.get("action_id", "")) for element in found}
 
 
 def everything(slack: SlackServer) -> list[Message]:
