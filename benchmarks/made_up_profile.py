@@ -60,7 +60,9 @@ class _MadeUp:
         count = 1 + int(self._random.expovariate(1.2))
         values = _number(2, count) + _number(2, count * _PERIOD_NS)
         few = len(stack) <= 2
-        return _data(2, values + (b"".join(b"\x08" + one for one in stack) if few else _data(1, b"".join(stack))))
+        return _data(
+            2, values + (b"".join(b"\x08" + location for location in stack) if few else _data(1, b"".join(stack)))
+        )
 
     def locations(self) -> list[bytes]:
         return [

@@ -28,7 +28,7 @@ async def _acks(mode: Mode) -> Row:
     p50s, p99s = zip(*(_p50_p99(run) for run in runs), strict=True)
     every = all(run.answered == run.sent == len(run.latencies_ms) for run in runs)
     answered = f"{sum(run.answered for run in runs):,} of {sum(run.sent for run in runs):,} answered"
-    longest = max((one for run in runs for one in run.latencies_ms), default=float("inf"))
+    longest = max((latency for run in runs for latency in run.latencies_ms), default=float("inf"))
     ours = (
         f"p50 {median(p50s):.0f} ms, p99 {median(p99s):.0f} ms (p99 of each run: {_each(p99s)}), max {longest:.0f} ms, "
         f"{answered}, load {os.getloadavg()[0]:.1f}"

@@ -51,7 +51,7 @@ class Denied(NamedTuple):
 
 def groups_in(access: Access) -> tuple[str, ...]:
     """The user groups whose members have to be known to decide."""
-    return tuple(sorted(one for one in access.operators | access.approvers if one.startswith("S")))
+    return tuple(sorted(entry for entry in access.operators | access.approvers if entry.startswith("S")))
 
 
 def role_of(access: Access, user: str, groups: Collection[str]) -> Role:

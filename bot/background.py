@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 @asynccontextmanager
 async def in_background(*work: Coroutine[Any, Any, None]) -> AsyncGenerator[list[asyncio.Task[None]]]:
     """Tasks for as long as the context lasts; what ends one before stands in the log."""
-    tasks = [asyncio.create_task(one) for one in work]
+    tasks = [asyncio.create_task(coroutine) for coroutine in work]
     for task in tasks:
         task.add_done_callback(_log_failure)
     try:

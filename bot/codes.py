@@ -383,7 +383,7 @@ def about(text: str) -> CodeInfo | None:
 
 def watched_in(verb: str) -> frozenset[str]:
     """The codes that open a thread where that playbook gives them."""
-    return frozenset(code for code, one in CODES.items() if one.watched_in == verb)
+    return frozenset(code for code, entry in CODES.items() if entry.watched_in == verb)
 
 
-LOSES_NODE = frozenset[str](code for code, one in CODES.items() if one.loses_node)
+LOSES_NODE = frozenset[str](code for code, entry in CODES.items() if entry.loses_node)

@@ -70,14 +70,16 @@ def judge(facts: Facts) -> list[Trouble]:
         found.append(Trouble("deaf", {"seconds": f"{facts.deaf_s:.0f}"}))
     if facts.store:
         found.append(Trouble("store", {"why": facts.store}))
-    found += [Trouble("channel", {"channel": one, "why": why}, one) for one, why in sorted(facts.closed.items())]
+    found += [
+        Trouble("channel", {"channel": channel, "why": why}, channel) for channel, why in sorted(facts.closed.items())
+    ]
     if facts.oldest_s > WAITING_S:
         values = {"channel": facts.oldest_for, "minutes": f"{facts.oldest_s / 60:.0f}"}
         found.append(Trouble("outbox", values, facts.oldest_for))
     if facts.watchdog_s and facts.unheard_s > facts.watchdog_s:
         found.append(Trouble("watchdog", {"minutes": f"{facts.unheard_s / 60:.0f}"}))
     found += [
-        Trouble("blind", {"cluster": one or _UNNAMED, "why": why}, cluster=one)
-        for one, why in sorted(facts.blind.items())
+        Trouble("blind", {"cluster": name or _UNNAMED, "why": why}, cluster=name)
+        for name, why in sorted(facts.blind.items())
     ]
     return found

@@ -224,7 +224,7 @@ async def running(
             work=work,
             open_sources=clusters.get,
             clusters=names,
-            channels={channel: one.cluster for channel, one in settings.channels.items()},
+            channels={channel: entry.cluster for channel, entry in settings.channels.items()},
             say=Texts(settings.language),
             bot_user="",
             now=store.now,

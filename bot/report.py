@@ -162,7 +162,9 @@ class Sheet(Generic[Row]):
         """The row as text."""
         picked = row[: self._first] if self._first else [row[place] for place in self._places] if self._places else row
         # Most are texts: a large cluster has half a million cells.
-        return tuple([one if type(one) is str else str(one) if type(one) is int else _cell(one) for one in picked])
+        return tuple(
+            [value if type(value) is str else str(value) if type(value) is int else _cell(value) for value in picked]
+        )
 
 
 def _cell(value: Any) -> str:
@@ -251,7 +253,7 @@ class Report(Value, frozen=True):
     def typed(self, row: type[Row]) -> list[Row]:
         """The rows of that type, in all tables; none in a report that was read back from JSON."""
         made = (getattr(table.rows, "typed", ()) for table in self.tables)
-        return [one for rows in made for one in rows if isinstance(one, row)]
+        return [candidate for rows in made for candidate in rows if isinstance(candidate, row)]
 
 
 def worst(findings: tuple[Finding, ...]) -> Severity:

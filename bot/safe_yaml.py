@@ -40,6 +40,7 @@ def _loader() -> Any:
     """A safe loader without times; the fast one where libyaml is."""
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     resolvers = {
-        first: [one for one in known if one[0] != _TIMESTAMP] for first, known in base.yaml_implicit_resolvers.items()
+        first: [resolver for resolver in known if resolver[0] != _TIMESTAMP]
+        for first, known in base.yaml_implicit_resolvers.items()
     }
     return type("PlainLoader", (base,), {"yaml_implicit_resolvers": resolvers})

@@ -163,7 +163,7 @@ class HealthMonitor:
             refused = self._seen.token or failure.problem is Problem.AUTH  # what else it may be says nothing of it
             self._seen = self._seen._replace(token=refused)
             return
-        shut = {one: why for one, why in closed.items() if why and one in channels}
+        shut = {channel: why for channel, why in closed.items() if why and channel in channels}
         self._seen = self._seen._replace(token=False, closed=shut)
         self._looked += 1
 

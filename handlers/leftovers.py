@@ -96,7 +96,9 @@ class Leftovers:
         self._deps.work.start(key, partial(self._told, of_asked, question, tell, error), tell, payload=payload)
 
     async def _told(self, key: str, question: Question, tell: Tell, error: BotError) -> None:
-        if not await self._inbox.was_answered(key, question):
+        if await self._inbox.was_answered(key, question):
+            return
+        if isinstance(error, NotDone) or await self._inbox.is_current(key, question):
             await tell(error)
 
     def _tell(self, key: str, question: Question) -> Tell:

@@ -81,9 +81,9 @@ def asked_there(report: Report, kubectl: Sequence[str], ours: Sequence[str]) -> 
     def asking_there(action: NextAction) -> NextAction:
         return replace(action, command=there(action.command))
 
-    def finding(one: Finding) -> Finding:
-        evidence = tuple(replace(quote, command=there(quote.command)) for quote in one.evidence)
-        return replace(one, evidence=evidence, next_actions=tuple(map(asking_there, one.next_actions)))
+    def finding(original: Finding) -> Finding:
+        evidence = tuple(replace(quote, command=there(quote.command)) for quote in original.evidence)
+        return replace(original, evidence=evidence, next_actions=tuple(map(asking_there, original.next_actions)))
 
     return replace(report, findings=tuple(map(finding, report.findings)))
 

@@ -174,7 +174,7 @@ def entry_of(text: str, uuid: str) -> str:
     if text.lstrip().startswith("["):
         entries = (bytes(raw).decode() for raw in msgspec.json.decode(text.encode(), type=list[msgspec.Raw]))
     else:
-        entries = (f"{one}:" for one in text.split(":"))
+        entries = (f"{key}:" for key in text.split(":"))
     return next((entry for entry in entries if uuid in entry), uuid)
 
 

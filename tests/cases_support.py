@@ -162,7 +162,7 @@ def change(name: str, edit: Callable[[list[dict[str, Any]]], None]) -> Edit:
     """Change the items of a file of objects in place."""
 
     def apply(files: Files) -> None:
-        file = next(one for one in files if one.startswith(f"objects/{name}."))
+        file = next(file for file in files if file.startswith(f"objects/{name}."))
         document = json.loads(files[file])
         edit(document["items"])
         files[file] = json.dumps(document).encode()

@@ -60,17 +60,17 @@ def english() -> dict[str, str]:
 def _imported(tree: ast.Module, own: Mapping[str, Known]) -> dict[str, list[str]]:
     """The constants of other modules of ours that it imports by name."""
     found: dict[str, list[str]] = {}
-    for one in tree.body:
-        if isinstance(one, ast.ImportFrom) and one.module:
-            path = one.module.replace(".", "/")
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            path = node.module.replace(".", "/")
             theirs = own.get(f"{path}.py") or own.get(f"{path}/__init__.py") or {}
-            found |= {name.asname or name.name: theirs[name.name] for name in one.names if name.name in theirs}
+            found |= {name.asname or name.name: theirs[name.name] for name in node.names if name.name in theirs}
     return found
 
 
 def _errors(trees: Iterable[ast.Module]) -> set[str]:
     """BotError and every class below it, by name."""
-    classes = [one for tree in trees for one in ast.walk(tree) if isinstance(one, ast.ClassDef)]
+    classes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     bases = [(class_.name, {base.id for base in class_.bases if isinstance(base, ast.Name)}) for class_ in classes]
     found = {"BotError"}
     while more := {name for name, above in bases if above & found} - found:
@@ -79,13 +79,16 @@ def _errors(trees: Iterable[ast.Module]) -> set[str]:
 
 
 def _made(tree: ast.Module, place: str, constants: Known, errors: set[str]) -> Iterator[tuple[int, ast.expr, Known]]:
-    for function in [tree, *(one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef))]:
+    for function in [
+        tree,
+        *(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)),
+    ]:
         known = constants if function is tree else {**constants, **_constants(ast.walk(function), constants)}
         for node in ast.walk(function):
             if isinstance(node, ast.Call):
                 yield from ((node.lineno, one, known) for one in _of_call(node, place, errors))
         if isinstance(function, ast.FunctionDef) and function.name in _MAKERS.get(place, ()):
-            returned = [one.value for one in ast.walk(function) if isinstance(one, ast.Return) and one.value]
+            returned = [node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value]
             parts = [part for one in returned for part in (one.elts if isinstance(one, ast.Tuple) else [one])]
             yield from ((part.lineno, part, known) for part in parts)
     for node in tree.body:

@@ -40,25 +40,25 @@ def finding_codes() -> set[str]:
 def impact_codes() -> set[str]:
     """What a change brings with it; the kinds of an owner by name, since they are not told in their own words."""
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (_ROOT / "bot" / "changes").glob("*.py")]
-    nodes = [one for tree in trees for one in ast.walk(tree) if isinstance(one, ast.Call)]
+    nodes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
     calls = [node for node in nodes if getattr(node.func, "id", "") == "tell"]
     return {code for call in calls for code in _strings(call.args[0])} | {"gitops-argocd", "gitops-flux"}
 
 
 def _written(tree: ast.AST) -> Iterator[tuple[str, str]]:
     """Codes with what makes the finding: arguments, values of `code`, and the first of rows of a loop over `code`."""
-    for one in ast.walk(tree):
-        if isinstance(one, ast.Call):
-            maker = getattr(one.func, "id", getattr(one.func, "attr", ""))
-            given = one.args[: _MAKERS[maker] + 1] if maker in _MAKERS else []
-            given += [keyword.value for keyword in one.keywords if keyword.arg == "code"]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            maker = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            given = node.args[: _MAKERS[maker] + 1] if maker in _MAKERS else []
+            given += [keyword.value for keyword in node.keywords if keyword.arg == "code"]
             yield from ((maker, code) for value in given for code in _strings(value))
-        elif isinstance(one, ast.Assign):
-            named = [target.elts[0] if isinstance(target, ast.Tuple) else target for target in one.targets]
+        elif isinstance(node, ast.Assign):
+            named = [target.elts[0] if isinstance(target, ast.Tuple) else target for target in node.targets]
             if any(getattr(name, "id", "") == "code" for name in named):
-                yield from (("", code) for code in _strings(one.value))
-        elif isinstance(one, ast.For) and isinstance(one.target, ast.Tuple) and isinstance(one.iter, ast.Tuple):
-            rows = one.iter.elts if getattr(one.target.elts[0], "id", "") == "code" else []
+                yield from (("", code) for code in _strings(node.value))
+        elif isinstance(node, ast.For) and isinstance(node.target, ast.Tuple) and isinstance(node.iter, ast.Tuple):
+            rows = node.iter.elts if getattr(node.target.elts[0], "id", "") == "code" else []
             yield from (("", code) for row in rows for code in _strings(row))
 
 

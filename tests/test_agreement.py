@@ -72,7 +72,7 @@ EVERY = [
 def of_pods(*codes: str, sure: bool = False) -> list[Asked]:
     """The pods of which `why` names one of these causes first; `sure`: those where it is proven."""
     told = [one for one in EVERY if one.why.code in codes and one.why.severity != "info"]
-    return [one for one in told if one.why.confidence == "confirmed" or not sure]
+    return [text for text in told if text.why.confidence == "confirmed" or not sure]
 
 
 def test_pending_names_the_cause_that_why_names() -> None:

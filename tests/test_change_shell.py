@@ -217,7 +217,7 @@ def test_what_the_restart_destroys_is_captured_before(tmp_path: Path) -> None:
         assert captured.files(f"logs/hami-system/{pod}/")
         assert json.loads(captured.read("objects/leases.coordination.k8s.io.json"))["items"]
         pods = json.loads(captured.read("objects/pods.json"))["items"]
-        assert {one["metadata"]["namespace"] for one in pods} == {"hami-system"}
+        assert {pod["metadata"]["namespace"] for pod in pods} == {"hami-system"}
 
 
 def test_without_a_capture_nothing_is_changed_unless_that_is_said(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_kube_scheduler_is_set_without_a_restart_where_it_lets_itself(tmp_path: 
 def test_kube_scheduler_is_restarted_where_it_does_not(tmp_path: Path) -> None:
     with cluster(tmp_path, faults=[Fault(PROXY, "status", status=403)]) as here:
         raised = report_of(here.hami_bot("verbosity", "5", "--container", "kube-scheduler", "--yes", "-o", "json"))
-        assert "pods-restart" in [one["code"] for one in raised["change"]["blast_radius"]]
+        assert "pods-restart" in [impact["code"] for impact in raised["change"]["blast_radius"]]
         assert here.words(KUBE_SCHEDULER)[-1] == "-v=5"
 
 

@@ -49,13 +49,15 @@ with_each = pytest.mark.parametrize("values", VALUES.values(), ids=VALUES)
 
 def pods(objects: list[Manifest]) -> list[Manifest]:
     """The pod specs of whatever starts pods."""
-    found = [one["spec"]["template"]["spec"] for one in of_kind("Deployment", objects)]
-    return found + [one["spec"]["jobTemplate"]["spec"]["template"]["spec"] for one in of_kind("CronJob", objects)]
+    found = [object_["spec"]["template"]["spec"] for object_ in of_kind("Deployment", objects)]
+    return found + [
+        object_["spec"]["jobTemplate"]["spec"]["template"]["spec"] for object_ in of_kind("CronJob", objects)
+    ]
 
 
 def environment(objects: list[Manifest]) -> dict[str, Any]:
     (bot,) = of_kind("Deployment", objects)
-    return {one["name"]: one for one in bot["spec"]["template"]["spec"]["containers"][0]["env"]}
+    return {container["name"]: container for container in bot["spec"]["template"]["spec"]["containers"][0]["env"]}
 
 
 @with_each
@@ -118,7 +120,7 @@ def test_what_is_named_is_there(values: dict[str, Any]) -> None:
                 assert ("PersistentVolumeClaim", volume["persistentVolumeClaim"]["claimName"]) in names
     (bot,) = of_kind("Deployment", objects)
     labels = bot["spec"]["template"]["metadata"]["labels"]
-    assert all(one["spec"]["selector"].items() <= labels.items() for one in of_kind("Service", objects))
+    assert all(object_["spec"]["selector"].items() <= labels.items() for object_ in of_kind("Service", objects))
     assert bot["spec"]["selector"]["matchLabels"].items() <= labels.items()
 
 
@@ -359,7 +361,9 @@ def test_a_service_monitor_finds_the_bots_own_service_and_sends_the_token() -> N
     (endpoint,) = monitor["spec"]["endpoints"]
     wanted = monitor["spec"]["selector"]["matchLabels"].items()
     found = [
-        one["metadata"]["name"] for one in of_kind("Service", objects) if wanted <= one["metadata"]["labels"].items()
+        object_["metadata"]["name"]
+        for object_ in of_kind("Service", objects)
+        if wanted <= object_["metadata"]["labels"].items()
     ]
     assert found == ["hami-bot"]
     assert monitor["metadata"]["labels"]["release"] == "prom"
@@ -378,7 +382,7 @@ def test_the_alerts_and_the_dashboard_are_made_where_the_values_ask_for_them() -
     (rule,), plain = of_kind("PrometheusRule", objects), yaml.safe_load(RULES.read_text())
     assert rule["metadata"]["labels"]["release"] == "prom"
     assert rule["spec"] == plain["spec"]
-    (loaded,) = [one for one in of_kind("ConfigMap", objects) if "hami-bot.json" in one["data"]]
+    (loaded,) = [object_ for object_ in of_kind("ConfigMap", objects) if "hami-bot.json" in object_["data"]]
     assert loaded["metadata"]["labels"]["grafana_dashboard"] == "1"
     assert json.loads(loaded["data"]["hami-bot.json"]) == json.loads(dashboard())
     assert of_kind("PrometheusRule", manifests()) == []

@@ -35,7 +35,7 @@ def compare(archive: Path) -> Outcome:
     with tarfile.open(archive) as files:
         probes = json.load(files.extractfile("probes.json"))  # type: ignore[arg-type]
     manifest = Manifest("probes", json.dumps({"kind": "List", "items": [probe["pod"] for probe in probes]}))
-    (table,) = (one for one in ask(archive, verb="fit", file=[manifest]).tables if one.title == "nodes")
+    (table,) = (table for table in ask(archive, verb="fit", file=[manifest]).tables if table.title == "nodes")
     ours = {(pod, node): parts("fit" if verdict == "fit" else reason) for pod, node, verdict, reason, _ in table.rows}
     asked = [
         Difference(node, name, parts(said), ours[name, node])

@@ -28,7 +28,7 @@ def each_incident(*not_yet: str) -> pytest.MarkDecorator:
 @each_incident(*NOT_YET)
 def test_the_cause_comes_first_and_nothing_misleads(incident: Incident) -> None:
     findings = incident.ask().findings
-    misleading = [one.code for at, one in enumerate(findings) if at == 0 or one.severity != "info"]
+    misleading = [finding.code for at, finding in enumerate(findings) if at == 0 or finding.severity != "info"]
     assert findings[0].code in incident.first
     assert set(misleading).isdisjoint(incident.wrong)
 
@@ -47,7 +47,7 @@ def test_without_one_input_the_answer_is_weaker_but_not_wrong(incident: Incident
             report = incident.ask(RecordedCluster.open(write_recording(left, tmp_path / f"{missing}.tar.gz")))
         except SourceError:
             continue
-        told = [one.code for at, one in enumerate(report.findings) if at == 0 or one.severity != "info"]
+        told = [finding.code for at, finding in enumerate(report.findings) if at == 0 or finding.severity != "info"]
         if (incident.name, missing) not in TELLS_ALL:
             assert set(told).isdisjoint(incident.wrong), missing
         assert told[0] in incident.first or set(report.gaps) - set(whole.gaps), missing

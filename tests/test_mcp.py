@@ -62,7 +62,7 @@ def session(
         async with Client(server, mode=mode) as client:
             tools = await client.list_tools()
             told = [await client.call_tool(verb, dict(arguments)) for verb, arguments in calls]
-        return tools.tools, [Told(bool(one.is_error), one.content[0].text, one.structured_content) for one in told]
+        return tools.tools, [Told(bool(text.is_error), text.content[0].text, text.structured_content) for text in told]
 
     return asyncio.run(run())
 
@@ -85,8 +85,8 @@ def test_each_tool_answers_with_the_json_of_the_shell(version: str, capsysbinary
     words = {verb: (verb, *ASKED[verb][1], "--recording", recording, "-o", "json") for verb, _ in calls}
     expected = [in_a_shell(capsysbinary, *words[verb]) for verb, _ in calls]
     _, told = session(["--recording", recording], calls)
-    assert [one.text for one in told] == expected
-    assert [one.structured for one in told] == [json.loads(one) for one in expected]
+    assert [text.text for text in told] == expected
+    assert [text.structured for text in told] == [json.loads(text) for text in expected]
 
 
 def test_fit_takes_the_text_of_a_manifest_as_a_shell_takes_standard_input() -> None:
@@ -151,7 +151,7 @@ def test_with_several_clusters_in_the_settings_a_call_names_one(tmp_path: Path) 
     calls = [("status", {"cluster": "b"}), ("status", {"cluster": "a"}), ("status", {}), ("status", {"cluster": "c"})]
     tools, told = session(["--config", str(settings), "--tools", "status"], calls)
     assert tools[0].input_schema["properties"]["cluster"]["enum"] == ["a", "b"]
-    assert [one.structured["cluster"] for one in told[:2]] == ["b", "a"]
+    assert [text.structured["cluster"] for text in told[:2]] == ["b", "a"]
     assert "Configured clusters: a, b" in told[2].text
     assert "there is no cluster 'c'" in told[3].text
 

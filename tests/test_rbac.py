@@ -93,7 +93,7 @@ def test_every_question_is_answered_with_the_rights_of_a_bot_that_only_reads(ver
 def test_an_incident_is_explained_with_the_rights_of_the_chart(incident: Incident, tmp_path: Path) -> None:
     recorded = open_incident(incident.name)
     pods = json.loads(recorded.read("objects/pods.json"))["items"]
-    labels = [(one["metadata"]["namespace"], one["metadata"].get("labels") or {}) for one in pods]
+    labels = [(pod["metadata"]["namespace"], pod["metadata"].get("labels") or {}) for pod in pods]
     home = [place for place, some in labels if some.get("app.kubernetes.io/component") == "hami-scheduler"]
     logged = [incident.pod.partition("/")[0]] if "/" in incident.pod else []
     values = {"hami": {"namespace": home[0] if home else "hami-system"}, "workloadLogs": {"namespaces": logged}}

@@ -169,7 +169,7 @@ class Acts:
         done = self._here.hami_bot(*words)
         told = {f"exit code {done.returncode}", *(line for line in done.stderr.splitlines() if "forbidden" in line)}
         if done.returncode == 0 and done.stdout.startswith("{"):
-            told |= {one["code"] for one in json.loads(done.stdout)["change"]["blast_radius"]}
+            told |= {impact["code"] for impact in json.loads(done.stdout)["change"]["blast_radius"]}
         return told
 
 

@@ -208,7 +208,7 @@ def test_an_address_with_too_many_costs_no_other_a_connection() -> None:
 
 def test_of_too_many_from_many_addresses_the_one_that_has_waited_longest_goes() -> None:
     async def scene(those: Guests) -> None:
-        first, *_ = [await those.come(SLOW, f"127.0.0.{2 + one}") for one in range(TERMS.of_all)]
+        first, *_ = [await those.come(SLOW, f"127.0.0.{2 + number}") for number in range(TERMS.of_all)]
         assert await those.asks("/livez") == "HTTP/1.1 200 OK"
         await is_closed(first)
 
@@ -238,7 +238,7 @@ def test_a_request_that_is_being_worked_on_makes_room_for_nobody() -> None:
 def test_of_half_sent_bodies_that_are_too_much_together_the_one_that_has_waited_longest_goes() -> None:
     async def scene(those: Guests) -> None:
         head = HALF % (SLACK_PATH.encode(), signed())
-        first, *_ = [await those.come(head + b"x" * 600_000, f"127.0.0.{2 + one}") for one in range(2)]
+        first, *_ = [await those.come(head + b"x" * 600_000, f"127.0.0.{2 + number}") for number in range(2)]
         await is_closed(first)
 
     played(scene)

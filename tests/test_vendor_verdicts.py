@@ -54,7 +54,7 @@ def test_every_verdict_is_the_real_extender_s(world: Path) -> None:
         asked = pod_request(pod, view.facts.config, view.version)
         ours = view.forgetting(pod.metadata.uid).judge_each(probe["verdicts"], asked)
         said = probe["verdicts"].items()
-        differing += [(pod.name, node, one, words(ours[node])) for node, one in said if one != words(ours[node])]
+        differing += [(pod.name, node, text, words(ours[node])) for node, text in said if text != words(ours[node])]
     assert differing == []
 
 
@@ -62,11 +62,11 @@ def test_every_verdict_is_the_real_extender_s(world: Path) -> None:
 def test_where_chance_decides_every_answer_of_the_extender_is_told(world: Path) -> None:
     files = {name: json.loads(text) for name, text in read(world).items()}
     view, pods = seen(files), {probe["pod"]["metadata"]["name"]: probe["pod"] for probe in files["probes.json"]}
-    for one in files.get("nondeterministic.json", []):
-        pod = msgspec.convert(pods[one["pod"]], Pod)
+    for file in files.get("nondeterministic.json", []):
+        pod = msgspec.convert(pods[file["pod"]], Pod)
         asked = pod_request(pod, view.facts.config, view.version)
-        ours = view.forgetting(pod.metadata.uid).judge_each([one["node"]], asked)[one["node"]]
-        assert set(one.get("seen", one.get("possible"))) <= {words(ours), *ours.instead}, one
+        ours = view.forgetting(pod.metadata.uid).judge_each([file["node"]], asked)[file["node"]]
+        assert set(file.get("seen", file.get("possible"))) <= {words(ours), *ours.instead}, file
 
 
 def read(world: Path) -> dict[str, bytes]:

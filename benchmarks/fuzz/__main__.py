@@ -28,8 +28,8 @@ def main() -> None:
     for name in ("aiohttp.server", "bot"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # they tell every request that is refused
     with endpoints() as http:
-        targets = [one for one in (*TARGETS, http) if given.only in one.name]
-        weights = sum(one.weight for one in targets)
+        targets = [target for target in (*TARGETS, http) if given.only in target.name]
+        weights = sum(target.weight for target in targets)
         total = found = 0
         for target in targets:
             inputs = round(given.inputs * target.weight / weights)

@@ -93,7 +93,7 @@ def _recording() -> dict[str, bytes]:
     """The files of a recorded cluster."""
     with tarfile.open(_CASES / "hami-2.10" / "recording.tar.gz") as archive:
         members = ((member, archive.extractfile(member)) for member in archive.getmembers() if member.isfile())
-        return {one.name: file.read() for one, file in members if file}
+        return {member.name: file.read() for member, file in members if file}
 
 
 def _objects(plural: str) -> list[bytes]:
@@ -122,11 +122,11 @@ def _messages() -> list[bytes]:
 
 
 def _watch() -> list[bytes]:
-    pods = [json.loads(one)["items"][0] for one in _objects("pods")]
+    pods = [json.loads(text)["items"][0] for text in _objects("pods")]
     changes = [json.dumps({"type": kind, "object": pods[0]}).encode() for kind in ("ADDED", "MODIFIED", "DELETED")]
     bookmark = {"type": "BOOKMARK", "object": {"kind": "Pod", "metadata": {"resourceVersion": "5"}}}
     gone = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}}
-    return [one + b"\n" for one in (*changes, json.dumps(bookmark).encode(), json.dumps(gone).encode())]
+    return [event + b"\n" for event in (*changes, json.dumps(bookmark).encode(), json.dumps(gone).encode())]
 
 
 def _profiles() -> list[bytes]:
@@ -148,7 +148,9 @@ def _archives() -> list[bytes]:
 
 def _words() -> list[bytes]:
     said = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
-    typed = [re.sub(r"[\[\]]", "", one.removeprefix("hami-bot ")) for one in re.findall(r"`(hami-bot [^`]+)`", said)]
+    typed = [
+        re.sub(r"[\[\]]", "", command.removeprefix("hami-bot ")) for command in re.findall(r"`(hami-bot [^`]+)`", said)
+    ]
     also = [
         "why trainer-0 -n ml",
         "why “ml/a”",
@@ -176,7 +178,7 @@ def _webhooks() -> list[bytes]:
     grafana = four | {"version": "1", "title": "x", "orgId": 1}
     pager = {"event": {"event_type": "incident.acknowledged", "data": {"id": "P", "incident_key": "3fa29c1b"}}}
     genie = {"action": "Acknowledge", "alert": {"alias": "3fa29c1b", "username": "ada@x"}}
-    return [json.dumps(one).encode() for one in (four, grafana, pager, genie)]
+    return [json.dumps(alert).encode() for alert in (four, grafana, pager, genie)]
 
 
 def _metrics() -> list[bytes]:
@@ -353,9 +355,9 @@ def _to_render(data: bytes) -> None:
 def _with(value: Any, text: str, random: Random) -> Any:
     if isinstance(value, dict):
         items = cast(dict[str, Any], value)
-        return {key: one if key in _KEPT else _with(one, text, random) for key, one in items.items()}
+        return {key: item if key in _KEPT else _with(item, text, random) for key, item in items.items()}
     if isinstance(value, list):
-        return [_with(one, text, random) for one in cast(list[Any], value)]
+        return [_with(item, text, random) for item in cast(list[Any], value)]
     return text if isinstance(value, str) and random.random() < _HOSTILE_SHARE else value
 
 

@@ -20,14 +20,14 @@ def is_hidden(deployment: Object) -> bool:
     return text is not None and isinstance(read_record(text), Unreadable)
 
 
-def how_it_ended(deployment: Object, one: Open) -> Event:
+def how_it_ended(deployment: Object, change: Open) -> Event:
     """What became of a change whose record does not stand on the object any more, from how the object is now."""
-    record = one.record
+    record = change.record
     spot = find_spot(deployment, record.container)
     stands = spot is not None and record.means == "patch" and isinstance(stand_of(record, spot), OurElement)
-    if one.state == "planned" and not (stands and annotation(deployment) is None):
+    if change.state == "planned" and not (stands and annotation(deployment) is None):
         return Event("never-raised", record.target, record, "it was planned and is not on the object")
-    if one.uid and deployment["metadata"].get("uid") != one.uid:
+    if change.uid and deployment["metadata"].get("uid") != change.uid:
         return Event("replaced", record.target, record, "the Deployment was created anew, without the change")
     if spot is None:
         names = [str(each.get("name")) for each in containers(deployment)]

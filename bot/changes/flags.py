@@ -71,11 +71,11 @@ class Set(NamedTuple):
 
 def find_spot(deployment: Object, container: str) -> ArgumentList | None:
     """The container with that name, wherever it stands; None when there is none (or two)."""
-    found = [(index, one) for index, one in enumerate(containers(deployment)) if one.get("name") == container]
+    found = [(index, spec) for index, spec in enumerate(containers(deployment)) if spec.get("name") == container]
     if len(found) != 1:
         return None
-    index, one = found[0]
-    return ArgumentList(container, index, _words(one.get("command")), _words(one.get("args")))
+    index, spec = found[0]
+    return ArgumentList(container, index, _words(spec.get("command")), _words(spec.get("args")))
 
 
 def with_words(spot: ArgumentList, field: Field, words: tuple[str, ...]) -> ArgumentList:

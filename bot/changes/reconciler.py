@@ -179,16 +179,16 @@ class Reconciler:
                     events.append(event)
         return events
 
-    async def _unseen(self, one: Open) -> Event | None:
-        record = one.record
+    async def _unseen(self, change: Open) -> Event | None:
+        record = change.record
         try:
             deployment = await self._objects.read(*place_of(record))
         except NotFound:
             return Event("replaced", record.target, record, "the Deployment is gone")
-        underway = one.state == "planned" and self._objects.time() - record.since < UNDERWAY_S
+        underway = change.state == "planned" and self._objects.time() - record.since < UNDERWAY_S
         if carries(deployment, record) or is_hidden(deployment) or underway:
             return None
-        return how_it_ended(deployment, one)
+        return how_it_ended(deployment, change)
 
     @contextmanager
     def _beside(self, what: str) -> Generator[None]:

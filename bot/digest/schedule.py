@@ -62,7 +62,7 @@ def read_schedule(days: str, at: str, zone: str) -> Schedule | str:
         case "weekdays":
             which = ",".join(DAYS[:5])
         case named:
-            words = {one[:3] for one in named.split(",")}
+            words = {day[:3] for day in named.split(",")}
             if not words <= set(DAYS):
                 return f"{days!r} is not daily, weekdays, or days such as mon,thu"
             which = ",".join(sorted(words, key=DAYS.index))

@@ -45,7 +45,7 @@ def left_alone(
         return LeftAlone("namespace", key, namespace.get(key, ""))
     if pod.metadata.annotation(MIRROR_KEY):
         return LeftAlone("static", MIRROR_KEY)
-    made, began = (parse_time(one.metadata.creation_timestamp) for one in (pod, hook[0] if hook else pod))
+    made, began = (parse_time(resource.metadata.creation_timestamp) for resource in (pod, hook[0] if hook else pod))
     if made is not None and began is not None and made < began:
         return LeftAlone("older")
     return _not_looked_at(pod, config, version)

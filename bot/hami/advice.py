@@ -193,8 +193,8 @@ def _fewer_cores(view: View, names: Sequence[str], request: PodRequest) -> Chang
         # One less than asked may be enough too: 100 asks for a card without any other user.
         free = {min(card.free_cores, container.cores - 1) for card in view.cards(name)}
         if by_quota is not None:
-            free |= {min(one, by_quota) for one in free}
-        wanted = sorted(one for one in free if one > 0 and (not best or one > best.amount))
+            free |= {min(amount, by_quota) for amount in free}
+        wanted = sorted(amount for amount in free if amount > 0 and (not best or amount > best.amount))
         if not wanted or not view.judge(name, least).fits:
             continue
         for cores in reversed(wanted):

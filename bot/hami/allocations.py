@@ -106,7 +106,7 @@ def counted_allocations(metadata: ObjectMeta, version: Version) -> Containers | 
     found = [decode_allocations(texts[key], version) for key in allocated_keys(texts)]
     if len(found) < 2:
         return found[0] if found else None
-    readable = [one for one in found if one is not None]
+    readable = [entry for entry in found if entry is not None]
     merged = (tuple(chain.from_iterable(parts)) for parts in zip_longest(*readable, fillvalue=()))
     return tuple(merged) if len(readable) == len(found) else None
 

@@ -102,7 +102,7 @@ class PodRequest(NamedTuple):
 
     def constraints_of(self, word: str) -> Constraints:
         """What the annotations say of one of the devices that it asks for."""
-        return next((one for other, one in self.others if other == word), self.constraints)
+        return next((constraints for other, constraints in self.others if other == word), self.constraints)
 
 
 def amount_of(container: Container, resource: str) -> int | Literal["unusable"] | None:

@@ -153,14 +153,16 @@ class _Hunt:
         by_quota = [site for site in self._everywhere() if not site.lacking] if self.own else []
         found = self._single(by_quota)
         if not found:
-            for site in sorted(self._everywhere(), key=lambda one: one.bound):
+            for site in sorted(self._everywhere(), key=lambda site: site.bound):
                 if site.bound >= _IMPOSSIBLE or self.runs <= 0:
                     break
-                if len(found) >= self.most and site.bound > max(len(one.pods) for one in found):
+                if len(found) >= self.most and site.bound > max(len(choice.pods) for choice in found):
                     break
                 if (ending := self._several(site)) is not None:
                     found.append(ending)
-        found.sort(key=lambda one: (len(one.pods), [pod.disruption for pod in reversed(one.pods)], one.node))
+        found.sort(
+            key=lambda choice: (len(choice.pods), [pod.disruption for pod in reversed(choice.pods)], choice.node)
+        )
         return Search(tuple(found[: self.most]), self.runs > 0 and self.sets > 0)
 
     # ------------------------------------------------------------------------------------------------ the sites
@@ -353,14 +355,14 @@ def _plain(request: PodRequest, view: View) -> bool:
 
 
 def _need(card: CardState, container: ContainerRequest) -> _Need:
-    one = card.card
-    exclusive = one.cores == EXCLUSIVE_CORES == container.cores
-    full = container.cores == 0 and one.cores != 0 and card.cores >= one.cores
+    gpu = card.card
+    exclusive = gpu.cores == EXCLUSIVE_CORES == container.cores
+    full = container.cores == 0 and gpu.cores != 0 and card.cores >= gpu.cores
     return _Need(
-        uuid=one.uuid,
-        memory_mib=container.memory_on(one.memory_mib) - card.free_memory_mib,
-        cores=card.cores - one.cores + 1 if full else container.cores - card.free_cores,
-        slots=card.slots - one.slots + 1,
+        uuid=gpu.uuid,
+        memory_mib=container.memory_on(gpu.memory_mib) - card.free_memory_mib,
+        cores=card.cores - gpu.cores + 1 if full else container.cores - card.free_cores,
+        slots=card.slots - gpu.slots + 1,
         users=card.slots if exclusive else 0,
     )
 

@@ -111,7 +111,7 @@ _json_custom = msgspec.json.Decoder(list[_Custom] | None)
 
 def read_json_with_custom(text: str) -> tuple[Card, ...]:
     """The same with what is registered beside."""
-    beside: list[dict[str, Any]] = [one.custominfo or {} for one in _json_custom.decode(text.encode()) or ()]
+    beside: list[dict[str, Any]] = [entry.custominfo or {} for entry in _json_custom.decode(text.encode()) or ()]
     return tuple(
         msgspec.structs.replace(
             card, custom=tuple((key, custom[key]) for key in sorted(custom) if _is_plain(custom[key]))

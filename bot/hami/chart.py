@@ -32,7 +32,9 @@ def chart_version(install: Install) -> Version | None:
 
 def _labels(install: Install) -> Iterator[str]:
     objects = [install.deployment.metadata] if install.deployment else []
-    yield from filter(None, (one.label(_LABEL) for one in (*objects, *(pod.metadata for pod in install.pods))))
+    yield from filter(
+        None, (metadata.label(_LABEL) for metadata in (*objects, *(pod.metadata for pod in install.pods)))
+    )
 
 
 def chart_value(path: str, install: Install) -> str:

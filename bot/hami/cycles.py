@@ -139,7 +139,7 @@ class Cycle(NamedTuple):
         if not self.refused:
             for event, _ in self.code_events:
                 found.setdefault(event.code, set()).update(event.nodes)
-        return {code: sorted(found[code]) for code in sorted(found, key=lambda one: (-len(found[one]), _order(one)))}
+        return {code: sorted(found[code]) for code in sorted(found, key=lambda code: (-len(found[code]), _order(code)))}
 
     @property
     def has_result(self) -> bool:

@@ -63,9 +63,9 @@ def current(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
     """The slices of each pool's newest generation: the others are being replaced [resource/v1 ResourcePool]."""
     listed = list(slices)
     newest: dict[tuple[str, str], int] = {}
-    for one in listed:
-        pool = one.spec.driver, one.spec.pool.name
-        newest[pool] = max(newest.get(pool, 0), one.spec.pool.generation)
+    for slice_ in listed:
+        pool = slice_.spec.driver, slice_.spec.pool.name
+        newest[pool] = max(newest.get(pool, 0), slice_.spec.pool.generation)
     return [
         slice_ for slice_ in listed if slice_.spec.pool.generation == newest[slice_.spec.driver, slice_.spec.pool.name]
     ]

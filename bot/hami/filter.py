@@ -133,7 +133,7 @@ def _by_container(requests: Sequence[ContainerRequest]) -> list[list[ContainerRe
         if (
             last
             and (last[0].container, last[0].init) == (request.container, request.init)
-            and not any(one.word == request.word for one in last)
+            and not any(other.word == request.word for other in last)
         ):
             last.append(request)
         else:

@@ -211,7 +211,7 @@ def _collapse(containers: Iterable[list[tuple[str, int, int]]], inits: int) -> t
                 sum_memory, sum_cores = sums.get(uuid, (0, 0))
                 sums[uuid] = sum_memory + memory, sum_cores + cores
     pairs = [(sums.get(uuid, (0, 0)), peaks.get(uuid, (0, 0))) for uuid in sums.keys() | peaks.keys()]
-    return sum(max(one[0], two[0]) for one, two in pairs), sum(max(one[1], two[1]) for one, two in pairs)
+    return sum(max(held[0], peak[0]) for held, peak in pairs), sum(max(held[1], peak[1]) for held, peak in pairs)
 
 
 def type_allows(wanted: Constraints, state: CardState, rules: Rules) -> bool:

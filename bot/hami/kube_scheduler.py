@@ -86,7 +86,7 @@ class SchedulerConfig(NamedTuple):
     def ignored(self) -> frozenset[str]:
         """The resources that kube-scheduler leaves to an extender instead of counting them on the nodes."""
         managed = (resource for extender in self.extenders for resource in extender.managed_resources or ())
-        return frozenset(one.name for one in managed if one.ignored_by_scheduler)
+        return frozenset(resource.name for resource in managed if resource.ignored_by_scheduler)
 
     def line_with(self, word: str) -> str:
         """The first line that holds the word, else the first line of all: something to quote."""

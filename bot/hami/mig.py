@@ -72,7 +72,7 @@ def choose(profiles: Sequence[MigProfile], memory_mib: int, occupied: Iterable[M
         if profile.memory_mib < memory_mib:
             continue
         descending = profile.name.startswith(_DESCENDING)
-        for placement in sorted(profile.placements or (), key=lambda one: one.start, reverse=descending):
+        for placement in sorted(profile.placements or (), key=lambda placement: placement.start, reverse=descending):
             if not any(_overlap(placement, other) for other in taken):
                 return MigChoice(profile, placement)
     return None

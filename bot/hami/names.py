@@ -73,5 +73,5 @@ def _of_chip(names: Names, word: str) -> Names:
         if isinstance(value, str) and field != "word":
             filled[field] = value.replace("{word}", word)
         elif isinstance(value, tuple):
-            filled[field] = tuple(one.replace("{word}", word) for one in cast("tuple[str, ...]", value))
+            filled[field] = tuple(name.replace("{word}", word) for name in cast("tuple[str, ...]", value))
     return msgspec.structs.replace(names, **filled)

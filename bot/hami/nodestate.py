@@ -20,6 +20,7 @@ NODE_KEYS = (CORDON_KEY, *chain.from_iterable(vendor.node_keys for vendor in VEN
 """The annotations that bear on registered cards."""
 _GPU_LABELS = tuple(dict.fromkeys(vendor.gpu_label for vendor in VENDORS))
 _CAPACITIES = frozenset(names.capacity for names in NAMES if names.capacity)
+_NONE = frozenset[str]()
 
 
 class Terms(NamedTuple):
@@ -159,8 +160,8 @@ def handshake_of(node: Node) -> Handshake | None:
 
 def cordoned_uuids(node: Node) -> frozenset[str]:
     """The cards that an operator cordoned (2.10 reads this at registration)."""
-    text = node.metadata.annotation(CORDON_KEY) or ""
-    return frozenset(uuid.strip() for uuid in text.split(",") if uuid.strip())
+    text = node.metadata.annotation(CORDON_KEY)
+    return frozenset(uuid.strip() for uuid in text.split(",") if uuid.strip()) if text else _NONE
 
 
 def read_registrations(node: Node, of: Sequence[Names] = NAMES) -> list[Registration | Unreadable]:

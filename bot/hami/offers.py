@@ -34,7 +34,7 @@ def has_vendor(resource: str, nodes: Iterable[Node]) -> bool:
         domain = f"{resource.split('/', maxsplit=1)[0]}/"
         return any(name.startswith(domain) for node in nodes for name in listed(node))
     names, word = vendor
-    usual = {one.replace("{word}", word) for one in (names.count, names.memory, names.cores, names.capacity) if one}
+    usual = {name.replace("{word}", word) for name in (names.count, names.memory, names.cores, names.capacity) if name}
     return any(listed(node) & usual or vendor in _registered(node) for node in nodes)
 
 

@@ -122,8 +122,8 @@ class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
         """By the resources for memory and for cores their device, and whether it is the one for cores."""
         parts = ((device.resources.memory, device.resources.cores, device) for device in self.devices)
         return {
-            name: (one, of_cores)
-            for memory, cores, one in parts
+            name: (device, of_cores)
+            for memory, cores, device in parts
             for name, of_cores in ((memory, False), (cores, True))
             if name
         }
@@ -239,7 +239,7 @@ def gpus_of(pod: Pod, config: DeviceConfig) -> int | None:
     vendors = {name.split("/")[0] for name in asked_resources(pod, config) if name not in config.gpus.all}
     apps = [_gpus_in(container, config) for container in pod.spec.containers]
     inits = [_gpus_in(container, config) for container in pod.spec.init_containers or ()]
-    counts = [one for one in (*apps, *inits) if one is not None]
+    counts = [count for count in (*apps, *inits) if count is not None]
     if vendors - {config.gpus.count.split("/")[0]} or len(counts) < len(apps) + len(inits):
         return None
     return max(sum(counts[: len(apps)]), *counts[len(apps) :], 0)
@@ -248,7 +248,7 @@ def gpus_of(pod: Pod, config: DeviceConfig) -> int | None:
 def _gpus_in(container: Container, config: DeviceConfig) -> int | None:
     count = amount_of(container, config.gpus.count)
     if count is None:
-        return int(any(written(container, one) is not None for one in config.gpus.all))
+        return int(any(written(container, resource) is not None for resource in config.gpus.all))
     return count if isinstance(count, int) and 0 <= count <= INT32_MAX else None
 
 

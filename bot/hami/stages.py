@@ -119,8 +119,8 @@ def read_lives(pods: Iterable[Pod], logs: Sequence[SchedulerLog], now: datetime)
     found: list[_Told] = []
     for pod in pods:
         if created := parse_time(pod.metadata.creation_timestamp):
-            own = [one for one in said.get(f"{pod.namespace}/{pod.name}", ()) if one.at >= created]
-            found.append(_Told(pod, created, sorted(own, key=lambda one: one.at)))
+            own = [log_line for log_line in said.get(f"{pod.namespace}/{pod.name}", ()) if log_line.at >= created]
+            found.append(_Told(pod, created, sorted(own, key=lambda log_line: log_line.at)))
     begins = {container: _whole_from(container, logs, found, now) for container in _MARKS}
     lives: list[Life] = []
     for told in found:
@@ -197,9 +197,9 @@ def _pod_of(line: LogLine) -> str:
 
 def _life(told: _Told, said: Sequence[PodLogLine]) -> Life:
     pod = told.pod
-    of_kube = [one for one in said if one.log.container == KUBE_SCHEDULER_CONTAINER]
-    of_hami = [one for one in said if one.log.container != KUBE_SCHEDULER_CONTAINER]
-    filters = [one for one in of_hami if one.line.message in FILTER_STARTS]
+    of_kube = [log_line for log_line in said if log_line.log.container == KUBE_SCHEDULER_CONTAINER]
+    of_hami = [log_line for log_line in said if log_line.log.container != KUBE_SCHEDULER_CONTAINER]
+    filters = [log_line for log_line in of_hami if log_line.line.message in FILTER_STARTS]
     placed = bool(pod.spec.node_name)
     found: dict[Moment, PodLogLine | None] = {
         "first_attempt": _first(of_kube, _ATTEMPT),
@@ -209,7 +209,7 @@ def _life(told: _Told, said: Sequence[PodLogLine]) -> Life:
         "bound": _first(said, BOUND) if placed else None,
     }
     locked = tuple(log_line for log_line in of_hami if log_line.line.message in _LOCKED)
-    logged: dict[Moment, PodLogLine] = {moment: one for moment, one in found.items() if one}
+    logged: dict[Moment, PodLogLine] = {moment: log_line for moment, log_line in found.items() if log_line}
     return Life(pod, logged, _noted(pod, told.created), locked, len(filters))
 
 
@@ -276,6 +276,6 @@ def _stage(start: Moment, end: Moment, lives: Sequence[Life], exact: Mapping[Mom
         begin, done = _at(life, start, exact[start]), _at(life, end, exact[end])
         if begin and done:
             found.append((max(0.0, (done - begin).total_seconds()), life))
-    found.sort(key=lambda one: -one[0])
+    found.sort(key=lambda stage: -stage[0])
     known_exactly = (exact[start] or start == "created") and exact[end]
     return Stage(start, end, tuple(s for s, _ in found), tuple(life for _, life in found), known_exactly)

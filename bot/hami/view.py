@@ -270,7 +270,7 @@ class View:
             return [_NO_QUOTA if room is None else {word: room} for room in self._quota_rooms(request.namespace, word)]
         words = dict.fromkeys(container.word for container in request.containers)
         rooms = product(*(self._quota_rooms(request.namespace, word) for word in words))
-        return [{word: room for word, room in zip(words, one, strict=True) if room is not None} for one in rooms]
+        return [{word: room for word, room in zip(words, row, strict=True) if room is not None} for row in rooms]
 
     def _quota_rooms(self, namespace: str, word: str) -> tuple[QuotaRoom | None, ...]:
         """One room for each way in which HAMi may have read the quotas: of several for one resource it keeps one."""
@@ -296,7 +296,7 @@ class View:
     def _after(self, room: QuotaRoom, word: str, gone: Sequence[Holding]) -> QuotaRoom:
         key = given_by(self.facts.config.by_word[word])
         freed = [holding.given_by(key) for holding in gone]
-        return room.after(sum(one[0] for one in freed), sum(one[1] for one in freed))
+        return room.after(sum(amounts[0] for amounts in freed), sum(amounts[1] for amounts in freed))
 
     def _is_limited(self, container: ContainerRequest) -> bool:
         device = self.facts.config.by_word.get(container.word)
@@ -357,7 +357,7 @@ def versions_to_try(version: Version | None, nodes: Iterable[Node]) -> tuple[Ver
     if version is not None:
         return (version,)
     texts = {bool(text and text.lstrip()[:1] == "[") for text in map(_register_text, nodes) if text}
-    fitting = [one for one in _UNKNOWN_VERSIONS if not texts or (one >= (2, 8)) in texts]
+    fitting = [version for version in _UNKNOWN_VERSIONS if not texts or (version >= (2, 8)) in texts]
     return tuple(fitting)
 
 

@@ -106,7 +106,7 @@ class CachedCluster:
 
     @property
     def undecodable(self) -> Sequence[str]:
-        return sorted({one for some in self._left_out.values() for one in some})
+        return sorted({name for some in self._left_out.values() for name in some})
 
     @property
     def notes(self) -> Sequence[Gap]:

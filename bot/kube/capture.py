@@ -76,4 +76,4 @@ def _with(listed: list[Resource], more: Sequence[Resource]) -> list[Resource]:
     return listed + [resource for resource in more if (resource.namespace, resource.name) not in known]
 
 
-_PLURALS = frozenset(one.plural for one in _IN_NAMESPACE)
+_PLURALS = frozenset(kind.plural for kind in _IN_NAMESPACE)

@@ -296,7 +296,7 @@ def _unusable(files: list[Path], context: str, error: Exception) -> SourceError:
             content = _read_kubeconfig(file)
         except SourceError as unreadable:
             return unreadable
-        contexts += (one.name for one in content.contexts or ())
+        contexts += (context.name for context in content.contexts or ())
         context = context or content.current_context or ""
     known = ", ".join(contexts) or "none"
     if not context:

@@ -78,9 +78,9 @@ class Follower(Generic[R]):
     async def close(self) -> None:
         """Stops following; the mirror is of no use afterwards."""
         self._told_at = None
-        running: list[asyncio.Task[Any]] = [one for one in (self._task, self._listing) if one]
-        for one in running:
-            one.cancel()
+        running: list[asyncio.Task[Any]] = [task for task in (self._task, self._listing) if task]
+        for task in running:
+            task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
     async def _follow(self) -> None:

@@ -105,7 +105,7 @@ def decode_list(kind: Kind[R], data: bytes) -> Decoded[R]:
     raw_items = head.items or []
     identities = [_identity(raw) for raw in raw_items]
     ours = {API_KINDS[kind.plural], ""}
-    if all(one is not None and one.kind in ours for one in identities):
+    if all(identity is not None and identity.kind in ours for identity in identities):
         try:
             return Decoded(_items_decoder(kind.type)(data).items or [], [])
         except _UNREADABLE:

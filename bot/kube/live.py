@@ -149,7 +149,7 @@ class LiveCluster:
 
         `pods ml/trainer-0: why`. Where many ask, each has what `listed` tells it: see `bot.kube.cache`.
         """
-        return sorted({one for bad in self._undecodable.values() for one in bad})
+        return sorted({name for bad in self._undecodable.values() for name in bad})
 
     def now(self) -> datetime:
         return datetime.fromtimestamp(self.clock.now(), UTC)

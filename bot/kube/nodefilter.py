@@ -148,7 +148,7 @@ def effective_request(pod: Pod, resource: str) -> Decimal:
             peak = max(peak, sidecars)
         else:
             peak = max(peak, sidecars + amount)
-    apps = sum((_request(one, resource) for one in pod.spec.containers), sidecars)
+    apps = sum((_request(container, resource) for container in pod.spec.containers), sidecars)
     return max(apps, peak) + _amount(pod.spec.overhead, resource)
 
 

@@ -51,7 +51,7 @@ class TooSlow(SourceError):  # noqa: N818  # what the person is told
 def nobody_listens(error: SourceError) -> bool:
     """Whether the pod was reached and has nothing on that port that speaks so: another port may have it."""
     message = error.message.lower()
-    return any(one in message for one in _CLOSED)
+    return any(phrase in message for phrase in _CLOSED)
 
 
 _CLOSED = ("connection refused", "server gave http response to https client", "wrong version number")

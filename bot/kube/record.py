@@ -101,7 +101,7 @@ async def write_recording(
     if not objects:
         raise SourceError(f"nothing could be read from {cluster.name}: {gaps[0].why}", hint=gaps[0].hint)
     metrics, metrics_gaps = await metrics_of_hami(ports, pods) if ports else ({}, [])
-    node = next((one.spec.node_name for one in pods if (one.namespace, one.name) == pod), "")
+    node = next((candidate.spec.node_name for candidate in pods if (candidate.namespace, candidate.name) == pod), "")
     logs, log_gaps = await logs_of_hami(cluster, pods, pod[1] if pod else "", node)
     taken_at = cluster.as_of(shown)  # the replay has to judge ages as the cluster's own clock does
     meta = Meta(format_time(taken_at), FORMAT, cluster.name, server_version, cluster.hami_version_hint)

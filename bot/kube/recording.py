@@ -245,11 +245,11 @@ def _no_such(kind: Kind[R], name: str) -> NotFound:
 def _times(value: Any) -> Iterator[str]:
     """The times in an object (as builtins) that the cluster wrote; labels and annotations are anybody's."""
     if isinstance(value, list):
-        for one in value:  # pyright: ignore[reportUnknownVariableType]
-            yield from _times(one)
+        for item in value:  # pyright: ignore[reportUnknownVariableType]
+            yield from _times(item)
     elif isinstance(value, dict):
-        for key, one in value.items():  # pyright: ignore[reportUnknownVariableType]
-            if key in _TIMES and isinstance(one, str):
-                yield one
+        for key, item in value.items():  # pyright: ignore[reportUnknownVariableType]
+            if key in _TIMES and isinstance(item, str):
+                yield item
             elif key not in ("labels", "annotations"):
-                yield from _times(one)
+                yield from _times(item)

@@ -116,8 +116,8 @@ class FolderFiles:
     def __init__(self, path: Path) -> None:
         self._root = path.resolve()
         if not _is_recording(self._root):
-            inside = (one for one in sorted(self._root.iterdir()) if one.is_dir() and not one.is_symlink())
-            self._root = _only_one(path, [one for one in inside if _is_recording(one)])
+            inside = (folder for folder in sorted(self._root.iterdir()) if folder.is_dir() and not folder.is_symlink())
+            self._root = _only_one(path, [folder for folder in inside if _is_recording(folder)])
 
     def names(self, prefix: str = "") -> list[str]:
         try:

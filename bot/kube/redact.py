@@ -141,7 +141,7 @@ def redacted(item: Resource, annotations: tuple[str, ...] = ()) -> dict[str, Any
 def _redacted(value: Any, annotations: tuple[str, ...], *, of_hami: bool) -> Any:
     """`of_hami`: the value is in a pod, or a pod template, of HAMi's own; only those show their command lines."""
     if isinstance(value, list):
-        return [_redacted(one, annotations, of_hami=of_hami) for one in value]  # pyright: ignore[reportUnknownVariableType]
+        return [_redacted(item, annotations, of_hami=of_hami) for item in value]  # pyright: ignore[reportUnknownVariableType]
     if not isinstance(value, dict):
         return value
     fields = cast("dict[str, Any]", value)
@@ -190,12 +190,12 @@ def masked_record(text: str) -> str:
         record = msgspec.json.decode(text, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
         return masked(text)
-    lines = {name: masked_arguments(one) for name, one in record.items() if _is_words(one)}
+    lines = {name: masked_arguments(text) for name, text in record.items() if _is_words(text)}
     return masked(msgspec.json.encode(record | lines).decode() if lines else text)
 
 
 def _is_words(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in cast("list[Any]", value))
+    return isinstance(value, list) and all(isinstance(item, str) for item in cast("list[Any]", value))
 
 
 def masked_arguments(arguments: list[str]) -> list[str]:

@@ -13,9 +13,9 @@ R = TypeVar("R", bound=Resource)
 
 async def list_served(cluster: Cluster, kind: Kind[R], namespace: str = "") -> list[R]:
     """All objects of the kind, in the newest version that the API server serves; none where it serves none."""
-    for one in (kind, *(structs.replace(kind, version=version) for version in kind.older)):
+    for candidate in (kind, *(structs.replace(kind, version=version) for version in kind.older)):
         try:
-            return await cluster.list(one, namespace)
+            return await cluster.list(candidate, namespace)
         except NotFound:
             continue
     return []

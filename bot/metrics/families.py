@@ -19,14 +19,14 @@ class OfClusters(Collector):
         self._clusters = clusters
 
     def collect(self) -> Iterator[Metric]:
-        seen = {name: one for name, one in self._clusters.items() if one is not None}
+        seen = {name: figures for name, figures in self._clusters.items() if figures is not None}
         yield from _of_pods(seen)
         yield from _of_gpus(seen)
-        gaps = {(cluster, source): n for cluster, one in seen.items() for source, n in one.gaps.items()}
+        gaps = {(cluster, source): n for cluster, figures in seen.items() for source, n in figures.gaps.items()}
         yield _gauge("gaps", "sources that the last look could not read", gaps, "cluster", "source")
         yield _gauge("look_seconds", "how long the last look took", _each(seen, "took_s"), "cluster")
         yield _gauge("look_timestamp_seconds", "when the last look ended", _each(seen, "at"), "cluster")
-        kept = {name: one for name, one in seen.items() if one.cache_age_s is not None}
+        kept = {name: figures for name, figures in seen.items() if figures.cache_age_s is not None}
         text = "how old what the last look had from memory may have been"
         yield _gauge("cache_age_seconds", text, _each(kept, "cache_age_s"), "cluster")
 
@@ -40,7 +40,7 @@ class OfBot(Collector):
     def collect(self) -> Iterator[Metric]:
         yield _gauge("ready", "1 while the bot can hear and tell", {(): float(self._figures.is_ready())})
         failed, clusters = self._figures.blind, self._figures.clusters
-        blind = {(name,): float(one is None or name in failed) for name, one in clusters.items()}
+        blind = {(name,): float(figures is None or name in failed) for name, figures in clusters.items()}
         yield _gauge("blind", "1 where the last look at the cluster failed, or the self-test", blind, "cluster")
         if self._figures.bot is not None:
             yield from _of_store(self._figures.bot)
@@ -60,18 +60,22 @@ class OfBot(Collector):
 
 
 def _of_pods(seen: Mapping[str, ClusterFigures]) -> Iterator[Metric]:
-    pods = {(cluster, *labels): n for cluster, one in seen.items() for labels, n in one.waiting.pods.items()}
+    pods = {(cluster, *labels): n for cluster, figures in seen.items() for labels, n in figures.waiting.pods.items()}
     labels = ("cluster", "namespace", "class", "code")
     yield _gauge("pending_pods", "pods that wait for GPUs, by the first cause", pods, *labels)
-    oldest = {(cluster, kind): age_s for cluster, one in seen.items() for kind, age_s in one.waiting.oldest_s.items()}
+    oldest = {
+        (cluster, kind): age_s for cluster, figures in seen.items() for kind, age_s in figures.waiting.oldest_s.items()
+    }
     yield _gauge("oldest_pending_seconds", "how long the oldest of them has waited", oldest, "cluster", "class")
 
 
 def _of_gpus(seen: Mapping[str, ClusterFigures]) -> Iterator[Metric]:
-    states = {(cluster, state): n for cluster, one in seen.items() for state, n in one.gpus.items()}
+    states = {(cluster, state): n for cluster, figures in seen.items() for state, n in figures.gpus.items()}
     yield _gauge("gpus", "GPUs by state", states, "cluster", "state")
     free = {
-        (cluster, type_): mib * _MIB for cluster, one in seen.items() for type_, mib in one.largest_free_mib.items()
+        (cluster, type_): mib * _MIB
+        for cluster, figures in seen.items()
+        for type_, mib in figures.largest_free_mib.items()
     }
     yield _gauge("largest_free_slice_bytes", "the most memory that one pod could get", free, "cluster", "type")
 

@@ -114,4 +114,4 @@ def largest_by_type(slices: Iterable[tuple[str, int]]) -> Mapping[str, int]:
 def gaps_by_source(sources: Iterable[str]) -> Mapping[str, int]:
     """Each source once, under its beginning that names no object: `log of ns/pod` is a `log`."""
     found = (_SOURCE.match(source) for source in set(sources))
-    return Counter(one[1] if one else OTHER_SOURCE for one in found)
+    return Counter(match[1] if match else OTHER_SOURCE for match in found)

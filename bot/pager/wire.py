@@ -56,7 +56,7 @@ class Request(NamedTuple):
 def services_of(settings: PagingSettings) -> tuple[str, ...]:
     """The pagers of the settings."""
     given = {PAGERDUTY: settings.pagerduty, OPSGENIE: settings.opsgenie, WEBHOOK: settings.webhook}
-    return tuple(name for name, one in given.items() if one is not None)
+    return tuple(name for name, field in given.items() if field is not None)
 
 
 def request_of(service: str, settings: PagingSettings, event: PageEvent, now: float) -> Request | None:

@@ -159,16 +159,18 @@ class _Tables:
             raise _MalformedError("its string table does not begin with an empty text")
         self._texts = self._whole
         if max(map(len, self._whole)) > LONGEST_TEXT:
-            self._texts = [one if len(one) <= LONGEST_TEXT else f"{one[: LONGEST_TEXT - 1]}…" for one in self._whole]
+            self._texts = [
+                text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…" for text in self._whole
+            ]
 
     def profile(self) -> Profile:
         message = self._message
         mappings = self._mappings()
         functions = self._functions()
-        types = [self._value_type(one) for one in message.sample_type]
+        types = [self._value_type(sample_type) for sample_type in message.sample_type]
         if not types and message.sample:
             raise _MalformedError("missing sample type information")
-        comments = [self._text(one) for one in message.comment]
+        comments = [self._text(index) for index in message.comment]
         if sum(map(len, comments)) > _MOST_COMMENTS:
             raise _MalformedError(f"it has more than {_MOST_COMMENTS:,} characters of comments")
         return Profile(
@@ -198,42 +200,42 @@ class _Tables:
         """A regular expression: half of one means something else."""
         return self._text(index) and self._whole[index]
 
-    def _value_type(self, one: Any) -> ValueType:
-        return ValueType(self._text(one.type), self._text(one.unit))
+    def _value_type(self, message: Any) -> ValueType:
+        return ValueType(self._text(message.type), self._text(message.unit))
 
-    def _label(self, one: Any) -> Label:
-        return Label(self._text(one.key), self._text(one.str), one.num, self._text(one.num_unit))
+    def _label(self, message: Any) -> Label:
+        return Label(self._text(message.key), self._text(message.str), message.num, self._text(message.num_unit))
 
     def _mappings(self) -> dict[int, Mapping]:
         found: dict[int, Mapping] = {}
-        for one in self._message.mapping:
-            _new_id("mapping", one.id, found)
-            file, build_id = self._text(one.filename), self._text(one.build_id)
-            start, limit, offset = one.memory_start, one.memory_limit, one.file_offset
-            found[one.id] = Mapping(one.id, start, limit, offset, file, build_id)
+        for mapping in self._message.mapping:
+            _new_id("mapping", mapping.id, found)
+            file, build_id = self._text(mapping.filename), self._text(mapping.build_id)
+            start, limit, offset = mapping.memory_start, mapping.memory_limit, mapping.file_offset
+            found[mapping.id] = Mapping(mapping.id, start, limit, offset, file, build_id)
         return found
 
     def _functions(self) -> dict[int, Function]:
         found: dict[int, Function] = {}
         texts, count = self._texts, len(self._texts)
-        for one in self._message.function:
-            number, name, system_name, filename = one.id, one.name, one.system_name, one.filename
+        for function in self._message.function:
+            number, name, system_name, filename = function.id, function.name, function.system_name, function.filename
             _new_id("function", number, found)
             if not (0 <= name < count and 0 <= system_name < count and 0 <= filename < count):
                 raise _MalformedError(f"function {number} has a text that is not in its string table")
-            found[number] = Function(number, texts[name], texts[system_name], texts[filename], one.start_line)
+            found[number] = Function(number, texts[name], texts[system_name], texts[filename], function.start_line)
         return found
 
     def _locations(self, mappings: dict[int, Mapping], functions: dict[int, Function]) -> dict[int, Location]:
         found: dict[int, Location] = {}
         no_mapping = None if mappings else _NO_MAPPING
         try:
-            for one in self._message.location:
-                number = one.id
+            for location in self._message.location:
+                number = location.id
                 _new_id("location", number, found)
-                lines = tuple([Line(functions[line.function_id], line.line, line.column) for line in one.line])
-                mapping = mappings.get(one.mapping_id, no_mapping)
-                found[number] = Location(number, mapping, one.address, lines, one.is_folded)
+                lines = tuple([Line(functions[line.function_id], line.line, line.column) for line in location.line])
+                mapping = mappings.get(location.mapping_id, no_mapping)
+                found[number] = Location(number, mapping, location.address, lines, location.is_folded)
         except KeyError as error:
             raise _MalformedError(f"a location has a line of function {error}, which is not in the profile") from error
         return found
@@ -261,7 +263,7 @@ class EncodedSamples:
             if len(values) != self._values:
                 raise _wrong_values(len(values), self._values)
             try:
-                labels = tuple([self._label(one) for one in message.label])
+                labels = tuple([self._label(label) for label in message.label])
             except _MalformedError as error:
                 raise SourceError(f"malformed profile: {error}") from error
             yield Sample(message.location_id, values, labels)

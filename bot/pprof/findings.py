@@ -98,7 +98,9 @@ def _of_hint(taken: SourcedProfile, kind: str, hint: Hint, confidence: Confidenc
             callers = say("profile-hint.callers", names=", ".join(map(short_name, names)))
             claim = say("profile-hint.with-callers", claim=claim, callers=callers)
     pattern = re.compile(hint.pattern)
-    ignore = "|".join(one for one in (hint.unless, PROFILER.pattern if _profiles(taken, hint) else "") if one)
+    ignore = "|".join(
+        pattern for pattern in (hint.unless, PROFILER.pattern if _profiles(taken, hint) else "") if pattern
+    )
     callers = () if hint.code == "holder" else names
     quoted = focused(
         taken, kind, hint.pattern, lambda name: bool(pattern.match(name)), ignore=ignore, rows=1, callers=callers[:1]

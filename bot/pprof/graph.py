@@ -69,7 +69,7 @@ def trimmed(profile: Profile, index: int, trim: Trim) -> Graph:
     in_graph = None if len(top) == len(every) else set(top)
     minimum = fraction_of(total, EDGE_FRACTION)
     labels = inline_labels(sums, table, shown=set(top), in_graph=in_graph, minimum=minimum)
-    rows = [Row(table.nodes[one], flat[one], cum[one], labels.get(one, "")) for one in top]
+    rows = [Row(table.nodes[node], flat[node], cum[node], labels.get(node, "")) for node in top]
     return Graph(rows, len(kept), len(every) - len(kept))
 
 

@@ -74,11 +74,11 @@ class Sources:
 def read_versions(text: str) -> dict[str, str]:
     """`github.com/Project-HAMi/HAMi@v2.9.0,go@1.25.3`. Raises UsageError."""
     found: dict[str, str] = {}
-    for one in filter(None, text.split(",")):
-        module, at, version = one.partition("@")
+    for part in filter(None, text.split(",")):
+        module, at, version = part.partition("@")
         if not (module and at and re.fullmatch(r"[\w.+-]+", version, re.ASCII)):
             example = f"-versions={HAMI}@v2.9.0,go@1.25.3"
-            raise UsageError(f"{one!r} is not a module with a version", example=example)
+            raise UsageError(f"{part!r} is not a module with a version", example=example)
         found[module] = version
     return found
 

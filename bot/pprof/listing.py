@@ -78,7 +78,9 @@ def _function(nodes: list[tuple[Node, int, int]]) -> FunctionLines:
         by_line[node.line] = int64(before[0] + flat), int64(before[1] + cum)
     first = nodes[0][0]
     start = min(node.start_line for node, _, _ in nodes)
-    return FunctionLines(first.name, first.file, start, [LineWeight(one, *by_line[one]) for one in sorted(by_line)])
+    return FunctionLines(
+        first.name, first.file, start, [LineWeight(number, *by_line[number]) for number in sorted(by_line)]
+    )
 
 
 def listing(functions: Sequence[FunctionLines], total: int, unit: str, *, source: Source | None, link: Link) -> str:
@@ -131,6 +133,6 @@ def below(path: str, folders: str) -> str:
 
 
 def _heaviest(nodes: Iterable[Node], cum: Iterable[int]) -> str:
-    by_weight = sorted(zip(cum, nodes, strict=True), key=lambda one: -magnitude(one[0]))
+    by_weight = sorted(zip(cum, nodes, strict=True), key=lambda pair: -magnitude(pair[0]))
     names = dict.fromkeys(node.name for _, node in by_weight if node.name)
     return f"The heaviest are: {', '.join([*names][:_SUGGESTED])}." if names else "The profile names no functions."

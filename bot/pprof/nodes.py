@@ -84,7 +84,7 @@ def _object(location: Location) -> str:
 
 
 def _cleaned(path: str) -> str:
-    prefix = next((one for one in _WORKING_DIRECTORY if path.startswith(one)), "")
+    prefix = next((prefix for prefix in _WORKING_DIRECTORY if path.startswith(prefix)), "")
     path = path.removeprefix(prefix)
     if not path:
         return ""

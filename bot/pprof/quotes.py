@@ -92,7 +92,7 @@ def focused(
     focus = f"^({pattern})"
     filters = Filters(focus=focus, ignore=f"^({ignore})" if ignore else "")
     found = listing(taken.profile.copy(), Options(sample_index=kind, trim=_EVERY, filters=filters))
-    words = ["top", f"-sample_index={kind}", "-cum", "-nodefraction=0", *(f"-{one}" for one in filters.active())]
+    words = ["top", f"-sample_index={kind}", "-cum", "-nodefraction=0", *(f"-{option}" for option in filters.active())]
     chosen = [row for row in found.rows if wanted(row.name)][:rows]
     chosen += [row for row in found.rows if row.name in callers and row not in chosen]
     return [_evidence(taken, line, [*words, taken.file]) for line in (found.summary, *map(str, chosen))]

@@ -17,8 +17,8 @@ def sample_index(profile: Profile, wanted: str) -> int:
             raise UsageError(f"sample_index {wanted} is outside the range [0..{len(types) - 1}]", **_one_of(types))
         return int(wanted)
     bare = wanted.removeprefix("inuse_")
-    for index, one in enumerate(types):
-        if one in (wanted, bare):
+    for index, name in enumerate(types):
+        if name in (wanted, bare):
             return index
     raise UsageError(f'sample_index "{wanted}" must be one of: [{" ".join(types)}]', **_one_of(types))
 
@@ -39,7 +39,7 @@ def keep_common_types(profiles: Sequence[Profile]) -> None:
         types = [value_type.type for value_type in profile.sample_types]
         if types == common:
             continue
-        chosen = [types.index(one) for one in common]
+        chosen = [types.index(sample_type) for sample_type in common]
         profile.sample_types = [profile.sample_types[index] for index in chosen]
         if profile.default_sample_type not in common:
             profile.default_sample_type = common[0]

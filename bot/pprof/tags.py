@@ -26,7 +26,7 @@ def tag_filter(value: str, what: str, profile: Profile) -> TagTest:
     text = rest if equals else value
     if (within := _range(text, what)) is not None:
         return _by_number(wanted, within, _number_units(profile))
-    tests = [matcher(one, what) for one in text.split(",")]
+    tests = [matcher(expression, what) for expression in text.split(",")]
     if not wanted:
         return lambda sample: all(any(test(f"{key}:{text}") for key, text in _texts(sample)) for test in tests)
     return lambda sample: any(key == wanted and any(test(text) for test in tests) for key, text in _texts(sample))

@@ -45,7 +45,7 @@ class TopRow(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        shares = [f"{one:>6}" for one in (self.flat_share, self.sum_share, self.cum_share)]
+        shares = [f"{share:>6}" for share in (self.flat_share, self.sum_share, self.cum_share)]
         return f"{self.flat:>10} {shares[0]} {shares[1]} {self.cum:>10} {shares[2]}  {self.function}"
 
 
@@ -127,13 +127,13 @@ def _listing(profile: Profile, graph: Graph, total: int, kind: ValueType, option
     running = 0
     for row in graph.rows:
         running = int64(running + row.flat)
-        own, so_far, with_callees = (percentage(one, total).strip() for one in (row.flat, running, row.cum))
+        own, so_far, with_callees = (percentage(weight, total).strip() for weight in (row.flat, running, row.cum))
         function = f"{row.node} {row.inline}" if row.inline else str(row.node)
         rows.append(TopRow(value(row.flat), own, so_far, value(row.cum), with_callees, function, str(row.node)))
     return Listing(
         header=tuple(_header(profile, kind)),
         duration=_duration(profile, total, kind, value(total)),
-        active=("Active filters:", *(f"   {_cut(one)}" for one in active)) if active else (),
+        active=("Active filters:", *(f"   {_cut(text)}" for text in active)) if active else (),
         summary=f"Showing nodes accounting for {value(shown)}, {share} of {value(total)} total",
         left_out=tuple(left_out),
         rows=tuple(rows),

@@ -85,8 +85,8 @@ def scale(value: int, unit: str, wanted: str) -> tuple[float, str]:
 
 def same_family(unit: str, other: str) -> bool:
     """Whether values of the two units can be compared."""
-    one, two = _known(unit), _known(other)
-    return unit == other or (one is not None and two is not None and one.family is two.family)
+    known, known_other = _known(unit), _known(other)
+    return unit == other or (known is not None and known_other is not None and known.family is known_other.family)
 
 
 def _converted(family: _Family, value: float, wanted: str) -> tuple[float, str]:

@@ -92,7 +92,7 @@ class VectorSums:
 
     def _codes(self, by_location: Mapping[int, tuple[int, ...]]) -> "_Codes":
         ordered = [by_location[number] for number in sorted(by_location)]
-        size = np.fromiter((len(one) for one in ordered), np.int64, len(ordered))
+        size = np.fromiter((len(codes) for codes in ordered), np.int64, len(ordered))
         return _Codes(np.cumsum(size) - size, size, np.fromiter(chain.from_iterable(ordered), np.int64))
 
 

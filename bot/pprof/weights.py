@@ -105,10 +105,10 @@ class _Calls(dict[tuple[int, int], tuple[tuple[int, bool], ...]]):
     def __init__(self, frames_of: Sequence[tuple[Frame, ...]], callees: set[int], nodes: int) -> None:
         super().__init__()
         self._frames_of, self._callees, self._nodes = frames_of, callees, nodes
-        self.has_callee = [any(node in callees for node, _ in one) for one in frames_of]
+        self.has_callee = [any(node in callees for node, _ in frames) for frames in frames_of]
 
     def __missing__(self, pair: tuple[int, int]) -> tuple[tuple[int, bool], ...]:
-        callee, caller = (self._frames_of[one] for one in pair)
+        callee, caller = (self._frames_of[node] for node in pair)
         found: list[tuple[int, bool]] = []
         for (node, inlined), (parent, _) in pairwise((*callee, *caller[:1])):
             if node in self._callees and parent != node:

@@ -135,15 +135,15 @@ class PrometheusClient:
 
 def _samples(series: Iterable[_Series]) -> Iterator[Sample]:
     known = shared_labels()
-    for one in series:
-        text = one.value[1]
+    for measured in series:
+        text = measured.value[1]
         try:
             value = float(text)
         except ValueError:
             continue
         if not math.isfinite(value):
             continue
-        written = bytes(one.metric)
+        written = bytes(measured.metric)
         name, rest = "", written[1:]
         if written.startswith(_NAMED):
             end = written.index(b'"', len(_NAMED))

@@ -57,7 +57,7 @@ def _table(whole: Table, rows: Rows[Any], now: datetime | None, say: Texts) -> B
     values = [[getattr(row, field) for field in fields] for row in shown]
     uuids = [field for field in fields if isinstance(getattr(shown[0], field), Uuid)]
     short = short_uuids(getattr(row, field) for field in uuids for row in rows.typed)
-    columns = [[short.get(value) or _cell(value, now, say) for value in one] for one in zip(*values, strict=True)]
+    columns = [[short.get(value) or _cell(value, now, say) for value in column] for column in zip(*values, strict=True)]
     picked = [number for number, cells in enumerate(columns) if number == 0 or _tells(cells, values[0][number])]
     headings = tuple(rows.sheet.brief.values())
     cells = zip(*(columns[number] for number in picked), strict=True)
@@ -91,4 +91,4 @@ def short_uuids(values: Iterable[object]) -> dict[object, str]:
     distinct = {value for value in values if isinstance(value, Uuid)}
     sizes = range(_SHORTEST, max(map(len, distinct), default=0))
     size = next((size for size in sizes if len({uuid[:size] for uuid in distinct}) == len(distinct)), None)
-    return {one: str(one[:size]) for one in distinct}
+    return {value: str(value[:size]) for value in distinct}

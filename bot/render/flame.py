@@ -78,7 +78,7 @@ def lay_out(samples: Iterable[Sample]) -> Flame:
     boxes = callers = [Box("all", 0, 0.0, 1.0, total)]
     hidden = deeper = 0
     for row in range(1, DEEPEST + 1):
-        live = [one for one in live if len(one[0]) >= row]
+        live = [stack for stack in live if len(stack[0]) >= row]
         values: dict[tuple[int, str], float] = {}
         for stack, value, caller in live:
             frame = caller, stack[row - 1]

@@ -17,14 +17,14 @@ _FIRST_HAN = "\u2e80"
 
 def wide(text: str, size: int) -> int:
     """The pixels that the text takes from left to right."""
-    return sum(_letter(one, size)[1] for one in text)
+    return sum(_letter(letter, size)[1] for letter in text)
 
 
 def write(image: Image.Image, at: tuple[int, int], text: str, *, size: int, ink: Ink) -> int:
     """Write the text with its line's top left corner at the place; where it ends."""
     x, y = at
-    for one in text:
-        mask, step = _letter(one, size)
+    for letter in text:
+        mask, step = _letter(letter, size)
         if mask is not None:
             image.paste(ink, (x, y), mask)
         x += step
@@ -36,8 +36,8 @@ def fitted(text: str, size: int, room: int) -> str:
     if wide(text, size) <= room:
         return text
     left, kept = room - wide(_MORE, size), 0
-    for one in text:
-        left -= _letter(one, size)[1]
+    for letter in text:
+        left -= _letter(letter, size)[1]
         if left < 0:
             break
         kept += 1

@@ -98,7 +98,7 @@ def picture(report: Report, say: Texts) -> bytes | None:
         return None
     say = say.about(_noun(bar for bars in by_node.values() for bar in bars))
     rows = _rows(by_node, say)
-    layout = next((one for most, one in _LAYOUTS if len(rows) <= most), _DENSEST)
+    layout = next((layout for most, layout in _LAYOUTS if len(rows) <= most), _DENSEST)
     per_column = min(-(-len(rows) // layout.columns), (_TALLEST - _HEAD - _FOOT) // layout.row)
     shown = rows[: per_column * layout.columns]
     sizes = _sizes(layout, shown)

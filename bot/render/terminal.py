@@ -132,12 +132,12 @@ def _verdict(report: Report, say: Texts, width: int) -> list[Line]:
 
 def _evidence(evidence: Sequence[Evidence], taken_at: str, say: Texts, width: int) -> list[Line]:
     lines: list[Line] = []
-    for one in evidence:
+    for proof in evidence:
         lines.append(Line() if lines else Line(say("render.evidence"), lead_style=_HEADING))
-        place = filter(None, (where(one), moment(one.at, taken_at, say) if one.at else ""))
+        place = filter(None, (where(proof), moment(proof.at, taken_at, say) if proof.at else ""))
         lines += _prose(", ".join(place), width, "  ", rest="    ", style=_LABEL)
-        lines += _prose(one.quote or say("render.empty"), width, "    | ", rest="    | ", lead_style=_LABEL)
-        lines += _command(one.command, "    ")
+        lines += _prose(proof.quote or say("render.empty"), width, "    | ", rest="    | ", lead_style=_LABEL)
+        lines += _command(proof.command, "    ")
     return lines
 
 

@@ -61,7 +61,7 @@ def trend_words(points: Mapping[str, Sequence[Point]]) -> Iterator[tuple[str, st
 
 
 def _went(amounts: Sequence[int | None]) -> str:
-    first, last = (next((one for one in some if one is not None), None) for some in (amounts, amounts[::-1]))
+    first, last = (next((amount for amount in some if amount is not None), None) for some in (amounts, amounts[::-1]))
     if first is None or last is None:
         return "?"
     return amount(last) if first == last else f"{amount(first)} → {amount(last)}"
@@ -103,7 +103,7 @@ def _draw_bars(
     """A bar for each (height, filled), in MiB; all are to one scale, the highest takes the whole height."""
     left, top = at
     draw, bottom = ImageDraw.Draw(image), top + _BARS
-    highest = max((one for one, _ in bars if one), default=1)
+    highest = max((height for height, _ in bars if height), default=1)
     step = min(_CHART // len(bars), _WIDEST_BAR)
     for number, (height, filled) in enumerate(bars):
         start, end = left + number * step, left + (number + 1) * step - _GAP
@@ -111,7 +111,7 @@ def _draw_bars(
             for y in range(top + _BARS // 2, bottom, 8):
                 draw.rectangle(((start + end) // 2 - 1, y, (start + end) // 2 + 1, y + 2), fill=_UNKNOWN)
             continue
-        full, part = (round(_BARS * min(one, highest) / highest) for one in (height, filled))
+        full, part = (round(_BARS * min(amount, highest) / highest) for amount in (height, filled))
         if full:
             draw.rectangle((start, bottom - full, end - 1, bottom), outline=_FRAME)
         if part:

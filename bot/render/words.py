@@ -27,8 +27,8 @@ def visible(text: str) -> str:
 
 
 def _written_out(found: re.Match[str]) -> str:
-    one = found[0]
-    return ascii(one)[1:-1] if unicodedata.category(one) in _INVISIBLE else one
+    letter = found[0]
+    return ascii(letter)[1:-1] if unicodedata.category(letter) in _INVISIBLE else letter
 
 
 def cells(text: str) -> int:

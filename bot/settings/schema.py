@@ -403,10 +403,12 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _known_clusters(self) -> Self:
-        for channel, one in self.channels.items():
-            if one.cluster not in self.clusters:
+        for channel, chosen in self.channels.items():
+            if chosen.cluster not in self.clusters:
                 known = ", ".join(sorted(self.clusters)) or "none"
-                raise ValueError(f"channels.{channel}.cluster: there is no cluster {one.cluster!r} (clusters: {known})")
+                raise ValueError(
+                    f"channels.{channel}.cluster: there is no cluster {chosen.cluster!r} (clusters: {known})"
+                )
         if self.oncall and self.oncall.cluster and self.oncall.cluster not in self.clusters:
             raise ValueError(f"oncall.cluster: there is no cluster {self.oncall.cluster!r}")
         return self

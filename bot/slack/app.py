@@ -145,7 +145,7 @@ def _writable(value: Any) -> Any:
     if isinstance(value, list):
         return [_writable(item) for item in cast("list[Any]", value)]
     if isinstance(value, dict):
-        return {_writable(key): _writable(one) for key, one in cast("dict[Any, Any]", value).items()}
+        return {_writable(key): _writable(item) for key, item in cast("dict[Any, Any]", value).items()}
     return value
 
 

@@ -53,7 +53,7 @@ class Sockets:
         self._stopping = asyncio.Event()
         self._retired: set[asyncio.Task[None]] = set()
         tickets = [ticket, *[""] * (CONNECTIONS - 1)]
-        self._keepers = [asyncio.create_task(self._keep(number, one)) for number, one in enumerate(tickets)]
+        self._keepers = [asyncio.create_task(self._keep(number, ticket)) for number, ticket in enumerate(tickets)]
 
     @property
     def up(self) -> int:

@@ -32,18 +32,18 @@ def said_in(message: dict[str, Any]) -> str:
     for _ in range(_MOST_PARTS):
         if not waiting:
             break
-        one, is_link = waiting.pop()
-        if isinstance(one, list):
-            waiting += ((part, is_link) for part in reversed(cast("list[Any]", one)))
-        elif isinstance(one, dict):
-            parts = cast("dict[str, Any]", one)
+        piece, is_link = waiting.pop()
+        if isinstance(piece, list):
+            waiting += ((part, is_link) for part in reversed(cast("list[Any]", piece)))
+        elif isinstance(piece, dict):
+            parts = cast("dict[str, Any]", piece)
             keys = [key for key in _SAID if key in parts and (key != "value" or "action_id" not in parts)]
             waiting += ((parts[key], False) for key in reversed(keys))
             waiting += ((parts[key], True) for key in _LINKED if isinstance(parts.get(key), str))
-        elif isinstance(one, str) and is_link:
-            links[one[:LONGEST]] = None
-        elif isinstance(one, str) and one.strip():
-            text = one[:LONGEST]
+        elif isinstance(piece, str) and is_link:
+            links[piece[:LONGEST]] = None
+        elif isinstance(piece, str) and piece.strip():
+            text = piece[:LONGEST]
             links |= {found[1]: None for found in _LINK.finditer(text)}
             said[_LINK.sub(lambda found: found[2] or "", text)] = None
     pods = [named for link in links for named in _pods_of(link)]

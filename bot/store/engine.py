@@ -115,8 +115,8 @@ async def _engine(address: URL, patience: float) -> AsyncEngine:
         folder = Path(str(address.database)).parent
         await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
     # One connection: SQLite has one writer anyway, and so this process never waits for its own lock.
-    one = {"poolclass": AsyncAdaptedQueuePool, "pool_size": 1, "max_overflow": 0}
-    engine = create_async_engine(address, hide_parameters=True, **one)  # answers do not belong into the log
+    pool = {"poolclass": AsyncAdaptedQueuePool, "pool_size": 1, "max_overflow": 0}
+    engine = create_async_engine(address, hide_parameters=True, **pool)  # answers do not belong into the log
 
     @event.listens_for(engine.sync_engine, "connect")
     def configure(connection: Any, _record: Any) -> None:  # pyright: ignore[reportUnusedFunction]  # the event calls it

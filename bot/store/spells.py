@@ -64,7 +64,7 @@ async def note_spells(connection: AsyncConnection, incident_id: str, rows: Seque
     named = [dict(zip(_NAMED, place, strict=True)) | {"incident": incident_id} for place in merged]
     fresh = [{**name, **merged[place]} for name, place in zip(named, merged, strict=True) if place not in known]
     more = [
-        {f"of_{one}": value for one, value in name.items()} | merged[place]
+        {f"of_{case}": value for case, value in name.items()} | merged[place]
         for name, place in zip(named, merged, strict=True)
         if place in known
     ]

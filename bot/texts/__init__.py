@@ -63,7 +63,7 @@ class OwnTexts(Texts):
 
     def __init__(self, language: Language, texts: Mapping[str, Mapping[str, str]]) -> None:
         self.language = language
-        any_language = {name: text for one in texts.values() for name, text in one.items()}
+        any_language = {name: text for own in texts.values() for name, text in own.items()}
         self.templates = {**any_language, **texts.get("en", {}), **texts.get(language, {})}
         self._forms = _forms_in(self.templates)
 
@@ -89,4 +89,4 @@ def _forms(language: Language, noun: str) -> dict[str, tuple[Form, ...]]:
 
 
 def _forms_in(templates: Mapping[str, str]) -> dict[str, tuple[Form, ...]]:
-    return {key: tuple(Form(*one) for one in _FORMS.findall(text)) for key, text in templates.items()}
+    return {key: tuple(Form(*groups) for groups in _FORMS.findall(text)) for key, text in templates.items()}

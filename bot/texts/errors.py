@@ -40,7 +40,7 @@ def _told(text: str, depth: int) -> str:
         return text
     found = [(known, values) for known in _texts() if (values := _values(known.pieces, text)) is not None]
     # `{} is empty` is not what "FILE: the profile is empty" means: its parts say it.
-    sure = [one for one in found if not (one[1] and one[0].pieces[0] == "" and ": " in one[1][0])]
+    sure = [match for match in found if not (match[1] and match[0].pieces[0] == "" and ": " in match[1][0])]
     if not sure and (parted := _parted(text, depth)) != text:
         return parted
     for known, values in sure or found:
@@ -93,4 +93,4 @@ def _texts() -> tuple[_Text, ...]:
     known = [
         _Text(tuple(english.split(_HOLE)), chinese) for part in document.values() for english, chinese in part.items()
     ]
-    return tuple(sorted(known, key=lambda one: -sum(map(len, one.pieces))))
+    return tuple(sorted(known, key=lambda template: -sum(map(len, template.pieces))))

@@ -58,7 +58,7 @@ def gpu_time(spells: Sequence[FiringSpan], until: float, since: float = 0.0) -> 
         if ended > began:
             by_pod[spell.pod].append(spell._replace(began=began, ended=ended))
     known = [_of_pod(some) for some in by_pod.values() if any(spell.gpus is not None for spell in some)]
-    return GpuTime(sum(one for one, _ in known), sum(gpus for _, gpus in known), len(known), len(by_pod))
+    return GpuTime(sum(seconds for seconds, _ in known), sum(gpus for _, gpus in known), len(known), len(by_pod))
 
 
 def _of_pod(spells: Sequence[FiringSpan]) -> tuple[float, int]:

@@ -26,7 +26,7 @@ async def examine_oncall(settings: Settings, oncall: OncallSettings, say: Texts)
     pagers = {PAGERDUTY: paging.pagerduty, OPSGENIE: paging.opsgenie, WEBHOOK: paging.webhook}
     asked = [_alerts(settings.http.bind, say)]
     asked += [_on_call(oncall.pagerduty, say)] if oncall.pagerduty else []
-    asked += [_pager(name, one.url, say) for name, one in pagers.items() if one]
+    asked += [_pager(name, pager.url, say) for name, pager in pagers.items() if pager]
     return await asyncio.gather(*asked)
 
 

@@ -32,7 +32,7 @@ async def _examine(gateway: Gateway, settings: Settings, slack: SlackSettings, s
     else:
         links.append(await examine_socket(gateway, slack.app_token.get_secret_value(), say))
     may_join = "channels:join" in scopes
-    channels = [await examine_channel(gateway, one, say, may_join=may_join) for one in channels_of(settings)]
+    channels = [await examine_channel(gateway, channel, say, may_join=may_join) for channel in channels_of(settings)]
     return [*links, *channels]
 
 

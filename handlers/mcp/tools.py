@@ -40,7 +40,9 @@ def output_schema() -> dict[str, Any]:
 
 def manifest_of(playbook: Playbook) -> str:
     """The parameter that takes a manifest's file in a shell; empty where there is none."""
-    return next((one.name or "" for one in playbook.parameters if isinstance(one.type, ManifestFile)), "")
+    return next(
+        (parameter.name or "" for parameter in playbook.parameters if isinstance(parameter.type, ManifestFile)), ""
+    )
 
 
 def given_as_file(playbook: Playbook, text: object) -> dict[str, Any]:
@@ -64,7 +66,7 @@ def words_of(playbook: Playbook, arguments: Mapping[str, Any]) -> list[str]:
         if not isinstance(parameter, click.Option):
             rest += _several(name, value) if parameter.nargs == -1 else [_one(name, value)]
         elif not parameter.is_flag:
-            options += [f"{_flag(parameter)}={one}" for one in _values(name, value, parameter)]
+            options += [f"{_flag(parameter)}={choice}" for choice in _values(name, value, parameter)]
         elif not isinstance(value, bool):
             raise UsageError(f"{name} is true or false, not {value!r}")
         elif value:
@@ -119,7 +121,7 @@ def _values(name: str, value: Any, option: click.Option) -> list[str]:
 def _several(name: str, value: Any) -> list[str]:
     if not isinstance(value, list):
         raise UsageError(f"{name} is a list of texts, not {value!r}")
-    return [_one(name, one) for one in cast("list[Any]", value)]
+    return [_one(name, item) for item in cast("list[Any]", value)]
 
 
 def _one(name: str, value: Any) -> str:

@@ -55,8 +55,8 @@ async def oncall_report(store: Store, since: float, until: float) -> OncallRepor
 
 def _case(row: Row, counts: Counts, events: Sequence[Event], spells: Sequence[FiringSpan]) -> Case:
     """Where no rule knows the cause, the alert with the most firing stands for it."""
-    name = row.cause.code or next((one for one, _, _ in counts.by_name), "") or row.cause.claim
-    alerts = [(one, total) for one, _, total in counts.by_name]
+    name = row.cause.code or next((alert for alert, _, _ in counts.by_name), "") or row.cause.claim
+    alerts = [(alert, total) for alert, _, total in counts.by_name]
     happened = [TimelineEntry(event.at, event.news) for event in events]
     of_cluster = [spell._replace(pod=(row.cluster, *spell.pod)) for spell in spells]
     return Case(name, severest(row.cause.severity, counts.severities), happened, alerts, of_cluster)

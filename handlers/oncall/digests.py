@@ -287,7 +287,7 @@ class Digests:
         if trend := trend_picture(points, say):
             title = say("digest.trend", count=len(runs))
             went = (
-                say("digest.trend-kind", type=one, memory=had, largest=left) for one, had, left in trend_words(points)
+                say("digest.trend-kind", type=kind, memory=had, largest=left) for kind, had, left in trend_words(points)
             )
             files.append(File("trend.png", trend, title, ". ".join([title, *went])))
         report = find("gpus").diagnose(gpus, say) if gpus is not None else None

@@ -69,5 +69,5 @@ def _until(word: str, now: float) -> float | None:
     return (moment + timedelta(seconds=1 if found[3] else 60)).timestamp()
 
 
-def _moment(one: "KeptProfile") -> str:
-    return format_time(datetime.fromtimestamp(one.taken_at, UTC))
+def _moment(profile: "KeptProfile") -> str:
+    return format_time(datetime.fromtimestamp(profile.taken_at, UTC))

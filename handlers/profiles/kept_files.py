@@ -48,7 +48,7 @@ async def contents_of(words: Sequence[str], rows: "ProfileRows", now: float) -> 
     kept = await rows.listed()
     kind = kind_meant(words, kept)
     named = {word: find_kept(word, kept, kind, now) for word in wanted}
-    return {word: Content(one.id, await rows.content(one.id), one.version) for word, one in named.items()}
+    return {word: Content(kept.id, await rows.content(kept.id), kept.version) for word, kept in named.items()}
 
 
 def answer_about(study: str, asked: Words, contents: Contents, config: Path | None = None) -> str:

@@ -47,9 +47,18 @@ async def kept_beside_the_bot(config: Path | None, say: Texts) -> Report:
         return kept_report(await rows.listed(), time.time(), say)
 
 
-def _row(one: "KeptProfile") -> tuple[str, ...]:
-    seconds = f"{one.seconds:.0f}" if one.seconds else ""
-    return one.id, one.kind, _time(one.taken_at), seconds, one.version, one.cluster, one.target, str(one.size)
+def _row(profile: "KeptProfile") -> tuple[str, ...]:
+    seconds = f"{profile.seconds:.0f}" if profile.seconds else ""
+    return (
+        profile.id,
+        profile.kind,
+        _time(profile.taken_at),
+        seconds,
+        profile.version,
+        profile.cluster,
+        profile.target,
+        str(profile.size),
+    )
 
 
 def _time(moment: float) -> str:

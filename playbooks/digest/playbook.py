@@ -60,7 +60,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     found, usage = await asyncio.gather(
         asyncio.gather(*(_gather(verb, sources) for verb in ASKED)), _gather_usage(sources)
     )
-    parts = {verb: one for verb, one in zip(ASKED, found, strict=True) if not isinstance(one, SourceError)}
+    parts = {verb: part for verb, part in zip(ASKED, found, strict=True) if not isinstance(part, SourceError)}
     errors = {verb: error for verb, error in zip(ASKED, found, strict=True) if isinstance(error, SourceError)}
     if not parts:
         raise next(iter(errors.values()))
@@ -95,9 +95,9 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     ]
     owners = (
         OwnerRow(place, *owner, pods)
-        for place, one in enumerate(ranked[:_WORST], 1)
-        if one.finding.severity != "info"
-        for owner, pods in owners_of(one, reports, snapshot.parts)
+        for place, entry in enumerate(ranked[:_WORST], 1)
+        if entry.finding.severity != "info"
+        for owner, pods in owners_of(entry, reports, snapshot.parts)
     )
     brief = None if snapshot.request.all else _told(figures, say)
     tables = FIGURES.table(_rows(figures), brief=brief), OWNERS.table(owners)
@@ -127,7 +127,7 @@ def _told(figures: Mapping[str, str], say: Texts) -> Iterator[FigureRow]:
     """The first of each area, in words."""
     for area in _TOLD:
         unit = _UNITS.get(area, "")
-        some = ((what, value) for one, what, value in _rows(figures) if one == area)
+        some = ((what, value) for of, what, value in _rows(figures) if of == area)
         for what, value in islice(some, _FIRST):
             yield FigureRow(say(f"digest-area.{area}"), what, f"{int(value):,}{unit}" if value.isdecimal() else value)
 
@@ -145,10 +145,10 @@ def _worst(reports: Mapping[str, Report]) -> list[FindingOrigin]:
         for at, finding in enumerate(report.findings)
         if verb != "quota" or _key(finding) not in told  # whose pods a quota keeps out, the pods themselves tell
     ]
-    bad = [one for one in ranked if one.finding.severity != "info"]
-    bad.sort(key=lambda one: (-SEVERITIES.index(one.finding.severity), one.number))
-    distinct = {_key(one.finding): one for one in reversed(bad)}
-    found = [one for one in bad if distinct[_key(one.finding)] is one]
+    bad = [entry for entry in ranked if entry.finding.severity != "info"]
+    bad.sort(key=lambda entry: (-SEVERITIES.index(entry.finding.severity), entry.number))
+    distinct = {_key(entry.finding): entry for entry in reversed(bad)}
+    found = [entry for entry in bad if distinct[_key(entry.finding)] is entry]
     return found or [origin for origin in ranked if origin.number == 0][-1:]
 
 

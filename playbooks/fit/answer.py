@@ -257,9 +257,9 @@ def _no_such_device(asked: AskedPod, words: CardWords, confidence: Confidence, s
     known = {device.word.casefold(): device.word for device in config.devices}
     claim = say("fits.no-device", device=words.device, devices=prose.names(say, list(known.values()), len(known)))
     near = difflib.get_close_matches(words.device.casefold(), known, n=1, cutoff=_NEAR)
-    again = [(known[one], words_of(words._replace(device=known[one]), namespace)) for one in near]
+    again = [(known[key], words_of(words._replace(device=known[key]), namespace)) for key in near]
     told = finding("not-found", claim, confidence, (), _proofs(asked), severity="warning")
-    actions = tuple(NextAction(say("not-found.ask", name=name), prose.command("fit", *one)) for name, one in again)
+    actions = tuple(NextAction(say("not-found.ask", name=name), prose.command("fit", *words)) for name, words in again)
     return structs.replace(told, next_actions=actions)
 
 
@@ -269,16 +269,18 @@ def _no_such_type(asked: AskedPod, words: CardWords, confidence: Confidence, say
     if not words.type:
         return None
     types = Counter(card.card.type for name in case.nodes for card in case.view.cards(name))
-    wanted = [one.strip().casefold() for one in words.type.split(",") if one.strip()]
-    if not types or not wanted or any(one in kind.casefold() for one in wanted for kind in types):
+    wanted = [type_.strip().casefold() for type_ in words.type.split(",") if type_.strip()]
+    if not types or not wanted or any(type_ in kind.casefold() for type_ in wanted for kind in types):
         return None
     shown = prose.names(say, [kind for kind, _ in types.most_common()], _MAX_TYPES)
     parts = {part.casefold(): part for kind in types for part in re.split(r"[\s-]+", kind) if part}
     near = difflib.get_close_matches(wanted[0], parts, n=1, cutoff=_NEAR)
-    again = [words_of(words._replace(type=parts[one]), case.pod.namespace) for one in near]
+    again = [words_of(words._replace(type=parts[key]), case.pod.namespace) for key in near]
     claim = say("gpus.no-type", type=words.type, types=shown)
     told = finding("not-found", claim, confidence, (), _proofs(asked), severity="warning")
-    actions = tuple(NextAction(say("not-found.ask", name=parts[near[0]]), prose.command("fit", *one)) for one in again)
+    actions = tuple(
+        NextAction(say("not-found.ask", name=parts[near[0]]), prose.command("fit", *words)) for words in again
+    )
     return structs.replace(told, next_actions=actions)
 
 

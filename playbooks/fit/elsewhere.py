@@ -113,7 +113,7 @@ def ask_again(pod: Pod, change: str, look: str, say: Texts) -> NextAction:
 
 def not_looked_at(case: Case, say: Texts) -> list[Gap]:
     """What the pod asks for beside cards: of amounts only is known that a node is large enough, of the rest nothing."""
-    shared = [one for one in _SHARED if effective_request(case.pod, one) > 0]
+    shared = [resource for resource in _SHARED if effective_request(case.pod, resource) > 0]
     asked = ", ".join([*shared, *beside(case.pod, case.config)])
     gaps = [Gap(f"free {asked}", say("gap.taken", what=asked), say("gap.taken-hint"))] if asked else []
     rules = rules_on_others(case.pod)

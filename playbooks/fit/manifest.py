@@ -72,11 +72,11 @@ def _pods(manifest: Manifest, document: object) -> Iterator[ManifestPod]:
     Deeper nesting is refused: with YAML's aliases a small file can stand for an endless one.
     """
     listed: list[object] = cast("list[object]", document) if isinstance(document, list) else [document]
-    for one in listed:
-        fields = _fields(one)
+    for entry in listed:
+        fields = _fields(entry)
         items = fields.get("items")
         if fields.get("kind") not in ("List", "PodList") or not isinstance(items, list):
-            yield _pod(manifest, one, "")
+            yield _pod(manifest, entry, "")
             continue
         for item in cast("list[object]", items):
             yield _pod(manifest, item, "Pod" if fields["kind"] == "PodList" else "")

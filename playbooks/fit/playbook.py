@@ -137,12 +137,12 @@ def asked_of(wanted: Request, seen: InstallSeen, capacity: Capacity, as_of: date
     world = World(_quotas_or_none(capacity), seen.install, seen.config, as_of)
     if wanted.words:
         pod = pod_of(wanted.words, wanted.namespace, world.config)
-        one = admission(pod, world.install, world.config)
-        return (AskedPod(ManifestCase(one.pod, world), pod.name, wanted.words, one.pod, one.refused),)
+        admitted = admission(pod, world.install, world.config)
+        return (AskedPod(ManifestCase(admitted.pod, world), pod.name, wanted.words, admitted.pod, admitted.refused),)
     return tuple(
-        AskedPod(ManifestCase(one.pod, world), name, None, pod, one.refused)
+        AskedPod(ManifestCase(admitted.pod, world), name, None, pod, admitted.refused)
         for pod, name in zip(wanted.pods, _names(wanted.pods), strict=True)
-        for one in [admission(pod, world.install, world.config)]
+        for admitted in [admission(pod, world.install, world.config)]
     )
 
 
@@ -163,16 +163,16 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     asked = () if served(snapshot.slices) and is_absent(snapshot.install) else snapshot.asked
     pods = [asked_pod.case.pod for asked_pod in snapshot.asked]
     sure = confidence_in(snapshot.install, snapshot.capacity, snapshot.undecodable)
-    answers = [answer(one, sure, say.about(one.case.noun)) for one in asked[:_MAX_FINDINGS]]
+    answers = [answer(asked_pod, sure, say.about(asked_pod.case.noun)) for asked_pod in asked[:_MAX_FINDINGS]]
     measured = MeasuredNodes(snapshot.usage, snapshot.taken_at)
     told = zip(answers, asked, strict=False)
-    findings = [found for one, of in told for found in with_waited_for([one.finding], of.case, measured, say)]
+    findings = [found for given, of in told for found in with_waited_for([given.finding], of.case, measured, say)]
     findings.sort(key=lambda finding: finding.severity == "info")
     findings = with_dra(findings, offered, say)
     gaps = capacity_gaps(snapshot.install, snapshot.capacity, snapshot.undecodable, say)
-    created = [one for one in asked if one.refused is None]
-    gaps += [gap for one in created for gap in _gaps_of(one.case, say)]
-    gaps += [*(gap for one in answers for gap in one.gaps), *snapshot.usage.gaps]
+    created = [asked_pod for asked_pod in asked if asked_pod.refused is None]
+    gaps += [gap for asked_pod in created for gap in _gaps_of(asked_pod.case, say)]
+    gaps += [*(gap for given in answers for gap in given.gaps), *snapshot.usage.gaps]
     gaps += [snapshot.slices] if isinstance(snapshot.slices, Gap) else []
     if isinstance(snapshot.deserted, EmptyNamespace):
         findings.append(no_such_namespace(snapshot.deserted, _without_namespace(wanted), say))
@@ -220,7 +220,7 @@ def _tables(asked: Sequence[AskedPod], answers: Sequence[Answer], say: Texts) ->
     return [
         tables.admitted(created),
         tables.by_reason(created, say),
-        tables.endings([(one.name, two.endings) for one, two in zip(asked, answers, strict=False)]),
+        tables.endings([(asked_pod.name, given.endings) for asked_pod, given in zip(asked, answers, strict=False)]),
         tables.requests(created),
         tables.quota_effect(created, say),
         tables.nodes(created, say),

@@ -70,7 +70,7 @@ def why_nowhere(case: Case, say: Texts) -> list[str]:
 def _telling(codes: Iterable[str]) -> tuple[str, ...]:
     """That too few cards were found follows from the other reasons, where there are any."""
     some = tuple(sorted(codes))
-    return tuple(one for one in some if one != fit.ALLOCATED_INSUFFICIENT) or some
+    return tuple(reason for reason in some if reason != fit.ALLOCATED_INSUFFICIENT) or some
 
 
 def _in_words(codes: Iterable[str], words: Mapping[str, str], say: Texts) -> list[str]:

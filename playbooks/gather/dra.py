@@ -68,6 +68,6 @@ async def gather_claims(cluster: Cluster, pod: Pod) -> ClaimsSeen | None:
 async def _whole(cluster: Cluster, kind: Kind[R], namespace: str = "") -> list[R]:
     """The list, where each object of it could be read: else one that is there would pass for absent."""
     found = await list_served(cluster, kind, namespace)
-    if bad := next((one for one in cluster.undecodable if one.startswith(f"{kind.plural}.")), None):
+    if bad := next((name for name in cluster.undecodable if name.startswith(f"{kind.plural}.")), None):
         raise SourceError(bad)
     return found

@@ -100,7 +100,7 @@ async def created_between(
     new = {pod.namespace for pod in pods if _is_between(pod.metadata.creation_timestamp, since, until)}
     own = f"spec.schedulerName={install.install.scheduler_name}"
     where = sorted(new) if len(new) <= _MOST_NAMESPACES else [""]
-    lists = await asyncio.gather(*(seen("pods", cluster.list(PODS, one, fields=own)) for one in where))
+    lists = await asyncio.gather(*(seen("pods", cluster.list(PODS, namespace, fields=own)) for namespace in where))
     found: list[Pod] = []
     for some in lists:
         if isinstance(some, Gap):

@@ -27,7 +27,7 @@ async def gather_owners(
     names: dict[tuple[str, str], None] = {}
     told = ((node, node.metadata.annotations) for node in nodes)
     locked = [(node.name, texts[LOCK_KEY]) for node, texts in told if texts and LOCK_KEY in texts]
-    for _, text in sorted(locked, key=lambda one: (one[0] not in blamed, one[0])):
+    for _, text in sorted(locked, key=lambda entry: (entry[0] not in blamed, entry[0])):
         lock = parse_lock(text, None)
         if lock and lock.pod:
             names[lock.namespace, lock.pod] = None
@@ -41,7 +41,7 @@ async def gather_owners(
             except NotFound:
                 return None
 
-    found = await asyncio.gather(*(seen(_SOURCE, owner(*one)) for one in wanted))
+    found = await asyncio.gather(*(seen(_SOURCE, owner(*key)) for key in wanted))
     left_out = Gap(_SOURCE, f"{len(names):,} pods hold node locks: {len(rest):,} of them were not read")
     return dict(zip(wanted, found, strict=True)) | dict.fromkeys(rest, left_out)
 

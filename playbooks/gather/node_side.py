@@ -142,15 +142,15 @@ async def gather_logs(
         if only is None or status.name in only
         for previous in ((False, True) if status.restart_count else (False,))
     ]
-    read = await asyncio.gather(*(seen(one.source, newest_lines(cluster, one)) for one in wanted))
+    read = await asyncio.gather(*(seen(want.source, newest_lines(cluster, want)) for want in wanted))
     by_name = {(pod.namespace, pod.name): pod for pod in pods}
     found: list[LogSeen | Gap] = []
-    for one, log in zip(wanted, read, strict=True):
+    for want, log in zip(wanted, read, strict=True):
         if isinstance(log, Gap):
             found.append(log)
             continue
-        pod = by_name[one.namespace, one.pod]
-        found.append(LogSeen(pod, one.container, one.previous, log.lines, cluster.now()))
+        pod = by_name[want.namespace, want.pod]
+        found.append(LogSeen(pod, want.container, want.previous, log.lines, cluster.now()))
         if log.ends_early:
-            found.append(newest_missing(one))
+            found.append(newest_missing(want))
     return found

@@ -93,7 +93,11 @@ def _of_deployment(replica_sets: Iterable[Workload], install: InstallSeen) -> li
     deployment = install.install.deployment
     name = deployment.name if deployment else ""
     owned = ((workload, workload.metadata.owner_references or ()) for workload in replica_sets)
-    return [one for one, owners in owned if any(owner.kind == "Deployment" and owner.name == name for owner in owners)]
+    return [
+        replica_set
+        for replica_set, owners in owned
+        if any(owner.kind == "Deployment" and owner.name == name for owner in owners)
+    ]
 
 
 def ran_all_day(replica_sets: Iterable[Workload], begin: datetime, end: datetime) -> Workload | None:
@@ -115,6 +119,6 @@ def ran_all_day(replica_sets: Iterable[Workload], begin: datetime, end: datetime
     return began[last][1] if sure else None
 
 
-def _revisions(one: Workload) -> list[int]:
-    text = f"{one.metadata.annotation(REVISION) or ''},{one.metadata.annotation(HISTORY) or ''}"
+def _revisions(workload: Workload) -> list[int]:
+    text = f"{workload.metadata.annotation(REVISION) or ''},{workload.metadata.annotation(HISTORY) or ''}"
     return [int(word) for word in text.split(",") if word.strip().isdecimal()]

@@ -68,7 +68,7 @@ async def gather_scheduler_logs(cluster: Cluster, install: Install, name: str, s
 
 def _logs_of(cluster: Cluster, install: Install, scheduler: Pod, since: timedelta) -> Iterator[LogOf]:
     for name in CONTAINERS:
-        container = next((one for one in scheduler.spec.containers if one.name == name), None)
+        container = next((container for container in scheduler.spec.containers if container.name == name), None)
         if container is None:
             continue
         level, flag = verbosity_of(container)

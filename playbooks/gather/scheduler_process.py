@@ -227,7 +227,7 @@ async def _still_counted(sources: Sources, process: SchedulerProcess) -> Schedul
     if not isinstance(again, SchedulerCounts):
         return process._replace(counted=again, ghosts=())
     now = {share[:4] for share in again.taken}
-    kept = (ghost._replace(taken=tuple(one for one in ghost.taken if one[:4] in now)) for ghost in process.ghosts)
+    kept = (ghost._replace(taken=tuple(use for use in ghost.taken if use[:4] in now)) for ghost in process.ghosts)
     return process._replace(ghosts=tuple(ghost for ghost in kept if ghost.taken))
 
 
@@ -278,10 +278,10 @@ async def earlier_panics(cluster: Cluster, install: Install) -> tuple[tuple[Pani
         )
         for pod in ended[:_MOST_EXTENDERS]
     ]
-    logs = await asyncio.gather(*(seen(one.source, cluster.log(one)) for one in wanted))
+    logs = await asyncio.gather(*(seen(want.source, cluster.log(want)) for want in wanted))
     gaps = [
-        log if isinstance(log, Gap) else left_out(one.source, log)
-        for one, log in zip(wanted, logs, strict=True)
+        log if isinstance(log, Gap) else left_out(want.source, log)
+        for want, log in zip(wanted, logs, strict=True)
         if isinstance(log, Gap) or log.cut
     ]
     found = [

@@ -70,7 +70,7 @@ def parse_subject(text: str, namespace: str = "") -> SubjectRequest:
                 f"{text!r} names another namespace than {namespace!r}" if len(parts) == 1 else _no_pod(text)
             )
         namespace = parts[0]
-    if not all(_NAME.fullmatch(one) for one in filter(None, (name, namespace))) or not name:
+    if not all(_NAME.fullmatch(part) for part in filter(None, (name, namespace))) or not name:
         raise UsageError(
             _no_pod(text),
             hint="Give a pod as NAME, NAMESPACE/NAME or KIND/NAME: why ml/trainer-0, why deploy/trainer -n ml.",
@@ -156,7 +156,7 @@ async def pods_named_in(cluster: Cluster, text: str) -> tuple[Subject, ...]:
     Raises SourceError when pods cannot be read.
     """
     pods: dict[tuple[str, str], Pod] = {}
-    words = dict.fromkeys(one for one in _NAMED.findall(text.lower()) if _like_a_pod(one[1]))
+    words = dict.fromkeys(match for match in _NAMED.findall(text.lower()) if _like_a_pod(match[1]))
     for namespace, name in list(words)[:_MAX_CANDIDATES]:
         found = await cluster.list(PODS, namespace, fields=f"metadata.name={name}")
         pods |= {(pod.namespace, pod.name): pod for pod in found}
@@ -165,7 +165,7 @@ async def pods_named_in(cluster: Cluster, text: str) -> tuple[Subject, ...]:
 
 def _like_a_pod(word: str) -> bool:
     """Pods of controllers have a hyphen in their name, most others one or a digit; plain words of a sentence do not."""
-    return "-" in word or any(one.isdigit() for one in word)
+    return "-" in word or any(letter.isdigit() for letter in word)
 
 
 async def _by_prefix(cluster: Cluster, wanted: SubjectRequest, *, whole_name: bool) -> FoundPod | AbsentPod:
@@ -218,9 +218,13 @@ async def _by_owner(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | Abse
         return FoundPod(pods[0])
     short = [maker for maker in makers.values() if not pods or _lacks_pods(maker)]
     events = await _failed_creates(cluster, owner.namespace)
-    refusals = tuple(event for event in events if any(_names(event, one) for one in short))
-    refusals = refusals or tuple(replica_failures((one for one in short if one is not owner), "ReplicaSet"))
-    refusals = refusals or tuple(replica_failures((one for one in short if one is owner), wanted.kind))
+    refusals = tuple(event for event in events if any(_names(event, candidate) for candidate in short))
+    refusals = refusals or tuple(
+        replica_failures((candidate for candidate in short if candidate is not owner), "ReplicaSet")
+    )
+    refusals = refusals or tuple(
+        replica_failures((candidate for candidate in short if candidate is owner), wanted.kind)
+    )
     if pods and not refusals:
         return FoundPod(pods[0])
     wants_none = ", and wants 0 replicas" if owner.spec.replicas == 0 else ""
@@ -288,4 +292,4 @@ def _could_own(owner: str, pod: str) -> bool:
 
 def _subjects(objects: Iterable[Resource], kind: str = "Pod") -> tuple[Subject, ...]:
     named = sorted((resource.namespace, resource.name) for resource in objects)
-    return tuple(Subject(kind, *one) for one in named[:_MAX_CANDIDATES])
+    return tuple(Subject(kind, *key) for key in named[:_MAX_CANDIDATES])

@@ -45,7 +45,9 @@ def limited_shares(holdings: Iterable[Holding]) -> list[int]:
     """The cores that each share requested that may be held to them: a part of a GPU's, of a GPU that several hold."""
     bound = [holding for holding in holdings if holding.bound]
     users = Counter(uuid for holding in bound for uuid in holding.shares)
-    shares = ((uuid, share.cores) for one in bound for uuid, share in one.shares.items() if uuid not in one.others)
+    shares = (
+        (uuid, share.cores) for holding in bound for uuid, share in holding.shares.items() if uuid not in holding.others
+    )
     return [cores for uuid, cores in shares if 0 < cores < _WHOLE and users[uuid] > 1]
 
 

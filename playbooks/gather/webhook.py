@@ -99,7 +99,7 @@ class WebhookSeen(NamedTuple):
     def labels_of(self, namespace: str) -> dict[str, str] | None:
         """The namespace's labels; None when they could not be read."""
         found = () if isinstance(self.namespaces, Gap) else self.namespaces
-        return next((one.metadata.labels or {} for one in found if one.name == namespace), None)
+        return next((candidate.metadata.labels or {} for candidate in found if candidate.name == namespace), None)
 
 
 class WebhookOf(NamedTuple):
@@ -166,8 +166,8 @@ async def _namespaces(cluster: Cluster, wanted: Sequence[str]) -> list[Namespace
     """The one in question, or all of them where there are several: each has only its labels."""
     if not wanted:
         return []
-    one = f"metadata.name={wanted[0]}" if len(wanted) == 1 else ""
-    return await cluster.list(NAMESPACES, fields=one, metadata_only=True)
+    selector = f"metadata.name={wanted[0]}" if len(wanted) == 1 else ""
+    return await cluster.list(NAMESPACES, fields=selector, metadata_only=True)
 
 
 async def _services(cluster: Cluster, namespaces: Sequence[str]) -> list[Service]:

@@ -18,7 +18,9 @@ def registered(world: World, card: CardSeen) -> Evidence:
 def holding(world: World, card: CardSeen) -> list[Evidence]:
     """What one of its holders was given."""
     first = next((name for name, _ in card.holders), "")
-    pod = next((one for one in world.facts.pods or () if f"{one.namespace}/{one.name}" == first), None)
+    pod = next(
+        (candidate for candidate in world.facts.pods or () if f"{candidate.namespace}/{candidate.name}" == first), None
+    )
     return [quotes.of_holder(pod)] if pod else []
 
 

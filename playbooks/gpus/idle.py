@@ -126,13 +126,13 @@ async def _has_node(cluster: Cluster, name: str) -> bool:
 def diagnose_idle(snapshot: IdleSnapshot, say: Texts) -> Report:
     """The idle ones first, those that hold most before the others; then those of which it cannot be told."""
     held = snapshot.held
-    idle = [one for one in held if one.idle_s is not None and one.idle_s >= snapshot.request.for_s]
-    idle.sort(key=lambda one: (-one.holding.amounts[0], -(one.idle_s or 0), one.name))
-    unknown = [one for one in held if one.idle_s is None]
-    busy = [one for one in held if one.idle_s is not None and one.idle_s < snapshot.request.for_s]
+    idle = [holding for holding in held if holding.idle_s is not None and holding.idle_s >= snapshot.request.for_s]
+    idle.sort(key=lambda holding: (-holding.holding.amounts[0], -(holding.idle_s or 0), holding.name))
+    unknown = [holding for holding in held if holding.idle_s is None]
+    busy = [holding for holding in held if holding.idle_s is not None and holding.idle_s < snapshot.request.for_s]
     found = _finding(snapshot, idle, unknown, say) if snapshot.is_there else _no_node(snapshot, say)
     owners = {(pod.namespace, pod.name): owner_of(pod) for pod in snapshot.holders}
-    shown = [_row(one, owners, say) for one in (*idle, *unknown)]
+    shown = [_row(holding, owners, say) for holding in (*idle, *unknown)]
     rows = [*shown, *(_row(holding, owners, say) for holding in busy)]
     table = HOLDERS.table(rows, brief=None if snapshot.request.all else shown)
     return Report(
@@ -159,7 +159,7 @@ def _finding(
         sure = not unknown and not snapshot.usage.gaps
         return finding("idle-holder", claim, "confirmed" if sure else "suspected", (), (), severity="info")
     claim = say("idle.claim", count=len(idle), memory=memory, time=time, unknown=len(unknown))
-    actions = [NextAction(say("idle.ask", pod=one.name), "") for one in idle[:1]]
+    actions = [NextAction(say("idle.ask", pod=holding.name), "") for holding in idle[:1]]
     return finding("idle-holder", claim, "confirmed", (), _proofs(snapshot, idle), severity="warning", actions=actions)
 
 
@@ -176,14 +176,16 @@ def _proofs(snapshot: IdleSnapshot, idle: Sequence[MeasuredHolding]) -> list[Evi
     ]
 
 
-def _row(one: MeasuredHolding, owners: dict[tuple[str, str], Owner], say: Texts) -> HolderRow:
-    memory, _ = one.holding.amounts
-    owner = owners.get((one.holding.namespace, one.holding.name))
+def _row(holding: MeasuredHolding, owners: dict[tuple[str, str], Owner], say: Texts) -> HolderRow:
+    memory, _ = holding.holding.amounts
+    owner = owners.get((holding.holding.namespace, holding.holding.name))
     whose = (owner.team or f"{owner.kind} {owner.name}") if owner else ""
     why = ""
-    if one.idle_s is None:
-        why = say("idle.unmeasured", count=len(one.unmeasured) or len(one.shares))
-    elif one.has_no_process:
+    if holding.idle_s is None:
+        why = say("idle.unmeasured", count=len(holding.unmeasured) or len(holding.shares))
+    elif holding.has_no_process:
         why = say("idle.no-process")
-    idle = None if one.idle_s is None else roughly(one.idle_s)
-    return HolderRow(one.name, one.holding.node, len(one.shares), ", ".join(one.shares), memory, idle, whose, why)
+    idle = None if holding.idle_s is None else roughly(holding.idle_s)
+    return HolderRow(
+        holding.name, holding.holding.node, len(holding.shares), ", ".join(holding.shares), memory, idle, whose, why
+    )

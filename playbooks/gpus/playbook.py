@@ -224,7 +224,7 @@ def _capacity(snapshot: Snapshot, world: World, cards: Sequence[CardSeen], say: 
 
 def _stranded(snapshot: Snapshot, world: World, cards: Sequence[CardSeen], say: Texts) -> list[Finding]:
     """Memory that is free on cards that take no pod."""
-    stranded = sorted((card for card in cards if card.stranded_mib), key=lambda one: (-one.stranded_mib, one.node))
+    stranded = sorted((card for card in cards if card.stranded_mib), key=lambda card: (-card.stranded_mib, card.node))
     if not stranded:
         return []
     amount = sum(card.stranded_mib for card in stranded)
@@ -265,9 +265,9 @@ def _unregistered(
     if not lost:
         return []
     name, state = lost[0]
-    claim = say("gpus.unregistered", count=len(lost), nodes=prose.names(say, [one for one, _ in lost]))
+    claim = say("gpus.unregistered", count=len(lost), nodes=prose.names(say, [node for node, _ in lost]))
     proofs = [evidence.unregistered(world.facts.nodes[name], state, world.config.gpus.count)]
-    nodes = [one for one, _ in lost]
+    nodes = [node for node, _ in lost]
     told = finding("node-unregistered", claim, snapshot.confidence, nodes, proofs, severity="warning")
     look = NextAction(say("node-unregistered.plugin", node=name), prose.plugin_pods_command(name))
     return [msgspec.structs.replace(told, next_actions=(look,))]
@@ -286,7 +286,7 @@ def _not_found(wanted: Request, world: World, cards: Sequence[CardSeen], say: Te
         near, option = [], ""
         claim = say("gpus.no-cards-there", node=wanted.node) if wanted.node else say("gpus.no-cards")
     proofs = [quotes.of_node(node, node.name, "{.metadata.name}")] if node else []
-    actions = tuple(NextAction(say("not-found.ask", name=one), prose.command("gpus", option, one)) for one in near)
+    actions = tuple(NextAction(say("not-found.ask", name=name), prose.command("gpus", option, name)) for name in near)
     told = finding("not-found", claim, "confirmed", (), proofs, severity="warning")
     return msgspec.structs.replace(told, next_actions=actions or see_all_nodes(say))
 

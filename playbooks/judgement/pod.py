@@ -98,7 +98,11 @@ def judge(case: Case, attempt: Attempt, around: ClusterContext, say: Texts, *, a
     unknown = offered.offered_nowhere(case, attempt, around.install, say)
     lacking = [unknown] if unknown else []
     if other := _past_hami(case, attempt, around, say):
-        lost = [one for one in trouble if one.code == "scheduler-down" and other[0].code == "webhook-unreachable"]
+        lost = [
+            finding
+            for finding in trouble
+            if finding.code == "scheduler-down" and other[0].code == "webhook-unreachable"
+        ]
         return Judgement([*(lost or ([no_hami] if no_hami else [])), *other, *lacking], None)
     if lacking:
         return Judgement(_with_trouble(lacking, trouble), case)
@@ -151,8 +155,12 @@ def cannot_tell(namespace: str, name: str, proofs: Sequence[Evidence], say: Text
 def _with_trouble(findings: list[Finding], trouble: Sequence[Finding]) -> list[Finding]:
     """A scheduler that does not work comes first; one that is unwell does so only where nothing else explains it."""
     unexplained = findings[0].code == "waiting-for-retry"
-    first = [one for one in trouble if one.severity == "critical" or (unexplained and one.severity == "warning")]
-    return [*first, *findings, *(one for one in trouble if one not in first)]
+    first = [
+        finding
+        for finding in trouble
+        if finding.severity == "critical" or (unexplained and finding.severity == "warning")
+    ]
+    return [*first, *findings, *(finding for finding in trouble if finding not in first)]
 
 
 def _why_waiting(case: Case, attempt: Attempt, around: ClusterContext, say: Texts, *, advise: bool) -> list[Finding]:
@@ -235,7 +243,7 @@ def _past_the_filter(
     if retry is None:
         return None
     noise = (binding.passing_lock(case, owners, say), untrusted)
-    return [retry, *(one for one in noise if one is not None)]
+    return [retry, *(finding for finding in noise if finding is not None)]
 
 
 def _words_know_better(case: Case, attempt: Attempt) -> bool:
@@ -261,7 +269,7 @@ def _from_words(
     telling = [cause for cause in causes if cause.code != "node-unfit-pod"] or causes
     found = [refusals.in_words(attempt, cause, say, sure=len(causes) == 1, why=why) for cause in telling]
     ghosts = ghosts_suspected(case.install, attempt, around.process, say)
-    return [ghosts, *(structs.replace(one, severity="info") for one in found)] if ghosts else found
+    return [ghosts, *(structs.replace(finding, severity="info") for finding in found)] if ghosts else found
 
 
 class Judge:

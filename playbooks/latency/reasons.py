@@ -89,7 +89,7 @@ def _holds_up(queue: Stage, stages: Sequence[Stage]) -> bool:
 
 
 def _throttled(seen: LatencySeen, say: Texts, *, queued: bool) -> Reason:
-    waits = sorted(seen.waits, key=lambda one: -one.wait.seconds)
+    waits = sorted(seen.waits, key=lambda wait: -wait.wait.seconds)
     total = sum(wait.wait.seconds for wait in waits)
     values = {"count": len(waits), "sum": f"{total:.0f}", "longest": f"{waits[0].wait.seconds:.2f}"}
     text = say("latency.throttled-queue" if queued else "latency.throttled", **values)

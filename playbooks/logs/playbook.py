@@ -36,7 +36,7 @@ from playbooks.rules.logged import Logged, LogSubject, PodLog, namespaces_named,
 from playbooks.rules.panics import panicked_in
 from playbooks.rules.runs import RunWording
 
-_ABOUT_CARDS = re.compile("|".join(f'"{re.escape(one)}"' for one in sorted({*CARD_CODES, *LOG_TEXTS})))
+_ABOUT_CARDS = re.compile("|".join(f'"{re.escape(text)}"' for text in sorted({*CARD_CODES, *LOG_TEXTS})))
 _IN_SECONDS = 120
 """Shorter times are told in seconds."""
 _SLACK = timedelta(minutes=1)
@@ -236,7 +236,7 @@ def _why_not(snapshot: Snapshot, logged: Logged, pod: Pod | None, say: Texts) ->
 
 def _gaps(snapshot: Snapshot, logged: Logged, about: LogSubject, say: Texts) -> Iterator[Gap]:
     yield from snapshot.install.gaps
-    yield from (Gap("objects", one, say("gap.undecodable")) for one in snapshot.undecodable)
+    yield from (Gap("objects", name, say("gap.undecodable")) for name in snapshot.undecodable)
     yield from (gap for gap in (snapshot.subject, snapshot.nodes) if isinstance(gap, Gap))
     yield from () if isinstance(snapshot.subject, Gap) else snapshot.subject.gaps
     if (more := len(snapshot.install.install.pods) - MAX_SCHEDULERS) > 0:
@@ -247,7 +247,7 @@ def _gaps(snapshot: Snapshot, logged: Logged, about: LogSubject, say: Texts) -> 
         yield Gap(RUNS.title, say("logs.mixed"), say("logs.mixed-hint"))
     if logged.earlier:
         yield Gap(RUNS.title, say("logs.earlier", count=logged.earlier))
-    if routine := sum(line.message in ROUTINE for one in logged.logs for line in one.lines):
+    if routine := sum(line.message in ROUTINE for log in logged.logs for line in log.lines):
         yield Gap(LINES.title, say("logs.routine", count=routine))
     bare = sum(len(pod_log.bare) for pod_log in logged.logs)
     if bare and logged.others:

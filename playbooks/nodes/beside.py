@@ -86,7 +86,7 @@ def told_beside(
     if fault.code.startswith("device-plugin-") and plugin and plugin.pod:
         claim = say(f"{fault.code}.{fault.why}", nodes=prose.names(say, names), why=plugin.why, count=plugin.restarts)
         found = (_plugin_of(node, device) for node in shown)
-        proofs = [quotes.of_plugin(one.pod, one.why) for one in found if one and one.pod]
+        proofs = [quotes.of_plugin(device.pod, device.why) for device in found if device and device.pod]
         return claim, proofs, [plugin_log(plugin.pod, say)]
     if fault.code == "allocatable-mismatch":
         slots = sum(
@@ -111,21 +111,21 @@ def told_beside(
     return claim, proofs, registration_actions(first.name, why, pods, say, device.vendor)
 
 
-def _is_another_chip(node: NodeSeen, one: OtherDevice) -> bool:
+def _is_another_chip(node: NodeSeen, device: OtherDevice) -> bool:
     """Whether the vendor's plugin registered a chip that HAMi's scheduler does not read."""
-    vendor = one.device.vendor.names.word
-    return any(other.vendor.word == vendor and other.word != one.device.word for other in node.others)
+    vendor = device.device.vendor.names.word
+    return any(other.vendor.word == vendor and other.word != device.device.word for other in node.others)
 
 
-def _may_be_of_others(node: NodeSeen, one: OtherDevice) -> bool:
+def _may_be_of_others(node: NodeSeen, device: OtherDevice) -> bool:
     """Whether only a resource that other programs serve under the same name says that HAMi hands the device out."""
-    label = one.device.vendor.node_label[0]
-    own = node.node.metadata.annotation(one.device.names.register) is not None
-    return one.device.names.shares_domain and not own and not (label and node.node.metadata.label(label))
+    label = device.device.vendor.node_label[0]
+    own = node.node.metadata.annotation(device.device.names.register) is not None
+    return device.device.names.shares_domain and not own and not (label and node.node.metadata.label(label))
 
 
-def _handshake(node: NodeSeen, one: OtherDevice) -> Handshake | None:
-    key = one.device.names.handshake
+def _handshake(node: NodeSeen, device: OtherDevice) -> Handshake | None:
+    key = device.device.names.handshake
     text = node.node.metadata.annotation(key) if key else None
     return None if text is None else parse_handshake(text)
 
@@ -135,9 +135,9 @@ def _plugin_of(node: NodeSeen, device: Device) -> Plugin | None:
 
 
 def _state_of(node: NodeSeen, device: Device) -> Unregistered | None:
-    state = next((one.state for one in node.beside if _is(one, device)), None)
+    state = next((other.state for other in node.beside if _is(other, device)), None)
     return state if isinstance(state, Unregistered) else None
 
 
-def _is(one: OtherDevice, device: Device) -> bool:
-    return one.device.word == device.word
+def _is(other: OtherDevice, device: Device) -> bool:
+    return other.device.word == device.word

@@ -148,9 +148,11 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     told += _healthy(wanted, sweep, found, sure, say)
     offered = DraDevices(snapshot.install, snapshot.nodes, snapshot.slices, snapshot.as_of).of(wanted.node)
     told = with_dra(told, offered, say) or [_nothing_there(wanted, sweep, say)]
-    findings = sorted(told, key=lambda one: one.severity == "info")
+    findings = sorted(told, key=lambda finding: finding.severity == "info")
     if not wanted.node and len(found.faults) > 1:
-        findings = [structs.replace(one, next_actions=one.next_actions[:1]) for one in findings]  # one step for each
+        findings = [
+            structs.replace(finding, next_actions=finding.next_actions[:1]) for finding in findings
+        ]  # one step for each
     return Report(
         schema=SCHEMA,
         playbook="nodes",
@@ -174,18 +176,18 @@ def _found_out(snapshot: Snapshot, say: Texts) -> Known:
         for cause in node_causes(side, questioned.sets, config, now, say) or monitor_fault(side, now, say)
     ]
     if not snapshot.request.node and questioned.sets and in_use(questioned.sets):
-        found = [(name, one._replace(told=_quietly(one.told))) for name, one in found]
-    return {(name, one.told.code): one for name, one in reversed(found)}
+        found = [(name, cause._replace(told=_quietly(cause.told))) for name, cause in found]
+    return {(name, cause.told.code): cause for name, cause in reversed(found)}
 
 
-def _quietly(one: Finding) -> Finding:
+def _quietly(finding: Finding) -> Finding:
     """Where other nodes have the device plugin, a node without its label may be left out on purpose."""
-    return structs.replace(one, severity="info") if one.code == "device-plugin-not-selected" else one
+    return structs.replace(finding, severity="info") if finding.code == "device-plugin-not-selected" else finding
 
 
 def _verdict(wanted: Request, found: SweepFaults, findings: Sequence[Finding], say: Texts) -> str:
     """The claim where there is one thing to tell, else how many nodes have which problem."""
-    problems = [one for one in findings if one.severity != "info"]
+    problems = [finding for finding in findings if finding.severity != "info"]
     if wanted.node or len(problems) < 2:
         return one_line(findings[0].claim)
     counts = Counter[str]()
@@ -239,7 +241,7 @@ def _nothing_there(wanted: Request, sweep: Sweep, say: Texts) -> Finding:
         return finding("nodes-healthy", claim, "confirmed", [wanted.node], [proof], severity="info")
     near = near_names(wanted.node, sweep.names)
     told = finding("not-found", say("gpus.no-node", node=wanted.node), "confirmed", (), (), severity="warning")
-    actions = [NextAction(say("not-found.ask", name=one), prose.command("nodes", one)) for one in near]
+    actions = [NextAction(say("not-found.ask", name=name), prose.command("nodes", name)) for name in near]
     return structs.replace(told, next_actions=tuple(actions) or see_all_nodes(say))
 
 

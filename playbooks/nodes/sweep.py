@@ -194,7 +194,7 @@ class Sweep:
             "" if said.uuids else FIRST.gpu_label(node),
             self._selects(node.metadata.labels),
             plugin and (plugin.health, plugin.why, plugin.monitor),
-            tuple([(one.health, one.why) for pods in self._beside.values() if (one := pods.get(name))]),
+            tuple([(state.health, state.why) for pods in self._beside.values() if (state := pods.get(name))]),
         )
         return key, said.uuids
 

@@ -180,8 +180,8 @@ class Rows:
         cards = node.own.cards if node.own else ()
         memory = {memory_factor(card, node.name, self._scaling) for card in cards if card.mode != "mig"} - {None}
         cores = {core_factor(card) for card in cards}
-        parts = [f"memory x{_each(f'{one:g}' for one in memory if one)}" if memory else ""]
-        parts += [f"cores x{_each(f'{one:g}' for one in cores)}" if cores else ""]
+        parts = [f"memory x{_each(f'{amount:g}' for amount in memory if amount)}" if memory else ""]
+        parts += [f"cores x{_each(f'{amount:g}' for amount in cores)}" if cores else ""]
         return ", ".join(filter(None, parts))
 
     def _format(self, node: NodeSeen) -> str:
@@ -289,5 +289,5 @@ def _each(values: Iterable[object]) -> str:
 
 def _ago(age: timedelta) -> str:
     seconds = max(0, int(age.total_seconds()))
-    size, unit = next((one for one in _UNITS if seconds >= one[0]), _UNITS[-1])
+    size, unit = next((entry for entry in _UNITS if seconds >= entry[0]), _UNITS[-1])
     return f"{seconds // size} {unit}"

@@ -98,7 +98,10 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     """The causes in the order of their severity, then of how many pods they hold, then of age."""
     gaps = [*snapshot.waiting.gaps, *_unjudged(snapshot.waiting, say)]
     if snapshot.scene is None:
-        gaps += [*snapshot.install.gaps, *(Gap("objects", one, say("gap.undecodable")) for one in snapshot.undecodable)]
+        gaps += [
+            *snapshot.install.gaps,
+            *(Gap("objects", name, say("gap.undecodable")) for name in snapshot.undecodable),
+        ]
         gaps += [snapshot.deserted] if isinstance(snapshot.deserted, Gap) else []
         findings, tables = [_none_waits(snapshot, gaps, say)], ()
         verdict = findings[0].claim
@@ -209,7 +212,9 @@ def _cause_row(group: Group) -> CauseRow:
 def _pod_rows(judged: Sequence[JudgedPod], groups: Sequence[Group], snapshot: Snapshot) -> Iterator[PendingRow]:
     """Every pod, in the order of the causes; those that were not judged last."""
     of_pod = {id(judged_pod.pod): judged_pod.cause for judged_pod in judged}
-    ordered = [pod for group in groups for pod in group.pods] + [one.pod for one in judged if one.cause is None]
+    ordered = [pod for group in groups for pod in group.pods] + [
+        judged_pod.pod for judged_pod in judged if judged_pod.cause is None
+    ]
     config, now = snapshot.install.config, snapshot.taken_at
     for pod in ordered:
         cause = of_pod[id(pod)]

@@ -115,7 +115,7 @@ def _off(snapshot: Snapshot, off: Off, say: Texts) -> Finding:
         severity="warning",
         confidence="confirmed",
         scope=Scope(),
-        evidence=tuple(_refusal(snapshot, one) for one in off.tried) or tuple(_version(snapshot)),
+        evidence=tuple(_refusal(snapshot, port) for port in off.tried) or tuple(_version(snapshot)),
         next_actions=tuple(actions),
     )
 

@@ -53,7 +53,7 @@ class Request(NamedTuple):
 
 def request(words: Sequence[str], target: str = "") -> Request:
     """What the words after the verb ask for. Raises UsageError."""
-    kind: Kind | None = next((one for one in KINDS if list(words[:1]) == [one]), None)
+    kind: Kind | None = next((kind for kind in KINDS if list(words[:1]) == [kind]), None)
     if kind is None:
         raise UsageError(f"name a kind of profile: {', '.join(KINDS)}", example=EXAMPLE)
     return Request(kind, _seconds(kind, list(words[1:])), read_target(target) if target else None)

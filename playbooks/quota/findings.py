@@ -137,7 +137,7 @@ def _ambiguous(space: Space, around: QuotaContext, say: Texts) -> Iterator[Findi
 def _differs(space: Space, resource: str, around: QuotaContext, say: Texts) -> Iterator[Finding]:
     """HAMi's figure beside Kubernetes', and what makes the difference."""
     used = None if space.used is None else space.used.get(resource, 0)
-    counted = next((one for one in space.of(resource, "Kubernetes") if one.used is not None), None)
+    counted = next((quota for quota in space.of(resource, "Kubernetes") if quota.used is not None), None)
     limit = next(iter(space.of(resource, "HAMi")), None)
     device, of_cores = around.config.amounts[resource]
     if used is None or (device.resources.memory_factor > 1 and not of_cores and not _is_first(device, around)):
@@ -178,6 +178,6 @@ def _why_different(space: Space, resource: str, around: QuotaContext, say: Texts
         count, amount = sums.get(why, (0, 0))
         sums[why] = count + 1, amount + held - asked
     if given:
-        sums["gone"] = len(given), sum(around.held(one, resource) for one in given.values())
+        sums["gone"] = len(given), sum(around.held(pod, resource) for pod in given.values())
     parts = [say(f"quota-differs.{why}", count=count, amount=f"{amount:+,}") for why, (count, amount) in sums.items()]
     return "; ".join(parts) or say("quota-differs.late")

@@ -133,7 +133,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     brief = not snapshot.request.all
     kept = tell_kept_out(snapshot.kept_out, snapshot.install, snapshot.undecodable, snapshot.taken_at, say, brief=brief)
     told = [*kept.findings, *_refused(snapshot, around, say)]
-    told += [one for space in spaces for one in findings(space, around, say)]
+    told += [finding for space in spaces for finding in findings(space, around, say)]
     order = (
         KEPT_OUT,
         REFUSED,
@@ -143,7 +143,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         "quota-not-enforced",
         "quota-differs",
     )
-    told.sort(key=lambda one: (-SEVERITIES.index(one.severity), order.index(one.code)))
+    told.sort(key=lambda finding: (-SEVERITIES.index(finding.severity), order.index(finding.code)))
     if not told or told[0].severity == "info":
         told.insert(0, _summary(snapshot, spaces, around, say))
     rows = [row for space in spaces for row in rows_of(space, around, say)]
@@ -189,7 +189,8 @@ def _spaces(snapshot: Snapshot) -> tuple[list[Space], QuotaContext]:
     for limit in limits:
         limited.setdefault(limit.namespace, []).append(limit)
     for name in sorted(
-        (one for one in {*limited, *by_namespace} if wanted in ("", one)), key=lambda one: (one not in limited, one)
+        (namespace for namespace in {*limited, *by_namespace} if wanted in ("", namespace)),
+        key=lambda namespace: (namespace not in limited, namespace),
     ):
         used = None if ledger is None else _used(ledger, name, config)
         pods = snapshot.pods.get(name)
@@ -209,7 +210,7 @@ def _used(ledger: Ledger, namespace: str, config: DeviceConfig) -> dict[str, int
 
 def _by_namespace(ledger: Ledger | None) -> dict[str, list[Holding]]:
     found: dict[str, list[Holding]] = {}
-    for holding in (one for some in ledger.by_node.values() for one in some) if ledger else ():
+    for holding in (holding for some in ledger.by_node.values() for holding in some) if ledger else ():
         found.setdefault(holding.namespace, []).append(holding)
     return found
 
@@ -298,7 +299,7 @@ def _gaps(snapshot: Snapshot, spaces: Sequence[Space], of_waiting: Sequence[Gap]
         gaps.append(Gap("HAMi version", say("gap.version"), say("quota.version-hint")))
     if not snapshot.pods and (limited := sum(1 for space in spaces if space.limits)):
         gaps.append(Gap("pods", say("quota.many", count=limited), say("quota.many-hint")))
-    gaps += [Gap("objects", one, say("gap.undecodable")) for one in snapshot.undecodable]
+    gaps += [Gap("objects", name, say("gap.undecodable")) for name in snapshot.undecodable]
     known = {(gap.source, gap.why) for gap in gaps}
     return gaps + [gap for gap in of_waiting if (gap.source, gap.why) not in known]
 

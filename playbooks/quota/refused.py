@@ -53,7 +53,7 @@ def tell_refusals(
     ]
     refusals.sort(key=lambda refusal: refusal[0].seen_at, reverse=True)
     refusals.sort(key=lambda refusal: refusal[0].namespace)
-    for namespace, some in groupby(refusals, lambda one: one[0].namespace):
+    for namespace, some in groupby(refusals, lambda refusal: refusal[0].namespace):
         yield _finding(namespace, list(some), quotas, say)
 
 
@@ -83,7 +83,7 @@ def _amounts(text: str) -> dict[str, str]:
 
 def _stands(limit: Limit, then: str | None) -> bool:
     """Whether the limit is what it was when the pod was refused, as far as the refusal tells."""
-    before, now = (None if one is None else parse_quantity(one) for one in (then, limit.written))
+    before, now = (None if text is None else parse_quantity(text) for text in (then, limit.written))
     return before is None or now is None or before == now
 
 
@@ -103,7 +103,7 @@ def _finding(
     latest: dict[str, Event] = {}
     for event, _ in refusals:
         latest.setdefault(event.involved_object.uid or event.metadata.uid, event)
-    proofs = [quotes.of_event(one) for one in list(latest.values())[:_MOST_QUOTED]]
+    proofs = [quotes.of_event(event) for event in list(latest.values())[:_MOST_QUOTED]]
     proofs += [quote for limit in limits for quote in proof(limit, quotas)]
     return finding(REFUSED, claim, "confirmed", (), proofs, severity="warning", actions=_look(newest, say))
 

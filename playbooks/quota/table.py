@@ -69,7 +69,7 @@ def rows_of(space: Space, around: QuotaContext, say: Texts) -> list[QuotaRow]:
     others = held or (space.holders and not any(map(used.get, first)))
     usual = () if others and not any(map(used.get, first)) else first[: 1 if space.limits else 2]
     order = [*config.amounts, *sorted(named.difference(config.amounts))]
-    shown = [one for one in order if one in named or one in held or one in usual]
+    shown = [resource for resource in order if resource in named or resource in held or resource in usual]
     return [_row(space, resource, around, say) for resource in shown]
 
 
@@ -107,5 +107,5 @@ def _use(by: str, limits: Sequence[Limit], used: int | None) -> list[Use]:
 
 def _top(space: Space, resource: str, around: QuotaContext, say: Texts) -> str:
     amounts = ((around.held(holder, resource), holder.name) for holder in space.holders)
-    largest = sorted((amount for amount in amounts if amount[0]), key=lambda one: (-one[0], one[1]))
+    largest = sorted((amount for amount in amounts if amount[0]), key=lambda amount: (-amount[0], amount[1]))
     return prose.names(say, [f"{name} {amount}" for amount, name in largest])

@@ -105,10 +105,10 @@ def tell_kept_out(
         return WaitingReport([], (), [])
     judged, gaps = judge_all(install, kept.pods, kept.scene, undecodable, say)
     held = [judged_pod for judged_pod in judged if judged_pod.cause is not None and judged_pod.cause.code == KEPT_OUT]
-    held.sort(key=lambda one: one.pod.namespace)  # stable: the oldest stay first
+    held.sort(key=lambda entry: entry.pod.namespace)  # stable: the oldest stay first
     world = world_of(install, kept.scene)
-    groups = [group for _, some in groupby(held, lambda one: one.pod.namespace) for group in by_cause(some)]
-    rows = [waiting_row(one.pod, install.config, now) for group in groups for one in group]
+    groups = [group for _, some in groupby(held, lambda entry: entry.pod.namespace) for group in by_cause(some)]
+    rows = [waiting_row(entry.pod, install.config, now) for group in groups for entry in group]
     tables = (KEPT_OUT_PODS.table(rows, brief=rows if brief else None),) if rows else ()
     return WaitingReport([_finding(group, world, say) for group in groups], tables, gaps)
 

@@ -32,11 +32,11 @@ def never_created(absent: AbsentPod, name: str, by: WebhookOf | None, now: datet
     if refusal is None or call is None:
         return [refusal] if refusal else []
     broken = faults(WebhookFacts(by.webhook, by.install.install, now), say) if by else []
-    same = [one for one in broken if one.code == call.code]
+    same = [finding for finding in broken if finding.code == call.code]
     if same:
         proofs = tuple(dict.fromkeys((*call.evidence, *same[0].evidence)))
         call = structs.replace(same[0], evidence=proofs, confidence="confirmed")
-    return [call, *(one for one in broken if one.code != call.code), refusal]
+    return [call, *(finding for finding in broken if finding.code != call.code), refusal]
 
 
 def no_such_pod(absent: AbsentPod, kind: str, name: str, say: Texts, namespace: str = "") -> Finding:
@@ -104,5 +104,5 @@ def no_such_namespace(deserted: EmptyNamespace, words: tuple[str, ...], say: Tex
     key = "not-found.namespace-near" if deserted.near else "not-found.namespace"
     claim = say(key, namespace=deserted.namespace, names=prose.names(say, deserted.near))
     told = finding("not-found", claim, "confirmed", (), (), severity="warning")
-    actions = (NextAction(say("not-found.ask", name=one), prose.command(*words, one)) for one in deserted.near)
+    actions = (NextAction(say("not-found.ask", name=name), prose.command(*words, name)) for name in deserted.near)
     return structs.replace(told, next_actions=tuple(actions))

@@ -120,7 +120,7 @@ def last_attempt(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, L
         event for event in own if event_reason(event.reason) == "FilteringFailed" and says_none_fit(event.message)
     ]
     if attempt.at is not None:
-        recent = [one for one in recent if (_when(one[1]) or attempt.at) >= attempt.at - _EVENT_LAG]
+        recent = [entry for entry in recent if (_when(entry[1]) or attempt.at) >= attempt.at - _EVENT_LAG]
     if attempt.stage == "filter":
         attempt = attempt._replace(
             code_events=tuple((code, quotes.of_event(event)) for code, event in _agreeing(recent, attempt)),
@@ -243,5 +243,5 @@ def _refusals(pod: Pod, lines: Iterable[tuple[Pod, LogLine]]) -> tuple[tuple[Nod
     runs = [(scheduler, run) for scheduler, run in runs if run]
     if not runs:
         return ()
-    scheduler, run = max(runs, key=lambda one: str(one[1][-1].line.at))
+    scheduler, run = max(runs, key=lambda run: str(run[1][-1].line.at))
     return tuple((refusal, quotes.of_log(refusal.line, scheduler, pod)) for refusal in run)

@@ -63,66 +63,68 @@ def why_left_alone(pod: Pod, install: Install, config: DeviceConfig, webhook: We
     return left_alone(pod, config, version, webhook.hook if webhook else None, labels)
 
 
-def missed(one: BypassFacts, say: Texts) -> list[Finding]:
+def missed(facts: BypassFacts, say: Texts) -> list[Finding]:
     """The causes, then that HAMi did not see the pod; nothing where HAMi's scheduler has it, or it asks for nothing."""
-    if not one.asked or one.scheduler == one.install.scheduler_name:
+    if not facts.asked or facts.scheduler == facts.install.scheduler_name:
         return []
-    if _left_in_place(one):
-        return [_wrong_scheduler(one, say)]
-    reason = one.reason
-    created = parse_time(one.pod.metadata.creation_timestamp)
-    asked = WebhookFacts(one.webhook, one.install, one.now, created) if one.webhook and one.install.seen else None
+    if _left_in_place(facts):
+        return [_wrong_scheduler(facts, say)]
+    reason = facts.reason
+    created = parse_time(facts.pod.metadata.creation_timestamp)
+    asked = (
+        WebhookFacts(facts.webhook, facts.install, facts.now, created) if facts.webhook and facts.install.seen else None
+    )
     broken = faults(asked, say) if asked else []
-    if one.owner is not None and one.owner.spec.template.spec.node_name:
-        return [_bypassed(one, "node", _own_node(one.pod, one.owner), None, say), *broken]
+    if facts.owner is not None and facts.owner.spec.template.spec.node_name:
+        return [_bypassed(facts, "node", _own_node(facts.pod, facts.owner), None, say), *broken]
     if reason is not None:
-        return [_bypassed(one, reason.how, _shown(one, reason), reason, say), *broken]
+        return [_bypassed(facts, reason.how, _shown(facts, reason), reason, say), *broken]
     if broken:
-        at_creation = _at_creation(one)
+        at_creation = _at_creation(facts)
         if at_creation and broken[0].code == "webhook-untrusted":
             proofs = dict.fromkeys((*map(of_rejection, at_creation[:1]), *broken[0].evidence))
             broken[0] = structs.replace(broken[0], evidence=tuple(proofs), confidence="confirmed")
-        return [*broken, _bypassed(one, "claim", [], None, say)]
-    if (late := _answered_late(one)) is not None:
-        return [_bypassed(one, "unanswered", [late], None, say)]
-    return [_bypassed(one, "claim", [], None, say)]
+        return [*broken, _bypassed(facts, "claim", [], None, say)]
+    if (late := _answered_late(facts)) is not None:
+        return [_bypassed(facts, "unanswered", [late], None, say)]
+    return [_bypassed(facts, "claim", [], None, say)]
 
 
-def _left_in_place(one: BypassFacts) -> bool:
+def _left_in_place(facts: BypassFacts) -> bool:
     """Whether HAMi's webhook would leave the pod to the scheduler that it names."""
-    if one.scheduler != DEFAULT_SCHEDULER:
-        return one.version is None or one.version >= _RESPECTS_FOREIGN
-    respects = one.version is not None and one.version >= _RESPECTS_FOREIGN
-    return respects and one.install.flags.get(_OVERWRITE) == "false"
+    if facts.scheduler != DEFAULT_SCHEDULER:
+        return facts.version is None or facts.version >= _RESPECTS_FOREIGN
+    respects = facts.version is not None and facts.version >= _RESPECTS_FOREIGN
+    return respects and facts.install.flags.get(_OVERWRITE) == "false"
 
 
-def _at_creation(one: BypassFacts) -> list[Rejection]:
+def _at_creation(facts: BypassFacts) -> list[Rejection]:
     """The connections that the API server ended when the pod was created."""
-    created = parse_time(one.pod.metadata.creation_timestamp)
-    lines = rejections(one.webhook, one.now) if one.webhook and created else []
+    created = parse_time(facts.pod.metadata.creation_timestamp)
+    lines = rejections(facts.webhook, facts.now) if facts.webhook and created else []
     return [
         line for line in lines if line.at and created and abs((line.at - created).total_seconds()) <= _SAME_MOMENT_S
     ]
 
 
-def _answered_late(one: BypassFacts) -> Evidence | None:
+def _answered_late(facts: BypassFacts) -> Evidence | None:
     """The condition of a scheduler pod that was there, and not ready yet, when the pod was created, as all of them."""
-    created = parse_time(one.pod.metadata.creation_timestamp)
-    for pod in one.install.ready_pods:
+    created = parse_time(facts.pod.metadata.creation_timestamp)
+    for pod in facts.install.ready_pods:
         ready, began = pod.condition("Ready"), parse_time(pod.metadata.creation_timestamp)
         since = parse_time(ready.last_transition_time) if ready else None
         if created is None or began is None or since is None or not began <= created < since:
             return None
-    for pod in one.install.ready_pods[:1]:
+    for pod in facts.install.ready_pods[:1]:
         ready = pod.condition("Ready")
         path = '{.status.conditions[?(@.type=="Ready")].lastTransitionTime}'
         return quotes.of_pod(pod, (ready.last_transition_time if ready else "") or "", path)
     return None
 
 
-def _shown(one: BypassFacts, reason: LeftAlone) -> list[Evidence]:
+def _shown(facts: BypassFacts, reason: LeftAlone) -> list[Evidence]:
     """What shows the reason."""
-    pod, hook = one.pod, one.webhook.hook if one.webhook else None
+    pod, hook = facts.pod, facts.webhook.hook if facts.webhook else None
     label = "{.metadata.labels." + reason.key.replace(".", "\\.") + "}"
     if reason.how == "opted-out":
         return [quotes.of_pod(pod, reason.value, label)]
@@ -157,53 +159,53 @@ def _own_node(pod: Pod, owner: Workload) -> list[Evidence]:
     return [of_object(kind, owner, owner.spec.template.spec.node_name, "{.spec.template.spec.nodeName}")]
 
 
-def _bypassed(one: BypassFacts, how: str, shown: Sequence[Evidence], reason: LeftAlone | None, say: Texts) -> Finding:
-    resource = next(iter(one.asked))
+def _bypassed(facts: BypassFacts, how: str, shown: Sequence[Evidence], reason: LeftAlone | None, say: Texts) -> Finding:
+    resource = next(iter(facts.asked))
     label = f"{reason.key}={reason.value}" if reason and reason.value else reason.key if reason else ""
     claim = say(
         f"webhook-bypassed.{how}",
-        scheduler=one.scheduler,
-        hami=one.install.scheduler_name,
+        scheduler=facts.scheduler,
+        hami=facts.install.scheduler_name,
         resource=resource,
         label=label,
-        namespace=one.pod.namespace,
+        namespace=facts.pod.namespace,
     )
     if how == "claim":
         fix = NextAction(say("webhook-bypassed.check"), f"kubectl get {KIND.lower()}s -o wide")
     elif how == "namespace":
         fix = NextAction(
-            say("webhook-bypassed.fix-namespace"), kubectl("get", "namespace", one.pod.namespace, "--show-labels")
+            say("webhook-bypassed.fix-namespace"), kubectl("get", "namespace", facts.pod.namespace, "--show-labels")
         )
     else:
-        fix = NextAction(say(f"webhook-bypassed.fix-{how}"), kubectl_pod(one.pod, "get", "-o", "yaml"))
-    proofs = [*shown, *_proofs(one)]
-    sure: Confidence = "confirmed" if one.install.seen and how != "unanswered" else "suspected"
-    steps = [fix, _recreate(one.pod, say)]
-    return finding("webhook-bypassed", claim, sure, _nodes(one), proofs, severity="warning", actions=steps)
+        fix = NextAction(say(f"webhook-bypassed.fix-{how}"), kubectl_pod(facts.pod, "get", "-o", "yaml"))
+    proofs = [*shown, *_proofs(facts)]
+    sure: Confidence = "confirmed" if facts.install.seen and how != "unanswered" else "suspected"
+    steps = [fix, _recreate(facts.pod, say)]
+    return finding("webhook-bypassed", claim, sure, _nodes(facts), proofs, severity="warning", actions=steps)
 
 
-def _wrong_scheduler(one: BypassFacts, say: Texts) -> Finding:
-    hami = one.install.scheduler_name
-    claim = say("wrong-scheduler.claim", scheduler=one.scheduler, hami=hami)
-    key = "name" if one.scheduler == DEFAULT_SCHEDULER else "fix"
-    fix = NextAction(say(f"wrong-scheduler.{key}", hami=hami), kubectl_pod(one.pod, "get", "-o", "yaml"))
-    sure: Confidence = "confirmed" if one.install.seen else "suspected"
-    steps = [fix, _recreate(one.pod, say)]
-    return finding("wrong-scheduler", claim, sure, _nodes(one), [*_proofs(one)], severity="warning", actions=steps)
+def _wrong_scheduler(facts: BypassFacts, say: Texts) -> Finding:
+    hami = facts.install.scheduler_name
+    claim = say("wrong-scheduler.claim", scheduler=facts.scheduler, hami=hami)
+    key = "name" if facts.scheduler == DEFAULT_SCHEDULER else "fix"
+    fix = NextAction(say(f"wrong-scheduler.{key}", hami=hami), kubectl_pod(facts.pod, "get", "-o", "yaml"))
+    sure: Confidence = "confirmed" if facts.install.seen else "suspected"
+    steps = [fix, _recreate(facts.pod, say)]
+    return finding("wrong-scheduler", claim, sure, _nodes(facts), [*_proofs(facts)], severity="warning", actions=steps)
 
 
-def _proofs(one: BypassFacts) -> Iterator[Evidence]:
+def _proofs(facts: BypassFacts) -> Iterator[Evidence]:
     """That another scheduler has the pod, what it asks for, and what came of it."""
-    named = one.pod.spec.scheduler_name
-    yield quotes.of_pod(one.pod, named, "{.spec.schedulerName}") if named else quotes.of_pod_name(one.pod)
-    resource, amount = next(iter(one.asked.items()))
-    yield quotes.of_resource(one.pod, resource, amount)
-    yield from one.words
+    named = facts.pod.spec.scheduler_name
+    yield quotes.of_pod(facts.pod, named, "{.spec.schedulerName}") if named else quotes.of_pod_name(facts.pod)
+    resource, amount = next(iter(facts.asked.items()))
+    yield quotes.of_resource(facts.pod, resource, amount)
+    yield from facts.words
 
 
 def _recreate(pod: Pod, say: Texts) -> NextAction:
     return NextAction(say("webhook-bypassed.recreate"), kubectl_pod(pod, "delete"), changes_cluster=True)
 
 
-def _nodes(one: BypassFacts) -> tuple[str, ...]:
-    return (one.pod.spec.node_name,) if one.pod.spec.node_name else ()
+def _nodes(facts: BypassFacts) -> tuple[str, ...]:
+    return (facts.pod.spec.node_name,) if facts.pod.spec.node_name else ()

@@ -50,7 +50,7 @@ def _short(node: Node, gpus: NodeGpus) -> list[str]:
     split = gpus.cards[0].slots if gpus.cards else 1
     names = [name for name in capacity if name == gpus.resource or name.startswith(_MIG)]
     found: list[str] = []
-    for name in sorted(names, key=lambda one: not one.startswith(_MIG)):
+    for name in sorted(names, key=lambda name: not name.startswith(_MIG)):
         counted, free = whole(capacity[name]) or 0, whole(offered.get(name)) or 0
         by_gpu = name != gpus.resource or free == 0 or (counted - free) % max(split, 1) == 0
         if free < counted and by_gpu:
@@ -65,7 +65,9 @@ def _logged(side: NodeSide, node: Node, short: Iterable[str], say: Texts) -> Nod
         for log in side.logs:
             if log.pod.metadata.uid != pod.metadata.uid or log.previous or log.container not in by_name:
                 continue
-            found = [one for one in in_plugin_log(log, by_name[log.container]) if one[0].signature.code == "card-fault"]
+            found = [
+                fault for fault in in_plugin_log(log, by_name[log.container]) if fault[0].signature.code == "card-fault"
+            ]
             if found:
                 means = found[0][0].signature.words(say.language).means
                 proofs = [proof for _, proof in found] + [quotes.of_allocatable(node, name) for name in short]
@@ -113,7 +115,7 @@ def _counted(side: NodeSide, node: Node, gpus: NodeGpus, short: list[str], say: 
     capacity, offered = (node.status.capacity or {})[name], (node.status.allocatable or {}).get(name, 0)
     claim = say("card-fault.counted", node=side.name, resource=name, capacity=str(capacity), offered=str(offered))
     paths = "{.status.capacity." + name.replace(".", "\\.") + "}"
-    proofs = [proof for one in short for proof in (quotes.of_allocatable(node, one),)]
+    proofs = [proof for resource in short for proof in (quotes.of_allocatable(node, resource),)]
     proofs.insert(0, quotes.of_node(node, str(capacity), paths))
     sure: Confidence = "confirmed" if gpus.allocatable else "suspected"
     actions = plugin_actions(side.name, side.plugin_pods, say)

@@ -169,8 +169,8 @@ class Case:
         """The nodes that kube-scheduler itself drops, as far as objects alone tell."""
         obstacle, found = NodeFilter(self.pod).obstacle, dict[str, Obstacle]()
         for name in sorted(self.nodes):
-            if (one := obstacle(self.nodes[name])) is not None:
-                found[name] = one
+            if (blocking := obstacle(self.nodes[name])) is not None:
+                found[name] = blocking
         return found
 
     @cached_property
@@ -259,7 +259,7 @@ class Case:
 
 
 def _agreed(by_version: Sequence[Mapping[str, Verdict]], name: str) -> Verdict:
-    verdicts = [one[name] for one in by_version]
+    verdicts = [by_node[name] for by_node in by_version]
     if len({(verdict.fits, frozenset(verdict.codes)) for verdict in verdicts}) > 1:
         return Verdict(fits=None, unknown="HAMi's version is unknown, and its versions judge this node differently")
     return verdicts[-1]

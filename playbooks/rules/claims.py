@@ -70,7 +70,9 @@ def told_by_claims(pod: Pod, seen: ClaimsSeen | None, say: Texts) -> ClaimTold |
     """What is known of the pod's claims, the one that stands most in its way first; None where it has none."""
     if not claims_of(pod):
         return None
-    states = sorted((_state(pod, claim, seen, say) for claim in pod.spec.resource_claims or ()), key=lambda one: one[0])
+    states = sorted(
+        (_state(pod, claim, seen, say) for claim in pod.spec.resource_claims or ()), key=lambda state: state[0]
+    )
     first = states[0]
     claim = first.claim or say("resource-claim.claim", claims=", ".join(claims_of(pod)))
     look = NextAction(
@@ -129,7 +131,7 @@ def _unallocated(claim: ResourceClaim, seen: ClaimsSeen, say: Texts) -> _Told:
     driver = dra.driver_of(claim)
     if not driver or isinstance(seen.slices, Gap) or isinstance(seen.claims, Gap):
         return _Told(State.UNALLOCATED, say("resource-claim.unallocated", claim=claim.name), proofs)
-    offer = next((one for one in dra.offers(seen.slices, seen.claims) if one.driver == driver), None)
+    offer = next((offer for offer in dra.offers(seen.slices, seen.claims) if offer.driver == driver), None)
     if offer is None:
         text = say("resource-claim.no-slice", claim=claim.name, driver=driver, **{"class": classes})
         return _Told(State.NO_SLICE, text, proofs)

@@ -15,7 +15,7 @@ def wrong_clock(clocks: Clocks | None, say: Texts) -> list[Finding]:
     why = skewed(clocks.skew_s) if clocks else None
     if clocks is None or why is None:
         return []
-    served, here = (format_time(datetime.fromtimestamp(one, UTC)) for one in (clocks.served, clocks.here))
+    served, here = (format_time(datetime.fromtimestamp(moment, UTC)) for moment in (clocks.served, clocks.here))
     quote = say("status.clocks", date=clocks.date, here=here)
     command = "kubectl get --raw /version -v=8 2>&1 | grep -i date; date -u"
     proof = Evidence("API server", say("status.answer"), served, quote, command)

@@ -11,7 +11,7 @@ from playbooks.quotes import kubectl
 
 def uncordon(node: Node, uuids: Sequence[str], say: Texts) -> tuple[NextAction, NextAction]:
     """Who cordoned the node's cards, then to uncordon these; the others that are named stay as they are."""
-    named = [one.strip() for one in (node.metadata.annotation(CORDON_KEY) or "").split(",")]
+    named = [name.strip() for name in (node.metadata.annotation(CORDON_KEY) or "").split(",")]
     left = ",".join(fromkey for fromkey in dict.fromkeys(named) if fromkey and fromkey not in uuids)
     change = ("--overwrite", f"{CORDON_KEY}={left}") if left else (f"{CORDON_KEY}-",)
     who = NextAction(

@@ -37,7 +37,7 @@ def coverage(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
     told: list[Finding | None] = [*_causes(parts, now, say), _unready(parts, daemon_sets, pods, now, say)]
     if not isinstance(components.nodes, Gap):
         told += _absent(parts, daemon_sets, pods, components.nodes, say)
-    return [one for one in told if one is not None]
+    return [finding for finding in told if finding is not None]
 
 
 def plugins_down(pods: Sequence[Pod], now: datetime) -> list[Pod]:
@@ -51,7 +51,7 @@ def _causes(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
     config = parts.seen.config
     known = [cause for side in sides.values() for cause in node_causes(side, sets, config, now, say)]
     found = [
-        one for one in known if one.told.code != "device-plugin-not-ready"
+        cause for cause in known if cause.told.code != "device-plugin-not-ready"
     ]  # that pods are not ready is told anyway
     found = found or [cause for side in sides.values() for cause in monitor_fault(side, now, say)]
     nodes = () if isinstance(parts.components.nodes, Gap) else parts.components.nodes

@@ -106,10 +106,10 @@ def _twice(offered: DraDevices, say: Texts) -> list[Finding]:
     shared = list(_shared(offered))
     if not shared:
         return []
-    names = sorted({one.node.name for one in shared})
+    names = sorted({device.node.name for device in shared})
     driver, count = shared[0].of.spec.driver, len(shared)
     claim = say("dra-mixed.claim", count=count, nodes=prose.names(say, names), driver=driver)
-    proofs = [proof for one in shared[:_PROVEN] for proof in _of_shared(one)]
+    proofs = [proof for device in shared[:_PROVEN] for proof in _of_shared(device)]
     sure = "confirmed" if offered.install.install.version else "suspected"
     return [finding("dra-mixed", claim, sure, names, proofs, severity="critical", actions=[_look(say)])]
 
@@ -147,8 +147,11 @@ def _hook(seen: WebhookSeen) -> MutatingWebhookConfiguration | None:
     return None if isinstance(seen.hooks, Gap) else dra.hook_of(seen.hooks)
 
 
-def _of_shared(one: _Shared) -> list[Evidence]:
-    return [quotes.of_card(one.node, one.uuid), of_object("ResourceSlice", one.of, one.uuid, "{.spec.devices[*]}")]
+def _of_shared(device: _Shared) -> list[Evidence]:
+    return [
+        quotes.of_card(device.node, device.uuid),
+        of_object("ResourceSlice", device.of, device.uuid, "{.spec.devices[*]}"),
+    ]
 
 
 def _of_hook(hook: MutatingWebhookConfiguration) -> Evidence:

@@ -14,7 +14,7 @@ def capacity_gaps(install: InstallSeen, capacity: Capacity, undecodable: Sequenc
     gaps = [*install.gaps, *capacity.gaps]
     if install.install.version is None:
         gaps.append(Gap("HAMi version", say("gap.version"), say("gap.version-hint")))
-    return gaps + [Gap("objects", one, say("gap.undecodable")) for one in undecodable]
+    return gaps + [Gap("objects", name, say("gap.undecodable")) for name in undecodable]
 
 
 def confidence_in(install: InstallSeen, capacity: Capacity, undecodable: Sequence[str]) -> Confidence:

@@ -24,7 +24,7 @@ def impossible(case: Case, attempt: Attempt, words: list[Evidence], say: Texts) 
     resources, container = case.gpus, measures.largest_request(case)
     amounts = (resources.cores,) if _lacks_cores(case) else (resources.memory, resources.percentage)
     if _lacks_cores(case):
-        container = max(case.request.containers, key=lambda one: one.cores)
+        container = max(case.request.containers, key=lambda container: container.cores)
     proofs = [
         *measures.proof(case, container, amounts),
         *measures.proof(case, container, (resources.count, resources.cores)),
@@ -107,7 +107,7 @@ def at_most(case: Case, word: str) -> tuple[int, int]:
     """The memory of the largest device that counts, and the most of them on one node."""
     names = case.refusals_when_empty
     nodes = [[card.card.memory_mib for card in case.view.cards(name) if card.card.is_of(word)] for name in names]
-    return max((one for memory in nodes for one in memory), default=0), max(map(len, nodes), default=0)
+    return max((size for memory in nodes for size in memory), default=0), max(map(len, nodes), default=0)
 
 
 def over_a_card(case: Case) -> int:

@@ -78,7 +78,7 @@ def _sharers(pod: Pod, given: GpuContainers, placed: PlacedPod) -> list[Pod] | N
     mine, pods = {share.uuid for share in given.shares}, placed.side.pods
     if isinstance(pods, Gap):
         return None
-    others = (one for one in pods if one.metadata.uid != pod.metadata.uid and not is_finished(one))
+    others = (other for other in pods if other.metadata.uid != pod.metadata.uid and not is_finished(other))
     return [other for other in others if mine & {share.uuid for share in _shares(other)}]
 
 
@@ -138,4 +138,4 @@ def _registered(placed: PlacedPod) -> list[Card]:
     """The node's GPUs; empty also where the node could not be read."""
     node = placed.side.node
     read = [] if isinstance(node, Gap) else read_registrations(node)
-    return [card for one in read if isinstance(one, Registration) for card in one.cards]
+    return [card for registration in read if isinstance(registration, Registration) for card in registration.cards]

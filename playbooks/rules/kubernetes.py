@@ -45,7 +45,7 @@ def unsupported(server: str, nodes: Sequence[Node], say: Texts, *, severity: Sev
         proofs.append(quotes.of_node(node, node.status.node_info.kubelet_version, "{.status.nodeInfo.kubeletVersion}"))
     claim = say("kubernetes-unsupported.claim", what=what, version=version, least=f"{OLDEST.major}.{OLDEST.minor}")
     look = NextAction(say("kubernetes-unsupported.look"), kubectl("get", "nodes", "-o", "wide"))
-    names = [one.name for _, one in old]
+    names = [node.name for _, node in old]
     return [finding("kubernetes-unsupported", claim, "confirmed", names, proofs, severity=severity, actions=[look])]
 
 

@@ -63,5 +63,5 @@ def ledger_table(process: SchedulerProcess, ledger: Ledger | None, nodes: Collec
 
 
 def _row(node: str, amounts: Collection[tuple[int, int]], only_counted: Collection[str]) -> LedgerRow:
-    counts, holds = sum(one for one, _ in amounts), sum(one for _, one in amounts)
+    counts, holds = sum(count for count, _ in amounts), sum(held for _, held in amounts)
     return LedgerRow(node, len(amounts), counts, holds, counts - holds, Names(only_counted))

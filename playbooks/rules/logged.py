@@ -79,7 +79,7 @@ def namespaces_named(logs: Iterable[LogOf], name: str, now: datetime) -> list[st
         line = read_line(raw, now)
         if line and (namespace := whose(line, name)):
             newest[namespace] = max(newest.get(namespace, _LONG_AGO), line.at or _LONG_AGO)
-    return sorted(newest, key=lambda one: (-newest[one].timestamp(), one))
+    return sorted(newest, key=lambda namespace: (-newest[namespace].timestamp(), namespace))
 
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
@@ -98,7 +98,9 @@ def newest_time(logs: Iterable[LogOf], now: datetime) -> Iterable[str]:
 
 def read_logs(logs: Sequence[LogOf], about: LogSubject) -> Logged:
     """The pod's lines and runs."""
-    others = tuple(one for one in namespaces_named(logs, about.name, about.now) if one != about.namespace)
+    others = tuple(
+        namespace for namespace in namespaces_named(logs, about.name, about.now) if namespace != about.namespace
+    )
     read = tuple(_one_log(log, about) for log in logs)
     of_hami = [log for log in read if log.log.container == EXTENDER_CONTAINER]
     runs = [Run(log.log, cycle) for log in of_hami for cycle in rebuild(log.lines)]

@@ -24,7 +24,7 @@ def size(container: ContainerRequest) -> tuple[int, int, int]:
 
 def most_devices(case: Case) -> ContainerRequest | None:
     """The container that asks for the most devices."""
-    return max(case.request.containers, key=lambda one: one.count, default=None)
+    return max(case.request.containers, key=lambda container: container.count, default=None)
 
 
 def memory(case: Case, container: ContainerRequest, say: Texts) -> str:
@@ -52,7 +52,7 @@ def _own(case: Case, container: ContainerRequest) -> str:
 
 def most_cores(case: Case) -> ContainerRequest | None:
     """The container that asks for the most cores."""
-    return max(case.request.containers, key=lambda one: one.cores, default=None)
+    return max(case.request.containers, key=lambda container: container.cores, default=None)
 
 
 def cores(case: Case, container: ContainerRequest, amount: int | None = None) -> str:
@@ -84,12 +84,12 @@ def proof(case: Case, container: ContainerRequest | None, resources: Sequence[st
     """What the container writes of the first of these resources; of a pod with none in it, what another one writes."""
     pod = case.pod
     everywhere = [*(pod.spec.init_containers or ()), *pod.spec.containers]
-    own = [one for one in everywhere if container is not None and one.name == container.container]
+    own = [candidate for candidate in everywhere if container is not None and candidate.name == container.container]
     for some in (own, everywhere):
         for name in filter(None, resources):
-            for one in some:
-                if written(one, name) is not None and amount_of(one, name) != 0:
-                    return [_quote(pod, one, name)]
+            for candidate in some:
+                if written(candidate, name) is not None and amount_of(candidate, name) != 0:
+                    return [_quote(pod, candidate, name)]
     return []
 
 

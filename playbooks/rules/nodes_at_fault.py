@@ -26,7 +26,7 @@ def nodes_at_fault(case: Case, cause: Cause, questioned: NodesInQuestion, say: T
         return []
     sides = [questioned.sides[name] for name in cause.nodes if name in questioned.sides]
     able = [side for side in sides if case.if_registered(side.name).fits is not False]
-    found = [one for side in able for one in _causes(case, side, questioned, say)]
+    found = [cause for side in able for cause in _causes(case, side, questioned, say)]
     return per_cause(found, say)
 
 

@@ -71,7 +71,7 @@ def none_selected(sets: PluginSets, nodes: Sequence[Node], say: Texts) -> list[F
     if isinstance(sets.sets, Gap) or not sets.sets or not nodes or in_use(sets):
         return []
     kept = [keeps_off(sets.sets, node) for node in nodes]
-    if not all(one and one[1].text == SELECTOR_TEXT for one in kept):
+    if not all(match and match[1].text == SELECTOR_TEXT for match in kept):
         return []
     first = sets.sets[0]
     claim = say("device-plugin-not-selected.none", selector=selector_of(first) or first.name)

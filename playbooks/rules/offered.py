@@ -62,9 +62,11 @@ def _refused(pod: Pod, attempt: Attempt) -> set[str]:
 
 
 def _unknown(case: Case, attempt: Attempt, name: str, managed: frozenset[str], say: Texts) -> Finding:
-    known = {one for node in case.nodes.values() for one in node.status.allocatable or () if "/" in one}
+    known = {resource for node in case.nodes.values() for resource in node.status.allocatable or () if "/" in resource}
     known |= (
-        managed | case.config.other_resources | {one for device in case.config.devices for one in device.resources.all}
+        managed
+        | case.config.other_resources
+        | {resource for device in case.config.devices for resource in device.resources.all}
     )
     near = _nearest(name, sorted(known))
     claim = say("resource-unknown.near" if near else "resource-unknown.claim", resource=name, near=near)
@@ -78,7 +80,7 @@ def _unknown(case: Case, attempt: Attempt, name: str, managed: frozenset[str], s
 def _nearest(name: str, known: Sequence[str]) -> str:
     """The name that was meant, it seems: of the same domain if there is a near one, else of any."""
     domain, _, local = name.partition("/")
-    own = [one.partition("/")[2] for one in known if one.partition("/")[0] == domain]
+    own = [resource.partition("/")[2] for resource in known if resource.partition("/")[0] == domain]
     if found := difflib.get_close_matches(local, own, n=1, cutoff=_CLOSE):
         return f"{domain}/{found[0]}"
     return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.8)), "")

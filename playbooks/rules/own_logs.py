@@ -53,7 +53,7 @@ def own_log_faults(pod: Pod, logs: Sequence[LogSeen], now: datetime, say: Texts,
 def _means_it(word: _Word, now: datetime) -> bool:
     """Whether the words say what is wrong now: most are harmless in a container that goes on."""
     after = word.log.lines[word.hit.line + 1 :]
-    last = sum(1 for one in after if one.strip() and not _CORE_LINE.search(one)) <= _AFTER
+    last = sum(1 for line in after if line.strip() and not _CORE_LINE.search(line)) <= _AFTER
     signature = word.hit.signature
     match signature.code:
         case "hami-core-crash":

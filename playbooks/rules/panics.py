@@ -54,7 +54,7 @@ def panicked(attempt: Attempt, logs: tuple[PanicLog, ...], say: Texts) -> Findin
     if not _may_be_panic(attempt) or attempt.evidence is None:
         return None
     found = _found(logs)
-    if near := [one for one in found if one.explains(attempt)]:
+    if near := [crash for crash in found if crash.explains(attempt)]:
         return _told(near, [attempt.evidence], say("scheduler-panic.claim", what=_what(near)), say)
     if not broke_off(attempt.evidence.quote) or (attempt.stage == "bind" and not found):
         return None
@@ -65,7 +65,7 @@ def panicked(attempt: Attempt, logs: tuple[PanicLog, ...], say: Texts) -> Findin
 
 def panicked_elsewhen(install: Install, attempt: Attempt, logs: tuple[PanicLog, ...], say: Texts) -> list[Finding]:
     """Panics of a process that runs on and that do not explain why a call about the pod got no answer."""
-    found = [one for one in _found(logs) if not one.log.previous]
+    found = [crash for crash in _found(logs) if not crash.log.previous]
     if not _may_be_panic(attempt) or not found or not install.seen:
         return []
     return [structs.replace(_recovered(found, say), severity="info", confidence="suspected")]
@@ -79,7 +79,7 @@ def _may_be_panic(attempt: Attempt) -> bool:
 def ended(install: Install, logs: tuple[PanicLog, ...], now: datetime, say: Texts) -> list[Finding]:
     """A panic that ended the extender a short while ago, or after which no scheduler is ready again."""
     down = not install.ready_pods
-    found = [one for one in _found(logs) if one.log.previous and (down or _age(one.log, now) <= _RECENT)]
+    found = [crash for crash in _found(logs) if crash.log.previous and (down or _age(crash.log, now) <= _RECENT)]
     if not found:
         return []
     claim = say("scheduler-panic.ended", what=_what(found), pod=found[-1].log.scheduler.name)
@@ -98,8 +98,8 @@ def panicked_in(runs: Sequence[Run], logs: tuple[PanicLog, ...], say: Texts) -> 
     if began is None or runs[-1].cycle.has_result:
         return []
     name = runs[-1].log.scheduler.name
-    found = [one for one in _found(logs) if one.log.scheduler.name == name and one.panic.at]
-    near = [one for one in found if one.panic.at and -_ROUNDED <= one.panic.at - began <= _AT_ONCE]
+    found = [crash for crash in _found(logs) if crash.log.scheduler.name == name and crash.panic.at]
+    near = [crash for crash in found if crash.panic.at and -_ROUNDED <= crash.panic.at - began <= _AT_ONCE]
     if not near:
         return []
     told = _told(near, [], say("scheduler-panic.claim", what=_what(near)), say)
@@ -122,7 +122,7 @@ def _recovered(found: list[_Found], say: Texts) -> Finding:
 def _found(logs: tuple[PanicLog, ...]) -> list[_Found]:
     """Every panic, those of runs that ended first, the newest last."""
     found = [_Found(log, panic) for log in logs for panic in read_panics(log.lines)]
-    return sorted(found, key=lambda one: (not one.log.previous, str(one.panic.at or "")))
+    return sorted(found, key=lambda crash: (not crash.log.previous, str(crash.panic.at or "")))
 
 
 def _what(found: list[_Found]) -> str:
@@ -130,7 +130,7 @@ def _what(found: list[_Found]) -> str:
 
 
 def _told(found: list[_Found], proofs: list[Evidence], claim: str, say: Texts) -> Finding:
-    shown = [_of_line(one) for one in found[: -_MAX_SHOWN - 1 : -1]]
+    shown = [_of_line(crash) for crash in found[: -_MAX_SHOWN - 1 : -1]]
     last = found[-1].log
     read = NextAction(
         say("scheduler-panic.stack"), f"{_log(last.scheduler, previous=last.previous)} | grep -A 20 panic"

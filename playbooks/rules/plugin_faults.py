@@ -99,7 +99,7 @@ def _signed(
     found: list[Proven] = [(hit, proof) for hit, proof, _ in in_messages(pod, sick, None)]
     found += _in_logs(side, pod, read)
     found += in_events((event for event in side.events if event.involved_object.uid in ("", pod.metadata.uid)), None)
-    found.sort(key=lambda one: one[0].signature.code == "gpu-start-failure")
+    found.sort(key=lambda fault: fault[0].signature.code == "gpu-start-failure")
     if not found:
         return None
     hit = found[0][0]
@@ -144,7 +144,7 @@ def _ended(side: NodeSide, pod: Pod, status: ContainerStatus, say: Texts) -> Nod
         kind=kind,
         line=line,
     )
-    proofs = [log_line(*one) for one in said[:1]] + [_of_status(pod, status)]
+    proofs = [log_line(*line) for line in said[:1]] + [_of_status(pod, status)]
     actions = (plugin_log(pod, say),)
     told = finding("device-plugin-crash", claim, "confirmed", (side.name,), proofs, severity="warning", actions=actions)
     return NodeCause(f"{status.name} {end.reason} {end.exit_code}: {line}", told)

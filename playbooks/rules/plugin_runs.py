@@ -57,7 +57,7 @@ def in_plugin_log(log: LogSeen, status: ContainerStatus) -> list[tuple[Hit, Evid
         lines = _since(lines, _REGISTERED)
     found = in_log(where, log._replace(lines=tuple(lines)), version_of(log.pod, log.container))
     written = max((at for at, line in enumerate(lines) if any(marker in line for marker in _WRITTEN)), default=-1)
-    return [one for one in found if one[0].signature.id not in _UNTIL_WRITTEN or one[0].line > written]
+    return [fault for fault in found if fault[0].signature.id not in _UNTIL_WRITTEN or fault[0].line > written]
 
 
 def has_registered(log: LogSeen) -> bool:
@@ -73,7 +73,7 @@ def last_error(log: LogSeen) -> str:
 def version_of(pod: Pod, container: str) -> Version | None:
     """HAMi's version by the image's tag."""
     both = (*pod.spec.containers, *(pod.spec.init_containers or ()))
-    image = next((one.image for one in both if one.name == container), "")
+    image = next((status.image for status in both if status.name == container), "")
     return parse_version(image)
 
 

@@ -63,7 +63,7 @@ def see_quota(namespace: str, say: Texts) -> tuple[NextAction, ...]:
 
 def scheduler_log(install: Install, pod: str, say: Texts) -> tuple[NextAction, ...]:
     """To read what the extender logs about a pod; nothing when no extender was found."""
-    names = [one.name for one in install.pods[:1]] or [
+    names = [pod.name for pod in install.pods[:1]] or [
         f"deploy/{workload.name}" for workload in (install.deployment,) if workload
     ]
     return tuple(

@@ -138,12 +138,16 @@ def lost_to_kubernetes(case: Case, attempt: Attempt, say: Texts) -> Finding | No
     Only for what objects cannot tell: taints and selectors are judged by the nodes as they are now. One node can lack
     several resources, so of those the most counts, not the sum.
     """
-    lost = [one for one in unexplained(case, attempt) if family(one[0]) not in ("taint", "unschedulable", "selector")]
+    lost = [
+        reason
+        for reason in unexplained(case, attempt)
+        if family(reason[0]) not in ("taint", "unschedulable", "selector")
+    ]
     short = [count for text, count in lost if family(text).startswith("insufficient")]
     rest = [count for text, count in lost if not family(text).startswith("insufficient")]
     if not case.fitting or not lost or max(short, default=0) + sum(rest) < len(case.fitting):
         return None
-    text, count = max(lost, key=lambda one: (one[1], one[0]))
+    text, count = max(lost, key=lambda reason: (reason[1], reason[0]))
     if case.request.containers:
         claim = say("kubernetes-filter.room", count=count, text=text, nodes=prose.names(say, case.fitting))
     else:

@@ -99,7 +99,7 @@ def _mismatch(parts: Parts, scheduler: Release, other: Release, key: str, say: T
 
 def loud(parts: Parts, say: Texts) -> list[Finding]:
     """A log level above the chart's: at 5 a busy scheduler writes megabytes a second, from 8 on requests in full."""
-    pod = next((one for one in parts.install.pods if extender_of(one.spec)), None)
+    pod = next((pod for pod in parts.install.pods if extender_of(pod.spec)), None)
     extender = extender_of(pod.spec) if pod else None
     if pod is None or extender is None:
         return []
@@ -119,7 +119,7 @@ def loud(parts: Parts, say: Texts) -> list[Finding]:
 def profiles(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
     """Profiles that anybody who reaches the port may read, without a login."""
     install, version = parts.install, parts.version
-    pod = next((one for one in install.pods if extender_of(one.spec)), None)
+    pod = next((pod for pod in install.pods if extender_of(pod.spec)), None)
     if pod is None:
         return []
     told: list[Finding] = []
@@ -139,9 +139,9 @@ def profiles(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
         claim = say("pprof-exposed.inside", version=version, port=port)
     # Which port answers was not tried: it follows from the version.
     severity: Severity = "warning" if outside else "info"
-    one = finding("pprof-exposed", claim, "suspected", (), proofs, severity=severity)
+    exposed = finding("pprof-exposed", claim, "suspected", (), proofs, severity=severity)
     look = kubectl("-n", install.namespace, "get", "services", "-o", "wide")
-    return [*told, structs.replace(one, next_actions=(NextAction(say("pprof-exposed.look"), look),))]
+    return [*told, structs.replace(exposed, next_actions=(NextAction(say("pprof-exposed.look"), look),))]
 
 
 def _profiling(parts: Parts, pod: Pod, now: datetime, say: Texts) -> Finding:
@@ -158,7 +158,7 @@ def _profiling(parts: Parts, pod: Pod, now: datetime, say: Texts) -> Finding:
         for workload in (deployment,)
         if workload and not needed
     ]
-    close = [NextAction(say("pprof-exposed.close"), one, changes_cluster=True) for one in edit]
+    close = [NextAction(say("pprof-exposed.close"), command, changes_cluster=True) for command in edit]
     return finding("pprof-exposed", claim, parts.confidence, (), proofs, severity=severity, actions=close)
 
 
@@ -201,13 +201,13 @@ def refused(parts: Parts, say: Texts) -> list[Finding]:
     return [structs.replace(told, next_actions=(NextAction(say("scheduler-forbidden.look"), look),))]
 
 
-def _line(one: RefusedLine) -> Evidence:
-    log = kubectl("-n", one.pod.namespace, "logs", one.pod.name, "-c", one.container, "--since=10m")
+def _line(line: RefusedLine) -> Evidence:
+    log = kubectl("-n", line.pod.namespace, "logs", line.pod.name, "-c", line.container, "--since=10m")
     return Evidence(
         source="scheduler log",
-        object=f"Pod {one.pod.namespace}/{one.pod.name} container {one.container}",
+        object=f"Pod {line.pod.namespace}/{line.pod.name} container {line.container}",
         at=None,
-        quote=one.line,
+        quote=line.line,
         command=f"{log} | grep forbidden",
     )
 

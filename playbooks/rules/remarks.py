@@ -42,7 +42,7 @@ class Remark(NamedTuple):
 def with_remarks(running: Finding, remarks: Sequence[Remark]) -> Finding:
     """The finding of a pod that runs: the first fact joins its claim, the other remarks are steps."""
     first = next((remark for remark in remarks if remark.sentence), None)
-    steps = tuple(one.step for one in sorted(remarks, key=lambda one: one is not first))
+    steps = tuple(remark.step for remark in sorted(remarks, key=lambda remark: remark is not first))
     if first is None:
         return structs.replace(running, next_actions=steps)
     claim = f"{running.claim} {first.sentence}"
@@ -94,7 +94,7 @@ def _serves_ssh(pod: Pod, container: Container) -> Evidence | None:
     if _SSH.search(container.image):
         return quotes.of_pod(pod, container.image, f"{at}.image}}")
     for field, words in (("command", container.command), ("args", container.args)):
-        if word := next((one for one in words or () if _SSH.search(one)), ""):
+        if word := next((text for text in words or () if _SSH.search(text)), ""):
             return quotes.of_pod(pod, word, f"{at}.{field}}}")
     if any(port.container_port == _SSH_PORT for port in container.ports or ()):
         return quotes.of_pod(pod, str(_SSH_PORT), f"{at}.ports[*].containerPort}}")
@@ -120,7 +120,7 @@ def _of_cores(
     pod: Pod, given: GpuContainers, sharers: Sequence[Pod] | None, plugins: Sequence[Pod], say: Texts
 ) -> Remark:
     """The monitor lifts the limit of a pod that is alone; where none runs, the limit always holds."""
-    cores = ", ".join(str(one) for one in sorted({share.cores for share in given.shares if share.cores}))
+    cores = ", ".join(str(amount) for amount in sorted({share.cores for share in given.shares if share.cores}))
     key = "cores" if sharers is None else "cores-shared" if sharers else "cores-alone"
     words = {"cores": cores, "sharers": len(sharers or ())}
     step = NextAction(say(f"limit-remark.{key}", **words), kubectl_pod(pod, "get", "-o", "yaml"))

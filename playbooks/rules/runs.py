@@ -108,11 +108,11 @@ def _refused(logged: Logged, run: Run, reasons: dict[str, list[str]], told: RunW
     for (code, nodes), claim in zip(reasons.items(), claims, strict=True):
         proof = cycle.proof_of(code)
         proofs = [of_line(run.log, line, told) for line in (proof, None if found else cycle.none_fit) if line]
-        one = finding(
+        refusal = finding(
             finding_code(code), claim, told.confidence, nodes, proofs, severity=told.severity if not found else "info"
         )
-        # Codes of one family share a finding: the first speaks for it.
-        found.setdefault(one.code, one)
+        # Codes of refusal family share a finding: the first speaks for it.
+        found.setdefault(refusal.code, refusal)
     return list(found.values())
 
 

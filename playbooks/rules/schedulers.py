@@ -28,7 +28,7 @@ def scheduler_trouble(install: Install, now: datetime, say: Texts) -> list[Findi
     if (down := _down(install, say)) is not None:
         return [down]
     found = [_no_leader(install, now, say), _degraded(install, now, say)]
-    return [one for one in found if one is not None]
+    return [finding for finding in found if finding is not None]
 
 
 def none_found(pod: Pod, seen: InstallSeen, say: Texts) -> Finding | None:

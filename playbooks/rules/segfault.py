@@ -89,7 +89,7 @@ def _broke(pod: Pod, crash: _Crash, start: _Start) -> bool:
     began = parse_time(pod.status.start_time or pod.metadata.creation_timestamp)
     if began is None or began >= start.at:
         return False
-    return any(start.down_since - about <= one <= start.at + _AFTER for one, about in _times(crash))
+    return any(start.down_since - about <= moment <= start.at + _AFTER for moment, about in _times(crash))
 
 
 def _times(crash: _Crash) -> list[tuple[datetime, timedelta]]:

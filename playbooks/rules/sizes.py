@@ -37,7 +37,7 @@ def too_small(case: Case) -> Largest | None:
             if case.expects_gpus(name):
                 return None
             continue
-        admitted = [card for card in (_card(one) for one in found.cards) if admits(case, card)]
+        admitted = [card for card in (_card(registered) for registered in found.cards) if admits(case, card)]
         nodes += [name] if admitted else []
         for card in admitted:
             if card.memory_mib >= asked:

@@ -144,20 +144,20 @@ def ghosts_told(process: SchedulerProcess, install: Install, say: Texts, nodes: 
 def _told(
     ghosts: Sequence[Ghost], process: SchedulerProcess, install: Install, attempt: Attempt | None, say: Texts
 ) -> Finding:
-    taken = [one for ghost in ghosts for one in ghost.taken]
+    taken = [use for ghost in ghosts for use in ghost.taken]
     told = [*(parse_time(ghost.heard) for ghost in ghosts), attempt.since if attempt else None]
     since = min((moment for moment in told if moment is not None), default=None)
     names = [f"{ghost.taken[0].namespace}/{ghost.taken[0].pod}" for ghost in ghosts]
     claim = say(
         "scheduler-ledger-stale.claim",
         pods=prose.names(say, names),
-        memory=prose.mib(sum(one.memory_mib for one in taken)),
-        gpus=len({(one.node, one.uuid) for one in taken}),
-        nodes=prose.names(say, sorted({one.node for one in taken})),
+        memory=prose.mib(sum(use.memory_mib for use in taken)),
+        gpus=len({(use.node, use.uuid) for use in taken}),
+        nodes=prose.names(say, sorted({use.node for use in taken})),
         since=say("scheduler-ledger-stale.since", at=format_time(since)) if since else "",
     )
     scheduler = process.scheduler
-    proofs = [_of_sample(one, scheduler, process.port) for one in taken[:_MAX_SHOWN] if scheduler]
+    proofs = [_of_sample(use, scheduler, process.port) for use in taken[:_MAX_SHOWN] if scheduler]
     proofs += [quotes.of_pod_age(ghost.pod) for ghost in ghosts[:_MAX_SHOWN] if ghost.pod is not None]
     nodes = sorted({share.node for share in taken})
     actions = restart(install, say)

@@ -35,7 +35,7 @@ def own_words(case: Case, cause: Cause, say: Texts) -> str | None:
         return None
     numbers = numbers_given(case, cause.nodes, device)
     never = [request for request in asked if numbers is not None and request.count not in numbers]
-    largest = max(never or asked, key=lambda one: one.count)
+    largest = max(never or asked, key=lambda container: container.count)
     key = _key(case, cause, device, largest, never=bool(never))
     if key is None:
         return None

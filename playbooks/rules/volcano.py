@@ -123,7 +123,7 @@ def _by_its_words(pod: Pod, named: str, told: Sequence[Evidence], say: Texts) ->
 def _part(words: str, pattern: re.Pattern[str]) -> str:
     """The reason among several that matches."""
     reasons = words.partition("available: ")[2] or words
-    return next((one for one in reasons.split(", ") if pattern.search(one)), words)
+    return next((reason for reason in reasons.split(", ") if pattern.search(reason)), words)
 
 
 def _signs(pod: Pod, resources: Sequence[str], asked: dict[str, str]) -> Iterator[Evidence]:

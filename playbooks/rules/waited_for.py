@@ -51,14 +51,14 @@ def in_question(case: Case) -> dict[str, list[str]]:
     if not asks or ledger is None or len(case.views) != 1 or case.fitting or case.too_large:
         return {}
     before = (case.now - timedelta(seconds=IDLE_S)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    old = {name: [one for one in ledger.on(name) if _may_be_idle(one, before)] for name in case.candidates}
+    old = {name: [holding for holding in ledger.on(name) if _may_be_idle(holding, before)] for name in case.candidates}
     by_gain = sorted(
         (name for name in old if old[name]), key=lambda name: -sum(holding.amounts[0] for holding in old[name])
     )
     found: dict[str, list[str]] = {}
     for name in by_gain[:_MOST_TRIED]:
         if len(found) < MOST_MEASURED and case.view.judge_without(name, case.request, old[name]).fits:
-            found[name] = sorted({uuid for one in old[name] for uuid in one.shares})
+            found[name] = sorted({uuid for holding in old[name] for uuid in holding.shares})
     return found
 
 
@@ -82,7 +82,7 @@ def waited_for(case: Case, measured: MeasuredNodes, say: Texts) -> Finding | Non
         return None
     held = held_by(case.view.ledger.all(), measured.usage.usage)
     idle = [holding for holding in held if not holding.holding.ending and (holding.idle_s or 0) >= IDLE_S]
-    idle.sort(key=lambda one: (-(one.idle_s or 0), one.name))
+    idle.sort(key=lambda holding: (-(holding.idle_s or 0), holding.name))
     found = _alone(case, idle) or _together(case, idle)
     return _told(case, found, measured, say) if found else None
 
@@ -94,11 +94,11 @@ def _alone(case: Case, idle: Sequence[MeasuredHolding]) -> list[MeasuredHolding]
 def _together(case: Case, idle: Sequence[MeasuredHolding]) -> list[MeasuredHolding]:
     """Several of one node: none of them could stay."""
     for node in dict.fromkeys(holding.holding.node for holding in idle):
-        ended = [one for one in idle if one.holding.node == node][:_MOST_TRIED]
+        ended = [holding for holding in idle if holding.holding.node == node][:_MOST_TRIED]
         if not _fits(case, ended):
             continue
-        for one in sorted(ended, key=lambda held: held.holding.amounts):
-            rest = [other for other in ended if other is not one]
+        for tried in sorted(ended, key=lambda held: held.holding.amounts):
+            rest = [other for other in ended if other is not tried]
             ended = rest if rest and _fits(case, rest) else ended
         if len(ended) <= _MOST_ENDED:
             return ended
@@ -115,17 +115,19 @@ def _fits(case: Case, ended: Sequence[MeasuredHolding]) -> bool:
 def _told(case: Case, found: Sequence[MeasuredHolding], measured: MeasuredNodes, say: Texts) -> Finding:
     node = found[0].holding.node
     holders = {(pod.namespace, pod.name): pod for pod in case.view.facts.pods or ()}
-    pods = [holders[one.holding.namespace, one.holding.name] for one in found]
+    pods = [holders[holding.holding.namespace, holding.holding.name] for holding in found]
     whose = [owner_of(pod) for pod in pods]
     values = {
         "pods": ", ".join(holding.name for holding in found),
-        "memory": prose.mib(sum(one.holding.amounts[0] for one in found)),
-        "time": roughly(min(one.idle_s or 0 for one in found)),
+        "memory": prose.mib(sum(holding.holding.amounts[0] for holding in found)),
+        "time": roughly(min(holding.idle_s or 0 for holding in found)),
         "owner": ", ".join(dict.fromkeys(owner.team or f"{owner.kind} {owner.name}" for owner in whose)),
         "node": node,
     }
     proofs: list[Evidence] = [
-        of_use(one.last, one.last.last_kernel, node, measured) for one in found if one.last and one.last.last_kernel
+        of_use(holding.last, holding.last.last_kernel, node, measured)
+        for holding in found
+        if holding.last and holding.last.last_kernel
     ]
     proofs += [quotes.of_holder(pod) for pod in pods]
     ask = NextAction(say("waited-for.ask", **values), prose.command("gpus", "--idle", "--node", node))

@@ -46,7 +46,7 @@ def faults(asked: WebhookFacts, say: Texts, *, confidence: Confidence = "confirm
 
 
 def _missing(install: Install, confidence: Confidence, say: Texts) -> list[Finding]:
-    pod = next((one for one in install.pods if extender_of(one.spec)), None)
+    pod = next((pod for pod in install.pods if extender_of(pod.spec)), None)
     if pod is None or not serves_webhook(install):
         return []
     extender = extender_of(pod.spec)
@@ -90,9 +90,9 @@ def _broken(
         shown = [of_object("Service", found, value or next(iter(spec.selector or {}), ""), "{.spec.selector}")]
         return text or say("webhook-unreachable.no-endpoint", service=name), shown
     port = asked.port or _HTTPS
-    used = next((one for one in spec.ports or () if one.port == port), None)
+    used = next((service_port for service_port in spec.ports or () if service_port.port == port), None)
     if spec.ports and used is None:
-        ports = ", ".join(str(one.port) for one in spec.ports)
+        ports = ", ".join(str(service_port.port) for service_port in spec.ports)
         shown = [of_object("Service", found, str(spec.ports[0].port), "{.spec.ports[*].port}")]
         shown += (
             [of_object(KIND, hook.config, str(port), "{.webhooks[*].clientConfig.service.port}")] if asked.port else []

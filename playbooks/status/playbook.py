@@ -169,13 +169,13 @@ def _findings(snapshot: Snapshot, gaps: Sequence[Gap], say: Texts) -> list[Findi
         absent = [] if hidden else [_not_found(parts, say)]
         return [*(dra.mode(parts, snapshot.as_of, say) or absent), *unread, *skew]
     found = process_told(snapshot.process, parts, snapshot.as_of, say)  # why a scheduler is down comes before that
-    found += [one for rule in _RULES for one in rule(parts, snapshot.as_of, say)] + unread + skew
-    found.sort(key=lambda one: -SEVERITIES.index(one.severity))
-    faults = [one for one in found if one.severity != _INFO]
+    found += [finding for rule in _RULES for finding in rule(parts, snapshot.as_of, say)] + unread + skew
+    found.sort(key=lambda finding: -SEVERITIES.index(finding.severity))
+    faults = [finding for finding in found if finding.severity != _INFO]
     if any(not CODES[fault.code].harmless for fault in faults):
         return found
     # HAMi works, even if it is open: that is told too, behind what should be closed.
-    infos = [one for one in found if one.severity == _INFO]
+    infos = [finding for finding in found if finding.severity == _INFO]
     return [*faults, _healthy(parts, gaps, say), *infos]
 
 
@@ -253,7 +253,7 @@ def _gaps(snapshot: Snapshot, say: Texts) -> list[Gap]:
         gaps.append(Gap("kube-scheduler config", why, say("status.no-config-hint")))
     if components.plugins == []:
         gaps.append(Gap("device plugin", say("status.no-plugins"), say("status.no-plugins-hint")))
-    return gaps + [Gap("objects", one, say("gap.undecodable")) for one in snapshot.undecodable]
+    return gaps + [Gap("objects", name, say("gap.undecodable")) for name in snapshot.undecodable]
 
 
 def _told(gaps: Sequence[Gap], *sources: str) -> bool:

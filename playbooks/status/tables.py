@@ -108,7 +108,7 @@ def _pod(parts: Parts, pod: Pod) -> ComponentRow:
     statuses = pod.status.container_statuses or []
     waiting = next((status.state.waiting.reason for status in statuses if status.state.waiting), "")
     details = [f"on {pod.spec.node_name}"] if pod.spec.node_name else []
-    details += [one for status in statuses if (one := _restarts(status))]
+    details += [restarts for status in statuses if (restarts := _restarts(status))]
     if parts.install.leader is pod:
         details.append("holds the lease")
     if role := pod.metadata.label(ROLE_LABEL):
@@ -186,7 +186,7 @@ def _covered(parts: Parts) -> Iterator[ComponentRow]:
 
 def _flags(parts: Parts) -> Iterator[FlagRow]:
     install = parts.install
-    pod = next((one for one in install.pods if extender_of(one.spec)), None)
+    pod = next((pod for pod in install.pods if extender_of(pod.spec)), None)
     spec = pod.spec if pod else install.deployment.spec.template.spec if install.deployment else None
     extender = extender_of(spec) if spec else None
     if extender is not None:
@@ -197,7 +197,7 @@ def _flags(parts: Parts) -> Iterator[FlagRow]:
             if f"--{name}" not in known and parts.version is not None and parts.version >= since:
                 yield FlagRow(_EXTENDER, f"--{name}", f"{value} (default)")
     kube = kube_scheduler_of(install)
-    yield from (FlagRow(_KUBE_SCHEDULER, *one) for one in (_given(kube) if kube else ()))
+    yield from (FlagRow(_KUBE_SCHEDULER, *flag) for flag in (_given(kube) if kube else ()))
     plugins = parts.components.plugins
     for plugin in () if isinstance(plugins, Gap) else plugins:
         container = container_of(plugin.spec.template.spec, PLUGIN_CONTAINER)

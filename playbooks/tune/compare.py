@@ -179,7 +179,7 @@ def _proof(before: ComparedSide, after: ComparedSide, changes: Sequence[ChangeRo
     sides = (before, after)
     proofs = [proof for row in changes for side in sides for proof in side.proof(row.setting)]
     for side in sides:
-        waits = sorted(side.latency.waits, key=lambda one: -one.wait.seconds)[:_SHOWN_WAITS]
+        waits = sorted(side.latency.waits, key=lambda wait: -wait.wait.seconds)[:_SHOWN_WAITS]
         proofs += [quotes.of_wait(wait.wait, wait.scheduler) for wait in waits]
     return proofs
 

@@ -53,7 +53,7 @@ def advise_core_policy(facts: Facts, say: Texts) -> list[Advice]:
         return [_row("cannot-tell", current, say("tune.core-policy-day"))]
     if seen.known < seen.limited:
         return [_row("cannot-tell", current, say("tune.core-policy-part", known=seen.known, limited=seen.limited))]
-    above = sorted(_above(facts), key=lambda one: -one.excess)
+    above = sorted(_above(facts), key=lambda entry: -entry.excess)
     if not above:
         return [_row("keep", current, say("tune.core-policy-kept", known=seen.known, tolerated=TOLERATED))]
     worst = above[0]
@@ -69,7 +69,9 @@ def advise_core_policy(facts: Facts, say: Texts) -> list[Advice]:
     )
     claim = say("tune.core-policy-claim", current=current, wanted=_STRICT, why=why)
     row = AdviceRow("core-policy", "raise", "", current, _STRICT, why)
-    proofs = tuple(proof for one in above[:_SHOWN] for proof in (_average(one, facts), *of_request(one.held, facts)))
+    proofs = tuple(
+        proof for entry in above[:_SHOWN] for proof in (_average(entry, facts), *of_request(entry.held, facts))
+    )
     return [Advice(row, claim, confidence="suspected", evidence=(*proofs, *deployed.proof), actions=actions)]
 
 
@@ -85,9 +87,9 @@ def _above(facts: Facts) -> Iterator[_Above]:
             yield _Above(held, use, share.cores)
 
 
-def _average(one: _Above, facts: Facts) -> Evidence:
+def _average(entry: _Above, facts: Facts) -> Evidence:
     at = format_time(facts.taken_at)
-    return Evidence("metrics", f"Pod {one.held.name}", at, one.use.reading.line, f"PromQL: {one.use.query}")
+    return Evidence("metrics", f"Pod {entry.held.name}", at, entry.use.reading.line, f"PromQL: {entry.use.query}")
 
 
 def _row(direction: Direction, current: str, why: str) -> Advice:

@@ -145,14 +145,15 @@ def _figures(before: Day | Gap, after: Day | Gap) -> Iterator[FigureRow]:
     if isinstance(before, Gap) or isinstance(after, Gap):
         return
     yield _levels(
-        "memory in use of a GPU, MiB", *([one.value / _MIB for one in day.gpu_used.values()] for day in (before, after))
+        "memory in use of a GPU, MiB",
+        *([sample.value / _MIB for sample in day.gpu_used.values()] for day in (before, after)),
     )
     yield _levels(
         "cores in use of a GPU, %", *([average.value for average in day.gpu_core.values()] for day in (before, after))
     )
     yield _levels("memory in use of a share's limit, %", _of_limit(before), _of_limit(after))
     known = [len(day.last_kernel) for day in (before, after)]
-    idle = [sum(1 for one in day.last_kernel.values() if one.value >= IDLE_S) for day in (before, after)]
+    idle = [sum(1 for sample in day.last_kernel.values() if sample.value >= IDLE_S) for day in (before, after)]
     yield FigureRow(
         "shares without a kernel for 6 h on average",
         known[0],
@@ -165,7 +166,11 @@ def _figures(before: Day | Gap, after: Day | Gap) -> Iterator[FigureRow]:
 
 def _of_limit(day: Day) -> list[float]:
     limits = day.limit
-    return [100 * one.value / limits[of].value for of, one in day.used.items() if of in limits and limits[of].value > 0]
+    return [
+        100 * sample.value / limits[of].value
+        for of, sample in day.used.items()
+        if of in limits and limits[of].value > 0
+    ]
 
 
 def _levels(name: str, old: list[float], new: list[float]) -> FigureRow:
@@ -200,11 +205,11 @@ def _proofs(day: PastDay) -> list[Evidence]:
     slow = [proof for life in whole.lives[:_SHOWN] for proof in _took(life.pod)]
     if isinstance(day.measured, Gap):
         return slow
-    most = sorted(day.measured.gpu_used.items(), key=lambda one: -one[1].value)[:_SHOWN]
+    most = sorted(day.measured.gpu_used.items(), key=lambda item: -item[1].value)[:_SHOWN]
     begin, end = format_time(day.measured.at - timedelta(days=1)), format_time(day.measured.at)
     used = [
-        Evidence("metrics", f"GPU {uuid}", end, one.sample.line, f"PromQL: {one.query}  # from {begin} to {end}")
-        for uuid, one in most
+        Evidence("metrics", f"GPU {uuid}", end, sample.sample.line, f"PromQL: {sample.query}  # from {begin} to {end}")
+        for uuid, sample in most
     ]
     return [*used, *slow]
 

@@ -35,12 +35,12 @@ def flag(facts: Facts, name: str) -> Deployed:
     return Deployed(facts.flags.get(name, ""), (Evidence("flags", about, None, _quote(spec, name), command),))
 
 
-def flag_of_replica_set(one: Workload, name: str) -> Evidence:
+def flag_of_replica_set(replica_set: Workload, name: str) -> Evidence:
     """The same of a ReplicaSet of HAMi's scheduler."""
-    spec = one.spec.template.spec
-    look = kubectl("-n", one.namespace, "get", "rs", one.name, "-o", _path(".spec.template.spec", spec))
-    at = clock(one.metadata.creation_timestamp)
-    return Evidence("flags", f"ReplicaSet {one.namespace}/{one.name}", at, _quote(spec, name), look)
+    spec = replica_set.spec.template.spec
+    look = kubectl("-n", replica_set.namespace, "get", "rs", replica_set.name, "-o", _path(".spec.template.spec", spec))
+    at = clock(replica_set.metadata.creation_timestamp)
+    return Evidence("flags", f"ReplicaSet {replica_set.namespace}/{replica_set.name}", at, _quote(spec, name), look)
 
 
 def _quote(spec: PodSpec, name: str) -> str:

@@ -31,28 +31,32 @@ def oomkilled(held: MeasuredHolding, facts: Facts) -> list[HolderContainer]:
 
 def restarted(held: MeasuredHolding, container: str, facts: Facts) -> HolderContainer | None:
     """That container of the pod, if its process ended and was started again."""
-    own = (one for one in _statuses(facts.holder(held)) if one.name == container)
-    return next((one for one in own if one.restart_count), None)
+    own = (status for status in _statuses(facts.holder(held)) if status.name == container)
+    return next((status for status in own if status.restart_count), None)
 
 
 def _statuses(holder: Holder | None) -> list[HolderContainer]:
     return (holder.status.container_statuses or []) if holder else []
 
 
-def of_end(held: MeasuredHolding, one: HolderContainer) -> Evidence:
+def of_end(held: MeasuredHolding, container: HolderContainer) -> Evidence:
     """The reason of the container's last end."""
-    place = "state" if one.state.terminated else "lastState"
-    reason = one.end.reason if one.end else ""
+    place = "state" if container.state.terminated else "lastState"
+    reason = container.end.reason if container.end else ""
     shown = f"{place}.terminated.reason" if reason else "restartCount"
-    at = clock(one.end.finished_at) if one.end else None
-    return Evidence("pod", f"Pod {held.name}", at, reason or str(one.restart_count), _command(held, one, shown))
+    at = clock(container.end.finished_at) if container.end else None
+    return Evidence(
+        "pod", f"Pod {held.name}", at, reason or str(container.restart_count), _command(held, container, shown)
+    )
 
 
-def of_restarts(held: MeasuredHolding, one: HolderContainer) -> Evidence:
+def of_restarts(held: MeasuredHolding, container: HolderContainer) -> Evidence:
     """How often the container was started again."""
-    return Evidence("pod", f"Pod {held.name}", None, str(one.restart_count), _command(held, one, "restartCount"))
+    return Evidence(
+        "pod", f"Pod {held.name}", None, str(container.restart_count), _command(held, container, "restartCount")
+    )
 
 
-def _command(held: MeasuredHolding, one: HolderContainer, field: str) -> str:
-    path = f'jsonpath={{.status.containerStatuses[?(@.name=="{one.name}")].{field}}}'
+def _command(held: MeasuredHolding, container: HolderContainer, field: str) -> str:
+    path = f'jsonpath={{.status.containerStatuses[?(@.name=="{container.name}")].{field}}}'
     return kubectl("-n", held.holding.namespace, "get", "pod", held.holding.name, "-o", path)

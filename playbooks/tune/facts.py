@@ -106,7 +106,7 @@ class Facts:
         found: dict[tuple[str, str, str], tuple[Peak, ...]] = {}
         for peak in sorted(self.usage.peaks, key=lambda peak: peak.used.value):
             of = peak.of.namespace, peak.of.pod, peak.of.uuid
-            others = (one for one in found.get(of, ()) if one.of.container != peak.of.container)
+            others = (other for other in found.get(of, ()) if other.of.container != peak.of.container)
             found[of] = *others, peak
         return found
 

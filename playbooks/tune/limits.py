@@ -47,7 +47,7 @@ def _judge(held: MeasuredHolding, facts: Facts, say: Texts) -> Advice | None:
     measured = list(_measured(held))
     if not measured or held.has_no_process:
         return None
-    most = max(measured, key=lambda one: one.share)
+    most = max(measured, key=lambda measure: measure.share)
     if most.share > HIGH_USE:
         return _advice("memory-limit-high-use", held, most, facts, say)
     peak = _peak(held, most, facts)
@@ -60,10 +60,10 @@ def _judge(held: MeasuredHolding, facts: Facts, say: Texts) -> Advice | None:
     return _advice("memory-limit-low-use", held, most, facts, say)
 
 
-def _peak(held: MeasuredHolding, one: _Measured, facts: Facts) -> Peak | None:
+def _peak(held: MeasuredHolding, measure: _Measured, facts: Facts) -> Peak | None:
     """The most that the container used within the window, where a Prometheus knows it."""
-    known = facts.peaks.get((held.holding.namespace, held.holding.name, one.use.uuid), ())
-    return next((peak for peak in known if peak.of.container == one.use.container), None)
+    known = facts.peaks.get((held.holding.namespace, held.holding.name, measure.use.uuid), ())
+    return next((peak for peak in known if peak.of.container == measure.use.container), None)
 
 
 def _measured(held: MeasuredHolding) -> Iterator[_Measured]:
@@ -72,26 +72,26 @@ def _measured(held: MeasuredHolding) -> Iterator[_Measured]:
             yield _Measured(use, use.used, use.limit)
 
 
-def _advice(topic: Topic, held: MeasuredHolding, one: _Measured, facts: Facts, say: Texts) -> Advice:
-    used, limit = round(one.used.value / _MIB), round(one.limit.value / _MIB)
-    why = say(f"tune.{topic}", used=mib(used), limit=mib(limit), share=f"{one.share:.0%}")
+def _advice(topic: Topic, held: MeasuredHolding, measure: _Measured, facts: Facts, say: Texts) -> Advice:
+    used, limit = round(measure.used.value / _MIB), round(measure.limit.value / _MIB)
+    why = say(f"tune.{topic}", used=mib(used), limit=mib(limit), share=f"{measure.share:.0%}")
     node = held.holding.node
     proofs: tuple[Evidence, ...] = (
-        of_use(one.use, one.used, node, facts),
-        of_use(one.use, one.limit, node, facts),
+        of_use(measure.use, measure.used, node, facts),
+        of_use(measure.use, measure.limit, node, facts),
     )
-    direction: Direction = "raise" if one.share > HIGH_USE else "lower"
-    peak = _peak(held, one, facts)
-    most = _most(one, peak, direction)
+    direction: Direction = "raise" if measure.share > HIGH_USE else "lower"
+    peak = _peak(held, measure, facts)
+    most = _most(measure, peak, direction)
     wanted = math.ceil(round(most / _MIB) / HIGH_USE) if most else 0
-    if not 0 < wanted <= facts.gpu_mib.get(one.use.uuid, 0):
+    if not 0 < wanted <= facts.gpu_mib.get(measure.use.uuid, 0):
         wanted = 0
     claim = say("tune.use-claim", pod=held.name, why=why)
     if wanted:
         claim = say("tune.use-wanted", pod=held.name, why=why, most=mib(round(most / _MIB)), wanted=mib(wanted))
     row = AdviceRow(topic, direction, held.name, mib(limit), mib(wanted) if wanted else "", why)
     ask = say(f"tune.{topic}-do", pod=held.name)
-    if direction == "raise" and (ended := restarted(held, one.use.container, facts)):
+    if direction == "raise" and (ended := restarted(held, measure.use.container, facts)):
         proofs += (of_restarts(held, ended), of_end(held, ended))
         if oomkilled(held, facts):
             ask = say("tune.high-use-killed", ask=ask, name=ended.name)
@@ -103,10 +103,10 @@ def _advice(topic: Topic, held: MeasuredHolding, one: _Measured, facts: Facts, s
     return Advice(row, claim, evidence=proofs, actions=actions)
 
 
-def _most(one: _Measured, peak: Peak | None, direction: Direction) -> float:
+def _most(measure: _Measured, peak: Peak | None, direction: Direction) -> float:
     """What the limit is to have room for; 0 where it is not known: to ask for less, a whole window is needed."""
     if direction == "raise":
-        return max(one.used.value, peak.used.value if peak else 0)
+        return max(measure.used.value, peak.used.value if peak else 0)
     return peak.used.value if peak and peak.hours >= COVERED * WINDOW_HOURS else 0
 
 

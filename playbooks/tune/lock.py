@@ -62,7 +62,7 @@ def advise_lock(facts: Facts, say: Texts) -> list[Advice]:
     if not seen.expired:
         return [_nothing_expired(seen, current, facts, say)]
     allocated = _allocated(facts)
-    slow = [one for one in seen.expired if _was_slow(one[1], seen, allocated)]
+    slow = [lock for lock in seen.expired if _was_slow(lock[1], seen, allocated)]
     if not slow:
         return [_kept("cannot-tell", current, say("tune.lock-expired", count=len(seen.expired)))]
     if minutes >= most:
@@ -110,7 +110,7 @@ def _allocated(facts: Facts) -> dict[tuple[str, str], list[datetime]]:
 def _was_slow(line: LogLine, seen: _Seen, allocated: dict[tuple[str, str], list[datetime]]) -> bool:
     """Whether the pod that had locked the node last got its devices all the same: no later pod of its name."""
     node, at = line.values.get("node", ""), line.at
-    before = [one for one in seen.taken.get(node, ()) if at is not None and one[0] < at]
+    before = [lock for lock in seen.taken.get(node, ()) if at is not None and lock[0] < at]
     if not before:
         return False
     since, pod = before[-1]

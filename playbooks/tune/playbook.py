@@ -90,12 +90,12 @@ def diagnose(seen: "Facts | PastDays", say: Texts) -> Report:
 
 def advise(facts: Facts, say: Texts) -> Report:
     """The table has what should be kept or cannot be told as well."""
-    advice = [one for topic in _TOPICS for one in topic(facts, say)]
+    advice = [item for topic in _TOPICS for item in topic(facts, say)]
     if facts.request.template:
         return compare(facts.request.template, facts, advice, say)
-    advice.sort(key=lambda one: (not one.changes, -SEVERITIES.index(one.severity)))
-    found = [_finding(one) for one in advice if one.changes] or [_nothing(advice, say)]
-    changing = [one.row for one in advice if one.changes]
+    advice.sort(key=lambda item: (not item.changes, -SEVERITIES.index(item.severity)))
+    found = [_finding(item) for item in advice if item.changes] or [_nothing(advice, say)]
+    changing = [item.row for item in advice if item.changes]
     rows = [item.row for item in advice]
     return Report(
         schema=SCHEMA,
@@ -115,9 +115,9 @@ def advise(facts: Facts, say: Texts) -> Report:
     )
 
 
-def _finding(one: Advice) -> Finding:
+def _finding(item: Advice) -> Finding:
     return finding(
-        "tuning-advice", one.claim, one.confidence, (), one.evidence, severity=one.severity, actions=one.actions
+        "tuning-advice", item.claim, item.confidence, (), item.evidence, severity=item.severity, actions=item.actions
     )
 
 

@@ -92,12 +92,14 @@ def _split(facts: Facts) -> Iterator[_Split]:
     pods = {asked: pod for pod in reversed(waiting) if (asked := _asked(pod, facts))}
     nodes = [each for pool in facts.pools for each in map(_room, pool.nodes, pool.by_node)] if pods else []
     for asked in sorted(pods)[:_MOST_TRIED]:
-        short = sorted((one for one in nodes if one.most < asked <= one.free), key=lambda one: -one.free)[:_MOST_TRIED]
+        short = sorted((node for node in nodes if node.most < asked <= node.free), key=lambda node: -node.free)[
+            :_MOST_TRIED
+        ]
         names = {room.node.name for room in short}
-        held = [one for one in facts.held if one.holding.node in names]
+        held = [holding for holding in facts.held if holding.holding.node in names]
         for node, gpus, _, _ in short:
             own = tuple(holding for holding in held if holding.holding.node == node.name)
-            left = _packed(gpus, [share for one in own for share in one.shares.values()])
+            left = _packed(gpus, [share for holding in own for share in holding.shares.values()])
             if left >= asked:
                 yield _Split(pods[asked], asked, node, gpus, own, left)
 
@@ -116,8 +118,8 @@ def _asked(pod: Pod, facts: Facts) -> int:
     """The MiB that the pod asks for on its only GPU; 0 where it asks for something else."""
     version = facts.install.install.version
     request = pod_request(pod, facts.install.config, version.version if version else NEWEST_READ)
-    one = request.containers[0] if len(request.containers) == 1 else None
-    return one.memory_mib if one and one.count == 1 and one.word == FIRST.names.word else 0
+    container = request.containers[0] if len(request.containers) == 1 else None
+    return container.memory_mib if container and container.count == 1 and container.word == FIRST.names.word else 0
 
 
 def _packed(gpus: Sequence[CardState], shares: Sequence[Share]) -> int:
@@ -125,9 +127,9 @@ def _packed(gpus: Sequence[CardState], shares: Sequence[Share]) -> int:
     GPU that has room. 0 where they do not fit so.
     """
     room = [[state.card.memory_mib, state.card.cores, state.card.slots] for state in gpus]
-    for share in sorted(shares, key=lambda one: -one.memory_mib):
+    for share in sorted(shares, key=lambda share: -share.memory_mib):
         needs = (share.memory_mib, share.cores, share.slots)
-        place = next((one for one in room if all(has >= need for has, need in zip(one, needs, strict=True))), None)
+        place = next((gpu for gpu in room if all(has >= need for has, need in zip(gpu, needs, strict=True))), None)
         if place is None:
             return 0
         place[:] = [has - need for has, need in zip(place, needs, strict=True)]

@@ -96,7 +96,7 @@ def _cut_short(killed: list[tuple[MeasuredHolding, HolderContainer]], pool: Pool
     why = say("tune.scaling-killed", count=len(killed), pod=killed[0][0].name, days=WINDOW_DAYS)
     current = pool.scaling or 1.0
     claim = say("tune.scaling-refuse", pool=pool.label, wanted=f"{current:g}", why=why)
-    proofs = tuple(of_end(held, one) for held, one in killed[:_SHOWN])
+    proofs = tuple(of_end(held, container) for held, container in killed[:_SHOWN])
     row = _row("refuse", pool, f"{current:g}", why, say)
     return Advice(row, claim, confidence="suspected", evidence=proofs, of_symptom=False)
 
@@ -105,7 +105,7 @@ def _proofs(known: _Known, facts: Facts) -> tuple[Evidence, ...]:
     """What each pod used at most, and requested; of very many the largest peaks."""
     shown = known.peaks
     if len(shown) > MOST_QUOTED:
-        shown = sorted(shown, key=lambda one: one[1].used.value, reverse=True)[:MOST_QUOTED]
+        shown = sorted(shown, key=lambda entry: entry[1].used.value, reverse=True)[:MOST_QUOTED]
     proofs = [of_peak(held, peak, facts) for held, peak in shown]
     return (*proofs, *dict.fromkeys(proof for held, _ in shown for proof in of_request(held, facts)))
 
@@ -129,7 +129,9 @@ def _full(pool: Pool, facts: Facts) -> list[tuple[str, Sample, int]]:
 def _refuse_full(pool: Pool, full: list[tuple[str, Sample, int]], facts: Facts, say: Texts) -> list[Advice]:
     uuid, reading, has = full[0]
     why = say("tune.scaling-full", count=len(full), used=mib(round(reading.value / _MIB)), physical=mib(has))
-    proofs = tuple(of_sample(f"GPU {gpu}", one, _node_of(gpu, pool), facts, grep=gpu) for gpu, one, _ in full[:_SHOWN])
+    proofs = tuple(
+        of_sample(f"GPU {gpu}", sample, _node_of(gpu, pool), facts, grep=gpu) for gpu, sample, _ in full[:_SHOWN]
+    )
     proofs += tuple(quotes.of_card(node, uuid, whole=True) for node in pool.nodes if node.name == _node_of(uuid, pool))
     current = pool.scaling or 1.0
     directions: list[Direction] = ["lower", "refuse"] if current > 1 else ["refuse"]
@@ -155,7 +157,7 @@ def _known(pool: Pool, facts: Facts) -> _Known | None:
         for uuid, share in held.shares.items():
             requested += share.memory_mib
             peaks = known.get((namespace, name, uuid), ())
-            whole = all(one.hours >= enough and one.used.value > 0 for one in peaks)
+            whole = all(peak.hours >= enough and peak.used.value > 0 for peak in peaks)
             if peaks and whole and len(peaks) >= share.slots:
                 covered += share.memory_mib
                 of_pool += [(held, peak) for peak in peaks]

@@ -28,11 +28,13 @@ def scenario_table(advice: Sequence[Advice], say: Texts) -> Table:
     return _SHEET.table([_row(scenario, advice, say) for scenario in scenarios()])
 
 
-def _row(one: Scenario, advice: Sequence[Advice], say: Texts) -> ScenarioRow:
-    telling = [each.row for each in advice if each.row.topic == one.topic and each.of_symptom]
-    seen = "yes" if any(row.direction in one.directions for row in telling) else "no"
-    if all(row.direction == "cannot-tell" for row in telling) and one.topic != "monitor-gap":
+def _row(scenario: Scenario, advice: Sequence[Advice], say: Texts) -> ScenarioRow:
+    telling = [each.row for each in advice if each.row.topic == scenario.topic and each.of_symptom]
+    seen = "yes" if any(row.direction in scenario.directions for row in telling) else "no"
+    if all(row.direction == "cannot-tell" for row in telling) and scenario.topic != "monitor-gap":
         seen = "cannot-tell"
-    ours = [each.row for each in advice if each.row.topic == one.topic]
+    ours = [each.row for each in advice if each.row.topic == scenario.topic]
     told = sorted({" ".join(filter(None, (row.direction, row.recommended))) for row in ours})
-    return ScenarioRow(say(f"scenario.{one.symptom}"), seen, one.parameter, one.value, one.topic, ", ".join(told))
+    return ScenarioRow(
+        say(f"scenario.{scenario.symptom}"), seen, scenario.parameter, scenario.value, scenario.topic, ", ".join(told)
+    )

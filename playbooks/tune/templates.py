@@ -68,8 +68,8 @@ def compare(name: str, facts: Facts, advice: Sequence[Advice], say: Texts) -> Re
     """What the template would change here, and the chart's values that do so."""
     settings = template(name)
     deployed = [_deployed(setting, facts) for setting in settings]
-    rows = [_row(one, now, facts, advice, say) for one, now in zip(settings, deployed, strict=True)]
-    differing = [one for one, row in zip(settings, rows, strict=True) if row.use == "yes"]
+    rows = [_row(setting, now, facts, advice, say) for setting, now in zip(settings, deployed, strict=True)]
+    differing = [setting for setting, row in zip(settings, rows, strict=True) if row.use == "yes"]
     text = yaml.safe_dump(_values(differing, facts), sort_keys=False).splitlines() if differing else []
     lines = [LineRow(line) for line in text]
     claim = say("tune.template", name=name, count=len(differing), all=len(settings))
@@ -159,7 +159,7 @@ def _values(settings: Sequence[Setting], facts: Facts) -> dict[str, Any]:
     a value of its own leaves the list, where it would win.
     """
     values: dict[str, Any] = {}
-    flags = {one.path.partition(" ")[2].lstrip("-") for one in settings if " " in one.path}
+    flags = {setting.path.partition(" ")[2].lstrip("-") for setting in settings if " " in setting.path}
     for setting in settings:
         path, _, word = chart_value(setting.path, facts.install.install).partition(" ")
         if word:

@@ -166,17 +166,17 @@ class Controllers:
         if present is None or _revision(present) < newest:
             self._begin_rollout(deployment, present, newest + 1)
             return
-        sets.sort(key=lambda one: (one is present, one["metadata"]["creationTimestamp"]))
+        sets.sort(key=lambda replica_set: (replica_set is present, replica_set["metadata"]["creationTimestamp"]))
         pods = [self._owned(self._pods, set_) for set_ in sets]
         if self._plan(deployment, sets, pods):  # their pods follow at the next step
             self._write_status(deployment, sets, pods)
             return
         siblings = [pod for group in pods for pod in group]
-        for one, group in zip(sets, pods, strict=True):
-            self._scale(one, group, siblings)
+        for replica_set, group in zip(sets, pods, strict=True):
+            self._scale(replica_set, group, siblings)
         pods = [self._owned(self._pods, set_) for set_ in sets]
-        for one, group in zip(sets, pods, strict=True):
-            self._write_if_changed(self._sets, one | {"status": replica_set_status(one, group)})
+        for replica_set, group in zip(sets, pods, strict=True):
+            self._write_if_changed(self._sets, replica_set | {"status": replica_set_status(replica_set, group)})
         self._write_status(deployment, sets, pods)
 
     def _plan(self, deployment: Object, sets: list[Object], pods: list[list[Object]]) -> bool:
@@ -186,10 +186,10 @@ class Controllers:
         counts = [_counted(*pair) for pair in zip(sets, pods, strict=True)]
         steps = plan(deployment["spec"], counts[-1], counts[:-1])
         changed = False
-        for one, replicas in zip(sets, (*steps.old, steps.new), strict=True):
-            if one["spec"]["replicas"] != replicas:
-                one["spec"]["replicas"] = replicas
-                self._write_if_changed(self._sets, one)
+        for replica_set, replicas in zip(sets, (*steps.old, steps.new), strict=True):
+            if replica_set["spec"]["replicas"] != replicas:
+                replica_set["spec"]["replicas"] = replicas
+                self._write_if_changed(self._sets, replica_set)
                 changed = True
         return changed
 
@@ -277,7 +277,12 @@ class Controllers:
         family = [
             set_ for set_ in sets if owners & {ref["uid"] for ref in set_["metadata"].get("ownerReferences") or ()}
         ]
-        ready = [pod for one in family for pod in self._owned(self._pods, one) if is_ready(pod) and not _ending(pod)]
+        ready = [
+            pod
+            for replica_set in family
+            for pod in self._owned(self._pods, replica_set)
+            if is_ready(pod) and not _ending(pod)
+        ]
         if not ready:
             self._later(self._timing.lease_s, lambda: self._take_over(key, replica_set, leader=leader))
             return

@@ -36,7 +36,7 @@ def group_list(kinds: Iterable[Kind]) -> Document:
 def group(kinds: Iterable[Kind], name: str) -> Document | None:
     """`/apis/<group>`, None for a group that is not served."""
     groups = group_list(kinds)["groups"]
-    found = next((one for one in groups if one["name"] == name), None)
+    found = next((group for group in groups if group["name"] == name), None)
     return {"kind": "APIGroup", "apiVersion": "v1", **found} if found else None
 
 

@@ -62,7 +62,7 @@ def strategic_merge_patch(document: Mapping[str, Json], patch: Mapping[str, Json
     for key, value in patch.items():
         if key.startswith(_DELETED):
             name = key.removeprefix(_DELETED)
-            merged[name] = [one for one in merged.get(name) or () if one not in value]
+            merged[name] = [item for item in merged.get(name) or () if item not in value]
         elif key.startswith("$"):
             continue
         elif value is None:
@@ -81,22 +81,22 @@ def strategic_merge_patch(document: Mapping[str, Json], patch: Mapping[str, Json
 
 def _merged_list(name: str, old: Sequence[Json], patch: Sequence[Json], order: Sequence[Json] | None) -> list[Json]:
     if name in _MERGED_PRIMITIVES:
-        return [*old, *(one for one in patch if one not in old)]
+        return [*old, *(item for item in patch if item not in old)]
     key = _merge_key(name, [*patch, *old])
     if key is None:
-        return [copy.deepcopy(one) for one in patch if one != {"$patch": "replace"}]
-    if any(one.get("$patch") == "replace" for one in patch):
-        return [copy.deepcopy(one) for one in patch if "$patch" not in one]
-    merged = {one.get(key): one for one in old}
-    for one in patch:
-        if key not in one:
-            raise StrategicPatchError(f"map: {one} does not contain declared merge key: {key}")
-        if one.get("$patch") == "delete":
-            merged.pop(one[key], None)
+        return [copy.deepcopy(item) for item in patch if item != {"$patch": "replace"}]
+    if any(item.get("$patch") == "replace" for item in patch):
+        return [copy.deepcopy(item) for item in patch if "$patch" not in item]
+    merged = {item.get(key): item for item in old}
+    for item in patch:
+        if key not in item:
+            raise StrategicPatchError(f"map: {item} does not contain declared merge key: {key}")
+        if item.get("$patch") == "delete":
+            merged.pop(item[key], None)
         else:
-            merged[one[key]] = strategic_merge_patch(merged.get(one[key], {}), one)
-    named = [one[key] for one in (order or patch)]
-    return _interleaved(merged, [one.get(key) for one in old], named)
+            merged[item[key]] = strategic_merge_patch(merged.get(item[key], {}), item)
+    named = [item[key] for item in (order or patch)]
+    return _interleaved(merged, [item.get(key) for item in old], named)
 
 
 def _merge_key(name: str, elements: Sequence[Json]) -> str | None:

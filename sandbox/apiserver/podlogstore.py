@@ -35,7 +35,7 @@ class PodLogs:
         """The container's log. The scheduler's own is made up when it is first read, and kept."""
         key = pod["metadata"].get("namespace", ""), pod["metadata"]["name"], container
         if key not in self._logs and self.simulated:
-            spec = next((one for one in pod["spec"]["containers"] if one["name"] == container), {})
+            spec = next((candidate for candidate in pod["spec"]["containers"] if candidate["name"] == container), {})
             self._simulate(key, self._raised.get(key, verbosity(spec)), _started(pod))
         return self._logs.get(key, b"")
 

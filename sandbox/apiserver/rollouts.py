@@ -37,19 +37,19 @@ def plan(spec: Mapping[str, Any], new: Pods, old: Sequence[Pods]) -> Plan:
     """The next step of a Deployment's rollout."""
     replicas = spec.get("replicas", 1)
     if (spec.get("strategy") or {}).get("type") == "Recreate":
-        gone = not any(one.present for one in old)
+        gone = not any(revision.present for revision in old)
         return Plan(replicas if gone else new.wanted, (0,) * len(old))
     surge, unavailable = bounds(spec)
     room = replicas + surge - new.wanted - sum(pods_.wanted for pods_ in old)
     scaled = max(min(new.wanted + max(room, 0), replicas), min(new.wanted, replicas))
     least = replicas - unavailable
-    spare = new.ready + sum(min(one.ready, one.wanted) for one in old) - least
+    spare = new.ready + sum(min(revision.ready, revision.wanted) for revision in old) - least
     left: list[int] = []
-    for one in old:
-        unready = max(one.wanted - one.ready, 0)
-        drop = min(one.wanted, unready + max(spare, 0))
+    for revision in old:
+        unready = max(revision.wanted - revision.ready, 0)
+        drop = min(revision.wanted, unready + max(spare, 0))
         spare -= max(drop - unready, 0)
-        left.append(one.wanted - drop)
+        left.append(revision.wanted - drop)
     return Plan(scaled, tuple(left))
 
 

@@ -47,7 +47,7 @@ def scheduler_log(
     """
     if container not in _NAMES:
         return None
-    recorded = max(one for one in _RECORDED if one <= max(level, 0))
+    recorded = max(known for known in _RECORDED if known <= max(level, 0))
     text = _bundled(_NAMES[container], recorded)
     last = _HEADER.findall(text)[-1].decode()
     then = datetime.strptime(f"{_RECORDED_YEAR}{last}", "%Y%m%d %H:%M:%S").replace(tzinfo=UTC)

@@ -128,8 +128,8 @@ def _pod_ready(item: Object, _: datetime) -> str:
 def _pod_status(item: Object, _: datetime) -> str:
     status = item.get("status", {})
     shown = status.get("reason") or status.get("phase", "Unknown")
-    for one in _container_statuses(item):
-        state = one.get("state") or {}
+    for container_status in _container_statuses(item):
+        state = container_status.get("state") or {}
         shown = (
             (state.get("waiting") or {}).get("reason")
             or (state.get("terminated") or {}).get("reason")

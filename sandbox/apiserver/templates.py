@@ -160,7 +160,9 @@ def _spec(spec: Object, sibling: Object | None, suffix: str) -> Object:
     for field in ("tolerations", "priority", "enableServiceLinks", "preemptionPolicy"):
         if field in old:
             spec.setdefault(field, old[field])
-    volume: Any = next((one for one in old.get("volumes") or () if one["name"].startswith(_TOKEN_VOLUME)), None)
+    volume: Any = next(
+        (volume for volume in old.get("volumes") or () if volume["name"].startswith(_TOKEN_VOLUME)), None
+    )
     if volume is None:
         return spec
     name = _TOKEN_VOLUME + suffix

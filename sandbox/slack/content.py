@@ -32,7 +32,7 @@ def message_content(
         raise SlackError("no_text")
     if len(text) > text_most:
         raise SlackError("msg_too_long")
-    if any(isinstance(one, dict) and one.get("type") in without for one in blocks):
+    if any(isinstance(block, dict) and block.get("type") in without for block in blocks):
         raise SlackError("invalid_blocks")
     if strict and blocks:
         refuse(block_violations(blocks))

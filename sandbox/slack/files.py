@@ -66,7 +66,7 @@ class Files:
         if len(content) != file.length:
             raise SlackError("length_mismatch", f"announced {file.length} bytes, received {len(content)}")
         file.content = content
-        while sum(len(one.content or b"") for one in self._files.values()) > _BYTES_KEPT and len(self._files) > 1:
+        while sum(len(file.content or b"") for file in self._files.values()) > _BYTES_KEPT and len(self._files) > 1:
             del self._files[next(iter(self._files))]
         return file
 

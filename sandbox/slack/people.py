@@ -110,7 +110,7 @@ class People:
         user_id, room = self._who(user), self._where(user, channel)
         if thread_ts:
             raise SlackError("not_in_thread")
-        known = next((one for one in world.seed.app.commands if one.command == command), None)
+        known = next((candidate for candidate in world.seed.app.commands if candidate.command == command), None)
         if known is None:
             raise SlackError("invalid_command")
         response = world.responses.issue("commands", room.id, user_id)

@@ -108,7 +108,7 @@ class Sockets:
 
     async def _join(self, socket: _Socket) -> None:
         self._sockets.append(socket)
-        staying = [one for one in self._sockets if not one.leaving]
+        staying = [socket for socket in self._sockets if not socket.leaving]
         if len(staying) > MOST_SOCKETS:
             await self._dismiss(staying[0], "too_many_websockets")
         self._journal.write("socket", f"connected {socket.number}", status=101)

@@ -32,13 +32,13 @@ def validate_blocks(blocks: Any) -> list[Violation]:
     found = list(_items(rules.MESSAGE, blocks, ""))
     whole = _objects(blocks)
     found += _twice(whole, "")
-    for at in [at for at, one in enumerate(whole) if one.get("type") in _TABLES][1:]:
+    for at in [at for at, block in enumerate(whole) if block.get("type") in _TABLES][1:]:
         found.append(Violation("only_one_table_allowed", "only one table is allowed", "", f"/{at}", _ONE))
-    told = total_text([one.get("text") for one in whole if one.get("type") == "markdown"])
+    told = total_text([block.get("text") for block in whole if block.get("type") == "markdown"])
     if told > rules.MARKDOWN_TOTAL:
         found.append(_failed("too long over all markdown blocks", "", "max_length", max=rules.MARKDOWN_TOTAL, got=told))
-    for at, one in enumerate(whole):
-        found += _data_table(one, f"/{at}") if one.get("type") == "data_table" else ()
+    for at, block in enumerate(whole):
+        found += _data_table(block, f"/{at}") if block.get("type") == "data_table" else ()
     total = total_text(whole)
     if total >= TOTAL_REFUSED:
         limit = {"type": "max_length", "max": TOTAL_REFUSED - 1, "got": total}
@@ -54,7 +54,7 @@ def validate_view(view: Any) -> list[Violation]:
     view = cast("dict[str, Any]", view)
     whole = _objects(view.get("blocks"))
     found += _twice(whole, "/blocks")
-    if view.get("type") == "modal" and "submit" not in view and any(one.get("type") == "input" for one in whole):
+    if view.get("type") == "modal" and "submit" not in view and any(block.get("type") == "input" for block in whole):
         found.append(_failed("a view with an input block needs submit", "/submit", "required"))
     return found
 
@@ -123,8 +123,8 @@ def _items(kind: rules.Items, value: Any, at: str) -> Iterator[Violation]:
         yield _failed(f"no fewer than {kind.least} items required", at, "min_items", min=kind.least)
     if kind.most is not None and len(value) > kind.most:
         yield _failed(f"no more than {kind.most} items allowed", at, "max_items", max=kind.most)
-    for number, one in enumerate(value):
-        yield from _check(kind.of, one, f"{at}/{number}")
+    for number, item in enumerate(value):
+        yield from _check(kind.of, item, f"{at}/{number}")
 
 
 def _shape(kind: rules.Shape, value: Any, at: str, *, named: tuple[str, ...] = ()) -> Iterator[Violation]:
@@ -137,9 +137,9 @@ def _shape(kind: rules.Shape, value: Any, at: str, *, named: tuple[str, ...] = (
             yield _failed(f"missing required field: {name}", f"{at}/{name}", "required")
     if kind.needs_one and not any(name in value for name in kind.needs_one):
         yield _failed("missing required field", at, "required", expected=list(kind.needs_one))
-    for name, one in value.items():
+    for name, item in value.items():
         if (field := kind.fields.get(name)) is not None:
-            yield from _check(field, one, f"{at}/{name}")
+            yield from _check(field, item, f"{at}/{name}")
         elif not kind.more and name not in named:
             yield _failed(f"unknown field: {name}", f"{at}/{name}", "additional_property")
 
@@ -194,7 +194,7 @@ def _twice(blocks: Sequence[Mapping[str, Any]], at: str) -> Iterator[Violation]:
 
 def _actions(block: Mapping[str, Any]) -> Iterator[str]:
     inside = [block.get("accessory"), block.get("element"), *_objects(block.get("elements"))]
-    for one in inside:
-        action = cast("dict[str, Any]", one).get("action_id") if isinstance(one, dict) else None
+    for element in inside:
+        action = cast("dict[str, Any]", element).get("action_id") if isinstance(element, dict) else None
         if isinstance(action, str):
             yield action

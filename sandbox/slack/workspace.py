@@ -202,12 +202,14 @@ class Workspace:
         if message is None:
             raise SlackError("message_not_found")
         reactions = message.setdefault("reactions", [])
-        reaction = next((one for one in reactions if one["name"] == name), {"name": name, "users": [], "count": 0})
+        reaction = next(
+            (reaction for reaction in reactions if reaction["name"] == name), {"name": name, "users": [], "count": 0}
+        )
         if (user in reaction["users"]) is not remove:
             raise SlackError("no_reaction" if remove else "already_reacted")
         reaction["users"].remove(user) if remove else reaction["users"].append(user)
         reaction["count"] = len(reaction["users"])
-        kept = [one for one in reactions if one["name"] != name or one["count"]]
+        kept = [reaction for reaction in reactions if reaction["name"] != name or reaction["count"]]
         message["reactions"] = kept if reaction in kept or remove else [*kept, reaction]
         self.touch_message(channel_id, message)
 

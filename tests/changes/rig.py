@@ -91,7 +91,7 @@ class _Counted:
 
     async def patch_deployment(self, namespace: str, name: str, patch: Any, **more: Any) -> Any:
         done = await self._writer.patch_deployment(namespace, name, patch, **more)
-        self.template_writes += any("/template/" in one["path"] and one["op"] != "test" for one in patch)
+        self.template_writes += any("/template/" in step["path"] and step["op"] != "test" for step in patch)
         return done
 
 

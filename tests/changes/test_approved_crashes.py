@@ -227,7 +227,7 @@ async def _one_case(place: Place, asked: str, at: int, when: When) -> None:
     assert {one for (one,) in place.rows("select state from approvals")} <= {"done", "not-done", "expired"}
     told = Counter(place.rows("select action, outcome from audit where outcome != 'requested'"))
     assert max(told.values()) == 1, told
-    assert not any(one.startswith(("Approved, being made", "Waits")) for one in place.cards().values())
+    assert not any(card.startswith(("Approved, being made", "Waits")) for card in place.cards().values())
 
 
 @asynccontextmanager

@@ -44,7 +44,7 @@ def impacts(
     plan = plan_raise(deployment, wanted, now=NOW, change_id="c1", version=Version(2, 10))
     assert isinstance(plan, Plan), plan
     found = blast_radius(deployment, plan, around, Texts(language))
-    assert [one.code for one in found] == list(dict.fromkeys(one.code for one in found))
+    assert [finding.code for finding in found] == list(dict.fromkeys(finding.code for finding in found))
     return {one.code: one for one in found}
 
 

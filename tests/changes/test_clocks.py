@@ -174,7 +174,7 @@ def test_an_early_revert_that_fails_is_late_by_the_servers_clock_alone(skew_s: f
             assert isinstance(plan, Plan)
             await bot.changer().raise_(NAMESPACE, NAME, wanted, NEWEST, plan)
             bot.skew_s = skew_s
-            cluster.edit(lambda one: _args(one).append("-v=5"))
+            cluster.edit(lambda object_: _args(object_).append("-v=5"))
             cluster.now += 60
             with pytest.raises(ChangeFailed, match="several places"):
                 await bot.changer().revert(NAMESPACE, NAME, by="U1")

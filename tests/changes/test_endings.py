@@ -46,7 +46,7 @@ def why_ended(folder: Path, kib: int, container: str = EXTENDER_CONTAINER, recor
             config = folder / "kubeconfig"
             config.write_text(server.kubeconfig())  # a few lines
             async with await open_cluster(kubeconfig=config) as cluster:
-                [pod] = [one.name for one in await cluster.list(PODS, NAMESPACE) if one.name.startswith(POD)]
+                [pod] = [pod.name for pod in await cluster.list(PODS, NAMESPACE) if pod.name.startswith(POD)]
                 server.append_log(NAMESPACE, pod, container, LINE * kib)
 
                 @asynccontextmanager

@@ -54,7 +54,7 @@ def test_a_change_that_comes_through_late_is_known_again_after_it_was_given_up(t
 def test_a_change_whose_row_was_lost_is_known_with_its_uid(tmp_path: Path) -> None:
     async def talk(rows: ChangeRows) -> None:
         assert await rows.note(Event("raised", "a/b", RECORD, uid="u-1"))
-        assert [(one.state, one.uid) for one in await rows.opened()] == [("raised", "u-1")]
+        assert [(change.state, change.uid) for change in await rows.opened()] == [("raised", "u-1")]
 
     with_rows(tmp_path, talk)
 

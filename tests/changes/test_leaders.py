@@ -35,16 +35,16 @@ class Replicas:
         self._order = itertools.count()
         self.leaders = [
             Leader(
-                one.writer(),
+                bot.writer(),
                 NAMESPACE,
                 "hami-bot",
                 f"bot-{number}",
                 clock=lambda: self.cluster.now,
                 sleep=self._sleep,
                 jitter=lambda number=number: number / 10,
-                wall=one.now,
+                wall=bot.now,
             )
-            for number, one in enumerate(self.bots)
+            for number, bot in enumerate(self.bots)
         ]
 
     async def _sleep(self, seconds: float) -> None:
@@ -68,8 +68,8 @@ class Replicas:
     @contextlib.asynccontextmanager
     async def running(self):
         tasks = [
-            asyncio.create_task(leader.run(lambda one=one: self._work(one)))
-            for leader, one in zip(self.leaders, self.bots, strict=True)
+            asyncio.create_task(leader.run(lambda one=bot: self._work(one)))
+            for leader, bot in zip(self.leaders, self.bots, strict=True)
         ]
         try:
             yield tasks

@@ -65,32 +65,36 @@ def _level_once(words: list[str]) -> None:
 
 
 EDITS: dict[str, Edit] = {
-    "a word": lambda one: _extender(one)["args"].append("--foreign"),
-    "a word off": lambda one: _extender(one).update(
-        args=[each for each in _extender(one)["args"] if each != "--debug"]
+    "a word": lambda object_: _extender(object_)["args"].append("--foreign"),
+    "a word off": lambda object_: _extender(object_).update(
+        args=[each for each in _extender(object_)["args"] if each != "--debug"]
     ),
-    "respelled": lambda one: _extender(one).update(
-        args=[part for each in _extender(one)["args"] for part in _respelled(each)]
+    "respelled": lambda object_: _extender(object_).update(
+        args=[part for each in _extender(object_)["args"] for part in _respelled(each)]
     ),
-    "the level twice": lambda one: _extender(one)["args"].extend(
-        each for each in _extender(one)["args"][:3] if each.startswith("-v=")
+    "the level twice": lambda object_: _extender(object_)["args"].extend(
+        each for each in _extender(object_)["args"][:3] if each.startswith("-v=")
     ),
-    "the level once": lambda one: _level_once(_extender(one)["args"]),
-    "another level": lambda one: _extender(one).update(args=["scheduler", "-v=2"]),
-    "the words back": lambda one: _extender(one).update(args=["scheduler", "-v=4", "--debug"]),
+    "the level once": lambda object_: _level_once(_extender(object_)["args"]),
+    "another level": lambda object_: _extender(object_).update(args=["scheduler", "-v=2"]),
+    "the words back": lambda object_: _extender(object_).update(args=["scheduler", "-v=4", "--debug"]),
     "helm resets": _helm_resets,
-    "another container": lambda one: _containers(one)[-1].update(image="c"),
-    "an annotation": lambda one: one["metadata"]["annotations"].update(note="x"),
-    "replicas": lambda one: one["spec"].update(replicas=3),
-    "the record off": lambda one: one["metadata"]["annotations"].pop(KEY, None),
-    "the record broken": lambda one: one["metadata"]["annotations"].update({KEY: "{"}),
+    "another container": lambda object_: _containers(object_)[-1].update(image="c"),
+    "an annotation": lambda object_: object_["metadata"]["annotations"].update(note="x"),
+    "replicas": lambda object_: object_["spec"].update(replicas=3),
+    "the record off": lambda object_: object_["metadata"]["annotations"].pop(KEY, None),
+    "the record broken": lambda object_: object_["metadata"]["annotations"].update({KEY: "{"}),
     "the record mended": lambda one: (
         one["metadata"]["annotations"].pop(KEY) if one["metadata"]["annotations"].get(KEY) == "{" else None
     ),
-    "reordered": lambda one: _containers(one).reverse(),
-    "one injected": lambda one: _containers(one).insert(0, {"name": f"new-{len(_containers(one))}", "image": "n"}),
-    "renamed": lambda one: _extender(one).update(name="scheduler"),
-    "named back": lambda one: next((x for x in _containers(one) if x["name"] == "scheduler"), {}).update(name=EXTENDER),
+    "reordered": lambda object_: _containers(object_).reverse(),
+    "one injected": lambda object_: _containers(object_).insert(
+        0, {"name": f"new-{len(_containers(object_))}", "image": "n"}
+    ),
+    "renamed": lambda object_: _extender(object_).update(name="scheduler"),
+    "named back": lambda object_: next((x for x in _containers(object_) if x["name"] == "scheduler"), {}).update(
+        name=EXTENDER
+    ),
 }
 HARMLESS = ["a word", "another container", "an annotation", "the words back", "helm resets", "reordered"]
 
@@ -112,7 +116,7 @@ wishes = st.one_of(
     ),
     st.builds(
         lambda kind, lasts: ChangeRequest(kind, new_value(kind), EXTENDER, lasts, "U1"),
-        st.sampled_from([one for one in KINDS.values() if EXTENDER in one.containers]),
+        st.sampled_from([container for container in KINDS.values() if EXTENDER in container.containers]),
         seconds,
     ),
 )
@@ -237,7 +241,7 @@ class Undisturbed(RuleBasedStateMachine):
         self.cluster.now = max(self.cluster.now + 200, record.deadline if record else 0)
         self._pass(0, None)
         self._pass(1, None)
-        assert [one.record for one in asyncio.run(self.journal.opened())] == []
+        assert [change.record for change in asyncio.run(self.journal.opened())] == []
         assert self.cluster.record() is None
         if self.cluster.foreign_edits == 0:
             assert json.dumps(self.cluster.live()["spec"]) == self.cluster.original

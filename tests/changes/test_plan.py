@@ -81,9 +81,9 @@ def test_whatever_the_words_what_is_raised_is_put_back(command, args, kind, anno
 @pytest.mark.parametrize(
     ("edit", "name"),
     [
-        (lambda one: one["metadata"].update(uid="u-2"), "re-created"),
-        (lambda one: one["metadata"].update(resourceVersion="8"), "edited"),
-        (lambda one: one["spec"]["template"]["spec"]["containers"].reverse(), "reordered"),
+        (lambda object_: object_["metadata"].update(uid="u-2"), "re-created"),
+        (lambda object_: object_["metadata"].update(resourceVersion="8"), "edited"),
+        (lambda object_: object_["spec"]["template"]["spec"]["containers"].reverse(), "reordered"),
     ],
 )
 def test_a_patch_does_nothing_to_an_object_that_changed_since(edit, name) -> None:

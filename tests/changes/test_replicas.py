@@ -233,7 +233,9 @@ def test_a_database_that_is_down_or_lost_keeps_nothing_from_being_undone(down: s
             here.journal.rows.clear()
         await here.passes(15, 300)
         if edit:
-            here.cluster.edit(lambda one: one["spec"]["template"]["spec"]["containers"][1]["args"].append("--x"))
+            here.cluster.edit(
+                lambda object_: object_["spec"]["template"]["spec"]["containers"][1]["args"].append("--x")
+            )
         here.journal.down |= down == "deadline"
         if down == "emptied before the end":
             here.journal.rows.clear()
@@ -260,7 +262,7 @@ def test_somebody_edits_an_unrelated_argument_at_any_step(
         await begun(here, act)
 
         async def meanwhile() -> None:
-            here.cluster.edit(lambda one: reworded(one["spec"], edit))
+            here.cluster.edit(lambda object_: reworded(object_["spec"], edit))
 
         await quietly(ACTS[act](here, here.replicas[0].changer(Steps(at, when, meanwhile))))
         await here.passes(600, 615, 630, 1200, 1215, 1230)
@@ -341,9 +343,11 @@ def test_a_record_that_was_made_unreadable_is_not_told_as_reverted() -> None:
         here = Several(2)
         await here.raise_(here.replicas[0].changer())
         await here.passes(15)
-        here.cluster.edit(lambda one: one["metadata"]["annotations"].update({"hami-bot.io/temporary-change": "{"}))
+        here.cluster.edit(
+            lambda object_: object_["metadata"]["annotations"].update({"hami-bot.io/temporary-change": "{"})
+        )
         await here.passes(*UNTIL, *LATER)
-        assert [one.record.id for one in await here.journal.opened()] == ["c1"]
+        assert [change.record.id for change in await here.journal.opened()] == ["c1"]
 
     asyncio.run(run())
 

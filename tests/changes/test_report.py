@@ -115,7 +115,7 @@ def test_a_plan_is_told_in_one_line_with_what_it_brings(version: str, language: 
     assert not report.verdict.endswith("…")
     assert report.change
     assert {"pods-restart", "leader-moves", "webhook-bypassed", "memory-lost", "helm"} <= {
-        one.code for one in report.change.blast_radius
+        impact.code for impact in report.change.blast_radius
     }
 
 
@@ -129,7 +129,7 @@ def test_what_could_not_be_read_is_a_gap_and_told_as_that(tmp_path: Path) -> Non
     found = seen(edited(tmp_path, "hami-2.9.0", recorded("hami-2.9.0"), without=gone))
     report = asked(found, Raise("profiling", "true", EXTENDER, 600))
     assert report.change
-    impacts = {one.code for one in report.change.blast_radius}
+    impacts = {impact.code for impact in report.change.blast_radius}
     assert {"pods-restart-unseen", "rollout-may-wait", "webhook-unseen", "profiles-unseen"} <= impacts
     assert {"scheduler pods", "nodes", "services", "webhooks"} <= {gap.source for gap in report.gaps}
 

@@ -386,7 +386,7 @@ def test_words_that_somebody_changed_are_what_the_old_pods_are_set_to() -> None:
         here = Running()
         await here.raise_()
         words = ["kube-scheduler", "-v=2"]
-        here.cluster.edit(lambda one: one["spec"]["template"]["spec"]["containers"][2].update(command=words))
+        here.cluster.edit(lambda object_: object_["spec"]["template"]["spec"]["containers"][2].update(command=words))
         assert await here.pass_(600) == ["drifted"]
         assert set(here.cluster.levels.values()) == {"2"}
 

@@ -148,7 +148,7 @@ async def _one_case(place: Place, case: Case, at: int, when: When) -> None:
     assert 1 <= len(told) <= 1 + ("ephemeral" in life.names[: at + (when == "after")]), told
     assert max(audited.values(), default=1) == 1, audited
     is_done = audited[case.done] == 1 or case.done[1] == "asked"
-    assert not any((UNDONE if is_done else DONE) in one for one in told), told
+    assert not any((UNDONE if is_done else DONE) in text for text in told), told
     assert is_done or deed.kind != "change-confirm" or UNDONE in told[-1], told
     if case.done[1] != "asked" and not audited[case.done]:
         assert case.else_card

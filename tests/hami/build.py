@@ -67,7 +67,7 @@ def request(*containers: ContainerRequest, inits: int = 0, **constraints: Any) -
 
 def verdict(cards: Iterable[Card | CardState], pod: PodRequest, version: Version = V210, **more: Any) -> str:
     """The verdict in words: `fit`, HAMi's reason, or `unknown: …`."""
-    states = [state(one) if isinstance(one, Card) else one for one in cards]
+    states = [state(card) if isinstance(card, Card) else card for card in cards]
     node = NodeCards(states, more.pop("cordoned", frozenset()), {"NVIDIA": more.pop("link_scores", None)})
     quotas = {"NVIDIA": more.pop("quota")} if "quota" in more else {}
     judged = judge(node, pod, rules_of(version), quotas=quotas, **more)
@@ -111,7 +111,7 @@ def pod(
             },
             "spec": {
                 "nodeName": fields.get("node", ""),
-                "containers": [{"name": f"c{i}", "resources": {"limits": one}} for i, one in enumerate(limits)],
+                "containers": [{"name": f"c{i}", "resources": {"limits": amounts}} for i, amounts in enumerate(limits)],
                 "initContainers": [{"name": f"i{i}", "resources": {"limits": one}} for i, one in enumerate(init)],
             },
             "status": {
@@ -141,20 +141,20 @@ def register_json(*cards: Card) -> str:
     """A register annotation as 2.8 and later plugins write it: zero values left out."""
     listed = [
         {
-            "id": one.uuid,
-            "index": one.index,
-            "count": one.slots,
-            "devmem": one.memory_mib,
-            "devcore": one.cores,
-            "type": one.type,
-            "numa": one.numa,
-            "mode": one.mode,
-            "health": one.health,
-            "migProfiles": [msgspec.to_builtins(profile) for profile in one.mig_profiles],
+            "id": card.uuid,
+            "index": card.index,
+            "count": card.slots,
+            "devmem": card.memory_mib,
+            "devcore": card.cores,
+            "type": card.type,
+            "numa": card.numa,
+            "mode": card.mode,
+            "health": card.health,
+            "migProfiles": [msgspec.to_builtins(profile) for profile in card.mig_profiles],
         }
-        for one in cards
+        for card in cards
     ]
-    return json.dumps([{key: value for key, value in one.items() if value} for one in listed])
+    return json.dumps([{key: value for key, value in card.items() if value} for card in listed])
 
 
 def node(name: str = "n1", annotations: dict[str, str] | None = None, **fields: Any) -> Node:
@@ -173,7 +173,7 @@ def gpu_node(
     name: str, *cards: Card, annotations: dict[str, str] | None = None, allocatable: int | None = None
 ) -> Node:
     """A node whose plugin registered these cards in JSON, with kubelet offering all their slots."""
-    offered = sum(one.slots for one in cards) if allocatable is None else allocatable
+    offered = sum(card.slots for card in cards) if allocatable is None else allocatable
     return node(
         name,
         {"hami.io/node-nvidia-register": register_json(*cards), **(annotations or {})},
@@ -196,7 +196,7 @@ def view(
 ) -> View:
     """A cluster at NOW."""
     facts = Facts(
-        nodes={one.name: one for one in nodes},
+        nodes={node.name: node for node in nodes},
         pods=None if pods is None else list(pods),
         quotas=None if quotas is None else list(quotas),
         config=more.pop("config", DeviceConfig()),

@@ -71,7 +71,7 @@ def test_of_equals_the_lowest_priority_goes_first_then_the_youngest():
         at("unknown", "d", None, 0),
     ]
     nodes = [gpu_node(f"n-{uuid}", card(uuid)) for uuid in "abcd"]
-    found = ended(view(nodes, pods), request(wants(memory=9000)), [one.name for one in nodes])
+    found = ended(view(nodes, pods), request(wants(memory=9000)), [node.name for node in nodes])
     assert found == [["young"], ["old"], ["unknown"], ["important"]]
 
 

@@ -94,7 +94,7 @@ def test_every_verdict_names_a_node_and_reasons_that_we_know(name):
         for verdict in run.refused:
             assert verdict.node.startswith(("gpu-node-", "cpu-node-", "cp-node-"))
             assert all(reason_of(code) for code in verdict.codes), verdict
-        assert {one.code for one in run.cards} <= CARD_CODES
+        assert {finding.code for finding in run.cards} <= CARD_CODES
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name.endswith(("v4", "v5")) and "2.5" not in name])

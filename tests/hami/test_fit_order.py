@@ -68,7 +68,7 @@ def test_before_2_10_numa_comes_first_and_nothing_else_is_known(version):
 
 
 def test_equal_cards_are_scanned_from_the_last_registered_one():
-    assert order([state(one) for one in UNUSED]) == ["n1-b", "n1-a", "n0-b", "n0-a"]
+    assert order([state(card) for card in UNUSED]) == ["n1-b", "n1-a", "n0-b", "n0-a"]
 
 
 def test_a_card_with_a_total_of_zero_scores_zero():

@@ -8,7 +8,7 @@ from bot.codes import CODES
 from bot.hami.known_bugs import bug_behind, known_bugs
 from bot.hami.version import Version, is_among, parse_version
 
-by_bug = pytest.mark.parametrize("bug", known_bugs(), ids=lambda one: one.id)
+by_bug = pytest.mark.parametrize("bug", known_bugs(), ids=lambda bug: bug.id)
 
 
 def test_no_two_bugs_have_the_same_id():

@@ -20,7 +20,7 @@ def shares(text, version=V210, **fields):
 def test_pods_count_by_annotation_not_by_where_they_run():
     moved = pod("moved", annotations={"hami.io/vgpu-node": "n2", "hami.io/vgpu-devices-allocated": ONE}, node="n1")
     ledger = build_ledger([moved], V210)
-    assert [one.name for one in ledger.on("n2")] == ["moved"]
+    assert [holding.name for holding in ledger.on("n2")] == ["moved"]
     assert ledger.on("n1") == []
 
 
@@ -39,7 +39,7 @@ def test_terminating_pods_count_and_finished_ones_do_not(version):
         holder("failed", "n1", ONE, phase="Failed"),
         holder("unknown", "n1", ONE, phase="Unknown"),
     ]
-    assert [one.name for one in build_ledger(pods, version).on("n1")] == ["terminating", "unknown"]
+    assert [holding.name for holding in build_ledger(pods, version).on("n1")] == ["terminating", "unknown"]
 
 
 def test_pods_without_a_node_or_without_devices_hold_nothing():
@@ -58,7 +58,7 @@ def test_a_pod_whose_devices_cannot_be_read_counts_nowhere():
 def test_what_is_given_back_counts_nowhere_and_the_ledger_stays_as_it_was():
     pods = [holder("wl", "n1", ONE, uid="u1"), holder("wl", "n1", ONE, uid="u2"), holder("x", "n1", ONE, uid="")]
     ledger = build_ledger(pods, V210)
-    rest = ledger.without([one for one in ledger.all() if one.uid == "u1"])
+    rest = ledger.without([holding for holding in ledger.all() if holding.uid == "u1"])
     assert rest == build_ledger(pods[1:], V210)
     assert ledger == build_ledger(pods, V210)
 

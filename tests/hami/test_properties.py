@@ -324,7 +324,7 @@ def test_asking_for_fewer_cards_fits_too(cards, pod, version):
 @given(nodes, single, single, versions)
 def test_judging_changes_nothing(cards, pod, other, version):
     def figures():
-        return [(one.card.uuid, one.slots, one.memory_mib, one.cores, one.placements) for one in cards]
+        return [(card.card.uuid, card.slots, card.memory_mib, card.cores, card.placements) for card in cards]
 
     before = figures()
     both = pod._replace(containers=pod.containers + other.containers)
@@ -349,7 +349,7 @@ def clusters(draw: st.DrawFn) -> tuple[list[list[object]], list[Pod]]:
         )
         for i in range(draw(st.integers(0, 6)))
     ]
-    return [list(one) for one in layout], pods
+    return [list(given) for given in layout], pods
 
 
 def applied(change: Change, pod: PodRequest) -> PodRequest:
@@ -374,7 +374,7 @@ def applied(change: Change, pod: PodRequest) -> PodRequest:
 def test_every_change_that_is_proposed_fits_when_it_is_made(cluster, pod, numa_bind, version):
     layout, pods = cluster
     pod = pod._replace(constraints=pod.constraints._replace(numa_bind=numa_bind))
-    machines = [gpu_node(f"n{i}", *one) for i, one in enumerate(layout)]
+    machines = [gpu_node(f"n{i}", *given) for i, given in enumerate(layout)]
     names = [machine.name for machine in machines]
     now = view(machines, pods, version=version)
     if any(now.judge(name, pod).fits for name in names):
@@ -387,5 +387,5 @@ def test_every_change_that_is_proposed_fits_when_it_is_made(cluster, pod, numa_b
             "count": asked.count,
             "cores": asked.cores,
         }.get(change.what, 1)
-        left = [one for one in pods if f"{one.namespace}/{one.name}" != change.pod]
+        left = [pod for pod in pods if f"{pod.namespace}/{pod.name}" != change.pod]
         assert view(machines, left, version=version).judge(change.node, applied(change, pod)).fits, change

@@ -52,9 +52,9 @@ def test_text_of_nine_fields():
 
 def test_cards_keep_the_order_in_which_they_were_registered():
     three = "".join(f"GPU-{name},1,1,1,NVIDIA,0,true,{index},:" for index, name in enumerate("zxy"))
-    assert [one.uuid for one in cards(three)] == ["GPU-z", "GPU-x", "GPU-y"]
+    assert [card.uuid for card in cards(three)] == ["GPU-z", "GPU-x", "GPU-y"]
     listed = register_json(card("z"), card("x"), card("y"))
-    assert [one.uuid for one in cards(listed)] == ["z", "x", "y"]
+    assert [card.uuid for card in cards(listed)] == ["z", "x", "y"]
 
 
 def test_what_is_no_number_in_a_text_is_zero_and_what_is_too_large_the_largest():
@@ -84,7 +84,7 @@ def test_what_json_leaves_out_is_zero_and_health_false():
 
 def test_unknown_keys_are_ignored_and_the_last_of_equal_keys_counts():
     text = '[{"id":"x","id":"GPU-1","devicevendor":"NVIDIA","custominfo":{"NetworkID":1},"count":3}]'
-    assert [(one.uuid, one.slots) for one in cards(text)] == [("GPU-1", 3)]
+    assert [(card.uuid, card.slots) for card in cards(text)] == [("GPU-1", 3)]
 
 
 def test_mig_profiles():
@@ -175,7 +175,7 @@ def test_enflame_lists_devices_by_index():
     text = (
         '{"devices":[{"index":"0","minor":"0","capacity":6},{"index":"1","capacity":"6"}],"profiles":{"6g.42gb":"1"}}'
     )
-    assert [(one.uuid, one.slots, one.memory_mib) for one in cards(text, "enflame.com/gcu-drs-capacity")] == [
+    assert [(card.uuid, card.slots, card.memory_mib) for card in cards(text, "enflame.com/gcu-drs-capacity")] == [
         ("enflame-drs-0", 6, 43008),
         ("enflame-drs-1", 6, 43008),
     ]
@@ -239,3 +239,9 @@ def test_a_megabyte_of_cards_is_read():
     assert len(many) > 1_000_000
     assert len(cards(many)) == 8000
     assert MigPlacement() == MigPlacement(0, 0)
+
+
+def test_cards_of_one_type_share_its_text_whatever_node_registers_them():
+    [here], [elsewhere] = cards(JSON), cards(JSON.replace("GPU-1", "GPU-2"))
+    assert here.type is elsewhere.type
+    assert here.mode is elsewhere.mode

@@ -141,17 +141,20 @@ def test_cores(version):
 
 def test_only_containers_that_ask_are_listed():
     request = pod_request(pod("wl", {}, gpu(1, 1000), gpu(0)), DeviceConfig(), V210)
-    assert [one.container for one in request.containers] == ["c1"]
+    assert [container.container for container in request.containers] == ["c1"]
     assert (request.namespace, request.name, request.uid) == ("ml", "wl", "uid-wl")
 
 
 def test_init_containers_are_unknown_up_to_2_8_and_come_first_later():
     subject = pod("wl", gpu(1, 10), init=[gpu(1, 20), {}])
     for version in (V25, V26, V27, V28):
-        assert [one.container for one in pod_request(subject, DeviceConfig(), version).containers] == ["c0"]
+        assert [container.container for container in pod_request(subject, DeviceConfig(), version).containers] == ["c0"]
     for version in (V29, V210):
         request = pod_request(subject, DeviceConfig(), version)
-        assert [(one.container, one.init) for one in request.containers] == [("i0", True), ("c0", False)]
+        assert [(container.container, container.init) for container in request.containers] == [
+            ("i0", True),
+            ("c0", False),
+        ]
         assert request.init_count == 2
 
 

@@ -283,7 +283,7 @@ def test_memory_of_an_amd_gpu_without_a_count_asks_for_nothing():
     assert amd({"gpumem": 999999}) == "fit"
 
 
-@pytest.mark.parametrize("vendor", VENDORS, ids=lambda one: one.names.word)
+@pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.names.word)
 def test_an_unused_card_of_every_vendor_bears_the_least_that_a_pod_can_ask(vendor):
     """So no question about a single card needs to know whose it is."""
     profiles = (("6g.48gb", 0),) if vendor.names.word == "Enflame" else ()

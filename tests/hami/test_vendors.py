@@ -161,7 +161,7 @@ DRA_DRIVERS = ("bot/hami/dra.py",)
 """HAMi-DRA's drivers are no vendors of HAMi's scheduler, and some are called after one."""
 
 
-@pytest.mark.parametrize("vendor", VENDORS, ids=lambda one: one.names.word)
+@pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.names.word)
 def test_no_code_outside_its_folder_names_a_vendor(vendor):
     """Comments and docstrings may: they cite HAMi's files. The texts for people are in catalogs."""
     word = "nvidia" if vendor.names.word == "NVIDIA" else vendor.names.domain
@@ -220,7 +220,7 @@ def test_the_documentation_has_the_vendor_s_keys_labels_and_plugin(vendor):
     names, label = vendor.names.of("CHIP") if "{" in vendor.names.register else vendor.names, vendor.node_label
     told = [names.register or f"capacity {names.capacity}", names.handshake, vendor.lock_key, vendor.plugin_labels]
     told.append("=".join(label) if label[0] else "")
-    assert all(one in row for one in told), told
+    assert all(text in row for text in told), told
     image = row.rstrip(" |").rsplit("| ", 1)[1]
     assert bool(vendor.plugin_names) == (image != "–")
     assert image == "–" or re.search(vendor.plugin_names, f"{image}-x7k2p")

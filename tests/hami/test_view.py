@@ -85,7 +85,7 @@ def test_an_empty_node_is_judged_without_its_holders():
 
 def test_the_cards_of_a_node_with_what_is_left_of_them():
     cluster = view([gpu_node("n1", card()), node("cpu")], [holder("h", "n1", FULL)])
-    assert [one.free_memory_mib for one in cluster.cards("n1")] == [384]
+    assert [card.free_memory_mib for card in cluster.cards("n1")] == [384]
     assert cluster.cards("cpu") == []
 
 
@@ -108,11 +108,11 @@ def test_a_known_version_is_the_only_one_to_try():
 
 
 def test_an_unknown_version_is_one_that_reads_the_nodes_format():
-    assert {one[:2] for one in versions_to_try(None, [gpu_node("n1", card())])} == {(2, 8), (2, 9), (2, 10)}
-    assert {one[:2] for one in versions_to_try(None, [textual(), node("cpu")])} == {(2, 5), (2, 6), (2, 7)}
+    assert {version[:2] for version in versions_to_try(None, [gpu_node("n1", card())])} == {(2, 8), (2, 9), (2, 10)}
+    assert {version[:2] for version in versions_to_try(None, [textual(), node("cpu")])} == {(2, 5), (2, 6), (2, 7)}
     every = {tuple(version[:2]) for version in VERSIONS}
-    assert {one[:2] for one in versions_to_try(None, [textual(), gpu_node("n1", card())])} == every
-    assert {one[:2] for one in versions_to_try(None, [])} == every
+    assert {version[:2] for version in versions_to_try(None, [textual(), gpu_node("n1", card())])} == every
+    assert {version[:2] for version in versions_to_try(None, [])} == every
     assert versions_to_try(None, [])[-1] >= V210
 
 

@@ -36,8 +36,8 @@ def shape(pod: Pod) -> dict:
     return {
         "scheduler": pod.spec.scheduler_name or "default-scheduler",
         "annotations": pod.metadata.annotations or {},
-        "containers": [amounts(one) for one in pod.spec.containers],
-        "init": [amounts(one) for one in pod.spec.init_containers or ()],
+        "containers": [amounts(container) for container in pod.spec.containers],
+        "init": [amounts(container) for container in pod.spec.init_containers or ()],
     }
 
 

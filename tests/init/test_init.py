@@ -148,7 +148,7 @@ def test_the_chart_takes_the_values_and_they_hold_no_token(world: World, monkeyp
     assert settings
     assert settings.channels[ROOM].cluster == "lab"
     assert settings.clusters["lab"].kubeconfig is None
-    roles = [one for one in of_kind("Role", manifests(values)) if one["metadata"]["namespace"] == "hami-system"]
+    roles = [role for role in of_kind("Role", manifests(values)) if role["metadata"]["namespace"] == "hami-system"]
     assert roles
 
 

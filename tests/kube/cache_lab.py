@@ -32,7 +32,7 @@ class Lab(NamedTuple):
         return follower
 
     async def names(self) -> list[str]:
-        return [one.name for one in await CachedCluster(self.cache).list(NODES)]
+        return [node.name for node in await CachedCluster(self.cache).list(NODES)]
 
     async def begun(self) -> "Lab":
         """When the nodes have been listed and their watch has told something."""
@@ -48,7 +48,7 @@ class Lab(NamedTuple):
         await self.holds(lambda names: name in names)
 
     async def holds(self, what: Callable[[list[str]], bool]) -> None:
-        await until(lambda: what([one.name for one in self.nodes.mirror.items()]))
+        await until(lambda: what([node.name for node in self.nodes.mirror.items()]))
 
     def requests(self, verb: str) -> int:
         """How many whole lists, or watches, of nodes were asked for."""

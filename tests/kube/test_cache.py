@@ -17,8 +17,8 @@ def test_the_first_answer_is_read_and_the_next_ones_are_remembered_with_their_ag
     async def read() -> None:
         async with lab(tmp_path) as here:
             first, second = CachedCluster(here.cache), CachedCluster(here.cache)
-            assert [one.name for one in await first.list(NODES)] == THREE
-            assert [one.name for one in await second.list(NODES)] == THREE
+            assert [node.name for node in await first.list(NODES)] == THREE
+            assert [node.name for node in await second.list(NODES)] == THREE
             assert here.requests("list") == 1
             assert first.cache_age_s is None
             assert second.cache_age_s in range(5)
@@ -53,7 +53,7 @@ def test_a_list_by_selectors_follows_what_enters_and_leaves_it(tmp_path):
         async with lab(tmp_path, objects={"pods": [held, pod("plain")]}) as here:
 
             async def names() -> list[str]:
-                return [one.name for one in await CachedCluster(here.cache).list(HOLDERS, **query)]
+                return [pod.name for pod in await CachedCluster(here.cache).list(HOLDERS, **query)]
 
             assert await names() == ["held"]
             follower = here.cache.follower(Selection(HOLDERS, *query.values()))
@@ -76,7 +76,7 @@ def test_a_list_of_metadata_only_is_watched_as_such(tmp_path):
             assert follower
             here.server.write("pods", pod("second"))
             await until(lambda: len(follower.mirror.items()) == 2)
-            assert {one.spec.scheduler_name for one in follower.mirror.items()} == {""}
+            assert {item.spec.scheduler_name for item in follower.mirror.items()} == {""}
 
     asyncio.run(read())
 
@@ -155,7 +155,7 @@ def test_an_object_that_cannot_be_read_is_told_until_it_is_repaired(tmp_path):
             await here.holds(lambda names: "gpu-0001" not in names)
             cluster = CachedCluster(here.cache)
             await cluster.list(NODES)
-            assert [one.partition(":")[0] for one in cluster.undecodable] == ["nodes gpu-0001"]
+            assert [name.partition(":")[0] for name in cluster.undecodable] == ["nodes gpu-0001"]
             here.server.write("nodes", node(1))
             await here.holds(lambda names: "gpu-0001" in names)
             await cluster.list(NODES)

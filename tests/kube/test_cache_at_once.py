@@ -67,7 +67,7 @@ def test_an_object_that_cannot_be_read_is_told_to_those_who_asked_for_its_list_o
             here.server.write("pods", odd)
             first = CachedCluster(here.cache)
             await first.list(PODS, "team-a")
-            assert [one.partition(":")[0] for one in first.undecodable] == ["pods team-a/odd"]
+            assert [name.partition(":")[0] for name in first.undecodable] == ["pods team-a/odd"]
             second = first.anew()
             await second.list(PODS, "ml")
             assert list(second.undecodable) == []

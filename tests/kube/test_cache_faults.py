@@ -90,7 +90,7 @@ def test_a_bookmark_saves_a_new_list(tmp_path):
     asyncio.run(read())
 
 
-@pytest.mark.parametrize("kind", [NODES, HOLDERS, DAEMON_PODS], ids=lambda one: one.type.__name__)
+@pytest.mark.parametrize("kind", [NODES, HOLDERS, DAEMON_PODS], ids=lambda kind: kind.type.__name__)
 @pytest.mark.parametrize("metadata_only", [False, True], ids=["whole", "metadata"])
 def test_every_kind_that_is_followed_takes_bookmarks_and_changes(tmp_path, kind, metadata_only):
     async def read() -> None:
@@ -104,7 +104,7 @@ def test_every_kind_that_is_followed_takes_bookmarks_and_changes(tmp_path, kind,
                 here.server.write("nodes", node(number))
                 here.server.write("pods", pod(f"new-{number}"))
                 await until(lambda at=at: follower.mirror.version > at)
-            await until(lambda: any(one.name in ("new-8", "gpu-0008") for one in follower.mirror.items()))
+            await until(lambda: any(item.name in ("new-8", "gpu-0008") for item in follower.mirror.items()))
             asked = [request for request in here.server.requests if "watch" in request.query]
             assert len(asked) == 1
 
@@ -121,7 +121,7 @@ def test_a_connection_that_hangs_is_cut_and_answers_are_read_meanwhile(tmp_path)
             here.server.write("nodes", node(7))
             await until(lambda: here.nodes.age_s() is None)
             cluster = CachedCluster(here.cache)
-            assert [one.name for one in await cluster.list(NODES)] == [*THREE, "gpu-0007"]
+            assert [node.name for node in await cluster.list(NODES)] == [*THREE, "gpu-0007"]
             assert cluster.cache_age_s is None
             await here.holds(lambda names: "gpu-0007" in names)
             await until(lambda: here.requests("watch") >= 2)
@@ -169,7 +169,7 @@ def test_a_list_that_fails_leaves_the_old_contents_until_it_is_complete(tmp_path
             here.server.write("nodes", node(7))
             here.server.write("nodes", node(8))
             await until(lambda: here.requests("list") >= 3)
-            kept = [one.name for one in here.nodes.mirror.items()]
+            kept = [node.name for node in here.nodes.mirror.items()]
             assert kept[:3] == THREE
             await here.holds(lambda names: names == [*THREE, "gpu-0007", "gpu-0008"])
 

@@ -211,7 +211,7 @@ class AnyStream(RuleBasedStateMachine):
 
 
 def shown(mirror: Mirror[Holder]) -> tuple[Any, Any]:
-    items = [(key_of(one), int(one.metadata.resource_version), one.spec.node_name) for one in mirror.items()]
+    items = [(key_of(item), int(item.metadata.resource_version), item.spec.node_name) for item in mirror.items()]
     return items, sorted(mirror.bad)
 
 
@@ -257,7 +257,7 @@ def test_what_the_list_had_already_is_not_taken_from_the_watch():
 
 def test_objects_are_in_the_apis_order():
     mirror = mirror_of(line_of(11, "ADDED", "ml-x/a", "n1"), line_of(12, "ADDED", "ml/0", "n1"))
-    assert [key_of(one) for one in mirror.items()] == ["ml-x/a", "ml/0", "ml/a"]
+    assert [key_of(item) for item in mirror.items()] == ["ml-x/a", "ml/0", "ml/a"]
 
 
 def test_an_object_that_has_not_changed_stays_the_same_one_over_a_list():

@@ -39,7 +39,7 @@ async def take(step: str, number: int, here: Lab) -> None:
 async def true(here: Lab) -> None:
     """Until what is remembered is what a fresh list says, object by object and version by version."""
     fresh = {one.name: one.metadata.resource_version for one in await here.cache.live.list(here.nodes.wanted.kind)}
-    await until(lambda: {one.name: one.metadata.resource_version for one in here.nodes.mirror.items()} == fresh)
+    await until(lambda: {node.name: node.metadata.resource_version for node in here.nodes.mirror.items()} == fresh)
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -51,6 +51,6 @@ def test_the_mirror_ends_equal_to_a_fresh_list(tmp_path, steps):
             for step, number in steps:
                 await take(step, number, here)
             await true(here)
-            assert await here.names() == sorted(one.name for one in here.nodes.mirror.items())
+            assert await here.names() == sorted(node.name for node in here.nodes.mirror.items())
 
     asyncio.run(follow())

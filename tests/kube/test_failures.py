@@ -131,7 +131,7 @@ def test_a_server_that_stays_busy_is_asked_three_times(tmp_path):
 def test_a_passing_failure_is_not_noticed(tmp_path, fault):
     async def names() -> list[str]:
         async with sandbox(tmp_path, None, fault) as (_, cluster):
-            return [one.name for one in await cluster.list(NODES)]
+            return [node.name for node in await cluster.list(NODES)]
 
     assert asyncio.run(names()) == ["gpu-0000", "gpu-0001", "gpu-0002"]
 
@@ -254,7 +254,7 @@ def test_the_kubeconfigs_own_authority_is_trusted(tmp_path):
         async with serving(one_node, tls(tmp_path)) as url:
             file = write_kubeconfig(tmp_path, url, **{"certificate-authority": "ca.pem"})
             async with await open_cluster(kubeconfig=file) as cluster:
-                return [one.name for one in await cluster.list(NODES)]
+                return [node.name for node in await cluster.list(NODES)]
 
     assert asyncio.run(names()) == ["gpu-0001"]
 

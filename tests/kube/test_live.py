@@ -51,7 +51,7 @@ def test_selectors_reach_the_server(tmp_path):
 def test_a_list_of_metadata_only_has_no_spec(tmp_path):
     async def schedulers() -> list[tuple[str, str]]:
         async with sandbox(tmp_path) as (_, cluster):
-            return [(one.name, one.spec.scheduler_name) for one in await cluster.list(PODS, metadata_only=True)]
+            return [(pod.name, pod.spec.scheduler_name) for pod in await cluster.list(PODS, metadata_only=True)]
 
     assert asyncio.run(schedulers()) == [("trainer-0", "")]
 
@@ -79,7 +79,7 @@ def test_an_object_with_wrong_types_is_left_out_and_named(tmp_path):
 
     async def read() -> tuple[list[str], list[str]]:
         async with sandbox(tmp_path, {"pods": [pod("a"), broken, pod("b")]}) as (_, cluster):
-            return [one.name for one in await cluster.list(PODS)], cluster.undecodable
+            return [pod.name for pod in await cluster.list(PODS)], cluster.undecodable
 
     assert asyncio.run(read()) == (["a", "b"], ["pods ml/broken: Expected `array`, got `int` - at `$.spec.containers`"])
 

@@ -12,7 +12,7 @@ GPU_TAINT = {"key": "gpu", "value": "true", "effect": "NoSchedule"}
 
 
 def pod(*requests: dict[str, Any], **spec: Any) -> Pod:
-    containers = [{"name": f"c{i}", "resources": {"requests": one}} for i, one in enumerate(requests)]
+    containers = [{"name": f"c{i}", "resources": {"requests": amounts}} for i, amounts in enumerate(requests)]
     return msgspec.convert({"metadata": {"name": "p"}, "spec": {"containers": containers, **spec}}, Pod)
 
 

@@ -43,7 +43,7 @@ def counted(folder: Path, before: list[Any], *then: Any, name: str) -> tuple[int
                     else:
                         server.write("pods", one)
                 (follower,) = cache.followed.values()
-                await until(lambda: "the-last" in [one.name for one in follower.mirror.items()])
+                await until(lambda: "the-last" in [item.name for item in follower.mirror.items()])
 
     asyncio.run(main())
     return starts(name)

@@ -28,7 +28,9 @@ def test_each_stage_of_a_pod_is_measured(tmp_path: Path) -> None:
 
 def test_the_slowest_stage_is_quoted_from_its_beginning_to_its_end(tmp_path: Path) -> None:
     first = latency(tmp_path, started(after=5), extender=said(filter=1, chosen=1, bind=1, bound=4), kube=TRIED).findings
-    assert ["Attempting to bind" in one.quote or "Successfully bound" in one.quote for one in first[0].evidence] == [
+    assert [
+        "Attempting to bind" in proof.quote or "Successfully bound" in proof.quote for proof in first[0].evidence
+    ] == [
         True,
         True,
     ]

@@ -61,7 +61,7 @@ class World:
         def look() -> dict[str, Any] | None:
             everything = self.slack.workspace.everything(self.slack.workspace.channel_id(ROOM))
             only = self.slack.workspace.user_id(user)
-            return next((one for who, one in everything if who == only and containing in text(one)), None)
+            return next((message for who, message in everything if who == only and containing in text(message)), None)
 
         return await self.slack.wait_for(look)
 

@@ -36,4 +36,4 @@ def _shown(piece: dict[str, Any]) -> str:
 
 
 def _wrapped(text: str) -> list[str]:
-    return [row for one in text.split("\n") for row in textwrap.wrap(one, COLUMNS)]
+    return [row for line in text.split("\n") for row in textwrap.wrap(line, COLUMNS)]

@@ -111,16 +111,22 @@ class Rig:
             await self.bot.clock.advance(min(step_s, max(end - self.now, 0.1)))
 
     def heads(self, channel: str = ONCALL) -> list[dict[str, Any]]:
-        return [one for one in self._said(channel) if one.get("thread_ts") in (None, "", one["ts"])]
+        return [message for message in self._said(channel) if message.get("thread_ts") in (None, "", message["ts"])]
 
     def replies(self, head: dict[str, Any], channel: str = ONCALL) -> list[str]:
         return [
-            text(one) for one in self._said(channel) if one.get("thread_ts") == head["ts"] and one["ts"] != head["ts"]
+            text(message)
+            for message in self._said(channel)
+            if message.get("thread_ts") == head["ts"] and message["ts"] != head["ts"]
         ]
 
     def _said(self, channel: str = ONCALL) -> list[dict[str, Any]]:
         everything = self.bot.slack.workspace.everything(channel)
-        return [one for only_for, one in everything if not only_for and one.get("bot_id") and "files" not in one]
+        return [
+            message
+            for only_for, message in everything
+            if not only_for and message.get("bot_id") and "files" not in message
+        ]
 
 
 class _Store:

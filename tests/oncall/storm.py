@@ -42,7 +42,7 @@ async def storm(rig: Rig) -> Weather:
         await rig.bot.clock.advance(max(start + (number + 1) * SECONDS / _BODIES - rig.now, 0.0))
     await rig.passes(120, keeper, step_s=30)
     journal = rig.bot.slack.journal
-    calls = [one for method in ("chat.postMessage", "chat.update") for one in journal.of("api", method)]
+    calls = [call for method in ("chat.postMessage", "chat.update") for call in journal.of("api", method)]
     times = sorted(call.at for call in calls)
     heads = rig.heads()
     counts = await rig.store.incidents.counts([row.id for row in await rig.store.incidents.opened()])
@@ -51,7 +51,7 @@ async def storm(rig: Rig) -> Weather:
         [len(rig.replies(head)) for head in heads],
         len(journal.of("api", "chat.postMessage")),
         len(journal.of("api", "chat.update")),
-        sum(1 for one in journal.of("api") if one.status == 429),
+        sum(1 for call in journal.of("api") if call.status == 429),
         min((later - earlier for earlier, later in itertools.pairwise(times)), default=0.0),
         rig.read,
         sum(count.alerts for count in counts.values()),

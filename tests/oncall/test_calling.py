@@ -59,7 +59,7 @@ def test_a_last_resort_is_told_once_in_its_channel_or_to_its_person(
         assert [reply for reply in rig.replies(head) if "is the last resort" in reply]
         workspace = rig.bot.slack.workspace
         place = last if last.startswith("C") else workspace.open_dm(last).id
-        told = [text(one) for _, one in workspace.everything(place) if "Everybody was called" in text(one)]
+        told = [text(message) for _, message in workspace.everything(place) if "Everybody was called" in text(message)]
         assert len(told) == 1
 
     with_rig(new_database(), busy_cluster(tmp_path, 3), scene)
@@ -123,8 +123,8 @@ def test_killed_at_any_step_of_a_call_each_is_called_once_and_each_page_is_queue
                 for word in ("is called", "is the last resort", "Paged")
             ]
             assert told == [1, 1, 1], (at, when, replies)
-            everything = [text(one) for _, one in rig.bot.slack.workspace.everything("C0GENERAL1")]
-            assert len([one for one in everything if "Everybody was called" in one]) == 1, (at, when)
+            everything = [text(message) for _, message in rig.bot.slack.workspace.everything("C0GENERAL1")]
+            assert len([message for message in everything if "Everybody was called" in message]) == 1, (at, when)
             page = await rig.store.pages.next("PagerDuty")
             assert page
             await rig.store.pages.done(page)

@@ -26,7 +26,7 @@ def test_alerts_about_nodes_that_are_gone_keep_their_own_words(database: str, tm
         await rig.passes(10, keeper)
         told = sorted(text(head) for head in rig.heads())
         assert len(told) == len(said)
-        assert all(sum(summary in one for one in told) == 1 for summary in said.values())
+        assert all(sum(summary in text for text in told) == 1 for summary in said.values())
 
     with_rig(database, busy_cluster(tmp_path, 1), scene)
 

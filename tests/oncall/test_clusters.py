@@ -36,7 +36,7 @@ def test_alertmanager_and_the_watcher_mean_the_one_cluster_without_naming_it(dat
         await Watcher(deps, keeper, deps.clusters, Patience(minutes=1), "one").look()
         await keeper.take([pending(0), pending(3, cluster="a label of Prometheus")])
         await rig.passes(50, keeper, step_s=50)
-        [head] = [one for one in rig.heads() if "card-insufficient-memory" in text(one)]
+        [head] = [head for head in rig.heads() if "card-insufficient-memory" in text(head)]
         assert "2 of 2 pods still affected, 4 alerts" in text(head)
 
     with_rig(database, busy_cluster(tmp_path, 4), scene)
@@ -104,7 +104,9 @@ def test_a_cluster_that_hangs_holds_up_neither_people_nor_other_clusters(databas
             while not rig.heads() or not rig.replies(rig.heads()[0]):
                 await rig.send()
             [row] = await rig.store.incidents.opened()
-            await rig.store.incidents.change(row.id, lambda one, _: act(one, Act("ack", "U0ADA00001", rig.now)))
+            await rig.store.incidents.change(
+                row.id, lambda incident, _: act(incident, Act("ack", "U0ADA00001", rig.now))
+            )
             keeper.soon()
             while not any("Acknowledged" in reply for reply in rig.replies(rig.heads()[0])):
                 await rig.send()

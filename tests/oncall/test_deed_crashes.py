@@ -42,7 +42,7 @@ class _Stepped:
 
 async def _act(rig: Rig, wanted: IncidentDeed, once: DeedTime, steps: Steps) -> None:
     service = TriageService(rig.deps(_Stepped(rig.store, steps)), rig.keeper(), ())
-    [row] = [one for one in await rig.store.incidents.opened() if one.incident.is_open]
+    [row] = [row for row in await rig.store.incidents.opened() if row.incident.is_open]
     found = await service.find(ADA, row.id)
     await service.act(ADA, found, wanted, once)
 
@@ -72,9 +72,9 @@ def test_killed_at_any_step_a_deed_is_done_once(
                 steps = Steps()
                 service = TriageService(rig.deps(_Stepped(rig.store, steps)), rig.keeper(), ())
                 await service.act(ADA, row, wanted, DeedTime("trigger", clicked, is_again=True))
-                turns = Counter(one.news.turn for one in await rig.store.incidents.timeline(row.id))
+                turns = Counter(event.news.turn for event in await rig.store.incidents.timeline(row.id))
                 assert turns[turn] == 1, (at, when, turns)
-                done = [one for one in await rig.store.audit.read(9) if one.outcome == "done"]
+                done = [line for line in await rig.store.audit.read(9) if line.outcome == "done"]
                 assert [one.action for one in done] == [f"triage-{deed}"]
 
     asyncio.run(run())

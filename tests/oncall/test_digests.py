@@ -119,7 +119,7 @@ def test_its_pictures_are_the_trend_since_there_is_one_and_the_cards(database: s
     async def scene(rig: Rig) -> None:
         def pictures() -> list[tuple[str, str]]:
             said = rig.bot.slack.workspace.everything(ONCALL)
-            return [(file["name"], file["alt_txt"]) for _, one in said for file in one.get("files", ())]
+            return [(file["name"], file["alt_txt"]) for _, text in said for file in text.get("files", ())]
 
         await digests(rig).do("k", WHO, AddDigest(NINE), "")
         await after(rig, TO_NINE + 60)

@@ -50,8 +50,8 @@ def test_it_is_in_the_summary_and_the_export_of_that_thread_once(database: str, 
             f"- Profile taken: cpu http://hami-system/hami-scheduler-0:6060 30s ({ADA.user})",
         ]
         told = rig.replies(rig.heads()[0])
-        assert sum("Change requested" in one for one in told) == 1
-        assert not any("Profile taken" in one for one in told)  # the profile stands there itself
+        assert sum("Change requested" in text for text in told) == 1
+        assert not any("Profile taken" in text for text in told)  # the profile stands there itself
 
     with_rig(database, busy_cluster(tmp_path, 1), scene)
 
@@ -76,7 +76,7 @@ async def noted(folder: Path, turn: str) -> News:
     """What the only incident knows of."""
     async with open_store(f"sqlite+aiosqlite:///{folder}/bot.db") as store:
         [row] = await store.incidents.opened()
-        [news] = [one.news for one in await store.incidents.timeline(row.id) if one.news.turn == turn]
+        [news] = [event.news for event in await store.incidents.timeline(row.id) if event.news.turn == turn]
         return news
 
 

@@ -29,7 +29,7 @@ SECRET = "hunter2secret"
 
 def files(rig: Rig) -> list[dict[str, Any]]:
     everything = rig.bot.slack.workspace.everything(ONCALL)
-    return [file for only_for, one in everything if not only_for for file in one.get("files", [])]
+    return [file for only_for, message in everything if not only_for for file in message.get("files", [])]
 
 
 async def content(file: dict[str, Any]) -> bytes:
@@ -45,13 +45,13 @@ def test_the_evidence_brings_a_recording_that_gives_the_same_answer_offline(data
         [head] = rig.heads()
         [reply] = rig.replies(head)
         [row] = await rig.store.incidents.opened()
-        assert [one["name"] for one in files(rig) if one["name"].endswith(".png")] == ["gpus.png"]
-        [file] = [one for one in files(rig) if one["name"].endswith(".tar.gz")]
+        assert [file["name"] for file in files(rig) if file["name"].endswith(".png")] == ["gpus.png"]
+        [file] = [file for file in files(rig) if file["name"].endswith(".tar.gz")]
         assert file["name"] == f"incident-{row.id}.tar.gz"
         assert f"hami-bot why ml/trainer-0 --recording {file['name']}" in reply
         packed = await content(file)
         with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-            read = [archive.extractfile(one) for one in archive if one.isfile()]
+            read = [archive.extractfile(member) for member in archive if member.isfile()]
             assert read
             assert not [one for one in read if one and SECRET.encode() in one.read()]
         saved = tmp_path / file["name"]
@@ -155,7 +155,7 @@ def test_the_evidence_of_what_is_critical_waits_for_no_head_of_what_is_not(datab
         await rig.outbox.step(ONCALL)
         await keeper.look()
         await rig.send()
-        said = [one["text"] for one in rig._said()]
+        said = [message["text"] for message in rig._said()]
         assert said[0].startswith("Open, critical: ")
         assert "\nCritical, " in said[1]
 

@@ -76,8 +76,8 @@ async def _killed(rig: Rig, deed: str, at: int, when: When) -> None:
     async with _a_desk(rig, Life()) as inbox:
         await Leftovers(inbox).resume()
     place, was_told = (deed, at, when), "ephemeral" in life.names[: at + (when == "after")]
-    turns = Counter(one.news.turn for one in await rig.store.incidents.timeline(incident))
-    audited = Counter((one.action, one.outcome) for one in await rig.store.audit.read(9))
+    turns = Counter(event.news.turn for event in await rig.store.incidents.timeline(incident))
+    audited = Counter((line.action, line.outcome) for line in await rig.store.audit.read(9))
     is_done = at > 0 or when == "after"
     assert turns[FORMS[deed][1]] == is_done, place
     assert audited[f"triage-{deed}", "done"] == is_done, place

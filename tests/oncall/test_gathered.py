@@ -42,7 +42,7 @@ def test_beyond_the_limit_one_thread_gathers_the_alerts_of_all_further_causes(da
         keeper = rig.keeper(threads_per_minute=3)
         await gathering(rig, keeper, 40, 3)
         await rig.send()
-        [head] = [one for one in rig.heads() if GATHERS in text(one)]
+        [head] = [head for head in rig.heads() if GATHERS in text(head)]
         assert "37 alerts" in text(head)
         assert "Disk0003: 1 of 1 alert firing" in text(head)
         assert "and 22 more names" in text(head)
@@ -88,7 +88,7 @@ def test_a_name_that_is_opened_has_its_own_thread_and_leaves_the_one_that_gather
         await service.open_cause(ada, row, digest_of("Disk0007"), is_again=True)
         await rig.passes(60, keeper, step_s=30)
         assert len(rig.heads()) == 5
-        [head] = [one for one in rig.heads() if GATHERS in text(one)]
+        [head] = [head for head in rig.heads() if GATHERS in text(head)]
         assert "6 alerts" in text(head)
         assert "Disk0007" not in text(head)
 
@@ -101,11 +101,11 @@ def test_the_thread_that_gathers_says_what_is_over_and_resolves_when_all_is(data
         await gathering(rig, keeper, 10, 3)
         await keeper.take([bare(9)._replace(status="resolved")])
         await rig.passes(60, keeper, step_s=30)
-        [head] = [one for one in rig.heads() if GATHERS in text(one)]
+        [head] = [head for head in rig.heads() if GATHERS in text(head)]
         assert "Disk0009: 0 of 1 alert firing" in text(head)
         await keeper.take([bare(number)._replace(status="resolved") for number in range(10)])
         await rig.passes(600, keeper, step_s=150)
-        [head] = [one for one in rig.heads() if GATHERS in text(one)]
+        [head] = [head for head in rig.heads() if GATHERS in text(head)]
         assert head["text"].startswith("Resolved, ")
 
     with_rig(database, busy_cluster(tmp_path, 1), scene)
@@ -135,7 +135,7 @@ def test_the_lines_of_hostile_names_let_nobodys_words_act_and_fit(
         hostile = tuple((f"<!channel> *b* `c` {number} " + "x" * 200, 1, 1) for number in range(200))
         message = render_head(head_of(row, counts)._replace(by_name=hostile), Texts(language))
         assert_fits(message)
-        assert all(read(one) == NOTHING for one in parsed(message))
+        assert all(read(element) == NOTHING for element in parsed(message))
 
     with_rig(new_database(), busy_cluster(tmp_path, 1), scene)
 

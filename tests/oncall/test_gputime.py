@@ -145,7 +145,7 @@ def test_what_is_kept_of_alerts_that_flap_does_not_grow_with_each_time(database:
             await rig.bot.clock.advance(300)
             await keeper.take([pending(one, starts_at=utc(rig.now)) for one in (0, 3)])
             await keeper.look()
-        [row] = [one for one in await rig.store.incidents.opened() if one.incident.is_open]
+        [row] = [row for row in await rig.store.incidents.opened() if row.incident.is_open]
         found = (await rig.store.spells.of([row.id]))[row.id]
         assert len(found) == 2 * (1 + 1)
         affected = gpu_time(found, rig.now)

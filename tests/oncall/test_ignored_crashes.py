@@ -22,7 +22,7 @@ WRITES = frozenset({"take", "sort", "change", "find_threads", "show", "proven", 
 NOISE = (read_route(['alertname="Noise"'], ""),)
 HEARD = [pending(0), pending(3)]
 NOISY = [pending(6, name="Noise"), pending(9, name="Noise")]
-OVER = [one._replace(status="resolved") for one in NOISY]
+OVER = [alert._replace(status="resolved") for alert in NOISY]
 
 
 class Case(NamedTuple):

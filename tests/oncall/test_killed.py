@@ -109,15 +109,15 @@ def hanging(slack: SlackServer, moment: Moment, kind: Any) -> Callable[[], bool]
     """Slack does it, or does not, and answers nobody; whether that has happened. What follows is not done either."""
     slack.faults.append(Fault(kind, f"^api/{moment.method}", skip=moment.skip))
     return lambda: (
-        any(one.error == f"fault: {kind}" for one in slack.journal.of("api", moment.method))
-        and (kind == "hang" or len([one for one in slack.journal.of("api", moment.method) if one.ok]) > moment.skip)
+        any(call.error == f"fault: {kind}" for call in slack.journal.of("api", moment.method))
+        and (kind == "hang" or len([call for call in slack.journal.of("api", moment.method) if call.ok]) > moment.skip)
     )
 
 
 async def settled(store: Store, read: Callable[[], str], *wanted: str) -> None:
     """Until all that is wanted is said and nothing waits: of the store the workspace does not tell."""
     async with asyncio.timeout(180):
-        while any(one not in read() for one in wanted) or await store.outbox.channels():  # noqa: ASYNC110
+        while any(want not in read() for want in wanted) or await store.outbox.channels():  # noqa: ASYNC110
             await asyncio.sleep(0.2)
     assert await store.incidents.unsorted_labels() == set()
 
@@ -164,7 +164,9 @@ def test_every_alert_that_was_taken_is_in_one_thread_and_nothing_is_there_twice(
                 return [message for head in heads() for message in slack.messages(ROOM, "ada", head["ts"])]
 
             def said() -> list[str]:
-                return [text(one) for one in thread() if not one.get("files") and not one.get("ephemeral")]
+                return [
+                    text(message) for message in thread() if not message.get("files") and not message.get("ephemeral")
+                ]
 
             async with process.life(slack, session) as life:
                 stuck = hanging(slack, moment if moment.method else Moment("chat.postMessage"), kind)
@@ -187,7 +189,7 @@ def test_every_alert_that_was_taken_is_in_one_thread_and_nothing_is_there_twice(
             assert len(heads()) == 1
             assert [want for want, one in zip(wanted, said(), strict=False) if want in one] == wanted, said()
             assert len(said()) == len(wanted), said()
-            attached = [file["name"] for one in thread() for file in one.get("files", [])]
+            attached = [file["name"] for message in thread() for file in message.get("files", [])]
             assert len(attached) == len(set(attached))
             counts = await store.incidents.counts([row.id for row in await store.incidents.opened()])
             assert [count.alerts for count in counts.values()] == [3]
@@ -229,7 +231,7 @@ def test_there_is_one_digest(
 
             def files() -> list[str]:
                 everything = slack.workspace.everything(CHANNEL)
-                return [file["name"] for _, one in everything for file in one.get("files", [])]
+                return [file["name"] for _, message in everything for file in message.get("files", [])]
 
             stuck = hanging(slack, Moment(method), kind)
             async with process.life(slack, session) as life:

@@ -76,7 +76,7 @@ def test_what_people_did_right_before_a_kill_is_done_once_after_it(
                 wanted = Counter([*notes, "typed into the form"])
                 async with asyncio.timeout(180):
                     while True:
-                        happened = [one.news for one in await store.incidents.timeline(row.id)]
+                        happened = [event.news for event in await store.incidents.timeline(row.id)]
                         noted = Counter(one.detail for one in happened if one.turn == "noted")
                         turns = Counter(one.turn for one in happened)
                         digests = len(await store.digests.wanted())
@@ -86,7 +86,7 @@ def test_what_people_did_right_before_a_kill_is_done_once_after_it(
                 assert await process.ended(life, signal.SIGTERM) == 0
             assert noted == wanted
             assert (turns["handed-over"], digests) == (1, 1)
-            done = Counter(one.action for one in await store.audit.read(99) if one.outcome == "done")
+            done = Counter(line.action for line in await store.audit.read(99) if line.outcome == "done")
             assert done == {"triage-note": NOTES + 1, "triage-handover": 1, "digest-add": 1}
             return len(acks)
 

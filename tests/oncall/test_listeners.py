@@ -54,7 +54,11 @@ def test_the_ack_of_a_word_in_a_thread_does_not_wait_for_a_store_that_hangs(
         register(app, inbox, TriageService(inbox.deps, rig.keeper(), ()), Digests(inbox.deps))
         mention.register(app, inbox)
         await rig.bot.slack.say("ada", ONCALL, "look at this")
-        [head] = [one for _, one in rig.bot.slack.workspace.everything(ONCALL) if one.get("text") == "look at this"]
+        [head] = [
+            message
+            for _, message in rig.bot.slack.workspace.everything(ONCALL)
+            if message.get("text") == "look at this"
+        ]
         assert (await app.async_dispatch(mentioned_below(head))).status == 200
         store.again.set()
         while not any("no verb 'mute'" in reply for reply in rig.replies(head)):

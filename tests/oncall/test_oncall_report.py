@@ -81,5 +81,5 @@ def test_a_report_lets_nobodys_words_act_and_fits(language: Language) -> None:
     report = OncallReport(opened, 60.0, 90.0, 3, (("S0ONCALL01", 2), *many), many)
     message = render_oncall_report(report, 7, [head("open")] * 40, Texts(language))
     assert_fits(message)
-    assert all(read(one) == NOTHING for one in parsed(message))
+    assert all(read(element) == NOTHING for element in parsed(message))
     assert "usergroup" not in str(message.blocks)

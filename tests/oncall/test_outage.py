@@ -62,7 +62,7 @@ async def posted(address: str, client: aiohttp.ClientSession, number: int) -> No
     """One body of Alertmanager's, and again every third, as when its answer was lost."""
     size = ALERTS // BODIES
     name, first = NAMES[number * size // PODS], number * size % PODS
-    body = webhook(*(f"trainer-{one}" for one in range(first, first + size)), alertname=name)
+    body = webhook(*(f"trainer-{number}" for number in range(first, first + size)), alertname=name)
     for alert in body["alerts"]:
         alert["fingerprint"] = f"{name}{alert['labels']['pod']}".replace("-", "")
         alert["labels"]["severity"] = SAID[int(alert["labels"]["pod"].removeprefix("trainer-")) % 3]
@@ -117,7 +117,7 @@ def test_after_ten_minutes_without_slack_in_a_storm_everything_comes_by_severity
         assert [len(rig.replies(head)) for head in rig.heads()] == [1, 1, 1]
         assert await rig.store.incidents.unsorted(1) == []
         assert await rig.store.outbox.channels() == []
-        calls = [one for one in rig.bot.slack.journal.of("api") if one.at >= ends]
+        calls = [call for call in rig.bot.slack.journal.of("api") if call.at >= ends]
         assert Counter(call.status for call in calls) == {200: len(calls)}
         posts = [call.at for call in calls if call.title == "chat.postMessage"]
         assert len(posts) == 6

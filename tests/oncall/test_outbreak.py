@@ -23,8 +23,8 @@ def resolved(starts: int, ends: int | None = None) -> Alert:
 def heard(*said: tuple[float, Alert]) -> Outbreak:
     """The newest outbreak after all that was said, each at its second."""
     known = None
-    for second, one in said:
-        known = hear(known, one, second) or known
+    for second, text in said:
+        known = hear(known, text, second) or known
     assert known is not None
     return known
 
@@ -74,15 +74,15 @@ def test_in_any_order_one_outbreak_fires_at_a_time_and_only_because_somebody_sai
     said: list[tuple[int, Alert]],
 ) -> None:
     known, second = None, 0
-    for waited, one in said:
+    for waited, text in said:
         second += waited
-        after = hear(known, one, second)
+        after = hear(known, text, second)
         if after is None:
             continue
         if known is not None and after.number != known.number:
             assert known.status != "firing"
             assert after.number == known.number + 1
         if known is None or after.status != known.status:
-            assert after.status == one.status
-        assert hear(after, one, second) is None
+            assert after.status == text.status
+        assert hear(after, text, second) is None
         known = after

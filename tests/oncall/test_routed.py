@@ -168,7 +168,7 @@ def test_a_name_that_is_opened_out_of_a_storm_has_its_thread_in_that_channel(dat
         keeper = rig.keeper(threads_per_minute=1, routes=(ML,))
         await keeper.take([bare(number, team="ml") for number in range(3)])
         await rig.passes(10, keeper)
-        [row] = [one for one in await rig.store.incidents.opened() if "gathers" in one.cause.claim]
+        [row] = [row for row in await rig.store.incidents.opened() if "gathers" in row.cause.claim]
         later = rig.keeper("two", threads_per_minute=1)
         service = TriageService(rig.deps(), later, ())
         await service.open_cause(Person("U0ADA00001", OTHER), row, digest_of("Disk0002"))

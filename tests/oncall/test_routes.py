@@ -48,7 +48,7 @@ def test_the_first_route_of_which_all_matchers_hold_counts(
         read_route([f"{name}={quoted(value)}" for name, value in one.items()], f"C{number}00")
         for number, one in enumerate(wanted)
     ]
-    fits = [all(labels.get(name, "") == value for name, value in one.items()) for one in wanted]
+    fits = [all(labels.get(name, "") == value for name, value in want.items()) for want in wanted]
     assert route_of(labels, routes) is (routes[fits.index(True)] if any(fits) else None)
 
 

@@ -97,7 +97,7 @@ def test_it_is_handed_over_to_no_bot_and_a_command_says_how_to_name_a_person(tmp
 def _shared(world: World, beginning: str) -> list[str]:
     """The files in the channel whose names begin so."""
     everything = world.slack.workspace.everything(CHANNEL)
-    names = [file["name"] for _, one in everything for file in one.get("files", [])]
+    names = [file["name"] for _, message in everything for file in message.get("files", [])]
     return [name for name in names if name.startswith(beginning)]
 
 
@@ -139,7 +139,7 @@ def test_in_a_thread_about_one_pod_it_need_not_be_named(tmp_path: Path) -> None:
 
         def answers() -> list[str]:  # after the evidence
             thread = world.slack.messages(ROOM, "ada", head["ts"])
-            return [one["ts"] for one in thread if "Request at most" in text(one)][1:]
+            return [message["ts"] for message in thread if "Request at most" in text(message)][1:]
 
         await world.slack.wait_for(answers)
 
@@ -311,7 +311,7 @@ def test_where_the_bot_may_not_post_no_digest_is_promised(tmp_path: Path) -> Non
     async def scene(world: World) -> None:
         workspace = world.slack.workspace
         rooms = [channel for channel in workspace.channels.values() if workspace.app.bot_user_id not in channel.members]
-        room = next(one for one in rooms if not one.is_archived)
+        room = next(room for room in rooms if not room.is_archived)
         await world.slack.command(room.members[0], room.id, "digest daily 09:00 Asia/Shanghai")
         await world.slack.wait_for(channel=room.id, containing="I may not post here")
 

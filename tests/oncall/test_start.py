@@ -161,7 +161,10 @@ def test_the_log_says_once_that_slack_is_out_of_reach(tmp_path: Path, caplog: py
 
 def test_alerts_reach_a_bot_that_is_not_ready_since_slack_is_down_and_slack_only_a_ready_one() -> None:
     by_mode = {
-        mode: {one["metadata"]["name"]: one["spec"] for one in of_kind("Service", manifests({"slack": {"mode": mode}}))}
+        mode: {
+            object_["metadata"]["name"]: object_["spec"]
+            for object_ in of_kind("Service", manifests({"slack": {"mode": mode}}))
+        }
         for mode in ("socket", "http")
     }
     assert [one["hami-bot"].get("publishNotReadyAddresses") for one in by_mode.values()] == [True, True]

@@ -70,7 +70,7 @@ def test_a_resolved_thread_ends_with_one_summary_and_with_another_after_it_came_
         await rig.passes(400, keeper, other, step_s=50)
         [shown] = rig.heads()
         told = rig.replies(shown)
-        assert [one for one in told if "Summary" in one] == told[-1:]
+        assert [text for text in told if "Summary" in text] == told[-1:]
         assert "Resolved: the cause is gone" in told[-1]
         for part in ("Acknowledged after 4m", "Resolved by itself after", "Note: rebooted gpu-7", "Affected: 2 pods"):
             assert part in told[-1]
@@ -79,7 +79,7 @@ def test_a_resolved_thread_ends_with_one_summary_and_with_another_after_it_came_
         await keeper.take([pending(6, status="resolved")])
         await rig.passes(400, keeper, other, step_s=50)
         told = rig.replies(shown)
-        assert len([one for one in told if "Summary" in one]) == 2
+        assert len([text for text in told if "Summary" in text]) == 2
         assert "Came back 1 time" in told[-1]
         assert "Affected: 3 pods" in told[-1]
 
@@ -116,5 +116,5 @@ def test_a_summary_lets_nobodys_words_act_and_fits(language: Language) -> None:
     summary = Summary(1.0, HOSTILE, 2.0, HOSTILE, 3, (HOSTILE, "S0ONCALL01", HOSTILE), 4, done)
     message = Message("x", (summary_block(head("closed"), summary, Texts(language)),))
     assert_fits(message)
-    assert all(read(one) == NOTHING for one in parsed(message))
+    assert all(read(element) == NOTHING for element in parsed(message))
     assert "usergroup" not in str(message.blocks)

@@ -25,7 +25,7 @@ def drawn(*runs: dict[str, str]) -> Image.Image:
 
 
 def pixels(image: Image.Image, colour: tuple[int, int, int]) -> int:
-    return next((count for count, one in image.getcolors(1 << 24) or () if one == colour), 0)
+    return next((count for count, pixel in image.getcolors(1 << 24) or () if pixel == colour), 0)
 
 
 def test_one_digest_is_no_trend() -> None:

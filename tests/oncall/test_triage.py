@@ -104,7 +104,7 @@ def test_counts_are_edited_every_45_seconds_and_a_state_at_once(database: str, t
         await rig.passes(50, keeper, step_s=50)
         assert "12 of 12 pods" in text(rig.heads()[0])
         [row] = await rig.store.incidents.opened()
-        await rig.store.incidents.change(row.id, lambda one, _: act(one, Act("ack", "U0ADA00001", rig.now)))
+        await rig.store.incidents.change(row.id, lambda incident, _: act(incident, Act("ack", "U0ADA00001", rig.now)))
         await keeper.look()
         await rig.send()
         [head] = rig.heads()
@@ -121,7 +121,7 @@ def test_a_deed_that_changes_nothing_on_the_head_edits_nothing(database: str, tm
         await rig.passes(60, keeper, step_s=30)
         [row] = await rig.store.incidents.opened()
         note = Act("note", "U0ADA00001", rig.now, "rebooted gpu-7")
-        await rig.store.incidents.change(row.id, lambda one, _: act(one, note))
+        await rig.store.incidents.change(row.id, lambda incident, _: act(incident, note))
         await rig.passes(120, keeper, step_s=60)
         assert rig.bot.slack.journal.of("api", "chat.update") == []
 
@@ -157,7 +157,7 @@ def test_a_new_alert_reopens_what_was_closed_while_it_fired_and_the_old_ones_do_
         await keeper.take([pending(0)])
         await rig.passes(5, keeper)
         [row] = await rig.store.incidents.opened()
-        await rig.store.incidents.change(row.id, lambda one, _: act(one, Act("close", "U0ADA00001", rig.now)))
+        await rig.store.incidents.change(row.id, lambda incident, _: act(incident, Act("close", "U0ADA00001", rig.now)))
         await rig.bot.clock.advance(60)
         await keeper.take([pending(0)])
         await rig.passes(600, keeper, step_s=150)
@@ -171,7 +171,7 @@ def test_a_new_alert_reopens_what_was_closed_while_it_fired_and_the_old_ones_do_
             for reply in rig.replies(head)
             if "Reopened: a new alert of this cause: GPUPodPending ml/trainer-3" in reply
         ]
-        assert "renewed" in [one.news.turn for one in await rig.store.incidents.timeline(row.id)]
+        assert "renewed" in [event.news.turn for event in await rig.store.incidents.timeline(row.id)]
 
     with_rig(database, busy_cluster(tmp_path, 6), scene)
 
@@ -209,10 +209,10 @@ def test_the_rota_is_called_in_the_thread_when_nobody_acknowledges(database: str
         await rig.passes(1000, keeper, step_s=100)
         [head] = rig.heads()
         assert [reply for reply in rig.replies(head) if "is called" in reply]
-        called = [one for one in rig._said() if "is called: nobody" in text(one)]
+        called = [message for message in rig._said() if "is called: nobody" in text(message)]
         assert ["U0ADA00001" in str(one["blocks"]) for one in called] == [True]
         assert [one.get("subtype") for one in called] == ["thread_broadcast"]
-        assert len([one for one in rig._said() if one.get("subtype") == "thread_broadcast"]) == 1
+        assert len([message for message in rig._said() if message.get("subtype") == "thread_broadcast"]) == 1
         await rig.passes(3000, keeper, step_s=500)
         assert len([reply for reply in rig.replies(head) if "is called" in reply]) == 2
 
@@ -324,7 +324,7 @@ def test_who_closes_what_still_fires_is_told_so_also_in_words_where_nothing_asks
         for status, told in (("firing", "its cause is still there"), ("resolved", "Done")):
             await keeper.take([pending(0)])
             await rig.passes(5, keeper)
-            [row] = [one for one in await rig.store.incidents.opened() if one.incident.is_open]
+            [row] = [row for row in await rig.store.incidents.opened() if row.incident.is_open]
             await keeper.take([pending(0, status=status)])
             await rig.passes(5, keeper)
             assert told in await service.act(ada, row, IncidentDeed("close"))

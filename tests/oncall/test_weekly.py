@@ -51,7 +51,7 @@ async def after(rig: Rig, seconds: float, *desks: Digests) -> list[str]:
     await rig.bot.clock.advance(seconds)
     await asyncio.gather(*(service.look() for service in desks or (digests(rig),)))
     await rig.send()
-    return [one for one in map(text, rig.heads()) if "n-call report" in one]
+    return [head for head in map(text, rig.heads()) if "n-call report" in head]
 
 
 @pytest.mark.parametrize(

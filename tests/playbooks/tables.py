@@ -4,5 +4,5 @@ from bot.report import Report
 
 
 def table(report: Report, title: str) -> list[dict[str, str]]:
-    found = next(one for one in report.tables if one.title == title)
+    found = next(table for table in report.tables if table.title == title)
     return [dict(zip(found.columns, row, strict=True)) for row in found.rows]

@@ -32,13 +32,13 @@ TAINT = {"key": "dedicated", "value": "infra", "effect": "NoSchedule"}
 
 
 def rows(report: Report) -> list[tuple[str, ...]]:
-    (table,) = (one for one in report.tables if one.title == "nodes")
+    (table,) = (table for table in report.tables if table.title == "nodes")
     assert table.columns == ("pod", "node", "verdict", "reason", "kubernetes")
     return list(table.rows)
 
 
 def ask(tmp_path: Path, objects: list[Object], *pods: Object, **more: object) -> Report:
-    return fit(tmp_path, objects, *(json.dumps(one) for one in pods), **more)
+    return fit(tmp_path, objects, *(json.dumps(pod) for pod in pods), **more)
 
 
 def used(memory: int, name: str = "gpu-1") -> Object:

@@ -123,7 +123,7 @@ def test_the_smallest_change_for_the_nodes_that_the_pod_may_go_to_is_told_too(tm
         "Wait for ml/holder to end, or ask its owner to end it (gpu-2 would then take this pod)",
     ]
     assert "GPU-gpu-2,NVIDIA,10000,0:;" in quotes(report)
-    (table,) = [one for one in report.tables if one.title == "pods to end"]
+    (table,) = [table for table in report.tables if table.title == "pods to end"]
     assert [row[table.columns.index("pods to end")] for row in table.rows] == ["ml/holder"]
 
 

@@ -75,7 +75,7 @@ def test_a_pod_that_names_its_node_is_refused_by_hami_s_webhook(tmp_path: Path) 
     report = ask(tmp_path, cluster(gpu_node()), path)
     assert (codes(report), report.severity) == (["admission-denied"], "warning")
     assert "spec.nodeName" in report.verdict
-    assert [one.quote for one in cause(report).evidence] == ["gpu-9"]
+    assert [proof.quote for proof in cause(report).evidence] == ["gpu-9"]
 
 
 def test_a_resource_that_no_node_offers_drops_every_node(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_resource_that_no_node_offers_drops_every_node(tmp_path: Path) -> None
     report = ask(tmp_path, cluster(gpu_node()), path)
     assert (codes(report), report.severity) == (["kubernetes-filter"], "warning")
     assert report.verdict.startswith("No node offers nvidia.com/gpumemory, which wl requests")
-    assert "1000" in [one.quote for one in cause(report).evidence]
+    assert "1000" in [proof.quote for proof in cause(report).evidence]
     (action,) = cause(report).next_actions
     assert "Did you mean nvidia.com/gpumem?" in action.label
     assert action.command == f"fit -f '{path}' -n ml"
@@ -105,7 +105,7 @@ def test_more_cpu_than_a_node_has_is_told_with_both_figures(tmp_path: Path) -> N
     assert report.verdict.endswith(
         "Kubernetes drops it: Insufficient cpu (the pod requests 200, these nodes have at most 96)."
     )
-    assert {"200", "96"} <= {one.quote for one in cause(report).evidence}
+    assert {"200", "96"} <= {proof.quote for proof in cause(report).evidence}
     assert cause(report).next_actions[0].label.startswith("Request at most 96 of cpu")
 
 
@@ -130,7 +130,9 @@ def test_a_proof_from_the_manifest_is_shown_again_by_its_command(tmp_path: Path)
         selector = None if wanted != pod() else {"pool": "t4"}
         report = ask(tmp_path, objects, written(tmp_path, wanted, nodeSelector=selector))
         proofs = [
-            one for one in cause(asked_there(report, (), ("--recording", "r"))).evidence if one.source == "manifest"
+            proof
+            for proof in cause(asked_there(report, (), ("--recording", "r"))).evidence
+            if proof.source == "manifest"
         ]
         assert proofs
         for proof in proofs:

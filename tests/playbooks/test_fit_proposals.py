@@ -81,7 +81,7 @@ def test_every_set_of_pods_that_would_have_to_end_lets_the_request_in_once_they_
     for asked in some_requests(version):
         seen: Any = asyncio.run(fit.gather(fit.request(**asked), Sources(cluster)))
         report = fit.diagnose(seen, say)
-        named = any(one.title == "pods to end" for one in report.tables)
+        named = any(table.title == "pods to end" for table in report.tables)
         for row in table(report, "pods to end") if named else ():
             gone = row["pods to end"].split(", ")
             left = [pod for pod in seen.capacity.pods if f"{pod.namespace}/{pod.name}" not in gone]

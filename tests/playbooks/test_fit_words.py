@@ -35,7 +35,7 @@ def ask(tmp_path: Path, objects: list[Object], cards: str, **more: object) -> Re
 
 
 def table(report: Report, title: str) -> list[dict[str, str]]:
-    (found,) = [one for one in report.tables if one.title == title] or [None]
+    (found,) = [table for table in report.tables if table.title == title] or [None]
     return [dict(zip(found.columns, row, strict=True)) for row in found.rows] if found else []
 
 

@@ -193,7 +193,7 @@ def test_memory_that_nobody_can_get_is_told_with_its_reasons(tmp_path: Path) -> 
     told = only(report, "stranded-capacity")
     assert told.claim == "6,000 MiB are free on GPUs that can take no pod: 1 without free cores."
     assert (told.severity, told.scope.nodes) == ("warning", ("gpu-2",))
-    assert "GPU-a,NVIDIA,4000,100:;" in [one.quote for one in told.evidence]
+    assert "GPU-a,NVIDIA,4000,100:;" in [proof.quote for proof in told.evidence]
     assert commands(report) == ["gpus --node gpu-2"]
 
 
@@ -239,7 +239,7 @@ def test_cards_that_hami_dropped_are_shown_and_not_counted(tmp_path: Path) -> No
     assert report.verdict.startswith("1 of 1 GPUs")
     told = only(report, "node-unregistered")
     assert told.scope.nodes == ("gpu-2",)
-    assert [one.quote for one in told.evidence] == [dead[HANDSHAKE]]
+    assert [proof.quote for proof in told.evidence] == [dead[HANDSHAKE]]
 
 
 def test_a_node_without_cards_that_needs_none_is_no_finding(tmp_path: Path) -> None:

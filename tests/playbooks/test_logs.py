@@ -57,7 +57,7 @@ def ask(
 
 
 def table(report: Report, title: str) -> list[dict[str, str]]:
-    found = [one for one in report.tables if one.title == title]
+    found = [table for table in report.tables if table.title == title]
     return [dict(zip(one.columns, row, strict=True)) for one in found for row in one.rows]
 
 
@@ -322,7 +322,7 @@ def test_a_level_that_was_raised_in_the_running_process_is_the_one_that_counts(
     running_pod["status"] = running_pod["status"] | {"containerStatuses": [began_at]}
     report = answer("logs", record(tmp_path, [deployment, running_pod, *rest, pod()], logs=start()), {}, pod="ml/wl")
     assert f"kube-scheduler -v={level}:" in report.findings[-1].claim
-    quoted = [one.object for one in report.findings[-1].evidence]
+    quoted = [proof.object for proof in report.findings[-1].evidence]
     assert (f"Deployment {HAMI}/hami-scheduler" in quoted) is (level == 6)
 
 

@@ -34,18 +34,18 @@ def test_vgpumonitor_alone_takes_no_gpus_away(tmp_path: Path) -> None:
     objects = [counted(capacity=20, allocatable=20), plugin(monitor=crashing(code=0, reason="Completed"))]
     told = only(nodes(tmp_path, *objects, monitor=UNKNOWN), "device-plugin-not-ready")
     assert "hands out GPUs" in told.claim
-    assert UNKNOWN in [one.quote for one in told.evidence]
+    assert UNKNOWN in [proof.quote for proof in told.evidence]
 
 
 def test_of_many_nodes_whose_monitor_is_down_none_is_said_to_allocate_nothing(tmp_path: Path) -> None:
-    names = [f"gpu-{one}" for one in range(5)]
+    names = [f"gpu-{number}" for number in range(5)]
     objects = [counted(name, capacity=20, allocatable=20) for name in names]
     objects += [plugin(name, monitor=crashing(code=0, reason="Completed")) for name in names]
     told = [
         finding.claim for finding in nodes(tmp_path, *objects).findings if finding.code == "device-plugin-not-ready"
     ]
     assert told
-    assert [one for one in told if "allocates no GPUs" in one] == []
+    assert [text for text in told if "allocates no GPUs" in text] == []
 
 
 def test_a_second_plugin_is_named_instead_of_a_number_that_differs(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_a_second_plugin_is_named_instead_of_a_number_that_differs(tmp_path: Pat
 
 
 def test_a_node_monitor_s_verdict_is_told_of_every_node_that_has_it(tmp_path: Path) -> None:
-    names = [f"gpu-{one}" for one in range(5)]
+    names = [f"gpu-{number}" for number in range(5)]
     objects = [one for name in names for one in well(name)]
     for object_ in objects:
         if object_["kind"] == "Node" and object_["metadata"]["name"] != "gpu-4":
@@ -73,7 +73,7 @@ def test_a_faulty_gpu_on_a_cordoned_node_is_told_apart_from_those_that_take_pods
             object_["status"]["conditions"].append({"type": "GPUMissing", "status": "True", "message": "7 of 8 GPUs"})
     objects[0]["spec"]["unschedulable"] = True
     faulty = [finding for finding in nodes(tmp_path, *objects).findings if finding.code == "card-fault"]
-    assert sorted(one.scope.nodes for one in faulty) == [("gpu-1",), ("gpu-2",)]
+    assert sorted(finding.scope.nodes for finding in faulty) == [("gpu-1",), ("gpu-2",)]
 
 
 def test_a_gpu_node_without_the_label_is_only_mentioned_while_others_have_the_plugin(tmp_path: Path) -> None:

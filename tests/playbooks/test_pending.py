@@ -161,7 +161,7 @@ def test_the_next_actions_ask_why_about_the_oldest_pods(tmp_path: Path) -> None:
 
 def test_a_crowd_is_judged_from_lists_and_not_one_by_one(tmp_path: Path) -> None:
     pods = [too_large(f"p{number:02}", age=100 + number) for number in range(40)]
-    events = [event(one, "FailedScheduling", none_of(1, "1 1/1 CardInsufficientMemory")) for one in pods]
+    events = [event(pod, "FailedScheduling", none_of(1, "1 1/1 CardInsufficientMemory")) for pod in pods]
     report = ask(tmp_path, *full(), *pods, *events)
     assert codes(report) == ["card-insufficient-memory"]
     assert cause(report).claim.startswith("40 pods are pending like ml/p39, ")
@@ -275,7 +275,7 @@ def test_the_log_s_words_count_where_nothing_else_was_said(tmp_path: Path) -> No
     ]
     report = ask(tmp_path, *full(), pod("wl", gpu(memory=15000)), logs="\n".join(lines))
     assert cause(report).confidence == "confirmed"
-    assert any(one.source == "scheduler log" and '"ml/wl"' in one.quote for one in cause(report).evidence)
+    assert any(proof.source == "scheduler log" and '"ml/wl"' in proof.quote for proof in cause(report).evidence)
 
 
 def live(tmp_path: Path, *objects: Object, faults: list[Fault], namespace: str = "") -> Report:
@@ -300,7 +300,7 @@ def test_where_only_one_namespace_may_be_read_the_answer_says_so(tmp_path: Path)
     report = live(tmp_path, *full(), *pods, faults=[refused_everywhere])
     assert names(report) == ["mine"]
     assert report.subject.namespace == "ml"
-    gap = next(one for one in report.gaps if one.source == "pods of all namespaces")
+    gap = next(gap for gap in report.gaps if gap.source == "pods of all namespaces")
     assert "403" in gap.why
     assert "only namespace ml was searched" in gap.hint
 

@@ -37,9 +37,9 @@ def ask(tmp_path: Path, objects: list[Object], namespace: str = "", **recorded: 
 
 
 def rows(report: Report) -> dict[tuple[str, str], dict[str, str]]:
-    table = next(one for one in report.tables if one.title == "quota")
+    table = next(table for table in report.tables if table.title == "quota")
     listed = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-    return {(one["namespace"], one["resource"].removeprefix("nvidia.com/")): one for one in listed}
+    return {(card["namespace"], card["resource"].removeprefix("nvidia.com/")): card for card in listed}
 
 
 def quota(hard: Object, used: Object | None = None, name: str = "cards", namespace: str = NAMESPACE) -> Object:
@@ -307,7 +307,7 @@ def test_of_many_namespaces_the_waiting_pods_are_named_though_the_others_are_not
     report = ask(tmp_path, cluster(NODE, FULL, HELD, *others, pod("only", gpu(memory=2000))))
     assert kept_out(report) == ["only"]
     assert rows(report)["ml", "gpumem"]["pods ask for"] == ""
-    (gap,) = [one for one in report.gaps if one.source == "pods"]
+    (gap,) = [gap for gap in report.gaps if gap.source == "pods"]
     assert gap.why == (
         "21 namespaces with a quota have too many pods: the bot read what HAMi counts, not what the pods request"
     )
@@ -357,7 +357,7 @@ def test_kubernetes_own_quota_is_told_apart(tmp_path: Path) -> None:
 def test_both_limits_that_the_webhook_may_have_meant_are_quoted(tmp_path: Path) -> None:
     both, job = quota({"limits/gpucores": 100, "limits/gpumem": 9000}), owner("Job", "train")
     report = ask(tmp_path, cluster(NODE, both, HELD, job, event(job, "FailedCreate", BY_HAMI, 40)))
-    assert [one.quote for one in report.findings[0].evidence] == [BY_HAMI, "100", "9000"]
+    assert [proof.quote for proof in report.findings[0].evidence] == [BY_HAMI, "100", "9000"]
 
 
 def test_the_newest_refusal_is_quoted_first_however_many_controllers_there_are(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_another_replica_may_hold_the_lease(tmp_path: Path) -> None:
             marked = ROLE if object_["metadata"]["name"] == "hami-scheduler-1" else {}
             object_["metadata"]["labels"] = {"app.kubernetes.io/component": "hami-scheduler"} | marked
     objects = [*without(objects, "EndpointSlice"), endpoints("hami-scheduler-1")]
-    objects = changed(objects, "Lease", lambda one: one["spec"].update(holderIdentity="hami-scheduler-1_7"))
+    objects = changed(objects, "Lease", lambda object_: object_["spec"].update(holderIdentity="hami-scheduler-1_7"))
     assert codes(ask(tmp_path, objects)) == ["healthy"]
 
 
@@ -75,7 +75,9 @@ def test_the_lease_of_another_scheduler_is_none_of_ours(tmp_path: Path) -> None:
 
 def test_a_rollout_in_progress_is_no_fault(tmp_path: Path) -> None:
     starting = {"phase": "Pending", "conditions": [{"type": "Ready", "status": "False"}]}
-    objects = changed(healthy(), "DaemonSet", lambda one: one["status"].update(updatedNumberScheduled=1, numberReady=1))
+    objects = changed(
+        healthy(), "DaemonSet", lambda object_: object_["status"].update(updatedNumberScheduled=1, numberReady=1)
+    )
     objects = [*without(objects, "Pod", "device-plugin-gpu-2"), plugin_pod("gpu-2", starting, age=20)]
     assert codes(ask(tmp_path, objects)) == ["healthy"]
 
@@ -83,22 +85,26 @@ def test_a_rollout_in_progress_is_no_fault(tmp_path: Path) -> None:
 def test_a_holder_that_just_went_away_during_a_rollout_is_no_fault(tmp_path: Path) -> None:
     starting = {"phase": "Pending", "conditions": [{"type": "Ready", "status": "False"}]}
     objects = healthy("2.8.1", statuses=(READY, starting))
-    objects = changed(objects, "Lease", lambda one: one["spec"].update(holderIdentity="hami-scheduler-old_1"))
+    objects = changed(objects, "Lease", lambda object_: object_["spec"].update(holderIdentity="hami-scheduler-old_1"))
     assert "scheduler-leader-mismatch" not in codes(ask(tmp_path, objects))
 
 
 def test_a_leader_that_has_just_begun_may_still_lack_its_label(tmp_path: Path) -> None:
-    objects = changed(healthy(), "Pod", lambda one: one["metadata"]["labels"].pop(*ROLE), "hami-scheduler-0")
-    objects = changed(objects, "Lease", lambda one: one["spec"].update(acquireTime=ago(8)))
+    objects = changed(healthy(), "Pod", lambda object_: object_["metadata"]["labels"].pop(*ROLE), "hami-scheduler-0")
+    objects = changed(objects, "Lease", lambda object_: object_["spec"].update(acquireTime=ago(8)))
     assert codes(ask(tmp_path, objects)) == ["healthy"]
 
 
 def test_a_leader_on_its_way_out_keeps_its_label(tmp_path: Path) -> None:
     objects = healthy(statuses=(READY, READY), replicas=2)
-    objects = changed(objects, "Pod", lambda one: one["metadata"].update(deletionTimestamp=ago(1)), "hami-scheduler-0")
-    objects = changed(objects, "Pod", lambda one: one["metadata"].update(labels=COMPONENT | ROLE), "hami-scheduler-1")
+    objects = changed(
+        objects, "Pod", lambda object_: object_["metadata"].update(deletionTimestamp=ago(1)), "hami-scheduler-0"
+    )
+    objects = changed(
+        objects, "Pod", lambda object_: object_["metadata"].update(labels=COMPONENT | ROLE), "hami-scheduler-1"
+    )
     objects = [*without(objects, "EndpointSlice"), endpoints("hami-scheduler-1")]
-    objects = changed(objects, "Lease", lambda one: one["spec"].update(holderIdentity="hami-scheduler-1_7"))
+    objects = changed(objects, "Lease", lambda object_: object_["spec"].update(holderIdentity="hami-scheduler-1_7"))
     assert "scheduler-leader-mismatch" not in codes(ask(tmp_path, objects))
 
 
@@ -117,7 +123,7 @@ def test_resources_of_another_name_are_not_missed_where_the_names_are_unknown(tm
 
 
 def test_a_host_name_that_is_the_nodes_or_cut_off_is_the_pod(tmp_path: Path) -> None:
-    objects = changed(healthy(), "Lease", lambda one: one["spec"].update(holderIdentity="cp-1_1"))
+    objects = changed(healthy(), "Lease", lambda object_: object_["spec"].update(holderIdentity="cp-1_1"))
     assert codes(ask(tmp_path, objects)) == ["healthy"]
 
 

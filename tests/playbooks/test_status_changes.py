@@ -31,7 +31,7 @@ RECORD = Record(
 
 def marked(text: str, **fields: Any) -> list[Object]:
     """A healthy installation with that text under our key on the scheduler's Deployment."""
-    return changed(healthy(**fields), "Deployment", lambda one: one["metadata"].update(annotations={KEY: text}))
+    return changed(healthy(**fields), "Deployment", lambda object_: object_["metadata"].update(annotations={KEY: text}))
 
 
 def opened(objects_flags: tuple[str, ...] = (), **fields: Any) -> list[Object]:

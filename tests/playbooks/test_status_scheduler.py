@@ -86,7 +86,7 @@ def test_a_lease_that_could_not_be_read_is_a_gap(tmp_path: Path) -> None:
 
 
 def test_a_leader_without_its_label_leaves_the_webhook_without_endpoints(tmp_path: Path) -> None:
-    objects = changed(healthy(), "Pod", lambda one: one["metadata"]["labels"].pop(*ROLE), "hami-scheduler-0")
+    objects = changed(healthy(), "Pod", lambda object_: object_["metadata"]["labels"].pop(*ROLE), "hami-scheduler-0")
     report = ask(tmp_path, [*without(objects, "EndpointSlice"), endpoints()])
     assert codes(report) == ["scheduler-leader-mismatch", "webhook-unreachable"]
     assert cause(report).severity == "critical"
@@ -94,7 +94,7 @@ def test_a_leader_without_its_label_leaves_the_webhook_without_endpoints(tmp_pat
 
 def test_a_label_on_a_replica_that_does_not_lead_is_found(tmp_path: Path) -> None:
     objects = healthy(statuses=(READY, READY), replicas=2)
-    objects = changed(objects, "Lease", lambda one: one["spec"].update(holderIdentity="hami-scheduler-1_7"))
+    objects = changed(objects, "Lease", lambda object_: object_["spec"].update(holderIdentity="hami-scheduler-1_7"))
     report = ask(tmp_path, objects)
     assert codes(report) == ["scheduler-leader-mismatch"]
     assert "hami-scheduler-1_7" in quotes(report)
@@ -108,7 +108,7 @@ def test_endpoints_of_a_replica_that_does_not_lead_are_found(tmp_path: Path) -> 
 
 
 def test_a_lease_that_a_stranger_renews_is_suspected(tmp_path: Path) -> None:
-    objects = changed(healthy("2.8.1"), "Lease", lambda one: one["spec"].update(holderIdentity="somebody_1"))
+    objects = changed(healthy("2.8.1"), "Lease", lambda object_: object_["spec"].update(holderIdentity="somebody_1"))
     assert only(ask(tmp_path, objects), "scheduler-leader-mismatch").confidence == "suspected"
 
 
@@ -116,7 +116,7 @@ def test_a_rollout_that_does_not_finish_says_why(tmp_path: Path) -> None:
     pending = {"phase": "Pending", "conditions": [refused("0/1 nodes: didn't match pod anti-affinity rules", 3000)]}
     ended = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "timed out"}
     objects = changed(
-        healthy(statuses=(READY, pending)), "Deployment", lambda one: one["status"].update(conditions=[ended])
+        healthy(statuses=(READY, pending)), "Deployment", lambda object_: object_["status"].update(conditions=[ended])
     )
     report = ask(tmp_path, objects)
     assert cause(report).code == "rollout-stuck"

@@ -29,19 +29,19 @@ def test_each_of_several_device_plugins_has_to_agree(tmp_path: Path) -> None:
     second["metadata"] = second["metadata"] | {"name": "hami-device-plugin-old"}
     report = ask(tmp_path, [*healthy(), second])
     assert codes(report) == ["version-mismatch"]
-    assert "DaemonSet hami-system/hami-device-plugin-old" in [one.object for one in cause(report).evidence]
+    assert "DaemonSet hami-system/hami-device-plugin-old" in [proof.object for proof in cause(report).evidence]
 
 
 def test_a_chart_and_a_plugin_that_differ_from_the_scheduler_are_both_told(tmp_path: Path) -> None:
     objects = [*without(healthy(), "DaemonSet"), daemon_set(2, "2.9.0")]
     label = {"helm.sh/chart": "hami-2.8.0", "app.kubernetes.io/component": "hami-scheduler"}
-    report = ask(tmp_path, changed(objects, "Deployment", lambda one: one["metadata"].update(labels=label)))
+    report = ask(tmp_path, changed(objects, "Deployment", lambda object_: object_["metadata"].update(labels=label)))
     assert codes(report) == ["version-mismatch", "version-mismatch"]
 
 
 def test_a_chart_of_another_minor_version_is_found(tmp_path: Path) -> None:
     objects = changed(
-        healthy(), "Deployment", lambda one: one["metadata"].update(labels={"helm.sh/chart": "hami-2.7.0"})
+        healthy(), "Deployment", lambda object_: object_["metadata"].update(labels={"helm.sh/chart": "hami-2.7.0"})
     )
     objects[0]["metadata"]["labels"] |= {"app.kubernetes.io/component": "hami-scheduler"}
     assert codes(ask(tmp_path, objects)) == ["version-mismatch"]

@@ -220,7 +220,7 @@ def test_where_only_one_namespace_may_be_searched_the_answer_says_so(tmp_path: P
                 return playbook.diagnose(snapshot, Texts("en"))
 
     report = asyncio.run(run())
-    gap = next(one for one in report.gaps if one.source == "pods of all namespaces")
+    gap = next(gap for gap in report.gaps if gap.source == "pods of all namespaces")
     assert "403" in gap.why
     assert "only namespace ml was searched" in gap.hint
     if name == "nobody":

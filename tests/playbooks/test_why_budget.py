@@ -19,7 +19,7 @@ from tests.playbooks.test_why_inside import looping, placed
 from tests.playbooks.world import Object, bind_error, cluster, codes, gpu_node, none_of, pod, record, refused
 
 LOG_BYTES = 2 * 1024 * 1024
-NODES = [f"gpu-{one}" for one in range(12)]
+NODES = [f"gpu-{number}" for number in range(12)]
 SICK = [counted(name, capacity=20, allocatable=0) for name in NODES]
 CRASHING = [plugin(name, device=crashing()) for name in NODES]
 

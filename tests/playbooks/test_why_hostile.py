@@ -172,7 +172,7 @@ def test_a_name_that_a_shell_would_obey_is_quoted_in_every_command(tmp_path: Pat
     node = gpu_node(evil, annotations={LOCK: f"{ago(40)},ml,{evil}"}, taints=[{"key": evil, "effect": "NoSchedule"}])
     waiting = pod(said=refused(none_of(2, "1 1/1 CardInsufficientMemory, 1 node(s) had untolerated taint(s)")))
     report = ask(tmp_path, cluster(gpu_node(), node, held, waiting))
-    told = [*commands(report), *(one.command for finding in report.findings for one in finding.evidence)]
+    told = [*commands(report), *(proof.command for finding in report.findings for proof in finding.evidence)]
     assert any("reboot" in command for command in told)
     assert all(f"'{evil}'" in command for command in told if "reboot" in command)
 

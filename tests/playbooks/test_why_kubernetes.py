@@ -55,7 +55,7 @@ def test_a_taint_that_is_called_as_a_resource_is_quoted_and_not_what_kubelet_off
     taint = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
     waits = pod(said=refused(none_of(1, "1 node(s) had untolerated taint(s)")))
     told = cause(ask(tmp_path, cluster(gpu_node(taints=[taint]), waits)))
-    (proof,) = [one for one in told.evidence if one.object == "Node gpu-1"]
+    (proof,) = [proof for proof in told.evidence if proof.object == "Node gpu-1"]
     assert (proof.quote, "taints" in proof.command) == ("nvidia.com/gpu", True)
 
 

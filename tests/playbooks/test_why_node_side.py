@@ -475,7 +475,7 @@ def test_a_runtime_class_that_does_not_exist_keeps_the_plugin_s_pods_away(tmp_pa
 
 
 def test_nodes_without_gpus_do_not_take_the_place_of_the_sick_one(tmp_path: Path) -> None:
-    plain = [unlabelled(f"a-{one}", labels={NO_LABEL: "false"}) for one in range(4)]
+    plain = [unlabelled(f"a-{number}", labels={NO_LABEL: "false"}) for number in range(4)]
     bare = counted(capacity=0, allocatable=0)
     bare["metadata"]["annotations"] = {}
     objects = [pod(said=refused(none_of(5, "5 node unregistered"))), *plain, bare, plugin(device=crashing())]
@@ -527,11 +527,11 @@ def test_a_sick_node_that_could_not_take_the_pod_anyway_is_left_out(tmp_path: Pa
 
 
 def test_the_logs_of_at_most_three_nodes_are_read(tmp_path: Path) -> None:
-    nodes = [counted(f"gpu-{one}", capacity=0, allocatable=0) for one in range(5)]
+    nodes = [counted(f"gpu-{number}", capacity=0, allocatable=0) for number in range(5)]
     for node in nodes:
         node["metadata"]["annotations"] = {}
     objects = [pod(said=refused(none_of(5, "5 node unregistered"))), *nodes]
-    objects += [plugin(f"gpu-{one}", crashing()) for one in range(5)]
+    objects += [plugin(f"gpu-{number}", crashing()) for number in range(5)]
     gaps = [gap.source for gap in ask(tmp_path, cluster(*objects)).gaps]
     assert len([gap for gap in gaps if gap.startswith("log of hami-system") and "device-plugin-gpu" in gap]) == 6
 

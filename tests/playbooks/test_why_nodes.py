@@ -71,7 +71,7 @@ def test_an_empty_registration_is_told_as_that(tmp_path: Path, text: str) -> Non
 def test_a_registration_that_nobody_can_read_is_quoted(tmp_path: Path, text: str) -> None:
     found = unregistered(tmp_path, with_register(text))
     assert "cannot read the register annotation" in found.claim
-    assert text in [one.quote for one in found.evidence]
+    assert text in [proof.quote for proof in found.evidence]
 
 
 def test_a_registration_in_the_older_form_is_a_version_skew(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def guides(seconds_old: int) -> Object:
 def test_the_guides_handshake_older_than_300_s_explains_a_refusal(tmp_path: Path) -> None:
     found = unregistered(tmp_path, guides(600))
     assert (found.code, "older than 300 s" in found.claim) == ("handshake-stale", True)
-    assert str(int(NOW.timestamp()) - 600) in [one.quote for one in found.evidence]
+    assert str(int(NOW.timestamp()) - 600) in [proof.quote for proof in found.evidence]
 
 
 def test_it_explains_the_guides_own_refusal_too(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_the_proof_asks_the_port_that_was_asked(tmp_path: Path) -> None:
     metrics = scrape(counted("gone", GIB))
     objects = [*scheduler(flags=["--metrics-bind-address=:9999"]), gpu_node(), *refused_again()]
     report = ask(tmp_path, objects, metrics=metrics, settings={"ports": Ports(metrics, metrics)})
-    proofs = [one.command for one in cause(report).evidence if one.source == "scheduler metrics"]
+    proofs = [proof.command for proof in cause(report).evidence if proof.source == "scheduler metrics"]
     assert proofs
     assert all(":9999/proxy/metrics" in (command or "") for command in proofs)
 
@@ -241,7 +241,7 @@ def test_where_the_log_tells_of_no_release_a_restart_is_proposed(tmp_path: Path)
 
 def finished(count: int) -> list[Object]:
     """Pods that HAMi placed and that ended a day ago."""
-    pods = [pod(f"job-{one}", labels={NODE_KEY: "gpu-1"}, nodeName="gpu-1", age=90_000) for one in range(count)]
+    pods = [pod(f"job-{number}", labels={NODE_KEY: "gpu-1"}, nodeName="gpu-1", age=90_000) for number in range(count)]
     for one in pods:
         one["status"] = {"phase": "Succeeded"}
     return pods

@@ -40,7 +40,7 @@ def why(tmp_path: Path, asked: Object, said: str, *nodes: Object, **fields: obje
 
 def dcus(name: str, *cards: str) -> Object:
     """A node with Hygon's cards, as its plugin writes them."""
-    register = "".join(f"{one}:" for one in cards)
+    register = "".join(f"{card}:" for card in cards)
     return node(name, {"hami.io/node-dcu-register": register}, allocatable={DCU: "8"})
 
 
@@ -67,7 +67,7 @@ def test_a_card_that_is_too_small_is_told_with_the_vendor_s_own_resources(tmp_pa
 def test_an_unhealthy_card_is_named_where_it_is_registered(tmp_path: Path) -> None:
     report = why(tmp_path, {DCU: "1"}, "1 1/1 CardNotHealth", dcus("dcu-1", "DCU-0,4,16384,100,DCU-Z100,0,false"))
     assert codes(report)[0] == "card-not-healthy"
-    assert any("hami\\.io/node-dcu-register" in one.command for one in cause(report).evidence)
+    assert any("hami\\.io/node-dcu-register" in proof.command for proof in cause(report).evidence)
 
 
 def test_a_soft_pod_needs_a_node_that_is_set_up_for_it(tmp_path: Path) -> None:

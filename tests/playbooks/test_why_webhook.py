@@ -184,7 +184,7 @@ def logged_by_api_servers(
     """What is said of a pod that went past HAMi, created at 04:58, or by `verb`. The scheduler is ready so long."""
     names = [f"cp-{number}" for number, _ in enumerate(logs, 1)]
     nodes = [node(name, labels={"node-role.kubernetes.io/control-plane": ""}) for name in names]
-    objects = changed(hooked(healthy(), policy), "Pod", lambda one: became_ready(one, ready))
+    objects = changed(hooked(healthy(), policy), "Pod", lambda object_: became_ready(object_, ready))
     log = "kube-system/kube-apiserver-{}/kube-apiserver"
     others = {log.format(name): text for name, text in zip(names, logs, strict=True)}
     path = record(folder, [*objects, *nodes, namespace(), bypassed()], others=others)

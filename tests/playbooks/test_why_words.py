@@ -100,7 +100,7 @@ def test_old_events_do_not_beat_a_newer_condition(tmp_path: Path) -> None:
     ]
     report = ask(tmp_path, cluster(*full(), waiting, *old))
     assert codes(report) == ["card-insufficient-memory"]
-    assert not {one["message"] for one in old} & set(quotes(report))
+    assert not {quote["message"] for quote in old} & set(quotes(report))
 
 
 def test_of_events_alone_the_newest_counts(tmp_path: Path) -> None:

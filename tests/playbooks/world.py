@@ -140,7 +140,7 @@ def card(uuid: str = "GPU-0", memory: int = 16384, **fields: Any) -> Object:
 def as_text(cards: Iterable[Object]) -> str:
     """The registration as plugins of 2.5 to 2.7 write it."""
     keys = ("id", "count", "devmem", "devcore", "type", "numa", "health", "index", "mode")
-    texts = [",".join(str(({"numa": 0, "index": 0} | one)[key]) for key in keys) for one in cards]
+    texts = [",".join(str(({"numa": 0, "index": 0} | card)[key]) for key in keys) for card in cards]
     return "".join(f"{text}:" for text in texts).replace("True", "true").replace("False", "false")
 
 
@@ -165,7 +165,7 @@ def gpu_node(name: str = "gpu-1", *cards: Object, text: bool = False, **fields: 
     cards = cards or (card(f"GPU-{name}"),)
     register = as_text(cards) if text else json.dumps(cards)
     annotations = {REGISTER: register} | fields.pop("annotations", {})
-    offered = {"nvidia.com/gpu": str(sum(one["count"] for one in cards))} | fields.pop("allocatable", {})
+    offered = {"nvidia.com/gpu": str(sum(card["count"] for card in cards))} | fields.pop("allocatable", {})
     labels = {"gpu": "on"} | fields.pop("labels", {})
     return node(name, annotations, allocatable=offered, labels=labels, **fields)
 

@@ -61,6 +61,6 @@ class Writer:
 def chain(depth: int, value: int = 1) -> Writer:
     """One stack of so many functions."""
     writer = Writer()
-    for one in range(1, depth + 1):
-        writer.function(one, f"main.f{one}").location(one, one)
+    for number in range(1, depth + 1):
+        writer.function(number, f"main.f{number}").location(number, number)
     return writer.sample(range(1, depth + 1), value)

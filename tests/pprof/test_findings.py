@@ -39,15 +39,15 @@ def made(profile: bytes) -> SourcedProfile:
 
 def by_code(findings: Iterable[Finding]) -> dict[str, Finding]:
     found = list(findings)
-    assert len({one.code for one in found}) == len(found)
+    assert len({finding.code for finding in found}) == len(found)
     return {one.code: one for one in found}
 
 
 def check_quotes(findings: Iterable[Finding]) -> None:
     for finding in findings:
         assert finding.evidence, finding.code
-        for one in finding.evidence:
-            assert one.quote in answer(shlex.split(one.command)[2:]).split("\n")
+        for proof in finding.evidence:
+            assert proof.quote in answer(shlex.split(proof.command)[2:]).split("\n")
 
 
 @pytest.mark.parametrize("name", ONE)
@@ -149,8 +149,8 @@ def rate_limited() -> bytes:
     caller = "github.com/Project-HAMi/HAMi/pkg/util/client.(*Client).PatchPod"
     writer = Writer("goroutine").function(1, "runtime.gopark").function(2, limiter).function(3, caller)
     writer.function(4, "main.idle")
-    for one in range(1, 5):
-        writer.location(one, one)
+    for number in range(1, 5):
+        writer.location(number, number)
     return writer.sample([1, 2, 3], 40).sample([1, 4], 60).bytes()
 
 
@@ -195,7 +195,7 @@ def test_the_profiler_itself_is_no_hint() -> None:
     for number, name in enumerate(("sync.(*Mutex).Lock", "net/http/pprof.Profile", "main.f"), 1):
         writer.function(number, name).location(number, number)
     found = explain(made(writer.sample([1, 2], 90, 90).sample([3], 10, 10).bytes()), SAY)
-    assert "profile-lock-contention" not in {one.code for one in found}
+    assert "profile-lock-contention" not in {finding.code for finding in found}
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -216,8 +216,8 @@ def test_a_stack_of_10_000_calls_of_one_function_counts_once() -> None:
 
 def test_a_location_of_10_000_inlined_lines_is_read() -> None:
     writer = Writer()
-    for one in range(1, 10_001):
-        writer.function(one, f"f{one}")
+    for function_id in range(1, 10_001):
+        writer.function(function_id, f"f{function_id}")
     assert len(rows(writer.location(1, *range(1, 10_001)).sample([1], 1).bytes())) == 10_000
 
 

@@ -94,7 +94,7 @@ def test_where_no_port_serves_them_it_says_so_with_what_was_said_and_offers_to_s
     assert isinstance(snapshot.outcome, Off)
     finding = told(snapshot).findings[0]
     assert finding.code == "profiling-off"
-    assert [one.quote for one in finding.evidence] == ["HTTP 404: 404 page not found"] * 2
+    assert [proof.quote for proof in finding.evidence] == ["HTTP 404: 404 page not found"] * 2
     assert "http:hami-scheduler" in finding.evidence[0].command
     assert [action.command for action in finding.next_actions] == ["profiling on for 15m"]
 

@@ -84,7 +84,7 @@ def test_a_failure_is_told_to_all_who_wait() -> None:
             raise SourceError("the pod is gone")
 
         told = await asyncio.gather(*(captures.take(CPU, fail) for _ in range(2)), return_exceptions=True)
-        assert [str(one) for one in told] == ["the pod is gone"] * 2
+        assert [str(text) for text in told] == ["the pod is gone"] * 2
 
     played(scene)
 

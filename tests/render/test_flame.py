@@ -63,7 +63,9 @@ def test_a_function_is_shown_short_and_in_its_group(name: str, group: str, shown
 
 @pytest.mark.parametrize("count", [0, 1, 2000])
 def test_a_picture_of_any_size_is_the_same_every_time(count: int) -> None:
-    flame = lay_out([Sample([f"main.f{one % 7}", f"main.g{one}", HOSTILE], one + 1) for one in range(count)])
+    flame = lay_out(
+        [Sample([f"main.f{number % 7}", f"main.g{number}", HOSTILE], number + 1) for number in range(count)]
+    )
     drawn = flame_picture(flame, HOSTILE, "cpu " * 200, SAY)
     assert drawn == flame_picture(flame, HOSTILE, "cpu " * 200, SAY)
     assert Image.open(io.BytesIO(drawn)).width == 1600
@@ -85,8 +87,11 @@ def test_the_picture_in_words_names_the_largest_of_the_own_code() -> None:
 
 
 def test_what_is_too_narrow_to_see_takes_no_memory_for_all_that_it_calls() -> None:
-    names = [f"main.f{one}" for one in range(3000)]
-    stacks = [Sample([names[one], *(names[(one * place) % 3000] for place in range(2, 30))], 1) for one in range(3000)]
+    names = [f"main.f{number}" for number in range(3000)]
+    stacks = [
+        Sample([names[number], *(names[(number * place) % 3000] for place in range(2, 30))], 1)
+        for number in range(3000)
+    ]
     tracemalloc.start()
     try:
         flame = lay_out(stacks)

@@ -105,7 +105,7 @@ def in_chromium(page: str, scene) -> None:
 
 
 def test_the_page_has_a_legend_and_on_a_phone_no_frame_is_wider_than_its_share() -> None:
-    narrow = [Sample([f"main.f{one:02}", "runtime.mallocgc"], 1) for one in range(60)]
+    narrow = [Sample([f"main.f{number:02}", "runtime.mallocgc"], 1) for number in range(60)]
     flame = lay_out([*STACKS, *narrow])
 
     async def scene(shown: Page) -> None:

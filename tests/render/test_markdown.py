@@ -91,7 +91,7 @@ def test_a_long_quote_that_several_findings_rest_on_stands_once():
 
 
 def test_many_nodes_are_abbreviated():
-    text = told(report(finding(scope=Scope(tuple(f"n{one:02}" for one in range(40))))))
+    text = told(report(finding(scope=Scope(tuple(f"n{number:02}" for number in range(40))))))
     assert "  nodes: n00, n01, n02, n03, n04, n05, n06 and 33 more\n" in text
 
 
@@ -136,7 +136,7 @@ def test_no_text_breaks_out_of_its_place(shown):
     assert {piece.type for piece in pieces} <= _INLINE
 
     counted = Counter(block.type for block in blocks)
-    actions = [action for one in shown.findings for action in one.next_actions]
+    actions = [action for finding in shown.findings for action in finding.next_actions]
     tables = [table for table in shown.tables if table.columns and table.rows]
     sections = bool(shown.findings) + bool(actions) + len(shown.tables) + bool(shown.gaps)
     assert counted["heading_open"] == 1 + sections

@@ -190,7 +190,7 @@ def test_every_label_of_a_picture_has_its_chinese_characters_in_the_font() -> No
     ]
     font = ImageFont.truetype(FONT, 20)
     nothing = bytes(font.getmask("\U0002f000"))
-    characters = {one for text in labels for one in text if one >= "\u2e80"}
+    characters = {letter for text in labels for letter in text if letter >= "\u2e80"}
     assert [one for one in sorted(characters) if bytes(font.getmask(one)) == nothing] == []
 
 

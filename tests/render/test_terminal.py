@@ -72,13 +72,14 @@ def cells(text):
     widths = {"W": 2, "F": 2}
     marks = ("Mn", "Me")
     return sum(
-        0 if unicodedata.category(one) in marks else widths.get(unicodedata.east_asian_width(one), 1) for one in text
+        0 if unicodedata.category(letter) in marks else widths.get(unicodedata.east_asian_width(letter), 1)
+        for letter in text
     )
 
 
 def commands_of(shown):
     proofs = [proof.command for one in shown.findings for proof in one.evidence]
-    actions = [action.command for one in shown.findings for action in one.next_actions]
+    actions = [action.command for finding in shown.findings for action in finding.next_actions]
     return {visible(one).strip() for one in (*proofs, *actions, *(f"hami-bot {one}" for one in actions))}
 
 
@@ -133,7 +134,7 @@ def test_nodes_that_the_claim_names_are_not_named_again():
 
 
 def test_many_nodes_of_the_cause_are_abbreviated():
-    told = plain(report(finding(scope=Scope(tuple(f"n{one:02}" for one in range(40))))))
+    told = plain(report(finding(scope=Scope(tuple(f"n{number:02}" for number in range(40))))))
     assert "  nodes    n00, n01, n02, n03, n04, n05, n06 and 33 more\n" in told
 
 
@@ -185,7 +186,7 @@ def test_a_gap_without_a_hint_is_one_line():
 
 
 def test_a_list_without_spaces_is_broken_after_commas():
-    quote = "12 nodes CardTypeMismatch(" + ",".join(f"gpu-node-{one:02}" for one in range(12)) + ")"
+    quote = "12 nodes CardTypeMismatch(" + ",".join(f"gpu-node-{number:02}" for number in range(12)) + ")"
     lines = plain(report(finding(evidence=(evidence(quote=quote),)))).splitlines()
     quoted = [line.removeprefix("    | ") for line in lines if line.startswith("    | ")]
     assert "".join(quoted) == quote
@@ -209,7 +210,7 @@ def test_labels_of_two_columns_a_letter_are_aligned():
 
 
 def test_cells_of_a_table_wrap_between_words():
-    nodes = ", ".join(f"gpu-node-{one:02}" for one in range(12))
+    nodes = ", ".join(f"gpu-node-{number:02}" for number in range(12))
     told = plain(
         report(tables=(Table("t", ("reason", "count", "nodes"), (("8/8 CardInsufficientMemory", "12", nodes),)),))
     )
@@ -272,7 +273,7 @@ def test_a_quote_cannot_pass_for_a_command():
 @given(reports(any_text()), st.sampled_from(["en", "zh"]), st.just(80) | st.integers(0, 200))
 def test_no_text_acts_on_the_terminal_or_widens_its_prose(shown, language, width):
     told = terminal(shown, Texts(language), width=width, colour=False)
-    acting = {one for one in told if unicodedata.category(one) in ("Cc", "Cf", "Cs", "Zl", "Zp")}
+    acting = {text for text in told if unicodedata.category(text) in ("Cc", "Cf", "Cs", "Zl", "Zp")}
     assert acting <= {"\n"}
     commands, limit = commands_of(shown), max(width, 40)
     assert [line for line in told.splitlines() if cells(line) > limit and line.strip() not in commands] == []

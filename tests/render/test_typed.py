@@ -14,9 +14,9 @@ FILES = sorted(
 
 def compared(tree: ast.AST) -> Iterator[str]:
     """The attributes that comparisons and `match` look at."""
-    for one in ast.walk(tree):
-        sides = (one.left, *one.comparators) if isinstance(one, ast.Compare) else ()
-        sides += (one.subject,) if isinstance(one, ast.Match) else ()
+    for node in ast.walk(tree):
+        sides = (node.left, *node.comparators) if isinstance(node, ast.Compare) else ()
+        sides += (node.subject,) if isinstance(node, ast.Match) else ()
         yield from (side.attr for side in sides if isinstance(side, ast.Attribute))
 
 
@@ -32,5 +32,5 @@ def test_none_compares_a_playbook_s_name_or_a_table_s_title(file: Path) -> None:
 
 @pytest.mark.parametrize("file", sorted(ROOT.glob("playbooks/**/*.py")), ids=lambda one: str(one.relative_to(ROOT)))
 def test_a_playbook_s_tables_are_made_of_typed_rows(file: Path) -> None:
-    calls = (one.func for one in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(one, ast.Call))
+    calls = (node.func for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.Call))
     assert not [call for call in calls if isinstance(call, ast.Name) and call.id == "Table"]

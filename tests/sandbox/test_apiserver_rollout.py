@@ -130,7 +130,7 @@ def test_the_new_pod_has_the_shape_of_the_old_one_and_what_the_template_says():
             later(seconds)
         [pod] = (await client.get(PODS)).body["items"]
         [new, _] = sorted(
-            (await client.get(f"{HAMI}/replicasets")).body["items"], key=lambda one: one["spec"]["replicas"]
+            (await client.get(f"{HAMI}/replicasets")).body["items"], key=lambda object_: object_["spec"]["replicas"]
         )[::-1]
         return pod, new
 

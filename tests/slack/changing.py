@@ -189,7 +189,7 @@ class World:
     async def reworded(self, change: Callable[[list[str]], list[str]]) -> None:
         """Somebody else edits the extender's words."""
         containers = (await self.deployment())["spec"]["template"]["spec"]["containers"]
-        place = next(number for number, one in enumerate(containers) if one["name"] == EXTENDER)
+        place = next(number for number, container in enumerate(containers) if container["name"] == EXTENDER)
         path, words = f"/spec/template/spec/containers/{place}/command", change(containers[place]["command"])
         await self.writer.patch_deployment(NAMESPACE, NAME, ({"op": "replace", "path": path, "value": words},))
 

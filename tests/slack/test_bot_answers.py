@@ -253,7 +253,7 @@ def test_an_answer_that_comes_when_its_response_url_has_expired_is_shown_all_the
         cluster.gate.set()
         answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
         assert answer["ephemeral"]
-        assert [one.error for one in here.slack.journal.of("response_url")] == ["expired_url"]
+        assert [call.error for call in here.slack.journal.of("response_url")] == ["expired_url"]
 
     played(tmp_path, scene, opener=cluster.opener, slack=lambda: SlackServer(clock=VirtualClock()))
 
@@ -310,7 +310,7 @@ def test_what_announces_the_answer_to_a_command_is_still_true_when_the_answer_st
         await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
         await later(here.slack)
         told = [text_of(message) for message in here.slack.messages("gpu-oncall", "ada") if message.get("ephemeral")]
-        assert ["answer comes" in one for one in told] == [True, False]
+        assert ["answer comes" in text for text in told] == [True, False]
         assert LOOKING not in "".join(told)
 
     played(tmp_path, scene, mode=mode, opener=cluster.opener)

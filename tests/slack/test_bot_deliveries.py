@@ -35,7 +35,7 @@ def played(tmp_path: Path, mode: Mode, scene: Scene, seed: Seed | None = None) -
 
 
 def acks(slack: SlackServer, containing: str) -> int:
-    return len([one for one in slack.journal.of("ack", containing) if one.ok])
+    return len([call for call in slack.journal.of("ack", containing) if call.ok])
 
 
 async def sent(slack: SlackServer, kind: str, **payload: Any) -> Ack:
@@ -59,7 +59,7 @@ def test_a_command_that_is_delivered_twice_is_answered_once(tmp_path: Path, mode
         await slack.wait_for(lambda: acks(slack, "slash_commands") == 2)
         await slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
         await later(slack)
-        assert len([one for one in slack.journal.of("response_url") if VERDICT in str(one.request)]) == 1
+        assert len([call for call in slack.journal.of("response_url") if VERDICT in str(call.request)]) == 1
 
     played(tmp_path, mode, scene)
 
@@ -73,7 +73,7 @@ def test_an_event_that_is_delivered_twice_is_answered_once(tmp_path: Path, mode:
         await slack.wait_for(lambda: acks(slack, "app_mention") == 2)
         await slack.wait_for(channel="gpu-oncall", containing=VERDICT)
         await later(slack)
-        assert len([one for one in slack.journal.of("api", "chat.postMessage") if VERDICT in str(one.request)]) == 1
+        assert len([call for call in slack.journal.of("api", "chat.postMessage") if VERDICT in str(call.request)]) == 1
 
     played(tmp_path, mode, scene)
 
@@ -134,7 +134,7 @@ def test_what_nothing_listens_to_is_acked(tmp_path: Path, mode: Mode) -> None:
         view = {"id": "V1", "hash": "1", "type": "modal", "callback_id": "nobody", "state": {"values": {}}}
         for kind in ("view_submission", "view_closed"):
             await sent(slack, kind, view=view)
-        assert [one for one in slack.journal.of("ack") if not one.ok] == []
+        assert [call for call in slack.journal.of("ack") if not call.ok] == []
 
     played(tmp_path, mode, scene, Seed(app=app))
 
@@ -185,7 +185,7 @@ def test_what_slack_did_not_sign_is_refused_and_runs_nothing(tmp_path: Path) -> 
         answers = [await posted(here, *forge(here, command(here))) for forge in FORGED]
         assert [status for status, _ in answers] == [401] * len(FORGED)
         await later(here.slack)
-        assert [one.title for one in here.slack.journal.of("api", "chat.")] == ["chat.postMessage"]
+        assert [call.title for call in here.slack.journal.of("api", "chat.")] == ["chat.postMessage"]
 
     played(tmp_path, "http", scene)
 

@@ -79,7 +79,7 @@ def test_an_answer_whose_response_url_is_used_up_is_shown_all_the_same(tmp_path:
         cluster.gate.set()
         answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
         assert answer["ephemeral"]
-        assert "used_url" in [one.error for one in here.slack.journal.of("response_url")]
+        assert "used_url" in [call.error for call in here.slack.journal.of("response_url")]
 
     played(tmp_path, scene, opener=cluster.opener)
 
@@ -111,7 +111,7 @@ def test_a_channel_that_is_gone_holds_up_no_other_and_is_said_in_the_log(
     async def scene(here: Here) -> None:
         here.slack.faults.append(Fault("error", where="chat.postMessage", error=error))
         await here.slack.mention("ada", "gpu-oncall", f"why {POD}")
-        await here.slack.wait_for(lambda: [one for one in here.slack.journal.of("api", "chat.post") if not one.ok])
+        await here.slack.wait_for(lambda: [call for call in here.slack.journal.of("api", "chat.post") if not call.ok])
         await here.slack.mention("ada", "general", f"why {POD}")
         await here.slack.wait_for(channel="general", containing=VERDICT)
         assert [error in record.getMessage() for record in caplog.records if "is given up" in record.getMessage()] == [

@@ -96,7 +96,7 @@ def test_after_a_handshake_that_failed_a_new_ticket_is_asked_for(tmp_path: Path,
     async def scene(here: Here) -> None:
         await here.slack.wait_for(lambda: here.slack.connections == 2)
         await asked(here)
-        assert [one.error for one in here.slack.journal.of("socket", "handshake")]
+        assert [call.error for call in here.slack.journal.of("socket", "handshake")]
 
     played(tmp_path, scene, BRISK, Fault(kind, where="link", times=2))
 
@@ -109,7 +109,7 @@ def test_the_ticket_of_a_connection_is_in_no_log(tmp_path: Path, caplog: pytest.
     formatter = logging.Formatter()
     told = [formatter.format(record) for record in caplog.records if "Failed to connect" in record.getMessage()]
     assert len(told) >= 2
-    assert all("ticket=…" in one for one in told)
+    assert all("ticket=…" in text for text in told)
     assert not re.search(r"ticket=\w", "".join(told))
 
 
@@ -175,7 +175,7 @@ def test_a_start_asks_once_for_each_connection_and_as_late_as_slack_says(tmp_pat
 
     async def scene(here: Here) -> None:
         await here.slack.wait_for(lambda: here.slack.connections == 2)
-        asked_at = [one.at for one in here.slack.journal.of("api", opened)]
+        asked_at = [call.at for call in here.slack.journal.of("api", opened)]
         assert len(asked_at) == 2 + 2 * limited
         if limited:  # the first try, the first connection, the other's first try, the other
             assert asked_at[1] - asked_at[0] >= 1.0
@@ -188,7 +188,7 @@ def test_a_start_asks_once_for_each_connection_and_as_late_as_slack_says(tmp_pat
 
 def test_a_start_waits_as_long_as_slack_asks_to_and_does_not_end(tmp_path: Path) -> None:
     async def scene(here: Here) -> None:
-        asked_at = [one.at for one in here.slack.journal.of("api", "apps.connections.open")]
+        asked_at = [call.at for call in here.slack.journal.of("api", "apps.connections.open")]
         assert asked_at[1] - asked_at[0] >= 4.0
         await asked(here)
 

@@ -113,7 +113,7 @@ def test_a_process_that_starts_while_the_other_drains_answers_nothing_of_what_th
                 cluster.gate.set()
                 await slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
                 await later(slack)
-                assert len([one for one in slack.journal.of("response_url") if VERDICT in str(one.request)]) == 1
+                assert len([call for call in slack.journal.of("response_url") if VERDICT in str(call.request)]) == 1
 
     asyncio.run(play())
 

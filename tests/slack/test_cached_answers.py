@@ -29,6 +29,6 @@ def test_an_answer_says_how_old_what_it_remembered_may_be(tmp_path: Path) -> Non
                     await here.slack.command(who, "gpu-oncall", f"why {POD}")
                     answer = await here.slack.wait_for(channel="gpu-oncall", containing="20,000 MiB", user=who)
                     told.append("\n".join(strings_of(answer)))
-            assert [MEMORY in one for one in told] == [False, True]
+            assert [MEMORY in text for text in told] == [False, True]
 
     asyncio.run(play())

@@ -76,7 +76,7 @@ class World:
     async def audited(self) -> list[tuple[str, ...]]:
         """What the log says of profiles: outcome, who, of what, and which kind."""
         async with open_audit(f"sqlite:///{self.folder / 'bot.db'}") as audit:
-            found = [one for one in await audit.read(10) if one.action == "profile"]
+            found = [line for line in await audit.read(10) if line.action == "profile"]
         return [(one.outcome, one.actor, one.target, one.detail["kind"]) for one in found[::-1]]
 
     def captures(self) -> list[str]:

@@ -195,7 +195,7 @@ def test_a_thread_remembers_its_last_pod_whatever_else_is_asked_there(
         async def answers(number: int) -> list[Any]:
             def come() -> list[Any]:
                 said = [message for message in slack.messages("gpu-oncall", "ada", first.ts) if message.get("blocks")]
-                found = [one for one in said if one.get("bot_id") and "Looking at" not in one["text"]]
+                found = [message for message in said if message.get("bot_id") and "Looking at" not in message["text"]]
                 return found if len(found) == number else []
 
             return await slack.wait_for(come)

@@ -85,7 +85,7 @@ def test_what_expired_is_not_approved_and_is_told_once_whatever_the_stores_clock
         assert [(one.id, one.state) for one in await store.approvals.left("lab", 0, now=late)] == [("c1", "expired")]
         ending = [await store.approvals.expire("c1", LINE, now=late) for _ in range(3)]
         assert (ending, await store.approvals.left("lab", 0, now=late)) == ([True, False, False], [])
-        assert [one.outcome for one in await store.audit.read(10)] == ["expired"]
+        assert [line.outcome for line in await store.audit.read(10)] == ["expired"]
 
     played(tmp_path, scene)
 

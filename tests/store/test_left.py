@@ -107,7 +107,7 @@ async def told_on_call(store: Store) -> None:
     assert (counts["i1"].firing, counts["i1"].pods) == (1, 1)
     assert [one.starts_at for one in await store.incidents.firing_of("alertmanager", "lab")] == ["2026-11-21T04:00:00Z"]
 
-    digests = [one.schedule for one in await store.digests.wanted("C1")]
+    digests = [row.schedule for row in await store.digests.wanted("C1")]
     assert digests == [Schedule(f"5 9 * * {days}", "Asia/Shanghai") for days in ("mon,tue,wed,thu,fri", "*")]
     assert [run.figures for run in await store.digests.last("C1", "lab", 5)] == [{"pending": "3"}]
 

@@ -82,4 +82,4 @@ def _read(folder: Path) -> Case:
 
 
 def _wanted(listed: list[dict[str, str]]) -> tuple[Wanted, ...]:
-    return tuple(Wanted(one["topic"], one["direction"], one.get("object", "")) for one in listed)
+    return tuple(Wanted(card["topic"], card["direction"], card.get("object", "")) for card in listed)

@@ -108,7 +108,7 @@ def test_a_short_timeout_is_raised_by_the_size_of_the_cluster(tmp_path: Path) ->
     nodes = [node(f"cpu-{number}") for number in range(60)]
     report = tune(tmp_path, [*cluster(flags=("--kube-timeout=5",)), *nodes])
     assert row(report, "kube-timeout")[1:5] == ("raise", "", "5 s", "20 s")
-    quotes = [(one.quote, one.command) for one in told(report, "--kube-timeout").evidence]
+    quotes = [(proof.quote, proof.command) for proof in told(report, "--kube-timeout").evidence]
     assert quotes[0][0] == "--kube-timeout=5"
     assert quotes[1] == ("61", "kubectl get nodes -o name | wc -l")
 

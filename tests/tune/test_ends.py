@@ -40,7 +40,7 @@ def test_a_pool_whose_pods_were_oomkilled_is_not_to_promise_more(tmp_path: Path,
 
 def test_an_oomkill_is_not_the_guides_symptom_of_gpu_memory(tmp_path: Path) -> None:
     report = tune(tmp_path, cluster(ended("OOMKilled", DAY)), prometheus=WEEK)
-    (table,) = (one for one in report.tables if one.title == "scenarios")
+    (table,) = (table for table in report.tables if table.title == "scenarios")
     seen = {symptom: cells[0] for symptom, *cells in table.rows}
     assert seen["programs run out of GPU memory"] == "cannot-tell"
 

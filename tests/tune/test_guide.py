@@ -62,7 +62,7 @@ def test_the_page_names_every_metric_that_is_read_and_those_that_exist_nowhere()
 
 def test_a_symptom_is_seen_where_its_advice_is_given() -> None:
     report = CASES["throttled-client"].ask()
-    (table,) = (one for one in report.tables if one.title == "scenarios")
+    (table,) = (table for table in report.tables if table.title == "scenarios")
     seen = {symptom: cells for symptom, *cells in table.rows}
     assert seen["GPU pods are scheduled slowly"] == [
         "yes",

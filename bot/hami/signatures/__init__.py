@@ -87,7 +87,7 @@ def find(where: Where, texts: Iterable[str], version: Version | None = None) -> 
         for signature in known:
             if (words := _compiled(signature.pattern).search(line)) and signature.holds_for(version):
                 last[signature.id] = Hit(signature, words[0] if where == "workload-log" else line, number)
-    return [last[one.id] for one in known if one.id in last]
+    return [last[signature.id] for signature in known if signature.id in last]
 
 
 @cache
@@ -112,7 +112,7 @@ def _either(where: Where) -> re.Pattern[str]:
     found = [signature.pattern for signature in _signatures(where) if not signature.core]
     if core := [signature.pattern.removeprefix(CORE_HEADER) for signature in _signatures(where) if signature.core]:
         found.append(f"{CORE_HEADER}(?:{'|'.join(core)})")
-    return re.compile("|".join(f"(?:{one})" for one in found) or r"(?!)")
+    return re.compile("|".join(f"(?:{pattern})" for pattern in found) or r"(?!)")
 
 
 @cache

@@ -97,7 +97,7 @@ def _scan_several(in_play: list[CardState], count: int) -> Verdict | list[CardUs
     in_a_row = "inf" in kind or "Inf" in kind
     step = 1 if in_a_row else count
     starts = range(0, len(free) - count + 1, step) if in_a_row or count in GROUPS else range(0)
-    start = next((one for one in starts if all(free[one : one + count])), None)
+    start = next((index for index in starts if all(free[index : index + count])), None)
     if start is None:
         return Verdict(fits=False, parts=((NUMA_NOT_FIT, 1),), of=len(in_play))
     places = range(start, start + count)

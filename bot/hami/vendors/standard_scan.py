@@ -114,8 +114,8 @@ def equal_groups(run: Run, groups: Iterable[list[CardUse]], *, largest_first: bo
 def of_few_groups(run: Run, passed: list[CardUse], group_of: Callable[[CardState], Hashable]) -> list[CardUse]:
     """Those that belong together one after the other, the largest group first."""
     groups: dict[Hashable, list[CardUse]] = {}
-    for one in passed:
-        groups.setdefault(group_of(one.state), []).append(one)
+    for use in passed:
+        groups.setdefault(group_of(use.state), []).append(use)
     return [use for group in equal_groups(run, groups.values(), largest_first=True) for use in group]
 
 

@@ -22,7 +22,11 @@ def with_requests(pod: Pod) -> Pod:
         requests = {**resources.limits, **(resources.requests or {})}
         return structs.replace(container, resources=structs.replace(resources, requests=requests))
 
-    return with_containers(pod, [filled(one) for one in inits_of(pod)], [filled(one) for one in pod.spec.containers])
+    return with_containers(
+        pod,
+        [filled(container) for container in inits_of(pod)],
+        [filled(container) for container in pod.spec.containers],
+    )
 
 
 def inits_of(pod: Pod) -> list[Container]:

@@ -17,5 +17,5 @@ def admit(shown: AnnotatedContainer, resources: Resources) -> Answer:
     memory = shown.limit(resources.memory)
     if memory is None:
         return Mutation()
-    size = {resources.memory: next((one for one in SIZES if memory <= one), SIZES[-1])}
+    size = {resources.memory: next((size for size in SIZES if memory <= size), SIZES[-1])}
     return Mutation(size, size)

@@ -71,12 +71,12 @@ def data_table(caption: str, rows: Sequence[Sequence[Element]], page: int) -> Bl
 
 
 def _numbers(column: Sequence[Element]) -> Sequence[Element]:
-    if not all(_NUMBER.fullmatch(one["text"]) for one in column):
+    if not all(_NUMBER.fullmatch(cell["text"]) for cell in column):
         return column
-    values = [float(one["text"].replace(",", "")) for one in column]
+    values = [float(cell["text"].replace(",", "")) for cell in column]
     return [
-        {"type": "raw_number", "value": int(value) if value.is_integer() else value, "text": one["text"]}
-        for value, one in zip(values, column, strict=True)
+        {"type": "raw_number", "value": int(value) if value.is_integer() else value, "text": cell["text"]}
+        for value, cell in zip(values, column, strict=True)
     ]
 
 
@@ -114,7 +114,7 @@ def button(label: str, action_id: str, value: str = "", *, style: str = "", conf
     """A button; `value` is not cut, since half of one means something else. Style: `primary` or `danger`."""
     element: Element = {"type": "button", "text": plain(label, limits.BUTTON_TEXT), "action_id": action_id}
     optional = {"value": value, "style": style, "confirm": confirm}
-    return {**element, **{name: one for name, one in optional.items() if one}}
+    return {**element, **{name: value for name, value in optional.items() if value}}
 
 
 def confirm(title: str, text: str, yes: str, no: str) -> Element:
@@ -159,7 +159,7 @@ def modal(
     if submit:
         view["submit"] = plain(submit, limits.VIEW_TITLE)
     optional = {"callback_id": callback_id, "private_metadata": private_metadata}
-    return {**view, **{name: one for name, one in optional.items() if one}}
+    return {**view, **{name: value for name, value in optional.items() if value}}
 
 
 def home(blocks: Sequence[Block]) -> Element:

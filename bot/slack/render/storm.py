@@ -54,6 +54,6 @@ def _value(incident_id: str, name: str) -> str:
     return object_value({"v": _VERSION, "incident": incident_id, "name": digest_of(name)})
 
 
-def _told(one: Named, say: Texts) -> str:
-    name, firing, total = one
+def _told(alert: Named, say: Texts) -> str:
+    name, firing, total = alert
     return say("triage.storm-row", name=inert(name, _NAME) or "-", firing=firing, total=total)

@@ -99,8 +99,8 @@ def _called(called: Sequence[str], say: Texts) -> list[Part]:
     return parts
 
 
-def _deed(one: TimelineEntry, say: Texts) -> list[Part]:
-    news = one.news
+def _deed(entry: TimelineEntry, say: Texts) -> list[Part]:
+    news = entry.news
     what = say(f"triage.did-{news.turn}")
     if news.turn == "muted":
         parts: list[Part] = [span(f"{what} {end_in_words(read_until(news.detail), say)}")]

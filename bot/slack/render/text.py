@@ -64,7 +64,9 @@ def lines(parts: Iterable[Mrkdwn]) -> Mrkdwn:
 
 def _unformatted(text: str) -> str:
     counted = Counter("".join(_FORMATS.findall(text)))
-    acting = str.maketrans({one: LOOKALIKES[one] for one, count in counted.items() if count > 1 or one == "`"})
+    acting = str.maketrans(
+        {letter: LOOKALIKES[letter] for letter, count in counted.items() if count > 1 or letter == "`"}
+    )
     return _FORMATS.sub(lambda found: found[0].translate(acting), text)
 
 

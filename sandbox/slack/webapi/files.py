@@ -44,14 +44,14 @@ def complete(call: Call) -> Answer:
     """Shares the files as one message by the bot, or keeps them its own when no channel is named."""
     world = call.world
     given = call.json("files")
-    if not isinstance(given, list) or not all(isinstance(one, dict) and one.get("id") for one in given):
+    if not isinstance(given, list) or not all(isinstance(entry, dict) and entry.get("id") for entry in given):
         raise SlackError("invalid_arguments", "must be a list of objects with an id [json-pointer:/files]")
-    files = [world.files.get(str(one["id"])) for one in given]
+    files = [world.files.get(str(entry["id"])) for entry in given]
     channels = _channels(call)
     comment = {"text": call.text("initial_comment"), "blocks": call.json("blocks")}
     content = message_content(comment, strict=world.strict) if any(comment.values()) else {"text": ""}
-    for file, one in zip(files, given, strict=True):
-        file.title = str(one.get("title") or file.title)
+    for file, entry in zip(files, given, strict=True):
+        file.title = str(entry.get("title") or file.title)
     threads = [channel.head_of(call.text("thread_ts")) for channel in channels]
     share = partial(_share, call, files, list(zip(channels, threads, strict=True)), content)
     late = world.faults.fired("late_files", "api/files.completeUploadExternal")

@@ -87,7 +87,7 @@ def assert_inert(message: Message) -> None:
         assert object_.get("type", "text") in allowed
         assert object_.get("type") != "plain_text" or object_["emoji"] is False
     for text in [*texts(message), message.text]:
-        assert not any(unicodedata.category(one) in _ACT and one not in "\n\u200b" for one in text), text
+        assert not any(unicodedata.category(letter) in _ACT and letter not in "\n\u200b" for letter in text), text
         text.encode("utf-8")
 
 

@@ -37,7 +37,7 @@ def test_a_view_of_any_text_is_one_that_slack_takes(text):
 
 def test_what_is_too_many_is_left_out():
     assert len(blocks.context(*"x" * 11)["elements"]) == 10
-    assert len(blocks.actions(*({"n": one} for one in range(26)))["elements"]) == 25
+    assert len(blocks.actions(*({"n": number} for number in range(26)))["elements"]) == 25
 
 
 @pytest.mark.parametrize("made", [blocks.header("a :b: *c*"), blocks.plain_section("a :b: *c*")])

@@ -93,8 +93,8 @@ RULES = {
         "/0/elements",
     ),
     "actions": (
-        [actions(*(button(action_id=f"a{one}") for one in range(25)))],
-        [actions(*(button(action_id=f"a{one}") for one in range(26)))],
+        [actions(*(button(action_id=f"a{number}") for number in range(25)))],
+        [actions(*(button(action_id=f"a{number}") for number in range(26)))],
         "/0/elements",
     ),
     "label of a button": (

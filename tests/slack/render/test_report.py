@@ -148,7 +148,7 @@ def test_a_quote_a_command_and_a_name_are_shown_raw():
     told = texts(shown(report(finding(evidence=(proof,), next_actions=(step,)))))
     assert '"a" <b> & `c`' in told
     assert "kubectl get pod 'a&b' > /dev/null" in told
-    assert any("Pod <x>" in one for one in told)
+    assert any("Pod <x>" in text for text in told)
 
 
 def test_a_verdict_too_long_for_a_header_is_bold_text():

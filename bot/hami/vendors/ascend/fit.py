@@ -74,8 +74,8 @@ def _scan_modules(
     """A module is two cards: several cards are given in whole modules. HAMi counts out of what was asked for."""
     passed, counts = checks.passing(run, in_play, asked, which)
     modules: dict[int, list[CardUse]] = {}
-    for one in passed:
-        modules.setdefault(one.state.card.index // 2, []).append(one)
+    for use in passed:
+        modules.setdefault(use.state.card.index // 2, []).append(use)
     whole = checks.equal_groups(run, (module for module in modules.values() if len(module) == 2), largest_first=True)
     taken = [use for module in whole[: ceil(asked.count / 2)] for use in module]
     if len(taken) == asked.count:

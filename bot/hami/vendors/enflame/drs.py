@@ -145,10 +145,14 @@ def profile_for(profiles: Iterable[Profile], wanted: SliceRequest) -> tuple[Prof
     memory = wanted.memory
     if candidates and memory > 2 * candidates[-1].gigabytes:
         memory = -(-memory // _GIB_IN_MIB)
-    for one in candidates:
-        share = -(-one.size * CORES // most)
-        if one.size == wanted.slices if wanted.slices else one.gigabytes >= memory and share >= wanted.cores:
-            return one, share
+    for candidate in candidates:
+        share = -(-candidate.size * CORES // most)
+        if (
+            candidate.size == wanted.slices
+            if wanted.slices
+            else candidate.gigabytes >= memory and share >= wanted.cores
+        ):
+            return candidate, share
     return None
 
 

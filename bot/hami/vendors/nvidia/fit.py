@@ -157,7 +157,7 @@ def _choose_linked(run: Run, taken: list[CardUse], count: int) -> list[CardUse]:
         return scores.get((one.state.card.uuid, other.state.card.uuid), 0)
 
     if count == 1:
-        return [min(taken, key=lambda one: sum(pair(one, other) for other in taken if other is not one))]
+        return [min(taken, key=lambda use: sum(pair(use, other) for other in taken if other is not use))]
     if len(taken) > MAX_COMBINED_CARDS:
         raise UnmodelledError(f"the policy topology-aware over more than {MAX_COMBINED_CARDS} cards")
     best = max(combinations(taken, count), key=lambda some: sum(pair(a, b) for a, b in combinations(some, 2)))

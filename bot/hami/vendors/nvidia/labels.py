@@ -4,7 +4,9 @@ from bot.kube.models import Node
 
 _LABELS = (
     *("nvidia.com/gpu.present", "nvidia.com/gpu.count", "nvidia.com/gpu.product"),  # GPU Feature Discovery
-    *(f"feature.node.kubernetes.io/pci-{one}10de.present" for one in ("", "0302_", "0300_")),  # NFD, vendor id 10de
+    *(
+        f"feature.node.kubernetes.io/pci-{prefix}10de.present" for prefix in ("", "0302_", "0300_")
+    ),  # NFD, vendor id 10de
     *("cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator"),
 )
 
