@@ -34,10 +34,15 @@ def in_the_demo(scene) -> None:
             page = await browser.new_page(**DESK)
             page.set_default_timeout(PATIENCE_MS)
             complaints: list[str] = []
-            page.on("console", lambda one: one.type in {"error", "warning"} and complaints.append(one.text))
+            page.on("console", lambda said: said.type in {"error", "warning"} and complaints.append(said.text))
             page.on("pageerror", lambda error: complaints.append(str(error)))
             await page.goto(running.url)
-            await scene(page, running)
+            try:
+                await scene(page, running)
+            except Exception as error:
+                error.add_note(f"the page shows:\n{await page.locator('body').inner_text()}")
+                error.add_note(f"it complained of {complaints}")
+                raise
             assert complaints == []
 
     asyncio.run(play())

@@ -30,6 +30,11 @@ class Changes:
             if found:
                 waiter.set_result(found)
 
+    def end(self) -> None:
+        """Nothing is told any more: the streams come back."""
+        for stream in self._streams:
+            stream.end()
+
     @contextlib.contextmanager
     def stream(self, user: str) -> Iterator["Stream"]:
         """The changes that concern `user`, while inside."""
@@ -68,9 +73,15 @@ class Stream:
         self._news[(news["type"], news.get("channel"), news.get("thread_ts"))] = news
         self._arrived.set()
 
-    async def next(self) -> list[dict[str, Any]]:
-        """What changed since the last call, at least one."""
-        await self._arrived.wait()
+    async def next(self, within_s: float) -> list[dict[str, Any]]:
+        """What changed since the last call, as soon as something did; nothing where nothing does in that time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._arrived.wait()
         self._arrived.clear()
         news, self._news = list(self._news.values()), {}
         return news
+
+    def end(self) -> None:
+        """Has `next` come back at once."""
+        self._arrived.set()

@@ -74,6 +74,7 @@ class SlackServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._closing.set()
+        self._world.changes.end()
         await self._world.sockets.close()
         await self._world.delivery.close()
         await self._served.stop()

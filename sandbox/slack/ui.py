@@ -111,17 +111,13 @@ class Ui:
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
-        await response.prepare(request)
-        closed = asyncio.ensure_future(self._closing.wait())
-        try:
-            with self._world.changes.stream(request.query.get("user", "")) as stream:
-                await response.write(b": welcome\n\n")
-                while not self._closing.is_set():
-                    await _write_news(response, stream.next(), closed)
-        except ConnectionError:  # the page is gone
-            pass
-        finally:
-            closed.cancel()
+        with self._world.changes.stream(request.query.get("user", "")) as stream, contextlib.suppress(ConnectionError):
+            await response.prepare(request)
+            await response.write(b": welcome\n\n")
+            while not self._closing.is_set():
+                for change in await stream.next(_HEARTBEAT_S):
+                    await response.write(f"data: {json.dumps(change)}\n\n".encode())
+                await response.write(b": still here\n\n")
         return response
 
     # doing
@@ -214,19 +210,3 @@ def _whole(request: web.Request, name: str, default: int) -> int:
     if text and not text.isdecimal():
         raise SlackError("invalid_arguments", f"must be a whole number [json-pointer:/{name}]")
     return int(text or default)
-
-
-async def _write_news(response: web.StreamResponse, arriving: Any, closed: "asyncio.Future[Any]") -> None:
-    """What changed, as soon as something did; a comment when nothing did for a while."""
-    news = asyncio.ensure_future(arriving)
-    try:
-        await asyncio.wait({news, closed}, timeout=_HEARTBEAT_S, return_when=asyncio.FIRST_COMPLETED)
-        if news.done():
-            for change in news.result():
-                await response.write(f"data: {json.dumps(change)}\n\n".encode())
-        elif not closed.done():
-            await response.write(b": still here\n\n")
-    finally:
-        news.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await news

@@ -69,14 +69,10 @@ export function isOwn(url) {
   }
 }
 
-/** Listens for changes seen by `user` until the returned function is called. `onOpen(again)` tells of every (re)connection. */
+/** Listens for changes seen by `user` until the returned function is called. What changed before `onOpen` is not told. */
 export function listen(user, { onEvent, onOpen, onLost }) {
   const source = new EventSource(`/ui/events?user=${encodeURIComponent(user)}`);
-  let opened = false;
-  source.onopen = () => {
-    onOpen(opened);
-    opened = true;
-  };
+  source.onopen = onOpen;
   source.onerror = () => onLost();
   source.onmessage = (event) => onEvent(JSON.parse(event.data));
   return () => source.close();

@@ -100,13 +100,12 @@ export function coalesced(work) {
       return;
     }
     running = true;
+    again = false;
     try {
-      do {
-        again = false;
-        await work();
-      } while (again);
+      await work();
     } finally {
       running = false;
+      if (again) await run();
     }
   };
 }

@@ -190,9 +190,9 @@ function listenAs() {
   stopListening();
   stopListening = listen(here.me, {
     onEvent: changed,
-    onOpen(again) {
+    onOpen() {
       showProblem("");
-      if (again) refreshAll();
+      refreshAll();
     },
     onLost: () => showProblem("The connection to the sandbox is lost. Trying again…"),
   });
