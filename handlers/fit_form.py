@@ -7,7 +7,7 @@ import msgspec
 from bot.errors import UsageError
 from bot.slack.app import App
 from bot.slack.render import blocks
-from bot.slack.render.prose import told
+from bot.slack.render.prose import error_line
 from bot.texts import Texts
 from handlers.deeds import NOTHING, AcceptedDeed, Kind, Nothing
 from handlers.inbox import Inbox
@@ -62,7 +62,7 @@ def register(app: App, inbox: Inbox) -> None:
         try:
             read_pods([Manifest("the manifest", text)])
         except UsageError as error:
-            await ack(response_action="errors", errors={_BLOCK: told(error, inbox.deps.say)[:_LONGEST_ERROR]})
+            await ack(response_action="errors", errors={_BLOCK: error_line(error, inbox.deps.say)[:_LONGEST_ERROR]})
             return
         await ack()
         question = msgspec.json.decode(view["private_metadata"], type=Question)

@@ -366,9 +366,9 @@ def _profile(asked: ProfileAsked) -> int:
         taking = take(lambda: open_sources(where), asked.request, say, out=asked.options["out"], config=where.config)
         report, written = asyncio.run(taking)
         print_out(render(_as_shown(report, asked.options, output, say), output, say))
-        told = [say("profile.wrote", path=str(path)) for path in written]
-        told += [say("profile.wrote-all")] if written and not asked.options["out"] else []
-        tell("".join(f"{line}\n" for line in told))
+        lines = [say("profile.wrote", path=str(path)) for path in written]
+        lines += [say("profile.wrote-all")] if written and not asked.options["out"] else []
+        tell("".join(f"{line}\n" for line in lines))
         return 0
     print_out(render(asyncio.run(kept_beside_the_bot(where.config, say)), output, say))
     return 0

@@ -89,9 +89,9 @@ _SMALLER = {"why": "ml/s03-card-insufficient-memory", "gpus": "one-node"}
 def in_full() -> dict[str, Question]:
     """By verb, the question of which the whole report is expected, in `cases/reports/<verb>.json`."""
     found: dict[str, Question] = {}
-    for one in (*questions(), *(scenario.question for scenario in scenarios())):
-        if one.version == _WHOLE and one.name == _SMALLER.get(one.verb, one.name):
-            found.setdefault(one.verb, one)
+    for question in (*questions(), *(scenario.question for scenario in scenarios())):
+        if question.version == _WHOLE and question.name == _SMALLER.get(question.verb, question.name):
+            found.setdefault(question.verb, question)
     return found
 
 
@@ -186,8 +186,8 @@ def text_in(files: Mapping[str, bytes]) -> str:
                 texts.append(key)
                 walk(one)
         elif isinstance(value, list):
-            for one in value:
-                walk(one)
+            for item in value:
+                walk(item)
         else:
             texts.append(str(value))
 

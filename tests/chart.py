@@ -30,7 +30,7 @@ def rendered(values: dict[str, Any] | None = None) -> dict[str, str]:
 def manifests(values: dict[str, Any] | None = None) -> list[Manifest]:
     """The objects of a release."""
     texts = (text for name, text in rendered(values).items() if name.endswith(".yaml"))
-    return [one for text in texts for one in yaml.safe_load_all(text) if one]
+    return [item for text in texts for item in yaml.safe_load_all(text) if item]
 
 
 def of_kind(kind: str, objects: Iterable[Manifest]) -> list[Manifest]:

@@ -86,10 +86,10 @@ def _made(tree: ast.Module, place: str, constants: Known, errors: set[str]) -> I
         known = constants if function is tree else {**constants, **_constants(ast.walk(function), constants)}
         for node in ast.walk(function):
             if isinstance(node, ast.Call):
-                yield from ((node.lineno, one, known) for one in _of_call(node, place, errors))
+                yield from ((node.lineno, text, known) for text in _of_call(node, place, errors))
         if isinstance(function, ast.FunctionDef) and function.name in _MAKERS.get(place, ()):
             returned = [node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value]
-            parts = [part for one in returned for part in (one.elts if isinstance(one, ast.Tuple) else [one])]
+            parts = [part for value in returned for part in (value.elts if isinstance(value, ast.Tuple) else [value])]
             yield from ((part.lineno, part, known) for part in parts)
     for node in tree.body:
         match node:

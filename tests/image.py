@@ -47,7 +47,7 @@ class Image:
         self._path = f"{self._base}/bin:/usr/bin:/bin"
         for word, rest in instructions():
             if word == "ENV":
-                self._environment |= dict(one.split("=", 1) for one in shlex.split(self._here(rest)))
+                self._environment |= dict(word.split("=", 1) for word in shlex.split(self._here(rest)))
             elif word == "COPY" and not rest.startswith("--from"):
                 self._copy(rest.split())
             elif word == "RUN":

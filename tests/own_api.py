@@ -27,7 +27,7 @@ def _told(name: str, value: Any) -> Iterator[str]:
     elif isinstance(value, type) and issubclass(value, msgspec.Struct):
         yield from _fields(value)
     elif isinstance(value, type):
-        members = {*getattr(value, "_fields", ()), *(one for one in vars(value) if not one.startswith("_"))}
+        members = {*getattr(value, "_fields", ()), *(var for var in vars(value) if not var.startswith("_"))}
         for member in sorted(members):
             held = getattr(value, member, None)
             yield from _arguments(f"{name}.{member}", held) if inspect.isfunction(held) else [f"{name}.{member}"]
@@ -41,17 +41,17 @@ def _told(name: str, value: Any) -> Iterator[str]:
 
 def _arguments(name: str, function: Any) -> Iterator[str]:
     yield name
-    for one in inspect.signature(function).parameters.values():
-        if one.name != "self":
-            needed = "" if one.default is inspect.Parameter.empty else " optional"
-            yield f"{name}({one.name}){needed}"
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name != "self":
+            needed = "" if parameter.default is inspect.Parameter.empty else " optional"
+            yield f"{name}({parameter.name}){needed}"
 
 
 def _fields(struct: type[msgspec.Struct]) -> Iterator[str]:
     yield struct.__name__
     for field, held in get_type_hints(struct).items():
         yield f"{struct.__name__}.{field}"
-        for inner in (held, *get_args(held), *(more for one in get_args(held) for more in get_args(one))):
+        for inner in (held, *get_args(held), *(more for arg in get_args(held) for more in get_args(arg))):
             if isinstance(inner, type) and issubclass(inner, msgspec.Struct) and inner is not struct:
                 yield from _fields(inner)
 

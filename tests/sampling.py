@@ -59,7 +59,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     sampled = _sampled(items)
     for item in items:
         item.stash[_WHOLE] = item not in sampled
-    chosen = sampled if which == "sample" else {one for one in items if one not in sampled or _enumerates(one)}
+    chosen = sampled if which == "sample" else {item for item in items if item not in sampled or _enumerates(item)}
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = [item for item in items if item in chosen]
 

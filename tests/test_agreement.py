@@ -38,7 +38,7 @@ class Asked(NamedTuple):
         report = self.about(verb)
         findings = report.findings if report else ()
         kept = (finding for finding in findings if background or finding.severity != "info")
-        return {one.code for one in kept if not node or node in one.scope.nodes}
+        return {finding.code for finding in kept if not node or node in finding.scope.nodes}
 
     def cells(self, verb: str, title: str) -> Iterator[dict[str, str]]:
         report = self.about(verb)
@@ -71,15 +71,17 @@ EVERY = [
 
 def of_pods(*codes: str, sure: bool = False) -> list[Asked]:
     """The pods of which `why` names one of these causes first; `sure`: those where it is proven."""
-    told = [one for one in EVERY if one.why.code in codes and one.why.severity != "info"]
+    told = [answers for answers in EVERY if answers.why.code in codes and answers.why.severity != "info"]
     return [text for text in told if text.why.confidence == "confirmed" or not sure]
 
 
 def test_pending_names_the_cause_that_why_names() -> None:
-    for one in EVERY:
-        namespace, _, name = one.pod.partition("/")
-        rows = [row for row in one.cells("pending", "pending") if (row["namespace"], row["pod"]) == (namespace, name)]
-        assert {row["cause"] for row in rows} <= {one.why.code}, one
+    for answers in EVERY:
+        namespace, _, name = answers.pod.partition("/")
+        rows = [
+            row for row in answers.cells("pending", "pending") if (row["namespace"], row["pod"]) == (namespace, name)
+        ]
+        assert {row["cause"] for row in rows} <= {answers.why.code}, answers
 
 
 def test_a_lock_is_judged_alike_by_why_and_by_nodes() -> None:
@@ -107,10 +109,12 @@ def test_gpus_tells_of_the_ghosts_that_why_blames() -> None:
 
 
 def test_a_pod_that_only_has_to_be_tried_again_is_refused_by_nothing_else() -> None:
-    for one in (asked for asked in EVERY if asked.why.code == "waiting-for-retry"):
-        assert "scheduler-ledger-stale" not in one.codes("gpus") | one.codes("status"), one
-        for node in one.why.scope.nodes:
-            assert not one.codes("nodes", node=node, background=False) & {*UNKNOWN_TO_HAMI, "node-not-ready"}, one
+    for answers in (asked for asked in EVERY if asked.why.code == "waiting-for-retry"):
+        assert "scheduler-ledger-stale" not in answers.codes("gpus") | answers.codes("status"), answers
+        for node in answers.why.scope.nodes:
+            assert not answers.codes("nodes", node=node, background=False) & {*UNKNOWN_TO_HAMI, "node-not-ready"}, (
+                answers
+            )
 
 
 def test_a_node_that_hami_does_not_know_has_no_gpu_that_takes_work() -> None:
@@ -122,10 +126,10 @@ def test_a_node_that_hami_does_not_know_has_no_gpu_that_takes_work() -> None:
 
 
 def test_what_the_log_calls_placed_is_not_refused() -> None:
-    for one in EVERY:
-        logged = one.codes("logs", background=False) - {"not-enough-evidence"}
-        assert "placed" not in one.codes("logs") or one.why.code not in REFUSED, one
-        assert one.why.code not in PLACED or not logged, one
+    for answers in EVERY:
+        logged = answers.codes("logs", background=False) - {"not-enough-evidence"}
+        assert "placed" not in answers.codes("logs") or answers.why.code not in REFUSED, answers
+        assert answers.why.code not in PLACED or not logged, answers
 
 
 def test_a_pod_whose_question_made_the_extender_panic_was_not_just_refused() -> None:

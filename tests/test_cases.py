@@ -31,7 +31,7 @@ from tests.cases_support import (
 )
 
 SCENARIOS = scenarios()
-by_name = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: f"{one.version} {one.pod}")
+by_name = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: f"{scenario.version} {scenario.pod}")
 KINDS = sorted({name.split("/")[1].split(".")[0] for name in files_of(VERSIONS[0]) if name.startswith("objects/")})
 HONEST = ("not-enough-evidence", "node-unfit-pod", "node-unregistered", "binding-failed")
 
@@ -92,7 +92,7 @@ def test_the_fit_alone_finds_the_cause_and_only_suspects_it(scenario: Scenario, 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_answer_without_one_kind_of_object_weakens_but_is_not_wrong(version: str, kind: str, variant: Any) -> None:
     cluster = variant(version, f"no-{kind}", without(kind))
-    for scenario in (one for one in SCENARIOS if one.version == version):
+    for scenario in (scenario for scenario in SCENARIOS if scenario.version == version):
         report = ask_cluster(cluster, scenario.pod)
         if is_right(scenario, report):
             continue
@@ -134,7 +134,7 @@ def test_a_healthy_pod_has_nothing_above_info(scenario: Scenario) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_blind_cluster_gives_gaps_and_no_claim(version: str, tmp_path: Path) -> None:
     blind = write_recording({"meta.json": files_of(version)["meta.json"]}, tmp_path / "blind.tar.gz")
-    for scenario in (one for one in SCENARIOS if one.version == version):
+    for scenario in (scenario for scenario in SCENARIOS if scenario.version == version):
         report = ask(blind, scenario.pod)
         assert [finding.code for finding in report.findings] == ["not-enough-evidence"]
         assert report.gaps
@@ -156,7 +156,7 @@ def test_an_unknown_version_never_makes_an_answer_wrong(version: str, variant: A
 
     edits = (change("deployments", forget), change("pods", forget), forget_meta)
     cluster = variant(version, "no-version", *edits)
-    for scenario in (one for one in SCENARIOS if one.version == version):
+    for scenario in (scenario for scenario in SCENARIOS if scenario.version == version):
         report = ask_cluster(cluster, scenario.pod)
         if not is_right(scenario, report):
             assert report.findings[0].confidence == "suspected", scenario

@@ -87,7 +87,7 @@ class Cluster:
 
     def _pods(self) -> set[str]:
         found = self.server._store.of("pods").select(NAMESPACE, "app.kubernetes.io/component=hami-scheduler")
-        return {one.key.partition("/")[2] for one in found}
+        return {entry.key.partition("/")[2] for entry in found}
 
     def settled(self) -> None:
         """Waits until what was changed before has rolled out, and the pods of before are gone."""
@@ -105,7 +105,7 @@ class Cluster:
 
     def words(self, container: str = EXTENDER) -> list[str]:
         found = self.deployment["spec"]["template"]["spec"]["containers"]
-        return next(one["command"] for one in found if one["name"] == container)
+        return next(entry["command"] for entry in found if entry["name"] == container)
 
     def writes(self) -> list[str]:
         return [

@@ -178,9 +178,9 @@ def test_the_dead_man_runs_every_minute_and_can_be_switched_off() -> None:
 
 
 def test_no_token_stands_in_a_release() -> None:
-    for one in environment(manifests()).values():
-        if "TOKEN" in one["name"] or "SECRET" in one["name"]:
-            assert set(one["valueFrom"]) == {"secretKeyRef"}
+    for value in environment(manifests()).values():
+        if "TOKEN" in value["name"] or "SECRET" in value["name"]:
+            assert set(value["valueFrom"]) == {"secretKeyRef"}
     assert of_kind("Secret", manifests()) == []
 
 
@@ -216,7 +216,7 @@ EVERY_ROLE = {**PROXYING, "workloadLogs": {"namespaces": ["ml"]}}
 
 
 def by_name(objects: list[Manifest]) -> dict[str, Manifest]:
-    return {f"{one['kind']}/{one['metadata']['name']}": one for one in objects}
+    return {f"{item['kind']}/{item['metadata']['name']}": item for item in objects}
 
 
 def role(name: str) -> set[str]:
@@ -346,7 +346,7 @@ def test_several_replicas_are_drained_one_at_a_time_and_a_single_one_hinders_no_
     values: dict[str, Any], budgets: int
 ) -> None:
     found = of_kind("PodDisruptionBudget", manifests(values))
-    assert [one["spec"]["maxUnavailable"] for one in found] == [1] * budgets
+    assert [item["spec"]["maxUnavailable"] for item in found] == [1] * budgets
 
 
 # --------------------------------------------------------------------------------------------------------- metrics

@@ -32,8 +32,8 @@ def _codes(found: Any) -> Iterator[str]:
             for finding in found.get("findings") or ()
             if isinstance(finding, dict) and "code" in finding
         )
-    for one in found.values() if isinstance(found, dict) else found if isinstance(found, list) else ():
-        yield from _codes(one)
+    for item in found.values() if isinstance(found, dict) else found if isinstance(found, list) else ():
+        yield from _codes(item)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -29,8 +29,8 @@ def test_a_text_has_the_same_values_in_chinese():
         for text, chinese in ALL.items()
     }
     assert {text: count for text, count in counts.items() if len(set(count)) > 1} == {}
-    numbered = [[int(one) for one in re.findall(r"\{(\d)\}", chinese)] for chinese in ALL.values()]
-    assert [one for one in numbered if sorted(one) != list(range(len(one)))] == []
+    numbered = [[int(digit) for digit in re.findall(r"\{(\d)\}", chinese)] for chinese in ALL.values()]
+    assert [digits for digits in numbered if sorted(digits) != list(range(len(digits)))] == []
 
 
 def test_what_is_raised_in_english_is_found_again_among_the_texts():

@@ -42,7 +42,7 @@ def compare(archive: Path) -> Outcome:
         for name, verdicts in ((probe["pod"]["metadata"]["name"], probe["verdicts"]) for probe in probes)
         for node, said in verdicts.items()
     ]
-    return Outcome(len(asked), [one for one in asked if one.said != one.ours])
+    return Outcome(len(asked), [question for question in asked if question.said != question.ours])
 
 
 def parts(reason: str) -> list[str]:

@@ -12,7 +12,7 @@ _SOME = 10
 _FOUND: tuple[tuple[str, bytes], ...] = ()
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=[one.name for one in TARGETS])
+@pytest.mark.parametrize("target", TARGETS, ids=[target.name for target in TARGETS])
 def test_a_changed_input_gets_an_answer_or_a_refusal(target: Target) -> None:
     for data in islice(inputs_of(target, seed=1), _SOME):
         target.send(data)
@@ -25,7 +25,7 @@ def test_a_changed_request_gets_no_server_error() -> None:
 
 
 def test_what_found_something_once_gets_an_answer_or_a_refusal_now() -> None:
-    by_name = {one.name: one for one in TARGETS}
+    by_name = {target.name: target for target in TARGETS}
     for name, data in _FOUND:
         by_name[name].send(data)
 

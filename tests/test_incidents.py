@@ -21,7 +21,9 @@ ALL = incidents()
 def each_incident(*not_yet: str) -> pytest.MarkDecorator:
     """One test per incident; those that are not right yet must fail."""
     late = pytest.mark.xfail(strict=True, reason="the cause is not named yet")
-    cases = [pytest.param(one, id=one.name, marks=[late] if one.name in not_yet else []) for one in ALL]
+    cases = [
+        pytest.param(incident, id=incident.name, marks=[late] if incident.name in not_yet else []) for incident in ALL
+    ]
     return pytest.mark.parametrize("incident", cases)
 
 
@@ -68,7 +70,7 @@ def with_secrets(value: Any, key: str = "") -> Any:
     if isinstance(value, dict):
         return {name: with_secrets(one, name) for name, one in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
-        return [with_secrets(one) for one in cast("list[Any]", value)]
+        return [with_secrets(item) for item in cast("list[Any]", value)]
     return f"{value} password={SECRET}" if key == "message" and value else value
 
 
@@ -95,4 +97,4 @@ def test_no_answer_shows_a_password_that_another_program_wrote(incident: Inciden
 
 
 def test_the_incidents_that_are_not_right_yet_exist() -> None:
-    assert {one.name for one in ALL} >= NOT_YET
+    assert {incident.name for incident in ALL} >= NOT_YET

@@ -126,12 +126,12 @@ def test_what_went_wrong_is_told_in_words_and_the_server_goes_on(language: str) 
     ]
     _, told = session(["--recording", RECORDING, "--lang", language], calls)
     *wrong, hyphen, right = told
-    assert all(one.is_error for one in wrong)
+    assert all(answer.is_error for answer in wrong)
     assert not right.is_error
     assert not hyphen.is_error
-    for one in wrong:
-        assert "Traceback" not in one.text
-        assert "a bug" not in one.text
+    for answer in wrong:
+        assert "Traceback" not in answer.text
+        assert "a bug" not in answer.text
     if language == "en":
         assert "why needs POD" in wrong[0].text
         assert "why has no parameter 'name'\nIts parameters: pod, namespace." in wrong[1].text

@@ -187,10 +187,10 @@ HOSTILE = ('a"b\\c', 'x\nhami_bot_blind{cluster="lab"} 7\n# EOF', "\r\u2028\x00\
 def test_a_hostile_name_is_a_value_of_its_label_and_nothing_else(name: str, accept: str) -> None:
     seen = ClusterFigures(counted(waiting(1, name)), {name: 1}, largest_by_type([(name, 7)]), gaps_by_source([name]))
     _, text = asyncio.run(scraped(figures_of(lab=seen), Accept=accept))
-    families = {one.name: one.samples for one in (parsed if accept else parsed_plain)(text)}
-    assert [one.labels["namespace"] for one in families["hami_bot_pending_pods"]] == [name]
-    assert [one.labels["type"] for one in families["hami_bot_largest_free_slice_bytes"]] == [name]
-    assert [one.value for one in families["hami_bot_blind"]] == [0.0]
+    families = {family.name: family.samples for family in (parsed if accept else parsed_plain)(text)}
+    assert [sample.labels["namespace"] for sample in families["hami_bot_pending_pods"]] == [name]
+    assert [sample.labels["type"] for sample in families["hami_bot_largest_free_slice_bytes"]] == [name]
+    assert [sample.value for sample in families["hami_bot_blind"]] == [0.0]
 
 
 @pytest.mark.parametrize("version", ["abc", "1.x", "", "-1", "1" * 500])

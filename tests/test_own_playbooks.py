@@ -93,7 +93,7 @@ def answered(verb: str, recording: Path, **values: Any) -> Report:
         assert all(finding.evidence or finding.severity == "info" for finding in report.findings)
         if all(finding.evidence for finding in report.findings):
             check(report, text_of(recording))
-    assert [one.verdict for one in others] != [english.verdict]
+    assert [other.verdict for other in others] != [english.verdict]
     return english
 
 

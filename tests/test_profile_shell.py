@@ -164,7 +164,7 @@ def test_every_command_that_a_taken_profile_comes_with_can_be_run_as_it_stands(t
     options = ["--recording", str(RECORDING), *(["--out", str(tmp_path / out)] if out else [])]
     done = hami_bot("profile", "cpu", *options, over={"TMPDIR": str(tmp_path)})
     assert done.returncode == 0, done.stderr
-    commands = {tuple(shlex.split(one)) for one in re.findall(r"^ +(hami-bot .*)", done.stdout, re.MULTILINE)}
+    commands = {tuple(shlex.split(line)) for line in re.findall(r"^ +(hami-bot .*)", done.stdout, re.MULTILINE)}
     assert {words[2] for words in commands} == {"top", "list", "allocs", "mutex"}
     for _, verb, *words in commands:
         asked = read(build_grammar(), [verb, *words])

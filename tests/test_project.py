@@ -35,7 +35,7 @@ HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}( \\)?")
 
 def pins(lock: str) -> dict[str, str]:
     found = map(PIN.fullmatch, (ROOT / lock).read_text().splitlines())
-    return {one["name"]: one["version"] for one in found if one}
+    return {entry["name"]: entry["version"] for entry in found if entry}
 
 
 def committed_files() -> list[Path]:
@@ -119,7 +119,7 @@ def test_the_python_that_the_workflow_installs_is_the_oldest_that_we_support() -
 
 def test_who_reports_a_wrong_answer_is_asked_for_a_recording() -> None:
     form = yaml.safe_load((ROOT / ".github" / "ISSUE_TEMPLATE" / "wrong-answer.yml").read_text())
-    fields = {one["id"]: one for one in form["body"] if "id" in one}
+    fields = {field["id"]: field for field in form["body"] if "id" in field}
     assert "hami-bot record -o " in fields["recording"]["attributes"]["description"]
     assert fields["recording"]["validations"]["required"]
 
@@ -159,7 +159,7 @@ def test_every_playbook_is_kept_apart_from_the_others() -> None:
     contracts = {contract["name"]: contract for contract in PROJECT["tool"]["importlinter"]["contracts"]}
     pattern = contracts["No playbook knows another"]["modules"]
     assert pattern == ["playbooks.*.playbook"]
-    assert {f"playbooks.{one.split('.')[1]}.playbook" for one in load().values()} == set(load().values())
+    assert {f"playbooks.{value.split('.')[1]}.playbook" for value in load().values()} == set(load().values())
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:

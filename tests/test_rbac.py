@@ -54,7 +54,7 @@ class Noting(Access):
     @property
     def unneeded(self) -> list[Rule]:
         """The rules without which every request so far would have been granted as well."""
-        covering = [[rule for rule in self.rules if rule.covers(*one)] for one in self.asked]
+        covering = [[rule for rule in self.rules if rule.covers(*request)] for request in self.asked]
         needed = [rules[0] for rules in covering if len(rules) == 1]
         return [rule for rule in self.rules if rule not in needed]
 
@@ -66,7 +66,7 @@ async def answer_everything(server: ApiServer, folder: Path, version: str) -> No
     config.write_text(server.kubeconfig())
     asked = [(question.verb, question.values) for question in questions() if question.version == version]
     asked += [("why", {"pod": scenario.pod}) for scenario in scenarios() if scenario.version == version]
-    asked += [("why", {"pod": one}) for one in (*OWNERS, "ml/wl")]
+    asked += [("why", {"pod": pod}) for pod in (*OWNERS, "ml/wl")]
     async with await open_cluster(kubeconfig=config) as live, WatchCache(live) as cache:
         for verb, values in asked:
             playbook = find(verb)
@@ -89,7 +89,7 @@ def test_every_question_is_answered_with_the_rights_of_a_bot_that_only_reads(ver
     assert len(access.asked) > 20
 
 
-@pytest.mark.parametrize("incident", incidents(), ids=lambda one: one.name)
+@pytest.mark.parametrize("incident", incidents(), ids=lambda incident: incident.name)
 def test_an_incident_is_explained_with_the_rights_of_the_chart(incident: Incident, tmp_path: Path) -> None:
     recorded = open_incident(incident.name)
     pods = json.loads(recorded.read("objects/pods.json"))["items"]
@@ -213,7 +213,7 @@ def test_a_bot_whose_changes_are_off_can_write_nothing() -> None:
 
 @pytest.mark.parametrize("account", [BOT, DEAD_MAN])
 def test_only_one_deployment_and_one_lease_can_be_written(account: str) -> None:
-    writing = [one for one in granted(manifests(PROXYING), account) if not {"get", "list", "watch"} & set(one.verbs)]
+    writing = [rule for rule in granted(manifests(PROXYING), account) if not {"get", "list", "watch"} & set(rule.verbs)]
     assert writing
     for rule in writing:
         assert rule.namespace

@@ -195,12 +195,12 @@ def test_a_page_for_users_and_its_chinese_twin_have_the_same_parts(page: str, tw
             text.partition(f"\n## {name}\n")[0] for text, name in ((english, "Documentation"), (chinese, "文档"))
         )
     assert skeleton(chinese) == skeleton(english)
-    assert [one for one in typed(chinese) if "HAMI_BOT_LANGUAGE" not in one] == typed(english)
+    assert [line for line in typed(chinese) if "HAMI_BOT_LANGUAGE" not in line] == typed(english)
 
 
 @pytest.mark.parametrize(("page", "twin"), CHINESE.items())
 def test_a_chinese_page_links_to_chinese_pages_where_there_are_any(page: str, twin: str) -> None:
-    names = {Path(one).name for one in CHINESE if one.startswith("docs/")}
+    names = {Path(page).name for page in CHINESE if page.startswith("docs/")}
     links = re.findall(r"\]\(([^)\s#]+)", PAGES[twin])
     assert [
         link for link in links if Path(link).name in names and "docs/zh" not in str((ROOT / twin).parent / link)

@@ -46,7 +46,7 @@ def spelled(rule: Rule) -> str:
 
 
 def without(rule: Rule, rules: Iterable[Rule]) -> Access:
-    return Access([one for one in rules if one != rule])
+    return Access([other for other in rules if other != rule])
 
 
 def users(rule: Rule, rules: Sequence[Rule], used: Used) -> list[str]:
@@ -55,7 +55,7 @@ def users(rule: Rule, rules: Sequence[Rule], used: Used) -> list[str]:
     return [
         name
         for name, asked in used.items()
-        if any([one for one in rules if one.covers(*request)] == alone for request in asked)
+        if any([rule for rule in rules if rule.covers(*request)] == alone for request in asked)
     ]
 
 
@@ -81,7 +81,7 @@ class Ask(NamedTuple):
 
 ASKS = [
     *(Ask(verb, one.values) for verb, one in in_full().items()),
-    *(Ask("why", {"pod": one}) for one in (*OWNERS, "ml/wl")),
+    *(Ask("why", {"pod": pod}) for pod in (*OWNERS, "ml/wl")),
 ]
 """Every verb once, and what needs a rule of its own: owners that are named, and a pod with claims."""
 
@@ -106,7 +106,7 @@ async def unread_without_each(server: ApiServer, config: Path) -> dict[str, str]
                 found[spelled(rule)] = await _doctor(config, spelled(rule))
                 continue
             found[spelled(rule)] = ""
-            for ask in (one for one in ASKS if str(one) in asking):
+            for ask in (ask for ask in ASKS if str(ask) in asking):
                 if news := await ask.told(live) - before[str(ask)]:
                     found[spelled(rule)] = min(news)
                     break

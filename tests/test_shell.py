@@ -299,9 +299,9 @@ def test_what_a_recording_advises_to_change_has_no_command_that_would_change_ano
     done = hami_bot("quota", "--recording", RECORDING)
     assert "Raise limits.nvidia.com/gpumem of quota quota-ns/gpu-quota" in done.stdout
     shown = [done, *(hami_bot("quota", "--recording", RECORDING, "-o", form) for form in ("slack", "markdown"))]
-    for one in shown:
-        assert "patch resourcequota" not in one.stdout
-        assert "no command is printed: this is a recording" in " ".join(one.stdout.split())
+    for entry in shown:
+        assert "patch resourcequota" not in entry.stdout
+        assert "no command is printed: this is a recording" in " ".join(entry.stdout.split())
 
 
 def test_a_pipe_is_as_wide_as_columns_says() -> None:

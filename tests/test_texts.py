@@ -27,7 +27,7 @@ _ASCII_PUNCTUATION_BESIDE_CHINESE = re.compile(r"[一-鿿] ?[,;:!?()]|[,;:!?()] 
 
 ENGLISH = Texts("en")
 languages = pytest.mark.parametrize("language", LANGUAGES)
-other_languages = pytest.mark.parametrize("language", [one for one in LANGUAGES if one != "en"])
+other_languages = pytest.mark.parametrize("language", [language for language in LANGUAGES if language != "en"])
 
 _TYPICAL = {
     "asked": "8 × 24,000 MiB",
@@ -191,7 +191,9 @@ def test_a_translation_fits_the_line_of_a_verdict_with_typical_values(language):
 def test_every_key_that_the_code_asks_for_exists():
     asked = [(call.place, pattern) for call in _calls() for pattern in call.patterns]
     assert asked
-    assert [one for one in asked if not any(_compiled(one[1]).fullmatch(key) for key in ENGLISH.templates)] == []
+    assert [
+        question for question in asked if not any(_compiled(question[1]).fullmatch(key) for key in ENGLISH.templates)
+    ] == []
 
 
 def test_every_key_is_asked_for_somewhere():

@@ -9,7 +9,7 @@ from tests.threads.thread import Thread
 from tests.update_docs import INCIDENTS, incidents_page
 
 
-@pytest.mark.parametrize("thread", THREADS, ids=[one.name for one in THREADS])
+@pytest.mark.parametrize("thread", THREADS, ids=[thread.name for thread in THREADS])
 def test_the_first_finding_of_a_thread_is_the_one_that_the_page_names(tmp_path: Path, thread: Thread) -> None:
     first = thread.ask(tmp_path).findings[0]
     assert first.code == thread.code

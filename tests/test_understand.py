@@ -22,7 +22,9 @@ from sandbox.slack.validate import validate_blocks
 from tests.cases_support import CASES, Question, edited, files_of, gist, in_full, questions, text_of, without
 
 QUESTIONS = questions()
-by_question = pytest.mark.parametrize("question", QUESTIONS, ids=lambda one: f"{one.version} {one.verb} {one.name}")
+by_question = pytest.mark.parametrize(
+    "question", QUESTIONS, ids=lambda question: f"{question.version} {question.verb} {question.name}"
+)
 FORBIDDEN = {
     "pods": r"/pods(\?|$)",
     "nodes": r"/nodes",
@@ -96,7 +98,7 @@ def test_the_report_fits_slack(question: Question, language: Any) -> None:
 
 @pytest.mark.sampled(30)
 @pytest.mark.parametrize(
-    "kind", sorted({one.split("/")[1].split(".")[0] for one in files_of("hami-2.10") if one.startswith("objects/")})
+    "kind", sorted({name.split("/")[1].split(".")[0] for name in files_of("hami-2.10") if name.startswith("objects/")})
 )
 @by_question
 def test_without_one_kind_of_object_nothing_new_is_confirmed(question: Question, kind: str, blinded: Any) -> None:
@@ -110,7 +112,7 @@ def test_without_one_kind_of_object_nothing_new_is_confirmed(question: Question,
         for finding in report.findings
         if (finding.code, finding.scope) not in known and finding.severity != "info"
     ]
-    assert all(one.confidence == "suspected" for one in new), new
+    assert all(finding.confidence == "suspected" for finding in new), new
     if report.findings != report_of(question).findings:
         assert report.gaps
 
@@ -129,11 +131,13 @@ def blinded(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.mark.sampled(24)
 @pytest.mark.parametrize("resource", ["", *FORBIDDEN])
-@pytest.mark.parametrize("verb", sorted({one.verb for one in QUESTIONS}))
+@pytest.mark.parametrize("verb", sorted({question.verb for question in QUESTIONS}))
 def test_a_live_cluster_gives_the_same_findings_and_a_refusal_a_gap(verb: str, resource: str, tmp_path: Path) -> None:
-    asked = [one for one in QUESTIONS if one.verb == verb and one.version == "hami-2.10"]
+    asked = [question for question in QUESTIONS if question.verb == verb and question.version == "hami-2.10"]
     faults = [Fault(FORBIDDEN[resource], "status", status=403)] if resource else []
-    expected = {one.name: [(found.code, found.scope) for found in report_of(one).findings] for one in asked}
+    expected = {
+        question.name: [(found.code, found.scope) for found in report_of(question).findings] for question in asked
+    }
 
     async def run() -> None:
         recording = CASES / "hami-2.10" / "recording.tar.gz"

@@ -12,12 +12,12 @@ from tests.playbooks.world import check
 from tests.vendor_worlds import FOLDER, Asked, asked, recording
 
 ASKED = asked()
-OF_ONE_VENDOR = [one for one in ASKED if not one.world.startswith("mixed")]
+OF_ONE_VENDOR = [question for question in ASKED if not question.world.startswith("mixed")]
 NOT_GPUS = ("ascend", "aws", "cambricon", "enflame", "hygon", "kunlun")
 """Worlds of vendors whose users have another word for their devices."""
 VERSION = "2.10.0"
-by_question = pytest.mark.parametrize("one", ASKED, ids=lambda one: one.name)
-of_one_vendor = pytest.mark.parametrize("one", OF_ONE_VENDOR, ids=lambda one: one.name)
+by_question = pytest.mark.parametrize("one", ASKED, ids=lambda case: case.name)
+of_one_vendor = pytest.mark.parametrize("one", OF_ONE_VENDOR, ids=lambda case: case.name)
 
 
 @pytest.fixture(scope="session")
@@ -55,7 +55,9 @@ def test_no_answer_names_nvidia(one: Asked, folder: Path) -> None:
     assert [text for text in texts_of(one.ask(folder)) if "nvidia" in text.casefold()] == []
 
 
-@pytest.mark.parametrize("one", [one for one in ASKED if one.world.startswith(NOT_GPUS)], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "one", [question for question in ASKED if question.world.startswith(NOT_GPUS)], ids=lambda case: case.name
+)
 def test_devices_are_called_by_the_vendor_s_word(one: Asked, folder: Path) -> None:
     for language in LANGUAGES:
         report = one.ask(folder, language)
@@ -63,7 +65,7 @@ def test_devices_are_called_by_the_vendor_s_word(one: Asked, folder: Path) -> No
         assert [text for text in told if "GPU" in text.replace("gpu", "") or "显卡" in text] == []
 
 
-@pytest.mark.parametrize("one", [one for one in ASKED if one.verb == "why"], ids=lambda one: one.name)
+@pytest.mark.parametrize("one", [question for question in ASKED if question.verb == "why"], ids=lambda case: case.name)
 def test_every_reason_of_a_node_is_the_real_extender_s(one: Asked, folder: Path) -> None:
     """Where chance decides, the verdicts were left out, and the table has all that HAMi may say."""
     report = one.ask(folder)
@@ -77,4 +79,4 @@ def test_every_reason_of_a_node_is_the_real_extender_s(one: Asked, folder: Path)
 
 def test_every_vendor_has_a_case() -> None:
     vendors = {path.name.rpartition("-s")[0] for path in FOLDER.glob("*.tar.gz")}
-    assert vendors <= {one.world.rpartition("-s")[0] for one in ASKED}
+    assert vendors <= {question.world.rpartition("-s")[0] for question in ASKED}

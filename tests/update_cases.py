@@ -13,11 +13,15 @@ def main() -> None:
     """Rewrite the gist of every answer, and one whole report of each verb."""
     asked = [*questions(), *(scenario.question for scenario in scenarios())]
     for version in VERSIONS:
-        answers = {f"{one.verb} {one.name}": gist(one.ask()) for one in asked if one.version == version}
+        answers = {
+            f"{question.verb} {question.name}": gist(question.ask())
+            for question in asked
+            if question.version == version
+        }
         text = json.dumps(answers, ensure_ascii=False, indent=1)
         (CASES / version / "answers.json").write_text(f"{text}\n", encoding="utf-8")
     with TemporaryDirectory() as folder:
-        told = {one.name: gist(one.ask(Path(folder))) for one in vendor_worlds.asked()}
+        told = {asked.name: gist(asked.ask(Path(folder))) for asked in vendor_worlds.asked()}
     text = json.dumps(told, ensure_ascii=False, indent=1)
     (vendor_worlds.FOLDER / "answers.json").write_text(f"{text}\n", encoding="utf-8")
     for verb, question in in_full().items():

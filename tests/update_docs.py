@@ -103,8 +103,15 @@ def incidents_page() -> str:
     counts = ", ".join(f"{grades.count(grade)} {grade}" for grade in get_args(Grade))
     lines = [f"Of {len(THREADS)} threads: {counts}.", ""]
     lines += ["| thread | symptom | verb | said first | grade | why |", "|---|---|---|---|---|---|"]
-    for one in THREADS:
-        cells = f"[{one.name}]({one.link})", one.symptom, f"`{one.verb}`", f"`{one.code}`", one.grade, one.because
+    for finding in THREADS:
+        cells = (
+            f"[{finding.name}]({finding.link})",
+            finding.symptom,
+            f"`{finding.verb}`",
+            f"`{finding.code}`",
+            finding.grade,
+            finding.because,
+        )
         lines.append(f"| {' | '.join(cells)} |")
     return _TABLE.sub(lambda _: "\n".join(lines), INCIDENTS.read_text(encoding="utf-8"))
 

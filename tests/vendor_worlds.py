@@ -67,10 +67,10 @@ def _files(world: str, probe: str) -> tuple[dict[str, bytes], str]:
     recorded = files_in(FOLDER / f"{world}.tar.gz")
     lists: dict[str, list[Any]] = {file: _items(recorded.get(file)) for file in FILES.values()}
     taken_at = json.loads(recorded["meta.json"])["taken_at"]
-    for one in scheduler(config=CHART, flags=_FLAGS):
-        if one["kind"] == "Lease":
-            one["spec"]["renewTime"] = taken_at
-        lists[FILES[one["kind"]]].append(one)
+    for item in scheduler(config=CHART, flags=_FLAGS):
+        if item["kind"] == "Lease":
+            item["spec"]["renewTime"] = taken_at
+        lists[FILES[item["kind"]]].append(item)
     found = next(load for load in json.loads(recorded["probes.json"]) if load["pod"]["metadata"]["name"] == probe)
     waits = _waiting(found)
     lists[FILES["Pod"]].append(waits)

@@ -119,8 +119,10 @@ async def _tell(soak: Soak, until: float) -> None:
         soak.place.cluster.requests.clear()
         left = max(0.0, until - time.monotonic())
         acked = sum(deed.acked_at > 0 for deed in soak.book.deeds)
-        told = f"{len(soak.book.deeds)} deeds, {acked} acked, {soak.lives.started} lives, {soak.lives.peak_mb:.0f} MB"
-        print(f"{left / 60:5.1f} minutes left: {told}", flush=True)
+        summary = (
+            f"{len(soak.book.deeds)} deeds, {acked} acked, {soak.lives.started} lives, {soak.lives.peak_mb:.0f} MB"
+        )
+        print(f"{left / 60:5.1f} minutes left: {summary}", flush=True)
 
 
 def _print(soak: Soak, rows: list[Row], store: Contents, settled_s: float) -> None:

@@ -115,8 +115,10 @@ class Run:
             self.samples.append(await self._sample())
             if number % 20 == 0:
                 last = self.samples[-1]
-                told = f"{self.answered:,} answered, {last.rss_mb:.0f} MB, {last.tasks} tasks, {last.descriptors} files"
-                print(f"{number / count:4.0%}: {told}, {self.events:,} node events", flush=True)
+                summary = (
+                    f"{self.answered:,} answered, {last.rss_mb:.0f} MB, {last.tasks} tasks, {last.descriptors} files"
+                )
+                print(f"{number / count:4.0%}: {summary}, {self.events:,} node events", flush=True)
 
     async def change_nodes(self) -> None:
         """One node after the other reports to be alive, until it is cancelled."""
@@ -190,13 +192,13 @@ def judged(samples: Sequence[Sample]) -> tuple[list[str], list[str]]:
     warm, end = samples[start : start + part], samples[-part:]
     before, after = mean(sample.rss_mb for sample in warm), mean(sample.rss_mb for sample in end)
     growth = after / before - 1
-    told = [f"memory {before:.1f} MB when warm, {after:.1f} MB at the end: {growth:+.1%}"]
+    lines = [f"memory {before:.1f} MB when warm, {after:.1f} MB at the end: {growth:+.1%}"]
     wrong = [f"memory grew by {growth:.1%}, more than {_MOST_GROWTH:.0%}"] if growth >= _MOST_GROWTH else []
     for name in ("tasks", "descriptors", "threads"):
         few, many = (median(getattr(sample, name) for sample in some) for some in (warm, end))
-        told.append(f"{name} {few:g} when warm, {many:g} at the end")
+        lines.append(f"{name} {few:g} when warm, {many:g} at the end")
         wrong += [f"{name} grew from {few:g} to {many:g}"] if many > few + _MOST_MORE else []
-    return told, wrong
+    return lines, wrong
 
 
 @asynccontextmanager
@@ -230,14 +232,14 @@ async def soak(folder: Path, hours: float, commands: int, seed: int) -> bool:
             changing.cancel()
         tasks = bot.tasks
     took_s = time.monotonic() - began
-    told, wrong = judged(run.samples)
+    lines, wrong = judged(run.samples)
     wrong += [f"not answered: {words}" for words in run.unanswered]
     print(f"{hours:g} virtual hours in {took_s / 60:.1f} min: {run.answered:,} of {run.asked:,} questions answered")
     why = ", ".join(f"{error} {times:,}" for error, times in run.not_taken.most_common()) or "no time"
     print(f"Not taken by Slack and asked again: {why}; at most {run.longest_s:.0f} s until one was taken")
     print(f"{run.events:,} node events")
     print("Faults: " + ", ".join(f"{name} {count}" for name, count in sorted(run.faults.made.items())))
-    print("\n".join(told))
+    print("\n".join(lines))
     print("Tasks at the end: " + ", ".join(f"{name} {count}" for name, count in tasks.most_common(8)))
     print("\n".join([*(f"WRONG: {problem}" for problem in wrong), "FAILED" if wrong else "Nothing is wrong."]))
     return not wrong

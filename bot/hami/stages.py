@@ -123,10 +123,10 @@ def read_lives(pods: Iterable[Pod], logs: Sequence[SchedulerLog], now: datetime)
             found.append(_Told(pod, created, sorted(own, key=lambda log_line: log_line.at)))
     begins = {container: _whole_from(container, logs, found, now) for container in _MARKS}
     lives: list[Life] = []
-    for told in found:
-        since = told.created + _WHOLE_SECOND
-        whole = {name for name, begin in begins.items() if begin and begin < since and not told.lacks_first(name)}
-        lives.append(_life(told, [log_line for log_line in told.said if log_line.log.container in whole]))
+    for seen in found:
+        since = seen.created + _WHOLE_SECOND
+        whole = {name for name, begin in begins.items() if begin and begin < since and not seen.lacks_first(name)}
+        lives.append(_life(seen, [log_line for log_line in seen.said if log_line.log.container in whole]))
     return lives
 
 
@@ -185,8 +185,8 @@ def _whole_from(container: str, logs: Sequence[SchedulerLog], found: Sequence[_T
     if not begins:
         return None
     begin = min(begins)
-    placed = [told for told in found if told.pod.spec.node_name and told.created + _WHOLE_SECOND > begin]
-    holes = [_noted(told.pod, told.created) for told in placed if not told.first(container)]
+    placed = [seen for seen in found if seen.pod.spec.node_name and seen.created + _WHOLE_SECOND > begin]
+    holes = [_noted(seen.pod, seen.created) for seen in placed if not seen.first(container)]
     return max([begin, *(noted.get("bound", noted["created"]) for noted in holes)])
 
 
@@ -195,8 +195,8 @@ def _pod_of(line: LogLine) -> str:
     return found[1] if found else pod_key_of(line)
 
 
-def _life(told: _Told, said: Sequence[PodLogLine]) -> Life:
-    pod = told.pod
+def _life(seen: _Told, said: Sequence[PodLogLine]) -> Life:
+    pod = seen.pod
     of_kube = [log_line for log_line in said if log_line.log.container == KUBE_SCHEDULER_CONTAINER]
     of_hami = [log_line for log_line in said if log_line.log.container != KUBE_SCHEDULER_CONTAINER]
     filters = [log_line for log_line in of_hami if log_line.line.message in FILTER_STARTS]
@@ -210,7 +210,7 @@ def _life(told: _Told, said: Sequence[PodLogLine]) -> Life:
     }
     locked = tuple(log_line for log_line in of_hami if log_line.line.message in _LOCKED)
     logged: dict[Moment, PodLogLine] = {moment: log_line for moment, log_line in found.items() if log_line}
-    return Life(pod, logged, _noted(pod, told.created), locked, len(filters))
+    return Life(pod, logged, _noted(pod, seen.created), locked, len(filters))
 
 
 def _first(said: Iterable[PodLogLine], messages: Sequence[str]) -> PodLogLine | None:

@@ -143,7 +143,7 @@ class Follower(Generic[R]):
 
         def take(piece: bytes) -> None:
             nonlocal heard
-            told = False
+            noted = False
             for event in reader.feed(piece):
                 if isinstance(event, Bookmark):
                     self._mark(event.version)
@@ -154,8 +154,8 @@ class Follower(Generic[R]):
                         if isinstance(event.item, Holder) and isinstance(known, Holder):
                             self._note_start(known, event.item)
                     self.mirror.apply(event)
-                if not told:  # once for all that came together: to read the clock for each is a tenth of the work
-                    told, heard, self._told_at, self._failures, self._refused = True, True, _now(), 0, False
+                if not noted:  # once for all that came together: to read the clock for each is a tenth of the work
+                    noted, heard, self._told_at, self._failures, self._refused = True, True, _now(), 0, False
 
         for_s = self._pace.watch_s * random.uniform(0.8, 1)  # noqa: S311  # so that not all of them end at once
         silence_s = self._pace.silence_s

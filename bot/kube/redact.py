@@ -181,7 +181,7 @@ def _ended(terminated: dict[str, Any], *, of_hami: bool) -> dict[str, Any]:
     """
     if of_hami or terminated.get("reason") in NEVER_STARTED:
         return terminated | ({"message": masked(terminated["message"])} if "message" in terminated else {})
-    return {name: told for name, told in terminated.items() if name != "message"}
+    return {name: value for name, value in terminated.items() if name != "message"}
 
 
 def masked_record(text: str) -> str:

@@ -157,11 +157,11 @@ class Writer:
                 self.clock.answered(request.resource, answer.headers.get("Date", ""))
                 return answer.status, await whole_body(answer)
         except (aiohttp.ClientError, OSError) as error:
-            told = broken(request, error, link.server, link.credentials, self._limits)
+            failure = broken(request, error, link.server, link.credentials, self._limits)
             never_sent = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
             if request.method == "GET" or never_sent:
-                raise told from error
-            raise OutcomeUnknown(told.message, hint=_LOOK) from error
+                raise failure from error
+            raise OutcomeUnknown(failure.message, hint=_LOOK) from error
 
 
 class _Status(msgspec.Struct):

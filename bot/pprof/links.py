@@ -83,9 +83,9 @@ def read_versions(text: str) -> dict[str, str]:
     return found
 
 
-def _go_version(profile: Profile, told: str) -> str:
-    if told:
-        return f"go{told.removeprefix(GO)}"
+def _go_version(profile: Profile, version: str) -> str:
+    if version:
+        return f"go{version.removeprefix(GO)}"
     found = (_TOOLCHAIN.fullmatch(function.filename) for function in profile.functions)
     return next((match["version"] for match in found if match), "")
 

@@ -117,12 +117,12 @@ class PrometheusClient:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             hint = "Check prometheus.url: it is the address of Prometheus itself, without /api or /graph."
             raise self._failed(f"HTTP {status}, and the answer is not Prometheus' JSON", hint) from error
-        told = (
+        message = (
             f"{answer.error_type}: {answer.error}"
             if answer.error
             else f"HTTP {status}, {answer.data.kind or 'no data'}"
         )
-        raise self._failed(self._without_secrets(told), "Ask Prometheus the same query by hand.")
+        raise self._failed(self._without_secrets(message), "Ask Prometheus the same query by hand.")
 
     def _without_secrets(self, text: str) -> str:
         for secret in (self._address.token, self._address.password):

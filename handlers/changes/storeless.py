@@ -8,7 +8,7 @@ from bot.errors import BotError
 from bot.slack.gateway import Gateway
 from bot.slack.message import Message
 from bot.slack.render.change import DETAIL, what
-from bot.slack.render.prose import told
+from bot.slack.render.prose import error_line
 from bot.slack.render.text import escape, inert
 from bot.texts import Texts
 from handlers.changes.journal import key_of
@@ -44,7 +44,7 @@ class Storeless:
             log.warning("that the store cannot be opened is not told in %s: %s", writable.cluster or "Slack", error)
 
     async def _tell(self, gateway: Gateway, writable: WritableCluster, record: Record, why: BotError) -> None:
-        trouble = self._say("changing.no-store", why=inert(told(why, self._say), DETAIL))
+        trouble = self._say("changing.no-store", why=inert(error_line(why, self._say), DETAIL))
         still_open = self._say(
             "changing.no-store-open",
             what=what(record, self._say),

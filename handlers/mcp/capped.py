@@ -20,12 +20,12 @@ def capped(report: Report, say: Texts, most: int = MOST_BYTES) -> Report:
     """
     if _size(report) <= most:
         return report
-    told = report
+    cut = report
     for smaller in _smaller(report):
-        told = replace(smaller, gaps=(*smaller.gaps, _gap(report, smaller, say, most)))
-        if _size(told) <= most:
+        cut = replace(smaller, gaps=(*smaller.gaps, _gap(report, smaller, say, most)))
+        if _size(cut) <= most:
             break
-    return told
+    return cut
 
 
 def _smaller(report: Report) -> Iterator[Report]:

@@ -106,8 +106,8 @@ class Tools:
             with bugs_as_errors():
                 report = capped(await self._answer(params.name, dict(params.arguments or {})), self._say)
         except BotError as error:
-            told = "\n".join(filter(None, in_words(error, self._say)))
-            return types.CallToolResult(content=[types.TextContent(text=told)], is_error=True)
+            words = "\n".join(filter(None, in_words(error, self._say)))
+            return types.CallToolResult(content=[types.TextContent(text=words)], is_error=True)
         text = as_json(report)
         structured = cast("dict[str, Any]", msgspec.json.decode(text))
         return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=structured)

@@ -106,8 +106,8 @@ def _described(parameter: click.Parameter) -> dict[str, Any]:
     schema = _schema(parameter.type) or _TEXT
     if parameter.nargs == -1 or parameter.multiple:
         schema = {"type": "array", "items": schema}
-    told = [parameter.metavar or "", getattr(parameter, "help", None) or ""]
-    return schema | {"description": " ".join(filter(None, told))}
+    parts = [parameter.metavar or "", getattr(parameter, "help", None) or ""]
+    return schema | {"description": " ".join(filter(None, parts))}
 
 
 def _flag(option: click.Option) -> str:

@@ -8,7 +8,7 @@ from bot.digest.schedule import is_zone
 from bot.errors import UsageError
 from bot.slack.app import App
 from bot.slack.render.digest_form import FORM, INPUT, OPEN, WHEN, ZONE, Place, form, read_place
-from bot.slack.render.prose import progress, told
+from bot.slack.render.prose import error_line, progress
 from handlers.changes.terms import Person
 from handlers.deeds import AcceptedDeed, Kind
 from handlers.inbox import DONE, Inbox
@@ -58,7 +58,7 @@ def register(app: App, inbox: Inbox, digests: Digests) -> None:
             words = _asked(view)
         except UsageError as error:
             wrong = WHEN if is_zone(_value(view, ZONE)) else ZONE
-            await ack(response_action="errors", errors={wrong: told(error, inbox.deps.say)[:_LONGEST_ERROR]})
+            await ack(response_action="errors", errors={wrong: error_line(error, inbox.deps.say)[:_LONGEST_ERROR]})
             return
         await ack()
         user: str = body["user"]["id"]

@@ -138,12 +138,12 @@ def _rows(figures: Mapping[str, str]) -> list[FigureRow]:
 
 def _worst(reports: Mapping[str, Report]) -> list[FindingOrigin]:
     """The most severe of all, each question's first before any question's second; else what tells that all is well."""
-    told = {_key(finding) for finding in (reports["pending"].findings if "pending" in reports else ())}
+    known = {_key(finding) for finding in (reports["pending"].findings if "pending" in reports else ())}
     ranked = [
         FindingOrigin(verb, at, finding)
         for verb, report in reports.items()
         for at, finding in enumerate(report.findings)
-        if verb != "quota" or _key(finding) not in told  # whose pods a quota keeps out, the pods themselves tell
+        if verb != "quota" or _key(finding) not in known  # whose pods a quota keeps out, the pods themselves tell
     ]
     bad = [entry for entry in ranked if entry.finding.severity != "info"]
     bad.sort(key=lambda entry: (-SEVERITIES.index(entry.finding.severity), entry.number))
@@ -158,22 +158,22 @@ def _key(finding: Finding) -> tuple[str, tuple[str, ...]]:
 
 
 def _verdict(reports: Mapping[str, Report], unseen: Mapping[str, Gap], say: Texts) -> str:
-    told: list[str] = []
+    lines: list[str] = []
     if "pending" in reports:
         pods, causes = waiting(reports)
         none = say(f"digest.waiting-{_sure(reports['pending'])}")
-        told.append(say("digest.waiting", pods=pods, causes=causes) if pods else none)
+        lines.append(say("digest.waiting", pods=pods, causes=causes) if pods else none)
     if "nodes" in reports:
         nodes = {node for finding in bad(reports["nodes"]) for node in finding.scope.nodes}
         none = say(f"digest.faults-{_sure(reports['nodes'])}")
-        told.append(say("digest.faults", nodes=len(nodes)) if nodes else none)
+        lines.append(say("digest.faults", nodes=len(nodes)) if nodes else none)
     if "status" in reports:
         problems = len(bad(reports["status"]))
         none = say(f"digest.health-{_sure(reports['status'])}")
-        told.append(say("digest.health", problems=problems) if problems else none)
+        lines.append(say("digest.health", problems=problems) if problems else none)
     if unseen:
-        told.append(say("digest.unseen", what=", ".join(unseen)))
-    return "; ".join(told)
+        lines.append(say("digest.unseen", what=", ".join(unseen)))
+    return "; ".join(lines)
 
 
 def _sure(report: Report) -> str:

@@ -157,9 +157,9 @@ def _nowhere(asked: AskedPod, confidence: Confidence, say: Texts) -> Answer:
         code, key = "fits-nowhere", "fits-nowhere.empty" if empty else "fits-nowhere.claim"
         claim, verdict = _told(key, asked, why_nowhere(case, say), say, count=len(case.candidates))
     actions = [_action(asked, change, say) for change in ways.changes] + _end(case, ways.search.found, say)
-    told = finding(code, claim, confidence, (), tuple(dict.fromkeys(proofs)), severity="warning")
-    told = structs.replace(told, next_actions=tuple(actions))
-    return Answer(told, ways.search.found, _cut_short(ways.search, say), verdict)
+    result = finding(code, claim, confidence, (), tuple(dict.fromkeys(proofs)), severity="warning")
+    result = structs.replace(result, next_actions=tuple(actions))
+    return Answer(result, ways.search.found, _cut_short(ways.search, say), verdict)
 
 
 def _told(key: str, asked: AskedPod, whys: Sequence[str], say: Texts, /, **values: object) -> tuple[str, str]:
@@ -258,9 +258,9 @@ def _no_such_device(asked: AskedPod, words: CardWords, confidence: Confidence, s
     claim = say("fits.no-device", device=words.device, devices=prose.names(say, list(known.values()), len(known)))
     near = difflib.get_close_matches(words.device.casefold(), known, n=1, cutoff=_NEAR)
     again = [(known[key], words_of(words._replace(device=known[key]), namespace)) for key in near]
-    told = finding("not-found", claim, confidence, (), _proofs(asked), severity="warning")
+    result = finding("not-found", claim, confidence, (), _proofs(asked), severity="warning")
     actions = tuple(NextAction(say("not-found.ask", name=name), prose.command("fit", *words)) for name, words in again)
-    return structs.replace(told, next_actions=actions)
+    return structs.replace(result, next_actions=actions)
 
 
 def _no_such_type(asked: AskedPod, words: CardWords, confidence: Confidence, say: Texts) -> Finding | None:
@@ -277,11 +277,11 @@ def _no_such_type(asked: AskedPod, words: CardWords, confidence: Confidence, say
     near = difflib.get_close_matches(wanted[0], parts, n=1, cutoff=_NEAR)
     again = [words_of(words._replace(type=parts[key]), case.pod.namespace) for key in near]
     claim = say("gpus.no-type", type=words.type, types=shown)
-    told = finding("not-found", claim, confidence, (), _proofs(asked), severity="warning")
+    result = finding("not-found", claim, confidence, (), _proofs(asked), severity="warning")
     actions = tuple(
         NextAction(say("not-found.ask", name=parts[near[0]]), prose.command("fit", *words)) for words in again
     )
-    return structs.replace(told, next_actions=actions)
+    return structs.replace(result, next_actions=actions)
 
 
 def _unknown(case: Case, say: Texts) -> str | None:
@@ -298,9 +298,9 @@ def _no_request(asked: AskedPod, confidence: Confidence, say: Texts) -> Finding:
     case, name = asked.case, asked.name
     resources = asked_resources(case.pod, case.config)
     if not resources and (claims := claims_of(case.pod)):
-        told = say("resource-claim.claim", claims=", ".join(claims))
+        text = say("resource-claim.claim", claims=", ".join(claims))
         proofs = [elsewhere.of_manifest(case.pod, "name", claim) for claim in claims]
-        return finding("resource-claim", told, confidence, (), proofs, severity="warning")
+        return finding("resource-claim", text, confidence, (), proofs, severity="warning")
     if not resources:
         proofs = tuple(_card(case, node) for node in sorted(case.nodes)[:1])
         return finding("no-device-request", say("fits.anywhere", pod=name), confidence, (), proofs, severity="info")
@@ -326,8 +326,8 @@ def _refused_at_creation(asked: AskedPod, effect: Effect, confidence: Confidence
     key = "resource-quota-not-fit.denied" if effect.by == "HAMi" else "resource-quota-not-fit.creation"
     claim, verdict = _over_quota(key, asked, effect, say)
     proofs = tuple(proof(effect.of, asked.case.quotas))
-    told = finding("resource-quota-not-fit", claim, confidence, (), proofs, severity="warning")
-    return Answer(told, verdict=verdict)
+    result = finding("resource-quota-not-fit", claim, confidence, (), proofs, severity="warning")
+    return Answer(result, verdict=verdict)
 
 
 def _lost(asked: AskedPod, takers: Sequence[str], confidence: Confidence, say: Texts) -> Answer:
@@ -342,9 +342,11 @@ def _lost(asked: AskedPod, takers: Sequence[str], confidence: Confidence, say: T
     proofs = (*elsewhere.proofs(case, first), _card(case, first), *_held(case, ways.search.found))
     actions = [*elsewhere.ways(case, takers, say), *(_action(asked, change, say) for change in ways.changes)]
     actions += _end(case, ways.search.found, say)
-    told = finding("kubernetes-filter", claim, confidence, takers, proofs, severity="warning")
-    told = structs.replace(told, next_actions=tuple(actions))
-    return Answer(told, ways.search.found, _cut_short(ways.search, say), verdict if len(claim) > VERDICT_LIMIT else "")
+    result = finding("kubernetes-filter", claim, confidence, takers, proofs, severity="warning")
+    result = structs.replace(result, next_actions=tuple(actions))
+    return Answer(
+        result, ways.search.found, _cut_short(ways.search, say), verdict if len(claim) > VERDICT_LIMIT else ""
+    )
 
 
 # ------------------------------------------------------------------------------------------------------- proofs

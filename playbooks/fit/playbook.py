@@ -165,8 +165,8 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     sure = confidence_in(snapshot.install, snapshot.capacity, snapshot.undecodable)
     answers = [answer(asked_pod, sure, say.about(asked_pod.case.noun)) for asked_pod in asked[:_MAX_FINDINGS]]
     measured = MeasuredNodes(snapshot.usage, snapshot.taken_at)
-    told = zip(answers, asked, strict=False)
-    findings = [found for given, of in told for found in with_waited_for([given.finding], of.case, measured, say)]
+    pairs = zip(answers, asked, strict=False)
+    findings = [found for given, of in pairs for found in with_waited_for([given.finding], of.case, measured, say)]
     findings.sort(key=lambda finding: finding.severity == "info")
     findings = with_dra(findings, offered, say)
     gaps = capacity_gaps(snapshot.install, snapshot.capacity, snapshot.undecodable, say)

@@ -25,8 +25,8 @@ async def gather_owners(
     """
     blamed = {name for pod in waiting for name in _nodes_of(pod)}
     names: dict[tuple[str, str], None] = {}
-    told = ((node, node.metadata.annotations) for node in nodes)
-    locked = [(node.name, texts[LOCK_KEY]) for node, texts in told if texts and LOCK_KEY in texts]
+    annotated = ((node, node.metadata.annotations) for node in nodes)
+    locked = [(node.name, texts[LOCK_KEY]) for node, texts in annotated if texts and LOCK_KEY in texts]
     for _, text in sorted(locked, key=lambda entry: (entry[0] not in blamed, entry[0])):
         lock = parse_lock(text, None)
         if lock and lock.pod:

@@ -86,8 +86,8 @@ def asks_for_panics(install: Install, waiting: Iterable[Pod]) -> bool:
 
 def asks_for_memory(waiting: Iterable[Pod]) -> bool:
     """Whether HAMi refused some pod, so that what it counts matters."""
-    told = (parse_unschedulable(strip_combined(text)) for text in _words(waiting))
-    return any(unschedulable is not None and unschedulable.by_hami for unschedulable in told)
+    parsed = (parse_unschedulable(strip_combined(text)) for text in _words(waiting))
+    return any(unschedulable is not None and unschedulable.by_hami for unschedulable in parsed)
 
 
 def _words(waiting: Iterable[Pod]) -> Iterator[str]:

@@ -224,6 +224,6 @@ def _newest_time(node: Node) -> datetime | None:
     moments = [moment for moment in map(parse_time, texts) if moment]
     handshake = node.metadata.annotation(FIRST.names.handshake)
     if handshake and not handshake.startswith(_UNZONED):
-        told = parse_handshake(handshake)
-        moments += [told.at] if told.at and told.zoned else []
+        handshake_state = parse_handshake(handshake)
+        moments += [handshake_state.at] if handshake_state.at and handshake_state.zoned else []
     return max(moments, default=None)

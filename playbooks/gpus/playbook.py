@@ -169,14 +169,14 @@ def diagnose(snapshot: Snapshot | IdleSnapshot, say: Texts) -> Report:
     cards = [card for card in everything if wanted.type.casefold() in card.card.type.casefold()]
     say = say.about(world.config.noun_for(card.card.type for card in cards))
     registered = [card for card in cards if card.state != UNREGISTERED]
-    told = [
+    results = [
         *ghosts_told(snapshot.process, install.install, say, names),
         *_capacity(snapshot, world, registered, say),
         *_stranded(snapshot, world, registered, say),
         *_unregistered(snapshot, world, names, cards, say),
     ]
     offered = DraDevices(install, snapshot.capacity.nodes, snapshot.slices, snapshot.as_of).of(wanted.node)
-    findings = with_dra(told, offered, say) or [_not_found(wanted, world, everything, say)]
+    findings = with_dra(results, offered, say) or [_not_found(wanted, world, everything, say)]
     gaps = capacity_gaps(install, snapshot.capacity, snapshot.undecodable, say)
     gaps += [Gap("fit", why, say("gap.fit-hint")) for why in sorted({card.unknown for card in cards if card.unknown})]
     gaps += _other_vendors(world, names, say)
@@ -240,10 +240,10 @@ def _stranded(snapshot: Snapshot, world: World, cards: Sequence[CardSeen], say: 
     proofs = [*evidence.obstacle(world, stranded[0]), evidence.registered(world, stranded[0])]
     nodes = sorted({card.node for card in stranded})
     severity: Severity = "warning" if notable else "info"
-    told = finding("stranded-capacity", claim, snapshot.confidence, nodes, proofs, severity=severity)
+    result = finding("stranded-capacity", claim, snapshot.confidence, nodes, proofs, severity=severity)
     if snapshot.request.node:
-        return [told]
-    return [msgspec.structs.replace(told, next_actions=prose.see_cards(stranded[0].node, say))]
+        return [result]
+    return [msgspec.structs.replace(result, next_actions=prose.see_cards(stranded[0].node, say))]
 
 
 def _unregistered(
@@ -268,9 +268,9 @@ def _unregistered(
     claim = say("gpus.unregistered", count=len(lost), nodes=prose.names(say, [node for node, _ in lost]))
     proofs = [evidence.unregistered(world.facts.nodes[name], state, world.config.gpus.count)]
     nodes = [node for node, _ in lost]
-    told = finding("node-unregistered", claim, snapshot.confidence, nodes, proofs, severity="warning")
+    result = finding("node-unregistered", claim, snapshot.confidence, nodes, proofs, severity="warning")
     look = NextAction(say("node-unregistered.plugin", node=name), prose.plugin_pods_command(name))
-    return [msgspec.structs.replace(told, next_actions=(look,))]
+    return [msgspec.structs.replace(result, next_actions=(look,))]
 
 
 def _not_found(wanted: Request, world: World, cards: Sequence[CardSeen], say: Texts) -> Finding:
@@ -287,8 +287,8 @@ def _not_found(wanted: Request, world: World, cards: Sequence[CardSeen], say: Te
         claim = say("gpus.no-cards-there", node=wanted.node) if wanted.node else say("gpus.no-cards")
     proofs = [quotes.of_node(node, node.name, "{.metadata.name}")] if node else []
     actions = tuple(NextAction(say("not-found.ask", name=name), prose.command("gpus", option, name)) for name in near)
-    told = finding("not-found", claim, "confirmed", (), proofs, severity="warning")
-    return msgspec.structs.replace(told, next_actions=actions or see_all_nodes(say))
+    result = finding("not-found", claim, "confirmed", (), proofs, severity="warning")
+    return msgspec.structs.replace(result, next_actions=actions or see_all_nodes(say))
 
 
 def _by_state(cards: Iterable[CardSeen], say: Texts) -> str:

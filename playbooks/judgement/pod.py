@@ -87,8 +87,8 @@ def judge(case: Case, attempt: Attempt, around: ClusterContext, say: Texts, *, a
     pod, install, say = case.pod, around.install.install, say.about(case.noun)
     if (gated := admission.gated(pod, say)) is not None:
         return Judgement([gated], None)
-    told = [*([attempt.evidence] if attempt.evidence else []), *around.group_words]
-    if (of_volcano := volcano.scheduled_by_volcano(pod, install, case.config, told, say)) is not None:
+    quoted = [*([attempt.evidence] if attempt.evidence else []), *around.group_words]
+    if (of_volcano := volcano.scheduled_by_volcano(pod, install, case.config, quoted, say)) is not None:
         return Judgement([of_volcano], None)
     if (unclaimed := dra.unclaimed(pod, asked_resources(pod, case.config), around.install, say)) is not None:
         return Judgement([unclaimed], None)
@@ -128,10 +128,10 @@ def _with_kubernetes(claimed: claims.ClaimTold, attempt: Attempt, say: Texts) ->
     """HAMi's scheduler has no say in it: beside the claims only what Kubernetes itself says of the nodes."""
     causes = [cause for cause in rank_words(attempt) if cause.of_kubernetes]
     words = [(claims.is_about(cause.text), refusals.in_words(attempt, cause, say, sure=True)) for cause in causes]
-    others = [] if claimed.decides else [told for about, told in words if not about]
+    others = [] if claimed.decides else [evidence for about, evidence in words if not about]
     said = (attempt.evidence,) if attempt.evidence and not words else ()
     told_of_claims = structs.replace(claimed.finding, evidence=(*claimed.finding.evidence, *said))
-    return [*others, told_of_claims, *(told for _, told in words if told not in others)]
+    return [*others, told_of_claims, *(evidence for _, evidence in words if evidence not in others)]
 
 
 def _past_hami(case: Case, attempt: Attempt, around: ClusterContext, say: Texts) -> list[Finding]:
@@ -225,13 +225,13 @@ def _past_the_filter(
     owners = around.lock_owners
     if (lost := refusals.lost_to_kubernetes(case, attempt, say)) is not None:
         return [lost]
-    for told in (
+    for result in (
         binding.locked(case, attempt, owners, say),
         binding.bind_refused(case, attempt, say),
         binding.blocked(case, attempt, say) if case.fitting else None,
     ):
-        if told is not None:
-            return [*nodes_behind(case, told, around.questioned, say), told]
+        if result is not None:
+            return [*nodes_behind(case, result, around.questioned, say), result]
     blamed = untrusted is not None and untrusted.severity != "info"
     plugins = around.questioned.plugins_of(case.device.vendor)
     if (unknown := after_restart.unknown_since_restart(case, attempt, plugins, say)) is not None:
@@ -257,14 +257,14 @@ def _from_words(
     case: Case, attempt: Attempt, around: ClusterContext, say: Texts, why: str = "said.claim"
 ) -> list[Finding]:
     """Where our own fit cannot be asked: the schedulers' words, and no weighing of them."""
-    for told in (
+    for result in (
         binding.locked(case, attempt, around.lock_owners, say),
         binding.bind_refused(case, attempt, say),
         binding.blocked(case, attempt, say),
         disagrees(case, attempt, around.process, around.questioned.plugins_of(case.device.vendor), say),
     ):
-        if told is not None:
-            return [*nodes_behind(case, told, around.questioned, say), told]
+        if result is not None:
+            return [*nodes_behind(case, result, around.questioned, say), result]
     causes = [cause for cause in rank_words(attempt) if cause.rank < Rank.NORMAL]
     telling = [cause for cause in causes if cause.code != "node-unfit-pod"] or causes
     found = [refusals.in_words(attempt, cause, say, sure=len(causes) == 1, why=why) for cause in telling]

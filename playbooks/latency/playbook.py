@@ -65,7 +65,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
 def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     """The stage that takes the most and why; a row for each stage, then the slowest pods."""
     stages = measure(settled(snapshot.seen.lives))
-    head, told = _findings(snapshot, stages, say)
+    head, findings = _findings(snapshot, stages, say)
     overview = not snapshot.request.all
     rows, slowest = stage_rows(stages), pod_rows(stages)
     counts = count_rows(snapshot.seen.counts, len(snapshot.seen.lives), len(snapshot.seen.pending))
@@ -78,8 +78,8 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Cluster", "", ""),
         verdict=one_line(head),
-        severity=worst(tuple(told)),
-        findings=tuple(few_actions(told)),
+        severity=worst(tuple(findings)),
+        findings=tuple(few_actions(findings)),
         tables=(*tables, COUNTS.table(counts, brief=counts if overview else None)),
         gaps=tuple(dict.fromkeys(_gaps(snapshot, say))),
     )

@@ -113,10 +113,10 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     pod = snapshot.subject.pod if isinstance(snapshot.subject, FoundPod) else None
     about = _about(snapshot, pod)
     logged = read_logs(snapshot.logs, about)
-    told = _told(snapshot, logged, about, pod, say)
-    findings = panicked_in(logged.runs, snapshot.panics, say) or runs.newest_run(logged, told, say)
-    findings = [*findings, *runs.by_kubernetes(logged, told, say)]
-    findings = findings or [_nothing(snapshot, logged, told, pod, say)]
+    results = _told(snapshot, logged, about, pod, say)
+    findings = panicked_in(logged.runs, snapshot.panics, say) or runs.newest_run(logged, results, say)
+    findings = [*findings, *runs.by_kubernetes(logged, results, say)]
+    findings = findings or [_nothing(snapshot, logged, results, pod, say)]
     if pod:
         full = f"{pod.namespace}/{pod.name}"
         why = NextAction(say("logs.why", pod=full), prose.command("why", full))
@@ -185,12 +185,12 @@ def _newest_unread(log: LogOf) -> bool:
 # ------------------------------------------------------------------------------------------- nothing was logged
 
 
-def _nothing(snapshot: Snapshot, logged: Logged, told: RunWording, pod: Pod | None, say: Texts) -> Finding:
+def _nothing(snapshot: Snapshot, logged: Logged, wording: RunWording, pod: Pod | None, say: Texts) -> Finding:
     """No run and no statement of kube-scheduler: why that may be."""
     read = [log for log in logged.logs if not isinstance(log.log.read, Gap)]
     if not read:
         return finding(
-            "not-enough-evidence", say("logs.none-read", pod=told.pod), "suspected", (), (), severity="warning"
+            "not-enough-evidence", say("logs.none-read", pod=wording.pod), "suspected", (), (), severity="warning"
         )
     lines = [(log, log.lines[-1]) for log in read if log.lines]
     if not lines and isinstance(snapshot.subject, AbsentPod):
@@ -201,16 +201,16 @@ def _nothing(snapshot: Snapshot, logged: Logged, told: RunWording, pod: Pod | No
             for action in found.next_actions
         )
         return structs.replace(found, next_actions=tuple(actions))
-    values = {"pod": told.pod, "since": told.since, "why": _why_not(snapshot, logged, pod, say)}
+    values = {"pod": wording.pod, "since": wording.since, "why": _why_not(snapshot, logged, pod, say)}
     if lines:
         log, line = lines[-1]
-        proofs, claim = [runs.of_line(log.log, line, told)], say("logs.no-run", **values)
+        proofs, claim = [runs.of_line(log.log, line, wording)], say("logs.no-run", **values)
     else:
         proofs, claim = (
             [runs.of_flag(pod_log.log) for pod_log in read[:1]],
             say("logs.nothing", count=len(read), **values),
         )
-    return finding("not-in-log", claim, told.confidence, (), proofs, severity="info")
+    return finding("not-in-log", claim, wording.confidence, (), proofs, severity="info")
 
 
 def _why_not(snapshot: Snapshot, logged: Logged, pod: Pod | None, say: Texts) -> str:

@@ -113,8 +113,8 @@ def _run_rows(logged: Logged, nodes: dict[str, str], pod: Pod | None) -> tuple[l
             groups[-1] = groups[-1]._replace(first=number, since=run.cycle.at)
         else:
             groups.append(_Alike(number, number, run.cycle.at, run.cycle.at, rows))
-    told = [RunRow(group.numbers, group.times, *row) for group in groups for row in group.rows]
-    return told[:MOST_ROWS], max(0, len(told) - MOST_ROWS)
+    listed = [RunRow(group.numbers, group.times, *row) for group in groups for row in group.rows]
+    return listed[:MOST_ROWS], max(0, len(listed) - MOST_ROWS)
 
 
 def _rows_of(cycle: Cycle, nodes: dict[str, str]) -> Iterator[tuple[str, str, str, str]]:

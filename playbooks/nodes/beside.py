@@ -64,11 +64,11 @@ def ignored_beside(sweep: Sweep, node: NodeSeen) -> Iterator[Fault]:
 
 def plugins_beside(node: NodeSeen) -> Iterator[Fault]:
     """Device plugins that do not run although what they registered still stands."""
-    told = set[str]()
+    known = set[str]()
     for device in node.beside:
         vendor, plugin = device.device.vendor.names.word, _plugin_of(node, device.device)
-        if plugin and plugin.health in _DOWN and vendor not in told and not isinstance(device.state, Unregistered):
-            told.add(vendor)
+        if plugin and plugin.health in _DOWN and vendor not in known and not isinstance(device.state, Unregistered):
+            known.add(vendor)
             why = "monitor" if plugin.monitor else "claim"
             code = as_code(f"device-plugin-{plugin.health}")
             yield Fault(code, why, node.name, about=plugin.why, device=device.device.word)

@@ -165,7 +165,7 @@ def in_question(faults: Iterable[Fault], most: int) -> list[str]:
 
 def with_found(faults: Iterable[Fault], known: Mapping[tuple[str, Code], NodeCause]) -> list[Fault]:
     """The faults, with what was found out about single nodes instead of what that explains."""
-    said = [Fault(code, SAID, node, cause.told.severity, cause.why) for (node, code), cause in known.items()]
+    said = [Fault(code, SAID, node, cause.finding.severity, cause.why) for (node, code), cause in known.items()]
     explained = {fault.node for fault in said}
     left_out = {fault.node for fault in said if fault.code == "device-plugin-not-selected"}
     rest = [fault for fault in faults if not (fault.node in explained and fault.code.startswith(_EXPLAINED))]

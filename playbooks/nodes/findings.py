@@ -25,7 +25,7 @@ from playbooks.rules import prose
 from playbooks.rules.card_faults import reported
 from playbooks.rules.cordons import uncordon
 from playbooks.rules.findings import NodeCause, finding
-from playbooks.rules.locks import lock_actions, owner_proofs, told
+from playbooks.rules.locks import lock_actions, lock_in_words, owner_proofs
 from playbooks.rules.node_causes import together
 from playbooks.rules.unregistered import (
     plugin_actions,
@@ -58,7 +58,7 @@ class Wording:
         """The finding of one cause."""
         first = group[0]
         if first.why == SAID:
-            return together([self.known[fault.node, fault.code].told for fault in group], self.say)
+            return together([self.known[fault.node, fault.code].finding for fault in group], self.say)
         names = sorted({fault.node for fault in group})
         shown = [self.sweep.see(name) for name in names[:_PROVEN]]
         tell = self._teller(first)
@@ -164,9 +164,9 @@ class Wording:
     # ------------------------------------------------------------------------------------------------ cards
 
     def _reported(self, _: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
-        found = [cause.told for cause in (reported(seen.node, self.say) for seen in shown) if cause]
-        told = together(found, self.say) if len(names) == len(found) else found[0]
-        return told.claim, list(told.evidence), found[0].next_actions
+        found = [cause.finding for cause in (reported(seen.node, self.say) for seen in shown) if cause]
+        result = together(found, self.say) if len(names) == len(found) else found[0]
+        return result.claim, list(result.evidence), found[0].next_actions
 
     def _duplicates(self, _: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
         uuids = shared_uuids(self.sweep.see(name) for name in names)[tuple(names)]
@@ -226,7 +226,7 @@ class Wording:
         key, expiry = (CAMBRICON.lock_key, CAMBRICON_EXPIRY) if other else (LOCK_KEY, self.sweep.lock_expiry)
         states = [node.cambricon_lock if other else node.lock for node in shown]
         assert states[0] is not None
-        held = told(first.node, states[0], expiry, say, key)
+        held = lock_in_words(first.node, states[0], expiry, say, key)
         claim = held.claim
         if len(names) > 1:
             claim = say(f"nodes.locks-{states[0].phase}", nodes=prose.names(say, names), first=claim)

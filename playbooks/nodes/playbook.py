@@ -144,11 +144,11 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     gaps = _gaps(snapshot, sweep, say)
     sure: Confidence = "suspected" if gaps else "confirmed"
     wording = Wording(sweep, sure, say, known)
-    told = [wording.finding(group) for group in by_cause(found.faults)]
-    told += _healthy(wanted, sweep, found, sure, say)
+    results = [wording.finding(group) for group in by_cause(found.faults)]
+    results += _healthy(wanted, sweep, found, sure, say)
     offered = DraDevices(snapshot.install, snapshot.nodes, snapshot.slices, snapshot.as_of).of(wanted.node)
-    told = with_dra(told, offered, say) or [_nothing_there(wanted, sweep, say)]
-    findings = sorted(told, key=lambda finding: finding.severity == "info")
+    results = with_dra(results, offered, say) or [_nothing_there(wanted, sweep, say)]
+    findings = sorted(results, key=lambda finding: finding.severity == "info")
     if not wanted.node and len(found.faults) > 1:
         findings = [
             structs.replace(finding, next_actions=finding.next_actions[:1]) for finding in findings
@@ -176,8 +176,8 @@ def _found_out(snapshot: Snapshot, say: Texts) -> Known:
         for cause in node_causes(side, questioned.sets, config, now, say) or monitor_fault(side, now, say)
     ]
     if not snapshot.request.node and questioned.sets and in_use(questioned.sets):
-        found = [(name, cause._replace(told=_quietly(cause.told))) for name, cause in found]
-    return {(name, cause.told.code): cause for name, cause in reversed(found)}
+        found = [(name, cause._replace(finding=_quietly(cause.finding))) for name, cause in found]
+    return {(name, cause.finding.code): cause for name, cause in reversed(found)}
 
 
 def _quietly(finding: Finding) -> Finding:
@@ -240,9 +240,9 @@ def _nothing_there(wanted: Request, sweep: Sweep, say: Texts) -> Finding:
         proof = quotes.of_node(node, node.name, "{.metadata.name}")
         return finding("nodes-healthy", claim, "confirmed", [wanted.node], [proof], severity="info")
     near = near_names(wanted.node, sweep.names)
-    told = finding("not-found", say("gpus.no-node", node=wanted.node), "confirmed", (), (), severity="warning")
+    result = finding("not-found", say("gpus.no-node", node=wanted.node), "confirmed", (), (), severity="warning")
     actions = [NextAction(say("not-found.ask", name=name), prose.command("nodes", name)) for name in near]
-    return structs.replace(told, next_actions=tuple(actions) or see_all_nodes(say))
+    return structs.replace(result, next_actions=tuple(actions) or see_all_nodes(say))
 
 
 def _gaps(snapshot: Snapshot, sweep: Sweep, say: Texts) -> list[Gap]:
@@ -263,10 +263,10 @@ def _tables(snapshot: Snapshot, sweep: Sweep, faults: Sequence[Fault]) -> tuple[
     if wanted.node:
         return rows.of_node(sweep.see(wanted.node)) if wanted.node in sweep.names else ()
     shown = [name for name in sweep.names if wanted.all or name in by_node]
-    told = rows.of_nodes(map(sweep.see, shown))
-    if not told:
+    listed = rows.of_nodes(map(sweep.see, shown))
+    if not listed:
         return ()
-    return (WHOLE.table(told) if wanted.all else PROBLEMS.table(told, brief=told),)
+    return (WHOLE.table(listed) if wanted.all else PROBLEMS.table(listed, brief=listed),)
 
 
 PLAYBOOK = Playbook(

@@ -277,8 +277,8 @@ def _bearings(keys: tuple[str, ...]) -> list[tuple[str, Names | Literal["text", 
 
 def _condition(condition: NodeCondition) -> Hashable:
     """What of it bears on a node's faults."""
-    told = (condition.type, condition.status)
-    return told if condition.type == "Ready" else (*told, condition.reason, condition.message)
+    state = (condition.type, condition.status)
+    return state if condition.type == "Ready" else (*state, condition.reason, condition.message)
 
 
 def _devices(amounts: Mapping[str, Quantity] | None) -> tuple[tuple[str, Quantity], ...]:

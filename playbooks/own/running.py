@@ -83,17 +83,17 @@ def _report(verb: str, read: _Read, answer: Any) -> Report:
         raise WrongPlaybookError(f"the answer is no report: {error}") from None
 
 
-def _masked(told: Any) -> Any:
+def _masked(payload: Any) -> Any:
     """The same with credentials masked in every text."""
-    match told:
+    match payload:
         case str():
-            return masked(told)
+            return masked(payload)
         case dict():
-            return {key: _masked(value) for key, value in cast("dict[str, Any]", told).items()}
+            return {key: _masked(value) for key, value in cast("dict[str, Any]", payload).items()}
         case list() | tuple():
-            return [_masked(value) for value in cast("Sequence[Any]", told)]
+            return [_masked(value) for value in cast("Sequence[Any]", payload)]
         case _:
-            return told
+            return payload
 
 
 def _finding(given: Any) -> Finding:

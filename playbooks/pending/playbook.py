@@ -180,9 +180,9 @@ def _finding(group: Group, say: Texts) -> Finding:
     oldest = group.pods[0]
     name = f"{oldest.namespace}/{oldest.name}"
     key = "pending.group" if len(group.pods) > 1 else "pending.alone"
-    told = say(key, count=len(group.pods), oldest=name, cause=group.cause.claim)
+    text = say(key, count=len(group.pods), oldest=name, cause=group.cause.claim)
     look = NextAction(say("pending.why", pod=name), prose.command("why", name))
-    return structs.replace(group.cause, claim=one_line(told, 400), severity=group.severity, next_actions=(look,))
+    return structs.replace(group.cause, claim=one_line(text, 400), severity=group.severity, next_actions=(look,))
 
 
 def _verdict(groups: Sequence[Group], total: int, say: Texts) -> str:
@@ -192,10 +192,10 @@ def _verdict(groups: Sequence[Group], total: int, say: Texts) -> str:
     name = f"{oldest.namespace}/{oldest.name}"
     if total == 1:
         return say("pending.alone", oldest=name, cause=first.cause.claim)
-    told = {"total": total, "code": first.cause.code, "oldest": name}
+    values = {"total": total, "code": first.cause.code, "oldest": name}
     if len(first.pods) == total:
-        return say("pending.verdict-all", **told)
-    return say("pending.verdict", causes=len(groups), count=len(first.pods), **told)
+        return say("pending.verdict-all", **values)
+    return say("pending.verdict", causes=len(groups), count=len(first.pods), **values)
 
 
 def _cause_row(group: Group) -> CauseRow:

@@ -75,11 +75,11 @@ def read_target(text: str) -> Address:
 
 
 def _seconds(kind: Kind, words: list[str]) -> int:
-    told = [word for word in words if word != "for"]
-    if not told:
+    given = [word for word in words if word != "for"]
+    if not given:
         return USUAL_S if kind == "cpu" else 0
-    seconds = read_duration(f"{told[0]}s" if told[0].isdecimal() else told[0])
-    if len(told) > 1 or seconds is None:
+    seconds = read_duration(f"{given[0]}s" if given[0].isdecimal() else given[0])
+    if len(given) > 1 or seconds is None:
         raise UsageError(f"{' '.join(words)!r} is not a duration: write 30s or 2m", example=EXAMPLE)
     if seconds < 1:
         raise UsageError("a profile takes at least 1 s", example=EXAMPLE)

@@ -87,16 +87,16 @@ def _full(space: Space, limit: Limit, used: int | None, around: QuotaContext, sa
         return
     code = "quota-exceeded" if used > limit.amount else "quota-near-limit"
     claim = say(f"{code}.claim", **_names(limit), by=limit.by, used=f"{used:,}", limit=f"{limit.amount:,}")
-    told = finding(code, claim, around.confidence, (), proof(limit, around.quotas), severity="warning")
+    result = finding(code, claim, around.confidence, (), proof(limit, around.quotas), severity="warning")
     memory = around.config.amounts[limit.resource][0].resources.memory if limit.by == "HAMi" else ""
     largest = max(space.holders, key=lambda holder: around.held(holder, memory), default=None) if memory else None
     if largest is None:
-        yield told
+        yield result
         return
     held = prose.mib(around.held(largest, memory))
     label = say("quota.largest", pod=f"{largest.namespace}/{largest.name}", memory=held)
     look = kubectl("-n", largest.namespace, "get", "pod", largest.name, "-o", "wide")
-    yield structs.replace(told, next_actions=(NextAction(label, look),))
+    yield structs.replace(result, next_actions=(NextAction(label, look),))
 
 
 def _names(limit: Limit) -> dict[str, object]:

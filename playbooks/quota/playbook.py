@@ -132,8 +132,8 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     say = say.about(_noun(spaces, around.config))
     brief = not snapshot.request.all
     kept = tell_kept_out(snapshot.kept_out, snapshot.install, snapshot.undecodable, snapshot.taken_at, say, brief=brief)
-    told = [*kept.findings, *_refused(snapshot, around, say)]
-    told += [finding for space in spaces for finding in findings(space, around, say)]
+    results = [*kept.findings, *_refused(snapshot, around, say)]
+    results += [finding for space in spaces for finding in findings(space, around, say)]
     order = (
         KEPT_OUT,
         REFUSED,
@@ -143,9 +143,9 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         "quota-not-enforced",
         "quota-differs",
     )
-    told.sort(key=lambda finding: (-SEVERITIES.index(finding.severity), order.index(finding.code)))
-    if not told or told[0].severity == "info":
-        told.insert(0, _summary(snapshot, spaces, around, say))
+    results.sort(key=lambda finding: (-SEVERITIES.index(finding.severity), order.index(finding.code)))
+    if not results or results[0].severity == "info":
+        results.insert(0, _summary(snapshot, spaces, around, say))
     rows = [row for space in spaces for row in rows_of(space, around, say)]
     return Report(
         schema=SCHEMA,
@@ -155,9 +155,9 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         subject=Subject("Namespace", "", snapshot.request.namespace)
         if snapshot.request.namespace
         else Subject("Namespaces", "", ""),
-        verdict=one_line(told[0].claim),
-        severity=worst(tuple(told)),
-        findings=tuple(prose.few_actions(told)),
+        verdict=one_line(results[0].claim),
+        severity=worst(tuple(results)),
+        findings=tuple(prose.few_actions(results)),
         tables=(*((QUOTAS.table(rows, brief=rows if brief else None),) if rows else ()), *kept.tables),
         gaps=tuple(dict.fromkeys(_gaps(snapshot, spaces, kept.gaps, say))),
     )
@@ -240,8 +240,8 @@ def _summary(snapshot: Snapshot, spaces: Sequence[Space], around: QuotaContext, 
         free=len(spaces) - len(limited),
     )
     proofs = [quote for limit in fullest.limits for quote in proof(limit, around.quotas)]
-    told = finding("quota", claim, around.confidence, (), proofs, severity="info")
-    return told if wanted else structs.replace(told, next_actions=prose.see_quota(fullest.namespace, say))
+    result = finding("quota", claim, around.confidence, (), proofs, severity="info")
+    return result if wanted else structs.replace(result, next_actions=prose.see_quota(fullest.namespace, say))
 
 
 def _memory_of(spaces: Sequence[Space], config: DeviceConfig) -> int:

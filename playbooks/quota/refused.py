@@ -66,13 +66,13 @@ def _exceeded(event: Event, own: Iterable[Limit]) -> list[Limit]:
     """The namespace's limits on HAMi's resources that the refusal is about: HAMi does not say which of its two."""
     if WEBHOOK_NAME in event.message and _BY_HAMI in event.message:
         return [limit for limit in own if limit.by == "HAMi"]
-    if (told := _BY_KUBERNETES.search(event.message)) is None:
+    if (match := _BY_KUBERNETES.search(event.message)) is None:
         return []
-    asked, limited = _amounts(told[2]), _amounts(told[3] or "")
+    asked, limited = _amounts(match[2]), _amounts(match[3] or "")
     return [
         limit
         for limit in own
-        if limit.quota == told[1] and limit.key in asked and _stands(limit, limited.get(limit.key))
+        if limit.quota == match[1] and limit.key in asked and _stands(limit, limited.get(limit.key))
     ]
 
 

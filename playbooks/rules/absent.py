@@ -24,8 +24,8 @@ _MAX_CANDIDATES = 3
 def never_created(absent: AbsentPod, name: str, by: WebhookOf | None, now: datetime, say: Texts) -> list[Finding]:
     """Why the pod was refused at its creation, as its owner's FailedCreate says; nothing where none says so."""
     refusal = denied(absent, name, say)
-    if refusal and (told := in_events(absent.refusals, None)):
-        hit, proofs = told[0][0], [proof for _, proof in told]
+    if refusal and (refused := in_events(absent.refusals, None)):
+        hit, proofs = refused[0][0], [proof for _, proof in refused]
         claim = say("admission-denied.signed", pod=name, means=hit.signature.words(say.language).means)
         return [signed(hit, proofs, claim, (), say), refusal]
     call = refused_call(absent.refusals, by.webhook.hook if by else None, say)
@@ -103,6 +103,6 @@ def no_such_namespace(deserted: EmptyNamespace, words: tuple[str, ...], say: Tex
     """It may as well be empty; the words in front of a namespace ask about a near one."""
     key = "not-found.namespace-near" if deserted.near else "not-found.namespace"
     claim = say(key, namespace=deserted.namespace, names=prose.names(say, deserted.near))
-    told = finding("not-found", claim, "confirmed", (), (), severity="warning")
+    result = finding("not-found", claim, "confirmed", (), (), severity="warning")
     actions = (NextAction(say("not-found.ask", name=name), prose.command(*words, name)) for name in deserted.near)
-    return structs.replace(told, next_actions=tuple(actions))
+    return structs.replace(result, next_actions=tuple(actions))

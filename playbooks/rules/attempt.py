@@ -184,9 +184,9 @@ def _newest(pod: Pod, events: list[Event]) -> Attempt:
     last = staged[-1]
     if event_reason(last.reason) == "FilteringSucceed":
         return _filtered(last)
-    told = [event for event in staged if event_reason(event.reason) in ("FailedScheduling", "BindingFailed")]
-    if told and (_when(last) or _LONG_AGO) - (_when(told[-1]) or _LONG_AGO) <= _EVENT_LAG:
-        last = told[-1]
+    refusals = [event for event in staged if event_reason(event.reason) in ("FailedScheduling", "BindingFailed")]
+    if refusals and (_when(last) or _LONG_AGO) - (_when(refusals[-1]) or _LONG_AGO) <= _EVENT_LAG:
+        last = refusals[-1]
     return _classify(
         last.message, _when(last), quotes.of_event(last), bind=event_reason(last.reason) != "FilteringFailed"
     )

@@ -19,7 +19,16 @@ from playbooks.rules import prose
 from playbooks.rules.attempt import Attempt
 from playbooks.rules.case import Case
 from playbooks.rules.findings import finding
-from playbooks.rules.locks import NodeLock, Owners, after, lock_actions, lock_expiry, lock_on, owner_proofs, told
+from playbooks.rules.locks import (
+    NodeLock,
+    Owners,
+    after,
+    lock_actions,
+    lock_expiry,
+    lock_in_words,
+    lock_on,
+    owner_proofs,
+)
 
 UNSCHEDULABLE_FLUSH = timedelta(minutes=5)
 """kube-scheduler retries an unschedulable pod at the latest after this (--pod-max-in-unschedulable-pods-duration)."""
@@ -109,7 +118,9 @@ def _judge(case: Case, name: str, owners: Owners, say: Texts) -> NodeLock | None
     """What the lock on a node is, None when it has none that was seen."""
     node = case.nodes.get(name)
     state, vendor = _lock(case, node, owners) if node else None, case.device.vendor
-    return told(node, state, lock_expiry(case.install, vendor), say, vendor.lock_key) if node and state else None
+    if not node or not state:
+        return None
+    return lock_in_words(node, state, lock_expiry(case.install, vendor), say, vendor.lock_key)
 
 
 def _lock(case: Case, node: Node, owners: Owners) -> LockState | None:

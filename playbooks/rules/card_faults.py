@@ -37,8 +37,8 @@ def card_faults(side: NodeSide, node: Node, gpus: NodeGpus, now: datetime, say: 
     unhealthy = [card for card in gpus.cards if not card.health]
     if (short or unhealthy) and (logged := _logged(side, node, short, say)) is not None:
         return [logged]
-    if (told := reported(node, say)) is not None:
-        return [told]
+    if (result := reported(node, say)) is not None:
+        return [result]
     if short and _settled(side, now):
         return [_counted(side, node, gpus, short, say)]
     return []
@@ -97,8 +97,10 @@ def reported(node: Node, say: Texts) -> NodeCause | None:
             else:
                 cordon = quotes.kubectl("cordon", node.name)
                 actions = (*actions, NextAction(say("card-fault.cordon"), cordon, changes_cluster=True))
-            told = finding("card-fault", claim, "confirmed", (node.name,), proofs, severity="warning", actions=actions)
-            return NodeCause(f"{condition.type} cordoned" if cordoned else condition.type, told)
+            result = finding(
+                "card-fault", claim, "confirmed", (node.name,), proofs, severity="warning", actions=actions
+            )
+            return NodeCause(f"{condition.type} cordoned" if cordoned else condition.type, result)
     return None
 
 
@@ -119,8 +121,8 @@ def _counted(side: NodeSide, node: Node, gpus: NodeGpus, short: list[str], say: 
     proofs.insert(0, quotes.of_node(node, str(capacity), paths))
     sure: Confidence = "confirmed" if gpus.allocatable else "suspected"
     actions = plugin_actions(side.name, side.plugin_pods, say)
-    told = finding("card-fault", claim, sure, (side.name,), proofs, severity="warning", actions=actions)
-    return NodeCause(f"{name} {capacity} {offered}", told)
+    result = finding("card-fault", claim, sure, (side.name,), proofs, severity="warning", actions=actions)
+    return NodeCause(f"{name} {capacity} {offered}", result)
 
 
 def _settled(side: NodeSide, now: datetime) -> bool:

@@ -41,12 +41,14 @@ def open_change(deployment: Workload, text: str, now: datetime, say: Texts) -> F
     if isinstance(record, Unreadable):
         claim = say("changing.unreadable", target=f"{deployment.namespace}/{deployment.name}", why=record.why)
         return _finding("change-unreadable", "warning", claim, proof)
-    told = described(record, now) | {"because": say("changing.because", text=record.because) if record.because else ""}
+    values = described(record, now) | {
+        "because": say("changing.because", text=record.because) if record.because else ""
+    }
     late = now.timestamp() - record.deadline
     if late > LATE_S:
-        claim = say("changing.open-late", **told, late=roughly(late))
+        claim = say("changing.open-late", **values, late=roughly(late))
         return _finding("change-open", "warning", claim, proof, *undo(record, say)[:1])
-    return _finding("change-open", "info", say("changing.open", **told), proof, *undo(record, say))
+    return _finding("change-open", "info", say("changing.open", **values), proof, *undo(record, say))
 
 
 def described(record: Record, now: datetime) -> dict[str, str]:

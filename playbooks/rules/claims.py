@@ -81,8 +81,8 @@ def told_by_claims(pod: Pod, seen: ClaimsSeen | None, say: Texts) -> ClaimTold |
     proofs = [proof for state in states for proof in state.proofs]
     # Which driver stands behind a class its selectors say, and HAMi-DRA's own may have been changed.
     sure = "suspected" if first.state is State.NO_SLICE else "confirmed"
-    told = finding("resource-claim", claim, sure, (), proofs, severity="warning", actions=[look])
-    return ClaimTold(told, first.state in _DECIDE)
+    result = finding("resource-claim", claim, sure, (), proofs, severity="warning", actions=[look])
+    return ClaimTold(result, first.state in _DECIDE)
 
 
 def _state(pod: Pod, claim: PodResourceClaim, seen: ClaimsSeen | None, say: Texts) -> _Told:

@@ -34,10 +34,10 @@ def coverage(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
     if isinstance(components.plugins, Gap) or isinstance(components.plugin_pods, Gap) or not components.plugins:
         return []
     daemon_sets, pods = components.plugins, components.plugin_pods
-    told: list[Finding | None] = [*_causes(parts, now, say), _unready(parts, daemon_sets, pods, now, say)]
+    findings: list[Finding | None] = [*_causes(parts, now, say), _unready(parts, daemon_sets, pods, now, say)]
     if not isinstance(components.nodes, Gap):
-        told += _absent(parts, daemon_sets, pods, components.nodes, say)
-    return [finding for finding in told if finding is not None]
+        findings += _absent(parts, daemon_sets, pods, components.nodes, say)
+    return [finding for finding in findings if finding is not None]
 
 
 def plugins_down(pods: Sequence[Pod], now: datetime) -> list[Pod]:
@@ -50,12 +50,11 @@ def _causes(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
     sides, sets = parts.questioned
     config = parts.seen.config
     known = [cause for side in sides.values() for cause in node_causes(side, sets, config, now, say)]
-    found = [
-        cause for cause in known if cause.told.code != "device-plugin-not-ready"
-    ]  # that pods are not ready is told anyway
+    # That pods are not ready is told anyway.
+    found = [cause for cause in known if cause.finding.code != "device-plugin-not-ready"]
     found = found or [cause for side in sides.values() for cause in monitor_fault(side, now, say)]
     nodes = () if isinstance(parts.components.nodes, Gap) else parts.components.nodes
-    refused = [pod.told for pod in refused_pods(sets, (), say)] if sets else []
+    refused = [cause.finding for cause in refused_pods(sets, (), say)] if sets else []
     return [*per_cause(found, say), *(refused or (none_selected(sets, nodes, say) if sets else []))]
 
 
@@ -68,9 +67,9 @@ def _unready(
     nodes = sorted({pod.spec.node_name for pod in down if pod.spec.node_name})
     proofs = [what_ails(down[0]), *_counts(daemon_sets[0])]
     claim = say("plugin-not-ready.claim", count=len(down), nodes=prose.names(say, nodes), why=proofs[0].quote)
-    told = finding("plugin-not-ready", claim, parts.confidence, nodes, proofs, severity="warning")
+    result = finding("plugin-not-ready", claim, parts.confidence, nodes, proofs, severity="warning")
     look = kubectl("-n", down[0].namespace, "describe", "pod", down[0].name)
-    return structs.replace(told, next_actions=(NextAction(say("plugin-not-ready.look"), look),))
+    return structs.replace(result, next_actions=(NextAction(say("plugin-not-ready.look"), look),))
 
 
 def _absent(
@@ -110,9 +109,9 @@ def _missing(
     else:
         claim = say("plugin-missing.claim", count=len(names), nodes=shown)
     proofs = [quotes.of_node(nodes[names[0]][0], names[0], "{.metadata.name}"), *_counts(daemon_set)]
-    told = finding("plugin-missing", claim, parts.confidence, names, proofs, severity=severity)
+    result = finding("plugin-missing", claim, parts.confidence, names, proofs, severity=severity)
     look = kubectl("-n", daemon_set.namespace, "describe", "daemonset", daemon_set.name)
-    return structs.replace(told, next_actions=(NextAction(say("plugin-missing.look"), look),))
+    return structs.replace(result, next_actions=(NextAction(say("plugin-missing.look"), look),))
 
 
 def _why(daemon_sets: Sequence[Workload], node: Node, say: Texts) -> str:

@@ -59,9 +59,9 @@ class DraDevices(NamedTuple):
         return self._replace(slices=[slice_ for slice_ in self.slices if slice_.spec.node_name == node])
 
 
-def with_dra(told: Sequence[Finding], offered: DraDevices, say: Texts) -> list[Finding]:
+def with_dra(findings: Sequence[Finding], offered: DraDevices, say: Texts) -> list[Finding]:
     """The findings by the rules of HAMi's scheduler, with what they do not cover: an alarm before them, else behind."""
-    return [*twice, *told] if (twice := _twice(offered, say)) else [*told, *_by_claims(offered.slices, say)]
+    return [*twice, *findings] if (twice := _twice(offered, say)) else [*findings, *_by_claims(offered.slices, say)]
 
 
 def unclaimed(pod: Pod, asked: Mapping[str, str], seen: InstallSeen, say: Texts) -> Finding | None:
@@ -79,10 +79,10 @@ def mode(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
     """In which way, or ways, HAMi's devices are handed out; nothing where only its scheduler does."""
     components = parts.components
     offered = DraDevices(parts.seen, components.nodes, components.slices, now)
-    told = _twice(offered, say) or _two_hooks(parts, say) or _by_claims(components.slices, say)
+    result = _twice(offered, say) or _two_hooks(parts, say) or _by_claims(components.slices, say)
     hook = _hook(components.webhook)
-    if told or hook is None:
-        return told
+    if result or hook is None:
+        return result
     return [finding("dra-mode", say("dra-mode.webhook"), "confirmed", (), [_of_hook(hook)], severity="info")]
 
 

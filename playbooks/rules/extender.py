@@ -42,10 +42,10 @@ def misconfigured(parts: Parts, say: Texts) -> list[Finding]:
     proofs = dict.fromkeys(_proof(config, fault.word) for fault in faults)
     claim = say("extender-misconfigured.claim", file=config.key, why="; ".join(fault.text for fault in faults))
     severity: Severity = "critical" if any(fault.severity == "critical" for fault in faults) else "warning"
-    told = finding("extender-misconfigured", claim, parts.confidence, (), list(proofs), severity=severity)
+    result = finding("extender-misconfigured", claim, parts.confidence, (), list(proofs), severity=severity)
     config_map = config.config_map
     look = kubectl("-n", config_map.namespace, "get", "configmap", config_map.name, "-o", "yaml")
-    return [structs.replace(told, next_actions=(NextAction(say("extender-misconfigured.look"), look),))]
+    return [structs.replace(result, next_actions=(NextAction(say("extender-misconfigured.look"), look),))]
 
 
 def managed_proof(config: SchedulerConfig) -> Evidence:

@@ -17,7 +17,7 @@ class NodeCause(NamedTuple):
     """
 
     why: str
-    told: Finding
+    finding: Finding
 
 
 def finding(

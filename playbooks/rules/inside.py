@@ -35,8 +35,8 @@ _TELLS_ITSELF = ("OOMKilled", "StartError", "ContainerCannotRun", "Completed")
 def inside_faults(pod: Pod, placed: PlacedPod, now: datetime, say: Texts) -> list[Finding]:
     """The fault that explains most; empty for a container of which nothing bad is known."""
     given = GpuContainers(gpu_containers(pod, placed.install.config), _shares(pod))
-    if told := own_log_faults(pod, placed.own_logs or (), now, say, cores=given.cores):
-        return [_of_library(finding, placed, say) for finding in told]
+    if faults := own_log_faults(pod, placed.own_logs or (), now, say, cores=given.cores):
+        return [_of_library(finding, placed, say) for finding in faults]
     if any(in_trouble(status, now) for status in statuses(pod)):
         crashed = [
             _of_library(segfault, placed, say) for segfault in segfaults(pod, given, placed.side.plugin_pods, now, say)
@@ -101,7 +101,7 @@ def _on_a_faulty_gpu(pod: Pod, given: GpuContainers, placed: PlacedPod, now: dat
     names = {container.name for container in given.containers}
     ended = any(status.name in names and in_trouble(status, now) and _ran(status) for status in statuses(pod))
     cause = reported(placed.side.node, say) if ended and not isinstance(placed.side.node, Gap) else None
-    return [structs.replace(cause.told, confidence="suspected")] if cause else []
+    return [structs.replace(cause.finding, confidence="suspected")] if cause else []
 
 
 def _ran(status: ContainerStatus) -> bool:

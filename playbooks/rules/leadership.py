@@ -39,9 +39,9 @@ def leadership(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
     acquired = parse_time(install.lease.spec.acquire_time)
     if lease_is_stale(install.lease, now) or (acquired is not None and now - acquired <= _SETTLING):
         return []  # told as scheduler-no-leader; or somebody has just begun to lead
-    told = _labels(parts, say) if parts.version >= _LABELS_SINCE else None
-    told = told or _stranger(parts, say)
-    return [told] if told else []
+    result = _labels(parts, say) if parts.version >= _LABELS_SINCE else None
+    result = result or _stranger(parts, say)
+    return [result] if result else []
 
 
 def labelled(install: Install) -> list[Pod]:
@@ -65,8 +65,8 @@ def _never(parts: Parts, say: Texts) -> Finding:
     namespace = install.flags.get("leader-elect-resource-namespace") or install.namespace
     proofs = [_flag(install.pods[0], "--leader-elect=true")]
     claim = say("scheduler-no-leader.never", lease=f"{namespace}/{name}")
-    told = finding("scheduler-no-leader", claim, parts.confidence, (), proofs, severity="critical")
-    return structs.replace(told, next_actions=_look(install, say))
+    result = finding("scheduler-no-leader", claim, parts.confidence, (), proofs, severity="critical")
+    return structs.replace(result, next_actions=_look(install, say))
 
 
 def _labels(parts: Parts, say: Texts) -> Finding | None:
@@ -98,13 +98,13 @@ def _stranger(parts: Parts, say: Texts) -> Finding | None:
     if not len(install.pods) == deployment.status.replicas == (1 if wanted is None else wanted):
         return None
     claim = say("scheduler-leader-mismatch.stranger", holder=install.lease_holder)
-    told = _mismatch(parts, claim, [_lease(install)], "warning", say)
-    return structs.replace(told, confidence="suspected")
+    result = _mismatch(parts, claim, [_lease(install)], "warning", say)
+    return structs.replace(result, confidence="suspected")
 
 
 def _mismatch(parts: Parts, claim: str, proofs: Sequence[Evidence], severity: Severity, say: Texts) -> Finding:
-    told = finding("scheduler-leader-mismatch", claim, parts.confidence, (), proofs, severity=severity)
-    return structs.replace(told, next_actions=_look(parts.install, say))
+    result = finding("scheduler-leader-mismatch", claim, parts.confidence, (), proofs, severity=severity)
+    return structs.replace(result, next_actions=_look(parts.install, say))
 
 
 def _look(install: Install, say: Texts) -> tuple[NextAction, ...]:

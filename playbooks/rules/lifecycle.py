@@ -158,8 +158,8 @@ def _failed(pod: Pod, say: Texts) -> Finding:
 
 def _not_started(pod: Pod, events: list[Event], now: datetime, say: Texts) -> Finding:
     halted = next((status for status in statuses(pod) if stuck(status) or between_restarts(status, now)), None)
-    told = [event for event in events if event.reason in _START_EVENTS]
-    last = max(told, key=lambda event: parse_time(event.seen_at) or _LONG_AGO, default=None)
+    started = [event for event in events if event.reason in _START_EVENTS]
+    last = max(started, key=lambda event: parse_time(event.seen_at) or _LONG_AGO, default=None)
     proofs: list[Evidence] = []
     crashed = False
     if halted is not None:

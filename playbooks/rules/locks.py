@@ -107,7 +107,7 @@ def _is_served(owner: Pod, *, settled: bool) -> bool:
     return any(signs) if settled else all(signs)
 
 
-def told(node: Node, state: LockState, expiry: timedelta, say: Texts, key: str = LOCK_KEY) -> NodeLock:
+def lock_in_words(node: Node, state: LockState, expiry: timedelta, say: Texts, key: str = LOCK_KEY) -> NodeLock:
     """The lock in words; `key` is the annotation that it stands in."""
     code = as_code(f"node-lock-{state.phase}")
     if state.lock is None:

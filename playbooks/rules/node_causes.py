@@ -73,8 +73,8 @@ def _of_first(
 def per_cause(found: Iterable[NodeCause], say: Texts) -> list[Finding]:
     """One finding for the nodes of each cause."""
     alike: dict[tuple[str, str], list[Finding]] = {}
-    for why, told in found:
-        alike.setdefault((told.code, why), []).append(told)
+    for why, result in found:
+        alike.setdefault((result.code, why), []).append(result)
     return [together(group, say) for group in alike.values()]
 
 

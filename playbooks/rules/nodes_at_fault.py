@@ -30,12 +30,12 @@ def nodes_at_fault(case: Case, cause: Cause, questioned: NodesInQuestion, say: T
     return per_cause(found, say)
 
 
-def nodes_behind(case: Case, told: Finding, questioned: NodesInQuestion, say: Texts) -> list[Finding]:
+def nodes_behind(case: Case, first: Finding, questioned: NodesInQuestion, say: Texts) -> list[Finding]:
     """Why nodes that HAMi chose hand out no GPUs: HAMi binds pods there for as long as it knows the registration.
 
     Each such pod is refused after Bind and leaves its lock behind.
     """
-    sides = [questioned.sides[name] for name in told.scope.nodes if name in questioned.sides]
+    sides = [questioned.sides[name] for name in first.scope.nodes if name in questioned.sides]
     found = [cause for side in sides for cause in _causes(case, side, questioned, say)]
     return per_cause(found, say)
 

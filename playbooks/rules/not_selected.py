@@ -49,7 +49,7 @@ def not_selected(sets: PluginSets, node: Node, gpus: NodeGpus, say: Texts) -> li
     has = quotes.of_label(node, label) if label else quotes.of_allocatable(node, gpus.resource)
     proofs = [has, selector_proof(daemon_set)]
     actions = [label_action(daemon_set, node.name, say)] if by_label and selector else []
-    told = finding(
+    result = finding(
         "device-plugin-not-selected",
         claim,
         "confirmed",
@@ -58,7 +58,7 @@ def not_selected(sets: PluginSets, node: Node, gpus: NodeGpus, say: Texts) -> li
         severity="warning",
         actions=[*actions, *see_set(daemon_set, say)],
     )
-    return [NodeCause(f"{key} {selector or obstacle.detail}", told)]
+    return [NodeCause(f"{key} {selector or obstacle.detail}", result)]
 
 
 def in_use(sets: PluginSets) -> bool:

@@ -102,8 +102,8 @@ def panicked_in(runs: Sequence[Run], logs: tuple[PanicLog, ...], say: Texts) -> 
     near = [crash for crash in found if crash.panic.at and -_ROUNDED <= crash.panic.at - began <= _AT_ONCE]
     if not near:
         return []
-    told = _told(near, [], say("scheduler-panic.claim", what=_what(near)), say)
-    return [structs.replace(told, confidence="suspected")]  # another pod's run may have begun in that second
+    result = _told(near, [], say("scheduler-panic.claim", what=_what(near)), say)
+    return [structs.replace(result, confidence="suspected")]  # another pod's run may have begun in that second
 
 
 def panics_told(install: Install, logs: tuple[PanicLog, ...], now: datetime, say: Texts) -> list[Finding]:

@@ -40,16 +40,16 @@ def plugin_faults(
     for pod in side.plugins_of(vendor):
         statuses = plugin_statuses(pod)
         sick = [status for status in statuses if ails(status, now, silent=silent)]
-        told = _signed(side, pod, sick, statuses if silent else sick, say)
-        if told is not None and told.told.code == "card-fault" and not sick:
+        result = _signed(side, pod, sick, statuses if silent else sick, say)
+        if result is not None and result.finding.code == "card-fault" and not sick:
             return []  # the plugin works: what its log says of a GPU is weighed with kubelet's figures
-        if told is None and sick:
+        if result is None and sick:
             ended = _ended(side, pod, sick[0], say)
-            told = ended or _waits(side, pod, sick[0], say)
+            result = ended or _waits(side, pod, sick[0], say)
             if ended and _by_itself(sick[0]):
-                told = ended._replace(told=without_driver(side, ended.told, say))
-        if told is not None:
-            return [told]
+                result = ended._replace(finding=without_driver(side, ended.finding, say))
+        if result is not None:
+            return [result]
     return []
 
 
@@ -62,8 +62,8 @@ def crash_near(side: NodeSide, times: Sequence[datetime], say: Texts, vendor: Ve
             by_itself = end is not None and end.exit_code not in _TOLD_TO_END
             if by_itself and at and any(abs(at - time) <= _NEAR for time in times):
                 old = side._replace(logs=tuple(log for log in side.logs if log.previous))
-                told = _signed(old, pod, [status], [status], say) or _ended(old, pod, status, say)
-                return [told] if told else []
+                result = _signed(old, pod, [status], [status], say) or _ended(old, pod, status, say)
+                return [result] if result else []
     return []
 
 
@@ -76,12 +76,12 @@ def monitor_fault(side: NodeSide, now: datetime, say: Texts) -> list[NodeCause]:
             proofs = [proof for _, proof in found[:1]] + [_of_status(pod, down[0])]
             means = found[0][0].signature.words(say.language).means if found else ""
             claim = say("device-plugin-not-ready.monitor", nodes=side.name, why=_why(down[0]))
-            told = f"{claim} {means}".rstrip()
+            text = f"{claim} {means}".rstrip()
             fix = [fix_of(found[0][0], say)] if found else []
             actions = (*fix, plugin_log(pod, say))
             made = finding(
                 "device-plugin-not-ready",
-                told,
+                text,
                 "confirmed",
                 (side.name,),
                 proofs,
@@ -109,9 +109,9 @@ def _signed(
         claim = say("card-fault.claim", node=side.name, means=means)
     else:
         claim = say("plugin-fault.claim", node=side.name, plugin=_called(pod, say), means=means)
-    told = signed(hit, proofs, claim, (side.name,), say)
-    told = structs.replace(told, code="device-plugin-crash") if told.code == "gpu-start-failure" else told
-    return NodeCause(hit.signature.id, told)
+    result = signed(hit, proofs, claim, (side.name,), say)
+    result = structs.replace(result, code="device-plugin-crash") if result.code == "gpu-start-failure" else result
+    return NodeCause(hit.signature.id, result)
 
 
 def _in_logs(side: NodeSide, pod: Pod, statuses: Iterable[ContainerStatus]) -> list[Proven]:
@@ -146,8 +146,10 @@ def _ended(side: NodeSide, pod: Pod, status: ContainerStatus, say: Texts) -> Nod
     )
     proofs = [log_line(*line) for line in said[:1]] + [_of_status(pod, status)]
     actions = (plugin_log(pod, say),)
-    told = finding("device-plugin-crash", claim, "confirmed", (side.name,), proofs, severity="warning", actions=actions)
-    return NodeCause(f"{status.name} {end.reason} {end.exit_code}: {line}", told)
+    result = finding(
+        "device-plugin-crash", claim, "confirmed", (side.name,), proofs, severity="warning", actions=actions
+    )
+    return NodeCause(f"{status.name} {end.reason} {end.exit_code}: {line}", result)
 
 
 def _called(pod: Pod, say: Texts) -> str:
@@ -179,10 +181,10 @@ def _waits(side: NodeSide, pod: Pod, status: ContainerStatus, say: Texts) -> Nod
     claim = say("device-plugin-not-ready.waiting", node=side.name, container=status.name, why=_why(status))
     proofs = [_of_status(pod, status)]
     actions = (NextAction(say("plugin-not-ready.look"), quotes.kubectl_pod(pod, "describe")),)
-    told = finding(
+    result = finding(
         "device-plugin-not-ready", claim, "confirmed", (side.name,), proofs, severity="warning", actions=actions
     )
-    return NodeCause(f"{status.name} {_why(status)}", told)
+    return NodeCause(f"{status.name} {_why(status)}", result)
 
 
 def _why(status: ContainerStatus) -> str:

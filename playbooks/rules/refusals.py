@@ -77,14 +77,14 @@ def refused(case: Case, attempt: Attempt, cause: Cause, say: Texts) -> Finding:
     else:
         claim = say(f"{cause.code}.never", **_too_small(case, largest, say))
     proofs = [*proofs, *_object_proofs(case, cause, largest)]
-    told = finding(cause.code, claim, confidence, cause.nodes, proofs, severity=severity)
+    result = finding(cause.code, claim, confidence, cause.nodes, proofs, severity=severity)
     if cause.text in _OF_CARDS and severity != "info" and cause.nodes:
-        return structs.replace(told, next_actions=_look_at_cards(case, cause, say))
+        return structs.replace(result, next_actions=_look_at_cards(case, cause, say))
     if cause.code == "node-unfit-pod":
-        return structs.replace(told, next_actions=prose.raise_verbosity(say))
+        return structs.replace(result, next_actions=prose.raise_verbosity(say))
     if cause.text != fit.QUOTA_NOT_FIT:
-        return told
-    return structs.replace(told, next_actions=prose.see_quota(case.pod.namespace, say))
+        return result
+    return structs.replace(result, next_actions=prose.see_quota(case.pod.namespace, say))
 
 
 def _key(case: Case, cause: Cause, slice_: Slice | None) -> str:
@@ -209,7 +209,7 @@ def _uncordon(case: Case, cause: Cause, say: Texts) -> tuple[NextAction, ...]:
 
 
 def _kubernetes(case: Case, attempt: Attempt, cause: Cause, say: Texts, severity: Severity) -> Finding:
-    told = [
+    quoted = [
         reason
         for reason in (attempt.unschedulable.by_kubernetes if attempt.unschedulable else ())
         if family(reason.text) == family(cause.text)
@@ -217,7 +217,7 @@ def _kubernetes(case: Case, attempt: Attempt, cause: Cause, say: Texts, severity
     takers = _takers(case, cause)
     first = case.nodes[(takers or cause.nodes)[0]]
     detail = case.obstacles[first.name].detail
-    texts = sorted({reason.text for reason in told}, key=lambda text: (detail not in text, text)) or [cause.text]
+    texts = sorted({reason.text for reason in quoted}, key=lambda text: (detail not in text, text)) or [cause.text]
     text = texts[0] if len(texts) == 1 else f"{texts[0]}; …"
     if cause.text in (TAINT_TEXT, SELECTOR_TEXT) and detail not in text and detail != "nodeAffinity":
         text = f"{text} ({detail})"
@@ -225,11 +225,11 @@ def _kubernetes(case: Case, attempt: Attempt, cause: Cause, say: Texts, severity
         proofs, actions = short.proofs(case.pod), short.ask_less(case.pod, say)
     else:
         proofs, actions = [_obstacle_proof(case, first, detail)], []
-    proofs = [*(words(attempt) if told else []), *proofs]
+    proofs = [*(words(attempt) if quoted else []), *proofs]
     key = "kubernetes-filter.room" if takers else "kubernetes-filter.claim"
     claim = say(key, count=len(cause.nodes), text=text, nodes=prose.some(say, takers))
     claim = short.claim(text, len(cause.nodes), say) if short else claim
-    confidence: Confidence = "confirmed" if told else "suspected"
+    confidence: Confidence = "confirmed" if quoted else "suspected"
     return finding("kubernetes-filter", claim, confidence, cause.nodes, proofs, severity=severity, actions=actions)
 
 

@@ -30,7 +30,7 @@ def refused_causes(refused: Finding, pod: Pod, placed: PlacedPod, now: datetime,
     config = placed.install.config
     vendor = device_asked(pod, config).vendor
     found = node_causes(placed.side, placed.plugin_sets, config, now, say, vendors=[vendor])
-    return [cause.told for cause in found or crash_near(placed.side, times, say, vendor)]
+    return [cause.finding for cause in found or crash_near(placed.side, times, say, vendor)]
 
 
 def refused_more(refused: Finding, pod: Pod, side: NodeSide, say: Texts) -> Finding:

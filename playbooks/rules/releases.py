@@ -122,11 +122,11 @@ def profiles(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
     pod = next((pod for pod in install.pods if extender_of(pod.spec)), None)
     if pod is None:
         return []
-    told: list[Finding] = []
+    findings: list[Finding] = []
     if install.flags.get("profiling", "").lower() in _TRUE:
-        told.append(_profiling(parts, pod, now, say))
+        findings.append(_profiling(parts, pod, now, say))
     if version is None or not PROFILING_SINCE <= version < METRICS_CLOSED_SINCE or install.version is None:
-        return told
+        return findings
     port = str(metrics_port(install.flags))
     bind, outside = install.flags.get(METRICS_FLAG), _outside(parts, port)
     proofs = [quotes.of_pod(pod, bind, "{.spec.containers[*].command}")] if bind else []
@@ -141,7 +141,7 @@ def profiles(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
     severity: Severity = "warning" if outside else "info"
     exposed = finding("pprof-exposed", claim, "suspected", (), proofs, severity=severity)
     look = kubectl("-n", install.namespace, "get", "services", "-o", "wide")
-    return [*told, structs.replace(exposed, next_actions=(NextAction(say("pprof-exposed.look"), look),))]
+    return [*findings, structs.replace(exposed, next_actions=(NextAction(say("pprof-exposed.look"), look),))]
 
 
 def _profiling(parts: Parts, pod: Pod, now: datetime, say: Texts) -> Finding:
@@ -195,10 +195,10 @@ def refused(parts: Parts, say: Texts) -> list[Finding]:
         seen.setdefault((line.verb, line.resource), _line(line))
     what = ", ".join(f"{verb} {resource}" for verb, resource in seen)
     claim = say("scheduler-forbidden.claim", account=lines[0].account, what=what)
-    told = finding("scheduler-forbidden", claim, "confirmed", (), list(seen.values()), severity="critical")
+    result = finding("scheduler-forbidden", claim, "confirmed", (), list(seen.values()), severity="critical")
     verb, resource = next(iter(seen))
     look = kubectl("auth", "can-i", verb, resource, f"--as={lines[0].account}")
-    return [structs.replace(told, next_actions=(NextAction(say("scheduler-forbidden.look"), look),))]
+    return [structs.replace(result, next_actions=(NextAction(say("scheduler-forbidden.look"), look),))]
 
 
 def _line(line: RefusedLine) -> Evidence:
@@ -235,9 +235,9 @@ def stuck(parts: Parts, say: Texts) -> list[Finding]:
         ),
     ]
     claim = say("rollout-stuck.claim", name=deployment.name, why=proofs[-1].quote)
-    told = finding("rollout-stuck", claim, parts.confidence, (), proofs, severity="warning")
+    result = finding("rollout-stuck", claim, parts.confidence, (), proofs, severity="warning")
     look = kubectl("-n", deployment.namespace, "rollout", "status", f"deployment/{deployment.name}", "--timeout=1s")
-    return [structs.replace(told, next_actions=(NextAction(say("rollout-stuck.look"), look),))]
+    return [structs.replace(result, next_actions=(NextAction(say("rollout-stuck.look"), look),))]
 
 
 def _unscheduled(condition: Condition | None) -> Condition | None:

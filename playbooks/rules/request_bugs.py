@@ -27,8 +27,8 @@ def told_by_bug(found: list[Finding], case: Case, attempt: Attempt, say: Texts) 
     why, threads = bug.why(say.language), ", ".join(bug.threads)
     claim = say("known-bug.refused", version=case.version, nodes=prose.names(say, nodes), why=why, threads=threads)
     proofs = [*first.evidence, *signs]
-    told = finding(code, claim, "suspected", nodes, proofs, severity="warning", actions=first.next_actions[:1])
-    return [told, *(structs.replace(finding, severity="info") for finding in found if finding.code != code)]
+    result = finding(code, claim, "suspected", nodes, proofs, severity="warning", actions=first.next_actions[:1])
+    return [result, *(structs.replace(finding, severity="info") for finding in found if finding.code != code)]
 
 
 def _shown(first: Finding, case: Case, attempt: Attempt) -> tuple[Code, KnownBug, list[Evidence]] | None:

@@ -60,7 +60,7 @@ def second_plugin(side: NodeSide, node: Node, gpus: NodeGpus, say: Texts) -> lis
     if own:
         restart = quotes.kubectl_pod(own[0], "delete")
         actions.append(NextAction(say("second-device-plugin.restart"), restart, changes_cluster=True))
-    told = finding(
+    result = finding(
         "second-device-plugin",
         claim,
         "confirmed" if others else "suspected",
@@ -69,7 +69,7 @@ def second_plugin(side: NodeSide, node: Node, gpus: NodeGpus, say: Texts) -> lis
         severity="warning",
         actions=actions,
     )
-    return [NodeCause(f"{gpus.resource} {gpus.capacity} {gpus.slots}{' seen' if others else ''}", told)]
+    return [NodeCause(f"{gpus.resource} {gpus.capacity} {gpus.slots}{' seen' if others else ''}", result)]
 
 
 def rivals(side: NodeSide) -> list[Pod]:

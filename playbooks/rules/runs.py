@@ -51,42 +51,42 @@ class RunWording(NamedTuple):
         return "confirmed" if self.sure else "suspected"
 
 
-def newest_run(logged: Logged, told: RunWording, say: Texts) -> list[Finding]:
+def newest_run(logged: Logged, wording: RunWording, say: Texts) -> list[Finding]:
     """What the newest run says, its main reason first; nothing when HAMi was not asked."""
     if not logged.runs:
         return []
     run = logged.runs[-1]
     if run.cycle.mixed:
-        told = told._replace(sure=False)
+        wording = wording._replace(sure=False)
     if run.cycle.chosen:
-        return [_chosen(logged, run, told, say)]
+        return [_chosen(logged, run, wording, say)]
     if run.cycle.asked_nothing:
-        return [_told("no-device-request", "passed", run, told, say, logged=logged)]
+        return [_told("no-device-request", "passed", run, wording, say, logged=logged)]
     if reasons := run.cycle.nodes_by_code():
-        return _refused(logged, run, reasons, told, say)
-    return _unexplained(logged, run, told, say)
+        return _refused(logged, run, reasons, wording, say)
+    return _unexplained(logged, run, wording, say)
 
 
-def _chosen(logged: Logged, run: Run, told: RunWording, say: Texts) -> Finding:
+def _chosen(logged: Logged, run: Run, wording: RunWording, say: Texts) -> Finding:
     cycle = run.cycle
     if error := cycle.bind_error:
         complaint = lock_complaint(error)
         code: Code = "node-lock-malformed" if complaint and complaint.malformed else "binding-failed"
-        return _told(code, "bind-failed", run, told, say, logged=logged, why=error)
+        return _told(code, "bind-failed", run, wording, say, logged=logged, why=error)
     if cycle.bound:
-        return _told("placed", "bound", run, told._replace(waits=False), say, logged=logged)
-    return _told("blocked-after-filter", "chosen", run, told, say, logged=logged)
+        return _told("placed", "bound", run, wording._replace(waits=False), say, logged=logged)
+    return _told("blocked-after-filter", "chosen", run, wording, say, logged=logged)
 
 
-def _told(code: Code, key: str, run: Run, told: RunWording, say: Texts, *, logged: Logged, why: str = "") -> Finding:
+def _told(code: Code, key: str, run: Run, wording: RunWording, say: Texts, *, logged: Logged, why: str = "") -> Finding:
     cycle = run.cycle
-    claim = say(f"logs.{key}", node=cycle.chosen, why=why, **_counts(logged, run, told))
-    proofs = [of_line(run.log, line, told) for line in (cycle.outcome, cycle.choice, cycle.start) if line]
+    claim = say(f"logs.{key}", node=cycle.chosen, why=why, **_counts(logged, run, wording))
+    proofs = [of_line(run.log, line, wording) for line in (cycle.outcome, cycle.choice, cycle.start) if line]
     nodes = [cycle.chosen] if cycle.chosen else []
-    return finding(code, claim, told.confidence, nodes, proofs, severity=told.severity)
+    return finding(code, claim, wording.confidence, nodes, proofs, severity=wording.severity)
 
 
-def _refused(logged: Logged, run: Run, reasons: dict[str, list[str]], told: RunWording, say: Texts) -> list[Finding]:
+def _refused(logged: Logged, run: Run, reasons: dict[str, list[str]], wording: RunWording, say: Texts) -> list[Finding]:
     """One finding per code; the first, of most nodes, sums the run up."""
     cycle = run.cycle
     judged = {node.node for node in cycle.nodes}
@@ -99,7 +99,7 @@ def _refused(logged: Logged, run: Run, reasons: dict[str, list[str]], told: RunW
     if sum(map(len, reasons.values())) > len(explained):
         told_of = say("logs.several", reasons=told_of)
     amounts = {"refused": refused, "all": max(len(judged), refused), "reasons": told_of}
-    claims = [say("logs.refused", **amounts, **_counts(logged, run, told))]
+    claims = [say("logs.refused", **amounts, **_counts(logged, run, wording))]
     claims += [
         say("logs.also", reason=code, count=len(nodes), nodes=prose.names(say, nodes))
         for code, nodes in list(reasons.items())[1:]
@@ -107,38 +107,45 @@ def _refused(logged: Logged, run: Run, reasons: dict[str, list[str]], told: RunW
     found: dict[str, Finding] = {}
     for (code, nodes), claim in zip(reasons.items(), claims, strict=True):
         proof = cycle.proof_of(code)
-        proofs = [of_line(run.log, line, told) for line in (proof, None if found else cycle.none_fit) if line]
+        proofs = [of_line(run.log, line, wording) for line in (proof, None if found else cycle.none_fit) if line]
         refusal = finding(
-            finding_code(code), claim, told.confidence, nodes, proofs, severity=told.severity if not found else "info"
+            finding_code(code),
+            claim,
+            wording.confidence,
+            nodes,
+            proofs,
+            severity=wording.severity if not found else "info",
         )
         # Codes of refusal family share a finding: the first speaks for it.
         found.setdefault(refusal.code, refusal)
     return list(found.values())
 
 
-def _unexplained(logged: Logged, run: Run, told: RunWording, say: Texts) -> list[Finding]:
+def _unexplained(logged: Logged, run: Run, wording: RunWording, say: Texts) -> list[Finding]:
     """No verdict with a reason: what is said of cards (up to 2.5), else kube-scheduler's sum of HAMi's answer."""
     cycle = run.cycle
     refused = len({verdict.node for verdict in cycle.refused}) or cycle.unfit
-    counts = _counts(logged, run, told)
+    counts = _counts(logged, run, wording)
     nodes = sorted({verdict.node for verdict in cycle.refused})
     proofs = [
-        of_line(run.log, line, told)
+        of_line(run.log, line, wording)
         for line in (*(verdict.line for verdict in cycle.refused[:1]), cycle.none_fit)
         if line
     ]
     if cycle.cards:
         claim = say("logs.cards", refused=refused, reasons=_card_reasons(cycle, say), **counts)
-        return [_by_cards(run, claim, proofs, told)]
+        return [_by_cards(run, claim, proofs, wording)]
     if summed := _summed(logged.statement, cycle):
         code, listed = summed
-        proofs = [of_line(logged.statement.log, logged.statement.line, told), *proofs] if logged.statement else proofs
+        proofs = (
+            [of_line(logged.statement.log, logged.statement.line, wording), *proofs] if logged.statement else proofs
+        )
         claim = say("logs.summed", reasons=listed, **counts)
-        return [finding(finding_code(code), claim, told.confidence, nodes, proofs, severity=told.severity)]
-    proofs = proofs or [of_line(run.log, line, told) for line in cycle.lines[:1]]
+        return [finding(finding_code(code), claim, wording.confidence, nodes, proofs, severity=wording.severity)]
+    proofs = proofs or [of_line(run.log, line, wording) for line in cycle.lines[:1]]
     key = "unsaid" if refused or cycle.none_fit else "no-verdict"
     claim = say(f"logs.{key}", refused=refused, **counts)
-    return [finding("node-unfit-pod", claim, "suspected", nodes, proofs, severity=told.severity)]
+    return [finding("node-unfit-pod", claim, "suspected", nodes, proofs, severity=wording.severity)]
 
 
 def _card_reasons(cycle: Cycle, say: Texts) -> str:
@@ -147,7 +154,7 @@ def _card_reasons(cycle: Cycle, say: Texts) -> str:
     return ", ".join([*listed, *([say("logs.no-reason", count=unsaid)] if unsaid > 0 else [])])
 
 
-def _by_cards(run: Run, claim: str, proofs: Sequence[Evidence], told: RunWording) -> Finding:
+def _by_cards(run: Run, claim: str, proofs: Sequence[Evidence], wording: RunWording) -> Finding:
     """Up to 2.5 some refusals of cards are only logged at -v=5: the reason is known when each card tried has one."""
     cycle = run.cycle
     code = Counter(card.code for card in cycle.cards).most_common(1)[0][0]
@@ -156,10 +163,10 @@ def _by_cards(run: Run, claim: str, proofs: Sequence[Evidence], told: RunWording
     return finding(
         finding_code(code if whole else ""),
         claim,
-        told.confidence if whole else "suspected",
+        wording.confidence if whole else "suspected",
         sorted({verdict.node for verdict in cycle.refused}),
-        [*([of_line(run.log, proof, told)] if proof else []), *proofs],
-        severity=told.severity,
+        [*([of_line(run.log, proof, wording)] if proof else []), *proofs],
+        severity=wording.severity,
     )
 
 
@@ -173,17 +180,17 @@ def _summed(statement: Statement | None, cycle: Cycle) -> tuple[str, str] | None
     return reasons[0].cards[0].code, ", ".join(f"{reason.text} {reason.nodes}" for reason in reasons)
 
 
-def _counts(logged: Logged, run: Run, told: RunWording) -> dict[str, object]:
+def _counts(logged: Logged, run: Run, wording: RunWording) -> dict[str, object]:
     at = run.cycle.at
     return {
-        "pod": told.pod,
+        "pod": wording.pod,
         "count": len(logged.runs),
-        "since": told.window,
-        "at": "?" if at is None else f"{at:%m-%d %H:%M:%S}" if told.since.endswith("d") else f"{at:%H:%M:%S}",
+        "since": wording.window,
+        "at": "?" if at is None else f"{at:%m-%d %H:%M:%S}" if wording.since.endswith("d") else f"{at:%H:%M:%S}",
     }
 
 
-def by_kubernetes(logged: Logged, told: RunWording, say: Texts) -> list[Finding]:
+def by_kubernetes(logged: Logged, wording: RunWording, say: Texts) -> list[Finding]:
     """The nodes that kube-scheduler dropped before HAMi was asked, as its newest sum has them."""
     statement = logged.statement
     if statement is None or not statement.said.by_kubernetes:
@@ -191,10 +198,10 @@ def by_kubernetes(logged: Logged, told: RunWording, say: Texts) -> list[Finding]
     total, reasons = statement.said.total, statement.said.by_kubernetes
     dropped = sum(reason.nodes for reason in reasons)
     listed = ", ".join(f"{reason.text} {reason.nodes}" for reason in reasons)
-    claim = say("logs.kubernetes", pod=told.pod, dropped=dropped, total=total, reasons=listed)
-    severity: Severity = told.severity if dropped == total else "info"
-    proofs = [of_line(statement.log, statement.line, told)]
-    return [finding("kubernetes-filter", claim, told.confidence, (), proofs, severity=severity)]
+    claim = say("logs.kubernetes", pod=wording.pod, dropped=dropped, total=total, reasons=listed)
+    severity: Severity = wording.severity if dropped == total else "info"
+    proofs = [of_line(statement.log, statement.line, wording)]
+    return [finding("kubernetes-filter", claim, wording.confidence, (), proofs, severity=severity)]
 
 
 def verbosity(logs: Sequence[LogOf], say: Texts) -> list[Finding]:
@@ -207,9 +214,9 @@ def verbosity(logs: Sequence[LogOf], say: Texts) -> list[Finding]:
     key = "v-nodes" if least < NODE_VERDICTS else "v-cards" if least < CARD_FIGURES else "v-all"
     listed = ", ".join(f"{container} -v={level}" for container, level in levels)
     proofs = [of_flag(log) for log in {(log.container, log.verbosity): log for log in read}.values()]
-    told = finding("log-verbosity", say(f"logs.{key}", levels=listed), "confirmed", (), proofs, severity="info")
+    result = finding("log-verbosity", say(f"logs.{key}", levels=listed), "confirmed", (), proofs, severity="info")
     more = () if key == "v-all" else prose.raise_verbosity(say)
-    return [structs.replace(told, next_actions=more)]
+    return [structs.replace(result, next_actions=more)]
 
 
 def of_flag(log: LogOf) -> Evidence:
@@ -222,21 +229,22 @@ def of_flag(log: LogOf) -> Evidence:
     return quotes.of_pod(log.scheduler, log.flag, path)
 
 
-def of_line(log: LogOf, line: LogLine, told: RunWording) -> Evidence:
+def of_line(log: LogOf, line: LogLine, wording: RunWording) -> Evidence:
     """A line of the log."""
     return Evidence(
         source="scheduler log",
         object=f"Pod {log.scheduler.namespace}/{log.scheduler.name} container {log.container}",
         at=format_time(line.at) if line.at else None,
         quote=quotes.shown(line.raw),
-        command=_command(log, told),
+        command=_command(log, wording),
     )
 
 
-def _command(log: LogOf, told: RunWording) -> str:
+def _command(log: LogOf, wording: RunWording) -> str:
     previous = ("--previous",) if log.previous else ()
-    days = told.since.removesuffix("d")
-    since = f"--since={int(days) * 24}h" if days != told.since else f"--since={told.since}"  # kubectl knows no days
+    days = wording.since.removesuffix("d")
+    # kubectl knows no days.
+    since = f"--since={int(days) * 24}h" if days != wording.since else f"--since={wording.since}"
     scheduler = log.scheduler
     words = kubectl("-n", scheduler.namespace, "logs", scheduler.name, "-c", log.container, *previous, since)
-    return f"{words} | grep {prose.command(told.name)}"
+    return f"{words} | grep {prose.command(wording.name)}"

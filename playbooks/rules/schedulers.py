@@ -194,7 +194,7 @@ def past_crashes(install: Install, now: datetime, say: Texts) -> list[Finding]:
                 at=format_time(finished),
                 why=why,
             )
-            told = finding(
+            result = finding(
                 "scheduler-degraded",
                 claim,
                 "confirmed",
@@ -203,7 +203,7 @@ def past_crashes(install: Install, now: datetime, say: Texts) -> list[Finding]:
                 severity="warning",
                 actions=(_last_words(pod, status.name, say),),
             )
-            return [told]
+            return [result]
     return []
 
 

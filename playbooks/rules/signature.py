@@ -30,7 +30,7 @@ def cause_signature(finding: Finding) -> str:
 def _facts(finding: Finding, evidence: Evidence) -> list[str]:
     if evidence.kind not in ("Pod", "Node"):
         return [evidence.object]
-    if finding.code == "kubernetes-filter" and (told := parse_unschedulable(evidence.quote)):
-        return [family(reason.text) for reason in told.by_kubernetes]
+    if finding.code == "kubernetes-filter" and (refusal := parse_unschedulable(evidence.quote)):
+        return [family(reason.text) for reason in refusal.by_kubernetes]
     fact = _OF_THE_POD.get(CODES[finding.code].of_the_pod)
     return [evidence.quote] if fact is not None and isinstance(evidence, fact) else []

@@ -99,14 +99,14 @@ def _named(attempt: Attempt) -> set[str]:
 
 def _reasons(attempt: Attempt) -> list[str]:
     """HAMi's own words, those that tell something first."""
-    told = [
+    codes = [
         card.code
         for reason in (attempt.unschedulable.by_hami if attempt.unschedulable else ())
         for card in reason.cards
     ]
-    told += [event.code for event, _ in attempt.code_events]
-    told += [card.code for refusal, _ in attempt.refusals for card in attempt.cards_on(refusal.node)]
-    known = {text: found.nature for text in told if (found := reason_of(text))}
+    codes += [event.code for event, _ in attempt.code_events]
+    codes += [card.code for refusal, _ in attempt.refusals for card in attempt.cards_on(refusal.node)]
+    known = {text: found.nature for text in codes if (found := reason_of(text))}
     return sorted(known, key=lambda text: known[text] == "summary")
 
 
@@ -118,9 +118,11 @@ def _ledger(dispute: _Dispute, say: Texts) -> Finding | None:
     case, attempt, names, process, _ = dispute
     ghosts = [ghost for ghost in process.ghosts if any(taken.node in names for taken in ghost.taken)]
     if ghosts:
-        told = _told(ghosts, process, case.install, attempt, say)
-        proofs = [*([attempt.evidence] if attempt.evidence else []), *told.evidence]
-        return finding(told.code, told.claim, "confirmed", names, proofs, severity="warning", actions=told.next_actions)
+        result = _told(ghosts, process, case.install, attempt, say)
+        proofs = [*([attempt.evidence] if attempt.evidence else []), *result.evidence]
+        return finding(
+            result.code, result.claim, "confirmed", names, proofs, severity="warning", actions=result.next_actions
+        )
     if isinstance(process.counted, SchedulerCounts) or not dispute.stands:
         return None
     return _suspected("scheduler-ledger-stale", dispute, say)
@@ -145,8 +147,8 @@ def _told(
     ghosts: Sequence[Ghost], process: SchedulerProcess, install: Install, attempt: Attempt | None, say: Texts
 ) -> Finding:
     taken = [use for ghost in ghosts for use in ghost.taken]
-    told = [*(parse_time(ghost.heard) for ghost in ghosts), attempt.since if attempt else None]
-    since = min((moment for moment in told if moment is not None), default=None)
+    times = [*(parse_time(ghost.heard) for ghost in ghosts), attempt.since if attempt else None]
+    since = min((moment for moment in times if moment is not None), default=None)
     names = [f"{ghost.taken[0].namespace}/{ghost.taken[0].pod}" for ghost in ghosts]
     claim = say(
         "scheduler-ledger-stale.claim",

@@ -20,10 +20,10 @@ def unread(pod: Pod, config: DeviceConfig, version: Version | None, say: Texts) 
     asked = asked_resources(pod, config)
     amounts = one_line(", ".join(f"{name}: {value}" for name, value in asked.items()), _LONGEST)
     device = next((found for name in asked if (found := config.by_resource.get(name))), None)
-    told = str(version or "")
+    text = str(version or "")
     if device is None or device.vendor is FIRST:
-        return say("no-device-request.unread", version=told, asked=amounts)
-    return say("no-device-request.unread-of", version=told, asked=amounts, resource=device.resources.count)
+        return say("no-device-request.unread", version=text, asked=amounts)
+    return say("no-device-request.unread-of", version=text, asked=amounts, resource=device.resources.count)
 
 
 def write_plainly(pod: Pod, config: DeviceConfig, say: Texts) -> NextAction:

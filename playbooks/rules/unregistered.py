@@ -92,7 +92,7 @@ def untrusted(case: Case, attempt: Attempt, say: Texts) -> Finding | None:
     proofs = attempt.evidence_for(fit.NODE_UNREGISTERED)
     threshold = int(GUIDES_THRESHOLD.total_seconds())
     text = case.nodes[names[0]].metadata.annotation(FIRST.names.handshake) or ""
-    told = finding(
+    result = finding(
         "handshake-stale",
         say("handshake-stale.guides", nodes=prose.names(say, names), threshold=threshold),
         "confirmed" if proofs and explains else "suspected",
@@ -100,7 +100,7 @@ def untrusted(case: Case, attempt: Attempt, say: Texts) -> Finding | None:
         [*(proofs or words(attempt)), quotes.of_node_annotation(case.nodes[names[0]], FIRST.names.handshake, text)],
         severity="warning" if explains else "info",
     )
-    return structs.replace(told, next_actions=plugin_actions(names[0], None, say) if explains else ())
+    return structs.replace(result, next_actions=plugin_actions(names[0], None, say) if explains else ())
 
 
 def is_untrusted(node: Node, now: datetime) -> bool:

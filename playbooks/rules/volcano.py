@@ -67,7 +67,7 @@ def is_of_volcano(pod: Pod, install: Install) -> bool:
 
 
 def scheduled_by_volcano(
-    pod: Pod, install: Install, config: DeviceConfig, told: Sequence[Evidence], say: Texts
+    pod: Pod, install: Install, config: DeviceConfig, quoted: Sequence[Evidence], say: Texts
 ) -> Finding | None:
     """What Volcano says of its pod; None for any other. `told`: the words about the pod, then about its PodGroup."""
     if not is_of_volcano(pod, install):
@@ -87,8 +87,8 @@ def scheduled_by_volcano(
         fix = say("volcano-scheduled.fix-mixed", hami=install.scheduler_name)
         steps = [NextAction(fix, kubectl_pod(pod, "get", "-o", "yaml"))]
     else:
-        claim, steps = _by_its_words(pod, named, told, say)
-    proofs = [*_signs(pod, [*theirs, *ours], asked), *told]
+        claim, steps = _by_its_words(pod, named, quoted, say)
+    proofs = [*_signs(pod, [*theirs, *ours], asked), *quoted]
     return finding(
         "volcano-scheduled",
         claim,
@@ -100,15 +100,15 @@ def scheduled_by_volcano(
     )
 
 
-def _by_its_words(pod: Pod, named: str, told: Sequence[Evidence], say: Texts) -> tuple[str, list[NextAction]]:
+def _by_its_words(pod: Pod, named: str, quoted: Sequence[Evidence], say: Texts) -> tuple[str, list[NextAction]]:
     """The first of Volcano's words whose meaning is known, else the first of all."""
     known = (
         (_part(evidence.quote, pattern), key)
         for pattern, key in _MEANINGS
-        for evidence in told
+        for evidence in quoted
         if pattern.search(evidence.quote)
     )
-    words, key = next(known, (told[0].quote if told else "", ""))
+    words, key = next(known, (quoted[0].quote if quoted else "", ""))
     if not words:
         look = kubectl("get", "pods", "-A", "-l", "app=volcano-scheduler")
         silent = say("volcano-scheduled.silent", scheduler=named)
@@ -145,5 +145,5 @@ def _look(pod: Pod, say: Texts) -> list[NextAction]:
 
 def of_group(events: Sequence[Event]) -> list[Evidence]:
     """The last two complaints about a PodGroup."""
-    told = sorted((event for event in events if event.message.strip()), key=lambda event: event.seen_at, reverse=True)
-    return [quotes.of_event(event) for event in told if event.type != "Normal"][:2]
+    newest = sorted((event for event in events if event.message.strip()), key=lambda event: event.seen_at, reverse=True)
+    return [quotes.of_event(event) for event in newest if event.type != "Normal"][:2]

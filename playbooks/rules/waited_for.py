@@ -70,10 +70,10 @@ def _may_be_idle(holding: Holding, before: str) -> bool:
 def with_waited_for(findings: Sequence[Finding], case: Case, measured: MeasuredNodes, say: Texts) -> list[Finding]:
     """The findings; behind the first, where it says that there is no room, whom the pod waits for without need."""
     first, *rest = findings
-    if first.code not in NO_ROOM or (told := waited_for(case, measured, say)) is None:
+    if first.code not in NO_ROOM or (result := waited_for(case, measured, say)) is None:
         return list(findings)
-    first = structs.replace(first, next_actions=(*told.next_actions, *first.next_actions))
-    return [first, structs.replace(told, next_actions=()), *rest]
+    first = structs.replace(first, next_actions=(*result.next_actions, *first.next_actions))
+    return [first, structs.replace(result, next_actions=()), *rest]
 
 
 def waited_for(case: Case, measured: MeasuredNodes, say: Texts) -> Finding | None:

@@ -54,9 +54,9 @@ def _missing(install: Install, confidence: Confidence, say: Texts) -> list[Findi
     quote = next((word for word in words if CERTIFICATE_FLAG in word), "")
     proofs = [quotes.of_pod(pod, quote, "{.spec.containers[*].command}")]
     claim = say("webhook-missing.claim", scheduler=install.scheduler_name)
-    told = finding("webhook-missing", claim, confidence, (), proofs, severity="critical")
+    fault = finding("webhook-missing", claim, confidence, (), proofs, severity="critical")
     look = NextAction(say("webhook-missing.look"), kubectl("get", KIND.lower()))
-    return [structs.replace(told, next_actions=(look,))]
+    return [structs.replace(fault, next_actions=(look,))]
 
 
 def _dead(seen: WebhookSeen, install: Install, hook: Hook, say: Texts) -> Finding | None:
@@ -71,9 +71,9 @@ def _dead(seen: WebhookSeen, install: Install, hook: Hook, say: Texts) -> Findin
         *of_policy(hook),
         *shown,
     ]
-    told = finding("webhook-unreachable", claim, "confirmed", (), proofs, severity="critical")
+    fault = finding("webhook-unreachable", claim, "confirmed", (), proofs, severity="critical")
     look = kubectl("-n", service.namespace, "get", "endpointslices", "-l", f"{SERVICE_LABEL}={service.name}")
-    return structs.replace(told, next_actions=(NextAction(say("webhook-unreachable.look"), look),))
+    return structs.replace(fault, next_actions=(NextAction(say("webhook-unreachable.look"), look),))
 
 
 def _broken(
@@ -124,5 +124,5 @@ def _untrusted(hook: Hook, say: Texts) -> Finding:
     """Only suspected: the extender's certificate could be one that the API server trusts anyway."""
     claim = say(f"webhook-untrusted.{result(hook)}")
     proofs = [of_object(KIND, hook.config, hook.webhook.name, "{.webhooks[*].name}"), *of_policy(hook)]
-    told = finding("webhook-untrusted", claim, "suspected", (), proofs, severity="warning")
-    return structs.replace(told, next_actions=certificates(hook, say))
+    fault = finding("webhook-untrusted", claim, "suspected", (), proofs, severity="warning")
+    return structs.replace(fault, next_actions=certificates(hook, say))

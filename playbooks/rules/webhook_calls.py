@@ -67,8 +67,8 @@ def rejections(seen: WebhookSeen, now: datetime) -> list[Rejection]:
     """Connections of the last minutes that a client other than this pod's own ended for the certificate's sake."""
     found: list[Rejection] = []
     for pod, line in seen.handshakes.lines:
-        told = _REJECTED.search(line)
-        if told is None or told["host"].strip("[]") in _OWN_HOSTS:
+        match = _REJECTED.search(line)
+        if match is None or match["host"].strip("[]") in _OWN_HOSTS:
             continue
         stamp = _STAMP.match(line)
         at = parse_time(f"{stamp[1].replace('/', '-')}T{stamp[2]}Z") if stamp else None
@@ -81,8 +81,8 @@ def rejected(hook: Hook, lines: Sequence[Rejection], say: Texts) -> Finding:
     """Only suspected: the log does not say that the client is the API server."""
     claim = say(f"webhook-untrusted.rejected-{result(hook)}")
     proofs = [*map(of_rejection, lines[-2:]), of_object(KIND, hook.config, hook.webhook.name, "{.webhooks[*].name}")]
-    told = finding("webhook-untrusted", claim, "suspected", (), [*proofs, *of_policy(hook)], severity="critical")
-    return structs.replace(told, next_actions=certificates(hook, say))
+    fault = finding("webhook-untrusted", claim, "suspected", (), [*proofs, *of_policy(hook)], severity="critical")
+    return structs.replace(fault, next_actions=certificates(hook, say))
 
 
 class _Call(NamedTuple):
@@ -104,10 +104,10 @@ def uncalled(asked: WebhookFacts, hook: Hook, lines: Sequence[Rejection], say: T
     log = kubectl("-n", API_NAMESPACE, "logs", call.pod, "-c", API_CONTAINER, "--since=1h")
     name = f"Pod {API_NAMESPACE}/{call.pod} container {API_CONTAINER}"
     proof = Evidence("API server log", name, format_time(at), quotes.shown(call.line), f"{log} | grep {WEBHOOK_NAME}")
-    told = _said(call.line, hook, say)
-    more = map(of_rejection, lines[-1:]) if told.code == "webhook-untrusted" else ()
+    fault = _said(call.line, hook, say)
+    more = map(of_rejection, lines[-1:]) if fault.code == "webhook-untrusted" else ()
     confidence = "suspected" if asked.created and not near else "confirmed"
-    return structs.replace(told, confidence=confidence, evidence=(proof, *more, *of_policy(hook)))
+    return structs.replace(fault, confidence=confidence, evidence=(proof, *more, *of_policy(hook)))
 
 
 def _failed(asked: WebhookFacts) -> Iterator[_Call]:
@@ -132,11 +132,11 @@ def of_rejection(rejection: Rejection) -> Evidence:
 
 def refused_call(refusals: Sequence[Event], hook: Hook | None, say: Texts) -> Finding | None:
     """What the API server says of a pod that failurePolicy Fail kept from being created; None of any other refusal."""
-    told = next((refusal for refusal in refusals if FAILED_CALL in refusal.message), None)
-    if told is None:
+    refused = next((refusal for refusal in refusals if FAILED_CALL in refusal.message), None)
+    if refused is None:
         return None
     proofs = tuple(quotes.of_event(refusal) for refusal in refusals if FAILED_CALL in refusal.message)
-    return structs.replace(_said(told.message, hook, say, become="fail"), evidence=proofs)
+    return structs.replace(_said(refused.message, hook, say, become="fail"), evidence=proofs)
 
 
 def _said(words: str, hook: Hook | None, say: Texts, *, become: str = "") -> Finding:

@@ -202,24 +202,24 @@ def _healthy(parts: Parts, gaps: Sequence[Gap], say: Texts) -> Finding:
     deployment = install.deployment
     wanted = len(install.pods) if deployment is None or deployment.spec.replicas is None else deployment.spec.replicas
     ready = len(install.ready_pods) if install.pods else deployment.status.ready_replicas if deployment else 0
-    told = [say("status.pods", ready=ready, wanted=wanted)]
+    pieces = [say("status.pods", ready=ready, wanted=wanted)]
     proofs = _version_proof(parts)
     leader = install.leader
     if leader is not None and install.lease is not None:
-        told.append(say("status.leader", pod=leader.name))
+        pieces.append(say("status.leader", pod=leader.name))
         identity = install.lease.spec.holder_identity or ""
         proofs.append(of_object("Lease", install.lease, identity, "{.spec.holderIdentity}"))
     if not isinstance(plugins, Gap) and plugins:
         ready = sum(plugin.status.number_ready for plugin in plugins)
-        told.append(
+        pieces.append(
             say("status.plugins", ready=ready, wanted=sum(plugin.status.desired_number_scheduled for plugin in plugins))
         )
         proofs += [
             of_object("DaemonSet", plugin, str(plugin.status.number_ready), "{.status.numberReady}")
             for plugin in plugins
         ]
-    text = told[0]
-    for more in told[1:]:
+    text = pieces[0]
+    for more in pieces[1:]:
         text = say("status.list", some=text, more=more)
     claim = say("healthy.partly" if gaps else "healthy.claim", version=str(parts.version or "?"), parts=text)
     return finding("healthy", claim, "suspected" if gaps else "confirmed", (), proofs, severity="info")

@@ -64,7 +64,7 @@ def compare(before: ComparedSide, after: ComparedSide, say: Texts, *, everything
     changes = _changes(before, after, say)
     figures = _figures(before, after)
     verdict = _verdict(before, after, figures[0], changes, say)
-    told = finding(
+    result = finding(
         "tuning-effect",
         f"{verdict.text} {_told(changes, figures, say)}",
         "suspected" if before.gaps or after.gaps or verdict.kind in UNDECIDED else "confirmed",
@@ -79,8 +79,8 @@ def compare(before: ComparedSide, after: ComparedSide, say: Texts, *, everything
         taken_at=format_time(after.facts.taken_at),
         subject=Subject("Cluster", "", ""),
         verdict=one_line(verdict.text),
-        severity=told.severity,
-        findings=(told,),
+        severity=result.severity,
+        findings=(result,),
         tables=(
             CHANGED.table(changes, brief=None if everything else changes[:_SHOWN_CHANGES]),
             MEASURED.table(figures, brief=None if everything else figures),
@@ -166,8 +166,8 @@ def _verdict(
 
 def _told(changes: Sequence[ChangeRow], figures: Sequence[FigureRow], say: Texts) -> str:
     """What changed, and how many requests were throttled."""
-    told = [say("tune.compare-change", name=row.setting, old=row.before, new=row.after) for row in changes]
-    changed = say("tune.compare-changed", changes=prose.names(say, told, TOLD_CHANGES)) if told else ""
+    lines = [say("tune.compare-change", name=row.setting, old=row.before, new=row.after) for row in changes]
+    changed = say("tune.compare-changed", changes=prose.names(say, lines, TOLD_CHANGES)) if lines else ""
     waits = next(row for row in figures if row.figure == _THROTTLED)
     known = waits.before is not None and waits.after is not None
     held = say("tune.compare-waits", old=waits.before, new=waits.after) if known else ""

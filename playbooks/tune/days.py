@@ -54,7 +54,7 @@ def compare_days(days: PastDays, say: Texts) -> Report:
     verdict = _by_pods(days, late[0], changes, say) if by_pods else _by_use(days, used[0], changes, say)
     names = [say("tune.compare-change", name=row.setting, old=row.before, new=row.after) for row in changes]
     changed = say("tune.compare-changed", changes=prose.names(say, names, TOLD_CHANGES))
-    told = finding(
+    result = finding(
         "tuning-effect",
         f"{verdict.text} {changed if changes else say('tune.compare-same')}",
         "suspected" if by_pods or verdict.kind in UNDECIDED else "confirmed",
@@ -70,8 +70,8 @@ def compare_days(days: PastDays, say: Texts) -> Report:
         taken_at=format_time(after.end),
         subject=Subject("Cluster", "", ""),
         verdict=one_line(verdict.text),
-        severity=told.severity,
-        findings=(told,),
+        severity=result.severity,
+        findings=(result,),
         tables=(CHANGED.table(changes, brief=changes), MEASURED.table(figures, brief=figures)),
         gaps=tuple(
             dict.fromkeys(

@@ -65,8 +65,8 @@ def request(
     try:
         before, after = map(date.fromisoformat, words[1:])
     except ValueError as error:
-        told = "tune compare reads two recordings: ask in a shell, or name two dates"
-        raise UsageError(told, example=f"hami-bot {_EXAMPLE}").worded("compare-in-shell") from error
+        message = "tune compare reads two recordings: ask in a shell, or name two dates"
+        raise UsageError(message, example=f"hami-bot {_EXAMPLE}").worded("compare-in-shell") from error
     return Request(all, days=(before, after))
 
 

@@ -72,10 +72,10 @@ def _judge(pool: Pool, facts: Facts, say: Texts) -> list[Advice]:
     why = say("tune.scaling-ratio", **values)
 
     def advised(direction: Direction, to: float) -> Advice:
-        told = why
+        text = why
         if len(known.peaks) > MOST_QUOTED:
-            told = say("tune.scaling-quoted", why=why, shown=MOST_QUOTED)
-        claim = say(f"tune.scaling-{direction}", pool=pool.label, current=_shown(pool, say), wanted=f"{to:g}", why=told)
+            text = say("tune.scaling-quoted", why=why, shown=MOST_QUOTED)
+        claim = say(f"tune.scaling-{direction}", pool=pool.label, current=_shown(pool, say), wanted=f"{to:g}", why=text)
         actions = () if direction == "refuse" else _actions(direction, f"{to:g}", pool, facts, say)
         row = _row(direction, pool, f"{to:g}", why, say)
         return Advice(row, claim, evidence=_proofs(known, facts), actions=actions)

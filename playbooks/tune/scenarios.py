@@ -34,7 +34,7 @@ def _row(scenario: Scenario, advice: Sequence[Advice], say: Texts) -> ScenarioRo
     if all(row.direction == "cannot-tell" for row in telling) and scenario.topic != "monitor-gap":
         seen = "cannot-tell"
     ours = [each.row for each in advice if each.row.topic == scenario.topic]
-    told = sorted({" ".join(filter(None, (row.direction, row.recommended))) for row in ours})
+    listed = sorted({" ".join(filter(None, (row.direction, row.recommended))) for row in ours})
     return ScenarioRow(
-        say(f"scenario.{scenario.symptom}"), seen, scenario.parameter, scenario.value, scenario.topic, ", ".join(told)
+        say(f"scenario.{scenario.symptom}"), seen, scenario.parameter, scenario.value, scenario.topic, ", ".join(listed)
     )

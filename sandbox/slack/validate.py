@@ -34,9 +34,11 @@ def validate_blocks(blocks: Any) -> list[Violation]:
     found += _twice(whole, "")
     for at in [at for at, block in enumerate(whole) if block.get("type") in _TABLES][1:]:
         found.append(Violation("only_one_table_allowed", "only one table is allowed", "", f"/{at}", _ONE))
-    told = total_text([block.get("text") for block in whole if block.get("type") == "markdown"])
-    if told > rules.MARKDOWN_TOTAL:
-        found.append(_failed("too long over all markdown blocks", "", "max_length", max=rules.MARKDOWN_TOTAL, got=told))
+    characters = total_text([block.get("text") for block in whole if block.get("type") == "markdown"])
+    if characters > rules.MARKDOWN_TOTAL:
+        found.append(
+            _failed("too long over all markdown blocks", "", "max_length", max=rules.MARKDOWN_TOTAL, got=characters)
+        )
     for at, block in enumerate(whole):
         found += _data_table(block, f"/{at}") if block.get("type") == "data_table" else ()
     total = total_text(whole)

@@ -202,7 +202,7 @@ class Cluster:
         ours, now = records[0] or records[1], records[1]
         assert isinstance(ours, Record), f"written over what is no record: {texts}"
         other = [
-            {k: v for k, v in (one["metadata"]["annotations"] or {}).items() if k != KEY} for one in (before, after)
+            {k: v for k, v in (item["metadata"]["annotations"] or {}).items() if k != KEY} for item in (before, after)
         ]
         assert other[0] == other[1]
         if records[0] is None:

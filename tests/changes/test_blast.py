@@ -45,7 +45,7 @@ def impacts(
     assert isinstance(plan, Plan), plan
     found = blast_radius(deployment, plan, around, Texts(language))
     assert [finding.code for finding in found] == list(dict.fromkeys(finding.code for finding in found))
-    return {one.code: one for one in found}
+    return {finding.code: finding for finding in found}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -99,7 +99,7 @@ def test_nodes_that_could_not_be_read_are_told_and_nothing_concluded() -> None:
 @pytest.mark.parametrize(("policy", "code"), [("Ignore", "webhook-bypassed"), ("Fail", "webhook-refuses")])
 def test_what_becomes_of_new_pods_meanwhile_follows_from_the_webhooks_policy(policy: str, code: str) -> None:
     found = impacts(recorded("hami-2.10"), around=AROUND._replace(webhooks=[Webhook(failure_policy=policy)]))
-    assert {one for one in found if one.startswith("webhook")} == {code}
+    assert {entry for entry in found if entry.startswith("webhook")} == {code}
 
 
 def test_without_a_webhook_there_is_no_gap() -> None:
@@ -142,7 +142,7 @@ CHART = {"app.kubernetes.io/component": "hami-scheduler", "hami.io/scheduler-rol
 )
 def test_profiling_tells_who_can_fetch_profiles(services: list[Service] | None, code: str) -> None:
     found = impacts(recorded("hami-2.10"), PROFILES, AROUND._replace(services=services))
-    assert [one for one in found if one.startswith("profiles")] == [code]
+    assert [entry for entry in found if entry.startswith("profiles")] == [code]
     if code == "profiles-outside":
         assert "NodePort hami-system/hami-scheduler (31998)" in found[code].text
         assert "(9)" not in found[code].text
@@ -168,5 +168,5 @@ def test_pods_that_could_not_be_read_are_told() -> None:
 def test_the_worst_comes_first() -> None:
     found = impacts(recorded("hami-2.9.0"), around=AROUND._replace(nodes=[node("a")], webhooks=[Webhook()]))
     order = ["critical", "warning", "info"]
-    severities = [order.index(one.severity) for one in found.values()]
+    severities = [order.index(value.severity) for value in found.values()]
     assert severities == sorted(severities)

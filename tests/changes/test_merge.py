@@ -18,7 +18,9 @@ from sandbox.apiserver.jsonpatch import PatchError, apply_json_patch
 from tests.changes.deployments import EDITS, EXTENDER, KUBE_SCHEDULER, NOW, deployment, recorded
 
 LEVEL = ChangeRequest(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
-SPELLINGS = [one.split() for one in ("-v=4", "--v=4", "-v 4", "--v 4", "-v4", "-v=1 --debug --v=4", "-v=5 -v=4", "")]
+SPELLINGS = [
+    spelling.split() for spelling in ("-v=4", "--v=4", "-v 4", "--v 4", "-v4", "-v=1 --debug --v=4", "-v=5 -v=4", "")
+]
 
 
 def raised(words: Sequence[str], *, field: str = "args", wanted: ChangeRequest = LEVEL) -> dict[str, Any]:

@@ -84,8 +84,10 @@ EDITS: dict[str, Edit] = {
     "replicas": lambda object_: object_["spec"].update(replicas=3),
     "the record off": lambda object_: object_["metadata"]["annotations"].pop(KEY, None),
     "the record broken": lambda object_: object_["metadata"]["annotations"].update({KEY: "{"}),
-    "the record mended": lambda one: (
-        one["metadata"]["annotations"].pop(KEY) if one["metadata"]["annotations"].get(KEY) == "{" else None
+    "the record mended": lambda deployment: (
+        deployment["metadata"]["annotations"].pop(KEY)
+        if deployment["metadata"]["annotations"].get(KEY) == "{"
+        else None
     ),
     "reordered": lambda object_: _containers(object_).reverse(),
     "one injected": lambda object_: _containers(object_).insert(

@@ -120,7 +120,7 @@ def recorded(version: str) -> dict[str, list[Any]]:
     items = {name: json.loads(files.get(f"objects/{name}.json", b'{"items": []}'))["items"] for name in names}
     keep = ("hami-scheduler",)
     return {
-        name: [one for one in found if name == "nodes" or one["metadata"]["name"].startswith(keep)]
+        name: [item for item in found if name == "nodes" or item["metadata"]["name"].startswith(keep)]
         for name, found in items.items()
     }
 
@@ -152,12 +152,12 @@ def respelled(objects: dict[str, list[Any]], container: str, words: Sequence[str
     """The recorded Deployment with the container's level spelled another way, as if it had been installed so."""
     objects = copy.deepcopy(objects)
     [deployment] = objects["deployments.apps"]
-    for template in [one["spec"] for one in (*objects["replicasets.apps"], deployment)]:
-        for one in template["template"]["spec"]["containers"]:
-            field = "command" if one.get("command") else "args"
-            if one["name"] == container:
-                kept = [word for word in one[field] if word.lstrip("-").partition("=")[0] != "v"]
-                one[field] = [*kept, *words]
+    for template in [item["spec"] for item in (*objects["replicasets.apps"], deployment)]:
+        for item in template["template"]["spec"]["containers"]:
+            field = "command" if item.get("command") else "args"
+            if item["name"] == container:
+                kept = [word for word in item[field] if word.lstrip("-").partition("=")[0] != "v"]
+                item[field] = [*kept, *words]
     return objects
 
 

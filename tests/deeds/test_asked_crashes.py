@@ -175,6 +175,6 @@ def test_a_deed_that_asks_a_question_is_done_only_when_the_question_is_kept(tmp_
             async with place.bot(store_of=slow) as bot:
                 await bot.does("triage", CASES[QUESTION].asked(place), {"in_short": True})
             asked, done = f"claimed {KEY}/asked", f"done {KEY}"
-            assert [one for one in stores[0].kept if one in {asked, done}] == [asked, done]
+            assert [key for key in stores[0].kept if key in {asked, done}] == [asked, done]
 
     asyncio.run(run())

@@ -221,7 +221,7 @@ def test_a_right_that_is_missing_is_named_with_what_fails_without_it(
 ) -> None:
     async def work(world: World) -> None:
         world.server.access.refused.append(taken)
-        (link,) = [one for one in await world.doctor() if one.name == "rights" and one.state != "ok"]
+        (link,) = [link for link in await world.doctor() if link.name == "rights" and link.state != "ok"]
         assert link.state == state
         assert f"{taken.verbs[0]} {taken.resources[0]}" in link.seen
         assert without in link.seen
@@ -233,7 +233,7 @@ def test_a_right_that_is_missing_is_named_with_what_fails_without_it(
 def test_namespaces_whose_pods_may_be_profiled_are_asked_about_as_well(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         world.settings["profiles"] = {"namespaces": ["ml"]}
-        (link,) = [one for one in await world.doctor() if one.name == "rights" and one.state != "ok"]
+        (link,) = [link for link in await world.doctor() if link.name == "rights" and link.state != "ok"]
         assert link.state == "degraded"
         assert "get pods/proxy in namespace ml; without it there are no profiles of pods in that namespace" in link.seen
 
@@ -318,4 +318,4 @@ def test_a_fix_stands_under_its_link_and_json_has_every_field(monkeypatch: pytes
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_part_has_a_text_for_what_is_missing_without_it(language: Any) -> None:
     say = Texts(language)
-    assert [one for one in needed(None) if not say(f"doctor.without-{one.part}")] == []
+    assert [right for right in needed(None) if not say(f"doctor.without-{right.part}")] == []

@@ -58,7 +58,7 @@ async def told(world: World, user: str, containing: str) -> str:
 
     def look() -> list[dict[str, Any]]:
         seen = world.slack.messages(ROOM, user)
-        return [one for one in seen if one.get("ephemeral") and containing in text_of(one)]
+        return [message for message in seen if message.get("ephemeral") and containing in text_of(message)]
 
     return text_of((await world.slack.wait_for(look))[-1])
 

@@ -146,8 +146,8 @@ def test_another_replica_does_not_test_as_well(tmp_path: Path) -> None:
 
 def test_each_blind_cluster_is_a_trouble_of_its_own_that_keeps_the_bot_ready() -> None:
     found = judge(Facts(blind={"prod": "no nodes", "lab": "gone"}))
-    assert [one.key for one in found] == ["blind:lab", "blind:prod"]
-    assert not any(one.is_unready for one in found)
+    assert [entry.key for entry in found] == ["blind:lab", "blind:prod"]
+    assert not any(entry.is_unready for entry in found)
     assert found[1].in_words(SAY) == "the bot is blind on the cluster prod: no nodes"
 
 

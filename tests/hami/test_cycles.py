@@ -130,11 +130,11 @@ def test_at_verbosity_5_the_lines_about_cards_add_up_to_the_verdicts():
         if not run.refused or len(run.refused) < len(run.nodes):
             continue  # cards of a node that fits are refused too, and no verdict counts them
         of_cards, of_nodes = defaultdict(int), defaultdict(int)
-        for one in run.cards:
-            of_cards[one.code] += bool(one.card)
+        for state in run.cards:
+            of_cards[state.code] += bool(state.card)
         for verdict in run.refused:
-            for one in read_reason(verdict.reason):
-                of_nodes[one.code] += one.count
+            for refusal in read_reason(verdict.reason):
+                of_nodes[refusal.code] += refusal.count
         # Said of a node's cards as a whole, or without the namespace of the pod.
         whole = ("NodeInsufficientDevice", "AllocatedCardsInsufficientRequest", "ResourceQuotaNotFit", "NumaNotFit")
         expected = {code: count for code, count in of_nodes.items() if code not in whole}
@@ -271,7 +271,7 @@ def test_no_line_is_ever_given_to_another_pod(case):
             assert not run.mixed
             assert run.uid == pod
             assert run.nodes_by_code() == {"CardInsufficientMemory": [node]}
-            assert [one.card for one in run.cards] == [f"GPU-{node}"]
+            assert [state.card for state in run.cards] == [f"GPU-{node}"]
             assert [one.nodes for one, _ in run.code_events] == [(node,)]
 
 

@@ -17,7 +17,7 @@ def order(cards, version=V210, policy="spread", *, asked=None, numa_bind=False, 
     sort_cards(
         listed, [asked or wants(memory=1)], rules, policy=policy, numa_bind=numa_bind, weights=weights or Weights()
     )
-    return [one.card.uuid for one in reversed(listed)]
+    return [state.card.uuid for state in reversed(listed)]
 
 
 # ------------------------------------------------------------------ the order of the cards
@@ -252,7 +252,7 @@ def test_topology_fits_when_enough_cards_pass():
 
 def test_several_cards_go_where_the_links_are_best():
     """The pair with the best link is taken; a second container then finds it gone."""
-    cards = [card(one.uuid, slots=1, numa=one.numa) for one in UNUSED]
+    cards = [card(unused.uuid, slots=1, numa=unused.numa) for unused in UNUSED]
     both = request(wants(2, 1), wants(2, 1), policy="topology-aware", use_uuid="n0-a,n1-a,n1-b")
     assert verdict(cards, both, link_scores=LINKS) == (
         "1/4 AllocatedCardsInsufficientRequest, 1/4 CardUuidMismatch, 2/4 CardTimeSlicingExhausted"
@@ -260,7 +260,7 @@ def test_several_cards_go_where_the_links_are_best():
 
 
 def test_a_single_card_is_the_one_that_is_linked_worst():
-    cards = [card(one.uuid, slots=1) for one in UNUSED[:3]]
+    cards = [card(unused.uuid, slots=1) for unused in UNUSED[:3]]
     then = request(wants(1, 1), wants(2, 1), policy="topology-aware")
     links = {("n0-a", "n0-b"): 50, ("n0-b", "n0-a"): 50}
     assert verdict(cards, then, link_scores=links) == "fit"

@@ -128,6 +128,6 @@ def test_mig_reservations_are_read_in_2_10_only():
     listed = [{"gpuUUID": "GPU-a", "profile": "1g.6gb", "placement": {"start": 3, "size": 1}}]
     marked = {"hami.io/vgpu-mig-allocations": json.dumps(listed)}
     reserved = holder("h", "n1", ONE, annotations=marked)
-    assert [one.gpu_uuid for one in read_holding(reserved, V210).mig] == ["GPU-a"]  # type: ignore[union-attr]
+    assert [instance.gpu_uuid for instance in read_holding(reserved, V210).mig] == ["GPU-a"]  # type: ignore[union-attr]
     assert read_holding(reserved, V29).mig == ()  # type: ignore[union-attr]
     assert read_holding(holder("h", "n1", ONE, annotations={**marked, "x": "y"}), V210) is not None

@@ -144,7 +144,7 @@ def test_hami_s_other_texts_are_hami_s_not_kubernetes(text):
     found = parse_unschedulable(f"0/2 nodes are available: 1 Insufficient cpu, 1 {text}.")
     assert found is not None
     assert [reason.text for reason in found.by_kubernetes] == ["Insufficient cpu"]
-    assert [one.text for one in found.by_hami] == [text]
+    assert [refusal.text for refusal in found.by_hami] == [text]
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ def reserved(uuid: str = "GPU-0", container: int = 0, device: int = 0, **more: o
 def test_reservations_are_read_with_and_without_what_the_plugin_fills_in():
     filled = reserved(migUUID="MIG-1", gpuInstanceID=0, computeInstanceID=0)
     read = read_mig_allocations(json.dumps([reserved(), {**filled, "deviceIndex": 1}]))
-    assert [(one.gpu_uuid, one.placement, one.mig_uuid) for one in read] == [
+    assert [(instance.gpu_uuid, instance.placement, instance.mig_uuid) for instance in read] == [
         ("GPU-0", at(3, 1), ""),
         ("GPU-0", at(3, 1), "MIG-1"),
     ]

@@ -46,7 +46,7 @@ def test_the_nodes_of_every_unschedulable_text_add_up(version):
         found = parse_unschedulable(text)
         assert found is not None
         assert sum(reason.nodes for reason in found.reasons) == found.total, text
-        assert all(reason_of(card.code) for one in found.by_hami for card in one.cards), text
+        assert all(reason_of(card.code) for refusal in found.by_hami for card in refusal.cards), text
         assert all("node" in reason.text or "Insufficient" in reason.text for reason in found.by_kubernetes), text
 
 

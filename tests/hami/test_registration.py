@@ -217,7 +217,7 @@ def test_a_vendor_that_registers_is_not_counted_again():
     found = read_registrations(
         node("n1", {"hami.io/node-amd-register": JSON, KEY: JSON}, capacity={"amd.com/gpu": "8", "nvidia.com/gpu": "8"})
     )
-    assert [(one.vendor.word, len(one.cards)) for one in found if isinstance(one, Registration)] == [
+    assert [(entry.vendor.word, len(entry.cards)) for entry in found if isinstance(entry, Registration)] == [
         ("AMD", 1),
         ("NVIDIA", 1),
     ]

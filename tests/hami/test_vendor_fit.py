@@ -222,7 +222,7 @@ def vxpus(memory, *held):
 
 
 def test_a_vxpu_stands_beside_others_of_its_size_alone():
-    assert [rounded(one) for one in (0, 1, 24577, 60000, 200000)] == [24576, 24576, 49152, 98304, 98304]
+    assert [rounded(memory) for memory in (0, 1, 24577, 60000, 200000)] == [24576, 24576, 49152, 98304, 98304]
     assert vxpus(20000, 24576, 24576) == "fit"
     assert vxpus(20000, 49152) == "1/1 NumaNotFit"
     assert vxpus(49152, 49152) == "fit"

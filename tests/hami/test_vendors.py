@@ -166,10 +166,10 @@ def test_no_code_outside_its_folder_names_a_vendor(vendor):
     """Comments and docstrings may: they cite HAMi's files. The texts for people are in catalogs."""
     word = "nvidia" if vendor.names.word == "NVIDIA" else vendor.names.domain
     found = []
-    for path in (one for part in ("bot", "handlers", "playbooks") for one in (ROOT / part).rglob("*.py")):
+    for path in (path for part in ("bot", "handlers", "playbooks") for path in (ROOT / part).rglob("*.py")):
         if OWN not in path.parents and WEBHOOK not in path.parents:
             found += [f"{path.relative_to(ROOT)}:{line}" for line in lines_of_code_with(word, path)]
-    assert [one for one in found if one.split(":")[0] not in (*NVIDIAS_SOFTWARE, *DRA_DRIVERS)] == []
+    assert [entry for entry in found if entry.split(":")[0] not in (*NVIDIAS_SOFTWARE, *DRA_DRIVERS)] == []
 
 
 def lines_of_code_with(word, path):

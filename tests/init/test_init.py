@@ -277,7 +277,10 @@ def test_what_fails_its_check_ends_it_and_nothing_is_written(wrong: dict[str, st
 
 def test_no_option_takes_a_token_itself() -> None:
     command = build_grammar().commands["init"]
-    assert {one.name for one in command.params if "token" in (one.name or "")} == {"bot_token_file", "app_token_file"}
+    assert {param.name for param in command.params if "token" in (param.name or "")} == {
+        "bot_token_file",
+        "app_token_file",
+    }
 
 
 def test_the_link_has_the_whole_manifest_in_it() -> None:

@@ -34,7 +34,7 @@ def test_what_others_do_is_seen(tmp_path):
             here.server.remove("nodes", "", "gpu-0002")
             await here.tells("another")
             found = await CachedCluster(here.cache).list(NODES)
-            assert [(one.name, one.spec.unschedulable) for one in found] == [
+            assert [(entry.name, entry.spec.unschedulable) for entry in found] == [
                 ("another", False),
                 ("gpu-0000", False),
                 ("gpu-0001", True),
@@ -87,7 +87,7 @@ def test_those_who_want_a_part_of_each_node_are_answered_from_the_whole_ones(tmp
             for remembered in (False, True):
                 for kind, more in ((SWEPT_NODES, {}), (NODES, {"metadata_only": True})):
                     cluster = CachedCluster(here.cache)
-                    assert [one.name for one in await cluster.list(kind, **more)] == THREE
+                    assert [item.name for item in await cluster.list(kind, **more)] == THREE
                     assert (cluster.cache_age_s is not None) is remembered
                 await here.names()
             assert here.requests("list") == 3

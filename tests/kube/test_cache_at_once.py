@@ -15,7 +15,7 @@ def test_questions_at_once_while_the_cache_is_cold_share_one_list(tmp_path):
         async with lab(tmp_path) as here:
             clusters = [CachedCluster(here.cache) for _ in range(5)]
             found = await asyncio.gather(*(cluster.list(NODES) for cluster in clusters))
-            assert [[one.name for one in some] for some in found] == [THREE] * 5
+            assert [[entry.name for entry in some] for some in found] == [THREE] * 5
             assert here.requests("list") == 1
             assert [cluster.cache_age_s is None for cluster in clusters] == [True, False, False, False, False]
 
@@ -40,7 +40,7 @@ def test_a_list_that_fails_is_told_to_all_who_wait_for_it_and_read_anew_for_the_
     async def read() -> None:
         async with lab(tmp_path, Fault(NODES_PATH, "status", status=403, verb="list", times=1)) as here:
             found = await asyncio.gather(*(here.names() for _ in range(3)), return_exceptions=True)
-            assert all(isinstance(one, SourceError) for one in found)
+            assert all(isinstance(entry, SourceError) for entry in found)
             assert await here.names() == THREE
 
     asyncio.run(read())

@@ -110,7 +110,7 @@ class AnyStream(RuleBasedStateMachine):
 
     def pull(self) -> None:
         """What the server has done since goes on its way."""
-        self.untold += [line_of(*one) for one in self.server.history if one[0] > self.sent]
+        self.untold += [line_of(*event) for event in self.server.history if event[0] > self.sent]
         self.sent = self.server.version
 
     def feed(self, data: bytes) -> None:

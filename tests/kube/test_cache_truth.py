@@ -38,7 +38,10 @@ async def take(step: str, number: int, here: Lab) -> None:
 
 async def true(here: Lab) -> None:
     """Until what is remembered is what a fresh list says, object by object and version by version."""
-    fresh = {one.name: one.metadata.resource_version for one in await here.cache.live.list(here.nodes.wanted.kind)}
+    fresh = {
+        fresh_node.name: fresh_node.metadata.resource_version
+        for fresh_node in await here.cache.live.list(here.nodes.wanted.kind)
+    }
     await until(lambda: {node.name: node.metadata.resource_version for node in here.nodes.mirror.items()} == fresh)
 
 

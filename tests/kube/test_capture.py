@@ -26,7 +26,7 @@ def captured(folder: Path, *faults: Fault) -> tuple[RecordSummary, list[str]]:
 
     async def run() -> tuple[RecordSummary, list[str]]:
         seed = read_recording(CASES / "hami-2.10" / "recording.tar.gz", None)
-        (pod,) = [one for one in seed.objects["pods"] if one["metadata"]["name"].startswith("hami-scheduler")]
+        (pod,) = [pod for pod in seed.objects["pods"] if pod["metadata"]["name"].startswith("hami-scheduler")]
         metrics = {(NAMESPACE, pod["metadata"]["name"], "9395"): METRICS}
         async with ApiServer(seed.objects, logs=seed.logs, metrics=metrics, faults=faults) as server:
             config = folder / "kubeconfig"

@@ -90,7 +90,7 @@ def test_a_list_that_expires_while_it_is_read_is_begun_anew(tmp_path):
             cluster,
         ):
             found = await cluster.list(NODES)
-            return len({one.name for one in found}), ["continue" in request.query for request in server.requests]
+            return len({entry.name for entry in found}), ["continue" in request.query for request in server.requests]
 
     assert asyncio.run(names()) == (700, [False, True, False, True])
 

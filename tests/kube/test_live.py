@@ -22,7 +22,7 @@ def test_a_list_longer_than_a_page_comes_whole(tmp_path):
     async def names() -> tuple[list[str], list[str]]:
         async with sandbox(tmp_path, {"nodes": [node(number) for number in range(1201)]}) as (server, cluster):
             found = await cluster.list(NODES)
-            return [one.name for one in found], [request.query.get("limit", "") for request in server.requests]
+            return [entry.name for entry in found], [request.query.get("limit", "") for request in server.requests]
 
     found, limits = asyncio.run(names())
     assert found == [f"gpu-{number:04d}" for number in range(1201)]
@@ -33,7 +33,7 @@ def test_of_a_list_no_more_is_read_than_is_asked_for(tmp_path):
     async def names() -> tuple[list[str], list[str]]:
         async with sandbox(tmp_path, {"nodes": [node(number) for number in range(1201)]}) as (server, cluster):
             found = await cluster.list(NODES, most=3)
-            return [one.name for one in found], [request.query.get("limit", "") for request in server.requests]
+            return [entry.name for entry in found], [request.query.get("limit", "") for request in server.requests]
 
     assert asyncio.run(names()) == (["gpu-0000", "gpu-0001", "gpu-0002"], ["3"])
 
@@ -43,7 +43,7 @@ def test_selectors_reach_the_server(tmp_path):
         nodes = [node(0), node(1), node(3, unschedulable=True)]
         async with sandbox(tmp_path, {"nodes": nodes}) as (_, cluster):
             found = await cluster.list(NODES, labels="pool in (a100, h100)", fields="spec.unschedulable!=true")
-            return [one.name for one in found]
+            return [entry.name for entry in found]
 
     assert asyncio.run(names()) == ["gpu-0001"]
 

@@ -220,7 +220,7 @@ def test_the_first_filter_speaks():
 
 def test_one_filter_answers_for_many_nodes():
     asked = NodeFilter(pod({"cpu": "2"}, nodeSelector={"a": "b"}))
-    assert [asked.obstacle(one) for one in (node({"a": "b"}), node(), node({"a": "b"}, cpu="1"))] == [
+    assert [asked.obstacle(other) for other in (node({"a": "b"}), node(), node({"a": "b"}, cpu="1"))] == [
         None,
         Obstacle(SELECTOR_TEXT, "a"),
         Obstacle("Insufficient cpu", "cpu"),

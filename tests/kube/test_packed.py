@@ -51,7 +51,7 @@ def bomb(size: int) -> bytes:
 
 def test_a_packed_list_is_read_whole(tmp_path):
     found = read(tmp_path, gzip.compress(LISTED), lambda cluster: cluster.list(NODES))
-    assert [one.name for one in found] == ["gpu-1"]
+    assert [entry.name for entry in found] == ["gpu-1"]
 
 
 def test_a_list_whose_packing_is_cut_short_is_told_as_damaged(tmp_path):
@@ -100,7 +100,9 @@ def test_a_pods_packed_answer_is_unpacked_no_further_than_asked(tmp_path):
 def test_a_watch_that_a_proxy_packed_brings_its_events(tmp_path):
     events, told = b'{"type":"ADDED","object":{}}\n' * 9, list[bytes]()
     wanted = Selection(NODES)
-    read(tmp_path, gzip.compress(events), lambda one: one.watch(wanted, "1", told.append, for_s=1, silence_s=60))
+    read(
+        tmp_path, gzip.compress(events), lambda cluster: cluster.watch(wanted, "1", told.append, for_s=1, silence_s=60)
+    )
     assert b"".join(told) == events
 
 

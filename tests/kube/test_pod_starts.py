@@ -37,11 +37,11 @@ def counted(folder: Path, before: list[Any], *then: Any, name: str) -> tuple[int
             file = write_kubeconfig(folder, server.url)
             async with await open_cluster(name=name, kubeconfig=file) as live, WatchCache(live) as cache:
                 await CachedCluster(cache).list(HOLDERS, **GPU)
-                for one in (*then, gpu_pod("the-last", "Pending")):
-                    if isinstance(one, str):
-                        server.remove("pods", "ml", one)
+                for item in (*then, gpu_pod("the-last", "Pending")):
+                    if isinstance(item, str):
+                        server.remove("pods", "ml", item)
                     else:
-                        server.write("pods", one)
+                        server.write("pods", item)
                 (follower,) = cache.followed.values()
                 await until(lambda: "the-last" in [item.name for item in follower.mirror.items()])
 

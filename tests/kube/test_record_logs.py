@@ -104,14 +104,14 @@ def test_why_a_runtime_did_not_start_a_container_is_kept_and_a_programs_last_wor
     }
     again, _ = recorded(tmp_path, [trainer], {})
     kept = asyncio.run(again.get(PODS, "trainer-0", "ml")).status.container_statuses
-    assert [one.last_state.terminated.message for one in kept] == ["nvml error: driver not loaded", ""]
+    assert [entry.last_state.terminated.message for entry in kept] == ["nvml error: driver not loaded", ""]
 
 
 def test_of_environment_variables_the_names_stay_and_the_values_that_hami_reads(tmp_path):
     env = [{"name": "CUDA_DISABLE_CONTROL", "value": "true"}, {"name": "LICENSE", "value": "CANARY"}]
     again, _ = recorded(tmp_path, [pod("trainer-0", containers=[{"name": "main", "env": env}])], {})
     kept = asyncio.run(again.get(PODS, "trainer-0", "ml")).spec.containers[0].env
-    assert [(one.name, one.value) for one in kept] == [("CUDA_DISABLE_CONTROL", "true"), ("LICENSE", "***")]
+    assert [(entry.name, entry.value) for entry in kept] == [("CUDA_DISABLE_CONTROL", "true"), ("LICENSE", "***")]
     assert "CANARY" not in json.dumps(again.read("objects/pods.json").decode())
 
 

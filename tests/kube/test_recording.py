@@ -254,7 +254,7 @@ def test_a_long_log_in_an_archive_gives_what_it_gives_in_a_folder(tmp_path, limi
         RecordedCluster.open(folder(tmp_path / "case", files)),
         RecordedCluster.open(archive(tmp_path / "case.tar.gz", {"meta.json": META, **files})),
     ]
-    first, second = (logged(one, b"99", limit) for one in there)
+    first, second = (logged(name, b"99", limit) for name in there)
     assert first == second
     assert first.cut is (limit < 4_000_000)
 

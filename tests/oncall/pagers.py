@@ -51,7 +51,7 @@ class Pagers:
         return PagingSettings(**{name: given[name] for name in names})
 
     def actions(self) -> list[tuple[str, str]]:
-        return [(one["action"], one["key"]) for one in self.asked]
+        return [(request["action"], request["key"]) for request in self.asked]
 
     def _done(self, action: str, key: str, body: dict[str, Any]) -> None:
         self.asked.append({"action": action, "key": key, "body": body})

@@ -29,7 +29,7 @@ def in_the_browser(folder: Path, scene) -> None:
             page = await browser.new_page(**DESK)
             page.set_default_timeout(PATIENCE_MS)
             complaints: list[str] = []
-            page.on("console", lambda one: one.type in {"error", "warning"} and complaints.append(one.text))
+            page.on("console", lambda said: said.type in {"error", "warning"} and complaints.append(said.text))
             page.on("pageerror", lambda error: complaints.append(str(error)))
             await page.goto(world.slack.url)
             await page.get_by_role("link", name="gpu-oncall").click()

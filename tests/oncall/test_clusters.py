@@ -110,7 +110,7 @@ def test_a_cluster_that_hangs_holds_up_neither_people_nor_other_clusters(databas
             keeper.soon()
             while not any("Acknowledged" in reply for reply in rig.replies(rig.heads()[0])):
                 await rig.send()
-        assert [one.cluster for one in await rig.store.incidents.unsorted(5, "hangs")] == ["hangs"]
+        assert [incident.cluster for incident in await rig.store.incidents.unsorted(5, "hangs")] == ["hangs"]
 
     with_rig(database, busy_cluster(tmp_path, 4), scene)
 

@@ -75,7 +75,7 @@ def test_killed_at_any_step_a_deed_is_done_once(
                 turns = Counter(event.news.turn for event in await rig.store.incidents.timeline(row.id))
                 assert turns[turn] == 1, (at, when, turns)
                 done = [line for line in await rig.store.audit.read(9) if line.outcome == "done"]
-                assert [one.action for one in done] == [f"triage-{deed}"]
+                assert [entry.action for entry in done] == [f"triage-{deed}"]
 
     asyncio.run(run())
     record_property("crash_points", len(points))

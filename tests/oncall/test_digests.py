@@ -73,7 +73,7 @@ def test_a_digest_comes_every_day_and_says_in_one_line_that_nothing_changed(data
             await after(rig, DAY)
         again = rig.heads()[1:]
         assert len(again) == 3
-        assert all("Nothing has changed" in text(one) and len(one["blocks"]) == 1 for one in again)
+        assert all("Nothing has changed" in text(message) and len(message["blocks"]) == 1 for message in again)
 
     with_rig(database, busy_cluster(tmp_path, 4), scene)
 

@@ -53,12 +53,12 @@ def test_the_evidence_brings_a_recording_that_gives_the_same_answer_offline(data
         with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
             read = [archive.extractfile(member) for member in archive if member.isfile()]
             assert read
-            assert not [one for one in read if one and SECRET.encode() in one.read()]
+            assert not [body for body in read if body and SECRET.encode() in body.read()]
         saved = tmp_path / file["name"]
         saved.write_bytes(packed)
         told = [
-            (await answer(Sources(RecordedCluster.open(one)), "why", "ml/trainer-0", Texts("en"))).findings
-            for one in (saved, rig.recording)
+            (await answer(Sources(RecordedCluster.open(file)), "why", "ml/trainer-0", Texts("en"))).findings
+            for file in (saved, rig.recording)
         ]
         assert told[0] == told[1]
 

@@ -33,7 +33,7 @@ async def gathering(rig: Rig, keeper: Keeper, count: int, most: int) -> str:
     await keeper.look()
     rows = await rig.store.incidents.opened()
     assert len(rows) == most + 1
-    [row] = [one for one in rows if GATHERS in one.cause.claim]
+    [row] = [row for row in rows if GATHERS in row.cause.claim]
     return row.id
 
 
@@ -162,7 +162,7 @@ def test_a_person_opens_a_thread_out_of_the_menu(tmp_path: Path) -> None:
             for element in block.get("elements", ())
             if element.get("action_id") == OPEN
         ]
-        option = next(one for one in menu["options"] if one["text"]["text"] == "Disk3")
+        option = next(option for option in menu["options"] if option["text"]["text"] == "Disk3")
         await world.slack.click("ada", OPEN, channel=ROOM, message_ts=head["ts"], selected_option=option)
         await world.told("ada", "Its thread opens in this channel")
         await world.head("Open, warning: Disk3")

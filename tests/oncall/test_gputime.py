@@ -143,7 +143,7 @@ def test_what_is_kept_of_alerts_that_flap_does_not_grow_with_each_time(database:
             ended = {"status": "resolved", "ends_at": utc(rig.now)}
             await keeper.take([pending(0, **ended), pending(3, **ended)])
             await rig.bot.clock.advance(300)
-            await keeper.take([pending(one, starts_at=utc(rig.now)) for one in (0, 3)])
+            await keeper.take([pending(number, starts_at=utc(rig.now)) for number in (0, 3)])
             await keeper.look()
         [row] = [row for row in await rig.store.incidents.opened() if row.incident.is_open]
         found = (await rig.store.spells.of([row.id]))[row.id]

@@ -264,11 +264,11 @@ def test_only_what_could_neither_be_kept_nor_told_makes_the_bot_unready() -> Non
         unheard_s=601,
         watchdog_s=600,
     )
-    assert [(one.kind, one.is_unready) for one in judge(facts)] == [
+    assert [(trouble.kind, trouble.is_unready) for trouble in judge(facts)] == [
         *(("stopped", True), ("token", True), ("deaf", True), ("store", True)),
         *(("channel", False), ("outbox", False), ("watchdog", False)),
     ]
-    assert all(one.in_words(Texts("en")) for one in judge(facts))
+    assert all(trouble.in_words(Texts("en")) for trouble in judge(facts))
 
 
 def test_nothing_is_wrong_at_the_limits() -> None:

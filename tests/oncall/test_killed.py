@@ -227,7 +227,7 @@ def test_there_is_one_digest(
 
             def digests() -> list[dict[str, Any]]:
                 said = [message for message in slack.messages(ROOM, "ada") if message.get("bot_id")]
-                return [one for one in said if "pods are pending for" in text(one)]
+                return [message for message in said if "pods are pending for" in text(message)]
 
             def files() -> list[str]:
                 everything = slack.workspace.everything(CHANNEL)

@@ -77,8 +77,8 @@ def test_what_people_did_right_before_a_kill_is_done_once_after_it(
                 async with asyncio.timeout(180):
                     while True:
                         happened = [event.news for event in await store.incidents.timeline(row.id)]
-                        noted = Counter(one.detail for one in happened if one.turn == "noted")
-                        turns = Counter(one.turn for one in happened)
+                        noted = Counter(event.detail for event in happened if event.turn == "noted")
+                        turns = Counter(event.turn for event in happened)
                         digests = len(await store.digests.wanted())
                         if noted >= wanted and turns["handed-over"] and digests:
                             break

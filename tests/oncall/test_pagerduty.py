@@ -235,7 +235,7 @@ def test_once_everybody_was_called_pagerduty_is_asked_no_more_often_than_people_
             [row] = await rig.store.incidents.opened()
             assert row.incident.called == (GRACE, USUAL, LINUS)
 
-    with_pagerduty(lambda _: page(*(entry(one, "PFIRST") for one in on_call)), scene)
+    with_pagerduty(lambda _: page(*(entry(user, "PFIRST") for user in on_call)), scene)
 
 
 def test_settings_say_who_is_called_without_pagerduty() -> None:

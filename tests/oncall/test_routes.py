@@ -34,7 +34,7 @@ def test_a_label_equals_a_value_or_does_not_and_is_empty_where_it_is_missing(
 
 @given(NAMES, VALUES, VALUES)
 def test_a_pattern_matches_the_whole_value(name: str, value: str, more: str) -> None:
-    literal = quoted("".join(f"\\x{{{ord(one):x}}}" for one in value))
+    literal = quoted("".join(f"\\x{{{ord(item):x}}}" for item in value))
     assert read_matcher(f"{name}=~{literal}").holds(value)
     assert not read_matcher(f"{name}!~{literal}").holds(value)
     assert read_matcher(f"{name}=~{literal}").holds(value + more) is (not more)

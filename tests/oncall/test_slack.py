@@ -178,7 +178,7 @@ def test_what_is_open_leads_to_its_thread_and_says_who_is_called_next(tmp_path: 
         await world.slack.open_home("ada")
         home = await world.slack.wait_for(lambda: world.slack.home("ada"))
         for shown in (listed, home):
-            [row] = [one for one in rows_of(shown) if leads in one]
+            [row] = [row for row in rows_of(shown) if leads in row]
             assert row[row.index(calls) + 2]["type"] == "date"
         await world.click("ada", head, "ack")
         await world.reply(head, "Acknowledged")

@@ -167,7 +167,7 @@ def test_alerts_reach_a_bot_that_is_not_ready_since_slack_is_down_and_slack_only
         }
         for mode in ("socket", "http")
     }
-    assert [one["hami-bot"].get("publishNotReadyAddresses") for one in by_mode.values()] == [True, True]
+    assert [value["hami-bot"].get("publishNotReadyAddresses") for value in by_mode.values()] == [True, True]
     alerts, slack = by_mode["http"]["hami-bot"], by_mode["http"]["hami-bot-slack"]
     assert not slack.get("publishNotReadyAddresses")
     assert (slack["selector"], slack["ports"]) == (alerts["selector"], alerts["ports"])

@@ -146,7 +146,8 @@ def test_only_what_ended_long_ago_is_forgotten(database: str) -> None:
         await one.incidents.take([pending(0, status="resolved")])
         for later in (0.0, 300.0, 4000.0):
             await one.incidents.change(
-                found, lambda one, firing, at=clock.now + later: passed(one, at, IncidentTimes(), firing=firing)
+                found,
+                lambda incident, firing, at=clock.now + later: passed(incident, at, IncidentTimes(), firing=firing),
             )
         assert [row.id for row in await one.incidents.opened()] == [found]  # until it is told that it was resolved
         for happened in (await one.incidents.untold())[found]:
@@ -179,7 +180,7 @@ def test_whatever_order_two_processes_work_in_nobody_waits_for_ever(new_database
         await one.incidents.take(given)
         both = [store.incidents for store in (one, two)]
         sorting = [rows.sort("", CAUSE, some, "C1") for rows, some in zip(both, (given, given[::-1]), strict=True)]
-        over = [one._replace(status="resolved") for one in given]
+        over = [alert._replace(status="resolved") for alert in given]
         await asyncio.gather(*sorting, *(rows.take(some) for rows in both for some in (over, over[::-1])))
         [row] = await one.incidents.opened()
         assert (await one.incidents.counts([row.id]))[row.id][:2] == (0, 60)
@@ -237,4 +238,4 @@ def test_what_every_pass_and_every_word_reads_is_found_by_an_index(tmp_path: Pat
 
     plan = asyncio.run(run())
     assert plan
-    assert [one for one in plan if one.startswith("SCAN")] == []
+    assert [step for step in plan if step.startswith("SCAN")] == []

@@ -82,7 +82,9 @@ def test_the_picture_is_small_and_the_same_for_the_same_figures() -> None:
 
 def test_its_colours_differ_in_lightness_and_from_the_paper() -> None:
     """As a printer or an eye without colours sees them."""
-    greys = sorted(Image.new("RGB", (1, 1), one).convert("L").getpixel((0, 0)) for one in (BLUE, ORANGE, (255,) * 3))
+    greys = sorted(
+        Image.new("RGB", (1, 1), colour).convert("L").getpixel((0, 0)) for colour in (BLUE, ORANGE, (255,) * 3)
+    )
     assert greys[1] - greys[0] >= 30
     assert greys[2] - greys[1] >= 100
 

@@ -210,8 +210,8 @@ def test_the_rota_is_called_in_the_thread_when_nobody_acknowledges(database: str
         [head] = rig.heads()
         assert [reply for reply in rig.replies(head) if "is called" in reply]
         called = [message for message in rig._said() if "is called: nobody" in text(message)]
-        assert ["U0ADA00001" in str(one["blocks"]) for one in called] == [True]
-        assert [one.get("subtype") for one in called] == ["thread_broadcast"]
+        assert ["U0ADA00001" in str(message["blocks"]) for message in called] == [True]
+        assert [message.get("subtype") for message in called] == ["thread_broadcast"]
         assert len([message for message in rig._said() if message.get("subtype") == "thread_broadcast"]) == 1
         await rig.passes(3000, keeper, step_s=500)
         assert len([reply for reply in rig.replies(head) if "is called" in reply]) == 2

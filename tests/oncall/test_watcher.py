@@ -29,8 +29,8 @@ def watcher(rig: Rig, **patience) -> Watcher:
 
 
 async def looked(rig: Rig, *watchers: Watcher) -> None:
-    for one in watchers:
-        await one.look()
+    for candidate in watchers:
+        await candidate.look()
     await rig.passes(1)
 
 

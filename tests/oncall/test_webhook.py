@@ -173,7 +173,7 @@ def test_a_webhook_of_grafanas_alerting_is_taken_with_the_link_to_its_panel() ->
 @pytest.mark.parametrize("version", ["4", "1"])
 def test_how_many_alerts_the_sender_cut_off_is_known_of_each_that_came(version: str) -> None:
     read = read_alerts(body(alert(), alert(fingerprint="1"), version=version, truncatedAlerts=40))
-    assert [one.cut for one in read] == [40, 40]
+    assert [content.cut for content in read] == [40, 40]
     assert one().cut == 0
 
 

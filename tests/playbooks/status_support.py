@@ -106,9 +106,9 @@ def healthy(version: str = "2.10.0", nodes: int = 2, **fields: Any) -> list[Obje
     flags = ["--http_bind=0.0.0.0:443", "--cert_file=/tls/tls.crt", "--metrics-bind-address=:9395"]
     installed = copy.deepcopy(scheduler(version, **fields | {"flags": [*flags, *fields.get("flags", ())]}))
     names = [f"gpu-{number + 1}" for number in range(nodes)]
-    for one in installed:
-        if one["kind"] == "Pod" and one["metadata"]["name"].endswith("-0"):
-            one["metadata"]["labels"] = one["metadata"]["labels"] | ROLE
+    for item in installed:
+        if item["kind"] == "Pod" and item["metadata"]["name"].endswith("-0"):
+            item["metadata"]["labels"] = item["metadata"]["labels"] | ROLE
     return [
         *installed,
         daemon_set(nodes, version),

@@ -103,7 +103,7 @@ def test_capacity_what_is_given_and_the_largest_slice_are_told_by_type(tmp_path:
 def test_quotas_are_told_from_nine_tenths_of_their_limit_on_whoever_counts(tmp_path: Path) -> None:
     node = gpu_node("gpu-1", card("GPU-1"), card("GPU-2"))
     holders = running("a", "gpu-1", ("GPU-1", 9_000, 0)), running("b", "gpu-1", ("GPU-2", 8_900, 0), namespace="web")
-    quotas = (limited(one, "limits.nvidia.com/gpumem", 10_000) for one in ("ml", "web"))
+    quotas = (limited(namespace, "limits.nvidia.com/gpumem", 10_000) for namespace in ("ml", "web"))
     counted = limited("batch", "requests.nvidia.com/gpu", 8, used=8)
     found = ask(tmp_path, *cluster(node, *holders, *quotas, counted))
     assert of("quotas", found) == {"ml nvidia.com/gpumem HAMi": "90", "batch nvidia.com/gpu Kubernetes": "100"}

@@ -71,7 +71,7 @@ def test_the_sums_per_type_are_those_of_the_real_scheduler(version: str) -> None
     report = cases_support.ask(CASES / version / "recording.tar.gz", verb="gpus")
     sums = table(report, "largest free slice by type")
     theirs = metrics(version).values()
-    extra = sum(one[MEMORY] for one in NOT_COUNTED_BY_HAMI.get(version, {}).values())
+    extra = sum(value[MEMORY] for value in NOT_COUNTED_BY_HAMI.get(version, {}).values())
     assert sum(int(row["cards"]) for row in sums) == len(theirs)
     assert sum(int(row["memory total"]) for row in sums) == sum(their[LIMIT_OF_MEMORY] for their in theirs)
     assert sum(int(row["memory used"]) for row in sums) == sum(their[MEMORY] for their in theirs) + extra

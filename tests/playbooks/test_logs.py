@@ -58,7 +58,7 @@ def ask(
 
 def table(report: Report, title: str) -> list[dict[str, str]]:
     found = [table for table in report.tables if table.title == title]
-    return [dict(zip(one.columns, row, strict=True)) for one in found for row in one.rows]
+    return [dict(zip(table.columns, row, strict=True)) for table in found for row in table.rows]
 
 
 def gaps(report: Report) -> str:
@@ -259,7 +259,7 @@ def test_older_lines_than_asked_for_are_no_part_of_the_answer(tmp_path: Path) ->
 
 def test_the_run_before_a_restart_is_read_too(tmp_path: Path) -> None:
     hami = scheduler()
-    (running_pod,) = [one for one in hami if one["kind"] == "Pod"]
+    (running_pod,) = [item for item in hami if item["kind"] == "Pod"]
     ended = {"terminated": {"exitCode": 2, "finishedAt": ago(30)}}
     running_pod["status"] = running_pod["status"] | {
         "containerStatuses": [{"name": EXTENDER, "restartCount": 1, "lastState": ended}]

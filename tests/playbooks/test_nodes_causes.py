@@ -56,7 +56,7 @@ def test_a_second_plugin_is_named_instead_of_a_number_that_differs(tmp_path: Pat
 
 def test_a_node_monitor_s_verdict_is_told_of_every_node_that_has_it(tmp_path: Path) -> None:
     names = [f"gpu-{number}" for number in range(5)]
-    objects = [one for name in names for one in well(name)]
+    objects = [item for name in names for item in well(name)]
     for object_ in objects:
         if object_["kind"] == "Node" and object_["metadata"]["name"] != "gpu-4":
             object_["status"]["conditions"].append({"type": "GPUMissing", "status": "True", "message": "7 of 8 GPUs"})
@@ -67,7 +67,7 @@ def test_a_node_monitor_s_verdict_is_told_of_every_node_that_has_it(tmp_path: Pa
 
 
 def test_a_faulty_gpu_on_a_cordoned_node_is_told_apart_from_those_that_take_pods(tmp_path: Path) -> None:
-    objects = [one for name in ("gpu-1", "gpu-2") for one in well(name)]
+    objects = [item for name in ("gpu-1", "gpu-2") for item in well(name)]
     for object_ in objects:
         if "conditions" in object_["status"] and object_["metadata"]["name"] in ("gpu-1", "gpu-2"):
             object_["status"]["conditions"].append({"type": "GPUMissing", "status": "True", "message": "7 of 8 GPUs"})

@@ -47,7 +47,7 @@ def test_a_registration_that_lacks_its_plugin_is_one_finding_that_says_so(tmp_pa
 
 def test_nodes_with_the_same_cause_are_one_finding(tmp_path: Path) -> None:
     lost = [node(f"gpu-{i}", labels={"gpu": "on"}) for i in range(2, 9)]
-    report = ask(tmp_path, *healthy(), *lost, *(plugin(one["metadata"]["name"]) for one in lost))
+    report = ask(tmp_path, *healthy(), *lost, *(plugin(gone["metadata"]["name"]) for gone in lost))
     assert faults(report) == ["node-unregistered"]
     assert cause(report).scope.nodes == tuple(f"gpu-{i}" for i in range(2, 9))
     assert len(cause(report).evidence) == MANY

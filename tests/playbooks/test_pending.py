@@ -117,7 +117,7 @@ def test_other_amounts_for_the_same_nodes_are_the_same_cause(tmp_path: Path) -> 
 
 def test_other_nodes_are_another_cause(tmp_path: Path) -> None:
     pods = [too_large(f"on-{name}", nodeSelector={"pool": name}) for name in ("a", "b")]
-    nodes = [one for name in ("a", "b") for one in full(name, labels={"pool": name})]
+    nodes = [item for name in ("a", "b") for item in full(name, labels={"pool": name})]
     assert codes(ask(tmp_path, *nodes, *pods)) == ["card-insufficient-memory"] * 2
 
 
@@ -146,7 +146,7 @@ def test_a_scheduler_that_is_down_comes_before_everything(tmp_path: Path) -> Non
 
 
 def test_at_most_ten_causes_are_told_and_all_are_counted(tmp_path: Path) -> None:
-    nodes = [one for number in range(12) for one in full(f"n{number:02}", labels={"pool": f"n{number:02}"})]
+    nodes = [item for number in range(12) for item in full(f"n{number:02}", labels={"pool": f"n{number:02}"})]
     pods = [too_large(f"p{number:02}", nodeSelector={"pool": f"n{number:02}"}) for number in range(12)]
     report = ask(tmp_path, *nodes, *pods)
     assert len(report.findings) == 10

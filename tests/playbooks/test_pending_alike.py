@@ -47,7 +47,7 @@ def test_pods_that_are_alike_take_the_room_of_one(tmp_path: Path) -> None:
         {"labels": {"hami.io/webhook": "ignore"}},
         {"annotations": given("gpu-1", ("GPU-gpu-1", 1, 0))},
     ],
-    ids=lambda one: next(iter(one)),
+    ids=lambda different: next(iter(different)),
 )
 def test_pods_that_differ_in_what_decides_are_not_alike(tmp_path: Path, different: Any) -> None:
     fields = {"limits": gpu(memory=15000), "said": FULL} | different

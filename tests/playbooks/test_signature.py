@@ -31,7 +31,7 @@ def test_a_signature_is_the_same_in_every_language(tmp_path: Path) -> None:
 
 
 def test_a_signature_tells_codes_and_nodes_apart() -> None:
-    signatures = {cause_signature(one) for one in (told(), told("card-cordoned"), told(nodes=("n1", "n2")))}
+    signatures = {cause_signature(cause) for cause in (told(), told("card-cordoned"), told(nodes=("n1", "n2")))}
     assert len(signatures) == 3
 
 

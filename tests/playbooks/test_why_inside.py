@@ -222,8 +222,8 @@ def test_only_the_log_of_the_container_with_the_gpu_is_read(tmp_path: Path) -> N
 
 
 def test_a_log_that_may_not_be_read_is_a_gap_where_it_could_tell_something(tmp_path: Path) -> None:
-    for one in (placed(looping(1)), placed()):
-        report = asked(tmp_path, one, log=OOM, allowed=False)
+    for started in (placed(looping(1)), placed()):
+        report = asked(tmp_path, started, log=OOM, allowed=False)
         assert codes(report)[0] in ("image-or-start-failure", "running")
         assert "container log" in [gap.source for gap in report.gaps]
         assert "workload_logs" in str(report.gaps)

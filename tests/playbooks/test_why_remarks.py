@@ -86,7 +86,7 @@ def test_a_container_that_serves_ssh_is_told_that_sessions_have_no_limit(
     report = asked(tmp_path, with_container(**fields))
     assert (codes(report), report.severity) == (["running"], "info")
     assert "a session over ssh does not get" in cause(report).claim
-    assert any(quote in one for one in quotes(report))
+    assert any(quote in text for text in quotes(report))
 
 
 @pytest.mark.parametrize(("fields", "quote"), SERVES_SSH)
@@ -95,7 +95,7 @@ def test_volcano_s_shares_of_a_gpu_have_the_same_limits(tmp_path: Path, fields: 
     one = placed(annotations={}, schedulerName="volcano", containers=[container(vgpu, **fields)])
     report = asked(tmp_path, one)
     assert codes(report) == ["running"]
-    assert any(quote in one for one in quotes(report))
+    assert any(quote in text for text in quotes(report))
 
 
 def test_a_privileged_container_is_only_a_step(tmp_path: Path) -> None:

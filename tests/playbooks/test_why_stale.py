@@ -185,7 +185,7 @@ def test_a_pod_that_finished_after_the_last_word_left_the_room(tmp_path: Path) -
 
 
 def test_without_a_lease_the_replica_that_counts_is_believed(tmp_path: Path) -> None:
-    objects = [one for one in scheduler(replicas=2, statuses=[READY, READY]) if one["kind"] != "Lease"]
+    objects = [item for item in scheduler(replicas=2, statuses=[READY, READY]) if item["kind"] != "Lease"]
     report = by_metrics(tmp_path, [*objects, gpu_node(), *refused_again()], counted("gone", 15 * GIB))
     assert codes(report)[0] == "scheduler-ledger-stale"
 
@@ -242,8 +242,8 @@ def test_where_the_log_tells_of_no_release_a_restart_is_proposed(tmp_path: Path)
 def finished(count: int) -> list[Object]:
     """Pods that HAMi placed and that ended a day ago."""
     pods = [pod(f"job-{number}", labels={NODE_KEY: "gpu-1"}, nodeName="gpu-1", age=90_000) for number in range(count)]
-    for one in pods:
-        one["status"] = {"phase": "Succeeded"}
+    for item in pods:
+        item["status"] = {"phase": "Succeeded"}
     return pods
 
 

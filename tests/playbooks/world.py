@@ -325,10 +325,10 @@ def record(
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
     if "logs" not in missing:
-        for one in objects:
-            containers = one.get("spec", {}).get("containers", ()) if one["kind"] == "Pod" else ()
+        for item in objects:
+            containers = item.get("spec", {}).get("containers", ()) if item["kind"] == "Pod" else ()
             if any(part["name"] == EXTENDER for part in containers):
-                file = path / "logs" / one["metadata"]["namespace"] / one["metadata"]["name"] / f"{EXTENDER}.log"
+                file = path / "logs" / item["metadata"]["namespace"] / item["metadata"]["name"] / f"{EXTENDER}.log"
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(logs, encoding="utf-8")
     return path

@@ -51,7 +51,7 @@ class Writer:
         if packed:
             found = data(1, b"".join(map(varint, stack))) + data(2, b"".join(map(varint, values)))
         else:
-            found = b"".join(number(2, value) for value in values) + b"".join(number(1, one) for one in stack)
+            found = b"".join(number(2, value) for value in values) + b"".join(number(1, location) for location in stack)
         return self.raw(data(2, found))
 
     def bytes(self) -> bytes:

@@ -25,17 +25,17 @@ def path(name: str) -> str:
 
 
 def test_three_versions_stand_side_by_side_per_second() -> None:
-    found = compare([profile(f"meter.v{one}.allocs") for one in (1, 2, 3)], "alloc_objects")
+    found = compare([profile(f"meter.v{number}.allocs") for number in (1, 2, 3)], "alloc_objects")
     rows = {function.name: function for function in found.functions}
     assert found.per_second
     assert [round(value * 4, -2) for value in rows["main.getCPUCoreFrequency"].values] == [43800, 46000, 0]
-    assert [one.name for one in found.own if one.gone][-2:] == ["main.ListPods", "main.getCPUCoreFrequency"]
+    assert [line.name for line in found.own if line.gone][-2:] == ["main.ListPods", "main.getCPUCoreFrequency"]
 
 
 def test_what_vanished_from_the_cpu_is_named() -> None:
-    found = compare([profile(f"meter.v{one}.cpu") for one in (1, 2, 3)])
+    found = compare([profile(f"meter.v{number}.cpu") for number in (1, 2, 3)])
     assert round(found.total.difference / found.total.values[0], 2) == -0.85
-    assert "main.ListPods" in [one.name for one in found.significant if one.gone]
+    assert "main.ListPods" in [line.name for line in found.significant if line.gone]
 
 
 def test_equal_runs_show_no_change_beyond_noise() -> None:
@@ -60,7 +60,9 @@ def test_profiles_of_different_kinds_are_not_compared() -> None:
 def test_goroutines_that_grow_between_two_profiles_are_a_suspected_leak() -> None:
     before, after = profile("after.goroutine"), profile("before.goroutine")
     found = grown(before, after)
-    assert [(one.group.waits_in, one.group.wait, one.before, one.group.goroutines) for one in found[:3]] == [
+    assert [
+        (change.group.waits_in, change.group.wait, change.before, change.group.goroutines) for change in found[:3]
+    ] == [
         ("main.leakOnChan", "channel-receive", 200, 1000),
         ("main.leakOnSelect", "select", 100, 500),
         ("main.leakOnLock", "lock", 40, 200),
@@ -95,7 +97,7 @@ def test_an_idle_process_with_few_samples_is_said_to_be_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [f"{one}.pb.gz" for one in ("before.heap", "before.block", "syn.empty", "syn.nosymbols")]
+    "name", [f"{stem}.pb.gz" for stem in ("before.heap", "before.block", "syn.empty", "syn.nosymbols")]
 )
 def test_hints_of_any_profile_can_be_asked_for(name: str) -> None:
     one = prepared(read((PROFILES / name).read_bytes()))
@@ -105,7 +107,7 @@ def test_hints_of_any_profile_can_be_asked_for(name: str) -> None:
 
 def test_lines_of_a_function_add_up_to_its_own_weight() -> None:
     found = function_lines(profile("before.cpu"), 1, r"^main\.burn$")
-    assert [one.name for one in found] == ["main.burn"]
+    assert [entry.name for entry in found] == ["main.burn"]
     assert sum(line.flat for line in found[0].lines) == found[0].flat
 
 

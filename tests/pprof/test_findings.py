@@ -40,7 +40,7 @@ def made(profile: bytes) -> SourcedProfile:
 def by_code(findings: Iterable[Finding]) -> dict[str, Finding]:
     found = list(findings)
     assert len({finding.code for finding in found}) == len(found)
-    return {one.code: one for one in found}
+    return {finding.code: finding for finding in found}
 
 
 def check_quotes(findings: Iterable[Finding]) -> None:
@@ -109,12 +109,12 @@ def test_two_equal_runs_show_no_change_beyond_noise(name: str) -> None:
 
 
 def test_three_versions_stand_side_by_side() -> None:
-    (table,) = comparison_tables([taken(f"meter.v{one}.allocs") for one in (1, 2, 3)], SAY)
+    (table,) = comparison_tables([taken(f"meter.v{number}.allocs") for number in (1, 2, 3)], SAY)
     rows = {row[0]: row[1:] for row in table.rows}
     assert rows["main.ListPods"] == ("150,492/s", "0/s", "0/s", "-100%")
     assert rows["main.getCPUCoreFrequency"] == ("10,955/s", "11,504/s", "0/s", "-100%")
     assert rows["total"][-1] == "-100%"
-    (table,) = comparison_tables([taken(f"meter.v{one}.cpu") for one in (1, 2, 3)], SAY)
+    (table,) = comparison_tables([taken(f"meter.v{number}.cpu") for number in (1, 2, 3)], SAY)
     rows = {row[0]: row[1:] for row in table.rows}
     assert rows["total"] == ("17.0%", "14.2%", "2.6%", "-85%")
     assert rows["runtime.cgocall"] == ("11.2%", "12.0%", "2.5%", "-78%")
@@ -128,7 +128,7 @@ def test_what_did_not_change_beyond_chance_is_marked_as_noise() -> None:
 
 
 def test_what_vanished_between_versions_is_named() -> None:
-    found = by_code(explain_change([taken(f"meter.v{one}.allocs") for one in (1, 2, 3)], SAY))
+    found = by_code(explain_change([taken(f"meter.v{number}.allocs") for number in (1, 2, 3)], SAY))
     assert "main.ListPods, main.getCPUCoreFrequency" in found["profile-gone"].claim
 
 

@@ -61,8 +61,8 @@ def test_sums_are_those_of_a_simple_loop(
     stacks: list[tuple[list[int], int]], locations: list[list[int]], kept: set[int], callees: set[int]
 ) -> None:
     writer = Writer()
-    for one in range(1, FUNCTIONS + 1):
-        writer.function(one, f"f{one}")
+    for number in range(1, FUNCTIONS + 1):
+        writer.function(number, f"f{number}")
     for number, functions in enumerate(locations, 1):
         writer.location(number, *functions)
     for ids, value in stacks:

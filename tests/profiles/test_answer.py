@@ -20,7 +20,7 @@ from tests.slack.render import assert_fits, assert_inert
 
 WANTED = PodGet("hami-system", "sched-0", "https", 443, "debug/pprof/profile")
 NOW = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
-SMALL = sorted(one for one in PROFILES.iterdir() if one.stat().st_size < 20_000)
+SMALL = sorted(path for path in PROFILES.iterdir() if path.stat().st_size < 20_000)
 
 
 def snapshot(content: bytes) -> Snapshot:
@@ -28,7 +28,7 @@ def snapshot(content: bytes) -> Snapshot:
     return Snapshot("lab", NOW, Request("cpu", 30), None, taken, ())
 
 
-@pytest.mark.parametrize("path", SMALL, ids=lambda one: one.name)
+@pytest.mark.parametrize("path", SMALL, ids=lambda path: path.name)
 def test_any_profile_makes_a_message_that_slack_takes_and_files_that_open(path: Path) -> None:
     content = path.read_bytes()
     answer = answer_to(snapshot(content), "profile cpu", Texts("en"))

@@ -26,6 +26,6 @@ def test_without_it_the_bot_says_what_is_lacking(tmp_path: Path) -> None:
 
 def test_nothing_else_is_granted_for_it() -> None:
     before, after = (granted(manifests(values), BOT) for values in ({}, PROXY))
-    assert [(one.verbs, one.resources, one.namespace) for one in after if one not in before] == [
+    assert [(rule.verbs, rule.resources, rule.namespace) for rule in after if rule not in before] == [
         (["get"], ["pods/proxy"], "hami-system")
     ]

@@ -107,7 +107,7 @@ def test_a_cpu_profile_of_another_length_meanwhile_is_told_when_it_can_be_had() 
 )
 def test_other_kinds_and_places_do_not_wait(other: CaptureRequest) -> None:
     async def scene(captures: Captures[str], capturing: Capturing) -> None:
-        tasks = [asyncio.create_task(captures.take(one, capturing)) for one in (CPU, other)]
+        tasks = [asyncio.create_task(captures.take(wanted, capturing)) for wanted in (CPU, other)]
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert capturing.begun == 2

@@ -55,4 +55,4 @@ def test_the_ports_are_those_that_the_flags_set() -> None:
 def test_the_leader_is_asked_first_then_those_that_are_ready_and_none_that_ends() -> None:
     pods = (pod("a"), pod("b", ready=False), pod("c"), pod("d", deletionTimestamp="2026-11-21T06:00:00Z"))
     found = addresses(install("2.10.0", *pods, leader="c"))
-    assert [one.pod for one in found] == ["c", "a", "b"]
+    assert [question.pod for question in found] == ["c", "a", "b"]

@@ -22,14 +22,14 @@ samples = st.lists(st.builds(Sample, st.lists(names, max_size=8), st.floats(-5, 
 @given(samples)
 def test_a_frame_is_as_wide_as_what_is_below_it_together_and_stays_inside(some: list[Sample]) -> None:
     flame = lay_out(some)
-    assert flame.total == pytest.approx(sum(one.value for one in some if one.value > 0))
+    assert flame.total == pytest.approx(sum(entry.value for entry in some if entry.value > 0))
     for box in flame.boxes:
         assert box.left >= -1e-9
         assert box.left + box.width <= 1 + 1e-6
         assert box.width == pytest.approx(box.value / flame.total)
     for row in range(flame.rows):
         ends = 0.0
-        for box in (one for one in flame.boxes if one.row == row):
+        for box in (box for box in flame.boxes if box.row == row):
             assert box.left >= ends - 1e-9
             ends = box.left + box.width
 

@@ -34,7 +34,7 @@ BLINDNESS = {
 
 
 def linear(colour: Colour) -> list[float]:
-    return [one / 255 / 12.92 if one <= 10 else ((one / 255 + 0.055) / 1.055) ** 2.4 for one in colour]
+    return [part / 255 / 12.92 if part <= 10 else ((part / 255 + 0.055) / 1.055) ** 2.4 for part in colour]
 
 
 def luminance(colour: Colour) -> float:
@@ -44,7 +44,7 @@ def luminance(colour: Colour) -> float:
 def lab(colour: Colour, blindness: str) -> tuple[float, float, float]:
     """CIELAB, as that person sees it."""
     rgb = [sum(a * b for a, b in zip(row, linear(colour), strict=True)) for row in BLINDNESS[blindness]]
-    r, g, b = (min(max(one, 0.0), 1.0) for one in rgb)
+    r, g, b = (min(max(part, 0.0), 1.0) for part in rgb)
     white = 0.9505, 1.0, 1.089
     xyz = (
         0.4124 * r + 0.3576 * g + 0.1805 * b,

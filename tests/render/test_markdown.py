@@ -142,7 +142,7 @@ def test_no_text_breaks_out_of_its_place(shown):
     assert counted["heading_open"] == 1 + sections
     assert counted["fence"] == sum(bool(action.command) for action in actions)
     assert counted["td_open"] == sum(len(table.columns) * len(table.rows) for table in tables)
-    proofs = [proof for one in shown.findings for proof in one.evidence]
+    proofs = [proof for found in shown.findings for proof in found.evidence]
     hints = sum(bool(visible(gap.hint).strip()) for gap in shown.gaps)
     assert counted["list_item_open"] == sum(map(len, (shown.findings, proofs, actions, shown.gaps))) + hints
 
@@ -157,7 +157,7 @@ def test_no_text_pings_or_links(shown):
 def test_a_quote_and_its_command_are_read_as_they_were_written(quote, command):
     _, pieces = read(told(report(finding(evidence=(evidence(quote=quote, command=command),)))))
     code = [piece.content.strip(" ") for piece in pieces if piece.type == "code_inline"]
-    assert code[1:] == [visible(one).strip(" ") for one in (quote, command) if one]
+    assert code[1:] == [visible(code).strip(" ") for code in (quote, command) if code]
 
 
 @given(any_text())

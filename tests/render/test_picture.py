@@ -98,7 +98,7 @@ def test_a_report_without_cards_has_no_picture() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_recorded_cluster_is_drawn_the_same_every_time(version: str) -> None:
     reports = [ask(CASES / version / "recording.tar.gz", verb="gpus") for _ in range(2)]
-    first, second = (picture(one, SAY) for one in reports)
+    first, second = (picture(report, SAY) for report in reports)
     assert first is not None
     assert first == second
 
@@ -191,11 +191,13 @@ def test_every_label_of_a_picture_has_its_chinese_characters_in_the_font() -> No
     font = ImageFont.truetype(FONT, 20)
     nothing = bytes(font.getmask("\U0002f000"))
     characters = {letter for text in labels for letter in text if letter >= "\u2e80"}
-    assert [one for one in sorted(characters) if bytes(font.getmask(one)) == nothing] == []
+    assert [character for character in sorted(characters) if bytes(font.getmask(character)) == nothing] == []
 
 
 def test_a_picture_in_chinese_says_other_words_over_the_same_bars() -> None:
-    english, chinese = (Image.open(io.BytesIO(picture(many(3), Texts(one)) or b"")).convert("RGB") for one in LANGUAGES)
+    english, chinese = (
+        Image.open(io.BytesIO(picture(many(3), Texts(language)) or b"")).convert("RGB") for language in LANGUAGES
+    )
     assert english.size == chinese.size
     assert english.tobytes() != chinese.tobytes()
     assert colours(english) == colours(chinese)

@@ -20,7 +20,7 @@ def with_table(title: str) -> Report:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_table_of_the_recorded_answers_has_a_title_in_every_language(language):
     asked = [*questions(), *(scenario.question for scenario in scenarios())]
-    titles = {title for one in asked for title in re.findall(r"(?:^|, )(.*?): \d+", one.expected["tables"])}
+    titles = {title for question in asked for title in re.findall(r"(?:^|, )(.*?): \d+", question.expected["tables"])}
     assert "candidate nodes" in titles
     assert {title for title in titles if f"table.{title}" not in Texts(language)} == set()
 

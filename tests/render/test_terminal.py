@@ -78,9 +78,9 @@ def cells(text):
 
 
 def commands_of(shown):
-    proofs = [proof.command for one in shown.findings for proof in one.evidence]
+    proofs = [proof.command for found in shown.findings for proof in found.evidence]
     actions = [action.command for finding in shown.findings for action in finding.next_actions]
-    return {visible(one).strip() for one in (*proofs, *actions, *(f"hami-bot {one}" for one in actions))}
+    return {visible(proof).strip() for proof in (*proofs, *actions, *(f"hami-bot {action}" for action in actions))}
 
 
 # ------------------------------------------------------------------------------------------------ what is read
@@ -97,8 +97,10 @@ def test_colour_only_paints_what_stands_there_anyway():
 
 
 def test_a_severity_is_a_word_and_has_a_colour():
-    painted = [terminal(report(finding(severity=one)), SAY, colour=True) for one in ("info", "warning", "critical")]
-    assert [one.split("  ")[0] for one in painted] == ["\x1b[1;32mINFO", "\x1b[1;33mWARNING", "\x1b[1;31mCRITICAL"]
+    painted = [
+        terminal(report(finding(severity=severity)), SAY, colour=True) for severity in ("info", "warning", "critical")
+    ]
+    assert [text.split("  ")[0] for text in painted] == ["\x1b[1;32mINFO", "\x1b[1;33mWARNING", "\x1b[1;31mCRITICAL"]
 
 
 def test_a_healthy_answer_is_short():

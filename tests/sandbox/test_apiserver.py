@@ -70,7 +70,7 @@ def test_groups_and_their_resources_are_told():
     assert api["versions"] == ["v1"]
     assert {"apps", "coordination.k8s.io", "authorization.k8s.io"} <= {group["name"] for group in groups["groups"]}
     assert apps["preferredVersion"] == {"groupVersion": "apps/v1", "version": "v1"}
-    named = {one["name"]: one for one in [*deployments["resources"], *core["resources"]]}
+    named = {resource["name"]: resource for resource in [*deployments["resources"], *core["resources"]]}
     assert named["deployments"]["shortNames"] == ["deploy"]
     assert (named["deployments/scale"]["group"], named["deployments/scale"]["kind"]) == ("autoscaling", "Scale")
     assert [named[name]["namespaced"] for name in ("nodes", "pods", "pods/log")] == [False, True, True]

@@ -166,7 +166,7 @@ def test_env_is_merged_by_name_and_ports_by_container_port():
         ]
     }
     [container] = strategic_merge_patch(old, patch)["containers"]
-    assert {one["name"]: one["value"] for one in container["env"]} == {"E": "3", "F": "2"}
+    assert {variable["name"]: variable["value"] for variable in container["env"]} == {"E": "3", "F": "2"}
     assert container["ports"] == [{"containerPort": 80, "name": "http"}, {"containerPort": 81}]
 
 

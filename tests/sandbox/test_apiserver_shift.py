@@ -88,7 +88,7 @@ def test_every_time_of_a_recorded_cluster_is_moved_by_the_same():
     plain, moved = read_recording(CASE), read_recording(CASE, now)
     found = differences(plain.objects, moved.objects)
     handshake, lock, unix = "Requesting_0000-00-00 00:00:00", "0000-00-00T00:00:00Z,ml,", "0000000000"
-    others = {one for one in found if isinstance(one, str)}
+    others = {entry for entry in found if isinstance(entry, str)}
     assert found - others == {timedelta(days=3, seconds=5)}
     assert {handshake, unix} <= others
     assert all(other in {handshake, unix} or other.startswith(lock) or "0000-00-00" in other for other in others)

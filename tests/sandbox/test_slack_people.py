@@ -17,7 +17,7 @@ from tests.sandbox.slack_support import new_app, page, socket_mode, web_client
 ADA, ONCALL = "U0ADA00001", "C0GPUONC01"
 ALL_EVENTS = ("app_mention", "message.im", "message.channels", "message.groups", "app_home_opened")
 _RECORDED = json.loads((Path(__file__).parent / "data" / "slack_events.json").read_text(encoding="utf-8"))
-RECORDED: dict[str, Any] = {one["kind"].removeprefix("event:"): one["event"] for one in _RECORDED}
+RECORDED: dict[str, Any] = {recorded["kind"].removeprefix("event:"): recorded["event"] for recorded in _RECORDED}
 """Events of the real Slack, by type and subtype."""
 LABELS = {"alertname": "HAMiPodPending", "namespace": "ml", "pod": "trainer-0", "severity": "warning"}
 
@@ -169,7 +169,7 @@ def test_a_message_of_a_coloured_bar_has_its_blocks_in_an_attachment() -> None:
     async def run() -> None:
         async with SlackServer() as slack:
             ts = await slack.alert(ONCALL, strangers.colour_bar("ml/trainer-0 is pending", {"Pod": "trainer-0"}))
-            message = next(one for one in slack.messages(ONCALL) if one["ts"] == ts)
+            message = next(message for message in slack.messages(ONCALL) if message["ts"] == ts)
         (attachment,) = message["attachments"]
         assert ("blocks" in message, attachment["fallback"]) == (False, "[no preview available]")
         assert attachment["blocks"][0]["text"]["text"] == "ml/trainer-0 is pending"

@@ -89,7 +89,11 @@ class World:
     def cards(self, containing: str = "", user: str = "grace") -> list[dict[str, Any]]:
         """The messages of the channel, which everybody sees, that say so."""
         seen = self.slack.messages(ROOM, user)
-        return [one for one in seen if containing in text_of(one) and not one.get("ephemeral") and one.get("bot_id")]
+        return [
+            message
+            for message in seen
+            if containing in text_of(message) and not message.get("ephemeral") and message.get("bot_id")
+        ]
 
     async def card(self, containing: str) -> dict[str, Any]:
         return (await self.slack.wait_for(lambda: self.cards(containing), seconds=180))[-1]
@@ -100,7 +104,7 @@ class World:
 
     def _told(self, user: str, containing: str) -> list[dict[str, Any]]:
         seen = self.slack.messages(ROOM, user)
-        return [one for one in seen if one.get("ephemeral") and containing in text_of(one)]
+        return [message for message in seen if message.get("ephemeral") and containing in text_of(message)]
 
     async def audit(self) -> list[tuple[str, str, str]]:
         """(actor, action, outcome), the oldest first."""
@@ -200,8 +204,13 @@ def text_of(message: Any) -> str:
 
 def actions(message: dict[str, Any]) -> dict[str, str]:
     """The values of the message's buttons by their action ids."""
-    found = [one for block in message.get("blocks", []) for one in elements_of(block) if one.get("type") == "button"]
-    return {one["action_id"]: one.get("value", "") for one in found}
+    found = [
+        element
+        for block in message.get("blocks", [])
+        for element in elements_of(block)
+        if element.get("type") == "button"
+    ]
+    return {element["action_id"]: element.get("value", "") for element in found}
 
 
 def played(

@@ -144,7 +144,7 @@ def test_a_bug_is_told_without_its_traceback(tmp_path: Path, mode: Mode) -> None
 
 
 def reactions(here: Here, ts: str) -> list[str]:
-    message = next(one for one in here.slack.messages("gpu-oncall", "grace") if one["ts"] == ts)
+    message = next(message for message in here.slack.messages("gpu-oncall", "grace") if message["ts"] == ts)
     return [reaction["name"] for reaction in message.get("reactions", [])]
 
 

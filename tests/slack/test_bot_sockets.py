@@ -53,8 +53,8 @@ def test_while_sockets_are_refreshed_no_command_is_lost_and_none_is_doubled(
         for made in range(3, 3 + times):  # connections so far: Slack recycles one after the other
             await slack.disconnect(reason, oldest_only=True)
             await slack.wait_for(lambda made=made: len(slack.journal.of("socket", "connected")) >= made)
-        assert not all(one.done() for one in asking)
-        errors = [error for one in await asyncio.gather(*asking) for error in one]
+        assert not all(task.done() for task in asking)
+        errors = [error for refusals in await asyncio.gather(*asking) for error in refusals]
         assert set(errors) == {""}
         await slack.wait_for(lambda: answers(slack) == len(slack.journal.of("response_url")) == len(errors))
         assert slack.connections >= 2

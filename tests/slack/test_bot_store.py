@@ -25,7 +25,9 @@ def sql(folder: Path, *statements: str) -> None:
 def played_without_a_store(folder: Path, scene: Callable[[Here], Awaitable[None]]) -> None:
     async def play() -> None:
         async with asyncio.timeout(180), a_bot(folder) as here:
-            await asyncio.to_thread(sql, folder, *(f"DROP TABLE {one}" for one in ("outbox_files", "outbox", "seen")))
+            await asyncio.to_thread(
+                sql, folder, *(f"DROP TABLE {table}" for table in ("outbox_files", "outbox", "seen"))
+            )
             await scene(here)
 
     asyncio.run(play())

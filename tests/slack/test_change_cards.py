@@ -223,7 +223,7 @@ def test_what_cannot_be_put_back_is_told_and_calls_the_approvers(tmp_path: Path)
 
 def by_hand(message: dict[str, Any]) -> list[str]:
     """The words of the command that the message shows."""
-    [command] = [one for one in strings_of(message["blocks"]) if one.startswith("kubectl")]
+    [command] = [text for text in strings_of(message["blocks"]) if text.startswith("kubectl")]
     return shlex.split(command)
 
 

@@ -106,7 +106,7 @@ def test_a_request_that_nobody_knows_loses_its_buttons_and_the_card_of_an_open_c
             async with a_bot(world, access=two):
                 ended = await world.card("the request is no longer known")
                 assert (ended["ts"], actions(ended)) == (asked["ts"], {})
-                [still] = [one for one in world.cards() if one["ts"] == card["ts"]]
+                [still] = [message for message in world.cards() if message["ts"] == card["ts"]]
                 assert "change:revert" in actions(still)
 
     asyncio.run(run())

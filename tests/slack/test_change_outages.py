@@ -32,8 +32,8 @@ def store_out_of_reach(world: World) -> Generator[None]:
     (world.folder / "bot.db").mkdir()
     yield
     (world.folder / "bot.db").rmdir()
-    for one in files:
-        (world.folder / f"kept-{one.name}").rename(one)
+    for file in files:
+        (world.folder / f"kept-{file.name}").rename(file)
 
 
 @pytest.mark.parametrize(

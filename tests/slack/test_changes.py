@@ -45,7 +45,7 @@ def test_who_asked_for_an_open_change_is_shown_by_name_and_nobody_is_called(tmp_
         await world.slack.command("grace", "gpu-oncall", "verbosity")
         shown = (await world.told("grace", "is set on"))["blocks"]
         assert {"type": "user", "user_id": ADA} in list(_objects_in(shown))
-        assert [one for one in _objects_in(shown) if ADA in str(one.get("text", ""))] == []
+        assert [element for element in _objects_in(shown) if ADA in str(element.get("text", ""))] == []
 
     played(tmp_path, scene)
 
@@ -65,8 +65,8 @@ def _objects_in(value: Any) -> Iterator[dict[str, Any]]:
         yield value
         value = list(value.values())
     if isinstance(value, list):
-        for one in value:
-            yield from _objects_in(one)
+        for item in value:
+            yield from _objects_in(item)
 
 
 @pytest.mark.parametrize(

@@ -69,8 +69,10 @@ def text_of(message: Any) -> str:
 
 def buttons(message: Any) -> dict[str, str]:
     """The action ids by the buttons' labels."""
-    found = [one for block in message["blocks"] for one in elements_of(block) if one.get("type") == "button"]
-    return {one["text"]["text"]: one["action_id"] for one in found}
+    found = [
+        element for block in message["blocks"] for element in elements_of(block) if element.get("type") == "button"
+    ]
+    return {element["text"]["text"]: element["action_id"] for element in found}
 
 
 async def asked(slack: SlackServer, words: str, containing: str, channel: str = "gpu-oncall") -> Any:

@@ -31,7 +31,7 @@ def played(folder: Path, scene: Callable[[Here], Awaitable[None]], opener=record
 def said(slack: SlackServer, channel: str, thread_ts: str = "") -> list[dict[str, Any]]:
     """What the bot said there for everybody, without the files that go with it."""
     seen = slack.messages(channel, "ada", thread_ts)
-    return [one for one in seen if one.get("bot_id") and not one.get("files")]
+    return [message for message in seen if message.get("bot_id") and not message.get("files")]
 
 
 def test_an_edit_that_changes_no_word_is_answered_by_nothing(tmp_path: Path) -> None:

@@ -625,7 +625,7 @@ def test_two_processes_with_one_store_send_each_row_once(database: str):
                 await (outbox, second)[number % 2].put(f"{number}", ONCALL, line(f"{number}"))
                 await outbox.put(f"{number}", GENERAL, line(f"{number}"))
             while channels := await store.outbox.channels():
-                steps = (one.step(channel) for channel in channels for one in (outbox, second))
+                steps = (sender.step(channel) for channel in channels for sender in (outbox, second))
                 waits = [wait for wait in await asyncio.gather(*steps) if wait is not None]
                 await bot.clock.advance(min(waits, default=0.0))
             assert await second_store.outbox.channels() == []

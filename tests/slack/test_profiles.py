@@ -55,7 +55,7 @@ class World:
         """The files in the thread of a message, by name, once there are so many."""
         found = await self.slack.wait_for(lambda: files if len(files := self.in_thread(ts)) >= count else None)
         async with aiohttp.ClientSession() as session:
-            return {one["name"]: await (await session.get(one["url_private"])).read() for one in found}
+            return {file["name"]: await (await session.get(file["url_private"])).read() for file in found}
 
     def in_thread(self, ts: str) -> list[dict[str, Any]]:
         replies = self.slack.messages(ROOM, "grace", thread_ts=ts)
@@ -71,13 +71,13 @@ class World:
     async def kept(self) -> list[str]:
         """The ids, the newest first."""
         async with open_profiles(f"sqlite:///{self.folder / 'bot.db'}") as rows:
-            return [one.id for one in await rows.listed()]
+            return [profile.id for profile in await rows.listed()]
 
     async def audited(self) -> list[tuple[str, ...]]:
         """What the log says of profiles: outcome, who, of what, and which kind."""
         async with open_audit(f"sqlite:///{self.folder / 'bot.db'}") as audit:
             found = [line for line in await audit.read(10) if line.action == "profile"]
-        return [(one.outcome, one.actor, one.target, one.detail["kind"]) for one in found[::-1]]
+        return [(entry.outcome, entry.actor, entry.target, entry.detail["kind"]) for entry in found[::-1]]
 
     def captures(self) -> list[str]:
         return [request.path for request in self.cluster.requests if request.path.endswith("debug/pprof/profile")]

@@ -269,7 +269,7 @@ def test_progress_is_a_task_card_where_the_workspace_takes_them(tmp_path: Path):
     async def work(inbox: Inbox) -> None:
         await inbox.asked().progress("Looking at &lt;ml/x&gt;")
         [message] = ephemerals(inbox.bot, ONCALL, ADA)
-        assert [(one["type"], one["title"]) for one in message["blocks"]] == [("task_card", "Looking at <ml/x>")]
+        assert [(block["type"], block["title"]) for block in message["blocks"]] == [("task_card", "Looking at <ml/x>")]
 
     at_the_desk(tmp_path, work)
 

@@ -103,7 +103,7 @@ RECORDED: list[dict[str, Any]] = json.loads((Path(__file__).parent / "slack_mess
 """Messages as Slack delivers them, from the public SDKs' own tests and logs; `from` names repository and file."""
 
 
-@pytest.mark.parametrize("recorded", RECORDED, ids=lambda one: one["from"])
+@pytest.mark.parametrize("recorded", RECORDED, ids=lambda recorded: recorded["from"])
 def test_a_recorded_message_is_read_whole(recorded: dict[str, Any]) -> None:
     message = recorded["message"]
     said = said_in(message).split()

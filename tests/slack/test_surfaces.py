@@ -41,7 +41,9 @@ def text_of(message) -> str:
 
 def button(message, action: str) -> str:
     """The action id of the first button whose id begins so."""
-    ids = [one["action_id"] for block in message["blocks"] for one in elements_of(block) if "action_id" in one]
+    ids = [
+        element["action_id"] for block in message["blocks"] for element in elements_of(block) if "action_id" in element
+    ]
     return next(id_ for id_ in ids if id_.startswith(action))
 
 
@@ -64,7 +66,7 @@ class Passing:
 
     async def list(self, kind: Any, namespace: str = "", **selected: Any) -> Any:
         found = await self._cluster.list(kind, namespace, **selected)
-        return [one for one in found if not (self.gone and one.name == POD)]
+        return [entry for entry in found if not (self.gone and entry.name == POD)]
 
     @asynccontextmanager
     async def opener(self, cluster: str) -> AsyncGenerator[Sources]:

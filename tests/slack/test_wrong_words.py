@@ -32,7 +32,7 @@ def wrong(words: str) -> UsageError:
     return caught.value
 
 
-@pytest.mark.parametrize("words", MISTAKES, ids=lambda one: one[:20])
+@pytest.mark.parametrize("words", MISTAKES, ids=lambda words: words[:20])
 def test_a_mistake_is_told_in_chinese_and_in_english_as_it_was_raised(words: str) -> None:
     error = wrong(words)
     advice, _, _ = error.hint.partition("For example: ")

@@ -82,7 +82,9 @@ def test_what_expired_is_not_approved_and_is_told_once_whatever_the_stores_clock
         found = await store.approvals.get("c1")
         assert found is not None
         assert (found.at(late - 1).state, found.at(late).state) == ("pending", "expired")
-        assert [(one.id, one.state) for one in await store.approvals.left("lab", 0, now=late)] == [("c1", "expired")]
+        assert [(approval.id, approval.state) for approval in await store.approvals.left("lab", 0, now=late)] == [
+            ("c1", "expired")
+        ]
         ending = [await store.approvals.expire("c1", LINE, now=late) for _ in range(3)]
         assert (ending, await store.approvals.left("lab", 0, now=late)) == ([True, False, False], [])
         assert [line.outcome for line in await store.audit.read(10)] == ["expired"]
@@ -104,8 +106,8 @@ def test_clusters_are_named_while_anything_may_be_left_there(tmp_path: Path) -> 
         await asked(store)
         await asked(store, "c2")
         assert await store.approvals.clusters() == ["lab"]
-        for one in ("c1", "c2"):
-            assert await store.approvals.decide(one, "refused", now=NOW, by="U2")
+        for change in ("c1", "c2"):
+            assert await store.approvals.decide(change, "refused", now=NOW, by="U2")
         assert await store.approvals.clusters() == ["lab"]
         clock.now += 48 * 3600
         assert await store.approvals.clusters() == []
@@ -119,7 +121,7 @@ def test_what_came_of_an_approved_one_is_noted_once_and_only_then(tmp_path: Path
         assert not await store.approvals.finish("c1", "done")
         assert await store.approvals.decide("c1", "approved", now=NOW, by="U2")
         assert await store.approvals.left("lab", 61, now=NOW + 60) == []
-        assert [one.id for one in await store.approvals.left("lab", 60, now=NOW + 60)] == ["c1"]
+        assert [approval.id for approval in await store.approvals.left("lab", 60, now=NOW + 60)] == ["c1"]
         assert await store.approvals.finish("c1", "not-done", reason="it failed", line=LINE)
         assert not await store.approvals.finish("c1", "done", line=LINE)
         found = await store.approvals.get("c1")

@@ -69,7 +69,7 @@ def test_the_store_of_every_earlier_commit_is_upgraded_without_loss(name: str, n
     assert within(database, schema) == within(fresh, schema)
     after = within(database, rows)
     for table, old in before.items():
-        same = [one for one in old[0] if one in after[table][0] and (table, one) not in CONVERTED]
+        same = [row for row in old[0] if row in after[table][0] and (table, row) not in CONVERTED]
         assert _of(after[table], same)[: len(old)] == _of(old, same), table
 
 
@@ -86,7 +86,7 @@ def test_what_an_earlier_commit_wrote_is_read_as_it_was_meant(name: str, new_emp
     async def main() -> None:
         async with open_store(database, now=lambda: NOW, patience=30) as store:
             assert await store.audit.verify() == 1
-            assert [one.record for one in await store.changes("lab").opened()] == [RECORD]
+            assert [change.record for change in await store.changes("lab").opened()] == [RECORD]
             if "approvals" in tables:
                 approval = await store.approvals.get("a1")
                 assert approval is not None
@@ -105,14 +105,16 @@ async def told_on_call(store: Store) -> None:
     assert over.incident.ended
     counts = await store.incidents.counts(["i1"])
     assert (counts["i1"].firing, counts["i1"].pods) == (1, 1)
-    assert [one.starts_at for one in await store.incidents.firing_of("alertmanager", "lab")] == ["2026-11-21T04:00:00Z"]
+    assert [alert.starts_at for alert in await store.incidents.firing_of("alertmanager", "lab")] == [
+        "2026-11-21T04:00:00Z"
+    ]
 
     digests = [row.schedule for row in await store.digests.wanted("C1")]
     assert digests == [Schedule(f"5 9 * * {days}", "Asia/Shanghai") for days in ("mon,tue,wed,thu,fri", "*")]
     assert [run.figures for run in await store.digests.last("C1", "lab", 5)] == [{"pending": "3"}]
 
     await store.sweep(NOW + 86400)
-    assert [one.id for one in await store.profiles.listed()] == ["p1"]
+    assert [profile.id for profile in await store.profiles.listed()] == ["p1"]
     assert await store.profiles.content("p1") == b"\x1f\x8b'"
     assert await store.incidents.get("i2") is not None
 

@@ -66,7 +66,7 @@ def schema_1(connection: Connection) -> None:
     connection.execute(text("CREATE TABLE schema_version (version INTEGER NOT NULL PRIMARY KEY)"))
     connection.execute(text("INSERT INTO schema_version VALUES (1)"))
     for name, row in OF_SCHEMA_1.items():
-        columns, values = ", ".join(row), ", ".join(f":{one}" for one in row)
+        columns, values = ", ".join(row), ", ".join(f":{cell}" for cell in row)
         connection.execute(text(f"INSERT INTO {name} ({columns}) VALUES ({values})"), row)
 
 
@@ -162,7 +162,7 @@ def test_when_alerts_fired_that_came_back_is_kept_by_day(database: str) -> None:
         for number, (began, status, gpus) in enumerate([(100.0, "resolved", None), (300.0, "silent", 4)], 1):
             row = {**texts, "number": number, "status": status, "namespace": "ml", "pod": "p", "gpus": gpus}
             row |= {"received_at": began, "heard_at": began + 10, "changed_at": began + 50, "pod_created_at": 0.0}
-            columns, values = ", ".join(row), ", ".join(f":{one}" for one in row)
+            columns, values = ", ".join(row), ", ".join(f":{cell}" for cell in row)
             connection.execute(text(f"INSERT INTO outbreaks ({columns}) VALUES ({values})"), row)
 
     within(database, outbreaks)

@@ -49,9 +49,9 @@ def test_the_newest_stay_and_those_too_old_go(database: str) -> None:
             await store.profiles.keep(
                 about(number, at=NOW + number * 3600), b"x", most=4, days=2.5 / 24, most_bytes=MANY
             )
-        assert [one.id for one in await store.profiles.listed()] == ["cpu-5", "cpu-4", "cpu-3"]
+        assert [profile.id for profile in await store.profiles.listed()] == ["cpu-5", "cpu-4", "cpu-3"]
         await store.profiles.keep(about(6, at=NOW + 6 * 3600), b"x", most=2, days=30, most_bytes=MANY)
-        assert [one.id for one in await store.profiles.listed()] == ["cpu-6", "cpu-5"]
+        assert [profile.id for profile in await store.profiles.listed()] == ["cpu-6", "cpu-5"]
 
     played(database, scene)
 
@@ -79,7 +79,7 @@ def test_those_that_nothing_was_kept_after_go_in_their_time_too(database: str) -
     async def scene(store: Store) -> None:
         await store.profiles.keep(about(1), ANY_BYTES, most=5, days=30, most_bytes=MANY)
         await store.sweep(NOW + 29 * 86400)
-        assert [one.id for one in await store.profiles.listed()] == ["cpu-1"]
+        assert [profile.id for profile in await store.profiles.listed()] == ["cpu-1"]
         await store.sweep(NOW + 31 * 86400)
         assert await store.profiles.listed() == []
 
@@ -92,10 +92,10 @@ def test_together_they_take_no_more_than_they_may_and_one_that_is_larger_costs_n
         for number in range(4):
             one = about(number, at=NOW + number)
             await store.profiles.keep(one, ANY_BYTES, most=50, days=30, most_bytes=room)
-        assert [one.id for one in await store.profiles.listed()] == ["cpu-3", "cpu-2"]
+        assert [profile.id for profile in await store.profiles.listed()] == ["cpu-3", "cpu-2"]
         large = about(9, at=NOW + 9)._replace(size=room + 1)
         await store.profiles.keep(large, b"x" * (room + 1), most=50, days=30, most_bytes=room)
-        assert [one.id for one in await store.profiles.listed()] == ["cpu-3", "cpu-2"]
+        assert [profile.id for profile in await store.profiles.listed()] == ["cpu-3", "cpu-2"]
 
     played(database, scene)
 

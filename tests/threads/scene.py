@@ -34,7 +34,7 @@ def base(*objects: Object, version: str = "2.10.0", without: Sequence[str] = (),
     gpus = [gpu_node(f"gpu-{number + 1}", text=as_text) for number in range(nodes)]
     plugins = [plugin(runs("device-plugin"), version=version, ready=True)]
     every = (*healthy(version, nodes), *gpus, *plugins, *objects)
-    named = {(one["kind"], one["metadata"]["name"]): one for one in every}
+    named = {(item["kind"], item["metadata"]["name"]): item for item in every}
     return [one for (kind, name), one in named.items() if kind not in without and name not in without]
 
 

@@ -70,7 +70,7 @@ def unlabelled() -> Scene:
         "gpu-1", labels={"nvidia.com/gpu.present": "true", "feature.node.kubernetes.io/pci-10de.present": "true"}
     )
     sets = {"desiredNumberScheduled": 0, "currentNumberScheduled": 0, "numberReady": 0}
-    daemons = next(one for one in base() if one["kind"] == "DaemonSet") | {"status": sets}
+    daemons = next(item for item in base() if item["kind"] == "DaemonSet") | {"status": sets}
     objects = base(found, daemons, waiting("1 node unregistered"), without=("hami-device-plugin-gpu-1",))
     return Scene(objects)
 

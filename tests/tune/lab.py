@@ -87,13 +87,17 @@ def tune(
 
 def row(report: Report, topic: str) -> AdviceRow:
     """The only row of the topic."""
-    (found,) = (one for one in rows_of(report) if one.topic == topic)
+    (found,) = (advice for advice in rows_of(report) if advice.topic == topic)
     return found
 
 
 def advised(report: Report) -> set[tuple[str, str]]:
     """What is to be changed, or must not be: topic and direction."""
-    return {(one.topic, one.direction) for one in rows_of(report) if one.direction in ("raise", "lower", "refuse")}
+    return {
+        (advice.topic, advice.direction)
+        for advice in rows_of(report)
+        if advice.direction in ("raise", "lower", "refuse")
+    }
 
 
 def told(report: Report, words: str) -> Any:

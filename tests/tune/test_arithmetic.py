@@ -108,14 +108,14 @@ def shown(report: Report) -> Iterator[Shown]:
         if row.direction in _CHANGES and row.topic not in _NOT_QUOTED:
             pod = row.object if row.topic.startswith(("memory-limit", "idle")) else ""
             named = [finding for finding in report.findings if row.why in finding.claim and pod in finding.claim]
-            directed = [one for one in named if row.recommended in one.claim] or named
+            directed = [finding for finding in named if row.recommended in finding.claim] or named
             yield Shown(row, directed[0])
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
 def test_the_numbers_of_advice_follow_from_its_quotes(case: Case) -> None:
-    for one in shown(case.ask()):
-        assert _NUMBER.findall(one.row.why) == WORKED_OUT[one.row.topic](one), one.row
+    for row in shown(case.ask()):
+        assert _NUMBER.findall(row.row.why) == WORKED_OUT[row.row.topic](row), row.row
 
 
 def test_a_safe_ratio_follows_from_the_peaks_and_the_requests(tmp_path: Path) -> None:
@@ -124,6 +124,6 @@ def test_a_safe_ratio_follows_from_the_peaks_and_the_requests(tmp_path: Path) ->
     peaks = use(USED, "a", "GPU-a", 3 * GIB) + use(USED, "b", "GPU-b", 5 * GIB + 12345678)
     week = use(USED, "a", "GPU-a", HOURS) + use(USED, "b", "GPU-b", HOURS)
     report = tune(tmp_path, objects, prometheus=FakePrometheus(peaks=peaks, hours=week))
-    (one,) = (one for one in shown(report) if one.row.topic == "memory-scaling")
+    (one,) = (row for row in shown(report) if row.row.topic == "memory-scaling")
     assert one.row.direction == "raise"
     assert _NUMBER.findall(one.row.why) == _scaling(one)

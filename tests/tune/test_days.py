@@ -187,16 +187,16 @@ def replica_set(name: str, began: str, revision: str, *flags: str, history: str 
 def pods_of(day: date, seconds: int, count: int = 12) -> list[Object]:
     """Pods that were created on the day, an hour after it began, and ran so many seconds later."""
     found = [started(f"wl-{day.day}-{number}", after=seconds) for number in range(count)]
-    for one in found:
+    for item in found:
         created = datetime.fromisoformat(at(day, 1))
-        one["metadata"]["creationTimestamp"] = at(day, 1)
+        item["metadata"]["creationTimestamp"] = at(day, 1)
         began = (created + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
-        one["metadata"]["annotations"] = {
-            key: text for key, text in one["metadata"].get("annotations", {}).items() if "time" not in key
+        item["metadata"]["annotations"] = {
+            key: text for key, text in item["metadata"].get("annotations", {}).items() if "time" not in key
         }
-        one["status"]["startTime"] = began
-        one["status"]["conditions"] = []
-        for status in one["status"]["containerStatuses"]:
+        item["status"]["startTime"] = began
+        item["status"]["conditions"] = []
+        for status in item["status"]["containerStatuses"]:
             status["state"] = {"running": {"startedAt": began}}
     return found
 

@@ -57,7 +57,7 @@ def test_other_ends_do_not_change_what_is_measured(tmp_path: Path, end: Object) 
 def limits(tmp_path: Path, used: float, *ends: Object) -> list[tuple[str, str]]:
     figures = use(USED, "a", "GPU-a", used) + use(LIMIT, "a", "GPU-a", 8 * GIB)
     report = tune(tmp_path, cluster(*ends), monitors={"gpu-1": figures})
-    return [(one.topic, one.direction) for one in rows_of(report) if one.topic.startswith("memory-limit")]
+    return [(advice.topic, advice.direction) for advice in rows_of(report) if advice.topic.startswith("memory-limit")]
 
 
 def test_little_use_after_an_oomkill_is_no_reason_to_ask_for_less(tmp_path: Path) -> None:

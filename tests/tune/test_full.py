@@ -30,4 +30,4 @@ def test_a_full_gpu_that_is_shared_or_over_committed_refuses_more(
     gpu = card("GPU-a", devmem=T4 * scaling)
     objects = [*scheduler(config=f"nvidia:\n  deviceMemoryScaling: {scaling}\n"), gpu_node("gpu-1", gpu), *pods]
     report = tune(tmp_path, objects, monitors={"gpu-1": FULL})
-    assert [one.direction for one in rows_of(report) if one.topic == "memory-scaling"] == directions
+    assert [row.direction for row in rows_of(report) if row.topic == "memory-scaling"] == directions

@@ -37,7 +37,7 @@ def test_the_page_names_every_topic() -> None:
     assert [topic for topic in get_args(Topic) if f"`{topic}`" not in PAGE] == []
 
 
-@pytest.mark.parametrize("one", scenarios(), ids=lambda one: one.symptom)
+@pytest.mark.parametrize("one", scenarios(), ids=lambda case: case.symptom)
 def test_the_page_has_every_symptom_with_its_parameter_value_and_topic(one: object) -> None:
     symptom, parameter, value, topic, _ = one  # type: ignore[misc]
     assert f"| {Texts('en')(f'scenario.{symptom}')} | `{parameter}` | {value} | `{topic}` |" in PAGE

@@ -28,7 +28,7 @@ def test_the_label_of_a_pool_is_known_whoever_sets_it(tmp_path: Path, label: str
     for one, name in zip(nodes, ("one", "two"), strict=True):
         one["metadata"].setdefault("labels", {})[label] = name
     report = tune(tmp_path, [*scheduler(), *nodes])
-    found = sorted(one.pool for one in report.typed(PoolRow))
+    found = sorted(row.pool for row in report.typed(PoolRow))
     assert found == [f"{label}={name}" if name in ("one", "two") else name for name in pools]
 
 

@@ -75,7 +75,9 @@ def test_scraping_the_monitors_it_gives_the_same_advice_as_the_recording(name: s
     recording = open_case(name)
     texts = {
         f"monitor-{number}": recording.read(file).decode()
-        for number, file in enumerate(sorted(one for one in recording.files("metrics/") if one.endswith("/9394.prom")))
+        for number, file in enumerate(
+            sorted(file for file in recording.files("metrics/") if file.endswith("/9394.prom"))
+        )
     }
     assert texts
     with prometheus_that_scrapes(texts, tmp_path) as url:

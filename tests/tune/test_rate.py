@@ -54,7 +54,7 @@ def test_a_rate_that_is_none_is_read_as_the_client_does(
     nodes = [node(f"cpu-{number}") for number in range(60)]
     report = tune(tmp_path, [*scheduler(flags=flags), gpu_node("gpu-1", card("GPU-a")), HOLDER, *nodes])
     found = [row(report, topic) for topic in ("kube-qps", "kube-burst")]
-    assert [(one.direction, one.current) for one in found] == [qps, burst]
+    assert [(advice.direction, advice.current) for advice in found] == [qps, burst]
 
 
 OLD, NEW = [], ["--kube-qps=50", "--kube-burst=100"]

@@ -59,4 +59,4 @@ def test_nothing_is_asked_of_a_pod_on_another_vendors_devices(tmp_path: Path) ->
     working = both(KERNEL, 5, 5) + both(USED, 2 * GIB, 2 * GIB)
     report = tune(tmp_path, dcu_cluster(), monitors={"gpu-1": working})
     assert advised(report) == set()
-    assert [one for one in rows_of(report) if "dcu" in one.object] == []
+    assert [advice for advice in rows_of(report) if "dcu" in advice.object] == []

@@ -38,7 +38,7 @@ WEEK = use(USED, "a", "GPU-a", HOURS) + use(USED, "b", "GPU-b", HOURS)
 
 
 def of(topic: str, report: Report) -> list[tuple[str, str]]:
-    return [(one.direction, one.object) for one in rows_of(report) if one.topic == topic]
+    return [(advice.direction, advice.object) for advice in rows_of(report) if advice.topic == topic]
 
 
 def sources(report: Report) -> list[str]:
@@ -74,7 +74,9 @@ def test_more_is_recommended_by_the_peak_and_never_more_than_a_gpu_has(tmp_path:
     full = measured("a", "GPU-a", used=7.5 * GIB) + measured("b", "GPU-b", used=7.5 * GIB)
     peaks = use(USED, "a", "GPU-a", 7.8 * GIB) + use(USED, "b", "GPU-b", 15.9 * GIB)
     report = tune(tmp_path, cluster(), prometheus=FakePrometheus(full, peaks, WEEK))
-    wanted = {one.object: one.recommended for one in rows_of(report) if one.topic == "memory-limit-high-use"}
+    wanted = {
+        advice.object: advice.recommended for advice in rows_of(report) if advice.topic == "memory-limit-high-use"
+    }
     assert wanted == {"ml/a": "8,875 MiB", "ml/b": ""}
     assert told(report, "ml/a: ").evidence[2].quote == peaks.splitlines()[0]
 
@@ -252,11 +254,15 @@ def test_without_one_input_there_is_less_advice_and_none_that_is_new(tmp_path: P
     with_all, without = tmp_path / "all", tmp_path / "without"
     whole = _rows(tune(with_all, cluster(), monitors={"gpu-1": low}))
     part = _rows(tune(without, cluster(), monitors={"gpu-1": low}, missing=(missing,)))
-    assert [one for one in part if one[:2] not in {two[:2] for two in whole}] == []
+    assert [advice for advice in part if advice[:2] not in {two[:2] for two in whole}] == []
 
 
 def _rows(report: Report) -> Sequence[tuple[str, str, str]]:
-    return [(one.topic, one.object, one.direction) for one in rows_of(report) if one.direction in ("raise", "lower")]
+    return [
+        (advice.topic, advice.object, advice.direction)
+        for advice in rows_of(report)
+        if advice.direction in ("raise", "lower")
+    ]
 
 
 def test_a_figure_of_prometheus_is_shown_again_by_its_own_query(tmp_path: Path) -> None:

@@ -46,8 +46,8 @@ def test_a_scaling_that_could_not_be_read_is_not_raised(tmp_path: Path) -> None:
 
 def test_a_scaling_above_1_that_is_not_safe_goes_back_to_1(tmp_path: Path) -> None:
     report = tune(tmp_path, cluster(), prometheus=week(7.9 * GIB))
-    rows = [one for one in rows_of(report) if one.topic == "memory-scaling"]
-    assert [(one.direction, one.current, one.recommended) for one in rows] == [
+    rows = [advice for advice in rows_of(report) if advice.topic == "memory-scaling"]
+    assert [(row.direction, row.current, row.recommended) for row in rows] == [
         ("lower", "2", "1"),
         ("refuse", "2", "1"),
     ]

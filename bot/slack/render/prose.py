@@ -41,7 +41,7 @@ def in_words(error: BotError, say: Texts) -> tuple[str, str]:
     return message, _BLANK_BESIDE_CHINESE.sub("", " ".join(filter(None, (advice, example))))
 
 
-def told(error: BotError, say: Texts) -> str:
+def error_line(error: BotError, say: Texts) -> str:
     """The message and the hint as sentences on one line, where there is no room for more."""
     message, advice = in_words(error, say)
     return _BLANK_BESIDE_CHINESE.sub("", f"{_sentence(message)} {advice}".strip())

@@ -59,7 +59,7 @@ class App:
         self.heard: list[dict[str, Any]] = []
 
     def payloads(self, kind: str) -> list[dict[str, Any]]:
-        return [one for one in self.heard if kind in (one.get("type"), one.get("command"))]
+        return [payload for payload in self.heard if kind in (payload.get("type"), payload.get("command"))]
 
     async def call(self, method: str, **arguments: Any) -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {self._slack.bot_token}"}

@@ -50,7 +50,9 @@ def test_a_mention_reaches_the_app(chrome: Chrome) -> None:
         field = page.get_by_label("Message #gpu-oncall")
         await field.fill("@hami why ml/trainer-0")
         await field.press("Enter")
-        await slack.wait_for(lambda: [one for one in app.heard if one.get("event", {}).get("type") == "app_mention"])
+        await slack.wait_for(
+            lambda: [payload for payload in app.heard if payload.get("event", {}).get("type") == "app_mention"]
+        )
         await page.locator(".message .pill", has_text="@hami-bot").wait_for()
 
     chrome.run(scenario, path=AT_CHANNEL)
@@ -192,7 +194,9 @@ def test_what_one_wrote_can_be_edited_and_nobody_elses_message(chrome: Chrome) -
         await edited.get_by_text("(edited)").wait_for()
         await dialog.wait_for(state="detached")
         await slack.wait_for(
-            lambda: len([one for one in app.heard if one.get("event", {}).get("type") == "app_mention"]) == 2
+            lambda: (
+                len([payload for payload in app.heard if payload.get("event", {}).get("type") == "app_mention"]) == 2
+            )
         )
         other = page.locator(".message", has_text="of grace")
         await other.hover()

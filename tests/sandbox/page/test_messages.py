@@ -76,8 +76,8 @@ def test_an_alert_of_a_monitoring_tool_is_drawn_with_its_title_fields_footer_and
     async def scenario(slack, app, page):
         shown = page.locator(".message", has_text="GpuLost")
         words = await shown.inner_text()
-        for one in ("For on call", "gpu-1 is gone", "node", "Grafana v11 | Nov"):
-            assert one in words
+        for text in ("For on call", "gpu-1 is gone", "node", "Grafana v11 | Nov"):
+            assert text in words
         title = shown.get_by_role("link", name="[FIRING] GpuLost")
         assert await title.get_attribute("href") == alert["title_link"]
         assert await shown.locator(".attachment-bar rect").get_attribute("fill") == "#D63232"

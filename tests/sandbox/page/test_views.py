@@ -167,7 +167,7 @@ def test_opening_the_home_tab_tells_the_app_and_shows_what_it_publishes(chrome: 
         await page.get_by_role("link", name="hami-bot").click()
         await page.get_by_role("link", name="Home", exact=True).click()
         await slack.wait_for(
-            lambda: [one for one in app.heard if one.get("event", {}).get("type") == "app_home_opened"]
+            lambda: [payload for payload in app.heard if payload.get("event", {}).get("type") == "app_home_opened"]
         )
         await page.get_by_text("has not published a Home tab").wait_for()
         await app.call("views.publish", user_id="U0ADA00001", view=home)

@@ -38,7 +38,7 @@ class Read(NamedTuple):
 def read(mrkdwn: str) -> Read:
     """The `<…>` sequences, `:pictures:`, formatting, bare addresses and halves of entities in it."""
     formatted = [found[0] for found in _FORMATTED.finditer(mrkdwn)]
-    found = [one.findall(mrkdwn) for one in (_SEQUENCE, _PICTURE, _ADDRESS, _ENTITY)]
+    found = [pattern.findall(mrkdwn) for pattern in (_SEQUENCE, _PICTURE, _ADDRESS, _ENTITY)]
     return Read(found[0], found[1], formatted, found[2], found[3])
 
 
@@ -49,11 +49,11 @@ def objects(value: Any) -> Iterator[dict[str, Any]]:
     """All objects in it, outer ones first."""
     if isinstance(value, dict):
         yield value
-        for one in value.values():
-            yield from objects(one)
+        for item in value.values():
+            yield from objects(item)
     elif isinstance(value, list | tuple):
-        for one in value:
-            yield from objects(one)
+        for item in value:
+            yield from objects(item)
 
 
 def parsed(message: Message) -> list[str]:
@@ -105,9 +105,9 @@ SCENARIOS = scenarios()
 
 # One each: all well, no card fits, an unregistered node, a pod that another scheduler has, a lock, a quota.
 CHOSEN = [
-    one
-    for one in SCENARIOS
-    if (one.version, one.pod)
+    scenario
+    for scenario in SCENARIOS
+    if (scenario.version, scenario.pod)
     in {
         ("hami-2.10", "ml/s01-fit-a100"),
         ("hami-2.9.0", "ml/s03-card-insufficient-memory"),

@@ -46,9 +46,9 @@ def test_foreign_text_shows_no_pictures(made):
 
 
 def test_a_column_of_numbers_sorts_as_numbers_and_any_other_as_text():
-    cells = [[blocks.cell(one) for one in row] for row in (("node", "free"), ("gpu-1", "16,384"), ("gpu-2", "-1.5"))]
+    cells = [[blocks.cell(cell) for cell in row] for row in (("node", "free"), ("gpu-1", "16,384"), ("gpu-2", "-1.5"))]
     [header, first, second] = blocks.data_table("Cards", cells, 5)["rows"]
-    assert [one["type"] for one in header] == ["raw_text", "raw_text"]
+    assert [heading["type"] for heading in header] == ["raw_text", "raw_text"]
     assert first[1] == {"type": "raw_number", "value": 16384, "text": "16,384"}
     assert second[1] == {"type": "raw_number", "value": -1.5, "text": "-1.5"}
     cells[2][1] = blocks.cell("?")

@@ -38,7 +38,7 @@ def card(state: str, **more) -> Card:
 
 def buttons(message) -> list[str]:
     found = [element for block in message.blocks if block["type"] == "actions" for element in block["elements"]]
-    return [one["action_id"] for one in found]
+    return [element["action_id"] for element in found]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -14,9 +14,9 @@ def buttons(message):
 def test_every_choice_is_a_button_that_asks_for_it_on_the_same_cluster():
     asks = ["why ml/trainer-0", "why ml/trainer-1"]
     shown = buttons(render_choice(QUESTION, asks, "lab"))
-    assert [one["text"]["text"] for one in shown] == asks
-    assert [read_value(one["value"]) for one in shown] == [Ask(ask, "lab") for ask in asks]
-    assert [one["action_id"] for one in shown] == ["ask:0", "ask:1"]
+    assert [element["text"]["text"] for element in shown] == asks
+    assert [read_value(element["value"]) for element in shown] == [Ask(ask, "lab") for ask in asks]
+    assert [element["action_id"] for element in shown] == ["ask:0", "ask:1"]
 
 
 def test_the_question_and_the_choices_are_read_aloud():

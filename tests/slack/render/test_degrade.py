@@ -71,7 +71,7 @@ def test_a_message_that_has_its_whole_answer_keeps_that_and_its_other_files():
     assert [file.name for file in last.files] == ["answer.md", "t.csv"]
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS[::8], ids=lambda one: one.pod)
+@pytest.mark.parametrize("scenario", SCENARIOS[::8], ids=lambda scenario: scenario.pod)
 def test_every_step_fits_and_says_less(scenario):
     steps = [shown(report_of(scenario))]
     steps += degraded(steps[0])

@@ -33,7 +33,7 @@ def test_where_nothing_is_open_it_says_so_and_where_that_is_not_known_it_does_no
 
 def test_three_questions_are_one_click():
     view = render_home(SEEN, EXAMPLE, SAY)
-    values = [one.get("value", "") for block in view["blocks"] for one in elements_of(block)]
+    values = [element.get("value", "") for block in view["blocks"] for element in elements_of(block)]
     asked = [value.words for value in map(read_value, values) if value]
     assert asked == ["help", "pending", "gpus", "status"]
 

@@ -273,7 +273,7 @@ VIEWS = {
 def test_a_view_is_held_against_the_same_table(rule):
     taken, refused, pointer = VIEWS[rule]
     assert validate_view(taken) == []
-    assert [one.pointer for one in validate_view(refused)] == [pointer]
+    assert [violation.pointer for violation in validate_view(refused)] == [pointer]
 
 
 CELL = {"type": "raw_text", "text": "gpu-1"}

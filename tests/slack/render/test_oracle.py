@@ -61,10 +61,12 @@ def without_defaults(value: Any) -> Any:
     if isinstance(value, dict):
         dropped = ("block_id", "emoji", "border", "offset", "indent")
         return {name: without_defaults(one) for name, one in value.items() if name not in dropped}
-    return [without_defaults(one) for one in value] if isinstance(value, list | tuple) else value
+    return [without_defaults(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-@pytest.mark.parametrize("scenario", [None, *SCENARIOS[::5]], ids=lambda one: one.pod if one else "typical")
+@pytest.mark.parametrize(
+    "scenario", [None, *SCENARIOS[::5]], ids=lambda scenario: scenario.pod if scenario else "typical"
+)
 def test_another_builder_builds_the_same_message(scenario: Scenario | None) -> None:
     report = report_of(scenario) if scenario else typical()
     ours = render_report(report, SAY, channel_buttons=True, words="why ml/x").blocks

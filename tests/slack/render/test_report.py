@@ -12,7 +12,7 @@ from bot.texts import LANGUAGES, Texts
 from tests.render import SAY, any_text, evidence, finding, report, reports, typical
 from tests.slack.render import CHOSEN, SCENARIOS, assert_fits, assert_inert, expected_file, objects, report_of, texts
 
-by_name = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: f"{one.version} {one.pod}")
+by_name = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: f"{scenario.version} {scenario.pod}")
 HUGE = "n" * 200_000
 
 
@@ -35,7 +35,7 @@ def names(message):
 # ------------------------------------------------------------------------------------------------ recorded pods
 
 
-@pytest.mark.parametrize("scenario", CHOSEN, ids=lambda one: one.pod)
+@pytest.mark.parametrize("scenario", CHOSEN, ids=lambda scenario: scenario.pod)
 def test_the_message_is_the_expected_one(scenario):
     expected = expected_file(scenario).read_text(encoding="utf-8")
     assert slack_json(report_of(scenario), SAY) == expected
@@ -438,9 +438,9 @@ def everywhere(text):
 def test_hostile_text_everywhere_gives_a_message_that_fits_and_in_which_nothing_acts(text, on_a_pod):
     one = everywhere(text)
     message = shown(one if on_a_pod else structs.replace(one, subject=CARDS), words=text)
-    for one in (message, *degraded(message)):
-        assert_fits(one)
-        assert_inert(one)
+    for form in (message, *degraded(message)):
+        assert_fits(form)
+        assert_inert(form)
 
 
 @given(reports(any_text()), any_text())

@@ -64,8 +64,8 @@ def scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict
 
 
 def _is_soft(run: Run, asked: ContainerRequest) -> bool:
-    told = [fact for fact in run.node.facts.values() if isinstance(fact, bool)]
-    return told[0] if told else bool(asked.more)
+    flags = [fact for fact in run.node.facts.values() if isinstance(fact, bool)]
+    return flags[0] if flags else bool(asked.more)
 
 
 def _scan_modules(
