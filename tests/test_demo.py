@@ -14,7 +14,7 @@ from playwright.async_api import Locator, Page, expect
 
 from playbooks.profile.request import name_of
 from sandbox.demo import ALERT, BUSY, POD, RECORDING, TOKEN, Demo, demo, invitation
-from tests.sandbox.page.support import BROWSERS, DESK, find_browser, open_browser, violations_of
+from tests.sandbox.page.support import BROWSERS, DESK, find_browser, open_browser, type_command, violations_of
 
 PATIENCE_MS = 120_000
 
@@ -54,11 +54,8 @@ async def width_of(picture: Locator) -> int:
 
 
 async def ask(page: Page, words: str) -> None:
-    await page.get_by_text("hami-bot is connected").wait_for()
     await page.get_by_role("link", name="gpu-oncall").click()
-    composer = page.locator("#main textarea")
-    await composer.fill(words)
-    await composer.press("Enter")
+    await type_command(page, words)
 
 
 def test_the_browser_gives_the_shells_verdict_and_the_next_step_shows_a_picture() -> None:

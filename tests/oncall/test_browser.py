@@ -8,7 +8,7 @@ from playwright.async_api import Page, expect
 
 from tests.oncall.bot import GIVEN, World, a_world
 from tests.oncall.scenes import busy_cluster
-from tests.sandbox.page.support import BROWSERS, DESK, find_browser, open_browser, violations_of
+from tests.sandbox.page.support import BROWSERS, DESK, find_browser, open_browser, type_command, violations_of
 
 PATIENCE_MS = 120_000
 CAUSE = "card-insufficient-memory"
@@ -69,9 +69,7 @@ def test_an_alert_opens_a_thread_whose_head_tells_the_story_and_the_digest_shows
         await expect(head).to_contain_text("Closed, warning", timeout=PATIENCE_MS)
         assert await head.get_by_role("button", name="Acknowledge").count() == 0
 
-        composer = page.locator("#main textarea")
-        await composer.fill("/hami digest now")
-        await composer.press("Enter")
+        await type_command(page, "/hami digest now")
         digest = page.locator("#main .message:not(.ephemeral)", has_text="pods are pending for").last
         await digest.get_by_role("button", name="Reply in thread").click()
         await expect(thread.locator("img[alt]:not([alt=''])").last).to_be_visible(timeout=PATIENCE_MS)

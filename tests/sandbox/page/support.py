@@ -13,7 +13,7 @@ from urllib.parse import parse_qs
 import aiohttp
 import axe_core_python
 from aiohttp import web
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Page, async_playwright, expect
 
 from sandbox.serving import Served
 from sandbox.slack import SlackServer
@@ -182,6 +182,21 @@ async def open_browser(path: str) -> AsyncIterator[Browser]:
             yield browser
         finally:
             await browser.close()
+
+
+async def type_command(page: Page, words: str) -> None:
+    """Into the channel that is open, as a person does: again where the app did not take it in time.
+
+    An app on a busy machine may lose its connections for a moment, and what it is sent meanwhile.
+    """
+    composer = page.locator("#main textarea")
+    while True:
+        await page.get_by_text("hami-bot is connected").wait_for()
+        await composer.fill(words)
+        await composer.press("Enter")
+        await expect(composer).to_be_editable(timeout=PATIENCE_MS)
+        if not await composer.input_value():  # what was not taken stays there
+            return
 
 
 async def violations_of(page: Page) -> list[str]:
