@@ -149,11 +149,16 @@ def _most_memory(view: View, names: Sequence[str], request: PodRequest, what: Wh
     room = view.quota_room(request.namespace, request.containers[0].word)
     by_quota = None if room is None or room.memory_limit_mib is None else room.memory_free_mib // count
     least = changed(request, Change(what, "", 1))
+    asked_of_kind: dict[int, set[int]] = {}
     for name in names:
-        amounts = {amount for card in view.cards(name) for amount in _amounts(view, card)}
-        if by_quota is not None:
-            amounts |= {min(amount, by_quota) for amount in amounts}
-        amounts = {_askable(view, request, amount) for amount in amounts}
+        amounts = set[int]()
+        for card, kind in zip(view.cards(name), view.see(name).kinds, strict=True):
+            if kind not in asked_of_kind:
+                given = _amounts(view, card)
+                if by_quota is not None:
+                    given |= {min(amount, by_quota) for amount in given}
+                asked_of_kind[kind] = {_askable(view, request, amount) for amount in given}
+            amounts |= asked_of_kind[kind]
         wanted = sorted(
             amount for amount in amounts if amount > (best.amount if best else 0) and (not below or amount < below)
         )

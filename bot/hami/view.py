@@ -103,7 +103,7 @@ class View:
         if unseen := [name for name in names if name not in known]:
             pairs = [(nodes[name], on.get(name, _NOBODY)) for name in unseen]
             known.update(zip(unseen, self._stock.on_each(pairs, self.facts.now), strict=True))
-        return [known[name] for name in names]
+        return list(map(known.__getitem__, names))
 
     def registered(self, names: Iterable[str]) -> list[str]:
         """Those of the nodes whose cards the scheduler has."""
@@ -127,22 +127,22 @@ class View:
         if not request.containers:
             return dict.fromkeys(names, fit.FITS)
         known = self._stock.verdicts(self._asked(request, relax))
+        names = list(names)
+        seen, alike = self._alike(names, request)
         found: dict[str, Verdict] = {}
-        for name, seen, alike in self._alike(names, request):
-            verdict = known.get(alike)  # none is known by None
-            if verdict is None:
-                verdict = self._judge(seen, request, relax)
-                if alike is not None:
-                    known[alike] = verdict
-            found[name] = verdict
+        for name, stock, key, verdict in zip(names, seen, alike, map(known.get, alike), strict=True):
+            if verdict is not None:  # none is known by None
+                found[name] = verdict
+                continue
+            found[name] = self._judge(stock, request, relax)
+            if key is not None:
+                known[key] = found[name]
         return found
 
-    def _alike(self, names: Iterable[str], request: PodRequest) -> Iterable[tuple[str, NodeStock, int | None]]:
-        """Each node with what is equal for those that are alike in all that a verdict on this request depends on."""
-        key = self._key(request, limited=any(self._quotas(request)))
-        names = list(names)
+    def _alike(self, names: Sequence[str], request: PodRequest) -> tuple[list[NodeStock], list[int | None]]:
+        """The nodes, and what is equal for those that are alike in all that a verdict on this request depends on."""
         seen = self.seen(names)
-        return zip(names, seen, map(key, seen), strict=True)
+        return seen, list(map(self._key(request, limited=any(self._quotas(request))), seen))
 
     def twins(self, request: PodRequest) -> Callable[[NodeStock], int | None]:
         """What is equal for nodes whose cards stand alike, where verdicts on the request do not depend on which."""
@@ -199,7 +199,8 @@ class View:
     def unlike(self, names: Iterable[str], request: PodRequest) -> list[str]:
         """The first of the nodes that are alike in all that their verdict depends on; none of the unregistered ones."""
         known, found = set[int](), list[str]()
-        for name, seen, alike in self._alike(names, request):
+        names = list(names)
+        for name, seen, alike in zip(names, *self._alike(names, request), strict=True):
             if alike not in known and not isinstance(seen.state, Unregistered):
                 found.append(name)
                 if alike is not None:

@@ -49,6 +49,7 @@ class NodeFilter:
         self._short: dict[Sequence[Quantity | None], Obstacle | None] = {}
         amounts = ((resource, effective_request(pod, resource)) for resource in _RESOURCES)
         self._asked = [(resource, amount) for resource, amount in amounts if amount > 0]
+        self._resources = [resource for resource, _ in self._asked]
 
     def obstacle(self, node: Node) -> Obstacle | None:
         """The first filter that drops the node for this pod; None when none of those judged here does."""
@@ -59,8 +60,7 @@ class NodeFilter:
                 return Obstacle(TAINT_TEXT, taint.key)
         if self._selects and (missing := _unselected(self._pod, node)):
             return Obstacle(SELECTOR_TEXT, missing)
-        offers = node.status.allocatable or {}
-        offered = tuple([offers.get(resource) for resource, _ in self._asked])
+        offered = tuple(map((node.status.allocatable or {}).get, self._resources))
         if offered not in self._short:
             self._short[offered] = self._shortage(offered)
         return self._short[offered]

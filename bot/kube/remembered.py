@@ -20,13 +20,19 @@ def of_each(kept: Kept | None, work_out: Callable[[R], T], items: Iterable[R]) -
     """
     if kept is None:
         return [work_out(item) for item in items]
-    known: dict[int, tuple[R, T]] = kept.get(work_out, {})
-    found, results = dict[int, tuple[R, T]](), list[T]()
-    for item in items:
-        entry = known.get(id(item))
-        if entry is None or entry[0] is not item:  # the address of one that is gone may be another's now
-            entry = item, work_out(item)
-        found[id(item)] = entry
-        results.append(entry[1])
-    kept[work_out] = found
-    return results
+    items = list(items)
+    before, known = kept.get(work_out, ([], []))
+    by_address: dict[int, T] = {}
+
+    def moved(item: R) -> T:
+        if not by_address:
+            by_address.update(zip(map(id, before), known, strict=True))  # they are held: no other has their address
+        return by_address[id(item)] if id(item) in by_address else work_out(item)
+
+    if len(items) == len(before):  # then most stand where they stood
+        both = zip(items, before, known, strict=True)
+        results = [result if item is old else moved(item) for item, old, result in both]
+    else:
+        results = list(map(moved, items))
+    kept[work_out] = items, results
+    return results.copy()

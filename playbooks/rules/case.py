@@ -185,6 +185,18 @@ class Case:
         return self.judge_each(self.candidates)
 
     @cached_property
+    def by_verdict(self) -> list[tuple[Verdict, list[str]]]:
+        """The verdicts with the candidates of each. Nodes that are alike share one; equal ones may recur."""
+        found: dict[int, tuple[Verdict, list[str]]] = {}
+        for name, verdict in self.verdicts.items():
+            known = found.get(id(verdict))
+            if known is None:
+                found[id(verdict)] = verdict, [name]
+            else:
+                known[1].append(name)
+        return list(found.values())
+
+    @cached_property
     def takers(self) -> list[str]:
         """The nodes that HAMi alone would give the pod, whatever kube-scheduler says of them."""
         return [name for name, verdict in self.judge_each(sorted(self.nodes)).items() if verdict.fits]

@@ -65,8 +65,7 @@ def rank_causes(case: Case, attempt: Attempt) -> list[Cause]:
     Where no single change would help, what HAMi names comes before the rest, and Kubernetes' own filters come last. A
     quota that forbids every node comes first even if HAMi was not asked: the pod's own selector is not to blame alone.
     """
-    reasons = reasons_by_node(case, attempt)
-    causes = sorted([*_hami_causes(case, reasons), *_kubernetes_causes(case)], key=_sort_key)
+    causes = sorted([*_hami_causes(case, attempt), *_kubernetes_causes(case)], key=_sort_key)
     if not needs_several(causes):
         return causes
     named = _named_by_hami(attempt)
@@ -126,19 +125,21 @@ def _sort_key(cause: Cause) -> tuple[int, int, int, int, str]:
     return cause.rank, -cause.unlocked, -len(cause.nodes), _ORDER.get(cause.text, len(_ORDER)), cause.text
 
 
-def reasons_by_node(case: Case, attempt: Attempt) -> dict[str, tuple[CardCount, ...]]:
-    """Per candidate that does not fit: our own verdict where it is known, else HAMi's words about the node."""
-    reasons: dict[str, tuple[CardCount, ...]] = {}
-    known: dict[Verdict, tuple[CardCount, ...]] = {}
-    for name, verdict in case.verdicts.items():
-        if verdict.fits:
-            continue
+_UNFIT = (CardCount("NodeUnfitPod", 0, 0),)
+
+
+def _nodes_by_reason(case: Case, attempt: Attempt) -> dict[tuple[CardCount, ...], list[str]]:
+    """The candidates that do not fit, sorted: by our own verdict where it is known, else by HAMi's words about them."""
+    found: dict[tuple[CardCount, ...], list[str]] = defaultdict(list)
+    for verdict, names in case.by_verdict:
         if verdict.fits is None:
-            cards = attempt.cards_on(name)
-        elif (cards := known.get(verdict)) is None:
-            cards = known[verdict] = _as_cards(verdict)
-        reasons[name] = cards or (CardCount("NodeUnfitPod", 0, 0),)
-    return reasons
+            for name in names:
+                found[attempt.cards_on(name) or _UNFIT].append(name)
+        elif not verdict.fits:
+            found[_as_cards(verdict) or _UNFIT] += names
+    for names in found.values():
+        names.sort()
+    return found
 
 
 def _as_cards(verdict: Verdict) -> tuple[CardCount, ...]:
@@ -147,13 +148,10 @@ def _as_cards(verdict: Verdict) -> tuple[CardCount, ...]:
     return tuple(CardCount(code, 0, 0) for code in verdict.codes)
 
 
-def _hami_causes(case: Case, reasons: dict[str, tuple[CardCount, ...]]) -> Iterable[Cause]:
-    alike: dict[tuple[CardCount, ...], list[str]] = defaultdict(list)
-    for name, cards in reasons.items():
-        alike[cards].append(name)
+def _hami_causes(case: Case, attempt: Attempt) -> Iterable[Cause]:
     nodes: dict[str, list[str]] = defaultdict(list)
     ranked: dict[str, Counter[Rank]] = defaultdict(Counter)
-    for cards, names in alike.items():
+    for cards, names in _nodes_by_reason(case, attempt).items():
         for text in _telling(cards):
             tried = [_rank_on(case, name, text) for name in names[:_SAMPLE]]
             ranked[text].update(tried)

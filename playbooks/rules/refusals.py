@@ -1,5 +1,7 @@
 """Findings about nodes that refuse a pod: one per cause, with HAMi's words and the objects that bear them out."""
 
+from collections.abc import Iterable
+
 from msgspec import structs
 
 from bot.hami import fit
@@ -89,7 +91,7 @@ def refused(case: Case, attempt: Attempt, cause: Cause, say: Texts) -> Finding:
 
 def _key(case: Case, cause: Cause, slice_: Slice | None) -> str:
     """Which text tells it: some GPUs may pass, but too few; some words mean another thing for other vendors."""
-    if cause.text in _TOO_FEW and any(_some_pass(case, name) for name in cause.nodes):
+    if cause.text in _TOO_FEW and _some_pass(case, cause.nodes):
         return f"too-few.{cause.code}"
     if slice_ is not None and slice_.memory_mib >= _most_memory(case):
         return "card-insufficient-memory.others"
@@ -110,9 +112,10 @@ def _most_memory(case: Case) -> int:
     return max((container.memory_mib for container in case.request.containers), default=0) or INT32_MAX
 
 
-def _some_pass(case: Case, name: str) -> bool:
-    verdict = case.verdicts.get(name)
-    return verdict is not None and fit.ALLOCATED_INSUFFICIENT in verdict.codes
+def _some_pass(case: Case, names: Iterable[str]) -> bool:
+    """Whether on one of the nodes some GPUs pass."""
+    of = set(names)
+    return any(fit.ALLOCATED_INSUFFICIENT in verdict.codes and not of.isdisjoint(on) for verdict, on in case.by_verdict)
 
 
 def severity_of(cause: Cause) -> Severity:

@@ -16,7 +16,6 @@ import click
 
 from bot.errors import SourceError, Troubled, Unusable
 from bot.hami.allocations import waits
-from bot.hami.fit import Verdict
 from bot.hami.install import Install
 from bot.hami.logs import lines_about
 from bot.kube.cluster import Cluster, seen
@@ -329,12 +328,9 @@ def _waiting(
 
 def _tables(case: Case) -> list[Table]:
     """The candidates by reason, HAMi's verdict as our fit gives it."""
-    alike: dict[Verdict, list[str]] = defaultdict(list)
     judged = case.request.containers and not other_vendors(case)
-    for name, verdict in case.verdicts.items() if judged else ():
-        alike[verdict].append(name)
     grouped: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for verdict, names in alike.items():
+    for verdict, names in case.by_verdict if judged else ():
         word = "fit" if verdict.fits else "unfit" if verdict.fits is False else "unknown"
         grouped[word, verdict.said or verdict.unknown] += names
     rows = sorted(grouped.items(), key=lambda item: (item[0][0], -len(item[1]), item[0][1]))

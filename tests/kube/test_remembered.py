@@ -28,13 +28,22 @@ def test_what_is_gone_is_forgotten():
     kept: Kept = {}
     of_each(kept, len_of, [node("a"), node("b")])
     of_each(kept, len_of, [node("c")])
-    assert len(kept[len_of]) == 1
+    assert [item.name for item in kept[len_of][0]] == ["c"]
 
 
 def test_one_object_may_stand_twice_and_nothing_need_be_kept():
     one = node("a")
     assert of_each({}, len_of, [one, one]) == [1, 1]
     assert of_each(None, len_of, [one, one]) == [1, 1]
+
+
+def test_what_an_answer_does_with_its_list_is_nobody_else_s_matter():
+    kept: Kept = {}
+    nodes = [node("a"), node("b")]
+    for _ in range(3):
+        found = of_each(kept, len_of, nodes)
+        assert found == [1, 1]
+        found.clear()
 
 
 def len_of(item: Node) -> int:

@@ -24,8 +24,8 @@ VERDICT: str = json.loads((RECORDING.parent / "answers.json").read_text())[f"why
 
 Mode = Literal["socket", "http"]
 
-PATIENT = Limits(deed_s=60)
-"""On a busy machine the store may take longer than a person waits."""
+PATIENT = Limits(deed_s=60, ping_interval_s=60)
+"""On a busy machine the store may take longer than a person waits, and a sign of life longer than Slack does."""
 
 
 class Here(NamedTuple):
