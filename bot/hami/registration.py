@@ -59,6 +59,10 @@ class Unregistered(NamedTuple):
 @lru_cache(maxsize=MOST_REMEMBERED)
 def read_registration(names: Names, word: str, text: str) -> Registration | Unreadable:
     """What the text of a vendor's register annotation registers."""
+    return _read(names, word, text)
+
+
+def _read(names: Names, word: str, text: str) -> Registration | Unreadable:
     key = names.register.format(word=word)
     try:
         cards = names.read(text) if text.strip() else ()
@@ -83,8 +87,11 @@ class Digest(NamedTuple):
 
 @lru_cache(maxsize=MOST_REMEMBERED)
 def digest(names: Names, text: str) -> Digest | None:
-    """The digest of what a register annotation registers; None when that cannot be read."""
-    found = read_registration(names, names.word, text)
+    """The digest of what a register annotation registers; None when that cannot be read.
+
+    Smaller than the registration itself, which is remembered for those alone who ask for it.
+    """
+    found = _read(names, names.word, text)
     if not isinstance(found, Registration):
         return None
     cards = _as_known(tuple([(card.slots, card.health, card.mode) for card in found.cards]))

@@ -5,9 +5,11 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, compress, islice
 from typing import NamedTuple
 
+from bot.hami.cards import Card
 from bot.hami.fit import NODE_UNREGISTERED
+from bot.hami.names import Names
 from bot.hami.nodestate import given_beside, is_for, wants_own_plugin
-from bot.hami.registration import digest, kubelet_offers
+from bot.hami.registration import Registration, kubelet_offers, read_registration
 from bot.hami.requests import DeviceConfig, device_asked
 from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Device, Vendor
@@ -67,9 +69,9 @@ def seem_ill(cluster: Cluster, nodes: Sequence[Node], config: DeviceConfig) -> l
 def _is_counted_otherwise(node: Node, config: DeviceConfig) -> bool:
     """Whether kubelet counts another number than the slots that HAMi registered."""
     text = node.metadata.annotation(FIRST.names.register)
-    cards = digest(FIRST.names, text) if text is not None else None
+    cards = _registered(FIRST.names, text) if text is not None else None
     capacity = whole((node.status.capacity or {}).get(config.gpus.count))
-    return cards is not None and bool(capacity) and capacity != sum(slots for slots, _, _ in cards.cards)
+    return cards is not None and bool(capacity) and capacity != sum(card.slots for card in cards)
 
 
 async def gather_questioned(cluster: Cluster, names: Sequence[str]) -> NodesInQuestion:
@@ -106,8 +108,8 @@ class _Look(NamedTuple):
         text = node.metadata.annotation(FIRST.names.register)
         if text is None or not kubelet_offers(node, self.config.gpus.count):
             return expects, expects
-        cards = digest(FIRST.names, text)
-        return expects, cards is None or not all(healthy for _, healthy, _ in cards.cards)
+        cards = _registered(FIRST.names, text)
+        return expects, cards is None or not all(card.health for card in cards)
 
     def _beside(self, node: Node) -> list[Device]:
         if not self.word:
@@ -121,6 +123,12 @@ def _is_ill(node: Node, device: Device) -> bool:
     text = node.metadata.annotation(device.names.register)
     if text is None:
         return not (device.capacity and whole((node.status.capacity or {}).get(device.capacity)))
-    cards = digest(device.vendor.names, text)
+    cards = _registered(device.vendor.names, text)
     offered = kubelet_offers(node, device.resources.count)
-    return cards is None or not offered or not all(healthy for _, healthy, _ in cards.cards)
+    return cards is None or not offered or not all(card.health for card in cards)
+
+
+def _registered(names: Names, text: str) -> tuple[Card, ...] | None:
+    """The parts that an annotation registers, None where it cannot be read: read once for those who need all of it."""
+    found = read_registration(names, names.word, text)
+    return found.cards if isinstance(found, Registration) else None
