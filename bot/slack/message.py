@@ -18,8 +18,7 @@ class Message(NamedTuple):
     """`text` is what notifications and screen readers get: escaped mrkdwn that begins with the whole verdict.
 
     `blocks` are within Slack's limits; `files` go into the message's thread. `broadcast`: a reply that the channel sees
-    as well. `newer` stand in place of `blocks` where the workspace takes kinds of blocks that not all of them have yet;
-    what passes the outbox goes without them.
+    as well. `newer` stand in place of `blocks` where the workspace takes kinds of blocks that not all of them have yet.
     """
 
     text: str

@@ -122,6 +122,7 @@ class Outbox:
         """
         content = {"text": message.text, "blocks": list(message.blocks)}
         content |= {"broadcast": True} if message.broadcast else {}
+        content |= {"newer": list(message.newer)} if message.newer else {}
         await self._rows.put(
             channel,
             key,
@@ -236,7 +237,8 @@ class Outbox:
             return
         files = tuple(map(_read, await self._rows.open_files(trying)))
         content = trying.content
-        message = Message(content["text"], tuple(content["blocks"]), files, broadcast=content.get("broadcast", False))
+        shown, newer = tuple(content["blocks"]), tuple(content.get("newer", ()))
+        message = Message(content["text"], shown, files, broadcast=content.get("broadcast", False), newer=newer)
         try:
             if target:
                 posted, form = Posted(row.posted_channel or row.channel, target), message

@@ -46,7 +46,7 @@ class StoredFile(NamedTuple):
 
 
 class QueuedMessage(NamedTuple):
-    """A row, see `bot.store.tables`. `content` is {"text", "blocks"}."""
+    """A row, see `bot.store.tables`. `content` is {"text", "blocks"}, and "broadcast" and "newer" of some."""
 
     id: int
     channel: str

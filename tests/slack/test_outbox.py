@@ -90,6 +90,23 @@ def test_the_same_key_again_is_one_message_that_says_the_newest(database: str):
     with_outbox(database, work)
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_newer_kinds_of_blocks_are_sent_and_edited_where_the_workspace_has_them(database: str, *, known: bool):
+    card = {"type": "task_card", "task_id": "1", "title": "Looking", "status": "in_progress"}
+
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        if not known:
+            bot.slack.unknown_blocks.add("task_card")
+        for text in ("looking", "found"):
+            await outbox.put("answer", ONCALL, line(text)._replace(newer=({**card, "title": text},)))
+            await drain(store, bot.clock, outbox)
+            (block,) = bot.slack.messages(ONCALL)[-1]["blocks"]
+            assert (block["type"], text in str(block)) == ("task_card" if known else "section", True)
+        assert calls(bot, "chat.update") == 1
+
+    with_outbox(database, work)
+
+
 def test_what_is_put_while_its_message_is_being_posted_becomes_an_edit(database: str):
     async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
         bot.slack.faults.append(Fault("reset_after", POST))
