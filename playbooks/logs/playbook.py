@@ -113,10 +113,10 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     pod = snapshot.subject.pod if isinstance(snapshot.subject, FoundPod) else None
     about = _about(snapshot, pod)
     logged = read_logs(snapshot.logs, about)
-    results = _told(snapshot, logged, about, pod, say)
-    findings = panicked_in(logged.runs, snapshot.panics, say) or runs.newest_run(logged, results, say)
-    findings = [*findings, *runs.by_kubernetes(logged, results, say)]
-    findings = findings or [_nothing(snapshot, logged, results, pod, say)]
+    wording = _told(snapshot, logged, about, pod, say)
+    findings = panicked_in(logged.runs, snapshot.panics, say) or runs.newest_run(logged, wording, say)
+    findings = [*findings, *runs.by_kubernetes(logged, wording, say)]
+    findings = findings or [_nothing(snapshot, logged, wording, pod, say)]
     if pod:
         full = f"{pod.namespace}/{pod.name}"
         why = NextAction(say("logs.why", pod=full), prose.command("why", full))

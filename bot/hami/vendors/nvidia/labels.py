@@ -4,9 +4,8 @@ from bot.kube.models import Node
 
 _LABELS = (
     *("nvidia.com/gpu.present", "nvidia.com/gpu.count", "nvidia.com/gpu.product"),  # GPU Feature Discovery
-    *(
-        f"feature.node.kubernetes.io/pci-{prefix}10de.present" for prefix in ("", "0302_", "0300_")
-    ),  # NFD, vendor id 10de
+    # NFD, vendor id 10de
+    *(f"feature.node.kubernetes.io/pci-{prefix}10de.present" for prefix in ("", "0302_", "0300_")),
     *("cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator"),
 )
 
