@@ -61,7 +61,7 @@ def test_commands_events_and_clicks_reach_an_app_over_signed_http() -> None:
     asyncio.run(run())
 
 
-@pytest.mark.parametrize(("age", "secret", "status"), [(0, "", 200), (0, "wrong", 401), (299, "", 200), (301, "", 401)])
+@pytest.mark.parametrize(("age", "secret", "status"), [(0, "", 200), (0, "wrong", 401), (200, "", 200), (301, "", 401)])
 def test_bolt_verifies_what_the_server_signs(age: int, secret: str, status: int) -> None:
     async def run() -> None:
         async with (
