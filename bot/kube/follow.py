@@ -126,10 +126,10 @@ class Follower(Generic[R]):
         asked_at = _now()
         found = await self._live.list_at(self.wanted, self._shared.shrink)
         self.mirror.replace(found.items, found.bad, _number(found.version))
-        await asyncio.to_thread(give_back)
         self._told_at, self._lost, self._resumes = None if self._refused else asked_at, False, False
         # In a context of its own: it goes on long after the question that began it.
         self._task = self._task or asyncio.create_task(self._follow(), context=Context())
+        await asyncio.to_thread(give_back)
         return asked_at
 
     async def _has_gone_back(self) -> bool:

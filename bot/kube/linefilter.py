@@ -52,9 +52,7 @@ class LineFilter:
     def _keep(self, block: bytes) -> None:
         """Goes from match to match, so that a block without one costs a single search."""
         next_of = {needle: block.find(needle) for needle in self._needles}
-        while (at := min((position for position in next_of.values() if position >= 0), default=-1)) >= 0 and at < len(
-            block
-        ):
+        while (at := min((hit for hit in next_of.values() if hit >= 0), default=-1)) >= 0 and at < len(block):
             start, end = block.rfind(b"\n", 0, at) + 1, block.find(b"\n", at)
             end = len(block) if end < 0 else end
             self._kept.append(block[start:end])

@@ -82,10 +82,8 @@ def untrusted(case: Case, attempt: Attempt, say: Texts) -> Finding | None:
     """
     if attempt.stage in ("bind", "filtered"):
         return None
-    nodes, now, key = case.nodes, case.now, FIRST.names.handshake
-    # A look at the annotation first: of thousands of nodes few have a handshake in unix seconds.
-    dated = [name for name in case.candidates if (nodes[name].metadata.annotations or {}).get(key, "")[:1].isdigit()]
-    stale = [name for name in dated if is_untrusted(nodes[name], now) and case.expects_gpus(name)]
+    nodes, now = case.nodes, case.now
+    stale = [name for name in case.candidates if is_untrusted(nodes[name], now) and case.expects_gpus(name)]
     if not stale:
         return None
     blamed = [name for name in case.fitting if name in stale]

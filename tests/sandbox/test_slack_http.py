@@ -61,7 +61,10 @@ def test_commands_events_and_clicks_reach_an_app_over_signed_http() -> None:
     asyncio.run(run())
 
 
-@pytest.mark.parametrize(("age", "secret", "status"), [(0, "", 200), (0, "wrong", 401), (200, "", 200), (301, "", 401)])
+# Five minutes count both ways. A time ahead comes nearer while the test runs, so it may stand beside the limit.
+@pytest.mark.parametrize(
+    ("age", "secret", "status"), [(0, "", 200), (0, "wrong", 401), (-299, "", 200), (290, "", 200), (301, "", 401)]
+)
 def test_bolt_verifies_what_the_server_signs(age: int, secret: str, status: int) -> None:
     async def run() -> None:
         async with (

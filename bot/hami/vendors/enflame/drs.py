@@ -145,14 +145,10 @@ def profile_for(profiles: Iterable[Profile], wanted: SliceRequest) -> tuple[Prof
     memory = wanted.memory
     if candidates and memory > 2 * candidates[-1].gigabytes:
         memory = -(-memory // _GIB_IN_MIB)
-    for candidate in candidates:
-        share = -(-candidate.size * CORES // most)
-        if (
-            candidate.size == wanted.slices
-            if wanted.slices
-            else candidate.gigabytes >= memory and share >= wanted.cores
-        ):
-            return candidate, share
+    for profile in candidates:
+        share = -(-profile.size * CORES // most)
+        if profile.size == wanted.slices if wanted.slices else profile.gigabytes >= memory and share >= wanted.cores:
+            return profile, share
     return None
 
 
