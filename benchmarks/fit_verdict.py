@@ -17,12 +17,12 @@ import msgspec
 from msgspec.structs import replace
 
 from benchmarks.rows import Row
-from bot.hami.requests import DeviceConfig, pod_request, read_device_config
+from bot.hami.fit.cluster_view import Facts, View
+from bot.hami.pods.request_parsing import DeviceConfig, pod_request, read_device_config
 from bot.hami.version import Version, parse_version
-from bot.hami.view import Facts, View
 from bot.kube.models import NODES as NODES_KIND
 from bot.kube.models import PODS, Node, Pod
-from bot.kube.recording import RecordedCluster
+from bot.kube.recording.recorded_cluster import RecordedCluster
 
 CASES = Path(__file__).parents[1] / "tests" / "cases"
 MIXED = CASES / "fit-vendors"

@@ -5,7 +5,7 @@ import statistics
 import time
 
 from benchmarks.rows import Row
-from bot.codes import CODES
+from bot.finding_codes import CODES
 from bot.metrics.endpoint import Exposition
 from bot.metrics.figures import ClusterFigures, Figures, Pending, counted, gaps_by_source
 

@@ -15,7 +15,7 @@ from benchmarks.nodes_sweep import BUDGETS, measure_sweeps
 from benchmarks.processes import recorded_cluster
 from benchmarks.rows import Row
 from bot.gc_tuning import COLLECT_EVERY
-from bot.kube.recording import RecordedCluster
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.texts import Texts
 from playbooks.playbook import Sources
 from playbooks.why import playbook as why

@@ -45,7 +45,7 @@ _SWEEP = """
 import asyncio, gc, json, resource, sys, time
 from pathlib import Path
 from statistics import median
-from bot.kube.connect import open_cluster
+from bot.kube.client.connect import open_cluster
 from bot.gc_tuning import COLLECT_EVERY
 from bot.texts import Texts
 from playbooks.nodes import playbook as nodes

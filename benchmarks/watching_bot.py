@@ -15,8 +15,8 @@ from statistics import quantiles
 
 import bot.main  # noqa: F401  # as large as the bot is
 from bot.gc_tuning import COLLECT_EVERY
-from bot.kube.cache import CachedCluster, WatchCache
-from bot.kube.connect import open_cluster
+from bot.kube.client.connect import open_cluster
+from bot.kube.watch.cache import CachedCluster, WatchCache
 from bot.texts import Texts
 from playbooks.playbook import Sources, find
 

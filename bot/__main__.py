@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from bot.errors import UsageError
 
 if TYPE_CHECKING:
-    from handlers.where import ClusterChoice
+    from handlers.cluster_choice import ClusterChoice
 
 
 def kubectl() -> None:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from bot import trace
+from bot import request_ids
 from bot.endpoint import Endpoint, Handler, Refusal, endpoint_route, is_bearer
 from bot.triage.webhook import LARGEST_BODY, Alert, WrongBody, read_alerts
 
@@ -55,7 +55,7 @@ def alerts_route(endpoint: AlertsEndpoint) -> Handler:
             alerts = await asyncio.to_thread(read_alerts, body)
         except WrongBody as error:
             raise Refusal(400, str(error)) from error
-        with trace.about(hashlib.sha256(body).hexdigest()):  # sent again it has the same
+        with request_ids.about(hashlib.sha256(body).hexdigest()):  # sent again it has the same
             await endpoint.take(alerts)
             log.info("%d alerts are kept", len(alerts))
 

@@ -16,51 +16,51 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bot.background import in_background
-from bot.clock import Clock
 from bot.errors import UsageError
-from bot.front import Front
 from bot.gc_tuning import keep_what_is_loaded
 from bot.health import Facts
 from bot.http import Slack, serve_http
-from bot.kube.cache import CachedCluster, WatchCache
-from bot.kube.live import LiveCluster
-from bot.kube.writer import Writer
+from bot.kube.client.live import LiveCluster
+from bot.kube.client.writer import Writer
+from bot.kube.watch.cache import CachedCluster, WatchCache
 from bot.metrics.endpoint import metrics_route
+from bot.periodic_jobs import Clock
+from bot.readiness import Front
 from bot.sender import sender
 from bot.settings import load_settings
 from bot.settings.schema import Settings, SlackSettings
 from bot.slack.app import App, Grouped, build_app
 from bot.slack.gateway import Gateway, open_client
 from bot.slack.outbox import Outbox
+from bot.slack.question_tasks import DEED_S, KEEPING_S, LONGEST_S, Work
 from bot.slack.sockets import PING_INTERVAL_S, WATCH_S, Sockets
-from bot.slack.work import DEED_S, KEEPING_S, LONGEST_S, Work
-from bot.start import SlackIdentity, Start, opened, reached
+from bot.startup_wait import SlackIdentity, Start, opened, reached
 from bot.store import StoreError, open_store
 from bot.texts import Texts
 from handlers import buttons, command, diagnose, fit_form, home, mention, unhandled_events
 from handlers.changes import listeners
-from handlers.changes.lead import Pace
+from handlers.changes.leader_pass import Pace
 from handlers.changes.request import ChangeSnapshot
 from handlers.changes.service import ChangeService
 from handlers.changes.setup import READ_ONLY, ChangeDeps, ChangeSupervisor
+from handlers.cluster_choice import ClusterChoice, open_sources, open_writing
 from handlers.deps import Deps
-from handlers.doctor import desk
+from handlers.doctor import slack_command
 from handlers.doctor.examination import examine
 from handlers.doctor.selftest import PACE_S as TEST_PACE_S
 from handlers.doctor.selftest import SelfTest
 from handlers.health_monitor import PACE_S, HealthMonitor, watched
 from handlers.inbox import Inbox
-from handlers.kept_open import KeptOpen, Opener
-from handlers.leftovers import Leftovers
-from handlers.observer import Observer
+from handlers.metrics_poller import Observer
 from handlers.oncall import digest_form
 from handlers.oncall import listeners as triage
 from handlers.oncall.setup import Oncall, alerts_endpoint_of, incidents_kept, oncall_desk
+from handlers.open_clusters import KeptOpen, Opener
 from handlers.profiles import listeners as profiling
 from handlers.profiles.service import ProfileService
 from handlers.record_shell import write_capture
-from handlers.where import ClusterChoice, open_sources, open_writing
-from playbooks.own import found as own
+from handlers.unfinished_work import Leftovers
+from playbooks.own import discovery as own
 from playbooks.playbook import Sources, find, load
 
 FLUSH_S = 5.0
@@ -93,7 +93,7 @@ class Limits(NamedTuple):
 
 
 AS_USUAL = Limits()
-BY_ENVIRONMENT: desk.Examine = partial(examine, ClusterChoice())
+BY_ENVIRONMENT: slack_command.Examine = partial(examine, ClusterChoice())
 
 
 async def serve(where: ClusterChoice) -> None:
@@ -187,7 +187,7 @@ async def running(
     limits: Limits = AS_USUAL,
     changing: ChangeDeps = READ_ONLY,
     *,
-    examining: desk.Examine = BY_ENVIRONMENT,
+    examining: slack_command.Examine = BY_ENVIRONMENT,
     usual: str = "",
 ) -> AsyncGenerator[str]:
     """The bot while the context lasts; yields the address of its own port when it is connected to Slack.
@@ -250,7 +250,7 @@ class _Parts(NamedTuple):
     deps: Deps
     who: SlackIdentity
     oncall_id: str
-    examining: desk.Examine
+    examining: slack_command.Examine
 
 
 @asynccontextmanager
@@ -266,7 +266,7 @@ async def _answering(parts: _Parts) -> AsyncGenerator[None]:
         front.ears = oncall.ears
         app = build_app(slack.api_url, slack.bot_token.get_secret_value(), who.identity, deps.work.kept)
         profiling.register(app, inbox, ProfileService(inbox, settings.profiles))
-        desk.register(app, inbox, change.guard, examining)
+        slack_command.register(app, inbox, change.guard, examining)
         listen(app, inbox, change, oncall)
         (sending,) = await stack.enter_async_context(in_background(deps.outbox.run()))
         sockets: Sockets | None = None

@@ -10,7 +10,7 @@ from typing import Any, Generic, Literal, TypeVar, cast
 
 import msgspec
 
-from bot.codes import Code
+from bot.finding_codes import Code
 
 SCHEMA = "hami-bot.report/v1"
 VERDICT_LIMIT = 140
@@ -72,7 +72,7 @@ class Scope(Value, frozen=True):
 
 
 class Finding(Value, frozen=True):
-    """A claim, how sure we are of it, and what it rests on. `bot.codes` says what holds for every finding of a code."""
+    """A claim, how sure we are of it, and what it rests on. `bot.finding_codes` has what all of a code share."""
 
     code: Code
     claim: str

@@ -10,8 +10,8 @@ from typing import Any
 from bot.slack.app import App
 from bot.slack.render.buttons import ASK, EVERYTHING, POST, read_value
 from handlers.inbox import Inbox
-from handlers.question import Question
-from handlers.words import as_delivered, join_words, split_words
+from handlers.parsing.question import Question
+from handlers.parsing.slack_words import as_delivered, join_words, split_words
 
 
 def register(app: App, inbox: Inbox) -> None:

@@ -6,9 +6,9 @@ from bot.errors import UsageError
 from bot.slack.app import App
 from handlers.fit_form import FitForm
 from handlers.inbox import Inbox
-from handlers.question import Question
-from handlers.understand import COMMAND, ManifestWanted, understand
-from handlers.words import command_words, split_words
+from handlers.parsing.question import Question
+from handlers.parsing.slack_grammar import COMMAND, ManifestWanted, understand
+from handlers.parsing.slack_words import command_words, split_words
 
 
 def register(app: App, inbox: Inbox) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from bot.errors import NoSuchCluster, WhichCluster
 from bot.slack.gateway import Gateway
 from bot.slack.outbox import Outbox
-from bot.slack.work import Work
+from bot.slack.question_tasks import Work
 from bot.store import Store
 from bot.texts import Language, Texts
 from playbooks.playbook import Sources

@@ -3,9 +3,9 @@
 from typing import Any
 
 from bot.slack.app import App
-from bot.slack.strangers import said_in
+from bot.slack.foreign_messages import said_in
 from handlers.inbox import Inbox
-from handlers.question import Question
+from handlers.parsing.question import Question
 
 CALLBACK = "diagnose"
 

@@ -9,9 +9,9 @@ from bot.slack.app import App
 from bot.slack.render import blocks
 from bot.slack.render.prose import error_line
 from bot.texts import Texts
-from handlers.deeds import NOTHING, AcceptedDeed, Kind, Nothing
 from handlers.inbox import Inbox
-from handlers.question import Question
+from handlers.parsing.question import Question
+from handlers.user_actions import NOTHING, AcceptedDeed, Kind, Nothing
 from playbooks.fit.manifest import Manifest, read_pods
 
 CALLBACK = "fit"

@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from bot.alerts_endpoint import Take
-from bot.clock import Clock
 from bot.health import Facts, Trouble, judge
+from bot.periodic_jobs import Clock
 from bot.settings.schema import Settings, channels_of
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.message import Message
 from bot.slack.render.text import escape
 from bot.store import StoreError
-from bot.store.marks import Mark, MarkRows
+from bot.store.timestamps import Mark, MarkRows
 from bot.texts import Texts
 from bot.triage.webhook import Alert
 from handlers.deps import Deps

@@ -17,14 +17,14 @@ from bot.slack.render.home import OPEN_FORM, HomeContent, render_home
 from bot.slack.render.prose import in_words
 from bot.slack.render.triage_head import Head
 from bot.store import StoreError
-from handlers.deeds import NOTHING, AcceptedDeed, Kind, Nothing
 from handlers.deps import Deps
 from handlers.inbox import Inbox
 from handlers.oncall.service import TriageService
-from handlers.question import Question
-from handlers.typed import normalise
-from handlers.understand import example
-from handlers.words import as_delivered
+from handlers.parsing.normalise import normalise
+from handlers.parsing.question import Question
+from handlers.parsing.slack_grammar import example
+from handlers.parsing.slack_words import as_delivered
+from handlers.user_actions import NOTHING, AcceptedDeed, Kind, Nothing
 from playbooks.playbook import find
 
 FORM = "ask"

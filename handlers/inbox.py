@@ -17,30 +17,30 @@ from bot.render.picture import alt_text, picture
 from bot.report import Report, one_line
 from bot.slack.failures import SlackFailure
 from bot.slack.message import File, Message
+from bot.slack.question_tasks import NotKept
 from bot.slack.render import blocks
 from bot.slack.render.buttons import gist
-from bot.slack.render.choice import render_choice, render_clusters
+from bot.slack.render.candidates import render_choice, render_clusters
 from bot.slack.render.files import yaml_files
 from bot.slack.render.prose import render_error, render_help
 from bot.slack.render.report import render_report
 from bot.slack.render.text import escape
 from bot.slack.responder import FileNotices, Responder
-from bot.slack.work import NotKept
 from bot.texts import LANGUAGES, Texts
 from handlers.changes.words import ChangeAsked
-from handlers.deeds import TOO_LATE_S, AcceptedDeed, Kind, Kinds, NotDone
 from handlers.deps import Deps
 from handlers.doctor.words import ExaminationAsked
-from handlers.edits import Edits
-from handlers.grammar import ParsedQuestion
+from handlers.message_edits import Edits
+from handlers.parsing.grammar import ParsedQuestion
+from handlers.parsing.question import Question
+from handlers.parsing.sentences import is_complete, wants_pod
+from handlers.parsing.slack_grammar import COMMAND, ManifestWanted, example, understand, with_program
+from handlers.parsing.slack_words import join_words, plain_text, split_words
+from handlers.playbook_timing import timed
 from handlers.profiles.words import ProfileAsked
-from handlers.question import Question
 from handlers.replies import ChannelReply, EphemeralReply, Reply
-from handlers.sentences import is_complete, wants_pod
 from handlers.threads import remember, usual_cluster, words_in_thread
-from handlers.timed import timed
-from handlers.understand import COMMAND, ManifestWanted, example, understand, with_program
-from handlers.words import join_words, plain_text, split_words
+from handlers.user_actions import TOO_LATE_S, AcceptedDeed, Kind, Kinds, NotDone
 from playbooks.fit.manifest import Manifest
 from playbooks.gather.subject import pods_named_in
 from playbooks.playbook import Sources, find

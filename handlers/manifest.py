@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from bot.slack.app import NEEDED_SCOPES
 from handlers import diagnose
-from handlers.understand import BOT, COMMAND, build_grammar
+from handlers.parsing.slack_grammar import BOT, COMMAND, build_grammar
 from playbooks.playbook import load
 
 EVENTS = ("app_home_opened", "app_mention", "message.im")

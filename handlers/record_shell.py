@@ -57,9 +57,9 @@ def _asked(out: Path, pod: str | None, **options: Any) -> RecordAsked:
 
 async def write_recording(sources: Sources, out: Path, pod: tuple[str, str] | None) -> str:
     """Record the cluster; what was written and what could not be, for a person."""
-    from bot.hami.vendors import ANNOTATIONS  # noqa: PLC0415  # see `handlers.where`
-    from bot.kube.live import LiveCluster  # noqa: PLC0415
-    from bot.kube.record import record  # noqa: PLC0415
+    from bot.hami.vendors import ANNOTATIONS  # noqa: PLC0415  # see `handlers.cluster_choice`
+    from bot.kube.client.live import LiveCluster  # noqa: PLC0415
+    from bot.kube.recording.record import record  # noqa: PLC0415
 
     cluster = sources.cluster
     if not isinstance(cluster, LiveCluster):
@@ -80,8 +80,8 @@ async def write_recording(sources: Sources, out: Path, pod: tuple[str, str] | No
 async def write_capture(sources: Sources, found: "ChangeSnapshot", out: Path) -> str:
     """Record what ends with the scheduler's pods; what was written and what could not be, for a person."""
     from bot.hami.vendors import ANNOTATIONS  # noqa: PLC0415
-    from bot.kube.capture import capture  # noqa: PLC0415
-    from bot.kube.live import LiveCluster  # noqa: PLC0415
+    from bot.kube.client.live import LiveCluster  # noqa: PLC0415
+    from bot.kube.recording.pre_restart import capture  # noqa: PLC0415
 
     cluster = sources.cluster
     if not isinstance(cluster, LiveCluster):

@@ -15,17 +15,19 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from bot.bugs import bugs_as_errors
 from bot.errors import BotError, UsageError
 from bot.report import Report
 from bot.slack.render.prose import in_words
 from bot.texts import LANGUAGES, Language, Texts
+from bot.unexpected_errors import bugs_as_errors
 from handlers.audit_shell import AuditAsked, audit_command, run_audit
 from handlers.changes.words import ChangeAsked, change_commands
+from handlers.cluster_choice import ClusterChoice, open_sources, open_writing, playbooks_folder
+from handlers.cluster_choice import language as language_of
 from handlers.doctor.shell import DoctorAsked, doctor_command, run_doctor
-from handlers.grammar import Grammar, ParsedQuestion, explain, explain_code, read
 from handlers.init.shell import InitAsked, init_command, run_init
 from handlers.mcp.words import McpAsked, mcp_command
+from handlers.parsing.grammar import Grammar, ParsedQuestion, explain, explain_code, read
 from handlers.profiles.kept_report import kept_beside_the_bot
 from handlers.profiles.shell import USAGE as PROFILE_USAGE
 from handlers.profiles.shell import main as run_profile
@@ -35,9 +37,7 @@ from handlers.record_shell import RecordAsked, record_command, write_capture, wr
 from handlers.shell_output import agrees, asked_there, of_recording, print_out, progress, render, tell
 from handlers.tune_shell import VERB as TUNE
 from handlers.tune_shell import CompareAsked, compare_recordings, tune_command
-from handlers.where import ClusterChoice, open_sources, open_writing, playbooks_folder
-from handlers.where import language as language_of
-from playbooks.own import found as own
+from playbooks.own import discovery as own
 from playbooks.profile.request import Request
 
 PROGRAM = "hami-bot"

@@ -1,7 +1,7 @@
 """Who does what of several replicas. It saves work: nothing rests on its being one process alone.
 
-One scope is the cluster: its open changes are reverted by whoever holds its Lease (`bot.kube.leader`), because the
-record of a change stands on the cluster's objects, and bots with different databases, or none, may look after them.
+One scope is the cluster: its open changes are reverted by whoever holds its Lease (`bot.kube.client.leader`), because
+the record of a change stands on the cluster's objects, and bots with different databases, or none, may look after them.
 The other scope is the database: incidents, pages, digests and messages stand there and are nobody's who cannot reach
 it. A lease is a row of it. Digests and messages are claimed one by one, so that replicas share them.
 """

@@ -6,9 +6,9 @@ from bot.report import Report
 from bot.store import StoreError
 from bot.triage.state import News
 from handlers.deps import Deps
-from handlers.question import Question
-from handlers.sentences import from_verb, is_complete, plain_question, wants_pod
-from handlers.words import split_words
+from handlers.parsing.question import Question
+from handlers.parsing.sentences import from_verb, is_complete, plain_question, wants_pod
+from handlers.parsing.slack_words import split_words
 
 log = logging.getLogger(__name__)
 

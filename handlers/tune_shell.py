@@ -10,8 +10,8 @@ import click
 from bot.errors import UsageError
 from bot.report import Report
 from bot.texts import Texts
-from handlers.grammar import ParsedQuestion
-from handlers.where import ClusterChoice, open_sources
+from handlers.cluster_choice import ClusterChoice, open_sources
+from handlers.parsing.grammar import ParsedQuestion
 from playbooks.playbook import find
 
 VERB = "tune"
@@ -53,7 +53,7 @@ def tune_command(program: str, options: Sequence[click.Parameter]) -> click.Comm
 async def compare_recordings(asked: CompareAsked, where: ClusterChoice, say: Texts) -> Report:
     """Raises SourceError for a file that is no recording."""
     from playbooks.tune.compare import compare  # noqa: PLC0415  # only this command needs it
-    from playbooks.tune.side import gather_side  # noqa: PLC0415
+    from playbooks.tune.compared_recording import gather_side  # noqa: PLC0415
 
     async with (
         open_sources(where._replace(recording=asked.before)) as before,

@@ -32,12 +32,12 @@ from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity,
 from bot.texts import Texts
 from playbooks.own.cluster import Cluster
 from playbooks.own.hami import DeviceRequest, Hami, quote_of_request
-from playbooks.own.shape import Answer, Playbook
+from playbooks.own.interface import Answer, Playbook
 from playbooks.quotes import kubectl
 from playbooks.quotes import of_event as quote_of_event
 from playbooks.quotes import of_node as quote_of_node
 from playbooks.quotes import of_pod as quote_of_pod
-from playbooks.rules.findings import finding as _finding
+from playbooks.rules.common.findings import finding as _finding
 
 __all__ = [
     "DAEMON_SETS",

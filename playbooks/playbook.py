@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import click
 
 import playbooks
+from bot.kube.client.pod_http_request import PodPorts
 from bot.kube.cluster import Cluster
-from bot.kube.podget import PodPorts
 from bot.prometheus.api import Prometheus
 from bot.report import Report
 from bot.texts import Texts

@@ -6,14 +6,14 @@ from itertools import chain
 
 import msgspec
 
-from bot.hami.allocations import given
-from bot.hami.logs import LogLine
 from bot.hami.names import Names
-from bot.hami.throttling import NEEDLE, Wait
+from bot.hami.pods.allocations import given
+from bot.hami.scheduler_logs.log_lines import LogLine
+from bot.hami.scheduler_logs.throttling import NEEDLE, Wait
 from bot.hami.vendors import FIRST, NAMES, vendor_of_made_up_card, vendor_of_register_key
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Condition, DaemonPod, Event, Holder, Node, Pod
-from bot.kube.redact import masked
+from bot.kube.recording.redact import masked
 from bot.kube.times import format_time, parse_time
 from bot.report import Evidence
 

@@ -19,12 +19,12 @@ _NOT_A_TEXT = {"NotDone"}  # its first word is the name of a text
 _TABLES = {
     "bot/access.py": ("_WORDS",),
     "bot/slack/error_words.py": ("HINTS", "OWN_HINTS"),
-    "bot/slack/work.py": ("_HINTS",),
+    "bot/slack/question_tasks.py": ("_HINTS",),
 }
 """Texts that stand in dictionaries."""
 _MAKERS = {
-    "bot/bugs.py": ("_report",),
-    "bot/kube/failures.py": ("_broken", "_grant"),
+    "bot/unexpected_errors.py": ("_report",),
+    "bot/kube/client/failures.py": ("_broken", "_grant"),
     "bot/store/engine.py": ("_hint",),
     "bot/pprof/listing.py": ("_heaviest",),
     "bot/pprof/sampletypes.py": ("_measured",),

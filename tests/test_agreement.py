@@ -5,7 +5,7 @@ from functools import cache
 from typing import NamedTuple
 
 from bot.errors import SourceError
-from bot.kube.recording import RecordedCluster
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Finding, Report
 from tests.cases_support import CASES, VERSIONS, ask_cluster, scenarios
 from tests.incidents_support import incidents, open_incident

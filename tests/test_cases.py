@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bot.kube.recording import RecordedCluster
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.render.as_json import as_json
 from bot.report import VERDICT_LIMIT, Report
 from tests.cases_support import (

@@ -21,7 +21,7 @@ import pytest
 from bot.__main__ import run
 from bot.changes.plan import unfinished_rollout
 from bot.changes.record import KEY
-from bot.kube.recording import RecordedCluster
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from sandbox.apiserver import ApiServer, Fault
 from sandbox.apiserver.access import Rule
 from sandbox.apiserver.controllers import Timing

@@ -14,14 +14,14 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from bot.hami.advice import changed, smaller_requests
-from bot.hami.asked import PodRequest
-from bot.hami.blockers import pods_to_end
-from bot.hami.requests import DeviceConfig, pod_request
+from bot.hami.fit.advice import changed, smaller_requests
+from bot.hami.fit.blockers import pods_to_end
+from bot.hami.fit.cluster_view import Facts, View
+from bot.hami.pods.pod_request import PodRequest
+from bot.hami.pods.request_parsing import DeviceConfig, pod_request
 from bot.hami.version import Version, parse_version
-from bot.hami.view import Facts, View
 from bot.kube.models import NODES, PODS, Pod
-from bot.kube.recording import RecordedCluster
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from tests.test_fit_verdicts import ARCHIVES
 
 EVERY = 5

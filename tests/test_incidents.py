@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from bot.errors import SourceError
-from bot.kube.recording import RecordedCluster
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from tests.cases_support import Files, ask_cluster, text_in, write_recording
 from tests.incidents_support import Incident, incidents, recorded_files
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.kube.connect import open_cluster
+from bot.kube.client.connect import open_cluster
 from bot.report import Report
 from bot.texts import Texts
 from playbooks.playbook import Sources, find

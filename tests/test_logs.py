@@ -13,13 +13,13 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from bot import trace
+from bot import request_ids
 from bot.alerts_endpoint import ALERTS_PATH, AlertsEndpoint, alerts_route
-from bot.kube.cache import CachedCluster
 from bot.kube.models import NODES
+from bot.kube.watch.cache import CachedCluster
 from bot.logs import Format, formatter
 from bot.main import open_watched
-from handlers.where import ClusterChoice
+from handlers.cluster_choice import ClusterChoice
 from sandbox.apiserver import ApiServer, Fault
 from sandbox.serving import Served
 from tests.changes.rig import Steps, rig
@@ -62,7 +62,7 @@ in_each_form = pytest.mark.parametrize("log", ["text", "json"], indirect=True)
 
 def test_a_json_line_has_its_time_level_logger_words_and_id(log: Log) -> None:
     async def asked() -> None:
-        trace.begin("a delivery")
+        request_ids.begin("a delivery")
         logging.getLogger("bot.some").warning("%d pods", 3, extra={"cluster": "lab", "token": "s3cret"})
 
     asyncio.run(asked())
@@ -145,7 +145,7 @@ def test_every_call_to_the_api_server_that_a_question_causes_has_the_questions_i
 
     asyncio.run(play())
     answers = [line["request_id"] for line in log.lines() if line["event"].startswith("why: answered")]
-    calls = [line for line in log.lines() if line["logger"] == "bot.kube.connect"]
+    calls = [line for line in log.lines() if line["logger"] == "bot.kube.client.connect"]
     assert len(set(answers)) == 2
     assert {line["request_id"] for line in calls} == set(answers)
     assert {line["status"] for line in calls} <= {"200", "404"}
@@ -160,7 +160,7 @@ class Traced(Steps):
         self.ids: dict[str, str] = {}
 
     async def take(self, name: str, step: Callable[[], Awaitable[Any]]) -> Any:
-        self.ids[name] = trace.request_id()
+        self.ids[name] = request_ids.request_id()
         return await super().take(name, step)
 
 
@@ -192,7 +192,9 @@ def test_a_revert_that_fails_and_its_next_try_have_the_same_id(tmp_path: Path, l
             assert await here.is_as_before()
 
     asyncio.run(play())
-    failed, done = (line for line in log.lines() if line["logger"] == "bot.kube.connect" and "request_id" in line)
+    failed, done = (
+        line for line in log.lines() if line["logger"] == "bot.kube.client.connect" and "request_id" in line
+    )
     assert (failed["status"], done["status"]) == ("500", "200")
     assert failed["request_id"] == done["request_id"]
     (said,) = (line for line in log.lines() if line["logger"] == "bot.changes.reconciler")
@@ -235,7 +237,7 @@ def test_each_search_for_the_causes_of_alerts_has_an_id_of_its_own(tmp_path: Pat
 
 def test_what_a_watch_says_later_is_not_told_as_the_questions_that_began_it(tmp_path: Path, log: Log) -> None:
     async def play() -> None:
-        trace.begin("a question")
+        request_ids.begin("a question")
         refused = Fault("/nodes$", "status", status=403, verb="watch")
         async with lab(tmp_path, refused) as here:
             await CachedCluster(here.cache).list(NODES)

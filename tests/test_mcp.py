@@ -19,10 +19,10 @@ from bot.errors import UsageError
 from bot.render.as_json import as_json
 from bot.report import Evidence, Finding, Report, Scope, Sheet, Subject
 from bot.texts import Texts
-from handlers.grammar import Grammar, read
 from handlers.mcp.capped import capped
 from handlers.mcp.server import chosen
 from handlers.mcp.tools import MOST, USUAL, input_schema, words_of
+from handlers.parsing.grammar import Grammar, read
 from handlers.shell import Processes
 from handlers.shell import main as shell
 from playbooks.playbook import find

@@ -15,13 +15,12 @@ from aiohttp import web
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parsed
 from prometheus_client.parser import text_string_to_metric_families as parsed_plain
 
-from bot import tally
-from bot.bugs import Bug
-from bot.codes import CODES
+from bot import process_counters
 from bot.errors import SourceError
-from bot.kube.connect import open_cluster
+from bot.finding_codes import CODES
+from bot.kube.client.connect import open_cluster
 from bot.kube.models import NODES, PODS
-from bot.kube.recording import RecordedCluster
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.main import running
 from bot.metrics.endpoint import Exposition, metrics_route
 from bot.metrics.families import OfClusters
@@ -42,8 +41,9 @@ from bot.metrics.figures import (
 )
 from bot.settings.schema import ClusterSettings, MetricsSettings
 from bot.texts import Texts
-from handlers.observer import look_at
-from handlers.timed import timed
+from bot.unexpected_errors import Bug
+from handlers.metrics_poller import look_at
+from handlers.playbook_timing import timed
 from playbooks.pending.rows import PendingRow
 from playbooks.playbook import Sources, find
 from sandbox.apiserver import ApiServer, Fault
@@ -98,10 +98,10 @@ def everything() -> Figures:
     )
     figures = figures_of(lab=seen)
     figures.bot = BotFigures(1, 0, {"open": 1}, 0, 0.0, 2, 1.5)
-    tally.POD_STARTS.begin("lab")
-    tally.ACKS.begin()
-    tally.PLAYBOOKS.begin("why", "answered")
-    tally.KUBERNETES_REQUESTS["lab", "list", "200"] += 0
+    process_counters.POD_STARTS.begin("lab")
+    process_counters.ACKS.begin()
+    process_counters.PLAYBOOKS.begin("why", "answered")
+    process_counters.KUBERNETES_REQUESTS["lab", "list", "200"] += 0
     return figures
 
 
@@ -352,10 +352,10 @@ async def metrics_served(slack: SlackServer, folder: Path, opener: Any = recorde
 
 
 def test_a_question_in_slack_is_counted_with_its_ack_its_playbook_and_its_outcome(tmp_path: Path) -> None:
-    def counts(histogram: tally.Histogram, *labels: str) -> int:
+    def counts(histogram: process_counters.Histogram, *labels: str) -> int:
         return sum(told[-1] for found, told, _ in histogram.told() if found == labels)
 
-    before = counts(tally.ACKS), counts(tally.PLAYBOOKS, "why", "answered")
+    before = counts(process_counters.ACKS), counts(process_counters.PLAYBOOKS, "why", "answered")
 
     async def main() -> None:
         async with a_bot(tmp_path) as here:
@@ -363,7 +363,10 @@ def test_a_question_in_slack_is_counted_with_its_ack_its_playbook_and_its_outcom
             await here.slack.wait_for(channel="gpu-oncall", containing="20,000 MiB", user="ada")
 
     asyncio.run(main())
-    assert (counts(tally.ACKS), counts(tally.PLAYBOOKS, "why", "answered")) == (before[0] + 1, before[1] + 1)
+    assert (counts(process_counters.ACKS), counts(process_counters.PLAYBOOKS, "why", "answered")) == (
+        before[0] + 1,
+        before[1] + 1,
+    )
 
 
 @pytest.mark.parametrize(
@@ -372,7 +375,7 @@ def test_a_question_in_slack_is_counted_with_its_ack_its_playbook_and_its_outcom
 def test_a_playbook_that_fails_is_counted_under_what_became_of_it(error: Exception, outcome: str) -> None:
     with pytest.raises(type(error)), timed(f"verb-{outcome}"):
         raise error
-    assert (f"verb-{outcome}", outcome) in [labels for labels, _, _ in tally.PLAYBOOKS.told()]
+    assert (f"verb-{outcome}", outcome) in [labels for labels, _, _ in process_counters.PLAYBOOKS.told()]
 
 
 def test_every_request_to_an_api_server_is_counted_with_its_answer(tmp_path: Path) -> None:
@@ -388,7 +391,7 @@ def test_every_request_to_an_api_server_is_counted_with_its_answer(tmp_path: Pat
                 await cluster.list(PODS)
 
     asyncio.run(main())
-    found = {labels[1:]: n for labels, n in tally.KUBERNETES_REQUESTS.items() if labels[0] == "counted"}
+    found = {labels[1:]: n for labels, n in process_counters.KUBERNETES_REQUESTS.items() if labels[0] == "counted"}
     assert found == {("list", "200"): 1, ("list", "403"): 1, ("list", "none"): 1}
 
 

@@ -13,23 +13,23 @@ from typing import Any
 
 import pytest
 
-from bot.kube.connect import open_cluster
-from bot.kube.recording import RecordedCluster
+from bot.kube.client.connect import open_cluster
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report
 from bot.texts import LANGUAGES, Texts
 from handlers.doctor.playbooks import examine_playbooks
 from handlers.mcp.server import chosen
 from handlers.mcp.tools import USUAL, input_schema
-from handlers.sentences import from_verb, wants_pod
+from handlers.parsing.sentences import from_verb, wants_pod
+from handlers.parsing.slack_grammar import Help, example, understand
+from handlers.parsing.slack_grammar import build_grammar as slack_grammar
 from handlers.shell import Processes, build_grammar
 from handlers.shell import main as shell
-from handlers.understand import Help, example, understand
-from handlers.understand import build_grammar as slack_grammar
 from playbooks import api
-from playbooks.own import aside, found
+from playbooks.own import discovery, isolated_run
 from playbooks.own.cluster import Cluster
 from playbooks.own.errors import OwnPlaybookError
-from playbooks.own.shape import OPTIONS
+from playbooks.own.interface import OPTIONS
 from playbooks.playbook import Sources, load
 from playbooks.verbs import playbook_of
 from sandbox.apiserver import ApiServer
@@ -58,9 +58,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     made = tmp_path / "own"
     made.mkdir()
     monkeypatch.setenv("HAMI_BOT_PLAYBOOKS__FOLDER", str(made))
-    found.use(lambda: made)
+    discovery.use(lambda: made)
     yield made
-    found.use(lambda: None)
+    discovery.use(lambda: None)
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
 def add(folder: Path, name: str, code: str) -> Path:
     file = folder / f"{name}.py"
     file.write_text(code, encoding="utf-8")
-    found.use(lambda: folder)
+    discovery.use(lambda: folder)
     return file
 
 
@@ -104,7 +104,7 @@ def answered(verb: str, recording: Path, **values: Any) -> Report:
 def examples(folder: Path) -> Path:
     for file in EXAMPLES.glob("*.py"):
         shutil.copy(file, folder)
-    found.use(lambda: folder)
+    discovery.use(lambda: folder)
     return folder
 
 
@@ -222,7 +222,7 @@ def test_an_installed_package_adds_a_verb(
 
 def test_a_verb_of_ours_looks_for_no_others(examples: Path, ask: Ask) -> None:
     assert ask("why", POD, "--recording", RECORDING)[0] == 0
-    assert found.own.cache_info().misses == 0
+    assert discovery.own.cache_info().misses == 0
 
 
 # --------------------------------------------------------------------------------------------- what may be wrong
@@ -362,7 +362,7 @@ def test_a_name_that_is_taken_or_no_verb_is_left_out_and_told(
     (link,) = examine_playbooks(Texts("en"))
     assert (link.state, bool(link.fix)) == ("degraded", True)
     assert told in link.seen
-    found.log_left_out()
+    discovery.log_left_out()
     assert told in caplog.text
 
 
@@ -376,7 +376,7 @@ def test_a_folder_that_is_not_there_is_told(folder: Path, ask: Ask) -> None:
 def test_files_with_an_underscore_and_other_files_are_no_verbs(folder: Path) -> None:
     add(folder, "_shared", "x = 1\n")
     (folder / "notes.txt").touch()
-    assert found.own() == found.Own({}, ())
+    assert discovery.own() == discovery.Own({}, ())
 
 
 def test_credentials_in_what_a_playbook_says_are_masked(folder: Path, ask: Ask) -> None:
@@ -417,7 +417,7 @@ def test_one_that_blocks_holds_up_nobody_else(folder: Path) -> None:
 
 
 def test_one_that_never_ends_is_given_up(folder: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aside, "LONGEST_S", 0.01)
+    monkeypatch.setattr(isolated_run, "LONGEST_S", 0.01)
     code = "import threading\ndef diagnose(snapshot, say): threading.Event().wait()\n"
     add(folder, "endless", f"{WORKS}{code}{ENDS}")
     assert "TookTooLongError: it took longer than 0.01 s" in ask("endless", "--recording", RECORDING)[2]
@@ -428,7 +428,7 @@ def test_a_changed_file_whose_import_never_ends_holds_the_bot_up_for_a_moment_on
 ) -> None:
     file = add(folder, "late", WORKS + ENDS)
     assert playbook_of("late").summary
-    monkeypatch.setattr(found, "AGAIN_S", 0.01)
+    monkeypatch.setattr(discovery, "AGAIN_S", 0.01)
     file.write_text("import threading\nthreading.Event().wait()\n")
     os.utime(file, ns=(0, 1))
     assert "the playbook late is still being imported" in understand_error("late")
@@ -437,11 +437,11 @@ def test_a_changed_file_whose_import_never_ends_holds_the_bot_up_for_a_moment_on
 def test_a_changed_file_answers_once_its_long_import_is_done(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = add(folder, "late", WORKS + ENDS)
     assert playbook_of("late").summary
-    monkeypatch.setattr(found, "AGAIN_S", 0.01)
+    monkeypatch.setattr(discovery, "AGAIN_S", 0.01)
     file.write_text(f"import threading\nGATE = threading.Event()\nassert GATE.wait(60)\n{WORKS}{ENDS}")
     os.utime(file, ns=(0, 1))
     assert "the playbook late is still being imported" in understand_error("late")
-    [importing] = found._imports.values()
+    [importing] = discovery._imports.values()
     sys.modules["hami_bot_own_late"].GATE.set()
     assert importing.result(60)
     assert playbook_of("late").summary
@@ -500,8 +500,8 @@ def test_the_cluster_that_it_is_given_offers_nothing_but_reading() -> None:
 
 def test_the_verbs_that_are_reserved_are_those_of_both_grammars() -> None:
     taken = {*build_grammar().commands, *slack_grammar().commands} - set(load())
-    assert taken <= found.RESERVED
-    assert found.RESERVED - taken <= {"init"}
+    assert taken <= discovery.RESERVED
+    assert discovery.RESERVED - taken <= {"init"}
 
 
 def test_the_options_that_every_verb_has_are_those_of_both_grammars() -> None:

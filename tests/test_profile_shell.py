@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bot.errors import SourceError, UsageError
-from handlers.grammar import read
+from handlers.parsing.grammar import read
 from handlers.profiles.options import read_words
 from handlers.profiles.shell import answer, main
 from handlers.profiles.words import ProfileAsked, Study

@@ -13,12 +13,12 @@ import pytest
 
 from bot.changes.record import KEY
 from bot.errors import SourceError
-from bot.kube.cache import CachedCluster, WatchCache
-from bot.kube.connect import open_cluster, open_writer
-from bot.kube.leader import Leader
+from bot.kube.client.connect import open_cluster, open_writer
+from bot.kube.client.leader import Leader
+from bot.kube.watch.cache import CachedCluster, WatchCache
 from bot.report import Report
 from bot.texts import Texts
-from handlers.where import ClusterChoice, open_sources
+from handlers.cluster_choice import ClusterChoice, open_sources
 from playbooks.playbook import Sources, find
 from sandbox.apiserver import ApiServer, Rule
 from sandbox.apiserver.access import Access

@@ -13,12 +13,12 @@ import pytest
 from bot.changes.kinds import KINDS, VERBOSITY
 from bot.changes.record import KEY
 from bot.errors import BotError
-from bot.kube.connect import open_cluster, open_writer
-from bot.kube.leader import Leader
-from bot.kube.live import LiveCluster
+from bot.kube.client.connect import open_cluster, open_writer
+from bot.kube.client.leader import Leader
+from bot.kube.client.live import LiveCluster
 from bot.texts import Texts
+from handlers.cluster_choice import ClusterChoice
 from handlers.doctor.clusters import examine_cluster
-from handlers.where import ClusterChoice
 from playbooks.playbook import Sources, find, load
 from sandbox.apiserver import ApiServer, Rule
 from sandbox.apiserver.access import Access

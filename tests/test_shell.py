@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from bot.kube.recording import RecordedCluster
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from sandbox.apiserver import ApiServer, Fault
 from tests.cases_support import CASES, ask
 

@@ -14,9 +14,9 @@ from typing import NamedTuple, get_args
 
 import pytest
 
-from bot.hami.advice import What
-from bot.hami.reasons import REASONS
-from bot.hami.registration import Why
+from bot.hami.fit.advice import What
+from bot.hami.nodes.registration import Why
+from bot.hami.scheduler_logs.filter_reasons import REASONS
 from bot.report import VERDICT_LIMIT
 from bot.texts import LANGUAGES, Texts
 

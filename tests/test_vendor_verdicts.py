@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from bot.hami.fit import Verdict
-from bot.hami.requests import DeviceConfig, pod_request, read_device_config
+from bot.hami.fit.cluster_view import Facts, View
+from bot.hami.fit.verdicts import Verdict
+from bot.hami.pods.request_parsing import DeviceConfig, pod_request, read_device_config
 from bot.hami.version import parse_version
-from bot.hami.view import Facts, View
 from bot.kube.models import Node, Pod, ResourceQuota
 from tests.cases_support import CASES
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from bot.codes import CODES, Proof
+from bot.finding_codes import CODES, Proof
 from bot.report import SCHEMA, Report
 from bot.settings.schema import PREFIX, Settings
 from bot.texts import Language, Texts

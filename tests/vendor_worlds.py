@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bot.kube.recording import RecordedCluster
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report
 from bot.texts import Language
 from tests.cases_support import CASES, ask_cluster, files_in, write_recording

@@ -23,23 +23,23 @@ from zlib import crc32
 import msgspec
 
 from bot.errors import SourceError, UsageError
-from bot.hami.allocations import decode_allocations
-from bot.hami.cards import read_cards, read_json, read_json_with_custom, read_strict_text
-from bot.hami.exposition import read_samples
-from bot.hami.handshake import parse_handshake
-from bot.hami.logs import last_refusals, lines_about, read_line
-from bot.hami.messages import event_reason, parse_code_event, parse_unschedulable, read_reason
-from bot.hami.nodelock import lock_complaint, parse_lock
-from bot.hami.panics import read_panics
-from bot.hami.throttling import read_waits
+from bot.hami.metrics.exposition import read_samples
+from bot.hami.nodes.cards import read_cards, read_json, read_json_with_custom, read_strict_text
+from bot.hami.nodes.handshake import parse_handshake
+from bot.hami.nodes.node_lock import lock_complaint, parse_lock
+from bot.hami.pods.allocations import decode_allocations
+from bot.hami.scheduler_logs.log_lines import last_refusals, lines_about, read_line
+from bot.hami.scheduler_logs.panics import read_panics
+from bot.hami.scheduler_logs.scheduling_events import event_reason, parse_code_event, parse_unschedulable, read_reason
+from bot.hami.scheduler_logs.throttling import read_waits
 from bot.hami.version import parse_version
-from bot.kube.archive import read_archive
-from bot.kube.events import EventReader
 from bot.kube.lists import NotAListError, decode_list
 from bot.kube.models import NODES, PODS
 from bot.kube.quantities import canonical, parse_quantity
-from bot.kube.recording import RecordedCluster
+from bot.kube.recording.archive import read_archive
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.kube.times import parse_time
+from bot.kube.watch.watch_stream import EventReader
 from bot.pager.inbound import NoWebhookError, read_opsgenie, read_pagerduty
 from bot.pprof.decode import read as read_profile
 from bot.pprof.top import top
@@ -52,9 +52,9 @@ from bot.texts import Texts
 from bot.texts.errors import in_language
 from bot.triage.hours import read_hours
 from bot.triage.webhook import WrongBody, read_alerts
-from handlers.typed import normalise
-from handlers.understand import understand
-from handlers.words import split_words
+from handlers.parsing.normalise import normalise
+from handlers.parsing.slack_grammar import understand
+from handlers.parsing.slack_words import split_words
 from playbooks.fit.manifest import Manifest, read_pods
 from playbooks.playbook import Sources, find
 from sandbox.slack.validate import validate_blocks

@@ -19,7 +19,7 @@ _TURNS: dict[Kind, tuple[str, ...]] = {
     "handover": ("handed-over",),
 }
 MAY_BE_LOST = frozenset({"question"})
-"""Its ack waits only a moment for the store (`bot.slack.work.KEEPING_S`): whoever asked asks again."""
+"""Its ack waits only a moment for the store (`bot.slack.question_tasks.KEEPING_S`): whoever asked asks again."""
 
 
 _BEGUN = ("Looking at the cluster", "This takes a few seconds")

@@ -40,7 +40,7 @@ def _move_clocks() -> None:
 
 async def _run(settings: Path) -> None:
     from bot.main import serve  # noqa: PLC0415  # after the clocks
-    from handlers.where import ClusterChoice  # noqa: PLC0415
+    from handlers.cluster_choice import ClusterChoice  # noqa: PLC0415
 
     obeying = asyncio.create_task(_obey())
     try:

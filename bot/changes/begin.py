@@ -2,13 +2,13 @@
 
 from typing import NoReturn
 
-from bot.changes.ended import carries
-from bot.changes.objects import Object, Objects, place_of
+from bot.changes.deployments import Object, Objects, place_of
+from bot.changes.live_verbosity import set_running
 from bot.changes.plan import annotation, plan_forget
 from bot.changes.record import Record, Unreadable, read_record
-from bot.changes.running import set_running
+from bot.changes.unnoticed_end import carries
 from bot.errors import BotError, NotFound, SourceError
-from bot.kube.writer import Conflict, OutcomeUnknown
+from bot.kube.client.writer import Conflict, OutcomeUnknown
 
 
 class ChangeFailed(BotError):  # noqa: N818  # what the person is told

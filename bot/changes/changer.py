@@ -5,16 +5,16 @@ import uuid
 from collections.abc import Callable
 
 from bot.changes.begin import ChangeFailed, looked_at, open_record, set_in_all
-from bot.changes.ended import carries, how_it_ended
+from bot.changes.buffered_journal import Telling
+from bot.changes.deployments import FOREVER, Object, Objects
 from bot.changes.journal import Event, Journal, Open
-from bot.changes.objects import FOREVER, Object, Objects
 from bot.changes.plan import ChangeRequest, NothingToDo, Plan, Refusal, plan_extension, plan_raise, wrong_clock
 from bot.changes.reconciler import Endings, Reconciler
 from bot.changes.record import Record
-from bot.changes.telling import Telling
+from bot.changes.unnoticed_end import carries, how_it_ended
 from bot.errors import SourceError
 from bot.hami.version import Version
-from bot.kube.writer import Conflict, OutcomeUnknown, Writer
+from bot.kube.client.writer import Conflict, OutcomeUnknown, Writer
 
 ATTEMPTS = 3
 PATIENCE_S = 5.0

@@ -11,7 +11,7 @@ from bot.changes.flags import Object, find_spot
 from bot.changes.merge import OurElement, stand_of
 from bot.changes.plan import Patch, annotation, plan_forget, plan_retime, plan_revert
 from bot.changes.record import Record, Unreadable, read_record
-from bot.kube.redact import masked_arguments
+from bot.kube.recording.redact import masked_arguments
 
 AHEAD_S = 5
 """Seconds: a record that was raised later than this from now was written with a wrong clock. The API servers of one

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bot.changes.consequences import (
+from bot.changes.flag_effects import (
     AddImpact,
     DeploymentContext,
     Setting,
@@ -19,7 +19,7 @@ from bot.changes.consequences import (
 )
 from bot.changes.flags import Flag
 from bot.changes.reasons import Reason
-from bot.hami.install import CLIENT_FLAGS_SINCE, PROFILING_SINCE
+from bot.hami.installation.install import CLIENT_FLAGS_SINCE, PROFILING_SINCE
 from bot.hami.version import Version
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from bot.changes.basis import basis_of
+from bot.changes.approval_basis import basis_of
 from bot.changes.durations import format_duration, roughly
 from bot.changes.flags import Object, Unsuitable, find_spot, last_set, part_of, with_value
 from bot.changes.kinds import Kind

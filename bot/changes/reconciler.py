@@ -10,19 +10,19 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
 
-from bot import trace
-from bot.bugs import Bug, bugs_as_errors
+from bot import request_ids
 from bot.changes.begin import set_in_all
+from bot.changes.buffered_journal import Telling
 from bot.changes.decide import Wait, decide
-from bot.changes.ended import carries, how_it_ended, is_hidden
+from bot.changes.deployments import FOREVER, Object, Objects, place_of
 from bot.changes.journal import ENDS, Event, Open
 from bot.changes.manual_revert import by_hand
-from bot.changes.objects import FOREVER, Object, Objects, place_of
 from bot.changes.plan import unfinished_rollout
 from bot.changes.record import KEY, Record, Unreadable
-from bot.changes.telling import Telling
+from bot.changes.unnoticed_end import carries, how_it_ended, is_hidden
 from bot.errors import BotError, NotFound, SourceError
-from bot.kube.writer import Conflict, OutcomeUnknown
+from bot.kube.client.writer import Conflict, OutcomeUnknown
+from bot.unexpected_errors import Bug, bugs_as_errors
 
 STUCK_S = 180.0
 """A rollout that is not through after this is told: the new pods do not become ready."""
@@ -202,4 +202,4 @@ class Reconciler:
 
 def _traced(record: Record | None, target: str) -> AbstractContextManager[None]:
     """Lines of the log about one change have one id, whichever replica tries, and however often."""
-    return trace.about(record.id if record else target)
+    return request_ids.about(record.id if record else target)

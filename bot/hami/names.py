@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import msgspec
 
-from bot.hami.cards import Card, read_cards
+from bot.hami.nodes.cards import Card, read_cards
 
 
 class Names(msgspec.Struct, frozen=True, eq=False):

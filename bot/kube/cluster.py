@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from bot.errors import SourceError
 from bot.kube.models import Kind, Resource
-from bot.kube.remembered import Kept
+from bot.kube.object_memo import Kept
 from bot.report import Gap
 
 R = TypeVar("R", bound=Resource)

@@ -6,7 +6,7 @@ from typing import Any
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from bot import tally
+from bot import process_counters
 from bot.metrics.figures import BotFigures, ClusterFigures, Figures
 
 _MIB = 1024 * 1024
@@ -45,16 +45,16 @@ class OfBot(Collector):
         if self._figures.bot is not None:
             yield from _of_store(self._figures.bot)
         text = "from the creation of a pod with a GPU until it ran"
-        yield _histogram("pod_start_seconds", text, tally.POD_STARTS, "cluster")
-        yield _histogram("slack_ack_seconds", "from a request of Slack to its answer", tally.ACKS)
+        yield _histogram("pod_start_seconds", text, process_counters.POD_STARTS, "cluster")
+        yield _histogram("slack_ack_seconds", "from a request of Slack to its answer", process_counters.ACKS)
         text = "how long questions in Slack took to be read and judged"
-        yield _histogram("playbook_seconds", text, tally.PLAYBOOKS, "verb", "outcome")
+        yield _histogram("playbook_seconds", text, process_counters.PLAYBOOKS, "verb", "outcome")
         requests: Any = CounterMetricFamily(
             "hami_bot_kubernetes_requests",
             "requests to API servers, by the status of the answer",
             labels=("cluster", "verb", "status"),
         )
-        for labels, n in list(tally.KUBERNETES_REQUESTS.items()):
+        for labels, n in list(process_counters.KUBERNETES_REQUESTS.items()):
             requests.add_metric(labels, n)
         yield requests
 
@@ -102,7 +102,7 @@ def _gauge(name: str, text: str, values: Mapping[tuple[str, ...], float], *label
     return family
 
 
-def _histogram(name: str, text: str, counted: tally.Histogram, *labels: str) -> Metric:
+def _histogram(name: str, text: str, counted: process_counters.Histogram, *labels: str) -> Metric:
     family: Any = HistogramMetricFamily(f"hami_bot_{name}", text, labels=labels)
     edges = [*(str(float(edge)) for edge in counted.edges), "+Inf"]
     for given, counts, total in counted.told():

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from bot.codes import CODES, Code, PendingClass
+from bot.finding_codes import CODES, Code, PendingClass
 
 MOST_NAMESPACES = 200
 OTHERS = "(others)"

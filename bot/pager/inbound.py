@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from bot.pager.wire import OPSGENIE, PAGERDUTY, SENDER
+from bot.pager.requests import OPSGENIE, PAGERDUTY, SENDER
 from bot.slack.render.text import inert
 
 T = TypeVar("T")

@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple
 import httpx
 import msgspec
 
-from bot.kube.podport import bounded
-from bot.pager.wire import Request
+from bot.kube.client.pod_http import bounded
+from bot.pager.requests import Request
 from bot.report import one_line
 from bot.slack.calls import proxy_for
 

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from bot.errors import UsageError
+from bot.pprof.function_shares import function_cum, is_own, observations, shares
 from bot.pprof.nodes import base_name
 from bot.pprof.profile import Profile, ValueType
 from bot.pprof.sampletypes import sample_index
-from bot.pprof.shares import function_cum, is_own, observations, shares
 
 GC = re.compile(r"runtime\.(gcBgMarkWorker|bgsweep|bgscavenge|gcAssistAlloc)")
 _ALLOCATED, _ALLOCATED_OBJECTS = "alloc_space", "alloc_objects"

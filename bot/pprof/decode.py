@@ -19,7 +19,7 @@ from bot.pprof.profile import (
     Sample,
     ValueType,
 )
-from bot.pprof.scan import WORTH_SCANNING, check
+from bot.pprof.size_guard import WORTH_SCANNING, check
 
 MAX_BYTES = 32 << 20
 """Of an uncompressed profile: twenty times what a busy scheduler gives in 30 s. Every 10 MB take two seconds to

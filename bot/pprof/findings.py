@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from bot.codes import as_code
+from bot.finding_codes import as_code
 from bot.pprof.goroutines import Group, crowded, groups
 from bot.pprof.hints import PROFILER, Hint, Hints, hints
 from bot.pprof.patterns import literally

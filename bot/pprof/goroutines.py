@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from bot.pprof.function_shares import is_own
 from bot.pprof.nodes import no_location
 from bot.pprof.profile import Location, Profile
-from bot.pprof.shares import is_own
 
 MANY = 100
 """Goroutines in one own stack from which on it is worth a word."""

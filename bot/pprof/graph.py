@@ -11,8 +11,8 @@ from bot.errors import SourceError
 from bot.pprof.inlines import inline_labels
 from bot.pprof.nodes import Node, node_table
 from bot.pprof.profile import Profile, int64, magnitude
+from bot.pprof.sums_python import sums_of
 from bot.pprof.units import fraction_of
-from bot.pprof.weights import sums_of
 
 EDGE_FRACTION = 0.001
 MOST_TEXT = 16 << 20

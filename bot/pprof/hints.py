@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
+from bot.pprof.function_shares import Share, observations, shares
 from bot.pprof.patterns import literally
 from bot.pprof.profile import Profile, Rewritten
-from bot.pprof.shares import Share, observations, shares
 
 Level = Literal["note", "warning"]
 

@@ -8,7 +8,7 @@ from itertools import chain
 
 from bot.pprof.nodes import NodeTable
 from bot.pprof.profile import int64, magnitude
-from bot.pprof.sums import Frame, Sums
+from bot.pprof.sample_sums import Frame, Sums
 
 
 def inline_labels(

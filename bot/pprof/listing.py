@@ -8,8 +8,8 @@ from bot.pprof.graph import check_text
 from bot.pprof.nodes import Node, base_name, node_table
 from bot.pprof.patterns import matcher
 from bot.pprof.profile import Profile, int64, magnitude
+from bot.pprof.sums_python import sums_of
 from bot.pprof.units import AUTO, label, percentage
-from bot.pprof.weights import sums_of
 
 _SUGGESTED = 3
 _MARGIN = 5

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from bot.pprof.compare import Change, Comparison, compare
 from bot.pprof.findings import GOROUTINES, finding, of_function, share, wait_words
+from bot.pprof.function_shares import is_own
 from bot.pprof.goroutines import Growth, grown
 from bot.pprof.hints import CPU_RULES
 from bot.pprof.quotes import SourcedProfile, focused, headline, printable, question, short_name
-from bot.pprof.shares import is_own
 from bot.pprof.units import AUTO, label
 from bot.report import Evidence, Finding, NextAction, Table
 from bot.texts import Texts

@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from datetime import datetime
 from typing import Protocol
 
-from bot.hami.exposition import Sample
+from bot.hami.metrics.exposition import Sample
 
 SOURCE = "Prometheus"
 """Its name where it could not be read."""

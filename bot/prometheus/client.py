@@ -16,8 +16,8 @@ import httpx
 import msgspec
 
 from bot.errors import SourceError
-from bot.hami.exposition import Sample
-from bot.kube.podport import CONNECT_S, bounded
+from bot.hami.metrics.exposition import Sample
+from bot.kube.client.pod_http import CONNECT_S, bounded
 from bot.prometheus.api import shared_labels
 from bot.report import one_line
 

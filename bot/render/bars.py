@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from bot.gpu_rows import FREE, GpuRow
-from bot.render.brief import short_uuids
+from bot.render.overview_tables import short_uuids
 from bot.render.words import cells, visible
 from bot.report import Report
 from bot.texts import Texts

@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple
 from PIL import Image, ImageDraw
 
 from bot.chart_rows import PoolRow, StageRow
-from bot.render.lettering import fitted, wide, write
 from bot.render.picture import amount
+from bot.render.picture_text import fitted, wide, write
 from bot.render.words import visible
 from bot.report import Report
 from bot.texts import Texts

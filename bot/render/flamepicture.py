@@ -5,7 +5,7 @@ import io
 from PIL import Image, ImageDraw
 
 from bot.render.flame import OWN, Box, Flame, colour_of, group_of, legend, short
-from bot.render.lettering import Ink, fitted, wide, write
+from bot.render.picture_text import Ink, fitted, wide, write
 from bot.render.words import visible
 from bot.texts import Texts
 

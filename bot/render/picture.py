@@ -13,7 +13,7 @@ from typing import NamedTuple
 from PIL import Image, ImageDraw
 
 from bot.gpu_rows import FREE, UNKNOWN, UNREGISTERED, GpuRow, TypeRow
-from bot.render.lettering import Ink, fitted, wide, write
+from bot.render.picture_text import Ink, fitted, wide, write
 from bot.render.words import visible
 from bot.report import Report
 from bot.texts import Texts

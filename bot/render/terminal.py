@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from bot.render.bars import bars
-from bot.render.brief import Brief, BriefTable, brief
+from bot.render.overview_tables import Brief, BriefTable, brief
 from bot.render.words import (
     about,
     cells,

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from PIL import Image, ImageDraw
 
 from bot.digest.trend import Point
-from bot.render.lettering import fitted, write
 from bot.render.picture import amount
+from bot.render.picture_text import fitted, write
 from bot.render.words import visible
 from bot.texts import Texts
 

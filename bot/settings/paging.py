@@ -43,7 +43,7 @@ class OpsgeniePaging(BaseModel):
 
 
 class WebhookPaging(BaseModel):
-    """A server of the operator, see `bot.pager.wire`."""
+    """A server of the operator, see `bot.pager.requests`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

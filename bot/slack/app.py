@@ -11,7 +11,7 @@ from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot import tally
+from bot import process_counters
 from bot.errors import BotError
 from bot.slack.failures import SlackFailure
 from bot.slack.gateway import Identity
@@ -72,7 +72,7 @@ class _App(AsyncApp):
         req.body = _writable(req.body)
         response = await super().async_dispatch(req)
         await self._kept()
-        tally.ACKS.observe(time.monotonic() - began)
+        process_counters.ACKS.observe(time.monotonic() - began)
         return response
 
 

@@ -18,9 +18,9 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.errors import UsageError
 from bot.slack.calls import INTERACTIVE, TIMEOUT, UPLOAD_TIMEOUT, Calls, Headers, Json, is_safe, proxy_for
 from bot.slack.failures import Problem, SlackFailure, answered
+from bot.slack.foreign_messages import said_in
 from bot.slack.message import File, Message
 from bot.slack.render.degrade import degraded
-from bot.slack.strangers import said_in
 
 T = TypeVar("T")
 

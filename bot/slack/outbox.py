@@ -16,7 +16,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from bot.bugs import Bug, bugs_as_errors
 from bot.slack.error_words import PASSING
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.gateway import Gateway, Posted
@@ -25,6 +24,7 @@ from bot.slack.render.text import escape
 from bot.store import Store, StoreError
 from bot.store.facts import Fact
 from bot.store.outbox_rows import SPACING, QueuedMessage, StoredFile, stored_file
+from bot.unexpected_errors import Bug, bugs_as_errors
 
 Severity = Literal["critical", "warning", "info"]
 _TURN: dict[Severity, int] = {"critical": 0, "warning": 1, "info": 2}

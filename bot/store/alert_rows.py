@@ -10,7 +10,7 @@ from sqlalchemy import RowMapping, and_, bindparam, delete, exists, func, insert
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.store.spells import note_spells
+from bot.store.firing_periods import note_spells
 from bot.store.tables import alerts
 from bot.triage.gputime import GpuRequest
 from bot.triage.outbreak import Outbreak, hear

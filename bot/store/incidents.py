@@ -33,10 +33,10 @@ from bot.store.alert_rows import (
 from bot.store.audit import Line, audited
 from bot.store.engine import store_errors
 from bot.store.facts import is_known, make_known
-from bot.store.happened import note
 from bot.store.page_rows import queue
 from bot.store.storms import Limit, is_crowded
 from bot.store.tables import alerts, duties, incident_events, incidents, outbox, spells
+from bot.store.timeline import note
 from bot.triage.cause import Cause, severest
 from bot.triage.gputime import GpuRequest
 from bot.triage.outbreak import last_moment

@@ -10,8 +10,8 @@ from sqlalchemy import and_, delete, exists, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from bot.store.engine import store_errors
-from bot.store.happened import note
 from bot.store.tables import incidents, pages
+from bot.store.timeline import note
 from bot.triage.pages import Action, Page
 from bot.triage.state import News
 

@@ -17,14 +17,14 @@ from bot.store.clock import DatabaseClock
 from bot.store.digests import DigestRows
 from bot.store.engine import open_engine, open_engine_as_it_is, store_errors
 from bot.store.facts import Facts
+from bot.store.firing_periods import SpellRows
 from bot.store.ignored import IgnoredRows
 from bot.store.incidents import IncidentRows
-from bot.store.marks import MarkRows
 from bot.store.outbox_rows import OutboxRows
 from bot.store.page_rows import PageRows
 from bot.store.profiles import ProfileRows
-from bot.store.spells import SpellRows
 from bot.store.tables import outbox, seen, threads
+from bot.store.timestamps import MarkRows
 
 RUNNING = 150.0
 """Seconds that a claim holds without a `done`: more than most work may take, and a dead process never says."""

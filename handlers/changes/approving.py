@@ -12,16 +12,16 @@ from functools import partial
 
 import msgspec
 
-from bot.bugs import bugs_as_errors
 from bot.errors import BotError, NotAllowed
-from bot.slack.work import LONGEST_S
+from bot.slack.question_tasks import LONGEST_S
 from bot.store.approvals import Approval
 from bot.store.audit import Line
+from bot.unexpected_errors import bugs_as_errors
 from handlers.changes.draft import seal
+from handlers.changes.execute import CHANGED, ChangeMaker
 from handlers.changes.guard import Guard
 from handlers.changes.journal import ITSELF, about, place
-from handlers.changes.making import CHANGED, ChangeMaker
-from handlers.changes.terms import NotNow, Over, Pending, Person, Refused, pending_of, seal_longer
+from handlers.changes.types import NotNow, Over, Pending, Person, Refused, pending_of, seal_longer
 from handlers.changes.writable_clusters import WritableCluster
 from handlers.deps import Deps
 from playbooks.playbook import Sources

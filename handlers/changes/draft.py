@@ -80,7 +80,7 @@ def read_draft(text: str) -> Draft | None:
 def seal(plan: Plan, *, basis: str = "") -> str:
     """SHA-256 of exactly what would be done, by whom it is asked and for how long.
 
-    `basis` is the plan's where what else the effect rests on counts as well (see `bot.changes.basis`).
+    `basis` is the plan's where what else the effect rests on counts as well (see `bot.changes.approval_basis`).
     """
     record = plan.record
     lasts = (record.deadline - record.since, record.until_captured)

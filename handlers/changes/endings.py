@@ -7,9 +7,9 @@ from contextlib import AbstractAsyncContextManager
 
 from bot.changes.record import Record
 from bot.errors import SourceError
-from bot.hami.cycles import rebuild
-from bot.hami.install import verbosity_of
-from bot.hami.logs import read_line, whose
+from bot.hami.installation.install import verbosity_of
+from bot.hami.scheduler_logs.filter_runs import rebuild
+from bot.hami.scheduler_logs.log_lines import read_line, whose
 from bot.kube.cluster import Cluster, LogWanted
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Pod

@@ -9,7 +9,7 @@ from bot.access import Access, Action, Denied, decide_access
 from bot.errors import BotError, NotAllowed, UsageError
 from bot.slack.groups import Groups
 from bot.store import StoreError
-from handlers.changes.terms import AccessDenied, Person, Refused
+from handlers.changes.types import AccessDenied, Person, Refused
 from handlers.deps import Deps
 
 _HOUR_S = 3600.0

@@ -36,17 +36,17 @@ from handlers.changes.draft import FRESH_S, Draft, read_draft, write_draft
 from handlers.changes.report import open_one, planned_report, shown_report
 from handlers.changes.request import Requester, look, prepare
 from handlers.changes.service import LONGER_S, ChangeService
-from handlers.changes.stale import edit_stale
-from handlers.changes.terms import AccessDenied, Over, Person, Refused
-from handlers.changes.typed import as_typed, draft_words, is_change, is_reverting, split_change
+from handlers.changes.stale_cards import edit_stale
+from handlers.changes.typed_command import as_typed, draft_words, is_change, is_reverting, split_change
+from handlers.changes.types import AccessDenied, Over, Person, Refused
 from handlers.changes.words import ChangeAsked, Extend, Raise, Revert, Show
-from handlers.deeds import NOTHING, TOO_LATE_S, AcceptedDeed, Kind, NotDone, Nothing
 from handlers.inbox import DONE, Inbox
 from handlers.message_events import edited_ts, heard, is_direct, key_of
-from handlers.question import Question
-from handlers.typed import without_invisible
-from handlers.understand import COMMAND, Help, example, understand
-from handlers.words import as_delivered, command_words, mentioned_words, plain_text
+from handlers.parsing.normalise import without_invisible
+from handlers.parsing.question import Question
+from handlers.parsing.slack_grammar import COMMAND, Help, example, understand
+from handlers.parsing.slack_words import as_delivered, command_words, mentioned_words, plain_text
+from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, Kind, NotDone, Nothing
 
 Reply = Callable[[], Awaitable[str | Message | None]]
 """What is to be told; None when it is shown elsewhere."""

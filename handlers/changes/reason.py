@@ -6,7 +6,7 @@ from itertools import takewhile
 
 import click
 
-from handlers.grammar import DASHES
+from handlers.parsing.grammar import DASHES
 
 _HYPHENS = str.maketrans(dict.fromkeys(DASHES, "-"))
 _END = "?!.,;"

@@ -11,8 +11,8 @@ from bot.changes.journal import Event
 from bot.changes.kinds import KINDS, Kind, kind_of
 from bot.changes.plan import NothingToDo, Plan, Refusal, annotation
 from bot.changes.record import Record
-from bot.codes import Code, as_code
-from bot.kube.redact import masked_arguments
+from bot.finding_codes import Code, as_code
+from bot.kube.recording.redact import masked_arguments
 from bot.kube.times import format_time
 from bot.report import (
     SCHEMA,
@@ -35,7 +35,7 @@ from bot.texts import Texts
 from handlers.changes.request import ChangeSnapshot, PlannedChange
 from handlers.changes.words import Extend, Raise, Revert, Show, words_of
 from playbooks.quotes import kubectl
-from playbooks.rules.changing import described, of_record, open_change, undo
+from playbooks.rules.installation.open_change import described, of_record, open_change, undo
 
 _COLUMNS = ("container", "flag", "value", "set by")
 

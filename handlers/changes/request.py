@@ -9,20 +9,20 @@ from datetime import datetime
 from functools import partial
 from typing import NamedTuple, cast
 
-from bot.changes.blast import blast_radius, needs_nodes
-from bot.changes.consequences import DeploymentContext
+from bot.changes.flag_effects import DeploymentContext
 from bot.changes.flags import Object
 from bot.changes.kinds import kind_of
 from bot.changes.plan import ChangeRequest, NothingToDo, Plan, Refusal, annotation, plan_raise
 from bot.changes.record import Means, Record, Unreadable, read_record
+from bot.changes.restart_effects import blast_radius, needs_nodes
 from bot.errors import NotFound, SourceError
-from bot.hami.install import Install
+from bot.hami.installation.install import Install
 from bot.hami.version import Version
+from bot.kube.client.writer import Writer
 from bot.kube.cluster import Cluster, seen
 from bot.kube.hami_pods import KUBE_SCHEDULER_CONTAINER
 from bot.kube.models import DEPLOYMENTS, NODES, SERVICES, WEBHOOKS, Node, Pod
 from bot.kube.selectors import label_matcher
-from bot.kube.writer import Writer
 from bot.report import Gap, Impact
 from bot.texts import Texts
 from handlers.changes.words import Raise, Request

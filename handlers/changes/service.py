@@ -20,16 +20,16 @@ from bot.store import StoreError
 from bot.triage.state import News
 from handlers.changes.approving import Approving
 from handlers.changes.draft import FRESH_S, OTHER_CLOCK_S, Draft, draft_of, seal
+from handlers.changes.execute import Capture, ChangeMaker, time_of
 from handlers.changes.guard import Guard
 from handlers.changes.journal import key_of, place
-from handlers.changes.making import Capture, ChangeMaker, time_of
-from handlers.changes.terms import Pending, Person, Refused, pending_of, seal_longer
-from handlers.changes.typed import draft_words
+from handlers.changes.typed_command import draft_words
+from handlers.changes.types import Pending, Person, Refused, pending_of, seal_longer
 from handlers.changes.words import Raise
 from handlers.changes.writable_clusters import WritableClusters
-from handlers.deeds import AcceptedDeed, NotDone
 from handlers.deps import Deps
 from handlers.threads import note_done
+from handlers.user_actions import AcceptedDeed, NotDone
 
 LONGER_S = 600.0
 """What the card's button adds to the deadline, as `extend 10m` does."""

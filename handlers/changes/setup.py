@@ -11,21 +11,21 @@ from typing import Any, NamedTuple
 from bot.access import Access, groups_in
 from bot.changes.changer import PATIENCE_S, Changer
 from bot.changes.journal import NotYet
-from bot.clock import Clock
 from bot.errors import BotError, SourceError, UsageError
-from bot.kube.writer import Writer
+from bot.kube.client.writer import Writer
+from bot.periodic_jobs import Clock
 from bot.settings.schema import AccessSettings, ClusterSettings, Settings, channels_of
 from bot.slack.gateway import Gateway
 from bot.slack.groups import Groups
 from bot.store import StoreError
 from bot.texts import Texts
 from handlers.changes.endings import Endings
+from handlers.changes.execute import Capture
 from handlers.changes.journal import ChangeJournal
-from handlers.changes.lead import Leadership, Pace, Watch, lead
-from handlers.changes.making import Capture
+from handlers.changes.leader_pass import Leadership, Pace, Watch, lead
 from handlers.changes.request import ChangeSnapshot
 from handlers.changes.service import ChangeService
-from handlers.changes.stale import StaleCards
+from handlers.changes.stale_cards import StaleCards
 from handlers.changes.storeless import Storeless
 from handlers.changes.writable_clusters import NothingToChange, OpenWriter, WritableCluster, WritableClusters
 from handlers.deps import Deps

@@ -21,11 +21,11 @@ from bot.changes.reasons import Reason
 from bot.changes.reconciler import STUCK_S
 from bot.changes.record import KEY, Record
 from bot.errors import BotError, NotAllowed, SourceError, UsageError
-from bot.kube.failures import ForbiddenError
-from bot.kube.writer import Writer
+from bot.kube.client.failures import ForbiddenError
+from bot.kube.client.writer import Writer
 from bot.report import Evidence, Report
 from bot.texts import Texts
-from handlers.changes.effect import effect_of
+from handlers.changes.effect_check import effect_of
 from handlers.changes.report import (
     MadeChange,
     ended_report,

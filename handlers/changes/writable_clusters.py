@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 
 from bot.changes.changer import Changer
 from bot.errors import UsageError
-from bot.kube.writer import Writer
+from bot.kube.client.writer import Writer
 from handlers.changes.journal import ChangeJournal
 
 OpenWriter = Callable[[str], AbstractAsyncContextManager[Writer | None]]

@@ -5,16 +5,16 @@ import asyncio
 from bot.changes.durations import roughly
 from bot.changes.plan import MOST_SKEW_S
 from bot.errors import BotError, SourceError
-from bot.hami.install import Install
-from bot.hami.usage import NAMES
-from bot.kube.live import LiveCluster
-from bot.kube.rights import Right
+from bot.hami.installation.install import Install
+from bot.hami.metrics.gpu_usage import NAMES
+from bot.kube.client.access_review import Right
+from bot.kube.client.live import LiveCluster
 from bot.report import Gap
 from bot.settings.schema import Settings
 from bot.texts import Texts
+from handlers.cluster_choice import ClusterChoice, open_sources
 from handlers.doctor.links import Link, broken
 from handlers.doctor.rights import Part, needed, of_targets, spelled
-from handlers.where import ClusterChoice, open_sources
 from playbooks.gather.scheduler_process import gather_memory
 from playbooks.gather.scheduling import gather_install
 from playbooks.playbook import Sources

@@ -6,6 +6,7 @@ from bot.errors import UsageError
 from bot.settings import load_settings
 from bot.settings.schema import Settings
 from bot.texts import Texts
+from handlers.cluster_choice import ClusterChoice
 from handlers.doctor.clusters import examine_cluster
 from handlers.doctor.known_answer import wrong_answer
 from handlers.doctor.links import Link, broken
@@ -13,7 +14,6 @@ from handlers.doctor.oncall import examine_oncall
 from handlers.doctor.playbooks import examine_playbooks
 from handlers.doctor.slack import examine_slack
 from handlers.doctor.store import examine_store
-from handlers.where import ClusterChoice
 
 
 async def examine(where: ClusterChoice, say: Texts) -> list[Link]:

@@ -3,15 +3,15 @@
 import asyncio
 from pathlib import Path
 
-from bot.bugs import bugs_as_errors
 from bot.errors import BotError
-from bot.kube.recording import RecordedCluster
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report
 from bot.slack.render.limits import total_text
 from bot.slack.render.report import render_report
 from bot.texts import Texts
-from handlers.grammar import ParsedQuestion
-from handlers.understand import understand
+from bot.unexpected_errors import bugs_as_errors
+from handlers.parsing.grammar import ParsedQuestion
+from handlers.parsing.slack_grammar import understand
 from playbooks.playbook import Sources
 
 RECORDING = Path(__file__).parent / "known"

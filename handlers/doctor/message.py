@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from bot.slack.message import Message
 from bot.slack.render.limits import TOTAL_BUDGET
 from bot.slack.render.rich import Part, bullets, line, rich_text, span
-from bot.slack.render.room import Room
 from bot.slack.render.text import escape
+from bot.slack.render.text_budget import Room
 from bot.texts import Texts
 from bot.texts.errors import in_language
 from handlers.doctor.links import STATES, Link

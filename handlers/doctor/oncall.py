@@ -7,13 +7,13 @@ import httpx
 
 from bot.alerts_endpoint import ALERTS_PATH
 from bot.errors import SourceError
-from bot.pager.wire import OPSGENIE, PAGERDUTY, WEBHOOK
+from bot.pager.requests import OPSGENIE, PAGERDUTY, WEBHOOK
 from bot.report import one_line
 from bot.settings.schema import OncallSettings, PagerDutySettings, Settings
 from bot.slack.calls import proxy_for
 from bot.texts import Texts
 from handlers.doctor.links import Link, broken
-from handlers.oncall.pagerduty import on_call_now
+from handlers.oncall.on_call_now import on_call_now
 
 _WITHIN_S = 10.0
 _ANY_HOST = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]", "::": "[::1]"}  # noqa: S104  # read, not bound

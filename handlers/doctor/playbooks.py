@@ -2,7 +2,7 @@
 
 from bot.texts import Texts
 from handlers.doctor.links import Link
-from playbooks.own import found
+from playbooks.own import discovery
 
 
 def examine_playbooks(say: Texts) -> list[Link]:
@@ -11,9 +11,9 @@ def examine_playbooks(say: Texts) -> list[Link]:
         Link("playbook", "degraded", error.message, error.hint, source.verb)
         if error
         else Link("playbook", "ok", say("own-playbook.found", place=source.place), about=source.verb)
-        for source, error in found.import_all()
+        for source, error in discovery.import_all()
     ]
-    for left_out in found.own().left_out:
+    for left_out in discovery.own().left_out:
         seen = say(f"own-playbook.{left_out.why}", place=left_out.place, verb=left_out.verb)
         links.append(
             Link(

@@ -6,10 +6,10 @@ The store remembers what failed, so that every replica tells the same of it: `bo
 import asyncio
 import logging
 
-from bot.bugs import bugs_as_errors
-from bot.clock import Clock
 from bot.errors import BotError
+from bot.periodic_jobs import Clock
 from bot.texts import Texts
+from bot.unexpected_errors import bugs_as_errors
 from handlers.deps import Deps
 from handlers.doctor.known_answer import wrong_answer
 from handlers.task_lease import TaskLease

@@ -10,9 +10,9 @@ import click
 from bot.changes.durations import read_duration
 from bot.errors import UsageError
 from bot.texts import Language, Texts
+from handlers.cluster_choice import ClusterChoice
+from handlers.cluster_choice import language as language_of
 from handlers.doctor.words import SUMMARY, VERB
-from handlers.where import ClusterChoice
-from handlers.where import language as language_of
 
 if TYPE_CHECKING:
     from handlers.doctor.links import Link

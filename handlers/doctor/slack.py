@@ -7,7 +7,7 @@ from bot.settings.schema import Settings, SlackSettings, channels_of
 from bot.slack.app import WrongInstall, check_scopes
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.gateway import Gateway, Identity, open_client
-from bot.start import GET_APP_KEY, GET_BOT_KEY, refused
+from bot.startup_wait import GET_APP_KEY, GET_BOT_KEY, refused
 from bot.texts import Texts
 from handlers.doctor.links import Link, broken, has_failed
 

@@ -5,7 +5,7 @@ import time
 from bot.settings.schema import OncallSettings, Settings
 from bot.store import StoreError, open_marks
 from bot.store.engine import NoStoreError, OlderStoreError
-from bot.store.marks import Mark
+from bot.store.timestamps import Mark
 from bot.texts import Texts
 from handlers.doctor.links import Link, broken
 from handlers.doctor.selftest import BLIND

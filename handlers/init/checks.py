@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pydantic import SecretStr
 
 from bot.errors import BotError, UsageError
-from bot.kube.connect import open_cluster
+from bot.kube.client.connect import open_cluster
 from bot.settings import variable
 from bot.settings.addresses import fits_a_header, never_in_clear
 from bot.settings.ids import channel_id

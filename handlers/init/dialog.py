@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from bot.errors import BotError, UsageError
-from bot.kube.connect import known_contexts
+from bot.kube.client.connect import known_contexts
 from bot.settings import variable
 from bot.texts import Texts
 from handlers.doctor.links import Link, as_text, has_failed

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import click
 
 from bot.texts import LANGUAGES, Texts
+from handlers.cluster_choice import ClusterChoice
 from handlers.doctor.shell import usual_language
 from handlers.shell_output import print_out, tell
-from handlers.where import ClusterChoice
 
 VERB = "init"
 _FILE = click.Path(path_type=Path, dir_okay=False)

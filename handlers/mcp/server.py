@@ -10,14 +10,14 @@ from mcp.server import Server
 from mcp.server.context import ServerRequestContext
 from mcp.server.stdio import stdio_server
 
-from bot.bugs import bugs_as_errors
 from bot.errors import BotError, UsageError
 from bot.render.as_json import as_json
 from bot.report import Report
 from bot.settings import load_settings
 from bot.slack.render.prose import in_words
 from bot.texts import Texts
-from handlers.grammar import Grammar, ParsedQuestion, read, unknown_verb
+from bot.unexpected_errors import bugs_as_errors
+from handlers.cluster_choice import ClusterChoice, open_sources
 from handlers.mcp.capped import capped
 from handlers.mcp.tools import (
     MANIFEST,
@@ -29,8 +29,8 @@ from handlers.mcp.tools import (
     output_schema,
     words_of,
 )
-from handlers.where import ClusterChoice, open_sources
-from playbooks.own import found
+from handlers.parsing.grammar import Grammar, ParsedQuestion, read, unknown_verb
+from playbooks.own import discovery
 from playbooks.playbook import Playbook
 from playbooks.verbs import is_verb, playbook_of, verbs
 
@@ -67,7 +67,7 @@ def chosen(named: tuple[str, ...]) -> dict[str, Playbook]:
             raise unknown_verb(verb, verbs(), "hami-bot")
     if named:
         return {verb: playbook_of(verb) for verb in named}
-    own = sorted(source.verb for source, error in found.import_all() if error is None)[:1]
+    own = sorted(source.verb for source, error in discovery.import_all() if error is None)[:1]
     return {verb: playbook_of(verb) for verb in (*USUAL[: MOST - len(own)], *own)}
 
 

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from bot.slack.message import Message
-from bot.slack.render.calls import render_last_resort
+from bot.slack.render.escalation import render_last_resort
 from bot.store.alert_rows import Counts
 from bot.store.incidents import Row
 from bot.texts import Texts
 from bot.triage.cause import severest
 from bot.triage.state import Call, Extent, IncidentTimes, News, next_call, wants_call
-from handlers.oncall.pagerduty import ON_CALL, Rota
+from handlers.oncall.on_call_now import ON_CALL, Rota
 
 
 def extent_of(row: Row, counts: Counts) -> Extent:

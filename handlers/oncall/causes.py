@@ -6,9 +6,9 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from bot.codes import CODES
 from bot.errors import SourceError, UsageError
-from bot.hami.requests import DeviceConfig, gpus_of
+from bot.finding_codes import CODES
+from bot.hami.pods.request_parsing import DeviceConfig, gpus_of
 from bot.kube.models import Pod
 from bot.kube.times import parse_time
 from bot.report import Finding, Report
@@ -22,8 +22,8 @@ from playbooks.gather.waiting import WaitingContext, gather_scene, gather_waitin
 from playbooks.judgement.pod import ClusterContext, Judge, last_own_attempt
 from playbooks.nodes.tables import NodeCardRow
 from playbooks.playbook import Playbook, Sources, find
-from playbooks.rules.case import World
-from playbooks.rules.signature import cause_signature
+from playbooks.rules.common.cause_key import cause_signature
+from playbooks.rules.waiting.waiting_pod import World
 
 ONE_BY_ONE = 20
 """Pods that wait for no node, and nodes, are asked about one after the other. If there are more of them, the alerts

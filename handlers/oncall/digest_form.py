@@ -9,13 +9,13 @@ from bot.errors import UsageError
 from bot.slack.app import App
 from bot.slack.render.digest_form import FORM, INPUT, OPEN, WHEN, ZONE, Place, form, read_place
 from bot.slack.render.prose import error_line, progress
-from handlers.changes.terms import Person
-from handlers.deeds import AcceptedDeed, Kind
+from handlers.changes.types import Person
 from handlers.inbox import DONE, Inbox
 from handlers.oncall.digests import AddDigest, Digests, read_digest
 from handlers.oncall.words import DIGEST_EXAMPLE
-from handlers.question import Question
-from handlers.words import as_delivered, join_words, split_words
+from handlers.parsing.question import Question
+from handlers.parsing.slack_words import as_delivered, join_words, split_words
+from handlers.user_actions import AcceptedDeed, Kind
 
 _LONGEST_ERROR = 500
 

@@ -6,13 +6,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
-from bot.bugs import bugs_as_errors
-from bot.clock import Clock
 from bot.digest.figures import Figures
 from bot.digest.rows import FigureRow, OwnerRow
 from bot.digest.schedule import Schedule, Slot, due, next_of, previous_of, read_cron, read_schedule
 from bot.digest.trend import rooms, trends
 from bot.errors import BotError, UsageError
+from bot.periodic_jobs import Clock
 from bot.render.picture import alt_text, picture
 from bot.render.trend import trend_picture, trend_words
 from bot.report import Report, one_line
@@ -24,10 +23,11 @@ from bot.slack.render.prose import progress
 from bot.store import StoreError
 from bot.store.audit import Line
 from bot.store.digests import Digest, Kind, Run
-from handlers.changes.terms import Person, Refused
+from bot.unexpected_errors import bugs_as_errors
+from handlers.changes.types import Person, Refused
 from handlers.deps import Deps
 from handlers.oncall.words import CRON_EXAMPLE, DIGEST_EXAMPLE, REPORT_EXAMPLE, REPORT_OFF
-from handlers.understand import COMMAND
+from handlers.parsing.slack_grammar import COMMAND
 from playbooks.playbook import find
 
 TICK_S = 20.0

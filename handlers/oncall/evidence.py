@@ -13,7 +13,7 @@ from bot.errors import BotError, SourceError
 from bot.hami.vendors import ANNOTATIONS
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import EVENTS, PODS, Kind
-from bot.kube.record import record
+from bot.kube.recording.record import record
 from bot.report import Gap, Severity, one_line
 from bot.slack.message import File, Message
 from bot.slack.render import blocks

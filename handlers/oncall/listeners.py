@@ -6,9 +6,9 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from bot.codes import LOSES_NODE
 from bot.digest.schedule import Schedule
 from bot.errors import UsageError
+from bot.finding_codes import LOSES_NODE
 from bot.slack.app import App
 from bot.slack.message import Message
 from bot.slack.render.change import render_denied
@@ -19,17 +19,17 @@ from bot.slack.render.triage_head import ACT, render_head
 from bot.store.incidents import Row, head_key
 from bot.triage.state import Deed
 from handlers.actions import first_action
-from handlers.changes.terms import AccessDenied, Person
-from handlers.deeds import NOTHING, TOO_LATE_S, AcceptedDeed, Kind, Nothing
+from handlers.changes.types import AccessDenied, Person
 from handlers.inbox import DONE, Inbox
 from handlers.message_events import edited_ts, heard, is_direct, key_of
 from handlers.oncall.digests import AddDigest, Digests, StopReport, read_digest
 from handlers.oncall.service import DeedTime, IncidentDeed, TriageService
 from handlers.oncall.words import DEEDS, IncidentRequest, read_mute, read_words
-from handlers.question import Question
-from handlers.typed import without_invisible
-from handlers.understand import BOT, COMMAND
-from handlers.words import command_words, mentioned_words, plain_text, split_words
+from handlers.parsing.normalise import without_invisible
+from handlers.parsing.question import Question
+from handlers.parsing.slack_grammar import BOT, COMMAND
+from handlers.parsing.slack_words import command_words, mentioned_words, plain_text, split_words
+from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, Kind, Nothing
 
 _OURS = re.compile(r"\s*(?:--cluster[= ]\S+\s+)?(?:(?:triage|oncall)\b|digest(?:\s+(?!--)\S|\s*$))", re.IGNORECASE)
 _IN_SHORT = re.compile(rf"\s*(?:{'|'.join(DEEDS)}|export)\b", re.IGNORECASE)

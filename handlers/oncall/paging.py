@@ -9,9 +9,9 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from bot.clock import Clock
 from bot.pager.inbound import PagerAction
-from bot.pager.wire import PageEvent, request_of, services_of
+from bot.pager.requests import PageEvent, request_of, services_of
+from bot.periodic_jobs import Clock
 from bot.settings.paging import PagingSettings
 from bot.store.alert_rows import Counts
 from bot.store.audit import Line

@@ -17,10 +17,9 @@ from uuid import uuid4
 
 import msgspec
 
-from bot import trace
-from bot.bugs import bugs_as_errors
-from bot.clock import Clock
+from bot import request_ids
 from bot.errors import BotError, SourceError
+from bot.periodic_jobs import Clock
 from bot.report import SEVERITIES
 from bot.settings.schema import PagerDutySettings
 from bot.slack.message import Message
@@ -37,12 +36,13 @@ from bot.triage.mute import UNSEEN, Nodes
 from bot.triage.routes import Route
 from bot.triage.state import CALLS, IncidentTimes, passed
 from bot.triage.webhook import ALERTMANAGER, Alert
+from bot.unexpected_errors import bugs_as_errors
 from handlers.deps import Deps
 from handlers.oncall.afterwards import reply_of
 from handlers.oncall.calling import call_to_come, extent_of, is_asked_for, terms_now, told_elsewhere
 from handlers.oncall.causes import AlertCauses, Sorted, find_causes, registration_state, told_alone
 from handlers.oncall.evidence import EvidenceRequest, evidence
-from handlers.oncall.pagerduty import Rota
+from handlers.oncall.on_call_now import Rota
 from handlers.oncall.routing import routed, without_ignored
 from handlers.task_lease import TaskLease
 
@@ -432,7 +432,7 @@ async def _guarded(what: str, work: Callable[[], Awaitable[bool]]) -> bool:
 
     In a task of its own: its lines in the log, and its calls to the cluster, have an id of their own.
     """
-    trace.begin(uuid4().hex)
+    request_ids.begin(uuid4().hex)
     try:
         with bugs_as_errors():
             return await work()

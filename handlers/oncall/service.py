@@ -19,13 +19,13 @@ from bot.store.incidents import BEFORE, Row
 from bot.triage.mute import MuteUntil
 from bot.triage.state import Act, Deed, Incident, Step, act
 from bot.triage.summary import TimelineEntry
-from handlers.changes.terms import AccessDenied, Person, Refused
-from handlers.deeds import NotDone
+from handlers.changes.types import AccessDenied, Person, Refused
 from handlers.deps import Deps
 from handlers.oncall.afterwards import DAYS, oncall_report, summary_of
 from handlers.oncall.calling import call_to_come
 from handlers.oncall.causes import registration_state
 from handlers.oncall.passes import PATIENCE_S, Keeper, head_of
+from handlers.user_actions import NotDone
 
 _PERSON = re.compile(r"[UWS][A-Z0-9]{2,63}")
 

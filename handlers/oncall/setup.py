@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from bot.alerts_endpoint import AlertsEndpoint, Take
 from bot.background import in_background
-from bot.clock import Clock
-from bot.front import Receivers
-from bot.pager.wire import services_of
+from bot.pager.requests import services_of
 from bot.pager_endpoints import Hear, pager_routes
+from bot.periodic_jobs import Clock
+from bot.readiness import Receivers
 from bot.settings.schema import OncallSettings, Settings
 from bot.triage.hours import read_hours
 from bot.triage.state import IncidentTimes

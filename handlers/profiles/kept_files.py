@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bot.errors import UsageError
 from bot.pprof.links import HAMI
-from handlers.profiles.kept import find_kept, is_reference, kind_meant
+from handlers.profiles.file_answers import answer_to
+from handlers.profiles.kept_lookup import find_kept, is_reference, kind_meant
 from handlers.profiles.options import Words, with_paths
-from handlers.profiles.studies import answer_to
 
 if TYPE_CHECKING:
     from bot.store.profiles import ProfileRows
@@ -52,7 +52,7 @@ async def contents_of(words: Sequence[str], rows: "ProfileRows", now: float) -> 
 
 
 def answer_about(study: str, asked: Words, contents: Contents, config: Path | None = None) -> str:
-    """What `handlers.profiles.studies.answer_to` says, with kept profiles in the place of the words that name them."""
+    """What `file_answers.answer_to` says, with kept profiles in the place of the words that name them."""
     with tempfile.TemporaryDirectory(prefix="hami-bot-") as folder:
         paths: dict[str, str] = {}
         for word, content in contents.items():

@@ -8,13 +8,13 @@ from bot.slack.message import Message
 from bot.slack.render.buttons import ASK, read_value
 from bot.slack.render.profile import CANCEL
 from handlers.actions import first_action
-from handlers.deeds import NOTHING, AcceptedDeed, Kind, Nothing
 from handlers.inbox import DONE, Inbox
 from handlers.message_events import edited_ts, heard, is_direct, key_of
+from handlers.parsing.question import Question
+from handlers.parsing.slack_grammar import COMMAND
+from handlers.parsing.slack_words import as_delivered, command_words, mentioned_words
 from handlers.profiles.service import ProfileService
-from handlers.question import Question
-from handlers.understand import COMMAND
-from handlers.words import as_delivered, command_words, mentioned_words
+from handlers.user_actions import NOTHING, AcceptedDeed, Kind, Nothing
 
 _ASKING = re.compile(r"\s*(?:--(?:cluster|lang)[= ]\S+\s+)*profile\b")
 

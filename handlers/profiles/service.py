@@ -19,21 +19,21 @@ from bot.slack.render.report import render_report
 from bot.store import StoreError
 from bot.texts import Texts
 from bot.triage.state import News
-from handlers.deeds import NOTHING, AcceptedDeed, Kind, NotDone, Nothing
 from handlers.inbox import DONE, Inbox
-from handlers.profiles.answer import Answer, answer_to
-from handlers.profiles.audited import audited
+from handlers.parsing.question import Question
+from handlers.parsing.slack_grammar import Help, example, understand
+from handlers.parsing.slack_words import split_words
+from handlers.profiles.capture_answer import Answer, answer_to
+from handlers.profiles.capture_audit import audited
 from handlers.profiles.kept_report import kept_report
-from handlers.profiles.room import PATIENCE_S as ROOM_S
-from handlers.profiles.room import Room
+from handlers.profiles.memory_budget import PATIENCE_S as ROOM_S
+from handlers.profiles.memory_budget import Room
 from handlers.profiles.sharing import CaptureRequest, Captures
-from handlers.profiles.study import study
+from handlers.profiles.slack_answers import study
 from handlers.profiles.words import ProfileAsked, ShowKept
-from handlers.question import Question
 from handlers.replies import PATIENCE_S, ChannelReply, Reply, within
 from handlers.threads import note_done, usual_cluster
-from handlers.understand import Help, example, understand
-from handlers.words import split_words
+from handlers.user_actions import NOTHING, AcceptedDeed, Kind, NotDone, Nothing
 from playbooks.profile.fetch import FetchedProfile, Snapshot, gather
 from playbooks.profile.request import Request
 

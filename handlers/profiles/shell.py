@@ -9,10 +9,10 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bot.bugs import bugs_as_errors
 from bot.errors import BotError
+from bot.unexpected_errors import bugs_as_errors
+from handlers.profiles.file_answers import answer_to
 from handlers.profiles.options import PROGRAM, profiles_named, read_words, with_paths
-from handlers.profiles.studies import answer_to
 
 if TYPE_CHECKING:  # it takes as long to import as a small table to make; below paths are texts
     from pathlib import Path

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bot.gpu_rows import TypeRow
-from bot.hami.nodestate import read_registrations
-from bot.hami.registration import Registration
-from bot.hami.scaling import core_factor, memory_factor, read_memory_scaling
+from bot.hami.nodes.node_state import read_registrations
+from bot.hami.nodes.registration import Registration
+from bot.hami.nodes.scaling import core_factor, memory_factor, read_memory_scaling
 from bot.kube.models import Pod
 from bot.report import Finding, Gap, Report
 from playbooks.pending.rows import CauseRow, PendingRow

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from bot.hami.held import MeasuredHolding, held_by
-from bot.hami.ledger import build_ledger
-from bot.hami.nodestate import read_registrations
-from bot.hami.registration import Registration
-from bot.hami.rules import NEWEST_READ
+from bot.hami.fit.allocated_totals import build_ledger
+from bot.hami.fit.version_differences import NEWEST_READ
+from bot.hami.metrics.holder_usage import MeasuredHolding, held_by
+from bot.hami.nodes.node_state import read_registrations
+from bot.hami.nodes.registration import Registration
 from bot.hami.version import Version
 from bot.kube.models import Holder, Node
 from bot.kube.times import parse_time

@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from bot.hami.allocations import NODE_KEY
+from bot.hami.pods.allocations import NODE_KEY
 from bot.kube.models import Holder, Pod
 from bot.report import Finding, Gap, Report
 from playbooks.pending.rows import CauseRow, PendingRow
-from playbooks.rules.owners import Owner, owner_of
+from playbooks.rules.common.owners import Owner, owner_of
 
 
 class FindingOrigin(NamedTuple):

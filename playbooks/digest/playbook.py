@@ -20,7 +20,7 @@ from playbooks.digest.idle import AREA, idle_figures
 from playbooks.digest.owners import FindingOrigin, owners_of
 from playbooks.gather.usage import UsageSeen, gather_usage
 from playbooks.playbook import ALL, Playbook, Sources, find
-from playbooks.rules import prose
+from playbooks.rules.common import prose
 
 ASKED = ("pending", "nodes", "gpus", "quota", "status")
 FIGURES = Sheet("figures", FigureRow, brief={"area": "area", "what": "what", "value": "value"})

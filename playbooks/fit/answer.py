@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from bot.hami import fit
-from bot.hami.advice import Change, smaller_requests
-from bot.hami.blockers import Ending, Search, pods_to_end
-from bot.hami.registration import Unregistered
-from bot.hami.requests import asked_resources
+from bot.hami.fit import verdicts
+from bot.hami.fit.advice import Change, smaller_requests
+from bot.hami.fit.blockers import Ending, Search, pods_to_end
+from bot.hami.nodes.registration import Unregistered
+from bot.hami.pods.request_parsing import asked_resources
 from bot.hami.webhook import Rejection
 from bot.kube.models import Pod
 from bot.report import VERDICT_LIMIT, Confidence, Evidence, Finding, Gap, NextAction
@@ -25,13 +25,14 @@ from playbooks.fit.reasons import why_never, why_nowhere, would_if_empty
 from playbooks.fit.resources import unoffered
 from playbooks.fit.shares import amounts, amounts_by_type, asked_on, effects_on_cards, is_share
 from playbooks.quota.rules import Effect, proof, refusal
-from playbooks.rules import measures, prose
-from playbooks.rules.case import Case
-from playbooks.rules.claims import claims_of
-from playbooks.rules.denials import remedy
-from playbooks.rules.findings import finding
-from playbooks.rules.gaps import other_vendors
-from playbooks.rules.unread import unread, write_plainly
+from playbooks.rules.admission.unread_request import unread, write_plainly
+from playbooks.rules.admission.webhook_denials import remedy
+from playbooks.rules.capacity import request_amounts
+from playbooks.rules.common import prose
+from playbooks.rules.common.findings import finding
+from playbooks.rules.common.gaps import other_vendors
+from playbooks.rules.dra.claims import claims_of
+from playbooks.rules.waiting.waiting_pod import Case
 
 _CHANGES_SHOWN = 2
 _NEAR = 0.6
@@ -103,9 +104,9 @@ def _called(asked: AskedPod, say: Texts) -> str:
     if asked.words is None or not asked.case.request.containers:
         return asked.name
     request = asked.case.request.containers[0]
-    read = measures.asked(asked.case, request, say)
+    read = request_amounts.asked(asked.case, request, say)
     if request.cores:
-        read = say("fit.with-cores", read=read, cores=measures.cores(asked.case, request))
+        read = say("fit.with-cores", read=read, cores=request_amounts.cores(asked.case, request))
     return say("fit.called", words=asked.name, read=read)
 
 
@@ -177,7 +178,7 @@ def _only_quota(case: Case) -> Effect | None:
         if effect.of.by == "HAMi" and effect.verdict in ("refused", "unknown")
     ]
     if not refused or not any(
-        case.judge(candidate, frozenset({fit.QUOTA_NOT_FIT})).fits for candidate in case.candidates
+        case.judge(candidate, frozenset({verdicts.QUOTA_NOT_FIT})).fits for candidate in case.candidates
     ):
         return None
     return next((effect for effect in refused if effect.verdict == "refused"), refused[0])
@@ -216,7 +217,7 @@ def _end(case: Case, found: Sequence[Ending], say: Texts) -> list[NextAction]:
 def _action(asked: AskedPod, change: Change, say: Texts) -> NextAction:
     """A smaller request; one asked for in words is asked for again in words."""
     in_words = asked.words is not None and change.what == "drop-type"
-    label = measures.change(asked.case, change, say, what="drop-option" if in_words else "")
+    label = request_amounts.change(asked.case, change, say, what="drop-option" if in_words else "")
     again = _changed(asked.words, change, _unit_mib(asked)) if asked.words else None
     if again is not None:
         return NextAction(label, prose.command("fit", *words_of(again, asked.case.pod.namespace)))

@@ -7,7 +7,7 @@ from itertools import islice
 from msgspec import structs
 
 from bot.kube.models import Node, Pod, Quantity, Toleration
-from bot.kube.nodefilter import SELECTOR_TEXT, TAINT_TEXT, NodeFilter, Obstacle, effective_request
+from bot.kube.node_filter import SELECTOR_TEXT, TAINT_TEXT, NodeFilter, Obstacle, effective_request
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction
 from bot.texts import Texts
 from playbooks import quotes
@@ -15,11 +15,11 @@ from playbooks.fit.gpu_words import DEFAULT_NAMESPACE
 from playbooks.fit.manifest_pod import STANDARD_INPUT, file_of, rules_on_others
 from playbooks.fit.resources import beside, meant, unoffered
 from playbooks.quotes import kubectl
-from playbooks.rules import prose
-from playbooks.rules.case import Case
-from playbooks.rules.findings import finding
-from playbooks.rules.selection import BY_AFFINITY, loosen
-from playbooks.rules.shortage import SHORT, Shortage, shortage
+from playbooks.rules.capacity.kubernetes_shortage import SHORT, Shortage, shortage
+from playbooks.rules.capacity.node_selection import BY_AFFINITY, loosen
+from playbooks.rules.common import prose
+from playbooks.rules.common.findings import finding
+from playbooks.rules.waiting.waiting_pod import Case
 
 _MAX_TRIED = 20
 _MAX_NAMED = 3

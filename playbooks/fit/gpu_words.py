@@ -6,8 +6,8 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from bot.errors import UsageError
-from bot.hami.asked import INT32_MAX, WHOLE_CARD, Resources
-from bot.hami.requests import DeviceConfig
+from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, Resources
+from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors import DEFAULTS, FIRST, NAMES
 from bot.hami.vendors.vendor import Device
 from bot.kube.models import Container, ObjectMeta, Pod, PodSpec, Quantity, ResourceRequirements

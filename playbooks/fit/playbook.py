@@ -39,13 +39,13 @@ from playbooks.gather.scheduling import (
 from playbooks.gather.usage import UsageSeen
 from playbooks.gather.usage_of_nodes import gather_usage_of
 from playbooks.playbook import Playbook, Sources
-from playbooks.rules import prose
-from playbooks.rules.absent import no_such_namespace
-from playbooks.rules.after_restart import maybe_unknown
-from playbooks.rules.case import Case, World
-from playbooks.rules.dra import DraDevices, served, with_dra
-from playbooks.rules.gaps import capacity_gaps, confidence_in, fit_gaps
-from playbooks.rules.waited_for import MeasuredNodes, in_question, with_waited_for
+from playbooks.rules.admission.not_found import no_such_namespace
+from playbooks.rules.capacity.idle_holders import MeasuredNodes, in_question, with_waited_for
+from playbooks.rules.common import prose
+from playbooks.rules.common.gaps import capacity_gaps, confidence_in, fit_gaps
+from playbooks.rules.dra.devices import DraDevices, served, with_dra
+from playbooks.rules.waiting.after_restart import maybe_unknown
+from playbooks.rules.waiting.waiting_pod import Case, World
 
 _MAX_FINDINGS = 20
 _MAX_CORES = 100

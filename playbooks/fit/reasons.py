@@ -5,49 +5,49 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import structs
 
-from bot.hami import fit
-from bot.hami.cards import CardState
-from bot.hami.fit import type_allows
-from bot.hami.registration import Unregistered
+from bot.hami.fit import verdicts
+from bot.hami.fit.verdicts import type_allows
+from bot.hami.nodes.cards import CardState
+from bot.hami.nodes.registration import Unregistered
 from bot.hami.vendors import FIRST
 from bot.texts import Texts
-from playbooks.rules import prose
-from playbooks.rules.case import Case
-from playbooks.rules.impossible import at_most, nearest_refusal, never_given
+from playbooks.rules.capacity.impossible_request import at_most, nearest_refusal, never_given
+from playbooks.rules.common import prose
+from playbooks.rules.waiting.waiting_pod import Case
 
 _REASONS_SHOWN = 4
 _PASSING = frozenset(
     {
-        fit.INSUFFICIENT_MEMORY,
-        fit.INSUFFICIENT_CORE,
-        fit.COMPUTE_UNITS_EXHAUSTED,
-        fit.TIME_SLICING_EXHAUSTED,
-        fit.EXCLUSIVE_CONFLICT,
-        fit.QUOTA_NOT_FIT,
-        fit.MIG_INFEASIBLE,
+        verdicts.INSUFFICIENT_MEMORY,
+        verdicts.INSUFFICIENT_CORE,
+        verdicts.COMPUTE_UNITS_EXHAUSTED,
+        verdicts.TIME_SLICING_EXHAUSTED,
+        verdicts.EXCLUSIVE_CONFLICT,
+        verdicts.QUOTA_NOT_FIT,
+        verdicts.MIG_INFEASIBLE,
     }
 )
 """What other pods hold is given back some time."""
-_EMPTY_AND_SOUND = frozenset({fit.NOT_HEALTHY, fit.CORDONED, fit.QUOTA_NOT_FIT})
+_EMPTY_AND_SOUND = frozenset({verdicts.NOT_HEALTHY, verdicts.CORDONED, verdicts.QUOTA_NOT_FIT})
 _WORDS = {
-    fit.NOT_HEALTHY: "unhealthy",
-    fit.CORDONED: "cordoned",
-    fit.TYPE_MISMATCH: "type",
-    fit.NUMA_NOT_FIT: "numa",
-    fit.UUID_MISMATCH: "uuid",
-    fit.TIME_SLICING_EXHAUSTED: "slots",
-    fit.EXCLUSIVE_CONFLICT: "exclusive",
-    fit.QUOTA_NOT_FIT: "quota",
-    fit.INSUFFICIENT_MEMORY: "memory",
-    fit.INSUFFICIENT_CORE: "cores",
-    fit.COMPUTE_UNITS_EXHAUSTED: "units",
-    fit.MIG_INFEASIBLE: "mig",
-    fit.ALLOCATED_INSUFFICIENT: "too-few",
-    fit.NODE_INSUFFICIENT: "too-few",
-    fit.NODE_UNREGISTERED: "unregistered",
+    verdicts.NOT_HEALTHY: "unhealthy",
+    verdicts.CORDONED: "cordoned",
+    verdicts.TYPE_MISMATCH: "type",
+    verdicts.NUMA_NOT_FIT: "numa",
+    verdicts.UUID_MISMATCH: "uuid",
+    verdicts.TIME_SLICING_EXHAUSTED: "slots",
+    verdicts.EXCLUSIVE_CONFLICT: "exclusive",
+    verdicts.QUOTA_NOT_FIT: "quota",
+    verdicts.INSUFFICIENT_MEMORY: "memory",
+    verdicts.INSUFFICIENT_CORE: "cores",
+    verdicts.COMPUTE_UNITS_EXHAUSTED: "units",
+    verdicts.MIG_INFEASIBLE: "mig",
+    verdicts.ALLOCATED_INSUFFICIENT: "too-few",
+    verdicts.NODE_INSUFFICIENT: "too-few",
+    verdicts.NODE_UNREGISTERED: "unregistered",
 }
 """The texts `fit-reason.*`."""
-_WORDS_OF_OTHERS = _WORDS | {fit.NUMA_NOT_FIT: "group", fit.UNHEALTHY: "unhealthy"}
+_WORDS_OF_OTHERS = _WORDS | {verdicts.NUMA_NOT_FIT: "group", verdicts.UNHEALTHY: "unhealthy"}
 
 
 def why_nowhere(case: Case, say: Texts) -> list[str]:
@@ -70,7 +70,7 @@ def why_nowhere(case: Case, say: Texts) -> list[str]:
 def _telling(codes: Iterable[str]) -> tuple[str, ...]:
     """That too few cards were found follows from the other reasons, where there are any."""
     some = tuple(sorted(codes))
-    return tuple(reason for reason in some if reason != fit.ALLOCATED_INSUFFICIENT) or some
+    return tuple(reason for reason in some if reason != verdicts.ALLOCATED_INSUFFICIENT) or some
 
 
 def _in_words(codes: Iterable[str], words: Mapping[str, str], say: Texts) -> list[str]:

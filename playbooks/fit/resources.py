@@ -3,12 +3,12 @@
 import difflib
 from functools import cached_property
 
-from bot.hami.requests import DeviceConfig
+from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors import NAMES
 from bot.kube.models import Pod, Quantity
-from bot.kube.nodefilter import Obstacle, effective_request
+from bot.kube.node_filter import Obstacle, effective_request
 from bot.kube.quantities import parse_quantity
-from playbooks.rules.case import Case
+from playbooks.rules.waiting.waiting_pod import Case
 
 _NATIVE = "kubernetes.io"
 _PASSED_OVER = {resource for names in NAMES for resource in names.passed_over}

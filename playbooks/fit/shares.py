@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from bot.hami.asked import PodRequest
-from bot.hami.fit import type_allows, uuid_allows
+from bot.hami.fit.verdicts import type_allows, uuid_allows
+from bot.hami.pods.pod_request import PodRequest
 from bot.texts import Texts
 from playbooks.quota.rules import Effect, effects
-from playbooks.rules import prose
-from playbooks.rules.case import Case
+from playbooks.rules.common import prose
+from playbooks.rules.waiting.waiting_pod import Case
 
 
 def asked_on(case: Case) -> dict[int, list[str]]:

@@ -3,16 +3,16 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from bot.hami.asked import ContainerRequest
-from bot.hami.blockers import Ending
+from bot.hami.fit.blockers import Ending
+from bot.hami.pods.pod_request import ContainerRequest
 from bot.report import Sheet, Table
 from bot.texts import Texts
 from playbooks.fit.admitted import changes
 from playbooks.fit.answer import AskedPod
 from playbooks.fit.shares import amounts, asked_on, effects_on_cards, is_share
-from playbooks.rules import prose
-from playbooks.rules.case import Case
-from playbooks.rules.gaps import other_vendors
+from playbooks.rules.common import prose
+from playbooks.rules.common.gaps import other_vendors
+from playbooks.rules.waiting.waiting_pod import Case
 
 
 class ReasonRow(NamedTuple):

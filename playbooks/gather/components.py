@@ -4,9 +4,9 @@ import asyncio
 import re
 from typing import NamedTuple
 
-from bot.hami.install import Install, find_device_config, kube_scheduler_of
-from bot.hami.kube_scheduler import SchedulerConfig, find_scheduler_config
-from bot.hami.requests import DeviceConfig
+from bot.hami.installation.install import Install, find_device_config, kube_scheduler_of
+from bot.hami.installation.kube_scheduler import SchedulerConfig, find_scheduler_config
+from bot.hami.pods.request_parsing import DeviceConfig
 from bot.kube.cluster import Cluster, seen
 from bot.kube.hami_pods import (
     COMPONENT_LABEL,

@@ -4,6 +4,7 @@ import asyncio
 from typing import NamedTuple, TypeVar
 
 from bot.errors import SourceError
+from bot.kube.client.optional_kinds import list_served
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import (
     CLAIM_TEMPLATES,
@@ -16,8 +17,7 @@ from bot.kube.models import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
-from bot.kube.recording_files import NotRecordedError
-from bot.kube.served import list_served
+from bot.kube.recording.files import NotRecordedError
 from bot.report import Gap
 
 R = TypeVar("R", bound=Resource)

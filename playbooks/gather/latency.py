@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from bot.hami.allocations import NODE_KEY
-from bot.hami.logs import read_line
-from bot.hami.requests import asked_resources
-from bot.hami.stages import NEEDLE, Life, SchedulerLog, read_lives
-from bot.hami.throttling import NEEDLE as THROTTLED
-from bot.hami.throttling import Wait, read_waits
+from bot.hami.pods.allocations import NODE_KEY
+from bot.hami.pods.request_parsing import asked_resources
+from bot.hami.scheduler_logs.log_lines import read_line
+from bot.hami.scheduler_logs.scheduling_latency import NEEDLE, Life, SchedulerLog, read_lives
+from bot.hami.scheduler_logs.throttling import NEEDLE as THROTTLED
+from bot.hami.scheduler_logs.throttling import Wait, read_waits
 from bot.kube.cluster import Cluster, LogLines, seen
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import HOLDERS, NODES, PODS, Holder, Pod

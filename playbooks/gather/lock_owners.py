@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Iterable, Mapping
 
 from bot.errors import NotFound
-from bot.hami.allocations import reserved_node
-from bot.hami.nodelock import LOCK_KEY, lock_complaint, parse_lock
+from bot.hami.nodes.node_lock import LOCK_KEY, lock_complaint, parse_lock
+from bot.hami.pods.allocations import reserved_node
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import PODS, Node, Pod
 from bot.report import Gap

@@ -6,13 +6,13 @@ from datetime import datetime
 from typing import NamedTuple
 
 from bot.errors import NotFound
-from bot.hami.install import is_ready
+from bot.hami.installation.install import is_ready
 from bot.hami.vendors import FIRST, VENDORS
 from bot.hami.vendors.vendor import Vendor
+from bot.kube.client.log_tail import newest_lines, newest_missing
 from bot.kube.cluster import PLUGIN_LOG_BYTES, PLUGIN_LOG_LINES, Cluster, LogWanted, seen
 from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.kube.models import DAEMON_SETS, EVENTS, NODES, PODS, Event, Node, Pod, Resource, Workload
-from bot.kube.newest import newest_lines, newest_missing
 from bot.report import Gap
 
 MOST_NODES = 3

@@ -5,19 +5,19 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, compress, islice
 from typing import NamedTuple
 
-from bot.hami.cards import Card
-from bot.hami.fit import NODE_UNREGISTERED
+from bot.hami.fit.verdicts import NODE_UNREGISTERED
 from bot.hami.names import Names
-from bot.hami.nodestate import given_beside, is_for, wants_own_plugin
-from bot.hami.registration import Registration, kubelet_offers, read_registration
-from bot.hami.requests import DeviceConfig, device_asked
+from bot.hami.nodes.cards import Card
+from bot.hami.nodes.node_state import given_beside, is_for, wants_own_plugin
+from bot.hami.nodes.registration import Registration, kubelet_offers, read_registration
+from bot.hami.pods.request_parsing import DeviceConfig, device_asked
 from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Device, Vendor
 from bot.kube.cluster import Cluster
 from bot.kube.models import Node, Pod
-from bot.kube.nodefilter import obstacle
+from bot.kube.node_filter import obstacle
+from bot.kube.object_memo import of_each
 from bot.kube.quantities import whole
-from bot.kube.remembered import of_each
 from bot.report import Gap
 from playbooks.gather.node_side import MOST_NODES, NodeSide, PluginSets, gather_node_side, gather_plugin_sets
 

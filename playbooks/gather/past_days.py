@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import NamedTuple
 
 from bot.errors import SourceError
-from bot.hami.stages import Life, read_lives
+from bot.hami.scheduler_logs.scheduling_latency import Life, read_lives
 from bot.kube.cluster import seen
 from bot.kube.models import HOLDERS, REPLICA_SETS, Holder, Workload
 from bot.kube.times import parse_time

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from bot.changes.kinds import VERBOSITY
 from bot.changes.record import KEY, Record, read_record
-from bot.hami.install import Install, extender_of, verbosity_of
+from bot.hami.installation.install import Install, extender_of, verbosity_of
 from bot.kube.cluster import Cluster, LogLines, LogWanted, seen
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.kube.models import Pod, Workload

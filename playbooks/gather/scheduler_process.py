@@ -10,16 +10,16 @@ from datetime import datetime
 from typing import NamedTuple, TypeVar
 
 from bot.errors import NotFound, SourceError
-from bot.hami import panics
-from bot.hami.allocations import NODE_KEY
-from bot.hami.counted import CountedShare, SchedulerCounts, read_counted, unheld
-from bot.hami.install import Install, extender_of
-from bot.hami.logs import RELEASED, LogLine, parse_line
-from bot.hami.messages import parse_unschedulable, strip_combined
+from bot.hami.installation.install import Install, extender_of
+from bot.hami.metrics.scheduler_metrics import CountedShare, SchedulerCounts, read_counted, unheld
+from bot.hami.pods.allocations import NODE_KEY
+from bot.hami.scheduler_logs import panics
+from bot.hami.scheduler_logs.log_lines import RELEASED, LogLine, parse_line
+from bot.hami.scheduler_logs.scheduling_events import parse_unschedulable, strip_combined
+from bot.kube.client.pod_http_request import PodGet, PodPorts
 from bot.kube.cluster import Cluster, LogWanted, seen
 from bot.kube.hami_pods import EXTENDER_CONTAINER, FATAL, METRICS_PORT, PANIC, RELEASE, metrics_port
 from bot.kube.models import EVENTS, PODS, Holder, Pod
-from bot.kube.podget import PodGet, PodPorts
 from bot.report import Gap
 from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines, left_out, source_of
 from playbooks.playbook import Sources

@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import NamedTuple
 
 from bot.errors import NotFound, Unusable
-from bot.hami.allocations import NODE_KEY
-from bot.hami.handshake import parse_handshake
-from bot.hami.install import GUIDES_LABEL, Install, extender_of, find_device_config, read_install
-from bot.hami.requests import DeviceConfig
+from bot.hami.installation.install import GUIDES_LABEL, Install, extender_of, find_device_config, read_install
+from bot.hami.nodes.handshake import parse_handshake
+from bot.hami.pods.allocations import NODE_KEY
+from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors import FIRST
 from bot.kube.cluster import Cluster, seen
 from bot.kube.hami_pods import COMPONENT_LABEL, SCHEDULER_COMPONENT
@@ -30,7 +30,7 @@ from bot.kube.models import (
     ResourceSlice,
     Workload,
 )
-from bot.kube.remembered import Kept, of_each
+from bot.kube.object_memo import Kept, of_each
 from bot.kube.selectors import label_matcher
 from bot.kube.times import parse_time
 from bot.report import Gap

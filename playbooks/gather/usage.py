@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from bot.errors import SourceError
-from bot.hami.exposition import Sample, read_samples
-from bot.hami.usage import (
+from bot.hami.metrics.exposition import Sample, read_samples
+from bot.hami.metrics.gpu_usage import (
     CONTAINER_FIGURES,
     NAMES,
     PORT,
@@ -19,10 +19,10 @@ from bot.hami.usage import (
     UsageReader,
     read_usage,
 )
+from bot.kube.client.pod_http_request import PodAnswer, PodGet, PodPorts
 from bot.kube.cluster import seen
 from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.kube.models import PODS, Pod
-from bot.kube.podget import PodAnswer, PodGet, PodPorts
 from bot.prometheus.api import SOURCE, Prometheus, sharing_labels
 from bot.report import Gap
 from playbooks.playbook import Sources

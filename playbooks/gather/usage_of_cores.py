@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from bot.errors import SourceError
-from bot.hami.exposition import Sample
-from bot.hami.ledger import Holding
-from bot.hami.usage import CORE_NAMES, ContainerUse, container_of
+from bot.hami.fit.allocated_totals import Holding
+from bot.hami.metrics.exposition import Sample
+from bot.hami.metrics.gpu_usage import CORE_NAMES, ContainerUse, container_of
 from bot.prometheus.api import SOURCE, Prometheus
 from bot.report import Gap
 from playbooks.gather.usage import by_share

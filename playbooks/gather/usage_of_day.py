@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from typing import NamedTuple
 
-from bot.hami.exposition import Sample
-from bot.hami.usage import CONTAINER_FIGURES, GPU_FIGURES, REGISTERED, ContainerUse, container_of, uuid_of
+from bot.hami.metrics.exposition import Sample
+from bot.hami.metrics.gpu_usage import CONTAINER_FIGURES, GPU_FIGURES, REGISTERED, ContainerUse, container_of, uuid_of
 from bot.prometheus.api import Prometheus
 from playbooks.gather.usage import by_share
 

@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable, Collection, Mapping
 
 from bot.errors import SourceError
-from bot.hami.exposition import Sample
-from bot.hami.usage import CONTAINER_FIGURES, Usage, read_usage
+from bot.hami.metrics.exposition import Sample
+from bot.hami.metrics.gpu_usage import CONTAINER_FIGURES, Usage, read_usage
 from bot.kube.cluster import seen
 from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.kube.models import PODS, Pod

@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import NamedTuple
 
 from bot.errors import SourceError
-from bot.hami.allocations import waits
-from bot.hami.dra import claimed_by
-from bot.hami.logs import FILTER_STARTS, NODE_UNFIT, LogLine, parse_line, pod_key_of
-from bot.hami.requests import asked_resources
+from bot.hami.installation.dra import claimed_by
+from bot.hami.pods.allocations import waits
+from bot.hami.pods.request_parsing import asked_resources
+from bot.hami.scheduler_logs.log_lines import FILTER_STARTS, NODE_UNFIT, LogLine, parse_line, pod_key_of
 from bot.kube.cluster import Cluster, seen
 from bot.kube.hami_pods import HANDSHAKE
 from bot.kube.models import EVENTS, PODS, Event, Node, Pod

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from bot.hami.allocations import reserved_node
-from bot.hami.install import Install
-from bot.hami.requests import DeviceConfig, asked_resources
+from bot.hami.installation.install import Install
+from bot.hami.pods.allocations import reserved_node
+from bot.hami.pods.request_parsing import DeviceConfig, asked_resources
 from bot.kube.cluster import Cluster, LogWanted, seen
 from bot.kube.hami_pods import HANDSHAKE
 from bot.kube.models import (

@@ -1,13 +1,13 @@
 """What bears out that a card is as the answer says: its registration, its holders, what keeps pods off it."""
 
-from bot.hami.nodestate import CORDON_KEY
-from bot.hami.registration import Unregistered
+from bot.hami.nodes.node_state import CORDON_KEY
+from bot.hami.nodes.registration import Unregistered
 from bot.hami.vendors import FIRST
 from bot.kube.models import Node
 from bot.report import Evidence
 from playbooks import quotes
 from playbooks.gpus.inventory import CardSeen
-from playbooks.rules.case import World
+from playbooks.rules.waiting.waiting_pod import World
 
 
 def registered(world: World, card: CardSeen) -> Evidence:

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from bot.changes.durations import read_duration, roughly
 from bot.errors import NotFound, SourceError, UsageError
-from bot.hami.held import IDLE_S, MeasuredHolding, held_by
-from bot.hami.ledger import build_ledger
-from bot.hami.rules import NEWEST_READ
+from bot.hami.fit.allocated_totals import build_ledger
+from bot.hami.fit.version_differences import NEWEST_READ
+from bot.hami.metrics.holder_usage import IDLE_S, MeasuredHolding, held_by
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import NODES, Holder
 from bot.kube.times import format_time
@@ -21,11 +21,11 @@ from bot.texts import Texts
 from playbooks.gather.scheduling import InstallSeen, gather_holders, gather_install
 from playbooks.gather.usage import UsageSeen, gather_usage
 from playbooks.playbook import Sources
-from playbooks.rules.findings import finding
-from playbooks.rules.nodes_named import see_all_nodes
-from playbooks.rules.owners import Owner, owner_of
-from playbooks.rules.prose import mib
-from playbooks.rules.usage_quotes import of_use
+from playbooks.rules.common.findings import finding
+from playbooks.rules.common.owners import Owner, owner_of
+from playbooks.rules.common.prose import mib
+from playbooks.rules.common.usage_quotes import of_use
+from playbooks.rules.nodes.node_not_found import see_all_nodes
 
 EXAMPLE = "gpus --idle for 2h"
 _MOST_PROVEN = 10

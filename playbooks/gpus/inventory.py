@@ -6,16 +6,16 @@ from typing import NamedTuple
 import msgspec
 
 from bot.gpu_rows import FREE, UNKNOWN, UNREGISTERED
-from bot.hami import fit
-from bot.hami.asked import Constraints, ContainerRequest, PodRequest
-from bot.hami.cards import Card, CardState
-from bot.hami.fit import NodeCards
-from bot.hami.registration import Unregistered
+from bot.hami.fit import verdicts
+from bot.hami.fit.cluster_view import View
+from bot.hami.fit.verdicts import NodeCards
+from bot.hami.nodes.cards import Card, CardState
+from bot.hami.nodes.registration import Unregistered
+from bot.hami.pods.pod_request import Constraints, ContainerRequest, PodRequest
 from bot.hami.vendors.vendor import Device
-from bot.hami.view import View
 from bot.kube.models import Node
-from bot.kube.readiness import is_cordoned, not_ready
-from playbooks.rules.case import World
+from bot.kube.node_readiness import is_cordoned, not_ready
+from playbooks.rules.waiting.waiting_pod import World
 
 NO_MEMORY = "no-memory"
 LITTLE_MEMORY = "little-memory"
@@ -23,17 +23,17 @@ LITTLE_MEMORY = "little-memory"
 
 # Per reason of the filter: what is wrong with a card that refuses even the smallest pod.
 _STATES = {
-    fit.NOT_HEALTHY: "unhealthy",
-    fit.UNHEALTHY: "unhealthy",
-    fit.CORDONED: "cordoned",
-    fit.TIME_SLICING_EXHAUSTED: "no-slots",
-    fit.INSUFFICIENT_MEMORY: NO_MEMORY,
-    fit.INSUFFICIENT_CORE: "no-cores",
-    fit.COMPUTE_UNITS_EXHAUSTED: "no-cores",
-    fit.EXCLUSIVE_CONFLICT: "exclusive",
-    fit.MIG_INFEASIBLE: "no-mig-placement",
-    fit.TYPE_MISMATCH: "other-type",
-    fit.NODE_INSUFFICIENT: "other-type",
+    verdicts.NOT_HEALTHY: "unhealthy",
+    verdicts.UNHEALTHY: "unhealthy",
+    verdicts.CORDONED: "cordoned",
+    verdicts.TIME_SLICING_EXHAUSTED: "no-slots",
+    verdicts.INSUFFICIENT_MEMORY: NO_MEMORY,
+    verdicts.INSUFFICIENT_CORE: "no-cores",
+    verdicts.COMPUTE_UNITS_EXHAUSTED: "no-cores",
+    verdicts.EXCLUSIVE_CONFLICT: "exclusive",
+    verdicts.MIG_INFEASIBLE: "no-mig-placement",
+    verdicts.TYPE_MISMATCH: "other-type",
+    verdicts.NODE_INSUFFICIENT: "other-type",
 }
 _WITHOUT_HOLDERS = ("unhealthy", "cordoned", "other-type")
 """States that a card is in whatever is given of it."""
@@ -132,7 +132,7 @@ def _seen(view: View, name: str, card: CardState, cordoned: frozenset[str], bloc
     if blocked:
         return CardSeen(name, shown, blocked, used, 0, divided=divided, noun=noun)
     least = PodRequest("", "", "", *_least(device, card))
-    verdict = view.run(NodeCards([card], cordoned), least, frozenset({fit.QUOTA_NOT_FIT}))
+    verdict = view.run(NodeCards([card], cordoned), least, frozenset({verdicts.QUOTA_NOT_FIT}))
     state = FREE if verdict.fits else UNKNOWN if verdict.fits is None else _state(verdict.codes[0], card, divided)
     if not known and state not in _WITHOUT_HOLDERS:
         state = UNKNOWN
@@ -153,6 +153,6 @@ def _least(device: Device, card: CardState) -> tuple[tuple[ContainerRequest], Co
 
 def _state(code: str, card: CardState, divided: bool) -> str:  # noqa: FBT001  # of the device
     """A vendor that looks for groups of cards has one word for all that is wrong with them."""
-    if code == fit.NUMA_NOT_FIT:
+    if code == verdicts.NUMA_NOT_FIT:
         return "unhealthy" if not card.healthy else NO_MEMORY if divided else "exclusive"
     return _STATES.get(code, "other-type")

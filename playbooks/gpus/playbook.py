@@ -12,8 +12,8 @@ import msgspec
 
 from bot.errors import SourceError, UsageError
 from bot.gpu_rows import FREE, UNKNOWN, UNREGISTERED, GpuRow, TypeRow
-from bot.hami.nodestate import read_registrations, wants_own_plugin
-from bot.hami.registration import Registration, Unregistered
+from bot.hami.nodes.node_state import read_registrations, wants_own_plugin
+from bot.hami.nodes.registration import Registration, Unregistered
 from bot.hami.vendors import BESIDE
 from bot.kube.models import ResourceSlice
 from bot.kube.times import format_time
@@ -43,14 +43,14 @@ from playbooks.gpus.idle import EXAMPLE as IDLE_EXAMPLE
 from playbooks.gpus.idle import IdleRequest, IdleSnapshot, diagnose_idle, gather_idle, read_for
 from playbooks.gpus.inventory import LITTLE_MEMORY, NO_MEMORY, CardSeen, cards_of
 from playbooks.playbook import ALL, Playbook, Sources
-from playbooks.rules import prose
-from playbooks.rules.case import World
-from playbooks.rules.dra import DraDevices, served, with_dra
-from playbooks.rules.findings import finding
-from playbooks.rules.gaps import capacity_gaps, confidence_in
-from playbooks.rules.ledger import differing, ledger_table
-from playbooks.rules.nodes_named import near_names, see_all_nodes
-from playbooks.rules.stale_scheduler import ghosts_told
+from playbooks.rules.common import prose
+from playbooks.rules.common.findings import finding
+from playbooks.rules.common.gaps import capacity_gaps, confidence_in
+from playbooks.rules.dra.devices import DraDevices, served, with_dra
+from playbooks.rules.installation.scheduler_totals import differing, ledger_table
+from playbooks.rules.nodes.node_not_found import near_names, see_all_nodes
+from playbooks.rules.waiting.stale_scheduler import ghosts_told
+from playbooks.rules.waiting.waiting_pod import World
 
 CARDS = Sheet(
     "cards",

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from bot.codes import CODES
-from bot.hami.fit import NODE_UNREGISTERED
-from bot.hami.logs import LogLine
-from bot.hami.requests import asked_resources
+from bot.finding_codes import CODES
+from bot.hami.fit.verdicts import NODE_UNREGISTERED
+from bot.hami.pods.request_parsing import asked_resources
+from bot.hami.scheduler_logs.log_lines import LogLine
 from bot.kube.models import Event, Pod
 from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, Gap, NextAction
@@ -19,32 +19,31 @@ from playbooks.gather.scheduler_process import SchedulerProcess
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.gather.webhook import WebhookSeen, went_past_hami
 from playbooks.quotes import kubectl
-from playbooks.rules import (
-    admission,
+from playbooks.rules.admission import before_scheduling
+from playbooks.rules.admission.unread_request import unread_containers
+from playbooks.rules.admission.webhook_bypassed import BypassFacts, missed, why_left_alone
+from playbooks.rules.capacity.impossible_request import impossible
+from playbooks.rules.common.findings import finding
+from playbooks.rules.common.gaps import fit_gaps, other_vendors
+from playbooks.rules.dra import claims, devices
+from playbooks.rules.installation import schedulers
+from playbooks.rules.waiting import (
     after_restart,
     binding,
-    claims,
-    dra,
-    offered,
     panics,
     refusals,
-    schedulers,
-    unregistered,
+    unknown_resource,
+    unregistered_nodes,
     volcano,
 )
-from playbooks.rules.alike import attempt_key, request_key
-from playbooks.rules.attempt import Attempt, last_attempt
-from playbooks.rules.bypassed import BypassFacts, missed, why_left_alone
-from playbooks.rules.case import Case, World
-from playbooks.rules.causes import Cause, Rank, behind, needs_several, rank_causes, rank_words
-from playbooks.rules.findings import finding
-from playbooks.rules.gaps import fit_gaps, other_vendors
-from playbooks.rules.impossible import impossible
-from playbooks.rules.locks import Owners
-from playbooks.rules.nodes_at_fault import nodes_at_fault, nodes_behind
-from playbooks.rules.request_bugs import told_by_bug
-from playbooks.rules.stale_scheduler import disagrees, ghosts_suspected
-from playbooks.rules.unread import unread_containers
+from playbooks.rules.waiting.attempt import Attempt, last_attempt
+from playbooks.rules.waiting.cause_ranking import Cause, Rank, behind, needs_several, rank_causes, rank_words
+from playbooks.rules.waiting.grouping import attempt_key, request_key
+from playbooks.rules.waiting.locks import Owners
+from playbooks.rules.waiting.nodes_at_fault import nodes_at_fault, nodes_behind
+from playbooks.rules.waiting.request_bugs import told_by_bug
+from playbooks.rules.waiting.stale_scheduler import disagrees, ghosts_suspected
+from playbooks.rules.waiting.waiting_pod import Case, World
 
 _MOST_VERDICTS = 300_000
 """Nodes looked at, for all requests that differ: three seconds' worth on one core of 2026."""
@@ -85,17 +84,17 @@ def last_own_attempt(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Po
 def judge(case: Case, attempt: Attempt, around: ClusterContext, say: Texts, *, advise: bool = True) -> Judgement:
     """The findings about a pod that waits for a node. `advise`: with what would make it fit, and what hides behind."""
     pod, install, say = case.pod, around.install.install, say.about(case.noun)
-    if (gated := admission.gated(pod, say)) is not None:
+    if (gated := before_scheduling.gated(pod, say)) is not None:
         return Judgement([gated], None)
     quoted = [*([attempt.evidence] if attempt.evidence else []), *around.group_words]
     if (of_volcano := volcano.scheduled_by_volcano(pod, install, case.config, quoted, say)) is not None:
         return Judgement([of_volcano], None)
-    if (unclaimed := dra.unclaimed(pod, asked_resources(pod, case.config), around.install, say)) is not None:
+    if (unclaimed := devices.unclaimed(pod, asked_resources(pod, case.config), around.install, say)) is not None:
         return Judgement([unclaimed], None)
     no_hami = schedulers.none_found(pod, around.install, say)
     trouble = [no_hami] if no_hami else schedulers.scheduler_trouble(install, case.now, say)
     trouble = [*panics.ended(install, around.process.panics, case.now, say), *trouble]
-    unknown = offered.offered_nowhere(case, attempt, around.install, say)
+    unknown = unknown_resource.offered_nowhere(case, attempt, around.install, say)
     lacking = [unknown] if unknown else []
     if other := _past_hami(case, attempt, around, say):
         lost = [
@@ -110,7 +109,7 @@ def judge(case: Case, attempt: Attempt, around: ClusterContext, say: Texts, *, a
     if claimed is not None and not asked_resources(pod, case.config):
         own = trouble if pod.spec.scheduler_name == install.scheduler_name else []
         return Judgement(_with_trouble(_with_kubernetes(claimed, attempt, say), own), None)
-    nothing = admission.nothing_asked(case, say)
+    nothing = before_scheduling.nothing_asked(case, say)
     if nothing is not None and pod.spec.scheduler_name != install.scheduler_name:
         trouble = []
     findings = told_by_bug(_why_waiting(case, attempt, around, say, advise=advise), case, attempt, say)
@@ -136,7 +135,7 @@ def _with_kubernetes(claimed: claims.ClaimTold, attempt: Attempt, say: Texts) ->
 
 def _past_hami(case: Case, attempt: Attempt, around: ClusterContext, say: Texts) -> list[Finding]:
     """Why another scheduler has a pod that asks for HAMi's resources; nothing where HAMi's own has it."""
-    unknown = offered.unknown_resources(case)
+    unknown = unknown_resource.unknown_resources(case)
     asked = {name: resource for name, resource in asked_resources(case.pod, case.config).items() if name not in unknown}
     words = (attempt.evidence,) if attempt.evidence else ()
     return missed(BypassFacts(case.pod, asked, case.install, case.config, around.webhook, words, case.now), say)
@@ -174,7 +173,7 @@ def _why_waiting(case: Case, attempt: Attempt, around: ClusterContext, say: Text
         kubernetes = (cause for cause in rank_causes(case, attempt) if cause.of_kubernetes)
         ours = [refusals.refused(case, attempt, cause, say) for cause in kubernetes]
         return _from_words(case, attempt, around, say, why="said.vendor") or ours
-    untrusted = unregistered.untrusted(case, attempt, say)
+    untrusted = unregistered_nodes.untrusted(case, attempt, say)
     if (passed := _past_the_filter(case, attempt, around, untrusted, say)) is not None:
         return passed
     found = [untrusted] if untrusted is not None and untrusted.severity != "info" else []
@@ -184,7 +183,7 @@ def _why_waiting(case: Case, attempt: Attempt, around: ClusterContext, say: Text
     for cause in causes:
         found += nodes_at_fault(case, cause, around.questioned, say)
         if cause.text == NODE_UNREGISTERED:
-            found += unregistered.unregistered(
+            found += unregistered_nodes.unregistered(
                 case, attempt, cause, around.questioned.plugins_of(case.device.vendor), say
             )
         else:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from bot.hami.requests import DeviceConfig, asked_resources
+from bot.hami.pods.request_parsing import DeviceConfig, asked_resources
 from bot.kube.models import Pod
 from bot.kube.times import parse_time
 from bot.report import Finding, Gap
@@ -12,9 +12,9 @@ from bot.texts import Texts
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.gather.waiting import WaitingContext
 from playbooks.judgement.pod import ClusterContext, Judge, last_own_attempt
-from playbooks.rules.case import World
-from playbooks.rules.gaps import capacity_gaps
-from playbooks.rules.signature import cause_signature
+from playbooks.rules.common.cause_key import cause_signature
+from playbooks.rules.common.gaps import capacity_gaps
+from playbooks.rules.waiting.waiting_pod import World
 
 
 class WaitingRow(NamedTuple):

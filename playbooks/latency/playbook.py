@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from bot.hami.stages import MOMENTS, Stage, measure, settled
+from bot.hami.scheduler_logs.scheduling_latency import MOMENTS, Stage, measure, settled
 from bot.kube.cluster import seen
 from bot.kube.models import EVENTS, Event
 from bot.kube.times import format_time
@@ -16,8 +16,8 @@ from playbooks.latency.reasons import BY_KUBELET, longest, reason_of, retried
 from playbooks.latency.rows import COUNTS, LATENCY, PODS, count_rows, pod_rows, stage_rows
 from playbooks.lookback import SINCE, read_since
 from playbooks.playbook import ALL, Playbook, Sources
-from playbooks.rules.findings import finding
-from playbooks.rules.prose import few_actions
+from playbooks.rules.common.findings import finding
+from playbooks.rules.common.prose import few_actions
 
 _SHOWN_PODS = 5
 

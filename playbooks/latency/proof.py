@@ -2,7 +2,7 @@
 
 import shlex
 
-from bot.hami.stages import Life, Moment, PodLogLine
+from bot.hami.scheduler_logs.scheduling_latency import Life, Moment, PodLogLine
 from bot.kube.times import format_time
 from bot.report import Evidence
 from playbooks import quotes

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from bot.hami.stages import MOMENTS, Life, PodLogLine, Stage
+from bot.hami.scheduler_logs.scheduling_latency import MOMENTS, Life, PodLogLine, Stage
 from bot.kube.models import Event
 from bot.report import Confidence, Evidence, NextAction
 from bot.texts import Texts

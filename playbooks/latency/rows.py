@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from bot.chart_rows import StageRow
-from bot.hami.stages import Life, Stage
+from bot.hami.scheduler_logs.scheduling_latency import Life, Stage
 from bot.report import Sheet
 from playbooks.gather.latency import Counts
 

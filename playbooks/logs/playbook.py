@@ -14,9 +14,9 @@ import click
 from msgspec import structs
 
 from bot.errors import SourceError, Unusable
-from bot.hami.cycles import CARD_CODES
-from bot.hami.logs import read_line
-from bot.hami.reasons import LOG_TEXTS
+from bot.hami.scheduler_logs.filter_reasons import LOG_TEXTS
+from bot.hami.scheduler_logs.filter_runs import CARD_CODES
+from bot.hami.scheduler_logs.log_lines import read_line
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import NODES, Node, Pod
 from bot.kube.times import format_time, parse_time
@@ -29,12 +29,13 @@ from playbooks.gather.subject import AbsentPod, FoundPod, SubjectRequest, parse_
 from playbooks.logs.tables import LINES, ROUTINE, RUNS, UNSAID, tables_of
 from playbooks.lookback import SINCE, read_since
 from playbooks.playbook import Playbook, Sources
-from playbooks.rules import prose, runs
-from playbooks.rules.absent import no_such_pod
-from playbooks.rules.findings import finding
-from playbooks.rules.logged import Logged, LogSubject, PodLog, namespaces_named, newest_time, read_logs
-from playbooks.rules.panics import panicked_in
-from playbooks.rules.runs import RunWording
+from playbooks.rules.admission.not_found import no_such_pod
+from playbooks.rules.common import prose
+from playbooks.rules.common.findings import finding
+from playbooks.rules.waiting import filter_run_findings
+from playbooks.rules.waiting.filter_run_findings import RunWording
+from playbooks.rules.waiting.panics import panicked_in
+from playbooks.rules.waiting.pod_log import Logged, LogSubject, PodLog, namespaces_named, newest_time, read_logs
 
 _ABOUT_CARDS = re.compile("|".join(f'"{re.escape(text)}"' for text in sorted({*CARD_CODES, *LOG_TEXTS})))
 _IN_SECONDS = 120
@@ -114,14 +115,14 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     about = _about(snapshot, pod)
     logged = read_logs(snapshot.logs, about)
     wording = _told(snapshot, logged, about, pod, say)
-    findings = panicked_in(logged.runs, snapshot.panics, say) or runs.newest_run(logged, wording, say)
-    findings = [*findings, *runs.by_kubernetes(logged, wording, say)]
+    findings = panicked_in(logged.runs, snapshot.panics, say) or filter_run_findings.newest_run(logged, wording, say)
+    findings = [*findings, *filter_run_findings.by_kubernetes(logged, wording, say)]
     findings = findings or [_nothing(snapshot, logged, wording, pod, say)]
     if pod:
         full = f"{pod.namespace}/{pod.name}"
         why = NextAction(say("logs.why", pod=full), prose.command("why", full))
         findings[0] = structs.replace(findings[0], next_actions=(why, *findings[0].next_actions))
-    findings += runs.verbosity(snapshot.logs, say)
+    findings += filter_run_findings.verbosity(snapshot.logs, say)
     nodes = () if isinstance(snapshot.nodes, Gap) else snapshot.nodes
     tables, left = tables_of(logged, nodes, pod, snapshot.taken_at)
     gaps = [*_gaps(snapshot, logged, about, say)]
@@ -168,7 +169,7 @@ def _told(snapshot: Snapshot, logged: Logged, about: LogSubject, pod: Pod | None
 
 def _window(snapshot: Snapshot, about: LogSubject, say: Texts) -> str:
     """How far back the extenders' logs were looked at: the time as typed, or as far as the oldest of them reaches."""
-    logs = [log.read for log in snapshot.logs if log.container == runs.EXTENDER_CONTAINER]
+    logs = [log.read for log in snapshot.logs if log.container == filter_run_findings.EXTENDER_CONTAINER]
     first = [read_line(log.first, snapshot.taken_at) for log in logs if not isinstance(log, Gap)]
     begun = [line.at for line in first if line and line.at]
     if not begun or len(begun) < len(first) or min(begun) <= about.since + _SLACK:
@@ -179,7 +180,9 @@ def _window(snapshot: Snapshot, about: LogSubject, say: Texts) -> str:
 
 def _newest_unread(log: LogOf) -> bool:
     """Whether newer lines of the extender may exist than were read."""
-    return log.container == runs.EXTENDER_CONTAINER and (isinstance(log.read, Gap) or log.read.ends_early)
+    return log.container == filter_run_findings.EXTENDER_CONTAINER and (
+        isinstance(log.read, Gap) or log.read.ends_early
+    )
 
 
 # ------------------------------------------------------------------------------------------- nothing was logged
@@ -204,10 +207,10 @@ def _nothing(snapshot: Snapshot, logged: Logged, wording: RunWording, pod: Pod |
     values = {"pod": wording.pod, "since": wording.since, "why": _why_not(snapshot, logged, pod, say)}
     if lines:
         log, line = lines[-1]
-        proofs, claim = [runs.of_line(log.log, line, wording)], say("logs.no-run", **values)
+        proofs, claim = [filter_run_findings.of_line(log.log, line, wording)], say("logs.no-run", **values)
     else:
         proofs, claim = (
-            [runs.of_flag(pod_log.log) for pod_log in read[:1]],
+            [filter_run_findings.of_flag(pod_log.log) for pod_log in read[:1]],
             say("logs.nothing", count=len(read), **values),
         )
     return finding("not-in-log", claim, wording.confidence, (), proofs, severity="info")

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
-from bot.hami.cycles import ALLOCATING, CARD_TRIED, Cycle
-from bot.hami.logs import LogLine, read_line
-from bot.hami.nodestate import read_registrations
-from bot.hami.registration import Registration
+from bot.hami.nodes.node_state import read_registrations
+from bot.hami.nodes.registration import Registration
+from bot.hami.scheduler_logs.filter_runs import ALLOCATING, CARD_TRIED, Cycle
+from bot.hami.scheduler_logs.log_lines import LogLine, read_line
 from bot.kube.models import Node, Pod
 from bot.report import Gap, Sheet, Table
-from playbooks.rules.logged import Logged, PodLog
+from playbooks.rules.waiting.pod_log import Logged, PodLog
 
 
 class RunRow(NamedTuple):

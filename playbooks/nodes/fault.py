@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from bot.codes import Code
+from bot.finding_codes import Code
 from bot.report import Severity
 
 

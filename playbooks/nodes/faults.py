@@ -5,22 +5,22 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, S
 from datetime import timedelta
 from typing import NamedTuple
 
-from bot.codes import Code, as_code
-from bot.hami.handshake import Judgement, judge_other_vendor, parse_handshake
-from bot.hami.nodelock import USUAL_ALLOCATION, LockState
-from bot.hami.nodestate import cordoned_uuids, handshake_of
-from bot.hami.registration import Registration, Unregistered
+from bot.finding_codes import Code, as_code
+from bot.hami.nodes.handshake import Judgement, judge_other_vendor, parse_handshake
+from bot.hami.nodes.node_lock import USUAL_ALLOCATION, LockState
+from bot.hami.nodes.node_state import cordoned_uuids, handshake_of
+from bot.hami.nodes.registration import Registration, Unregistered
 from bot.hami.vendors import FIRST
 from bot.kube.gpu_conditions import reports_fault
+from bot.kube.node_readiness import is_cordoned, not_ready, pressures
 from bot.kube.quantities import whole
-from bot.kube.readiness import is_cordoned, not_ready, pressures
 from bot.report import SEVERITIES, Severity
-from playbooks.nodes.beside import ignored_beside, plugins_beside, registration_beside
 from playbooks.nodes.fault import Fault
+from playbooks.nodes.other_vendors import ignored_beside, plugins_beside, registration_beside
 from playbooks.nodes.sweep import NodeSeen, Sweep
-from playbooks.rules.dra import Slices, served
-from playbooks.rules.findings import NodeCause
-from playbooks.rules.unregistered import code_and_why, is_untrusted
+from playbooks.rules.common.findings import NodeCause
+from playbooks.rules.dra.devices import Slices, served
+from playbooks.rules.waiting.unregistered_nodes import code_and_why, is_untrusted
 
 _HEEDS_HEALTH = (2, 7)
 _HEEDS_CORDON = (2, 10)

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import structs
 
-from bot.codes import Code
-from bot.hami.handshake import GUIDES_THRESHOLD
-from bot.hami.nodelock import CAMBRICON_EXPIRY, LOCK_KEY
-from bot.hami.nodestate import CORDON_KEY, cordoned_uuids
-from bot.hami.registration import Unregistered
+from bot.finding_codes import Code
+from bot.hami.nodes.handshake import GUIDES_THRESHOLD
+from bot.hami.nodes.node_lock import CAMBRICON_EXPIRY, LOCK_KEY
+from bot.hami.nodes.node_state import CORDON_KEY, cordoned_uuids
+from bot.hami.nodes.registration import Unregistered
 from bot.hami.vendors import FIRST, vendor_of_register_key
 from bot.hami.vendors.cambricon import CAMBRICON
 from bot.hami.vendors.vendor import Device
@@ -16,18 +16,18 @@ from bot.kube.models import Node
 from bot.report import Confidence, Evidence, Finding, NextAction
 from bot.texts import Texts
 from playbooks import quotes
-from playbooks.nodes.beside import told_beside
 from playbooks.nodes.fault import Fault
 from playbooks.nodes.faults import SAID, shared_uuids, slots, unhealthy
+from playbooks.nodes.other_vendors import told_beside
 from playbooks.nodes.sweep import NodeSeen, Sweep
 from playbooks.quotes import kubectl
-from playbooks.rules import prose
-from playbooks.rules.card_faults import reported
-from playbooks.rules.cordons import uncordon
-from playbooks.rules.findings import NodeCause, finding
-from playbooks.rules.locks import lock_actions, lock_in_words, owner_proofs
-from playbooks.rules.node_causes import together
-from playbooks.rules.unregistered import (
+from playbooks.rules.common import prose
+from playbooks.rules.common.findings import NodeCause, finding
+from playbooks.rules.nodes.gpu_cordons import uncordon
+from playbooks.rules.nodes.gpu_faults import reported
+from playbooks.rules.nodes.node_causes import together
+from playbooks.rules.waiting.locks import lock_actions, lock_in_words, owner_proofs
+from playbooks.rules.waiting.unregistered_nodes import (
     plugin_actions,
     plugin_log,
     registration_actions,

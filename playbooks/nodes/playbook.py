@@ -11,9 +11,9 @@ import click
 from msgspec import structs
 
 from bot.errors import SourceError
-from bot.hami.nodestate import called_on, wants_own_plugin
-from bot.hami.registration import Registration
-from bot.hami.scaling import read_memory_scaling
+from bot.hami.nodes.node_state import called_on, wants_own_plugin
+from bot.hami.nodes.registration import Registration
+from bot.hami.nodes.scaling import read_memory_scaling
 from bot.kube.cluster import seen
 from bot.kube.models import NODES, SWEPT_NODES, Node, Pod, ResourceSlice
 from bot.kube.times import format_time
@@ -53,15 +53,15 @@ from playbooks.nodes.plugins import PLUGIN_SOURCE, PluginPods, gather_plugins, g
 from playbooks.nodes.sweep import NodeSeen, Sweep
 from playbooks.nodes.tables import PROBLEMS, WHOLE, Rows
 from playbooks.playbook import ALL, Playbook, Sources
-from playbooks.rules import prose
-from playbooks.rules.dra import DraDevices, with_dra
-from playbooks.rules.findings import finding
-from playbooks.rules.gaps import capacity_gaps
-from playbooks.rules.known_bugs import with_upgrades
-from playbooks.rules.node_causes import node_causes
-from playbooks.rules.nodes_named import near_names, see_all_nodes
-from playbooks.rules.not_selected import in_use
-from playbooks.rules.plugin_faults import monitor_fault
+from playbooks.rules.common import prose
+from playbooks.rules.common.findings import finding
+from playbooks.rules.common.gaps import capacity_gaps
+from playbooks.rules.common.known_bugs import with_upgrades
+from playbooks.rules.dra.devices import DraDevices, with_dra
+from playbooks.rules.nodes.node_causes import node_causes
+from playbooks.rules.nodes.node_not_found import near_names, see_all_nodes
+from playbooks.rules.nodes.not_selected import in_use
+from playbooks.rules.nodes.plugin_faults import monitor_fault
 
 
 class Request(NamedTuple):

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
-from bot.hami.nodestate import given_beside
-from bot.hami.requests import DeviceConfig
+from bot.hami.nodes.node_state import given_beside
+from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Vendor
 from bot.kube.cluster import Cluster, seen

@@ -7,11 +7,11 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from bot.hami.cards import Card
-from bot.hami.handshake import READS_LOCAL_TIME, SCHEDULER_PATIENCE, Handshake, scheduler_zone
 from bot.hami.names import Names
-from bot.hami.nodelock import LOCK_KEY, LockState
-from bot.hami.nodestate import (
+from bot.hami.nodes.cards import Card
+from bot.hami.nodes.handshake import READS_LOCAL_TIME, SCHEDULER_PATIENCE, Handshake, scheduler_zone
+from bot.hami.nodes.node_lock import LOCK_KEY, LockState
+from bot.hami.nodes.node_state import (
     NODE_KEYS,
     expects_gpus,
     given_beside,
@@ -19,7 +19,7 @@ from bot.hami.nodestate import (
     is_given_by_label_alone,
     read_registrations,
 )
-from bot.hami.registration import JSON_SINCE, Registration, Unreadable, Unregistered, digest, kubelet_offers
+from bot.hami.nodes.registration import JSON_SINCE, Registration, Unreadable, Unregistered, digest, kubelet_offers
 from bot.hami.vendors import BESIDE, FIRST, VENDORS, vendor_of_register_key
 from bot.hami.vendors.cambricon import CAMBRICON
 from bot.hami.vendors.vendor import Device, Vendor
@@ -27,9 +27,9 @@ from bot.kube.models import Node, NodeCondition, Quantity
 from bot.kube.selectors import label_matcher
 from playbooks.gather.scheduling import Capacity, InstallSeen
 from playbooks.nodes.plugins import Plugin, PluginPods, by_node
-from playbooks.rules.after_restart import is_not_taken_in, start_of
-from playbooks.rules.case import World
-from playbooks.rules.locks import Owners, lock_expiry, lock_on
+from playbooks.rules.waiting.after_restart import is_not_taken_in, start_of
+from playbooks.rules.waiting.locks import Owners, lock_expiry, lock_on
+from playbooks.rules.waiting.waiting_pod import World
 
 _QUIET = ("ready", "missing", "unseen")
 _PREFIXES = ("hami.io/", *(prefix for names in BESIDE for prefix in names.annotations))

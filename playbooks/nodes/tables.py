@@ -5,23 +5,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Literal, NamedTuple
 
-from bot.hami.cards import Card
-from bot.hami.handshake import judge_by_guides, parse_handshake
-from bot.hami.nodelock import LOCK_KEY, LockState
-from bot.hami.nodestate import cordoned_uuids
-from bot.hami.registration import JSON_SINCE, Unreadable, Unregistered
-from bot.hami.scaling import MemoryScaling, core_factor, memory_factor
+from bot.hami.nodes.cards import Card
+from bot.hami.nodes.handshake import judge_by_guides, parse_handshake
+from bot.hami.nodes.node_lock import LOCK_KEY, LockState
+from bot.hami.nodes.node_state import cordoned_uuids
+from bot.hami.nodes.registration import JSON_SINCE, Unreadable, Unregistered
+from bot.hami.nodes.scaling import MemoryScaling, core_factor, memory_factor
 from bot.hami.vendors import FIRST
 from bot.hami.vendors.cambricon import CAMBRICON
 from bot.kube.gpu_conditions import is_about_gpus
 from bot.kube.models import NodeCondition, Pod
-from bot.kube.readiness import is_cordoned, not_ready, other_taints, pressures
+from bot.kube.node_readiness import is_cordoned, not_ready, other_taints, pressures
 from bot.report import Sheet, Table
 from playbooks.nodes.fault import Fault
 from playbooks.nodes.faults import other_handshake, slots
 from playbooks.nodes.plugins import Plugin
 from playbooks.nodes.sweep import NodeSeen, Sweep
-from playbooks.rules import prose
+from playbooks.rules.common import prose
 
 
 class NodeRow(NamedTuple):

@@ -7,7 +7,7 @@ from pathlib import PurePath
 from types import TracebackType
 
 from bot.errors import BotError
-from bot.kube.redact import masked
+from bot.kube.recording.redact import masked
 from bot.report import one_line
 
 log = logging.getLogger(__name__)

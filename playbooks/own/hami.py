@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from bot.hami.asked import WHOLE_CARD, written
-from bot.hami.requests import pod_request
-from bot.hami.rules import NEWEST_READ
+from bot.hami.fit.version_differences import NEWEST_READ
+from bot.hami.pods.pod_request import WHOLE_CARD, written
+from bot.hami.pods.request_parsing import pod_request
 from bot.kube.models import Pod
 from bot.report import Evidence, Gap
 from playbooks import quotes

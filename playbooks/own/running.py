@@ -6,15 +6,15 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from bot.kube.redact import masked
+from bot.kube.recording.redact import masked
 from bot.kube.times import format_time
 from bot.report import SCHEMA, Evidence, Finding, Gap, Report, Subject, Table, one_line, worst
 from bot.texts import OwnTexts, Texts
 from playbooks import quotes
-from playbooks.own import shape
-from playbooks.own.aside import awaited_aside, done_aside
+from playbooks.own import interface
 from playbooks.own.cluster import Cluster
 from playbooks.own.errors import WrongPlaybookError, told_by_name
+from playbooks.own.isolated_run import awaited_aside, done_aside
 from playbooks.playbook import Playbook, Sources
 
 
@@ -28,7 +28,7 @@ class _Read(NamedTuple):
     undecodable: tuple[str, ...]
 
 
-def adapted(verb: str, own: "shape.Playbook[Any]", file: str) -> Playbook:
+def adapted(verb: str, own: "interface.Playbook[Any]", file: str) -> Playbook:
     """The playbook in the shape of ours."""
 
     async def gather(values: dict[str, Any], sources: Sources) -> _Read:
@@ -58,7 +58,7 @@ def adapted(verb: str, own: "shape.Playbook[Any]", file: str) -> Playbook:
 
 def _report(verb: str, read: _Read, answer: Any) -> Report:
     """The answer as a report, with credentials masked. Raises WrongPlaybookError for one that is none."""
-    if not isinstance(answer, shape.Answer):
+    if not isinstance(answer, interface.Answer):
         raise WrongPlaybookError(f"diagnose returned {type(answer).__name__}, not an Answer")
     if not answer.findings:
         raise WrongPlaybookError("the answer has no finding")

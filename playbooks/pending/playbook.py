@@ -30,9 +30,9 @@ from playbooks.gather.waiting import Waiting, WaitingContext, gather_scene, gath
 from playbooks.judgement.pods import JudgedPod, by_cause, judge_all, waiting_row
 from playbooks.pending.rows import CauseRow, PendingRow
 from playbooks.playbook import ALL, Playbook, Sources
-from playbooks.rules import prose
-from playbooks.rules.absent import no_such_namespace
-from playbooks.rules.findings import finding
+from playbooks.rules.admission.not_found import no_such_namespace
+from playbooks.rules.common import prose
+from playbooks.rules.common.findings import finding
 
 CAUSES = Sheet(
     "causes",

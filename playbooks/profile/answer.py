@@ -5,7 +5,7 @@ from typing import NamedTuple
 import msgspec
 
 from bot.errors import SourceError
-from bot.kube.podget import PodAnswer, PodGet
+from bot.kube.client.pod_http_request import PodAnswer, PodGet
 from bot.report import one_line
 
 _GO_PPROF = "x-go-pprof"

@@ -5,10 +5,10 @@ from datetime import datetime
 from typing import NamedTuple
 
 from bot.errors import NotAllowed, NotFound, SourceError, Unusable
-from bot.hami.install import Install
+from bot.hami.installation.install import Install
+from bot.kube.client.pod_http_request import PodGet, PodPorts, TooSlow, nobody_listens
 from bot.kube.cluster import Cluster
 from bot.kube.models import PODS, Pod
-from bot.kube.podget import PodGet, PodPorts, TooSlow, nobody_listens
 from bot.report import Gap
 from playbooks.gather.scheduling import DEPLOYMENTS_SOURCE, gather_install, install_unread, nothing_read
 from playbooks.playbook import Sources

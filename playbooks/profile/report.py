@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from bot.errors import SourceError
-from bot.hami.install import PROFILING_SINCE
+from bot.hami.installation.install import PROFILING_SINCE
 from bot.kube.times import format_time
 from bot.pprof.findings import explain
 from bot.pprof.quotes import SourcedProfile, headline, top_table

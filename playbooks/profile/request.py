@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, get_args
 
 from bot.changes.durations import read_duration
 from bot.errors import UsageError
-from bot.kube.podget import Scheme
+from bot.kube.client.pod_http_request import Scheme
 
 Kind = Literal["cpu", "heap", "allocs", "goroutine", "mutex", "block", "threadcreate"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

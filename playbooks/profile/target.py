@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from bot.hami.install import METRICS_CLOSED_SINCE, PROFILING_SINCE, Install, is_ready
+from bot.hami.installation.install import METRICS_CLOSED_SINCE, PROFILING_SINCE, Install, is_ready
 from bot.hami.version import Version
+from bot.kube.client.pod_http_request import Scheme
 from bot.kube.hami_pods import metrics_port
 from bot.kube.models import Pod
-from bot.kube.podget import Scheme
 from playbooks.profile.request import Address
 
 _MAIN = "127.0.0.1:8080"  # pflag default (cmd/scheduler/main.go)

@@ -5,19 +5,19 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from bot.hami.ledger import Holding, given_by
-from bot.hami.quotas import Limit, is_enforced
-from bot.hami.requests import DeviceConfig
-from bot.hami.rules import Rules
+from bot.hami.fit.allocated_totals import Holding, given_by
+from bot.hami.fit.quotas import Limit, is_enforced
+from bot.hami.fit.version_differences import Rules
+from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors.vendor import Device
 from bot.kube.models import Pod, ResourceQuota
-from bot.kube.nodefilter import effective_request
+from bot.kube.node_filter import effective_request
 from bot.report import Confidence, Finding, NextAction
 from bot.texts import Texts
 from playbooks.quota.rules import proof
 from playbooks.quotes import kubectl
-from playbooks.rules import prose
-from playbooks.rules.findings import finding
+from playbooks.rules.common import prose
+from playbooks.rules.common.findings import finding
 
 NEAR = 0.9
 """From this part of a limit on, the next pod may be refused."""

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import click
 from msgspec import structs
 
-from bot.hami.ledger import Holding, Ledger, build_ledger, given_by
-from bot.hami.quotas import Limit, limits_of
-from bot.hami.requests import DeviceConfig
-from bot.hami.rules import NEWEST_READ, rules_of
+from bot.hami.fit.allocated_totals import Holding, Ledger, build_ledger, given_by
+from bot.hami.fit.quotas import Limit, limits_of
+from bot.hami.fit.version_differences import NEWEST_READ, rules_of
+from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors import called_together
 from bot.hami.version import Version
 from bot.kube.cluster import Cluster, seen
@@ -28,9 +28,9 @@ from playbooks.quota.refused import REFUSED, gather_refusals, tell_refusals
 from playbooks.quota.rules import proof
 from playbooks.quota.table import QUOTAS, rows_of
 from playbooks.quota.waiting import KEPT_OUT, KeptOut, QuotaSources, gather_kept_out, tell_kept_out
-from playbooks.rules import prose
-from playbooks.rules.absent import no_such_namespace
-from playbooks.rules.findings import finding
+from playbooks.rules.admission.not_found import no_such_namespace
+from playbooks.rules.common import prose
+from playbooks.rules.common.findings import finding
 
 _MAX_READ, _MOST_HOLDERS = 20, 5_000
 """Namespaces, and pods in them that hold cards: of more, what the pods ask for is not read, only what HAMi counts."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import groupby
 
-from bot.hami.quotas import Limit
+from bot.hami.fit.quotas import Limit
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import EVENTS, Event, ResourceQuota
 from bot.kube.quantities import parse_quantity
@@ -15,8 +15,8 @@ from bot.texts import Texts
 from playbooks import quotes
 from playbooks.gather.webhook import WEBHOOK_NAME
 from playbooks.quota.rules import proof
-from playbooks.rules import prose
-from playbooks.rules.findings import finding
+from playbooks.rules.common import prose
+from playbooks.rules.common.findings import finding
 
 REFUSED = "admission-denied"
 _BY_HAMI = "exceeding resource quota"

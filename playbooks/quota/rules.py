@@ -3,16 +3,16 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from bot.hami.asked import ContainerRequest, PodRequest
-from bot.hami.ledger import Ledger, given_by
-from bot.hami.quotas import Limit, holds_in_filter, is_enforced, limits_of
-from bot.hami.requests import DeviceConfig
-from bot.hami.rules import Rules
+from bot.hami.fit.allocated_totals import Ledger, given_by
+from bot.hami.fit.quotas import Limit, holds_in_filter, is_enforced, limits_of
+from bot.hami.fit.version_differences import Rules
+from bot.hami.pods.pod_request import ContainerRequest, PodRequest
+from bot.hami.pods.request_parsing import DeviceConfig
 from bot.kube.models import ResourceQuota
-from bot.kube.nodefilter import effective_request
+from bot.kube.node_filter import effective_request
 from bot.report import Evidence
 from playbooks.quotes import kubectl
-from playbooks.rules.case import Case
+from playbooks.rules.waiting.waiting_pod import Case
 
 QuotaVerdict = Literal["fits", "refused", "not enforced", "unknown"]
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from bot.hami.quotas import Limit
+from bot.hami.fit.quotas import Limit
 from bot.report import Sheet
 from bot.texts import Texts
 from playbooks.quota.findings import QuotaContext, Space
-from playbooks.rules import prose
+from playbooks.rules.common import prose
 
 
 class Use(NamedTuple):

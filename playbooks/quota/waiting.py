@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from bot.hami.allocations import waits
-from bot.hami.fit import QUOTA_NOT_FIT
-from bot.hami.ledger import Ledger
-from bot.hami.quotas import Limit, holds_in_filter
-from bot.hami.reasons import finding_code
-from bot.hami.requests import pod_request
-from bot.hami.rules import NEWEST_READ, rules_of
+from bot.hami.fit.allocated_totals import Ledger
+from bot.hami.fit.quotas import Limit, holds_in_filter
+from bot.hami.fit.verdicts import QUOTA_NOT_FIT
+from bot.hami.fit.version_differences import NEWEST_READ, rules_of
+from bot.hami.pods.allocations import waits
+from bot.hami.pods.request_parsing import pod_request
+from bot.hami.scheduler_logs.filter_reasons import finding_code
 from bot.kube.cluster import seen
 from bot.kube.models import NODES, PODS, Holder, Pod, ResourceQuota
 from bot.report import Finding, Gap, NextAction, Sheet, Table, one_line
@@ -25,9 +25,9 @@ from playbooks.judgement.pods import JudgedPod, WaitingRow, by_cause, judge_all,
 from playbooks.playbook import Sources
 from playbooks.quota.rules import Effect, effect_by_hami, effects
 from playbooks.quotes import kubectl
-from playbooks.rules import prose
-from playbooks.rules.case import Case, World
-from playbooks.rules.refusals import advise
+from playbooks.rules.common import prose
+from playbooks.rules.waiting.refusals import advise
+from playbooks.rules.waiting.waiting_pod import Case, World
 
 KEPT_OUT_PODS = Sheet(
     "waiting for a quota",

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from bot.codes import CODES
-from bot.hami.requests import DeviceConfig
+from bot.finding_codes import CODES
+from bot.hami.pods.request_parsing import DeviceConfig
 from bot.kube.cluster import Clocks, Cluster
 from bot.kube.hami_pods import PANIC
 from bot.kube.times import format_time
@@ -29,24 +29,24 @@ from playbooks.gather.scheduling import (
 )
 from playbooks.gather.webhook import WEBHOOK_NAME
 from playbooks.playbook import ALL, Playbook, Sources
-from playbooks.rules import (
-    blind,
-    changing,
-    clocks,
-    coverage,
-    dra,
+from playbooks.rules.admission import webhook_health
+from playbooks.rules.admission.webhook_configuration import KIND, service_of
+from playbooks.rules.common import prose
+from playbooks.rules.common.findings import finding
+from playbooks.rules.common.hami_objects import Parts, of_object
+from playbooks.rules.common.known_bugs import with_upgrades
+from playbooks.rules.dra import devices
+from playbooks.rules.installation import (
+    bot_rights,
+    clock_skew,
     extender,
-    kubernetes,
+    install_settings,
+    kubernetes_version,
     leadership,
-    prose,
-    releases,
+    open_change,
+    plugin_coverage,
     schedulers,
-    webhook,
 )
-from playbooks.rules.findings import finding
-from playbooks.rules.hook import KIND, service_of
-from playbooks.rules.known_bugs import with_upgrades
-from playbooks.rules.parts import Parts, of_object
 from playbooks.status.process import ProcessSeen, gather_process, process_table, process_told
 from playbooks.status.tables import tables
 
@@ -102,7 +102,7 @@ async def _questioned(cluster: Cluster, components: Components, config: DeviceCo
     pods, sets = components.plugin_pods, components.plugins
     if isinstance(pods, Gap) or isinstance(sets, Gap) or not sets:
         return NodesInQuestion({})
-    names = sorted({pod.spec.node_name for pod in coverage.plugins_down(pods, now) if pod.spec.node_name})
+    names = sorted({pod.spec.node_name for pod in plugin_coverage.plugins_down(pods, now) if pod.spec.node_name})
     nodes = [] if isinstance(components.nodes, Gap) else components.nodes
     covered = {pod.spec.node_name for pod in pods}
     names += [name for name in seem_ill(cluster, nodes, config) if name in covered and name not in names]
@@ -146,28 +146,28 @@ def _scheduler(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
 _RULES: tuple[Rule, ...] = (
     _scheduler,
     leadership.leadership,
-    webhook.webhook,
-    dra.mode,
+    webhook_health.webhook,
+    devices.mode,
     lambda parts, _, say: extender.misconfigured(parts, say),
-    lambda parts, _, say: releases.refused(parts, say),
-    lambda parts, _, say: releases.versions(parts, say),
-    lambda parts, _, say: kubernetes.of_installation(parts, say),
-    coverage.coverage,
-    lambda parts, _, say: releases.stuck(parts, say),
-    releases.profiles,
-    lambda parts, _, say: releases.loud(parts, say),
-    changing.open_changes,
+    lambda parts, _, say: install_settings.refused(parts, say),
+    lambda parts, _, say: install_settings.versions(parts, say),
+    lambda parts, _, say: kubernetes_version.of_installation(parts, say),
+    plugin_coverage.coverage,
+    lambda parts, _, say: install_settings.stuck(parts, say),
+    install_settings.profiles,
+    lambda parts, _, say: install_settings.loud(parts, say),
+    open_change.open_changes,
 )
 """In the order of what a reader should know first; the worst comes before all."""
 
 
 def _findings(snapshot: Snapshot, gaps: Sequence[Gap], say: Texts) -> list[Finding]:
-    parts, skew = snapshot.parts, clocks.wrong_clock(snapshot.clocks, say)
-    unread = blind.blind(gaps, say)
+    parts, skew = snapshot.parts, clock_skew.wrong_clock(snapshot.clocks, say)
+    unread = bot_rights.blind(gaps, say)
     if not parts.install.seen:
-        hidden = any(gap.source in blind.HIDES_HAMI for gap in gaps)
+        hidden = any(gap.source in bot_rights.HIDES_HAMI for gap in gaps)
         absent = [] if hidden else [_not_found(parts, say)]
-        return [*(dra.mode(parts, snapshot.as_of, say) or absent), *unread, *skew]
+        return [*(devices.mode(parts, snapshot.as_of, say) or absent), *unread, *skew]
     found = process_told(snapshot.process, parts, snapshot.as_of, say)  # why a scheduler is down comes before that
     found += [finding for rule in _RULES for finding in rule(parts, snapshot.as_of, say)] + unread + skew
     found.sort(key=lambda finding: -SEVERITIES.index(finding.severity))
@@ -226,7 +226,7 @@ def _healthy(parts: Parts, gaps: Sequence[Gap], say: Texts) -> Finding:
 
 
 def _version_proof(parts: Parts) -> list[Evidence]:
-    release = releases.scheduler_release(parts)
+    release = install_settings.scheduler_release(parts)
     if release is not None:
         return [release.proof]
     pods = parts.install.pods
@@ -241,7 +241,7 @@ def _gaps(snapshot: Snapshot, say: Texts) -> list[Gap]:
     seen, components = parts.seen, parts.components
     gaps = [*seen.gaps, *components.gaps, *parts.questioned.gaps]
     if not parts.install.seen:
-        by_dra = dra.mode(parts, snapshot.as_of, say)
+        by_dra = devices.mode(parts, snapshot.as_of, say)
         return [*gaps, Gap("HAMi-DRA", say("dra-mode.unjudged"))] if by_dra else gaps
     if parts.version is None:
         gaps.append(Gap("HAMi version", say("gap.version"), say("gap.version-hint")))

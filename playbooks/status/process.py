@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from bot.hami.counted import SchedulerCounts
-from bot.hami.install import Install
-from bot.hami.ledger import build_ledger
-from bot.hami.rules import NEWEST_READ
+from bot.hami.fit.allocated_totals import build_ledger
+from bot.hami.fit.version_differences import NEWEST_READ
+from bot.hami.installation.install import Install
+from bot.hami.metrics.scheduler_metrics import SchedulerCounts
 from bot.kube.cluster import seen
 from bot.kube.models import Holder
 from bot.report import Finding, Gap, Table
@@ -24,10 +24,10 @@ from playbooks.gather.scheduler_process import (
 )
 from playbooks.gather.scheduling import gather_holders
 from playbooks.playbook import Sources
-from playbooks.rules.ledger import ledger_table
-from playbooks.rules.panics import panics_told
-from playbooks.rules.parts import Parts
-from playbooks.rules.stale_scheduler import ghosts_told
+from playbooks.rules.common.hami_objects import Parts
+from playbooks.rules.installation.scheduler_totals import ledger_table
+from playbooks.rules.waiting.panics import panics_told
+from playbooks.rules.waiting.stale_scheduler import ghosts_told
 
 
 class ProcessSeen(NamedTuple):

@@ -4,20 +4,20 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from bot.hami.install import ROLE_LABEL, container_of, extender_of, is_ready, kube_scheduler_of
-from bot.hami.kube_scheduler import SchedulerConfig
-from bot.hami.nodestate import wants_own_plugin
+from bot.hami.installation.install import ROLE_LABEL, container_of, extender_of, is_ready, kube_scheduler_of
+from bot.hami.installation.kube_scheduler import SchedulerConfig
+from bot.hami.nodes.node_state import wants_own_plugin
 from bot.hami.version import Version
 from bot.kube.hami_pods import read_flags
 from bot.kube.models import Container, ContainerStatus, Pod, Resource, Workload
-from bot.kube.redact import masked, masked_arguments
+from bot.kube.recording.redact import masked, masked_arguments
 from bot.kube.times import format_time, parse_time
 from bot.report import Gap, Sheet, Table
 from playbooks.gather.components import PLUGIN_CONTAINER
-from playbooks.rules.hook import policy, selectors, serves_webhook, service_of
-from playbooks.rules.parts import Parts
-from playbooks.rules.releases import chart_release
-from playbooks.rules.schedulers import lease_is_stale
+from playbooks.rules.admission.webhook_configuration import policy, selectors, serves_webhook, service_of
+from playbooks.rules.common.hami_objects import Parts
+from playbooks.rules.installation.install_settings import chart_release
+from playbooks.rules.installation.schedulers import lease_is_stale
 
 _EXTENDER, _KUBE_SCHEDULER, _PLUGIN = "scheduler", "kube-scheduler", "device plugin"
 _NEEDLESS = frozenset(

@@ -5,15 +5,15 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from bot.hami.stages import Stage
+from bot.hami.scheduler_logs.scheduling_latency import Stage
 from bot.kube.times import format_time
 from bot.report import SCHEMA, Evidence, Gap, Report, Sheet, Subject, one_line
 from bot.texts import Texts
 from playbooks import quotes
-from playbooks.rules import prose
-from playbooks.rules.findings import finding
-from playbooks.tune.noise import LEAST, Answer, compare_counts, compare_times
-from playbooks.tune.side import DEFAULTS, ComparedSide
+from playbooks.rules.common import prose
+from playbooks.rules.common.findings import finding
+from playbooks.tune.compared_recording import DEFAULTS, ComparedSide
+from playbooks.tune.significance import LEAST, Answer, compare_counts, compare_times
 
 _EXACT_S, _WHOLE_S = 0.05, 1.0
 _ALL_WAITS_FROM = 3

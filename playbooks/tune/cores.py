@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from bot.hami.held import MeasuredHolding
+from bot.hami.metrics.holder_usage import MeasuredHolding
 from bot.kube.times import format_time
 from bot.report import Evidence, Gap, NextAction
 from bot.texts import Texts
 from playbooks.gather.usage_of_cores import TOLERATED, CoreUse
-from playbooks.rules.prose import command
+from playbooks.rules.common.prose import command
 from playbooks.tune.deployed import gpu_setting
 from playbooks.tune.facts import Facts
 from playbooks.tune.proof import of_request

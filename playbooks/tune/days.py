@@ -11,8 +11,8 @@ from datetime import timedelta
 
 from msgspec import structs
 
-from bot.hami.held import IDLE_S
-from bot.hami.stages import Stage, measure, settled
+from bot.hami.metrics.holder_usage import IDLE_S
+from bot.hami.scheduler_logs.scheduling_latency import Stage, measure, settled
 from bot.kube.models import Pod
 from bot.kube.times import format_time
 from bot.report import SCHEMA, Evidence, Gap, Report, Subject, one_line
@@ -20,8 +20,8 @@ from bot.texts import Texts
 from playbooks import quotes
 from playbooks.gather.past_days import PastDay, PastDays
 from playbooks.gather.usage_of_day import Average, Day
-from playbooks.rules import prose
-from playbooks.rules.findings import finding
+from playbooks.rules.common import prose
+from playbooks.rules.common.findings import finding
 from playbooks.tune.compare import (
     CHANGED,
     MEASURED,
@@ -34,9 +34,9 @@ from playbooks.tune.compare import (
     figure_of_stage,
 )
 from playbooks.tune.compare import Verdict as Came
+from playbooks.tune.compared_recording import settings_of
 from playbooks.tune.deployed import flag_of_replica_set
-from playbooks.tune.noise import LEAST, compare_counts, compare_times, median
-from playbooks.tune.side import settings_of
+from playbooks.tune.significance import LEAST, compare_counts, compare_times, median
 
 _MIB = 2**20
 _SHOWN = 3

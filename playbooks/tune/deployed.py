@@ -5,8 +5,8 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from bot.hami.install import extender_of
-from bot.hami.requests import DEVICE_CONFIG_FILE
+from bot.hami.installation.install import extender_of
+from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import ConfigMap, PodSpec, Workload
 from bot.kube.times import format_time

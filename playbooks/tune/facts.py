@@ -6,11 +6,11 @@ from datetime import date, datetime
 from functools import cached_property
 from typing import NamedTuple
 
-from bot.hami.held import MeasuredHolding, held_by
-from bot.hami.install import Install, flags_of
-from bot.hami.ledger import Ledger, build_ledger
-from bot.hami.rules import NEWEST_READ
-from bot.hami.throttling import NEEDLE, Wait, read_waits
+from bot.hami.fit.allocated_totals import Ledger, build_ledger
+from bot.hami.fit.version_differences import NEWEST_READ
+from bot.hami.installation.install import Install, flags_of
+from bot.hami.metrics.holder_usage import MeasuredHolding, held_by
+from bot.hami.scheduler_logs.throttling import NEEDLE, Wait, read_waits
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import NODES, PODS, Holder, Node, Pod
 from bot.report import Gap

@@ -1,10 +1,10 @@
 """Pods that hold GPUs and have launched no kernel for hours."""
 
-from bot.hami.held import IDLE_S, MeasuredHolding
+from bot.hami.metrics.holder_usage import IDLE_S, MeasuredHolding
 from bot.report import Evidence, NextAction
 from bot.texts import Texts
-from playbooks.rules.prose import command, mib
-from playbooks.rules.usage_quotes import of_use
+from playbooks.rules.common.prose import command, mib
+from playbooks.rules.common.usage_quotes import of_use
 from playbooks.tune.facts import Facts
 from playbooks.tune.proof import of_request
 from playbooks.tune.rows import Advice, AdviceRow

@@ -8,16 +8,16 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from bot.hami.exposition import Sample
-from bot.hami.held import MeasuredHolding
-from bot.hami.usage import ContainerUse
+from bot.hami.metrics.exposition import Sample
+from bot.hami.metrics.gpu_usage import ContainerUse
+from bot.hami.metrics.holder_usage import MeasuredHolding
 from bot.report import Evidence, NextAction
 from bot.texts import Texts
 from playbooks.gather.usage import COVERED, HIGH_USE, LOW_USE, WINDOW_DAYS, WINDOW_HOURS, Peak
-from playbooks.rules.prose import command, mib
-from playbooks.rules.usage_quotes import of_use
-from playbooks.tune.ends import of_end, of_restarts, oomkilled, restarted
+from playbooks.rules.common.prose import command, mib
+from playbooks.rules.common.usage_quotes import of_use
 from playbooks.tune.facts import Facts
+from playbooks.tune.oom_kills import of_end, of_restarts, oomkilled, restarted
 from playbooks.tune.proof import of_peak
 from playbooks.tune.rows import Advice, AdviceRow, Direction, Topic
 

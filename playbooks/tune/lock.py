@@ -8,16 +8,16 @@ a lock that expired although its pod was allocated was too short. Slow binds of 
 from datetime import datetime
 from typing import NamedTuple
 
-from bot.hami.allocations import was_allocated
-from bot.hami.logs import LogLine, read_line
-from bot.hami.nodelock import DEFAULT_EXPIRY, lock_complaint, read_timeout
+from bot.hami.nodes.node_lock import DEFAULT_EXPIRY, lock_complaint, read_timeout
+from bot.hami.pods.allocations import was_allocated
+from bot.hami.scheduler_logs.log_lines import LogLine, read_line
 from bot.hami.version import Version
 from bot.kube.models import Pod
 from bot.kube.times import parse_time
 from bot.report import Evidence, Gap, NextAction
 from bot.texts import Texts
 from playbooks import quotes
-from playbooks.rules.prose import command
+from playbooks.rules.common.prose import command
 from playbooks.tune.deployed import environment, flag
 from playbooks.tune.facts import Facts
 from playbooks.tune.guide import lock_minutes

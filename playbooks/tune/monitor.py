@@ -3,7 +3,7 @@
 from bot.kube.times import format_time
 from bot.report import Evidence, Gap, NextAction
 from bot.texts import Texts
-from playbooks.rules import prose
+from playbooks.rules.common import prose
 from playbooks.tune.facts import Facts
 from playbooks.tune.proof import of_request
 from playbooks.tune.rows import Advice, AdviceRow

@@ -11,7 +11,7 @@ from bot.kube.times import format_time
 from bot.report import SCHEMA, SEVERITIES, Finding, Report, Subject, one_line, worst
 from bot.texts import Texts
 from playbooks.playbook import ALL, Playbook, Sources
-from playbooks.rules.findings import finding
+from playbooks.rules.common.findings import finding
 from playbooks.tune.cores import advise_core_policy
 from playbooks.tune.facts import Facts, Request, gather_facts
 from playbooks.tune.guide import TEMPLATES

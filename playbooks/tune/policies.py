@@ -7,17 +7,17 @@ Otherwise no measurement decides between them, so the guide's templates are name
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from bot.hami.cards import CardState
-from bot.hami.held import MeasuredHolding
-from bot.hami.ledger import Share
-from bot.hami.requests import pod_request
-from bot.hami.rules import NEWEST_READ
+from bot.hami.fit.allocated_totals import Share
+from bot.hami.fit.version_differences import NEWEST_READ
+from bot.hami.metrics.holder_usage import MeasuredHolding
+from bot.hami.nodes.cards import CardState
+from bot.hami.pods.request_parsing import pod_request
 from bot.hami.vendors import FIRST
 from bot.kube.models import Node, Pod
 from bot.report import Evidence, Gap, NextAction
 from bot.texts import Texts
 from playbooks import quotes
-from playbooks.rules.prose import command, mib
+from playbooks.rules.common.prose import command, mib
 from playbooks.tune.deployed import flag
 from playbooks.tune.facts import Facts
 from playbooks.tune.proof import of_request

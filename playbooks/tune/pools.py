@@ -10,13 +10,13 @@ from typing import NamedTuple
 import msgspec
 
 from bot.chart_rows import PoolRow
-from bot.hami.cards import Card, CardState
-from bot.hami.held import MeasuredHolding
-from bot.hami.inventory import take_stock
-from bot.hami.nodestate import read_registrations
-from bot.hami.registration import Registration
-from bot.hami.rules import NEWEST_READ, rules_of
-from bot.hami.scaling import memory_factor, read_memory_scaling
+from bot.hami.fit.filter_state import take_stock
+from bot.hami.fit.version_differences import NEWEST_READ, rules_of
+from bot.hami.metrics.holder_usage import MeasuredHolding
+from bot.hami.nodes.cards import Card, CardState
+from bot.hami.nodes.node_state import read_registrations
+from bot.hami.nodes.registration import Registration
+from bot.hami.nodes.scaling import memory_factor, read_memory_scaling
 from bot.hami.vendors import FIRST
 from bot.kube.models import Node
 from bot.report import Sheet

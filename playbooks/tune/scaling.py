@@ -8,19 +8,19 @@ not fit ends in an out-of-memory error of the program.
 import math
 from typing import NamedTuple
 
-from bot.hami.chart import chart_value
-from bot.hami.exposition import Sample
-from bot.hami.held import MeasuredHolding
+from bot.hami.installation.helm_values import chart_value
+from bot.hami.metrics.exposition import Sample
+from bot.hami.metrics.holder_usage import MeasuredHolding
 from bot.kube.models.pod_views import HolderContainer
 from bot.report import Evidence, NextAction
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.gather.usage import COVERED, WINDOW_DAYS, WINDOW_HOURS, Peak
-from playbooks.rules.prose import command, mib
-from playbooks.rules.usage_quotes import of_sample
+from playbooks.rules.common.prose import command, mib
+from playbooks.rules.common.usage_quotes import of_sample
 from playbooks.tune.deployed import gpu_setting
-from playbooks.tune.ends import of_end, oomkilled
 from playbooks.tune.facts import Facts
+from playbooks.tune.oom_kills import of_end, oomkilled
 from playbooks.tune.pools import Pool
 from playbooks.tune.proof import of_peak, of_request
 from playbooks.tune.rows import Advice, AdviceRow, Direction

@@ -4,7 +4,7 @@ The guide's table is by the number of nodes, and the answer shows its row. Size 
 ran out: nothing measured is behind the table, and an extender of 204 nodes and 56 pods used 82 MiB.
 """
 
-from bot.hami.install import container_of
+from bot.hami.installation.install import container_of
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import ContainerStatus, Pod
 from bot.kube.quantities import whole

@@ -4,12 +4,12 @@ HAMi takes a GPU for exclusive use where its cores are 100 in total (pkg/device/
 registered, nobody gets a whole one. HAMi-core writes a line for each CUDA call at high levels.
 """
 
-from bot.hami.chart import CORE_SCALING, chart_value
+from bot.hami.installation.helm_values import CORE_SCALING, chart_value
 from bot.hami.version import Version
 from bot.report import NextAction
 from bot.texts import Texts
 from playbooks import quotes
-from playbooks.rules.prose import command
+from playbooks.rules.common.prose import command
 from playbooks.tune.deployed import gpu_setting
 from playbooks.tune.facts import Facts
 from playbooks.tune.pools import Pool

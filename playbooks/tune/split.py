@@ -7,13 +7,13 @@ count (1,339 bytes at 10 and at 50 for 8 GPUs, seen on 2.10): what grows is kube
 
 from collections.abc import Sequence
 
-from bot.hami.chart import chart_value
-from bot.hami.held import MeasuredHolding
+from bot.hami.installation.helm_values import chart_value
+from bot.hami.metrics.holder_usage import MeasuredHolding
 from bot.kube.models import Pod
 from bot.report import Evidence, Gap, NextAction
 from bot.texts import Texts
 from playbooks import quotes
-from playbooks.rules.prose import mib
+from playbooks.rules.common.prose import mib
 from playbooks.tune.deployed import node_count
 from playbooks.tune.facts import Facts
 from playbooks.tune.guide import splits_for

@@ -5,16 +5,16 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from bot.hami.chart import ARGUMENTS, chart_value
-from bot.hami.install import extender_of
+from bot.hami.installation.helm_values import ARGUMENTS, chart_value
+from bot.hami.installation.install import extender_of
 from bot.hami.version import parse_version
 from bot.kube.times import format_time
 from bot.report import SCHEMA, Evidence, NextAction, Report, Sheet, Subject, one_line
 from bot.texts import Texts
 from playbooks.quotes import kubectl
-from playbooks.rules import prose
-from playbooks.rules.findings import finding
-from playbooks.rules.prose import command
+from playbooks.rules.common import prose
+from playbooks.rules.common.findings import finding
+from playbooks.rules.common.prose import command
 from playbooks.tune.deployed import Deployed, flag, gpu_setting
 from playbooks.tune.facts import Facts
 from playbooks.tune.guide import Setting, template

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import click
 
 from bot.errors import SourceError, Troubled, Unusable
-from bot.hami.allocations import waits
-from bot.hami.install import Install
-from bot.hami.logs import lines_about
+from bot.hami.installation.install import Install
+from bot.hami.pods.allocations import waits
+from bot.hami.scheduler_logs.log_lines import lines_about
 from bot.kube.cluster import Cluster, seen
 from bot.kube.hami_pods import HANDSHAKE
 from bot.kube.models import EVENTS, Event, Node, Pod
@@ -28,7 +28,7 @@ from playbooks import quotes
 from playbooks.gather.dra import ClaimsSeen, gather_claims
 from playbooks.gather.lock_owners import gather_owners
 from playbooks.gather.nodes_in_question import NodesInQuestion, gather_nodes_in_question
-from playbooks.gather.placed import PlacedPod, gather_placed
+from playbooks.gather.placed_pod import PlacedPod, gather_placed
 from playbooks.gather.scheduler_logs import ExtenderLines
 from playbooks.gather.scheduler_process import SchedulerProcess, gather_process, with_ended, with_ghosts
 from playbooks.gather.scheduling import (
@@ -45,17 +45,18 @@ from playbooks.gather.usage_of_nodes import gather_usage_of
 from playbooks.gather.webhook import FAILED_CALL, WebhookOf, WebhookSeen, gather_webhook, went_past_hami
 from playbooks.judgement.pod import ClusterContext, cannot_tell, judge, last_own_attempt
 from playbooks.playbook import Playbook, Sources
-from playbooks.rules import prose, refusals, volcano
-from playbooks.rules.absent import never_created, no_such_pod
-from playbooks.rules.after_scheduling import after_scheduling
-from playbooks.rules.attempt import last_attempt, placed_since
-from playbooks.rules.case import Case, World
-from playbooks.rules.causes import Rank, rank_words
-from playbooks.rules.gaps import capacity_gaps, fit_gaps, other_vendors
-from playbooks.rules.inside import unread_log
-from playbooks.rules.known_bugs import with_upgrades
-from playbooks.rules.kubernetes import background
-from playbooks.rules.waited_for import MeasuredNodes, in_question, with_waited_for
+from playbooks.rules.admission.not_found import never_created, no_such_pod
+from playbooks.rules.capacity.idle_holders import MeasuredNodes, in_question, with_waited_for
+from playbooks.rules.common import prose
+from playbooks.rules.common.gaps import capacity_gaps, fit_gaps, other_vendors
+from playbooks.rules.common.known_bugs import with_upgrades
+from playbooks.rules.installation.kubernetes_version import background
+from playbooks.rules.placed.after_scheduling import after_scheduling
+from playbooks.rules.placed.container_faults import unread_log
+from playbooks.rules.waiting import refusals, volcano
+from playbooks.rules.waiting.attempt import last_attempt, placed_since
+from playbooks.rules.waiting.cause_ranking import Rank, rank_words
+from playbooks.rules.waiting.waiting_pod import Case, World
 
 
 class CandidateRow(NamedTuple):

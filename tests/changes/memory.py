@@ -22,10 +22,10 @@ from bot.changes.journal import ENDS, Event, Open
 from bot.changes.plan import annotation
 from bot.changes.record import KEY, Record, read_record, write_record
 from bot.errors import BotError
-from bot.kube.failures import Request
-from bot.kube.serverclock import ServerClock
+from bot.kube.client.failures import Request
+from bot.kube.client.server_clock import ServerClock
+from bot.kube.client.writer import Writer
 from bot.kube.times import format_time
-from bot.kube.writer import Writer
 from sandbox.apiserver.collection import ListQuery
 from sandbox.apiserver.statuses import ApiError, Target
 from sandbox.apiserver.store import Store
@@ -271,8 +271,8 @@ def _time(seconds: float) -> str:
 
 
 class Way:
-    """One replica's way to the server (`bot.kube.live.Link`). `next` is what befalls its next write, once; `down` all
-    requests. `failed` counts what did not come through.
+    """One replica's way to the server (`bot.kube.client.live.Link`). `next` is what befalls its next write, once;
+    `down` all requests. `failed` counts what did not come through.
     """
 
     server, credentials, namespace = "memory", "the test", ""

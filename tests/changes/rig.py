@@ -19,9 +19,9 @@ from bot.changes.changer import Changer
 from bot.changes.kinds import VERBOSITY
 from bot.changes.plan import ChangeRequest, Plan
 from bot.hami.version import Version
-from bot.kube.connect import open_writer
-from bot.kube.serverclock import ServerClock
-from bot.kube.writer import Writer
+from bot.kube.client.connect import open_writer
+from bot.kube.client.server_clock import ServerClock
+from bot.kube.client.writer import Writer
 from bot.store import Store, open_store
 from sandbox.apiserver import ApiServer
 from tests.changes.deployments import EXTENDER, NOW

@@ -24,10 +24,10 @@ from typing import Any
 import pytest
 
 from bot.changes.plan import annotation, unfinished_rollout
-from bot.kube.connect import open_cluster, open_writer
-from bot.kube.live import LiveCluster
-from bot.kube.serverclock import ServerClock
-from bot.kube.writer import Writer
+from bot.kube.client.connect import open_cluster, open_writer
+from bot.kube.client.live import LiveCluster
+from bot.kube.client.server_clock import ServerClock
+from bot.kube.client.writer import Writer
 from bot.settings.schema import AccessSettings, Settings
 from bot.slack.gateway import Gateway, open_client
 from bot.slack.outbox import Outbox
@@ -35,7 +35,7 @@ from bot.store import open_store
 from bot.texts import Texts
 from handlers.changes.service import ChangeService
 from handlers.changes.setup import ChangeDeps, ChangeSupervisor
-from handlers.changes.terms import Person
+from handlers.changes.types import Person
 from handlers.changes.words import Raise
 from handlers.deps import Deps
 from playbooks.playbook import Sources

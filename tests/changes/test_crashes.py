@@ -21,7 +21,7 @@ from bot.changes.begin import ChangeFailed
 from bot.changes.changer import Changer
 from bot.changes.plan import annotation
 from bot.changes.record import Record, read_record
-from bot.kube.writer import OutcomeUnknown
+from bot.kube.client.writer import OutcomeUnknown
 from tests.changes.deployments import EDITS, NOW
 from tests.changes.rig import NAME, NAMESPACE, Killed, Rig, Steps, When, rig
 from tests.sampling import Sample

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot.changes.record import VERSION, Record
-from bot.kube.connect import open_cluster
+from bot.kube.client.connect import open_cluster
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.kube.models import PODS
 from handlers.changes.endings import LOUD_FOR_S, LOUDEST_BYTES_S, Endings

@@ -8,25 +8,25 @@ import click
 import msgspec
 import pytest
 
-from bot.changes.blast import blast_radius
-from bot.changes.consequences import DeploymentContext
 from bot.changes.decide import Restore, decide
 from bot.changes.durations import format_duration
+from bot.changes.flag_effects import DeploymentContext
 from bot.changes.kinds import KINDS, Kind, Number
 from bot.changes.plan import SHORTEST_S, ChangeRequest, NothingToDo, Plan, Refusal, plan_extension, plan_raise
 from bot.changes.record import KEY, Unreadable, read_record, write_record
+from bot.changes.restart_effects import blast_radius
 from bot.errors import UsageError
 from bot.hami.version import Version
 from bot.slack.render.change import what
 from bot.store.approvals import Approval
 from bot.texts import LANGUAGES, Texts
 from handlers.changes.draft import draft_of, read_draft, write_draft
-from handlers.changes.terms import Refused, pending_of
-from handlers.changes.typed import is_change, is_reverting, split_change, typed_words
+from handlers.changes.typed_command import is_change, is_reverting, split_change, typed_words
+from handlers.changes.types import Refused, pending_of
 from handlers.changes.words import ChangeAsked, Extend, Raise, Request, Revert, Show, change_commands, words_of
-from handlers.grammar import Grammar, read
-from handlers.words import split_words
-from playbooks.rules.changing import undo
+from handlers.parsing.grammar import Grammar, read
+from handlers.parsing.slack_words import split_words
+from playbooks.rules.installation.open_change import undo
 from sandbox.apiserver.jsonpatch import apply_json_patch
 from tests.changes.deployments import EVERY, EXTENDER, KUBE_SCHEDULER, NOW, new_value, recorded
 from tests.changes.rig import NEWEST, Rig, rig

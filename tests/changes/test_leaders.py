@@ -13,7 +13,7 @@ import pytest
 
 from bot.changes.kinds import VERBOSITY
 from bot.changes.plan import ChangeRequest, Plan
-from bot.kube.leader import Leader
+from bot.kube.client.leader import Leader
 from tests.changes.deployments import EXTENDER, NOW
 from tests.changes.memory import Cluster, MemoryJournal, Replica
 from tests.changes.rig import NAME, NAMESPACE, NEWEST

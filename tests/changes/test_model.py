@@ -32,7 +32,7 @@ from bot.changes.kinds import KINDS, LONGEST_S, VERBOSITY
 from bot.changes.plan import ChangeRequest, Plan, annotation
 from bot.changes.record import KEY, Record, read_record
 from bot.errors import BotError
-from bot.kube.writer import OutcomeUnknown
+from bot.kube.client.writer import OutcomeUnknown
 from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW, new_value
 from tests.changes.memory import NAME, NAMESPACE, Cluster, MemoryJournal, Replica, Trouble, scheduler
 from tests.changes.rig import NEWEST, Killed, Rig, Steps, When, rig

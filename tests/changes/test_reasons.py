@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from bot.errors import UsageError
 from handlers import shell
 from handlers.changes.draft import Draft
-from handlers.changes.typed import draft_words, split_change
+from handlers.changes.typed_command import draft_words, split_change
 from handlers.changes.words import ChangeAsked, Raise
-from handlers.grammar import read
-from handlers.typed import normalise, without_invisible
-from handlers.understand import Help, understand
-from handlers.words import as_delivered
+from handlers.parsing.grammar import read
+from handlers.parsing.normalise import normalise, without_invisible
+from handlers.parsing.slack_grammar import Help, understand
+from handlers.parsing.slack_words import as_delivered
 from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER
 
 

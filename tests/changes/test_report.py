@@ -15,8 +15,8 @@ import pytest
 from bot.changes.kinds import Kind
 from bot.changes.record import KEY
 from bot.hami.vendors import ANNOTATIONS
-from bot.kube.record import record
-from bot.kube.recording import RecordedCluster
+from bot.kube.recording.record import record
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report
 from bot.texts import LANGUAGES, Texts
 from handlers.changes.report import planned_report, shown_report

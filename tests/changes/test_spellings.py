@@ -24,12 +24,12 @@ from bot.changes.kinds import VERBOSITY, Kind
 from bot.changes.plan import ChangeRequest, Plan, unfinished_rollout
 from bot.errors import BotError
 from bot.hami.version import Version
-from bot.kube.connect import open_writer
-from bot.kube.failures import Request
-from bot.kube.serverclock import ServerClock
-from bot.kube.writer import Writer
+from bot.kube.client.connect import open_writer
+from bot.kube.client.failures import Request
+from bot.kube.client.server_clock import ServerClock
+from bot.kube.client.writer import Writer
 from bot.store import open_store
-from handlers.changes.making import ChangeMaker
+from handlers.changes.execute import ChangeMaker
 from handlers.changes.writable_clusters import WritableCluster
 from sandbox.apiserver import ApiServer, Fault
 from sandbox.apiserver.controllers import Timing

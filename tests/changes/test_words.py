@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from bot.changes.durations import format_duration, read_duration
 from bot.changes.kinds import PROFILING, VERBOSITY
 from bot.errors import UsageError
-from handlers.changes.typed import split_change, typed_words
+from handlers.changes.typed_command import split_change, typed_words
 from handlers.changes.words import (
     ChangeAsked,
     Extend,
@@ -20,9 +20,9 @@ from handlers.changes.words import (
     read_change,
     words_of,
 )
-from handlers.grammar import Grammar, read
-from handlers.typed import without_invisible
-from handlers.words import as_delivered, split_words
+from handlers.parsing.grammar import Grammar, read
+from handlers.parsing.normalise import without_invisible
+from handlers.parsing.slack_words import as_delivered, split_words
 from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER
 
 

@@ -20,15 +20,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bot.changes.plan import annotation, unfinished_rollout
-from bot.kube.connect import open_cluster, open_writer
-from bot.kube.live import LiveCluster
-from bot.kube.serverclock import ServerClock
-from bot.kube.writer import Writer
+from bot.kube.client.connect import open_cluster, open_writer
+from bot.kube.client.live import LiveCluster
+from bot.kube.client.server_clock import ServerClock
+from bot.kube.client.writer import Writer
 from bot.settings.schema import AccessSettings, ProfileSettings, Settings
 from bot.slack.app import Grouped
 from bot.slack.gateway import Gateway, open_client
 from bot.slack.outbox import Outbox
-from bot.slack.work import Work
+from bot.slack.question_tasks import Work
 from bot.store import Store, open_store
 from bot.texts import Texts
 from bot.triage.state import IncidentTimes
@@ -36,18 +36,18 @@ from handlers import fit_form, home
 from handlers.changes import listeners as changes
 from handlers.changes.service import ChangeService
 from handlers.changes.setup import ChangeDeps, ChangeSupervisor
-from handlers.deeds import Deed
 from handlers.deps import Deps
 from handlers.inbox import Inbox
-from handlers.leftovers import Leftovers
 from handlers.oncall import digest_form
 from handlers.oncall import listeners as triage
 from handlers.oncall.digests import Digests
 from handlers.oncall.passes import Keeper, Plan
 from handlers.oncall.service import TriageService
+from handlers.parsing.question import Question
 from handlers.profiles import listeners as profiling
 from handlers.profiles.service import ProfileService
-from handlers.question import Question
+from handlers.unfinished_work import Leftovers
+from handlers.user_actions import Deed
 from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer
 from sandbox.slack import SlackServer

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from bot.slack.work import KEEPING_S
-from handlers.question import Question
+from bot.slack.question_tasks import KEEPING_S
+from handlers.parsing.question import Question
 from tests.changes.rig import When
 from tests.deeds.rig import KEY, Bot, Life, Place, a_place, crash_points
 from tests.sampling import Sample

@@ -10,9 +10,9 @@ import pytest
 
 from bot.settings.schema import AccessSettings
 from bot.slack.render.change import APPROVE, EXTEND, REFUSE, REVERT, CardButton, pressed_value
-from handlers.changes.terms import Person
+from handlers.changes.types import Person
 from handlers.changes.words import Raise
-from handlers.question import Question
+from handlers.parsing.question import Question
 from tests.changes.rig import When
 from tests.deeds.rig import BY_ONE, BY_TWO, UNDERWAY, Bot, Life, Place, a_place, crash_points
 from tests.sampling import Sample

@@ -12,7 +12,7 @@ import pytest
 
 from bot.store import Store
 from bot.store.store import RUNNING, TRIES
-from handlers.deeds import NOTHING, TOO_LATE_S, AcceptedDeed, Deed, Kind, Nothing
+from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, Deed, Kind, Nothing
 from tests.changes.rig import Killed, When
 from tests.deeds.rig import KEY, Life, Place, a_place, crash_points
 from tests.sampling import Sample

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import yaml
 
 from bot.texts import Texts
+from handlers.cluster_choice import ClusterChoice, open_sources
 from handlers.doctor.examination import examine
 from handlers.doctor.links import Link
-from handlers.where import ClusterChoice, open_sources
 from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer
 from sandbox.slack import Seed, SlackServer

@@ -13,13 +13,13 @@ import pytest
 
 from bot.store import open_store
 from bot.texts import LANGUAGES, Texts
+from handlers.cluster_choice import ClusterChoice
 from handlers.doctor import examination, shell
 from handlers.doctor.links import Link, has_failed
 from handlers.doctor.rights import Place, needed, spelled
 from handlers.doctor.selftest import BLIND
 from handlers.doctor.shell import DoctorAsked, run_doctor
 from handlers.health_monitor import HEARD
-from handlers.where import ClusterChoice
 from sandbox.apiserver import Rule
 from sandbox.slack import App, Seed
 from tests.chart import BOT, NAMESPACE, PROXYING, granted, manifests

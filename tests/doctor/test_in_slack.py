@@ -14,10 +14,10 @@ from bot.main import running
 from bot.settings import load_settings
 from bot.slack.render.limits import TOTAL_BUDGET, total_text
 from bot.texts import Texts
+from handlers.cluster_choice import ClusterChoice, open_sources
 from handlers.doctor.examination import examine
 from handlers.doctor.links import Link
 from handlers.doctor.message import render_links
-from handlers.where import ClusterChoice, open_sources
 from playbooks.playbook import Sources
 from tests.doctor.support import World, a_world
 from tests.slack.bot import PATIENT

@@ -12,7 +12,7 @@ from sandbox.serving import Served
 from tests.doctor.support import World
 from tests.doctor.test_doctor import with_world
 from tests.oncall.pagers import Pagers
-from tests.oncall.test_pagerduty import entry, page
+from tests.oncall.test_on_call_now import entry, page
 
 KEY = "pd-7f3a-secret"
 

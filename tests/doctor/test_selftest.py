@@ -10,9 +10,9 @@ import pytest
 
 from bot.errors import SourceError
 from bot.health import Facts, judge
-from bot.kube.recording import RecordedCluster
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.main import running
-from bot.store.marks import Mark
+from bot.store.timestamps import Mark
 from bot.texts import LANGUAGES, Texts
 from handlers.doctor import known_answer
 from handlers.doctor.known_answer import wrong_answer

@@ -7,18 +7,18 @@ from typing import Any
 
 import msgspec
 
-from bot.hami.asked import UNSET_PERCENTAGE, WHOLE_CARD, Constraints, ContainerRequest, PodRequest
-from bot.hami.cards import Card, CardState, MigPlacement, MigProfile
-from bot.hami.filter import judge
-from bot.hami.fit import NodeCards
-from bot.hami.registration import Registration, Unreadable, read_registration
-from bot.hami.requests import DeviceConfig
-from bot.hami.rules import rules_of
+from bot.hami.fit.cluster_view import Facts, View
+from bot.hami.fit.filter import judge
+from bot.hami.fit.verdicts import NodeCards
+from bot.hami.fit.version_differences import rules_of
+from bot.hami.nodes.cards import Card, CardState, MigPlacement, MigProfile
+from bot.hami.nodes.registration import Registration, Unreadable, read_registration
+from bot.hami.pods.pod_request import UNSET_PERCENTAGE, WHOLE_CARD, Constraints, ContainerRequest, PodRequest
+from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors import DEFAULTS, vendor_of_register_key
 from bot.hami.vendors.nvidia import NVIDIA
 from bot.hami.vendors.vendor import Device
 from bot.hami.version import Version
-from bot.hami.view import Facts, View
 from bot.kube.models import Container, Node, Pod, ResourceQuota
 
 V25, V26, V27, V28, V29, V210 = (Version(2, minor) for minor in (5, 6, 7, 8, 9, 10))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.hami.advice import Change, largest_slice, smallest_changes
+from bot.hami.fit.advice import Change, largest_slice, smallest_changes
 from tests.hami.build import V29, V210, card, gpu_node, holder, mig_card, node, quota, request, view, wants
 
 

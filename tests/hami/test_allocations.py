@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.hami.allocations import Allocation, decode_allocations, is_finished, reserved_node
+from bot.hami.pods.allocations import Allocation, decode_allocations, is_finished, reserved_node
 from bot.kube.models import ObjectMeta
 from tests.hami.build import V25, V26, V27, V28, V29, V210, VERSIONS, pod
 

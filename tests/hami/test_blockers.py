@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.hami.advice import changed, smallest_changes
-from bot.hami.blockers import Ending, pods_to_end
+from bot.hami.fit.advice import changed, smallest_changes
+from bot.hami.fit.blockers import Ending, pods_to_end
 from tests.hami.build import (
     V27,
     V29,

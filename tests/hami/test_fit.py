@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bot.hami.fit import QuotaRoom
+from bot.hami.fit.verdicts import QuotaRoom
 from tests.hami.build import V25, V26, V27, V28, V29, V210, VERSIONS, card, mig_card, request, state, verdict, wants
 
 if TYPE_CHECKING:

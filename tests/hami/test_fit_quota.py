@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.hami.fit import QuotaRoom
-from bot.hami.requests import DeviceConfig
+from bot.hami.fit.verdicts import QuotaRoom
+from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.version import Version
 from tests.hami import build
 from tests.hami.build import (

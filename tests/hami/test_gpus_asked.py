@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from bot.hami.requests import DeviceConfig, gpus_of
+from bot.hami.pods.request_parsing import DeviceConfig, gpus_of
 from tests.hami import build
 from tests.hami.build import gpu, pod
 

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from bot.hami.install import find_device_config, is_ready, read_install
-from bot.hami.requests import DeviceConfig
+from bot.hami.installation.install import find_device_config, is_ready, read_install
+from bot.hami.pods.request_parsing import DeviceConfig
 from bot.kube.hami_pods import read_flags
 from bot.kube.models import ConfigMap, Pod, Workload
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from bot.codes import CODES
-from bot.hami.known_bugs import bug_behind, known_bugs
+from bot.finding_codes import CODES
+from bot.hami.installation.known_bugs import bug_behind, known_bugs
 from bot.hami.version import Version, is_among, parse_version
 
 by_bug = pytest.mark.parametrize("bug", known_bugs(), ids=lambda bug: bug.id)

@@ -8,16 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.hami.advice import Change, smallest_changes
-from bot.hami.allocations import decode_allocations
-from bot.hami.asked import UNSET_PERCENTAGE, PodRequest
-from bot.hami.cardorder import read_weights
-from bot.hami.cards import CardState
-from bot.hami.filter import judge
-from bot.hami.fit import ALLOCATED_INSUFFICIENT, NodeCards, Verdict
-from bot.hami.handshake import judge_by_guides, parse_handshake
-from bot.hami.logs import last_refusals, lines_about, parse_line
-from bot.hami.messages import (
+from bot.hami.fit.advice import Change, smallest_changes
+from bot.hami.fit.filter import judge
+from bot.hami.fit.gpu_order import read_weights
+from bot.hami.fit.mig import read_mig_allocations
+from bot.hami.fit.verdicts import ALLOCATED_INSUFFICIENT, NodeCards, Verdict
+from bot.hami.fit.version_differences import rules_of
+from bot.hami.nodes.cards import CardState
+from bot.hami.nodes.handshake import judge_by_guides, parse_handshake
+from bot.hami.nodes.node_lock import lock_complaint, parse_lock
+from bot.hami.pods.allocations import decode_allocations
+from bot.hami.pods.pod_request import UNSET_PERCENTAGE, PodRequest
+from bot.hami.pods.request_parsing import read_device_config
+from bot.hami.scheduler_logs.filter_reasons import REASONS, finding_code
+from bot.hami.scheduler_logs.log_lines import last_refusals, lines_about, parse_line
+from bot.hami.scheduler_logs.scheduling_events import (
     chosen_node,
     parse_code_event,
     parse_unschedulable,
@@ -25,11 +30,6 @@ from bot.hami.messages import (
     says_none_fit,
     strip_combined,
 )
-from bot.hami.mig import read_mig_allocations
-from bot.hami.nodelock import lock_complaint, parse_lock
-from bot.hami.reasons import REASONS, finding_code
-from bot.hami.requests import read_device_config
-from bot.hami.rules import rules_of
 from bot.hami.vendors import vendor_of_register_key
 from bot.hami.vendors.nvidia.registration import read_link_scores
 from bot.hami.version import parse_version

@@ -5,13 +5,13 @@ import json
 import msgspec
 import pytest
 
-from bot.hami.advice import smaller_requests
-from bot.hami.asked import PodRequest
-from bot.hami.cards import CardState
-from bot.hami.filter import judge
-from bot.hami.fit import FITS, NodeCards
-from bot.hami.requests import DeviceConfig, pod_request
-from bot.hami.rules import rules_of
+from bot.hami.fit.advice import smaller_requests
+from bot.hami.fit.filter import judge
+from bot.hami.fit.verdicts import FITS, NodeCards
+from bot.hami.fit.version_differences import rules_of
+from bot.hami.nodes.cards import CardState
+from bot.hami.pods.pod_request import PodRequest
+from bot.hami.pods.request_parsing import DeviceConfig, pod_request
 from bot.hami.vendors import VENDORS
 from bot.hami.vendors.enflame.drs import Profile, SliceRequest, profile_for, read_profile
 from bot.hami.vendors.kunlun.vxpu import rounded

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.hami.requests import DeviceConfig
+from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors import BY_WORD, NAMES, VENDORS, vendor_of_register_key
 from bot.kube.models import Container, ObjectMeta, Pod, PodSpec
 
@@ -141,15 +141,15 @@ ROOT = Path(__file__).parents[2]
 WEBHOOK = ROOT / "bot" / "hami" / "webhook"
 OWN = ROOT / "bot" / "hami" / "vendors"
 NVIDIAS_SOFTWARE = (
-    "bot/hami/chart.py",
+    "bot/hami/installation/helm_values.py",
     "bot/kube/gpu_conditions.py",
     "bot/kube/models/nodes.py",
-    "bot/kube/redact.py",
+    "bot/kube/recording/redact.py",
     "handlers/record_shell.py",
-    "playbooks/rules/card_faults.py",
-    "playbooks/rules/driver_pods.py",
-    "playbooks/rules/limits.py",
-    "playbooks/rules/rivals.py",
+    "playbooks/rules/nodes/gpu_faults.py",
+    "playbooks/rules/nodes/driver_pods.py",
+    "playbooks/rules/placed/limit_not_enforced.py",
+    "playbooks/rules/nodes/second_device_plugin.py",
     "playbooks/tune/cores.py",
     "playbooks/tune/deployed.py",
     "playbooks/tune/settings.py",
@@ -157,7 +157,7 @@ NVIDIAS_SOFTWARE = (
 """They are about labels, variables, images and conditions of NVIDIA's own software, about HAMi-core, which is for
 NVIDIA alone, or about the chart's values of its device plugin.
 """
-DRA_DRIVERS = ("bot/hami/dra.py",)
+DRA_DRIVERS = ("bot/hami/installation/dra.py",)
 """HAMi-DRA's drivers are no vendors of HAMi's scheduler, and some are called after one."""
 
 

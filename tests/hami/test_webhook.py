@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bot.hami.requests import read_device_config
+from bot.hami.pods.request_parsing import read_device_config
 from bot.hami.version import Version
 from bot.hami.webhook import Rejection, Setting, admit
 from bot.kube.models import Pod

@@ -1,8 +1,8 @@
 import pytest
 
 from bot.errors import UsageError
-from handlers.sentences import from_verb, plain_question
-from handlers.words import split_words
+from handlers.parsing.sentences import from_verb, plain_question
+from handlers.parsing.slack_words import split_words
 
 
 def asked(text: str) -> list[str]:

@@ -20,13 +20,13 @@ import yaml
 from bot.errors import UsageError
 from bot.settings import load_settings
 from bot.texts import Texts
+from handlers.cluster_choice import ClusterChoice
 from handlers.doctor.examination import examine
 from handlers.doctor.links import has_failed
 from handlers.init.dialog import CheckFailed, Given, set_up
 from handlers.init.files import Files
 from handlers.manifest import create_link, manifest
 from handlers.shell import build_grammar
-from handlers.where import ClusterChoice
 from sandbox.apiserver import ApiServer
 from sandbox.slack import SlackServer
 from tests.chart import manifests, of_kind, rendered

@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bot.kube.cache import CachedCluster, WatchCache
-from bot.kube.connect import open_cluster
-from bot.kube.follow import Follower, Pace
-from bot.kube.live import Selection
+from bot.kube.client.connect import open_cluster
+from bot.kube.client.live import Selection
 from bot.kube.models import NODES, Node
+from bot.kube.watch.cache import CachedCluster, WatchCache
+from bot.kube.watch.follow import Follower, Pace
 from sandbox.apiserver import ApiServer, Fault
 from tests.kube.live_servers import node, pod, write_kubeconfig
 

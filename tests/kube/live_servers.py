@@ -12,8 +12,8 @@ import yaml
 from aiohttp import web
 
 from bot.errors import SourceError
-from bot.kube.connect import open_cluster
-from bot.kube.live import LiveCluster
+from bot.kube.client.connect import open_cluster
+from bot.kube.client.live import LiveCluster
 from bot.kube.models import NODES, PODS
 from sandbox.apiserver import ApiServer, Fault
 from sandbox.serving import Served

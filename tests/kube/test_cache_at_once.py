@@ -3,8 +3,8 @@
 import asyncio
 
 from bot.errors import SourceError
-from bot.kube.cache import CachedCluster
 from bot.kube.models import NODES, PODS
+from bot.kube.watch.cache import CachedCluster
 from sandbox.apiserver import Fault
 from tests.kube.cache_lab import NODES_PATH, QUICK, THREE, lab, until
 from tests.kube.live_servers import pod

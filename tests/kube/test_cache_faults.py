@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from bot.kube.cache import CachedCluster
-from bot.kube.live import Selection
+from bot.kube.client.live import Selection
 from bot.kube.models import DAEMON_PODS, HOLDERS, NODES
+from bot.kube.watch.cache import CachedCluster
 from sandbox.apiserver import ApiServer, Fault, Rule
 from tests.kube.cache_lab import NODES_PATH, QUICK, THREE, lab, until
 from tests.kube.live_servers import node, pod

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from bot.errors import SourceError
-from bot.kube.connect import open_cluster
+from bot.kube.client.connect import open_cluster
 from bot.kube.models import NODES
 from sandbox.apiserver import ApiServer
 
@@ -79,7 +79,7 @@ def opened_by_default(environment: dict[str, str]) -> dict[str, str]:
     script = """if True:
         import asyncio, json, sys
         from bot.errors import SourceError
-        from bot.kube.connect import open_cluster
+        from bot.kube.client.connect import open_cluster
         async def main():
             try:
                 async with await open_cluster() as cluster:

@@ -9,9 +9,9 @@ import pytest
 from aiohttp import web
 
 from bot.errors import NotFound, SourceError
-from bot.kube import connect
+from bot.kube.client import connect
+from bot.kube.client.connect import open_cluster
 from bot.kube.cluster import LogWanted
-from bot.kube.connect import open_cluster
 from bot.kube.models import DEPLOYMENTS, NODES, PODS
 from sandbox.apiserver import ApiServer, Fault
 from tests.kube.live_servers import (

@@ -8,9 +8,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from bot.kube.connect import open_writer
-from bot.kube.leader import Leader, Rhythm
-from bot.kube.writer import Conflict, Writer
+from bot.kube.client.connect import open_writer
+from bot.kube.client.leader import Leader, Rhythm
+from bot.kube.client.writer import Conflict, Writer
 from sandbox.apiserver import ApiServer, Fault
 
 QUICK = Rhythm(lease_s=1.0, renew_s=0.6, retry_s=0.05)

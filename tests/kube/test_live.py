@@ -9,9 +9,9 @@ import pytest
 from aiohttp import web
 
 from bot.errors import NotFound
+from bot.kube.client.connect import open_cluster
+from bot.kube.client.line_filter import LONGEST_LINE, MOST_LINES, LineFilter
 from bot.kube.cluster import LogLines, LogWanted
-from bot.kube.connect import open_cluster
-from bot.kube.linefilter import LONGEST_LINE, MOST_LINES, LineFilter
 from bot.kube.models import NODES, PODS
 from tests.kube.live_servers import failure_of, node, pod, sandbox, serving, write_kubeconfig
 

@@ -4,10 +4,10 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from bot import tally
-from bot.kube.cache import CachedCluster, WatchCache
-from bot.kube.connect import open_cluster
+from bot import process_counters
+from bot.kube.client.connect import open_cluster
 from bot.kube.models import HOLDERS
+from bot.kube.watch.cache import CachedCluster, WatchCache
 from sandbox.apiserver import ApiServer
 from tests.kube.cache_lab import until
 from tests.kube.live_servers import pod, write_kubeconfig
@@ -25,7 +25,9 @@ def gpu_pod(name: str, phase: str, uid: str = "1", **more: Any) -> dict[str, Any
 
 def starts(cluster: str) -> tuple[int, float]:
     """How many were counted, and the sum of their seconds."""
-    found = [(counts[-1], total) for labels, counts, total in tally.POD_STARTS.told() if labels == (cluster,)]
+    found = [
+        (counts[-1], total) for labels, counts, total in process_counters.POD_STARTS.told() if labels == (cluster,)
+    ]
     return found[0] if found else (0, 0.0)
 
 

@@ -7,8 +7,8 @@ import pytest
 from bot.errors import SourceError, UsageError
 from bot.hami.vendors import ANNOTATIONS
 from bot.kube.models import ALL_KINDS, CONFIG_MAPS, DEPLOYMENTS, EVENTS, NODES, PODS
-from bot.kube.record import record
-from bot.kube.recording import RecordedCluster
+from bot.kube.recording.record import record
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from tests.kube.samples import META, TAKEN_AT, a_list, archive, folder, pod
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

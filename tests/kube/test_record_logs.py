@@ -5,10 +5,10 @@ import json
 
 from bot.hami.vendors import ANNOTATIONS
 from bot.kube.models import PODS
-from bot.kube.record import record
-from bot.kube.record_logs import MOST_PLUGIN_PODS
-from bot.kube.recordedports import RecordedPorts
-from bot.kube.recording import RecordedCluster
+from bot.kube.recording.record import record
+from bot.kube.recording.record_logs import MOST_PLUGIN_PODS
+from bot.kube.recording.recorded_cluster import RecordedCluster
+from bot.kube.recording.recorded_ports import RecordedPorts
 from tests.kube.samples import a_list, folder, pod
 
 SCHEDULER = "logs/hami-system/hami-scheduler-0"

@@ -17,7 +17,7 @@ from bot.kube.models import (
     Workload,
     WorkloadSpec,
 )
-from bot.kube.redact import masked, masked_arguments, masked_log, redacted
+from bot.kube.recording.redact import masked, masked_arguments, masked_log, redacted
 
 SECRET = "c4n4ryS3cr3tV4lu3xx"
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl"

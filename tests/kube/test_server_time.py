@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from bot.errors import NotFound
-from bot.kube.cache import CachedCluster, WatchCache
-from bot.kube.connect import open_cluster, open_writer
-from bot.kube.live import LiveCluster
+from bot.kube.client.connect import open_cluster, open_writer
+from bot.kube.client.live import LiveCluster
+from bot.kube.client.pod_http_request import PodGet
+from bot.kube.client.server_clock import ServerClock
 from bot.kube.models import NODES
-from bot.kube.podget import PodGet
-from bot.kube.serverclock import ServerClock
+from bot.kube.watch.cache import CachedCluster, WatchCache
 from sandbox.apiserver import ApiServer
 from tests.kube.live_servers import node, write_kubeconfig
 

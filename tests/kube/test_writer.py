@@ -14,8 +14,8 @@ from bot.changes.plan import ChangeRequest, Plan, plan_raise
 from bot.changes.record import KEY
 from bot.errors import NotFound, SourceError
 from bot.hami.version import Version
-from bot.kube.connect import open_writer
-from bot.kube.writer import Conflict, OutcomeUnknown, Writer
+from bot.kube.client.connect import open_writer
+from bot.kube.client.writer import Conflict, OutcomeUnknown, Writer
 from sandbox.apiserver import ApiServer, Fault
 from tests.cases_support import CASES, files_of
 from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 from pydantic import SecretStr
 
-from bot.kube.recording import RecordedCluster
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.main import running
 from bot.settings.schema import ClusterSettings, OncallSettings
 from playbooks.playbook import Sources

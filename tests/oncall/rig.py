@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from bot.errors import SourceError
-from bot.kube.recording import RecordedCluster
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.settings.schema import PagerDutySettings
 from bot.slack.outbox import Outbox
-from bot.slack.work import Work
+from bot.slack.question_tasks import Work
 from bot.store import Store, open_store
 from bot.texts import Texts
 from bot.triage.routes import Route

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bot.errors import SourceError
-from bot.kube.recording import RecordedCluster
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.texts import Texts
 from handlers.oncall.causes import registration_state
 from playbooks.playbook import Sources

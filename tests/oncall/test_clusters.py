@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.clock import Clock
 from bot.errors import SourceError
+from bot.periodic_jobs import Clock
 from bot.settings.schema import ClusterSettings, OncallSettings
 from bot.triage.state import Act, act
 from handlers.deps import Deps

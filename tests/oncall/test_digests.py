@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from bot.clock import Clock
 from bot.digest.figures import differences, not_compared, step
 from bot.digest.schedule import Schedule
 from bot.errors import SourceError, UsageError
+from bot.periodic_jobs import Clock
 from bot.settings.schema import Settings
 from bot.store.tables import digest_runs
-from handlers.changes.terms import Person
+from handlers.changes.types import Person
 from handlers.inbox import AT_ONCE, Inbox
 from handlers.oncall.digests import AT_ONCE as TOGETHER
 from handlers.oncall.digests import AddDigest, Digests, ListAll, Post, Stop, read_digest

@@ -12,7 +12,7 @@ import pytest
 
 from bot.kube.cluster import Cluster
 from bot.kube.models import Kind
-from bot.kube.recording import RecordedCluster
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.texts import Texts
 from handlers.oncall.causes import answer
 from handlers.oncall.evidence import Bounds, EvidenceRequest, evidence

@@ -11,15 +11,15 @@ import msgspec
 import pytest
 
 from bot.slack.app import Grouped
-from bot.slack.work import Work
+from bot.slack.question_tasks import Work
 from bot.triage.state import Turn
-from handlers.deeds import Deed
 from handlers.inbox import Inbox
-from handlers.leftovers import Leftovers
 from handlers.oncall.digests import Digests
 from handlers.oncall.listeners import register
 from handlers.oncall.service import TriageService
-from handlers.question import Question
+from handlers.parsing.question import Question
+from handlers.unfinished_work import Leftovers
+from handlers.user_actions import Deed
 from tests.changes.rig import When
 from tests.deeds.rig import KEY, Life, crash_points
 from tests.oncall.rig import Rig, a_rig, pending

@@ -10,7 +10,7 @@ from bot.slack.render.storm import OPEN, digest_of, gathered, read_choice
 from bot.slack.render.triage_head import render_head
 from bot.texts import LANGUAGES, Texts
 from bot.triage.webhook import Alert
-from handlers.changes.terms import Person, Refused
+from handlers.changes.types import Person, Refused
 from handlers.oncall.passes import Keeper, head_of
 from handlers.oncall.service import TriageService
 from tests.oncall.bot import CHANNEL, ROOM, TOKEN, World, played

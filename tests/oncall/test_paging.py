@@ -13,7 +13,7 @@ from aiohttp import web
 from pydantic import SecretStr, ValidationError
 
 from bot.pager.inbound import NoWebhookError, PagerAction, is_signed, read_opsgenie, read_pagerduty
-from bot.pager.wire import services_of
+from bot.pager.requests import services_of
 from bot.settings.paging import OpsgeniePaging, PagerDutyPaging, PagingSettings, WebhookPaging
 from bot.triage.state import Act, act
 from handlers.oncall.paging import LASTING_S, Paging

@@ -18,7 +18,7 @@ from bot.pager_endpoints import PAGERDUTY_PATH
 from bot.settings.paging import PagerDutyPaging, PagingSettings
 from bot.settings.schema import HttpSettings, OncallSettings
 from bot.slack.app import WrongInstall
-from handlers.changes.lead import Pace
+from handlers.changes.leader_pass import Pace
 from handlers.oncall.passes import LEASE_S
 from sandbox.slack import Fault, SlackServer
 from tests.chart import manifests, of_kind

@@ -13,7 +13,7 @@ from bot.errors import UsageError
 from bot.slack.message import Message
 from bot.store import Store
 from bot.triage.state import Act, act
-from handlers.changes.terms import Person, Refused
+from handlers.changes.types import Person, Refused
 from handlers.oncall.digests import AddDigest, Digests, ListAll, Stop, StopReport
 from handlers.oncall.service import TriageService
 from handlers.oncall.words import IncidentRequest, read_words

@@ -6,7 +6,7 @@ from bot.errors import UsageError
 from handlers.oncall.digests import read_digest
 from handlers.oncall.listeners import _words
 from handlers.oncall.words import CRON_EXAMPLE, DIGEST_EXAMPLE, EXAMPLES, IncidentRequest, read_words
-from handlers.understand import Help, understand
+from handlers.parsing.slack_grammar import Help, understand
 
 
 @pytest.mark.parametrize(

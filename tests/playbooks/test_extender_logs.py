@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.kube.connect import open_cluster
-from bot.kube.linefilter import MOST_LINES
-from bot.kube.recording import RecordedCluster
+from bot.kube.client.connect import open_cluster
+from bot.kube.client.line_filter import MOST_LINES
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
 from playbooks.gather.scheduler_process import gather_panics
 from playbooks.gather.scheduling import gather_install

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from bot.kube.models import Pod
-from bot.kube.recording import RecordedCluster
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.texts import Texts
-from handlers.understand import understand
+from handlers.parsing.slack_grammar import understand
 from playbooks.fit.playbook import asked_of
 from playbooks.playbook import Sources, find
 from tests.cases_support import CASES, VERSIONS, ask_cluster

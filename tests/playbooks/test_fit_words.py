@@ -7,7 +7,7 @@ import pytest
 
 from bot.errors import UsageError
 from bot.report import Report
-from handlers.understand import ManifestWanted, understand
+from handlers.parsing.slack_grammar import ManifestWanted, understand
 from playbooks.playbook import find
 from tests.playbooks.world import (
     Object,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bot.kube.recording import RecordedCluster
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from playbooks.nodes import playbook
 from playbooks.nodes.faults import look_at
 from playbooks.nodes.sweep import Sweep

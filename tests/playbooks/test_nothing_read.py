@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 
 from bot.errors import SourceError
-from bot.kube.connect import open_cluster
+from bot.kube.client.connect import open_cluster
 from bot.report import Report
 from bot.texts import Texts
 from playbooks.fit.manifest import Manifest

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from bot.errors import SourceError
-from bot.kube.connect import open_cluster
-from bot.kube.recording import RecordedCluster
+from bot.kube.client.connect import open_cluster
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report
 from bot.texts import Texts
 from playbooks.playbook import Sources, find

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from bot.kube.models import Pod
-from bot.kube.recording import RecordedCluster
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.texts import Texts
 from playbooks.gather.nodes_in_question import NodesInQuestion
 from playbooks.judgement.pod import ClusterContext, Judge, last_own_attempt
 from playbooks.playbook import Sources, find
-from playbooks.rules.case import World
+from playbooks.rules.waiting.waiting_pod import World
 from tests.playbooks.pending_support import FULL, full, too_large
 from tests.playbooks.world import Object, cluster, given, gpu, pod, quota, record
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.kube.recording import RecordedCluster
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report
 from bot.texts import Texts
 from playbooks.playbook import Sources, find

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bot.errors import UsageError
-from bot.kube.connect import open_cluster
+from bot.kube.client.connect import open_cluster
 from bot.report import Report
 from bot.texts import Texts
 from playbooks.gather.subject import SubjectRequest, parse_subject

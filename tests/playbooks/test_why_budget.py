@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.hami.requests import DeviceConfig, read_device_config
-from bot.kube.connect import open_cluster
+from bot.hami.pods.request_parsing import DeviceConfig, read_device_config
+from bot.kube.client.connect import open_cluster
 from bot.kube.models import NODES as GPU_NODES
-from bot.kube.recording import RecordedCluster
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report
 from bot.texts import Texts
 from playbooks.gather.nodes_in_question import gather_nodes_in_question

@@ -14,9 +14,9 @@ import msgspec
 
 from bot.kube.lists import API_KINDS
 from bot.kube.models import ALL_KINDS
-from bot.kube.recordedports import RecordedPorts
-from bot.kube.recording import RecordedCluster
-from bot.kube.redact import masked
+from bot.kube.recording.recorded_cluster import RecordedCluster
+from bot.kube.recording.recorded_ports import RecordedPorts
+from bot.kube.recording.redact import masked
 from bot.render.as_json import as_json
 from bot.report import VERDICT_LIMIT, Finding, Report, one_line
 from bot.texts import LANGUAGES, Texts

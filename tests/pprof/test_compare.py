@@ -5,11 +5,11 @@ import pytest
 from bot.errors import UsageError
 from bot.pprof.compare import compare
 from bot.pprof.decode import read
+from bot.pprof.function_shares import is_own
 from bot.pprof.goroutines import crowded, groups, grown
 from bot.pprof.hints import hints
 from bot.pprof.listing import function_lines
 from bot.pprof.profile import Profile
-from bot.pprof.shares import is_own
 from bot.pprof.top import prepared
 from handlers.profiles.shell import answer
 from tests.pprof.build import Writer

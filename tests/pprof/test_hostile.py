@@ -18,7 +18,7 @@ from bot.pprof.graph import Trim
 from bot.pprof.links import HAMI, Sources
 from bot.pprof.listing import function_lines, listing
 from bot.pprof.quotes import SourcedProfile
-from bot.pprof.scan import check
+from bot.pprof.size_guard import check
 from bot.pprof.top import Options, top
 from bot.pprof.versions import comparison_tables, explain_change
 from bot.texts import Texts

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from bot.pprof.decode import read
 from bot.pprof.nodes import node_table
 from bot.pprof.profile import int64
-from bot.pprof.sums import Edges, Frame, Weights
-from bot.pprof.weights import PlainSums
+from bot.pprof.sample_sums import Edges, Frame, Weights
+from bot.pprof.sums_python import PlainSums
 from tests.pprof.build import Writer
 from tests.sampling import examples
 
-vectors = pytest.importorskip("bot.pprof.vectors", reason="numpy is not installed", exc_type=ImportError)
+vectors = pytest.importorskip("bot.pprof.sums_numpy", reason="numpy is not installed", exc_type=ImportError)
 
 FUNCTIONS = 5
 STACKS = st.lists(

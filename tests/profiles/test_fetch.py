@@ -15,11 +15,11 @@ from aiohttp import web
 from yarl import URL
 
 from bot.errors import BotError, NotAllowed, NotFound, SourceError
-from bot.kube.connect import open_cluster
-from bot.kube.podget import PodAnswer, PodGet
-from bot.kube.podport import DirectPodPorts
-from bot.kube.recordedports import RecordedPorts
-from bot.kube.recording import RecordedCluster
+from bot.kube.client.connect import open_cluster
+from bot.kube.client.pod_http import DirectPodPorts
+from bot.kube.client.pod_http_request import PodAnswer, PodGet
+from bot.kube.recording.recorded_cluster import RecordedCluster
+from bot.kube.recording.recorded_ports import RecordedPorts
 from bot.report import Report
 from bot.texts import Texts
 from playbooks.playbook import Sources

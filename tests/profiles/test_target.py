@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bot.hami.install import Install, VersionSeen
+from bot.hami.installation.install import Install, VersionSeen
 from bot.hami.version import parse_version
 from bot.kube.hami_pods import read_flags
 from bot.kube.models import Lease, Pod

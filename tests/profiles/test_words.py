@@ -6,9 +6,9 @@ import pytest
 
 from bot.errors import NotFound, UsageError
 from bot.store.profiles import KeptProfile
-from handlers.profiles.kept import find_kept, is_reference, kind_meant
+from handlers.parsing.slack_grammar import understand
+from handlers.profiles.kept_lookup import find_kept, is_reference, kind_meant
 from handlers.profiles.words import ProfileAsked, ShowKept, Study, read_profile
-from handlers.understand import understand
 from playbooks.profile.request import Address, Request
 
 NOW = datetime(2026, 11, 21, 15, 30, tzinfo=UTC).timestamp()

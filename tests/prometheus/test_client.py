@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bot.errors import SourceError
-from bot.hami.exposition import Sample
+from bot.hami.metrics.exposition import Sample
 from bot.prometheus.api import sharing_labels
 from bot.prometheus.client import LARGEST_ANSWER, WITHIN_S, Address, PrometheusClient
 from tests.prometheus.server import WEEK_ENDS, prometheus_of_the_week, prometheus_that_scrapes

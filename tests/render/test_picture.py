@@ -10,15 +10,15 @@ from msgspec import structs
 from PIL import Image, ImageFont
 
 from bot.gpu_rows import GpuRow
-from bot.render import lettering
-from bot.render.lettering import fitted, wide
+from bot.render import picture_text
 from bot.render.picture import alt_text, picture
+from bot.render.picture_text import fitted, wide
 from bot.report import SCHEMA, Report, Sheet, Subject
 from bot.texts import LANGUAGES, Texts
 from tests.cases_support import CASES, VERSIONS, ask
 from tests.render import SAY, typical
 
-FONT = Path(lettering.__file__).with_name("han.ttf")
+FONT = Path(picture_text.__file__).with_name("han.ttf")
 STATES = ("free", "no-memory", "no-slots", "no-cores", "cordoned", "unhealthy", "unknown", "unregistered")
 PAPER, GIVEN, HATCH, DOTS = (255, 255, 255), (0, 84, 148), (196, 78, 0), (94, 60, 153)
 

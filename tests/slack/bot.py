@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import SecretStr
 
-from bot.kube.recording import RecordedCluster
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.main import Limits, running
 from bot.settings.schema import HttpSettings, Settings, SlackSettings, StoreSettings
 from playbooks.playbook import Sources

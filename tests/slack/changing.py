@@ -18,13 +18,13 @@ from typing import Any
 
 from bot.changes.plan import KEY_PATH, unfinished_rollout
 from bot.changes.record import KEY
-from bot.kube.connect import open_cluster, open_writer
-from bot.kube.serverclock import ServerClock
-from bot.kube.writer import Writer
+from bot.kube.client.connect import open_cluster, open_writer
+from bot.kube.client.server_clock import ServerClock
+from bot.kube.client.writer import Writer
 from bot.main import running
 from bot.settings.schema import AccessSettings, HttpSettings, OncallSettings
 from bot.texts import Language
-from handlers.changes.lead import Pace
+from handlers.changes.leader_pass import Pace
 from handlers.changes.request import ChangeSnapshot
 from handlers.changes.setup import ChangeDeps
 from handlers.record_shell import write_capture

@@ -15,7 +15,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.main import Limits
 from bot.slack.connection import Connection, Turn
-from handlers.changes.lead import Pace
+from handlers.changes.leader_pass import Pace
 from sandbox.slack import Fault, SlackServer
 from tests.slack.bot import PATIENT, Here, a_bot
 

@@ -9,7 +9,7 @@ import pytest
 
 from bot.errors import BotError, UsageError
 from bot.slack.app import Grouped
-from bot.slack.work import Work
+from bot.slack.question_tasks import Work
 from bot.store import open_store
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bot.main import open_watched
-from handlers.where import ClusterChoice
+from handlers.cluster_choice import ClusterChoice
 from sandbox.apiserver import ApiServer
 from sandbox.slack.content import strings_of
 from tests.slack.bot import POD, RECORDING, a_bot

@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 from bot.errors import SourceError, UsageError
-from bot.kube.recording import RecordedCluster
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.main import running
 from bot.settings import load_settings
 from bot.settings.schema import ChannelSettings, ClusterSettings, Settings
-from handlers.where import ClusterChoice, open_sources
+from handlers.cluster_choice import ClusterChoice, open_sources
 from playbooks.playbook import Sources
 from sandbox.slack import SlackServer
 from sandbox.slack.content import elements_of, strings_of

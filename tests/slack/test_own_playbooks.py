@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from playbooks.own import found
+from playbooks.own import discovery
 from tests.slack.bot import POD, VERDICT, Here
 from tests.slack.test_bot_answers import played
 from tests.test_own_playbooks import ENDS, WORKS
@@ -19,9 +19,9 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     made.mkdir()
     (made / "fine.py").write_text(WORKS + ENDS)
     (made / "broken.py").write_text("import no_such_module\n")
-    found.use(lambda: made)
+    discovery.use(lambda: made)
     yield made
-    found.use(lambda: None)
+    discovery.use(lambda: None)
 
 
 def test_its_answer_and_its_error_stand_in_slack_and_the_bot_goes_on(tmp_path: Path, folder: Path) -> None:

@@ -14,15 +14,15 @@ import msgspec
 import pytest
 from PIL import Image
 
-from bot.kube.connect import open_cluster
+from bot.kube.client.connect import open_cluster
 from bot.main import running
 from bot.pprof.decode import read
 from bot.pprof.top import top
 from bot.settings.schema import ClusterSettings, ProfileSettings
 from bot.slack.render.profile import CANCEL
 from bot.store import open_audit, open_profiles, open_store
-from handlers.profiles.room import AT_ONCE
-from handlers.question import Question
+from handlers.parsing.question import Question
+from handlers.profiles.memory_budget import AT_ONCE
 from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer
 from sandbox.apiserver.recordings import read_recording

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bot.errors import NotFound, Unusable
-from bot.kube.recording import RecordedCluster
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from playbooks.playbook import Sources
 from sandbox.slack.content import elements_of, strings_of
 from tests.slack.bot import POD, RECORDING, VERDICT, Here, Mode, a_bot

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from bot.errors import NoSuchCluster, UsageError, WhichCluster
+from bot.slack.question_tasks import _HINTS, Overdue
 from bot.slack.render.prose import in_words
-from bot.slack.work import _HINTS, Overdue
 from bot.texts import Texts
-from handlers.sentences import plain_question
-from handlers.understand import understand
-from handlers.words import LONGEST, split_words
+from handlers.parsing.sentences import plain_question
+from handlers.parsing.slack_grammar import understand
+from handlers.parsing.slack_words import LONGEST, split_words
 from sandbox.slack.content import strings_of
 from tests.slack.bot import a_bot
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from bot.errors import SourceError
-from bot.hami.exposition import Sample, read_samples
-from bot.hami.usage import NAMES
-from bot.kube.recordedports import RecordedPorts
-from bot.kube.recording import RecordedCluster
+from bot.hami.metrics.exposition import Sample, read_samples
+from bot.hami.metrics.gpu_usage import NAMES
+from bot.kube.recording.recorded_cluster import RecordedCluster
+from bot.kube.recording.recorded_ports import RecordedPorts
 from bot.prometheus.api import Prometheus
 from bot.report import Report
 from bot.texts import Texts

@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from bot.kube.recordedports import RecordedPorts
-from bot.kube.recording import RecordedCluster
+from bot.kube.recording.recorded_cluster import RecordedCluster
+from bot.kube.recording.recorded_ports import RecordedPorts
 from bot.prometheus.api import Prometheus
 from bot.report import Report
 from bot.texts import Language, Texts

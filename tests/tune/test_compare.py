@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from bot.errors import UsageError
-from bot.kube.recording import RecordedCluster
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report
 from bot.texts import LANGUAGES, Texts
-from handlers.grammar import read
+from handlers.cluster_choice import ClusterChoice
+from handlers.parsing.grammar import read
+from handlers.parsing.slack_grammar import understand
 from handlers.shell import build_grammar
 from handlers.tune_shell import CompareAsked, compare_recordings
-from handlers.understand import understand
-from handlers.where import ClusterChoice
 from playbooks.playbook import Sources, find
 from playbooks.tune.compare import ChangeRow, FigureRow, compare
-from playbooks.tune.side import gather_side
+from playbooks.tune.compared_recording import gather_side
 from tests.latency.support import at, said, started
 from tests.playbooks.world import EXTENDER, HAMI, READY, Object, ago, check, gpu_node, pod, record, scheduler, text_of
 from tests.tune.support import CASES

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from bot.hami.exposition import Sample, read_samples
-from bot.hami.ledger import Holding, Share
-from bot.hami.usage import NAMES, REGISTERED
-from bot.kube.recording import RecordedCluster
+from bot.hami.fit.allocated_totals import Holding, Share
+from bot.hami.metrics.exposition import Sample, read_samples
+from bot.hami.metrics.gpu_usage import NAMES, REGISTERED
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.prometheus.api import Prometheus
 from bot.prometheus.client import Address, PrometheusClient
 from bot.report import Report
 from bot.texts import LANGUAGES, Texts
-from handlers.grammar import ParsedQuestion, read
+from handlers.parsing.grammar import ParsedQuestion, read
+from handlers.parsing.slack_grammar import understand
 from handlers.shell import build_grammar
-from handlers.understand import understand
 from playbooks.gather import usage_of_cores
 from playbooks.gather.usage_of_day import gather_day
 from playbooks.playbook import Sources

@@ -6,9 +6,9 @@ from typing import get_args
 import pytest
 import yaml
 
-from bot.hami.usage import NAMES
+from bot.hami.metrics.gpu_usage import NAMES
 from bot.texts import LANGUAGES, Texts
-from handlers.grammar import ParsedQuestion
+from handlers.parsing.grammar import ParsedQuestion
 from handlers.tune_shell import tune_command
 from playbooks.tune.guide import TEMPLATES, Symptom, client_for, lock_minutes, scenarios, splits_for, template
 from playbooks.tune.rows import Topic

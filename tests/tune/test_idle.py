@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from bot.errors import UsageError
-from bot.kube.recordedports import RecordedPorts
+from bot.kube.recording.recorded_ports import RecordedPorts
 from bot.report import Report
 from bot.texts import Texts
 from playbooks.gpus.idle import HolderRow

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.hami.exposition import Sample
+from bot.hami.metrics.exposition import Sample
 from bot.prometheus.client import Address, PrometheusClient
 from bot.report import Report
 from tests.prometheus.server import prometheus_of_the_week, prometheus_that_scrapes

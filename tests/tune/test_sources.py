@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.hami.exposition import Sample
+from bot.hami.metrics.exposition import Sample
 from bot.report import Report
 from handlers.shell_output import asked_there
 from playbooks.gather import usage

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from bot.codes import Code
+from bot.finding_codes import Code
 from bot.hami.version import Version, is_among
 from bot.texts import Language
 

@@ -6,14 +6,14 @@ Their cores are compute units, of which a container asks for a percentage.
 from datetime import datetime
 from functools import partial
 
-from bot.hami.asked import WHOLE_CARD, ContainerRequest, Resources
-from bot.hami.cards import Card, CardState, read_json
-from bot.hami.fit import INSUFFICIENT_CORE, CardUse, Run, Verdict
+from bot.hami.fit.verdicts import INSUFFICIENT_CORE, CardUse, Run, Verdict
 from bot.hami.names import Names
-from bot.hami.registration import Unregistered
-from bot.hami.vendors import standard_scan as checks
-from bot.hami.vendors.sections import amount_in, count_in, limits_of, read_usual
-from bot.hami.vendors.stateless import Found, Stateless, annotated, capacity_of, cards_like, counted
+from bot.hami.nodes.cards import Card, CardState, read_json
+from bot.hami.nodes.registration import Unregistered
+from bot.hami.pods.pod_request import WHOLE_CARD, ContainerRequest, Resources
+from bot.hami.vendors.shared import standard_fit as checks
+from bot.hami.vendors.shared.config_section import amount_in, count_in, limits_of, read_usual
+from bot.hami.vendors.shared.rescanned_nodes import Found, Stateless, annotated, capacity_of, cards_like, counted
 from bot.hami.vendors.vendor import Ask, Vendor
 from bot.hami.version import Version
 from bot.kube.models import Container, Node

@@ -8,13 +8,13 @@ from functools import partial
 
 import msgspec
 
-from bot.hami.asked import ContainerRequest, Resources, amount_of, to_int32
-from bot.hami.cards import Card, CardState
-from bot.hami.fit import INSUFFICIENT_CORE, NUMA_NOT_FIT, CardUse, Run, Verdict
+from bot.hami.fit.verdicts import INSUFFICIENT_CORE, NUMA_NOT_FIT, CardUse, Run, Verdict
 from bot.hami.names import Names
-from bot.hami.vendors import standard_scan as checks
-from bot.hami.vendors.sections import read_usual
-from bot.hami.vendors.stateless import capacity_of, cards_like, counted
+from bot.hami.nodes.cards import Card, CardState
+from bot.hami.pods.pod_request import ContainerRequest, Resources, amount_of, to_int32
+from bot.hami.vendors.shared import standard_fit as checks
+from bot.hami.vendors.shared.config_section import read_usual
+from bot.hami.vendors.shared.rescanned_nodes import capacity_of, cards_like, counted
 from bot.hami.vendors.vendor import Ask, Vendor
 from bot.hami.version import Version
 from bot.kube.models import Container, Node

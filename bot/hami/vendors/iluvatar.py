@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from bot.hami.asked import INT32_MAX, ContainerRequest, Resources
-from bot.hami.cards import read_strict_text
 from bot.hami.names import Names
-from bot.hami.vendors import standard_scan as checks
-from bot.hami.vendors.annotated import Annotated
-from bot.hami.vendors.sections import amount_in, section_of, whole_or, wrapped_count_in
+from bot.hami.nodes.cards import read_strict_text
+from bot.hami.pods.pod_request import INT32_MAX, ContainerRequest, Resources
+from bot.hami.vendors.shared import standard_fit as checks
+from bot.hami.vendors.shared.annotated_nodes import Annotated
+from bot.hami.vendors.shared.config_section import amount_in, section_of, whole_or, wrapped_count_in
 from bot.hami.vendors.vendor import Vendor
 from bot.hami.version import Version
 from bot.kube.models import Container

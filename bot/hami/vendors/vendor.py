@@ -1,9 +1,9 @@
 """The seam for vendors: everything that HAMi's scheduler does differently for one vendor's devices.
 
 A vendor is one value of `Vendor` in a folder or file of its own and a line in `bot.hami.vendors`. It has one device,
-or one for each chip that the device config names. The frame around it is the same for all: `bot.hami.requests` asks
-each device for a pod's requests, `bot.hami.nodestate` for a node's cards, and `bot.hami.filter` for the verdict on one
-container.
+or one for each chip that the device config names. The frame around it is the same for all:
+`bot.hami.pods.request_parsing` asks each device for a pod's requests, `bot.hami.nodes.node_state` for a node's cards,
+and `bot.hami.fit.filter` for the verdict on one container.
 """
 
 import re
@@ -13,12 +13,12 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from bot.hami.asked import Constraints, ContainerRequest, Resources
-from bot.hami.cards import CardState
-from bot.hami.fit import CardUse, Run, Verdict
+from bot.hami.fit.verdicts import CardUse, Run, Verdict
 from bot.hami.names import Names
-from bot.hami.nodelock import LOCK_KEY
-from bot.hami.registration import Registration, Unregistered
+from bot.hami.nodes.cards import CardState
+from bot.hami.nodes.node_lock import LOCK_KEY
+from bot.hami.nodes.registration import Registration, Unregistered
+from bot.hami.pods.pod_request import Constraints, ContainerRequest, Resources
 from bot.hami.version import Version
 from bot.kube.models import Container, Node, Pod
 from bot.kube.selectors import label_matcher

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import structs
 
-from bot.hami.asked import Resources
+from bot.hami.pods.pod_request import Resources
 from bot.hami.vendors.vendor import Device
 from bot.hami.version import Version
 from bot.hami.webhook import (

@@ -5,7 +5,7 @@ Source: HAMi v2.9 and v2.10, pkg/device/ascend/device.go MutateAdmission.
 
 from typing import cast
 
-from bot.hami.asked import Resources
+from bot.hami.pods.pod_request import Resources
 from bot.hami.vendors.ascend.chips import IN_MODULES, Chip
 from bot.hami.vendors.ascend.names import MODE_KEY
 from bot.hami.version import Version

@@ -3,7 +3,7 @@
 Source: HAMi v2.10, pkg/device/enflame/device.go MutateAdmission.
 """
 
-from bot.hami.asked import WHOLE_CARD, Resources
+from bot.hami.pods.pod_request import WHOLE_CARD, Resources
 from bot.hami.webhook.container import AnnotatedContainer, Answer, Denied, Mutation
 
 

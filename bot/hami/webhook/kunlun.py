@@ -3,7 +3,7 @@
 Source: HAMi v2.10, pkg/device/kunlun/vdevice.go MutateAdmission.
 """
 
-from bot.hami.asked import Resources
+from bot.hami.pods.pod_request import Resources
 from bot.hami.webhook.container import AnnotatedContainer, Answer, Mutation
 
 SIZES = (24576, 49152, 98304)

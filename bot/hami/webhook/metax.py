@@ -3,7 +3,7 @@
 Source: HAMi v2.10, pkg/device/metax/sdevice.go MutateAdmission.
 """
 
-from bot.hami.asked import Resources
+from bot.hami.pods.pod_request import Resources
 from bot.hami.webhook.container import AnnotatedContainer, Answer, Denied, Mutation
 
 CLASS_KEY, CLASSES = "metax-tech.com/sgpu-app-class", ("online", "offline")

@@ -3,7 +3,7 @@
 Source: HAMi v2.10, pkg/device/mthreads/device.go MutateAdmission.
 """
 
-from bot.hami.asked import Resources
+from bot.hami.pods.pod_request import Resources
 from bot.hami.version import Version
 from bot.hami.webhook.container import AnnotatedContainer, Answer, Denied, Mutation
 

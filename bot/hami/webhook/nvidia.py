@@ -3,7 +3,7 @@
 Source: HAMi v2.7 to v2.10, pkg/device/nvidia/device.go MutateAdmission and defaultExclusiveCoreIfNeeded.
 """
 
-from bot.hami.asked import WHOLE_CARD, Resources
+from bot.hami.pods.pod_request import WHOLE_CARD, Resources
 from bot.hami.version import Version
 from bot.hami.webhook.container import Amounts, AnnotatedContainer, Answer, Denied, Mutation
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from bot.changes.durations import roughly
 from bot.slack.message import Message
 from bot.slack.render import blocks
-from bot.slack.render.calls import calling_nobody
+from bot.slack.render.escalation import calling_nobody
 from bot.slack.render.rich import Part, bullets, line, rich_text, span
 from bot.slack.render.summary import gpu_hours, who_was
 from bot.slack.render.text import escape, inert

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 
-from bot.render.brief import brief
+from bot.render.overview_tables import brief
 from bot.render.words import about, changed, heading, moment, seen_at, some_names, where
 from bot.report import Change, Evidence, Finding, Gap, Impact, NextAction, Report
 from bot.slack.message import Block, File, Message
@@ -19,9 +19,9 @@ from bot.slack.render.buttons import EVERYTHING, action_button, closing_buttons,
 from bot.slack.render.files import table_files, whole_answer
 from bot.slack.render.limits import TOTAL_BUDGET, length
 from bot.slack.render.rich import Part, bullets, line, people, preformatted, quote, rich_text, span
-from bot.slack.render.room import Room
 from bot.slack.render.tables import show_tables
 from bot.slack.render.text import Mrkdwn, escape, lines
+from bot.slack.render.text_budget import Room
 from bot.texts import Texts
 
 # The longest text of each kind that is shown as it is; commands longer than theirs are only in the file.

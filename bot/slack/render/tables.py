@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from bot.render.brief import Brief, BriefTable
+from bot.render.overview_tables import Brief, BriefTable
 from bot.render.words import is_numeric, table_heading
 from bot.report import Report, Table
 from bot.slack.message import Block
 from bot.slack.render import blocks, limits
 from bot.slack.render.rich import line, rich_text, span
-from bot.slack.render.room import Room
+from bot.slack.render.text_budget import Room
 from bot.texts import Texts
 
 _SHARE, _PAGES_SHARE = 2500, 6000

@@ -8,7 +8,7 @@ from bot.report import SEVERITIES, VERDICT_LIMIT, one_line
 from bot.slack.message import File, Message
 from bot.slack.render import blocks
 from bot.slack.render.buttons import object_in, object_value
-from bot.slack.render.calls import callee, next_part
+from bot.slack.render.escalation import callee, next_part
 from bot.slack.render.rich import Part, bullets, line, link, mention, rich_text, somebody, span, utc
 from bot.slack.render.summary import summary_lines
 from bot.slack.render.text import escape, inert

@@ -9,7 +9,7 @@ from bot.report import VERDICT_LIMIT, Severity, one_line
 from bot.slack.message import Block, Message
 from bot.slack.render import blocks
 from bot.slack.render.buttons import is_ours, object_value
-from bot.slack.render.calls import call_facts
+from bot.slack.render.escalation import call_facts
 from bot.slack.render.rich import Part, bullets, line, link, moment, rich_text, somebody, span, utc
 from bot.slack.render.storm import gathered
 from bot.slack.render.text import escape, inert, lines

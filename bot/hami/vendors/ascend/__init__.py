@@ -1,8 +1,8 @@
 """Huawei's Ascend NPUs: one device for each chip that the device config names."""
 
-from bot.hami.vendors.annotated import Annotated
 from bot.hami.vendors.ascend import chips, fit, requests
 from bot.hami.vendors.ascend.names import NAMES, SOFT_NODE_KEY
+from bot.hami.vendors.shared.annotated_nodes import Annotated
 from bot.hami.vendors.vendor import Vendor
 
 _NODES = Annotated(NAMES)

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from bot.hami.asked import Resources
+from bot.hami.pods.pod_request import Resources
 from bot.hami.vendors.ascend.names import NAMES
-from bot.hami.vendors.sections import section_of
+from bot.hami.vendors.shared.config_section import section_of
 
 IN_MODULES = "Ascend910C"
 """The chip of which two devices make a module."""

@@ -7,9 +7,7 @@ Source: HAMi v2.10 pkg/device/ascend/device.go Fit.
 from collections.abc import Hashable
 from math import ceil
 
-from bot.hami.asked import WHOLE_CARD, ContainerRequest
-from bot.hami.cards import CardState
-from bot.hami.fit import (
+from bot.hami.fit.verdicts import (
     ALLOCATED_INSUFFICIENT,
     COMPUTE_UNITS_EXHAUSTED,
     EXCLUSIVE_CONFLICT,
@@ -20,9 +18,11 @@ from bot.hami.fit import (
     Run,
     Verdict,
 )
-from bot.hami.vendors import standard_scan as checks
+from bot.hami.nodes.cards import CardState
+from bot.hami.pods.pod_request import WHOLE_CARD, ContainerRequest
 from bot.hami.vendors.ascend.chips import IN_MODULES
 from bot.hami.vendors.ascend.names import SOFT_MODE, SOFT_NODE_KEY
+from bot.hami.vendors.shared import standard_fit as checks
 from bot.kube.models import Node
 
 _FAMILY = "Ascend910"

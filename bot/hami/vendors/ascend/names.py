@@ -1,7 +1,7 @@
 """Ascend's names [HAMi v2.4 to v2.10, pkg/device/ascend/device.go]."""
 
-from bot.hami.cards import read_json_with_custom
 from bot.hami.names import Names
+from bot.hami.nodes.cards import read_json_with_custom
 
 MODE_KEY = "huawei.com/vnpu-mode"
 SOFT_MODE = "hami-core"

@@ -5,10 +5,10 @@ Memory is taken as written: the webhook rounds it to a template.
 
 from math import ceil
 
-from bot.hami.asked import INT32_MAX, Constraints, ContainerRequest, Resources, written
+from bot.hami.pods.pod_request import INT32_MAX, Constraints, ContainerRequest, Resources, written
 from bot.hami.vendors.ascend.chips import Chip
 from bot.hami.vendors.ascend.names import NAMES, SOFT_MODE
-from bot.hami.vendors.sections import amount_in, count_in, whole_or
+from bot.hami.vendors.shared.config_section import amount_in, count_in, whole_or
 from bot.hami.version import Version
 from bot.kube.models import Container
 from bot.kube.quantities import parse_quantity

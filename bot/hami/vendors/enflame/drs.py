@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from bot.hami.asked import INT32_MAX, ContainerRequest, Resources, written
-from bot.hami.cards import Card, CardState
-from bot.hami.fit import INSUFFICIENT_CORE, INSUFFICIENT_MEMORY, CardUse, Run, Verdict
+from bot.hami.fit.verdicts import INSUFFICIENT_CORE, INSUFFICIENT_MEMORY, CardUse, Run, Verdict
 from bot.hami.names import Names
-from bot.hami.vendors import standard_scan as checks
-from bot.hami.vendors.sections import read_section
-from bot.hami.vendors.stateless import Found, Stateless, annotated
+from bot.hami.nodes.cards import Card, CardState
+from bot.hami.pods.pod_request import INT32_MAX, ContainerRequest, Resources, written
+from bot.hami.vendors.shared import standard_fit as checks
+from bot.hami.vendors.shared.config_section import read_section
+from bot.hami.vendors.shared.rescanned_nodes import Found, Stateless, annotated
 from bot.hami.vendors.vendor import Vendor
 from bot.hami.version import Version
 from bot.kube.models import Container, Node

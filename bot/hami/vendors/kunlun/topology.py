@@ -4,7 +4,7 @@ The first four cards of the sorted list are the left wing, the rest the right on
 to one by their indexes.
 """
 
-from bot.hami.cards import CardState
+from bot.hami.nodes.cards import CardState
 
 COUNTS = (1, 2, 4, 8)
 """So many cards can be had at once; any other number fits nowhere."""

@@ -2,14 +2,14 @@
 
 from functools import partial
 
-from bot.hami.asked import INT32_MAX, ContainerRequest, Resources, amount_of
-from bot.hami.cards import CardState, read_json
-from bot.hami.fit import EXCLUSIVE_CONFLICT, NUMA_NOT_FIT, UUID_MISMATCH, CardUse, Run, Verdict
+from bot.hami.fit.verdicts import EXCLUSIVE_CONFLICT, NUMA_NOT_FIT, UUID_MISMATCH, CardUse, Run, Verdict
 from bot.hami.names import Names
-from bot.hami.vendors.annotated import Annotated
+from bot.hami.nodes.cards import CardState, read_json
+from bot.hami.pods.pod_request import INT32_MAX, ContainerRequest, Resources, amount_of
 from bot.hami.vendors.kunlun.topology import pick
 from bot.hami.vendors.kunlun.xpu import MEMORY_MIB, OWN_LISTS, VXPU_LISTS, is_listed
-from bot.hami.vendors.sections import read_section, wrapped_count_in
+from bot.hami.vendors.shared.annotated_nodes import Annotated
+from bot.hami.vendors.shared.config_section import read_section, wrapped_count_in
 from bot.hami.vendors.vendor import Ask, Vendor
 from bot.hami.version import Version
 from bot.kube.models import Container

@@ -4,13 +4,13 @@ from functools import partial
 
 import msgspec
 
-from bot.hami.asked import WHOLE_CARD, Constraints, ContainerRequest, Resources
-from bot.hami.cards import Card, CardState
-from bot.hami.fit import NUMA_NOT_FIT, UUID_MISMATCH, CardUse, Run, Verdict, uuid_allows
+from bot.hami.fit.verdicts import NUMA_NOT_FIT, UUID_MISMATCH, CardUse, Run, Verdict, uuid_allows
 from bot.hami.names import Names
+from bot.hami.nodes.cards import Card, CardState
+from bot.hami.pods.pod_request import WHOLE_CARD, Constraints, ContainerRequest, Resources
 from bot.hami.vendors.kunlun.topology import pick
-from bot.hami.vendors.sections import read_section, wrapped_count_in
-from bot.hami.vendors.stateless import capacity_of, cards_like, counted
+from bot.hami.vendors.shared.config_section import read_section, wrapped_count_in
+from bot.hami.vendors.shared.rescanned_nodes import capacity_of, cards_like, counted
 from bot.hami.vendors.vendor import Vendor
 from bot.hami.version import Version
 from bot.kube.models import Container, Node

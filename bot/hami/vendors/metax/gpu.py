@@ -2,12 +2,12 @@
 
 from functools import partial
 
-from bot.hami.asked import WHOLE_CARD, ContainerRequest, Resources
-from bot.hami.cards import Card
 from bot.hami.names import Names
-from bot.hami.vendors import standard_scan as checks
-from bot.hami.vendors.sections import read_usual, wrapped_count_in
-from bot.hami.vendors.stateless import capacity_of, cards_like, counted
+from bot.hami.nodes.cards import Card
+from bot.hami.pods.pod_request import WHOLE_CARD, ContainerRequest, Resources
+from bot.hami.vendors.shared import standard_fit as checks
+from bot.hami.vendors.shared.config_section import read_usual, wrapped_count_in
+from bot.hami.vendors.shared.rescanned_nodes import capacity_of, cards_like, counted
 from bot.hami.vendors.vendor import Vendor
 from bot.hami.version import Version
 from bot.kube.models import Container, Node

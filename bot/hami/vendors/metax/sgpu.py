@@ -9,13 +9,13 @@ from functools import partial
 
 import msgspec
 
-from bot.hami.asked import INT32_MAX, WHOLE_CARD, Constraints, ContainerRequest, Resources, written
-from bot.hami.cards import Card, CardState
-from bot.hami.fit import UNHEALTHY, CardUse, Run, Verdict
+from bot.hami.fit.verdicts import UNHEALTHY, CardUse, Run, Verdict
 from bot.hami.names import Names
-from bot.hami.vendors import standard_scan as checks
-from bot.hami.vendors.sections import amount_in, count_in, limits_of, read_section, whole_or
-from bot.hami.vendors.stateless import Stateless, annotated
+from bot.hami.nodes.cards import Card, CardState
+from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, Constraints, ContainerRequest, Resources, written
+from bot.hami.vendors.shared import standard_fit as checks
+from bot.hami.vendors.shared.config_section import amount_in, count_in, limits_of, read_section, whole_or
+from bot.hami.vendors.shared.rescanned_nodes import Stateless, annotated
 from bot.hami.vendors.vendor import Ask, Vendor
 from bot.hami.version import Version
 from bot.kube.models import Container

@@ -5,10 +5,8 @@ Source: HAMi pkg/device/nvidia/device.go Fit at v2.5.1 to v2.10.0.
 
 from itertools import combinations
 
-from bot.hami import mig
-from bot.hami.asked import ContainerRequest
-from bot.hami.cards import CardState
-from bot.hami.fit import (
+from bot.hami.fit import mig
+from bot.hami.fit.verdicts import (
     ALLOCATED_INSUFFICIENT,
     COMPUTE_UNITS_EXHAUSTED,
     CORDONED,
@@ -30,6 +28,8 @@ from bot.hami.fit import (
     type_allows,
     uuid_allows,
 )
+from bot.hami.nodes.cards import CardState
+from bot.hami.pods.pod_request import ContainerRequest
 from bot.hami.vendors.nvidia.names import NAMES
 
 MAX_COMBINED_CARDS = 16

@@ -7,9 +7,16 @@ from datetime import datetime
 
 import msgspec
 
-from bot.hami.asked import Resources
-from bot.hami.handshake import Handshake, judge_as_scheduler, parse_handshake
-from bot.hami.registration import JSON_SINCE, Registration, Unreadable, Unregistered, kubelet_offers, read_registration
+from bot.hami.nodes.handshake import Handshake, judge_as_scheduler, parse_handshake
+from bot.hami.nodes.registration import (
+    JSON_SINCE,
+    Registration,
+    Unreadable,
+    Unregistered,
+    kubelet_offers,
+    read_registration,
+)
+from bot.hami.pods.pod_request import Resources
 from bot.hami.vendors.nvidia.names import NAMES
 from bot.hami.version import Version
 from bot.kube.models import Node

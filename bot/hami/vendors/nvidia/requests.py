@@ -5,7 +5,7 @@ Rules: HAMi pkg/device/nvidia/device.go GenerateResourceRequests at v2.7 to v2.1
 
 import msgspec
 
-from bot.hami.asked import (
+from bot.hami.pods.pod_request import (
     INT32_MAX,
     UNSET_PERCENTAGE,
     WHOLE_CARD,

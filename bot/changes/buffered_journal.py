@@ -1,0 +1,59 @@
+"""The journal as changes use it: it keeps nobody waiting, and what it cannot take does not undo what was done."""
+
+import asyncio
+import logging
+
+from bot.changes.begin import ChangeFailed
+from bot.changes.journal import Event, Journal, NotYet, Open
+from bot.changes.plan import Plan
+from bot.errors import BotError
+from bot.unexpected_errors import bugs_as_errors
+
+log = logging.getLogger(__name__)
+
+
+class Telling:
+    """`patience_s` is how long each call may take."""
+
+    def __init__(self, journal: Journal, patience_s: float) -> None:
+        self._journal = journal
+        self._patience_s = patience_s
+        self._bugs: set[str] = set()
+        self._unread: str | None = None
+
+    async def planned(self, plan: Plan) -> None:
+        """Notes it before anything is written. Raises ChangeFailed: what is not noted is not done."""
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await self._journal.planned(plan.record, plan.uid)
+        except TimeoutError as error:
+            text = f"nothing was changed: it could not be noted in {self._patience_s:g} s"
+            raise ChangeFailed(
+                text, hint="the store does not answer, and the bot makes no change that it cannot record"
+            ) from error
+
+    async def note(self, event: Event) -> None:
+        """What was done stays done: if it cannot be noted now, the next pass finds it again."""
+        try:
+            async with asyncio.timeout(self._patience_s):
+                with bugs_as_errors(self._bugs):
+                    await self._journal.note(event)
+        except (BotError, TimeoutError) as error:
+            log.warning("%s of %s could not be noted: %s", event.kind, event.target, error)
+
+    async def opened(self, namespace: str) -> dict[str, Open] | None:
+        """By id; None while the journal is out of reach. An empty namespace means all."""
+        try:
+            async with asyncio.timeout(self._patience_s):
+                with bugs_as_errors(self._bugs):
+                    opened = await self._journal.opened()
+        except (BotError, TimeoutError) as error:
+            if (reason := str(error)) != self._unread:
+                level = logging.INFO if isinstance(error, NotYet) else logging.WARNING
+                log.log(level, "the journal of changes: %s", reason or f"no answer in {self._patience_s:g} s")
+            self._unread = reason
+            return None
+        self._unread = None
+        return {
+            change.record.id: change for change in opened if namespace in ("", change.record.target.partition("/")[0])
+        }

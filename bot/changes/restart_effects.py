@@ -1,0 +1,156 @@
+"""What a change brings with it beside what it is for: pure, from the Deployment and what stands around it.
+
+Only what was seen is claimed; what decides and was not seen is told as that.
+"""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import msgspec
+
+from bot.changes.approval_basis import owner_of
+from bot.changes.flag_effects import AddImpact, DeploymentContext, Setting
+from bot.changes.flags import Object, part_of
+from bot.changes.plan import Plan
+from bot.kube.models import Pod, PodTemplate
+from bot.kube.node_filter import NodeFilter
+from bot.kube.selectors import label_matcher
+from bot.report import Impact, Severity
+from bot.texts import Texts
+
+HOSTNAME = "kubernetes.io/hostname"
+
+
+def blast_radius(deployment: Object, plan: Plan, around: DeploymentContext, say: Texts) -> tuple[Impact, ...]:
+    """The worst first."""
+    tell = _Teller(say)
+    if plan.record.means == "debug-flags":
+        pods = ", ".join(pod.name for pod in around.pods or ()) or str(deployment["metadata"].get("name", ""))
+        tell("no-restart", "info", pods=pods, old=plan.record.old or "0")
+    else:
+        _restart(deployment, around, tell)
+        _webhook(around, tell)
+        tell("memory-lost", "info")
+        _owner(deployment, tell)
+    plan.record.kind.brings(Setting(deployment, plan.record.container, plan.record.new), around, tell)
+    order: tuple[Severity, ...] = ("critical", "warning", "info")
+    return tuple(sorted(tell.impacts, key=lambda impact: order.index(impact.severity)))
+
+
+def needs_nodes(deployment: Object) -> bool:
+    """Whether no two of its pods may share a node, so that a rollout needs a free one."""
+    return any(True for _ in _keeps_apart(deployment))
+
+
+class _Teller:
+    def __init__(self, say: Texts) -> None:
+        self.say = say
+        self.impacts: list[Impact] = []
+
+    def __call__(self, code: str, severity: Severity, **values: object) -> None:
+        self.impacts.append(Impact(code, severity, self.say(f"blast.{code}", **values)))
+
+
+# ----------------------------------------------------------------------------------------------------- the rollout
+
+
+def _restart(deployment: Object, around: DeploymentContext, tell: AddImpact) -> None:
+    spec = deployment["spec"]
+    replicas = int(spec.get("replicas", 1))
+    name = str(deployment["metadata"].get("name", ""))
+    if around.pods is None:
+        tell("pods-restart-unseen", "warning", name=name, count=replicas)
+    elif around.pods:
+        tell("pods-restart", "warning", count=len(around.pods), pods=", ".join(pod.name for pod in around.pods))
+    else:
+        tell("pods-none", "info", name=name)
+    if _recreates(deployment):
+        tell("all-at-once", "warning", name=name)
+    elif replicas and needs_nodes(deployment) and not _spare(deployment, replicas):
+        _anti_affinity(deployment, around, tell)
+    tell("leader-moves", "warning")
+
+
+def _recreates(deployment: Object) -> bool:
+    return _strategy(deployment).get("type") == "Recreate"
+
+
+def _spare(deployment: Object, replicas: int) -> int:
+    """How many pods may end before their successors are there (k8s.io/kubernetes, `ResolveFenceposts`)."""
+    rolling = part_of(_strategy(deployment), "rollingUpdate")
+    unavailable = _resolved(rolling.get("maxUnavailable", "25%"), replicas)
+    surge = _resolved(rolling.get("maxSurge", "25%"), replicas, up=True)
+    return unavailable if unavailable or surge else 1
+
+
+def _resolved(value: Any, replicas: int, *, up: bool = False) -> int:
+    text = str(value)
+    if not text.endswith("%"):
+        return int(text) if text.isdecimal() else 0
+    share = int(text[:-1]) * replicas if text[:-1].isdecimal() else 0
+    return -(-share // 100) if up else share // 100
+
+
+def _anti_affinity(deployment: Object, around: DeploymentContext, tell: AddImpact) -> None:
+    """A new pod that may stand beside none of the old ones needs a node of its own before the first of them ends."""
+    if around.nodes is None or around.pods is None:
+        tell("rollout-may-wait", "warning")
+        return
+    taken = {pod.spec.node_name for pod in around.pods}
+    template = msgspec.convert(part_of(deployment["spec"], "template"), PodTemplate, strict=False)
+    obstacle = NodeFilter(Pod(metadata=template.metadata, spec=template.spec)).obstacle
+    free = [node.name for node in around.nodes if node.name not in taken and obstacle(node) is None]
+    if not free:
+        tell("rollout-deadlock", "critical", nodes=len(around.nodes))
+
+
+def _keeps_apart(deployment: Object) -> Sequence[Object]:
+    """The terms by which a pod of the template refuses a node that has another one."""
+    template = part_of(part_of(deployment, "spec"), "template")
+    anti = part_of(part_of(part_of(template, "spec"), "affinity"), "podAntiAffinity")
+    labels = cast(dict[str, str], part_of(part_of(template, "metadata"), "labels"))
+    terms = cast(list[Object], anti.get("requiredDuringSchedulingIgnoredDuringExecution") or [])
+    return [
+        term
+        for term in terms
+        if term.get("topologyKey") == HOSTNAME and _matches(part_of(term, "labelSelector"), labels)
+    ]
+
+
+def _matches(selector: Object, labels: dict[str, str]) -> bool:
+    """A label selector as objects write it; one that is not there selects nothing."""
+    parts = [f"{key}={value}" for key, value in part_of(selector, "matchLabels").items()]
+    for match_expression in cast(list[Object], selector.get("matchExpressions") or []):
+        key, values = str(match_expression.get("key", "")), ",".join(map(str, match_expression.get("values") or ()))
+        forms = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "Exists": key}
+        parts.append(forms.get(str(match_expression.get("operator")), f"!{key}"))
+    try:
+        return bool(selector) and label_matcher(",".join(parts))(labels)
+    except ValueError:
+        return True
+
+
+# ----------------------------------------------------------------------------------------------- what stands around
+
+
+def _webhook(around: DeploymentContext, tell: AddImpact) -> None:
+    if around.webhooks is None:
+        tell("webhook-unseen", "warning")
+        return
+    policies = {webhook.failure_policy or "Fail" for webhook in around.webhooks}
+    if "Fail" in policies:
+        tell("webhook-refuses", "warning")
+    if "Ignore" in policies:
+        tell("webhook-bypassed", "warning")
+
+
+def _owner(deployment: Object, tell: AddImpact) -> None:
+    owner = owner_of(deployment)
+    if owner and owner.kind == "helm":
+        tell("helm", "info", release=owner.value)
+    elif owner:
+        tell(owner.kind, "warning", mark=owner.mark, value=owner.value)
+
+
+def _strategy(deployment: Object) -> Object:
+    return part_of(part_of(deployment, "spec"), "strategy")

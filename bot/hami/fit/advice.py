@@ -1,0 +1,241 @@
+"""The smallest change that would let a pod fit: found by asking the filter, never proposed untried."""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from bot.hami.fit import verdicts
+from bot.hami.fit.blockers import pods_to_end
+from bot.hami.fit.cluster_view import View
+from bot.hami.fit.verdicts import NodeCards
+from bot.hami.nodes.cards import CardState
+from bot.hami.nodes.registration import Unregistered
+from bot.hami.pods.pod_request import UNSET_PERCENTAGE, WHOLE_CARD, ContainerRequest, PodRequest
+
+What = Literal["memory", "share", "count", "cores", "drop-type", "drop-uuid", "drop-mode", "drop-numa", "end-pod"]
+
+_ANNOTATIONS: tuple[What, ...] = ("drop-uuid", "drop-type", "drop-mode", "drop-numa")
+_WHOLE = (WHOLE_CARD, verdicts.EXCLUSIVE_CORES)
+
+
+class Change(NamedTuple):
+    """One change and the node that would then take the pod. `amount` is MiB, cards or percent; `pod` is ns/name."""
+
+    what: What
+    node: str
+    amount: int = 0
+    pod: str = ""
+
+
+class Slice(NamedTuple):
+    """The largest piece of one card that a pod of these constraints could have now."""
+
+    node: str
+    uuid: str
+    type: str
+    memory_mib: int
+    cores: int
+
+
+def largest_slice(view: View, names: Iterable[str], request: PodRequest) -> Slice | None:
+    """The most free memory on a card that passes every check but quota, memory and cores; None when none passes."""
+    best: Slice | None = None
+    probe = _with_each(request, count=1, memory_mib=0, percentage=0, cores=0)
+    named = request.constraints.use_uuid is not None or request.constraints.no_use_uuid is not None
+    tried = set[int]()
+    for name in view.unlike(names, request):
+        seen = view.see(name)
+        if isinstance(seen.state, Unregistered):
+            continue
+        for card, kind in zip(seen.state.cards, seen.kinds, strict=True):
+            if kind in tried and not named:
+                continue
+            tried.add(kind)
+            free = max(_amounts(view, card), default=0)
+            if free <= (best.memory_mib if best else 0):
+                continue
+            if view.run(NodeCards([card], seen.state.cordoned), probe, frozenset({verdicts.QUOTA_NOT_FIT})).fits:
+                best = Slice(name, card.card.uuid, card.card.type, free, card.free_cores)
+    return best
+
+
+def _amounts(view: View, card: CardState) -> set[int]:
+    """The amounts of memory that the card might give."""
+    amounts = view.facts.config.device_of(card.card.type).vendor.slices(card)
+    return {memory for memory in amounts if 0 < memory <= card.free_memory_mib}
+
+
+def smallest_changes(view: View, names: Sequence[str], request: PodRequest) -> list[Change]:
+    """At most one change of each kind, each tried and found to fit; the least intrusive kinds first."""
+    ending = _one_pod_less(view, names, request)
+    return [*smaller_requests(view, names, request), *([ending] if ending else [])]
+
+
+def smaller_requests(view: View, names: Sequence[str], request: PodRequest) -> list[Change]:
+    """The changes of the request alone. Of nodes that are alike one has to be tried: it is the first that is named."""
+    names = view.unlike(names, request)
+    able = _for_the_least(view, names, request)
+    found = [
+        _less_memory(view, able, request) or _shared_card(view, able, request),
+        _fewer_cores(view, able, request),
+        _fewer_cards(view, able, request),
+        *(_without(view, names, request, what) for what in _ANNOTATIONS),
+    ]
+    return [change for change in found if change is not None]
+
+
+def changed(request: PodRequest, change: Change) -> PodRequest:
+    """The request with the change made, for every kind but the end of a pod, which changes the cluster."""
+    match change.what:
+        case "memory":
+            return _with_each(request, memory_mib=change.amount, percentage=UNSET_PERCENTAGE)
+        case "share":
+            return _with_each(request, memory_mib=change.amount, percentage=UNSET_PERCENTAGE, cores=0)
+        case "cores":
+            return _with_each(request, cores=change.amount)
+        case "count":
+            return _with_each(request, count=change.amount)
+        case "drop-uuid":
+            return request._replace(constraints=request.constraints._replace(use_uuid=None, no_use_uuid=None))
+        case "drop-type":
+            return request._replace(constraints=request.constraints._replace(use_type=None, no_use_type=None))
+        case "drop-mode":
+            return request._replace(constraints=request.constraints._replace(mode=None))
+        case "drop-numa":
+            return request._replace(constraints=request.constraints._replace(numa_bind=False))
+        case "end-pod":
+            return request
+
+
+def _with_each(request: PodRequest, **changed: int) -> PodRequest:
+    return request._replace(
+        containers=tuple(msgspec.structs.replace(container, **changed) for container in request.containers[:1])
+    )
+
+
+def _single(request: PodRequest) -> ContainerRequest | None:
+    """The one container that asks; with several, no single number is "the" request."""
+    return request.containers[0] if len(request.containers) == 1 else None
+
+
+def _for_the_least(view: View, names: Sequence[str], request: PodRequest) -> list[str]:
+    """The nodes that would take the least there is to ask for: no smaller amount makes any other take the pod."""
+    if _single(request) is None:
+        return []
+    least = _with_each(request, count=1, memory_mib=1, percentage=UNSET_PERCENTAGE, cores=0)
+    return [name for name, verdict in view.judge_each(names, least).items() if verdict.fits]
+
+
+def _less_memory(view: View, names: Sequence[str], request: PodRequest) -> Change | None:
+    """The most memory per card that some node, and the quota, would give, below what is asked."""
+    container = _single(request)
+    return _most_memory(view, names, request, "memory", container.memory_mib) if container else None
+
+
+def _shared_card(view: View, names: Sequence[str], request: PodRequest) -> Change | None:
+    """The same for a whole card, whose cores are asked for only because the memory is: a share of it asks for none."""
+    container = _single(request)
+    if container is None or container.memory_mib or (container.percentage, container.cores) != _WHOLE:
+        return None
+    return _most_memory(view, names, request, "share", 0)
+
+
+def _most_memory(view: View, names: Sequence[str], request: PodRequest, what: What, below: int) -> Change | None:
+    best: Change | None = None
+    count = request.containers[0].count
+    if count > 1 and _shares_one_only(view, request):
+        return None
+    room = view.quota_room(request.namespace, request.containers[0].word)
+    by_quota = None if room is None or room.memory_limit_mib is None else room.memory_free_mib // count
+    least = changed(request, Change(what, "", 1))
+    asked_of_kind: dict[int, set[int]] = {}
+    for name in names:
+        amounts = set[int]()
+        for card, kind in zip(view.cards(name), view.see(name).kinds, strict=True):
+            if kind not in asked_of_kind:
+                given = _amounts(view, card)
+                if by_quota is not None:
+                    given |= {min(amount, by_quota) for amount in given}
+                asked_of_kind[kind] = {_askable(view, request, amount) for amount in given}
+            amounts |= asked_of_kind[kind]
+        wanted = sorted(
+            amount for amount in amounts if amount > (best.amount if best else 0) and (not below or amount < below)
+        )
+        if not wanted or not view.judge(name, least).fits:
+            continue
+        for memory in reversed(wanted):
+            change = Change(what, name, memory)
+            if view.judge(name, changed(request, change)).fits:
+                best = change
+                break
+    return best
+
+
+def _askable(view: View, request: PodRequest, memory_mib: int) -> int:
+    """The most that the webhook leaves as it is written, at that or less."""
+    container = request.containers[0]
+    device = view.facts.config.by_word.get(container.word)
+    if device is None:
+        return memory_mib
+    return device.vendor.askable(container, request.constraints_of(container.word), device.resources, memory_mib)
+
+
+def _shares_one_only(view: View, request: PodRequest) -> bool:
+    device = view.facts.config.by_word.get(request.containers[0].word)
+    return device is not None and device.vendor.shares_one_only
+
+
+def _fewer_cores(view: View, names: Sequence[str], request: PodRequest) -> Change | None:
+    container = _single(request)
+    if container is None or not container.cores:
+        return None
+    best: Change | None = None
+    room = view.quota_room(request.namespace, request.containers[0].word)
+    by_quota = None if room is None or room.cores_limit is None else room.cores_free // container.count
+    least = changed(request, Change("cores", "", 1))
+    for name in names:
+        # One less than asked may be enough too: 100 asks for a card without any other user.
+        free = {min(card.free_cores, container.cores - 1) for card in view.cards(name)}
+        if by_quota is not None:
+            free |= {min(amount, by_quota) for amount in free}
+        wanted = sorted(amount for amount in free if amount > 0 and (not best or amount > best.amount))
+        if not wanted or not view.judge(name, least).fits:
+            continue
+        for cores in reversed(wanted):
+            change = Change("cores", name, cores)
+            if view.judge(name, changed(request, change)).fits:
+                best = change
+                break
+    return best
+
+
+def _fewer_cards(view: View, names: Sequence[str], request: PodRequest) -> Change | None:
+    """The most cards that some node would give: a node is asked for one more than the best before it gave."""
+    container = _single(request)
+    if container is None:
+        return None
+    best: Change | None = None
+    for name in names:
+        while (count := best.amount + 1 if best else 1) < container.count:
+            change = Change("count", name, count)
+            if not view.judge(name, changed(request, change)).fits:
+                break
+            best = change
+    return best
+
+
+def _without(view: View, names: Sequence[str], request: PodRequest, what: What) -> Change | None:
+    dropped = changed(request, Change(what, ""))
+    if dropped == request:
+        return None
+    node = next((name for name in names if view.judge(name, dropped).fits), None)
+    return Change(what, node) if node else None
+
+
+def _one_pod_less(view: View, names: Sequence[str], request: PodRequest) -> Change | None:
+    """The holder whose end alone would make room, at the least disruption."""
+    first = next(iter(pods_to_end(view, names, request, most=1).found), None)
+    if first is None or len(first.pods) != 1:
+        return None
+    return Change("end-pod", first.node, pod=f"{first.pods[0].namespace}/{first.pods[0].name}")

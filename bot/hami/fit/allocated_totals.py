@@ -1,0 +1,235 @@
+"""What each card has given away, as the scheduler counts it: by `hami.io/vgpu-node`, not by where the pod runs.
+
+Rules: HAMi pkg/scheduler/scheduler.go getNodesUsage, pkg/scheduler/pods.go, pkg/device/devices.go at v2.5 to v2.10.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property, lru_cache
+from itertools import chain
+from operator import attrgetter
+from typing import NamedTuple
+
+import msgspec
+
+from bot.hami.fit.mig import MIG_ALLOCATIONS_KEY, MigReservation, read_mig_allocations
+from bot.hami.pods.allocations import (
+    Containers,
+    allocated_keys,
+    counted_allocations,
+    decode_allocations,
+    is_finished,
+    reserved_node,
+)
+from bot.hami.vendors import FIRST
+from bot.hami.vendors.metax.sgpu import APP_CLASS_KEY
+from bot.hami.vendors.vendor import Device
+from bot.hami.version import Version
+from bot.kube.models import Holder, ObjectMeta, Pod
+
+_NO_OTHERS: Mapping[str, str] = {}
+
+
+def given_by(device: Device) -> str:
+    """The annotation that gives a device's cards, as holdings name it."""
+    return "" if device.vendor is FIRST else device.names.allocated[0]
+
+
+class Share(NamedTuple):
+    """What one pod holds of one card."""
+
+    slots: int
+    memory_mib: int
+    cores: int
+
+
+class Holding(msgspec.Struct, frozen=True, dict=True):
+    """What one pod holds. `bound` is false for a reservation: filtered, counted, and not bound to a node.
+
+    `others`: of cards that are not the first vendor's, the annotation that gave them. `created` is the API's time,
+    `ending` set while the pod is being deleted: it counts until it is gone.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    bound: bool
+    shares: dict[str, Share]
+    mig: tuple[MigReservation, ...] = ()
+    created: str = ""
+    priority: int = 0
+    ending: bool = False
+    app_class: str = ""
+    others: Mapping[str, str] = {}
+
+    @cached_property
+    def amounts(self) -> tuple[int, int]:
+        """Memory in MiB and cores over all its cards of the first vendor: what a quota on those counts of it."""
+        return self.given_by("")
+
+    def given_by(self, key: str) -> tuple[int, int]:
+        """The same over the cards that one annotation gave; empty means the first vendor's."""
+        others = self.others
+        shares = [share for uuid, share in self.shares.items() if others.get(uuid, "") == key]
+        return sum(share.memory_mib for share in shares), sum(share.cores for share in shares)
+
+    @property
+    def memory_mib(self) -> int:
+        """Over all its cards, of whatever vendor."""
+        return sum(share.memory_mib for share in self.shares.values())
+
+    @cached_property
+    def disruption(self) -> tuple[bool, int, float, int, str, str]:
+        """What ending it costs, to sort by: nothing while it is being deleted, then priority, age and size."""
+        return (
+            not self.ending,
+            self.priority,
+            -_seconds(self.created),
+            self.memory_mib,
+            self.namespace,
+            self.name,
+        )
+
+
+@lru_cache(maxsize=2**14)
+def _seconds(created: str) -> float:
+    """A pod that does not say when it was created is taken to be the oldest."""
+    try:
+        return datetime.fromisoformat(created).timestamp()
+    except ValueError:
+        return 0.0
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """All holdings by node."""
+
+    by_node: dict[str, list[Holding]]
+
+    @cached_property
+    def by_namespace(self) -> dict[str, tuple[int, int]]:
+        """Per namespace the (memory MiB, cores) that quotas are held against."""
+        found: dict[str, tuple[int, int]] = {}
+        for holding in self.all():
+            (memory, cores), (more_memory, more_cores) = found.get(holding.namespace, (0, 0)), holding.amounts
+            found[holding.namespace] = memory + more_memory, cores + more_cores
+        return found
+
+    @cached_property
+    def _by_key(self) -> dict[tuple[str, str], tuple[int, int]]:
+        found: dict[tuple[str, str], tuple[int, int]] = {}
+        for holding in self.all():
+            for key in {*holding.others.values()}:
+                memory, cores = found.get((holding.namespace, key), (0, 0))
+                more_memory, more_cores = holding.given_by(key)
+                found[holding.namespace, key] = memory + more_memory, cores + more_cores
+        return found
+
+    def used_in(self, namespace: str, key: str) -> tuple[int, int]:
+        """The (memory MiB, cores) of a namespace that one annotation gave; empty means the first vendor's."""
+        return self._by_key.get((namespace, key), (0, 0)) if key else self.by_namespace.get(namespace, (0, 0))
+
+    @cached_property
+    def least_disruptive_first(self) -> list[Holding]:
+        """Every holding, in the order in which one would end them."""
+        return sorted(self.all(), key=attrgetter("disruption"))
+
+    @cached_property
+    def uids(self) -> frozenset[str]:
+        """The pods that hold something."""
+        return frozenset(holding.uid for holding in self.all())
+
+    def on(self, node: str) -> list[Holding]:
+        """The holdings that count against one node's cards."""
+        return self.by_node.get(node, [])
+
+    def all(self) -> Iterator[Holding]:
+        """Every holding, node by node."""
+        return chain.from_iterable(self.by_node.values())
+
+    def without(self, gone: Sequence[Holding]) -> "Ledger":
+        """The ledger once these holdings have been given back."""
+        by_node = dict(self.by_node)
+        for holding in gone:
+            by_node[holding.node] = [kept for kept in by_node[holding.node] if kept is not holding]
+        return Ledger(by_node)
+
+
+def build_ledger(pods: Iterable[Pod | Holder], version: Version) -> Ledger:
+    """The ledger of all unfinished pods."""
+    return add_up(read_holding(pod, version) for pod in pods)
+
+
+def add_up(holdings: Iterable[Holding | None]) -> Ledger:
+    """The ledger of these holdings; None is a pod that holds nothing."""
+    by_node: dict[str, list[Holding]] = {}
+    for holding in holdings:
+        if holding is not None:
+            by_node.setdefault(holding.node, []).append(holding)
+    return Ledger(by_node)
+
+
+def read_holding(pod: Pod | Holder, version: Version) -> Holding | None:
+    """What the pod holds; None when it counts against no card."""
+    node = reserved_node(pod.metadata)
+    if not node or is_finished(pod):
+        return None
+    containers = counted_allocations(pod.metadata, version)
+    if containers is None:
+        return None
+    mig_text = pod.metadata.annotation(MIG_ALLOCATIONS_KEY)
+    return Holding(
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=pod.metadata.uid,
+        node=node,
+        bound=bool(pod.spec.node_name),
+        shares=_sum_up(pod, containers, version),
+        mig=read_mig_allocations(mig_text) if mig_text and version >= (2, 10) else (),
+        others=_others(pod.metadata, version),
+        created=pod.metadata.creation_timestamp or "",
+        priority=pod.spec.priority or 0,
+        ending=pod.metadata.deletion_timestamp is not None,
+        app_class=pod.metadata.annotation(APP_CLASS_KEY) or "",
+    )
+
+
+def _others(metadata: ObjectMeta, version: Version) -> Mapping[str, str]:
+    texts = metadata.annotations or {}
+    keys = [key for key in allocated_keys(texts) if key not in FIRST.names.allocated]
+    if not keys:
+        return _NO_OTHERS
+    given = ((key, decode_allocations(texts[key], version) or ()) for key in keys)
+    return {share.uuid: key for key, containers in given for shares in containers for share in shares}
+
+
+def _sum_up(pod: Pod | Holder, containers: Containers, version: Version) -> dict[str, Share]:
+    """Per card: the sum over containers; from 2.10 the larger of the largest init share and the apps' sum."""
+    inits = len(pod.spec.init_containers or ()) if version >= (2, 10) else 0
+    if not inits:
+        return _added(containers)
+    apps = _added(containers[inits:])
+    if _inits_are_done(pod, inits):
+        return apps
+    for shares in containers[:inits]:
+        for uuid, memory, cores in shares:
+            app = apps.get(uuid, Share(0, 0, 0))
+            apps[uuid] = Share(max(app.slots, 1), max(app.memory_mib, memory), max(app.cores, cores))
+    return apps
+
+
+def _added(containers: Containers) -> dict[str, Share]:
+    total: dict[str, Share] = {}
+    for shares in containers:
+        for uuid, memory, cores in shares:
+            slots, used_memory, used_cores = total.get(uuid, (0, 0, 0))
+            total[uuid] = Share(slots + 1, used_memory + memory, used_cores + cores)
+    return total
+
+
+def _inits_are_done(pod: Pod | Holder, inits: int) -> bool:
+    statuses = pod.status.init_container_statuses or []
+    done = [status for status in statuses if status.state.terminated and status.state.terminated.exit_code == 0]
+    return len(done) >= inits

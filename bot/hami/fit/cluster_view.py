@@ -1,0 +1,366 @@
+"""One cluster as one HAMi version sees it: what every question about capacity is answered from.
+
+Pure and lazy: a node's cards are only read when something asks about that node.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from datetime import datetime
+from itertools import product
+from typing import NamedTuple
+
+from bot.hami.fit import verdicts as fit
+from bot.hami.fit.allocated_totals import Holding, Ledger, given_by
+from bot.hami.fit.filter import DEFAULT_POLICY, depends_on, judge, named_uuids
+from bot.hami.fit.filter_state import take_stock
+from bot.hami.fit.node_cache import ALIKE, NodeStock, Stock, has_card
+from bot.hami.fit.verdicts import NodeCards, QuotaRoom, Verdict
+from bot.hami.nodes.cards import CardState
+from bot.hami.nodes.node_state import Terms
+from bot.hami.nodes.registration import Registration, Unregistered
+from bot.hami.pods.pod_request import ContainerRequest, PodRequest
+from bot.hami.pods.request_parsing import DeviceConfig
+from bot.hami.vendors import FIRST
+from bot.hami.version import Version
+from bot.kube.models import Holder, Node, Pod, Quantity, ResourceQuota
+from bot.kube.quantities import parse_quantity
+
+_UNKNOWN_VERSIONS = tuple(
+    Version(2, minor, patch) for minor, patch in ((5, 1), (6, 1), (7, 1), (8, 1), (9, 0), (10, 0))
+)
+
+_NO_QUOTA: Mapping[str, QuotaRoom] = {}
+_NOBODY: list[Holding] = []
+
+
+class Facts(NamedTuple):
+    """What was read; None where it could not be."""
+
+    nodes: Mapping[str, Node]
+    pods: Iterable[Pod | Holder] | None
+    quotas: Iterable[ResourceQuota] | None
+    config: DeviceConfig
+    now: datetime
+    policy: str = DEFAULT_POLICY
+    node_selector: str = ""
+
+
+class View:
+    """The cluster under one version's rules."""
+
+    def __init__(self, facts: Facts, version: Version, stock: Stock | None = None) -> None:
+        """`stock`: what was worked out before, of this version and of these settings."""
+        self.facts = facts
+        self.version = version
+        self._stock = stock or Stock(terms(facts, version))
+        self.rules = self._stock.rules
+        self.ledger: Ledger | None = None if facts.pods is None else self._stock.ledger(facts.pods)
+        self._whole: View | None = None
+        self._changed: frozenset[str] = frozenset()
+        self._seen: dict[str, NodeStock] = {}
+        self._rooms: dict[tuple[str, str], tuple[QuotaRoom | None, ...]] = {}
+        self._last: tuple[PodRequest, list[Mapping[str, QuotaRoom]]] | None = None
+
+    def forgetting(self, uid: str) -> "View":
+        """The cluster without what one pod holds, as its own filter run sees it; an empty uid is nobody's.
+
+        What was or will be worked out about other nodes is shared.
+        """
+        if self.ledger is None or not uid or uid not in self.ledger.uids:
+            return self
+        gone = [holding for holding in self.ledger.all() if holding.uid == uid]
+        view = copy(self)
+        view.ledger = self.ledger.without(gone)
+        view._whole, view._changed = self, self._changed | {holding.node for holding in gone}  # noqa: SLF001  # a copy of ours
+        view._seen, view._rooms, view._last = {}, {}, None  # noqa: SLF001
+        return view
+
+    def registration(self, name: str) -> Registration | Unregistered:
+        """The node's cards as registered, or why the scheduler has none."""
+        return self._stock.registration(self.facts.nodes[name], self.facts.now)
+
+    def state(self, name: str) -> NodeCards | Unregistered:
+        """The node's cards with what they have given away. Needs the pods: without them the ledger counts nothing."""
+        return self.see(name).state
+
+    def see(self, name: str) -> NodeStock:
+        """The same, with what tells whether other nodes are like it."""
+        if (seen := self._seen.get(name)) is not None:
+            return seen
+        if self._whole is not None and name not in self._changed:
+            return self._whole.see(name)
+        holdings = self.ledger.on(name) if self.ledger else _NOBODY
+        (seen,) = self._stock.on_each([(self.facts.nodes[name], holdings)], self.facts.now)
+        self._seen[name] = seen
+        return seen
+
+    def seen(self, names: Iterable[str]) -> list[NodeStock]:
+        """The same of several nodes, in their order."""
+        names = list(names)
+        if self._whole is not None:
+            return [self.see(name) for name in names]
+        known, nodes, on = self._seen, self.facts.nodes, self.ledger.by_node if self.ledger else {}
+        if unseen := [name for name in names if name not in known]:
+            pairs = [(nodes[name], on.get(name, _NOBODY)) for name in unseen]
+            known.update(zip(unseen, self._stock.on_each(pairs, self.facts.now), strict=True))
+        return list(map(known.__getitem__, names))
+
+    def registered(self, names: Iterable[str]) -> list[str]:
+        """Those of the nodes whose cards the scheduler has."""
+        names = list(names)
+        both = zip(names, self.seen(names), strict=True)
+        return [name for name, seen in both if not isinstance(seen.state, Unregistered)]
+
+    def cards_of(self, name: str, registration: Registration, *, empty: bool = False) -> NodeCards:
+        """The cards of a registration, with or without what the ledger says is used of them."""
+        holdings = self.ledger.on(name) if self.ledger and not empty else ()
+        return self._stock.cards_of(self.facts.nodes[name], registration, holdings)
+
+    def judge(self, name: str, request: PodRequest, relax: frozenset[str] = frozenset()) -> Verdict:
+        """The filter's verdict on one node; `fits` None where something that decides was not seen."""
+        return self.judge_each([name], request, relax)[name]
+
+    def judge_each(
+        self, names: Iterable[str], request: PodRequest, relax: frozenset[str] = frozenset()
+    ) -> dict[str, Verdict]:
+        """The verdicts on several nodes; those that are alike in all that their verdict depends on are judged once."""
+        if not request.containers:
+            return dict.fromkeys(names, fit.FITS)
+        known = self._stock.verdicts(self._asked(request, relax))
+        names = list(names)
+        seen, alike = self._alike(names, request)
+        found: dict[str, Verdict] = {}
+        for name, stock, key, verdict in zip(names, seen, alike, map(known.get, alike), strict=True):
+            if verdict is not None:  # none is known by None
+                found[name] = verdict
+                continue
+            found[name] = self._judge(stock, request, relax)
+            if key is not None:
+                known[key] = found[name]
+        return found
+
+    def _alike(self, names: Sequence[str], request: PodRequest) -> tuple[list[NodeStock], list[int | None]]:
+        """The nodes, and what is equal for those that are alike in all that a verdict on this request depends on."""
+        seen = self.seen(names)
+        return seen, list(map(self._key(request, limited=any(self._quotas(request))), seen))
+
+    def twins(self, request: PodRequest) -> Callable[[NodeStock], int | None]:
+        """What is equal for nodes whose cards stand alike, where verdicts on the request do not depend on which."""
+        return self._key(request, limited=True)
+
+    def _key(self, request: PodRequest, *, limited: bool) -> Callable[[NodeStock], int | None]:
+        dependence = depends_on(request, limited=limited, default_policy=self.facts.policy)
+        key = ALIKE[dependence]
+        if dependence != "named":
+            return key
+        named = named_uuids(request)
+        return lambda stock: None if has_card(stock, named) else key(stock)
+
+    def _asked(self, request: PodRequest, relax: frozenset[str]) -> Hashable:
+        """All that decides about a verdict beside the node's cards."""
+        unseen = self.ledger is None, self.facts.quotas is None
+        nameless = request._replace(namespace="", name="", uid="")
+        rooms = tuple(self._room_for(request, quotas) for quotas in self._quotas(request))
+        return nameless, relax, rooms, self.facts.policy, unseen
+
+    def _room_for(self, request: PodRequest, quotas: Mapping[str, QuotaRoom]) -> Hashable:
+        """Equal for rooms that allow the request equally many of its GPUs: hundreds of quotas come to a few numbers.
+
+        That is so for one container that asks for the same on every GPU, and takes no more GPUs than it asks for.
+        """
+        room = quotas.get(request.containers[0].word)
+        if room is None or len(request.containers) != 1 or not request.containers[0].is_fixed:
+            return tuple(quotas.items())
+        if depends_on(request, limited=True, default_policy=self.facts.policy) in ("named", "identity"):
+            return tuple(quotas.items())
+        asked, modern = request.containers[0], self.rules.modern
+        return (
+            _most(room.memory_limit_mib, room.memory_free_mib, asked.memory_on(0), asked.count, modern=modern),
+            _most(room.cores_limit, room.cores_free, asked.cores, asked.count, modern=modern),
+        )
+
+    @property
+    def runs(self) -> int:
+        """How often the filter was run on a node so far, for this question and for earlier ones."""
+        return self._stock.runs
+
+    def _judge(self, seen: NodeStock, request: PodRequest, relax: frozenset[str]) -> Verdict:
+        if isinstance(seen.state, Unregistered):
+            return fit.UNREGISTERED
+        if self.ledger is None:
+            return Verdict(fits=None, unknown="the pods that hold its cards were not seen")
+        if seen.by_turns:
+            return Verdict(
+                fits=None, unknown="kubelet offers no cards (allocatable 0): HAMi takes them in and drops them by turns"
+            )
+        self._stock.runs += 1
+        return self.run(seen.state, request, relax)
+
+    def unlike(self, names: Iterable[str], request: PodRequest) -> list[str]:
+        """The first of the nodes that are alike in all that their verdict depends on; none of the unregistered ones."""
+        known, found = set[int](), list[str]()
+        names = list(names)
+        for name, seen, alike in zip(names, *self._alike(names, request), strict=True):
+            if alike not in known and not isinstance(seen.state, Unregistered):
+                found.append(name)
+                if alike is not None:
+                    known.add(alike)
+        return found
+
+    def judge_without(self, name: str, request: PodRequest, gone: Sequence[Holding]) -> Verdict:
+        """The verdict on one node if these holders had ended: their cards and their part of the quota are free."""
+        state, by_turns, *_ = self.see(name)
+        if isinstance(state, Unregistered) or self.ledger is None or by_turns:
+            return self.judge(name, request)
+        ended = {id(holding) for holding in gone}
+        rest = [holding for holding in self.ledger.on(name) if id(holding) not in ended]
+        cards = state._replace(cards=take_stock([card.card for card in state.cards], rest, self.rules))
+        return self.run(cards, request, gone=[holding for holding in gone if holding.namespace == request.namespace])
+
+    def run(
+        self,
+        cards: NodeCards,
+        request: PodRequest,
+        relax: frozenset[str] = frozenset(),
+        *,
+        gone: Sequence[Holding] = (),
+    ) -> Verdict:
+        """The filter on any set of cards, under this cluster's quota and policy; `fits` None where those are unseen.
+
+        `gone`: holders of the namespace that no longer count against its quota.
+        """
+        verdicts = [
+            judge(
+                cards,
+                request,
+                self.rules,
+                quotas={word: self._after(room, word, gone) for word, room in quotas.items()} if gone else quotas,
+                default_policy=self.facts.policy,
+                relax=relax,
+            )
+            for quotas in self._quotas(request)
+        ]
+        if len({verdict.fits for verdict in verdicts}) > 1:
+            return Verdict(fits=None, unknown="several quotas of the namespace limit one resource: HAMi keeps only one")
+        limits = self.facts.quotas is None and any(map(self._is_limited, request.containers))
+        if self.rules.quota != "none" and limits and fit.QUOTA_NOT_FIT not in relax:
+            return _without_quota(verdicts[-1])
+        return verdicts[-1]
+
+    def fits_empty(self, name: str, request: PodRequest, relax: frozenset[str] = frozenset()) -> bool | None:
+        """Whether the node would take the pod if nothing were used of it; None when unregistered or unknown."""
+        registration = self.registration(name)
+        if isinstance(registration, Unregistered):
+            return None
+        return self.run(self.cards_of(name, registration, empty=True), request, relax).fits
+
+    def quota_room(self, namespace: str, word: str = FIRST.names.word) -> QuotaRoom | None:
+        """The limits.* quota of the namespace on a device, with what it uses; None where none is held against it."""
+        return self._quota_rooms(namespace, word)[-1]
+
+    def _quotas(self, request: PodRequest) -> list[Mapping[str, QuotaRoom]]:
+        """The same for every device that is asked for; of the request that was asked about last they are known."""
+        if self._last is None or self._last[0] is not request:
+            self._last = request, self._read_rooms(request)
+        return self._last[1]
+
+    def _read_rooms(self, request: PodRequest) -> list[Mapping[str, QuotaRoom]]:
+        """The quotas by the devices that are asked for, for each way in which HAMi may have read them."""
+        if len(request.containers) == 1:  # asked for every verdict
+            word = request.containers[0].word
+            return [_NO_QUOTA if room is None else {word: room} for room in self._quota_rooms(request.namespace, word)]
+        words = dict.fromkeys(container.word for container in request.containers)
+        rooms = product(*(self._quota_rooms(request.namespace, word) for word in words))
+        return [{word: room for word, room in zip(words, row, strict=True) if room is not None} for row in rooms]
+
+    def _quota_rooms(self, namespace: str, word: str) -> tuple[QuotaRoom | None, ...]:
+        """One room for each way in which HAMi may have read the quotas: of several for one resource it keeps one."""
+        if (namespace, word) not in self._rooms:
+            self._rooms[namespace, word] = tuple(self._read_quotas(namespace, word)) or (None,)
+        return self._rooms[namespace, word]
+
+    def _read_quotas(self, namespace: str, word: str) -> Iterator[QuotaRoom]:
+        device = self.facts.config.by_word.get(word)
+        if device is None or not device.vendor.obeys_quota:
+            return
+        resources = device.resources
+        hard = [quota.spec.hard or {} for quota in self.facts.quotas or () if quota.namespace == namespace]
+        memory_limits = _limits(hard, resources.memory)
+        cores_limits = _limits(hard, resources.cores)
+        if not memory_limits and not cores_limits:
+            return
+        memory, cores = self.ledger.used_in(namespace, given_by(device)) if self.ledger else (0, 0)
+        for memory_limit, cores_limit in product(memory_limits or [None], cores_limits or [None]):
+            factored = None if memory_limit is None else memory_limit * resources.memory_factor
+            yield QuotaRoom(factored, cores_limit, memory, cores)
+
+    def _after(self, room: QuotaRoom, word: str, gone: Sequence[Holding]) -> QuotaRoom:
+        key = given_by(self.facts.config.by_word[word])
+        freed = [holding.given_by(key) for holding in gone]
+        return room.after(sum(amounts[0] for amounts in freed), sum(amounts[1] for amounts in freed))
+
+    def _is_limited(self, container: ContainerRequest) -> bool:
+        device = self.facts.config.by_word.get(container.word)
+        return device is not None and device.vendor.obeys_quota
+
+    def cards(self, name: str) -> list[CardState]:
+        """The node's cards, none when it is unregistered."""
+        state = self.state(name)
+        return [] if isinstance(state, Unregistered) else list(state.cards)
+
+
+def _most(limit: int | None, free: int, each: int, count: int, *, modern: bool) -> int:
+    """How many of `count` GPUs a limit allows, if each takes so much of it (`fit` tells when a limit counts)."""
+    if limit is None or (limit == 0 and not modern):
+        return count
+    if free < 0:
+        return 0
+    return min(count, free // each) if each else count
+
+
+def terms(facts: Facts, version: Version) -> Terms:
+    """What a stock of these facts has to be of."""
+    return Terms(version, facts.config, facts.node_selector)
+
+
+def _limits(hard: Iterable[Mapping[str, Quantity]], resource: str) -> list[int]:
+    """The limits on a resource, each once, the last quota's last. HAMi reads none that is no whole number."""
+    found: dict[int, None] = {}
+    for amounts in hard:
+        limit = parse_quantity(amounts.get(f"limits.{resource}", ""))
+        if limit is not None and limit == limit.to_integral_value():
+            found.pop(int(limit), None)
+            found[int(limit)] = None
+    return list(found)
+
+
+_AFTER_QUOTA = frozenset(
+    {
+        fit.INSUFFICIENT_MEMORY,
+        fit.INSUFFICIENT_CORE,
+        fit.EXCLUSIVE_CONFLICT,
+        fit.COMPUTE_UNITS_EXHAUSTED,
+        fit.MIG_INFEASIBLE,
+        fit.ALLOCATED_INSUFFICIENT,
+    }
+)
+
+
+def _without_quota(verdict: Verdict) -> Verdict:
+    """An unseen quota may refuse what fits, and comes before these checks: what is left of the verdict."""
+    if verdict.fits is False and not _AFTER_QUOTA & set(verdict.codes):
+        return verdict
+    return Verdict(fits=None, unknown="the namespace's quota was not seen")
+
+
+def versions_to_try(version: Version | None, nodes: Iterable[Node]) -> tuple[Version, ...]:
+    """The known version, else every generation whose format some node's registration is written in."""
+    if version is not None:
+        return (version,)
+    texts = {bool(text and text.lstrip()[:1] == "[") for text in map(_register_text, nodes) if text}
+    fitting = [version for version in _UNKNOWN_VERSIONS if not texts or (version >= (2, 8)) in texts]
+    return tuple(fitting)
+
+
+def _register_text(node: Node) -> str | None:
+    return node.metadata.annotation(FIRST.names.register)

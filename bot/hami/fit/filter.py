@@ -1,0 +1,225 @@
+"""The filter's verdict on one node: what is the same for every vendor around its own checks.
+
+Source: HAMi pkg/scheduler/score.go fitInDevices at v2.5.1 to v2.10.0.
+"""
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from typing import Literal
+
+from bot.hami.fit.gpu_order import Weights, read_weights, sort_cards
+from bot.hami.fit.verdicts import (
+    FIT,
+    FITS,
+    NODE_INSUFFICIENT,
+    Booking,
+    CardUse,
+    NodeCards,
+    QuotaRoom,
+    Run,
+    UnmodelledError,
+    Verdict,
+)
+from bot.hami.fit.version_differences import Rules
+from bot.hami.nodes.cards import CardState
+from bot.hami.pods.pod_request import ContainerRequest, PodRequest
+from bot.hami.vendors import BY_WORD, FIRST
+from bot.hami.vendors.vendor import Vendor
+
+DEFAULT_POLICY = "spread"
+
+Dependence = Literal["amounts", "order", "named", "identity"]
+"""What of a node's cards a verdict depends on: what each one is and what is used of it; also in which order they stand
+and on which numa nodes; also whether the pod names them; or also which cards they are."""
+
+_TOO_FEW = Verdict(fits=False, reason=NODE_INSUFFICIENT)
+
+
+def judge(
+    node: NodeCards,
+    request: PodRequest,
+    rules: Rules,
+    *,
+    quotas: Mapping[str, QuotaRoom] = {},
+    default_policy: str = DEFAULT_POLICY,
+    relax: frozenset[str] = frozenset(),
+) -> Verdict:
+    """The filter's verdict on one node. `quotas`: by the words of the devices that one applies to."""
+    if not request.containers:
+        return FITS
+    run = Run(node, request, rules, quotas=quotas, default_policy=default_policy, relax=relax)
+    weights = read_weights(request.constraints.weights) if rules.modern else Weights()
+    if weights is None:
+        return Verdict(fits=None, unknown="hami.io/device-scoring-weights is invalid: every filter run fails")
+    try:
+        verdict = _verdict(run, weights)
+        if not run.met_equals or len(request.containers) == 1:
+            return verdict
+        again = Run(node, request, rules, quotas=quotas, default_policy=default_policy, relax=relax)
+        again.other_order = True
+        return _either(verdict, _verdict(again, weights))
+    except UnmodelledError as what:
+        return Verdict(fits=None, unknown=str(what))
+
+
+def _either(verdict: Verdict, other: Verdict) -> Verdict:
+    """The verdict, with what HAMi says where it picks others of equal groups of cards for an earlier container."""
+    texts = [text or FIT for text in (other.text(), *other.instead)]
+    more = tuple(text for text in texts if text not in (verdict.text() or FIT, *verdict.instead))
+    return verdict._replace(instead=(*verdict.instead, *more)) if more else verdict
+
+
+def depends_on(request: PodRequest, *, limited: bool, default_policy: str) -> Dependence:
+    """What the verdicts on this request depend on at most, whatever is relaxed. `limited`: some quota applies."""
+    wanted = request.constraints
+    policy = default_policy if wanted.policy is None else wanted.policy
+    if "topology" in policy:
+        return "identity"
+    if named_uuids(request):
+        return "named"
+    if limited or wanted.numa_bind or len(request.containers) > 1:
+        return "order"
+    return "order" if request.containers and _vendor(request.containers[0]).orders else "amounts"
+
+
+def _vendor(container: ContainerRequest) -> Vendor:
+    return BY_WORD[container.vendor or container.word]
+
+
+def named_uuids(request: PodRequest) -> frozenset[str]:
+    """All that the pod's lists of uuids name, to be used or not; where a list is empty, the empty name."""
+    lists = list[str | None]()
+    for container in request.containers:
+        wanted = request.constraints_of(container.word)
+        lists += wanted.use_uuid, wanted.no_use_uuid
+        if _vendor(container).more_uuids:
+            lists += wanted.more
+    entries = [entry for text in lists if text is not None for entry in text.split(",")]
+    return frozenset([*entries, *(entry.strip() for entry in entries)])
+
+
+def _verdict(run: Run, weights: Weights) -> Verdict:
+    containers, modern = run.request.containers, run.rules.modern
+    if len(containers) == 1:
+        cards = list(run.node.cards)
+        if _all_too_few(run, cards, containers):  # no order matters to one who asks for more
+            return _TOO_FEW
+        _sort(run, cards, containers, weights)
+        return _device(run, cards, containers[0]) or FITS
+    apps: list[CardState] | None = None
+    position = 0
+    for same in _by_container(containers):
+        if modern and same[0].init:
+            cards = list(map(copy, run.node.cards))
+        else:
+            if apps is None:
+                apps = list(map(copy, run.node.cards))
+                if modern:  # the app containers are a pass of their own, for the quota too
+                    run.allocated = []
+            cards = apps
+        position += len(same)
+        run.is_last = position == len(containers)
+        failed = _container(run, cards, same, weights)
+        if failed is not None:
+            return failed
+    return FITS
+
+
+def _by_container(requests: Sequence[ContainerRequest]) -> list[list[ContainerRequest]]:
+    """What each container asks for: of several devices once for each."""
+    found: list[list[ContainerRequest]] = []
+    for request in requests:
+        last = found[-1] if found else []
+        if (
+            last
+            and (last[0].container, last[0].init) == (request.container, request.init)
+            and not any(other.word == request.word for other in last)
+        ):
+            last.append(request)
+        else:
+            found.append([request])
+    return found
+
+
+def _container(run: Run, cards: list[CardState], asked: Sequence[ContainerRequest], weights: Weights) -> Verdict | None:
+    """None where it fits. HAMi asks for several devices in random order: the first that it lacks gives the reason."""
+    if _all_too_few(run, cards, asked):
+        return _TOO_FEW
+    _sort(run, cards, asked, weights)
+    if len(asked) == 1:
+        return _device(run, cards, asked[0])
+    allocated = run.allocated
+    booked, failed = list[Booking](), list[Verdict]()
+    for container in asked:
+        run.allocated = list(allocated)
+        found = _device(run, cards, container)
+        booked += run.allocated[len(allocated) :]
+        if found is not None:
+            failed.append(found)
+    run.allocated = [*allocated, *booked]
+    if not failed:
+        return None
+    texts = dict.fromkeys(verdict.text() for verdict in failed)
+    return failed[0]._replace(instead=tuple(texts)[1:])
+
+
+def _all_too_few(run: Run, cards: list[CardState], asked: Sequence[ContainerRequest]) -> bool:
+    """Whether the node has too few of every device that is asked for, however they are used."""
+    for container in asked:
+        vendor = _vendor(container)
+        if not run.rules.modern and vendor is not FIRST:
+            return False
+        in_play = _in_play(cards, container.word, run.rules)
+        if not _too_few(run, cards, in_play, container):
+            return False
+    return True
+
+
+def _too_few(run: Run, cards: list[CardState], in_play: list[CardState], container: ContainerRequest) -> bool:
+    enough = container.count <= len(in_play if run.rules.modern else cards)
+    return not enough and not _vendor(container).may_split(run, in_play)
+
+
+def _device(run: Run, cards: list[CardState], container: ContainerRequest) -> Verdict | None:
+    rules, vendor = run.rules, _vendor(container)
+    if not rules.modern and vendor is not FIRST:
+        raise UnmodelledError(f"{vendor.names.word} before HAMi 2.10")
+    run.quota = run.quotas.get(container.word)
+    run.wanted = run.request.constraints_of(container.word) if run.request.others else run.request.constraints
+    in_play = _in_play(cards, container.word, rules)
+    if _too_few(run, cards, in_play, container):
+        return _TOO_FEW
+    taken = vendor.scan(run, in_play, container)
+    if isinstance(taken, Verdict):
+        return taken
+    run.allocated.append(Booking(container.word, taken))
+    if len(run.request.containers) > 1:
+        _book(taken)
+    return None
+
+
+def _sort(run: Run, cards: list[CardState], asked: Sequence[ContainerRequest], weights: Weights) -> None:
+    orders = run.numa_bind or bool(run.quotas) or run.topology or any(_vendor(request).orders for request in asked)
+    if orders or len(run.request.containers) > 1:
+        sort_cards(cards, asked, run.rules, policy=run.policy, numa_bind=run.numa_bind, weights=weights)
+
+
+def _in_play(cards: list[CardState], word: str, rules: Rules) -> list[CardState]:
+    """The cards of that device; before 2.7 all of them."""
+    if not rules.only_own_type:
+        return cards
+    if not rules.modern:
+        return [state for state in cards if word in state.card.type]
+    word = word.upper()
+    return [state for state in cards if word in state.card.type.upper()]
+
+
+def _book(taken: list[CardUse]) -> None:
+    for state, memory, cores, placement, slots, card in taken:
+        state.slots += slots
+        state.memory_mib += memory
+        state.cores += cores
+        if placement is not None:
+            state.placements += (placement,)
+        if card is not None:
+            state.card = card

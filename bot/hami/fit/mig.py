@@ -1,0 +1,82 @@
+"""MIG as v2.10 places it: which profile a request would get, and where.
+
+Rules: HAMi v2.10.0 pkg/device/nvidia/mig_topology.go, mig_allocations.go. Earlier versions choose by templates, which
+is not modelled: `bot.hami.fit.verdicts` says so instead of guessing.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from bot.hami.nodes.cards import MigPlacement, MigProfile
+
+MIG_ALLOCATIONS_KEY = "hami.io/vgpu-mig-allocations"
+_DESCENDING = ("1g.", "3g.")
+
+
+class MigReservation(msgspec.Struct, frozen=True, rename="camel"):
+    """One element of `hami.io/vgpu-mig-allocations`."""
+
+    container_index: int = 0
+    device_index: int = 0
+    gpu_uuid: str = msgspec.field(name="gpuUUID", default="")
+    profile: str = ""
+    placement: MigPlacement = MigPlacement()
+    mig_uuid: str = msgspec.field(name="migUUID", default="")
+    gpu_instance_id: int | None = msgspec.field(name="gpuInstanceID", default=None)
+    compute_instance_id: int | None = msgspec.field(name="computeInstanceID", default=None)
+
+
+class MigChoice(NamedTuple):
+    profile: MigProfile
+    placement: MigPlacement
+
+
+_decoder = msgspec.json.Decoder(tuple[MigReservation, ...])
+
+
+def read_mig_allocations(text: str) -> tuple[MigReservation, ...]:
+    """The reservations; none at all when one of them is invalid, as the scheduler does."""
+    try:
+        reservations = _decoder.decode(text.encode())
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return ()
+    places = {(reservation.container_index, reservation.device_index) for reservation in reservations}
+    valid = len(places) == len(reservations) and all(_is_valid(reservation) for reservation in reservations)
+    return reservations if valid else ()
+
+
+def _is_valid(reservation: MigReservation) -> bool:
+    given = (
+        bool(reservation.mig_uuid),
+        reservation.gpu_instance_id is not None,
+        reservation.compute_instance_id is not None,
+    )
+    return (
+        reservation.container_index >= 0
+        and reservation.device_index >= 0
+        and bool(reservation.gpu_uuid)
+        and bool(reservation.profile)
+        and reservation.placement.start >= 0
+        and reservation.placement.size > 0
+        and len(set(given)) == 1
+        and min(reservation.gpu_instance_id or 0, reservation.compute_instance_id or 0) >= 0
+    )
+
+
+def choose(profiles: Sequence[MigProfile], memory_mib: int, occupied: Iterable[MigPlacement]) -> MigChoice | None:
+    """The smallest profile of at least that memory with a free placement, None when there is none."""
+    taken = list(occupied)
+    for profile in sorted(profiles, key=lambda mig_profile: (mig_profile.memory_mib, mig_profile.slices)):
+        if profile.memory_mib < memory_mib:
+            continue
+        descending = profile.name.startswith(_DESCENDING)
+        for placement in sorted(profile.placements or (), key=lambda placement: placement.start, reverse=descending):
+            if not any(_overlap(placement, other) for other in taken):
+                return MigChoice(profile, placement)
+    return None
+
+
+def _overlap(placement: MigPlacement, other: MigPlacement) -> bool:
+    return placement.start < other.start + other.size and other.start < placement.start + placement.size

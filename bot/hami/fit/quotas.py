@@ -1,0 +1,92 @@
+"""A namespace's quotas on HAMi's resources: who holds pods against which key, and what counts against it.
+
+HAMi reads `limits.<memory>` and `limits.<cores>` and counts what it gave: MiB and cores of every card of every pod that
+was given cards and has not ended [HAMi pkg/device/quota.go]. Its filter holds pods against those of NVIDIA, and from
+2.10 on of MLU; its webhook denies pods that would exceed any vendor's from 2.10 on. Kubernetes counts
+`requests.<resource>` of every pod that has not ended, as written, and for such resources no key under `limits.`
+[k8s.io/kubernetes pkg/quota/v1/evaluator/core/pods.go podComputeUsageHelper].
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal, NamedTuple
+
+from bot.hami.fit.version_differences import Rules
+from bot.hami.pods.request_parsing import DeviceConfig
+from bot.hami.vendors import FIRST
+from bot.kube.models import Quantity, ResourceQuota
+from bot.kube.quantities import parse_quantity, whole
+
+LIMITS, REQUESTS = "limits.", "requests."
+
+By = Literal["HAMi", "Kubernetes", "nobody"]
+
+
+class Limit(NamedTuple):
+    """One key of one quota on a resource that HAMi hands out.
+
+    `written` is its text, `amount` what that means to whoever holds pods against it: to HAMi MiB (the memory factor
+    applied) or per cent of cores; None where it cannot be read.
+    """
+
+    by: By
+    namespace: str
+    quota: str
+    key: str
+    written: str
+    amount: int | None
+    used: int | None
+    """What Kubernetes' own controller says is used; None where it says nothing."""
+
+    @property
+    def resource(self) -> str:
+        return self.key.partition(".")[2]
+
+
+def limits_of(quotas: Iterable[ResourceQuota], config: DeviceConfig) -> Iterator[Limit]:
+    """Every key of the quotas that names a resource of HAMi's, in the order of the quotas and their keys."""
+    for quota in quotas:
+        for key, value in sorted((quota.spec.hard or {}).items()):
+            prefix, _, resource = key.partition(".")
+            if f"{prefix}." in (LIMITS, REQUESTS) and config.manages(resource):
+                by = _by(key, config)
+                amount = _amount(value, _factor(resource, config), by)
+                used = _used(quota.status.used, key)
+                yield Limit(by, quota.namespace, quota.name, key, str(value), amount, used)
+
+
+def _by(key: str, config: DeviceConfig) -> By:
+    if key.startswith(REQUESTS):
+        return "Kubernetes"
+    return "HAMi" if key.removeprefix(LIMITS) in config.amounts else "nobody"
+
+
+def _factor(resource: str, config: DeviceConfig) -> int:
+    """The MiB that one of the resource means; 1 for cores."""
+    device, of_cores = config.amounts.get(resource, (None, False))
+    return 1 if device is None or of_cores else device.resources.memory_factor
+
+
+def is_enforced(limit: Limit, config: DeviceConfig, rules: Rules) -> bool:
+    """Whether HAMi of this version holds pods against the limit, when they are created or when it places them."""
+    if limit.by != "HAMi" or limit.amount is None:
+        return False
+    if config.amounts[limit.resource][0].vendor is FIRST:
+        return rules.quota != "none" and (limit.amount > 0 or rules.modern)
+    return rules.modern
+
+
+def holds_in_filter(limit: Limit, config: DeviceConfig) -> bool:
+    """Whether pods wait for the limit; of other vendors' they are denied when they are created."""
+    return limit.by == "HAMi" and config.amounts[limit.resource][0].vendor.obeys_quota
+
+
+def _amount(value: Quantity, factor: int, by: By) -> int | None:
+    """HAMi ignores a limit that is no whole number."""
+    number = parse_quantity(value)
+    if number is None or (by == "HAMi" and number != number.to_integral_value()):
+        return None
+    return int(number) * factor if by == "HAMi" else whole(value)
+
+
+def _used(used: Mapping[str, Quantity] | None, key: str) -> int | None:
+    return whole(used[key]) if used and key in used else None

@@ -1,0 +1,247 @@
+"""What a verdict on a pod and a node is made of, and the checks that vendors share.
+
+The checks of a vendor are in its own folder, what is the same for all around them is `bot.hami.fit.filter`.
+Source: HAMi pkg/scheduler/score.go, pkg/device/common/common.go and pkg/device/*/device.go at v2.5.1 to v2.10.0.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from bot.hami.fit.version_differences import Rules
+from bot.hami.nodes.cards import Card, CardState, MigPlacement
+from bot.hami.pods.pod_request import Constraints, ContainerRequest, PodRequest
+
+NOT_HEALTHY = "CardNotHealth"
+UNHEALTHY = "CardUnhealthy"
+CORDONED = "CardCordoned"
+TYPE_MISMATCH = "CardTypeMismatch"
+NUMA_NOT_FIT = "NumaNotFit"
+UUID_MISMATCH = "CardUuidMismatch"
+TIME_SLICING_EXHAUSTED = "CardTimeSlicingExhausted"
+EXCLUSIVE_CONFLICT = "ExclusiveDeviceAllocateConflict"
+QUOTA_NOT_FIT = "ResourceQuotaNotFit"
+INSUFFICIENT_MEMORY = "CardInsufficientMemory"
+INSUFFICIENT_CORE = "CardInsufficientCore"
+COMPUTE_UNITS_EXHAUSTED = "CardComputeUnitsExhausted"
+CUSTOM_FILTER_RULE = "CardNotFoundCustomFilterRule"
+MIG_INFEASIBLE = "CardMigTopologyInfeasible"
+ALLOCATED_INSUFFICIENT = "AllocatedCardsInsufficientRequest"
+NODE_INSUFFICIENT = "NodeInsufficientDevice"
+MODE_NOT_FIT = "ModeNotFit"
+NODE_UNREGISTERED = "node unregistered"
+
+EXCLUSIVE_CORES = 100
+DEFAULT_POLICY = "spread"
+
+
+class QuotaRoom(NamedTuple):
+    """The namespace's limits.* quota as HAMi counts it: None where no quota names the resource."""
+
+    memory_limit_mib: int | None = None
+    cores_limit: int | None = None
+    memory_used_mib: int = 0
+    cores_used: int = 0
+
+    @property
+    def memory_free_mib(self) -> int:
+        """What a limit on memory leaves; less than 0 when it is exceeded already."""
+        return (self.memory_limit_mib or 0) - self.memory_used_mib
+
+    @property
+    def cores_free(self) -> int:
+        """The same of a limit on cores."""
+        return (self.cores_limit or 0) - self.cores_used
+
+    def after(self, memory_mib: int, cores: int) -> "QuotaRoom":
+        """The room once so much of what is used has been given back."""
+        return self._replace(memory_used_mib=self.memory_used_mib - memory_mib, cores_used=self.cores_used - cores)
+
+
+class NodeCards(NamedTuple):
+    """One node as a filter run sees it. `facts`: what a vendor needs to know beside the cards, by its word."""
+
+    cards: Sequence[CardState]
+    cordoned: frozenset[str] = frozenset()
+    facts: Mapping[str, Any] = {}
+
+
+class Verdict(NamedTuple):
+    """`fits` is None when the rules that decide are not modelled; `unknown` then says which.
+
+    `parts` are (code, count) in the order they were met, `of` the denominator; `reason` is a bare reason instead.
+    `instead`: what HAMi may say as well as `text`, where chance decides; FIT where it may take the node.
+    """
+
+    fits: bool | None
+    parts: tuple[tuple[str, int], ...] = ()
+    of: int = 0
+    reason: str = ""
+    unknown: str = ""
+    instead: tuple[str, ...] = ()
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The reason codes, without counts."""
+        return tuple(code for code, _ in self.parts) or ((self.reason,) if self.reason else ())
+
+    def text(self) -> str:
+        """HAMi's detailed reason: `1/8 CardNotHealth, 3/8 CardInsufficientMemory`; empty when it fits."""
+        return ", ".join(sorted(f"{count}/{self.of} {code}" for code, count in self.parts)) or self.reason
+
+    @property
+    def said(self) -> str:
+        """The same, with what HAMi may say instead; empty when it fits whatever chance decides."""
+        return " / ".join((self.text() or FIT, *self.instead)) if self.instead else self.text()
+
+
+FIT = "fit"
+FITS = Verdict(fits=True)
+UNREGISTERED = Verdict(fits=False, reason=NODE_UNREGISTERED)
+
+
+class CardUse(NamedTuple):
+    """A card taken by a container: what its usage grows by, on a MIG card the profile's memory and cores."""
+
+    state: CardState
+    memory_mib: int
+    cores: int
+    placement: MigPlacement | None = None
+    slots: int = 1
+    card: Card | None = None
+    """What the card becomes by it; None for no change."""
+
+
+class Booking(NamedTuple):
+    """What one container took of the device of that word."""
+
+    word: str
+    taken: list[CardUse]
+
+
+class UnmodelledError(Exception):
+    """The rules that decide are not modelled; the message says which."""
+
+
+@lru_cache(maxsize=256)
+def _words_of(policy: str) -> frozenset[str]:
+    return frozenset(word.strip() for word in policy.split(","))
+
+
+class Run:
+    """One pod on one node: the containers in turn, each seeing what the earlier ones took.
+
+    `relax` leaves checks out, which answers "would it fit if only this were different". `quotas`: by the words of the
+    devices that one applies to.
+    """
+
+    def __init__(
+        self,
+        node: NodeCards,
+        request: PodRequest,
+        rules: Rules,
+        *,
+        quotas: Mapping[str, QuotaRoom],
+        default_policy: str,
+        relax: frozenset[str],
+    ) -> None:
+        self.node = node
+        self.request = request
+        self.rules = rules
+        self.quotas: Mapping[str, QuotaRoom] = quotas if rules.quota != "none" and QUOTA_NOT_FIT not in relax else {}
+        self.quota: QuotaRoom | None = None
+        """What is left for the device at hand; None where nothing limits it."""
+        self.relax = relax
+        wanted = self.wanted = request.constraints
+        """What the pod's annotations say of the device at hand."""
+        self.policy = default_policy if wanted.policy is None else wanted.policy
+        words = _words_of(self.policy) if rules.modern else (self.policy,)
+        self.topology = rules.topology and "topology-aware" in words
+        self.mutex = rules.modern and "mutex" in words
+        self.numa_bind = wanted.numa_bind and NUMA_NOT_FIT not in relax
+        self.allocated: list[Booking] = []
+        """What earlier containers took."""
+        self.taking: list[CardUse] = []
+        """What the container at hand took so far."""
+        self.is_last = True
+        """Whether the container at hand is the last."""
+        self.met_equals = False
+        """Whether cards of some container came in equal groups, of which HAMi picks one by chance."""
+        self.other_order = False
+        """Whether equal groups are taken in the opposite order."""
+
+    def over_quota(
+        self, quota: QuotaRoom, container: ContainerRequest, state: CardState, taken: Iterable[CardUse]
+    ) -> bool:
+        """Whether the card would exceed the quota, after those that this container has taken already.
+
+        Cards of this container count as asked, those of earlier ones as booked: a MIG card's profile.
+        """
+        cards = [*(use.state.card for use in taken), state.card]
+        needs = [[(card.uuid, container.memory_on(card.memory_mib), container.cores) for card in cards]]
+        if self.rules.quota == "pod":
+            booked = (
+                [(share.state.card.uuid, share.memory_mib, share.cores) for share in shares]
+                for word, shares in self.allocated
+                if word == container.word
+            )
+            needs = [*booked, *needs]
+        memory, cores = _collapse(needs, self.request.init_count if self.rules.modern else 0)
+        return self._exceeds(quota.memory_limit_mib, quota.memory_used_mib + memory) or self._exceeds(
+            quota.cores_limit, quota.cores_used + cores
+        )
+
+    def _exceeds(self, limit: int | None, amount: int) -> bool:
+        return limit is not None and (limit != 0 or self.rules.modern) and amount > limit
+
+
+def _collapse(containers: Iterable[list[tuple[str, int, int]]], inits: int) -> tuple[int, int]:
+    """Memory and cores of all (uuid, memory, cores): per card the sum, or the largest init share where that is more.
+
+    Positions below `inits` are taken for init containers, as HAMi does, though only GPU containers are listed.
+    """
+    sums: dict[str, tuple[int, int]] = {}
+    peaks: dict[str, tuple[int, int]] = {}
+    for position, shares in enumerate(containers):
+        for uuid, memory, cores in shares:
+            if position < inits:
+                peak_memory, peak_cores = peaks.get(uuid, (0, 0))
+                peaks[uuid] = max(peak_memory, memory), max(peak_cores, cores)
+            else:
+                sum_memory, sum_cores = sums.get(uuid, (0, 0))
+                sums[uuid] = sum_memory + memory, sum_cores + cores
+    pairs = [(sums.get(uuid, (0, 0)), peaks.get(uuid, (0, 0))) for uuid in sums.keys() | peaks.keys()]
+    return sum(max(held[0], peak[0]) for held, peak in pairs), sum(max(held[1], peak[1]) for held, peak in pairs)
+
+
+def type_allows(wanted: Constraints, state: CardState, rules: Rules) -> bool:
+    """Whether the pod's type and mode annotations admit the card."""
+    if wanted.mode is not None and state.card.mode not in wanted.mode:
+        return False
+    if wanted.use_type is None and wanted.no_use_type is None:
+        return True
+    kind = state.card.type.upper()
+    use, no_use = _entries(wanted.use_type, rules.modern), _entries(wanted.no_use_type, rules.modern)
+    if use is not None and not any(entry.upper() in kind for entry in use):
+        return False
+    return no_use is None or not any(entry.upper() in kind for entry in no_use)
+
+
+def uuid_allows(wanted: Constraints, uuid: str, rules: Rules) -> bool:
+    """Whether the pod's uuid annotations admit the card. Before 2.10 `nouse` is ignored beside `use`."""
+    use, no_use = _entries(wanted.use_uuid, rules.modern), _entries(wanted.no_use_uuid, rules.modern)
+    if use is not None and uuid not in use:
+        return False
+    if use is not None and not rules.modern:
+        return True
+    return no_use is None or uuid not in no_use
+
+
+@lru_cache(maxsize=256)  # the lists of the pod at hand, asked about card by card
+def _entries(text: str | None, modern: bool) -> tuple[str, ...] | None:  # noqa: FBT001  # a key of the cache
+    """The entries of a comma list, None for no constraint. 2.10 trims, and takes a blank value as none."""
+    if text is None or (modern and not text.strip()):
+        return None
+    if not modern:
+        return tuple(text.split(","))
+    return tuple(entry.strip() for entry in text.split(",") if entry.strip())

@@ -1,0 +1,1 @@
+"""HAMi as it is installed: objects, versions, kube-scheduler's configuration, known bugs."""

@@ -1,0 +1,167 @@
+"""HAMi's own installation, read from its objects: found by label and container name, never by the release's name.
+
+Object shapes per chart version: HAMi charts/hami/templates at v2.4 to v2.10.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE, DeviceConfig, read_device_config
+from bot.hami.version import Version, parse_version
+from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER, read_flags
+from bot.kube.models import ConfigMap, Container, Lease, Pod, PodSpec, Workload
+
+GUIDES_LABEL = ("app", "hami-scheduler")
+DEFAULT_SCHEDULER_NAME = "hami-scheduler"
+ROLE_LABEL = "hami.io/scheduler-role"
+CLIENT_FLAGS_SINCE = Version(2, 6, 0)
+"""HAMi's extender has --kube-qps, --kube-burst and --kube-timeout (cmd/scheduler/main.go)."""
+PROFILING_SINCE, METRICS_CLOSED_SINCE = Version(2, 6, 0), Version(2, 10, 0)
+"""HAMi has --profiling (PR 963), which puts profiles on the extender's own port. Between the two versions the metrics
+port serves them as well, whatever the flag says: importing net/http/pprof puts them on Go's default mux.
+"""
+
+_VERSION_LABELS = ("app.kubernetes.io/version", "helm.sh/chart")
+_VERBOSITY = re.compile(r"--?v(?:=?(-?\d+))?")
+_LONGEST_HOSTNAME = 63
+
+
+class VersionSeen(NamedTuple):
+    """HAMi's version, and the text on an object that shows it."""
+
+    version: Version
+    object: str
+    quote: str
+
+
+class Install(NamedTuple):
+    """What was found of HAMi's scheduler. `seen` is false when nothing of it was found or could be read."""
+
+    namespace: str = ""
+    deployment: Workload | None = None
+    pods: tuple[Pod, ...] = ()
+    flags: dict[str, str] = {}  # noqa: RUF012  # never changed
+    version: VersionSeen | None = None
+    lease: Lease | None = None
+
+    @property
+    def seen(self) -> bool:
+        return self.deployment is not None or bool(self.pods)
+
+    @property
+    def scheduler_name(self) -> str:
+        return self.flags.get("scheduler-name") or DEFAULT_SCHEDULER_NAME
+
+    @property
+    def ready_pods(self) -> tuple[Pod, ...]:
+        return tuple(pod for pod in self.pods if is_ready(pod))
+
+    @property
+    def lease_holder(self) -> str:
+        """The host name that holds the lease; empty without one."""
+        identity = self.lease.spec.holder_identity if self.lease else None
+        return (identity or "").split("_")[0]
+
+    @property
+    def leader(self) -> Pod | None:
+        """The pod that holds the lease: a pod's host name is its own, cut at 63 characters, or its node's."""
+        name = self.lease_holder
+        names = ((pod, (pod.name[:_LONGEST_HOSTNAME], pod.spec.node_name)) for pod in self.pods)
+        return next((pod for pod, own in names if name and name in own), None)
+
+
+def is_ready(pod: Pod) -> bool:
+    """Whether the pod runs and its Ready condition is true."""
+    ready = pod.condition("Ready")
+    return (
+        pod.status.phase == "Running" and not pod.metadata.deletion_timestamp and bool(ready and ready.status == "True")
+    )
+
+
+def extender_of(spec: PodSpec) -> Container | None:
+    """HAMi's own container of a scheduler pod; operators may put others before and after it."""
+    return container_of(spec, EXTENDER_CONTAINER)
+
+
+def container_of(spec: PodSpec, name: str) -> Container | None:
+    """The container of that name."""
+    return next((container for container in spec.containers if container.name == name), None)
+
+
+def flags_of(spec: PodSpec) -> dict[str, str]:
+    """The flags of HAMi's own container of a scheduler pod."""
+    extender = extender_of(spec)
+    return read_flags([*(extender.command or ()), *(extender.args or ())]) if extender else {}
+
+
+def kube_scheduler_of(install: Install) -> Container | None:
+    """The kube-scheduler beside the extender, as it runs or else as the Deployment wants it."""
+    spec = (
+        install.pods[0].spec if install.pods else install.deployment.spec.template.spec if install.deployment else None
+    )
+    return container_of(spec, KUBE_SCHEDULER_CONTAINER) if spec else None
+
+
+def read_install(
+    deployments: Sequence[Workload], pods: Sequence[Pod], lease: Lease | None, *, version_hint: str = ""
+) -> Install:
+    """The install as its Deployment and pods show it; either may be empty, the rest of HAMi then stays known."""
+    schedulers = [workload for workload in deployments if extender_of(workload.spec.template.spec)] or list(deployments)
+    deployment = schedulers[0] if schedulers else None
+    running = sorted((pod for pod in pods if extender_of(pod.spec)), key=lambda pod: (not is_ready(pod), pod.name))
+    spec = running[0].spec if running else deployment.spec.template.spec if deployment else None
+    namespace = running[0].namespace if running else deployment.namespace if deployment else ""
+    return Install(
+        namespace=namespace,
+        deployment=deployment,
+        pods=tuple(running),
+        flags=flags_of(spec) if spec else {},
+        version=_version_of(running, deployment, version_hint),
+        lease=lease,
+    )
+
+
+def _version_of(pods: Sequence[Pod], deployment: Workload | None, hint: str) -> VersionSeen | None:
+    """The running image counts before the chart's labels: users do override tags."""
+    images: list[tuple[str, Container | None]] = [
+        (f"Pod {pod.namespace}/{pod.name}", extender_of(pod.spec)) for pod in pods
+    ]
+    if deployment:
+        images.append(
+            (f"Deployment {deployment.namespace}/{deployment.name}", extender_of(deployment.spec.template.spec))
+        )
+    for name, container in images:
+        if container and (version := parse_version(container.image)):
+            return VersionSeen(version, name, container.image)
+    labelled = [deployment.metadata] if deployment else []
+    for metadata in [*labelled, *(pod.metadata for pod in pods)]:
+        for key in _VERSION_LABELS:
+            text = metadata.label(key)
+            if text and (version := parse_version(text)):
+                return VersionSeen(version, f"label {key} of {metadata.namespace}/{metadata.name}", text)
+    version = parse_version(hint) if hint else None
+    return VersionSeen(version, "meta.json of the recording", hint) if version else None
+
+
+def verbosity_of(container: Container) -> tuple[int, str]:
+    """A container's klog verbosity and the words that set it: `-v=4`, `-v 4`, `-v4`; the last counts. 0 without any."""
+    level, quote = 0, ""
+    words = [*(container.command or ()), *(container.args or ())]
+    for position, word in enumerate(words):
+        following = words[position + 1] if position + 1 < len(words) else ""
+        if not (found := _VERBOSITY.fullmatch(word)):
+            continue
+        if found[1]:
+            level, quote = int(found[1]), word
+        elif following.isdecimal():
+            level, quote = int(following), following
+    return level, quote
+
+
+def find_device_config(config_maps: Iterable[ConfigMap]) -> DeviceConfig | str | None:
+    """The device config among config maps, the reason why it is unreadable, or None when there is none."""
+    for config_map in config_maps:
+        if config_map.data and DEVICE_CONFIG_FILE in config_map.data:
+            return read_device_config(config_map.data[DEVICE_CONFIG_FILE])
+    return None

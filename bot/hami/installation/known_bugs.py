@@ -1,0 +1,49 @@
+"""Bugs of HAMi that a newer release does not have, as data: `known_bugs.toml` beside this module."""
+
+import tomllib
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+from bot.finding_codes import Code
+from bot.hami.version import Version, is_among, parse_version
+from bot.texts import Language
+
+
+class KnownBug(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One bug; the file says what its fields mean."""
+
+    id: str
+    threads: tuple[str, ...]
+    versions: str
+    fixed: str
+    codes: tuple[Code, ...]
+    en: str
+    zh: str
+    words: tuple[str, ...] = ()
+
+    def why(self, language: Language) -> str:
+        """What goes wrong, without a capital or a full stop."""
+        return self.zh if language == "zh" else self.en
+
+
+@cache
+def known_bugs() -> Sequence[KnownBug]:
+    """All of them, in the file's order."""
+    text = files("bot.hami.installation").joinpath("known_bugs.toml").read_text(encoding="utf-8")
+    return msgspec.convert(tomllib.loads(text)["bug"], tuple[KnownBug, ...])
+
+
+def bug_behind(code: str, quotes: Iterable[str], version: Version | None) -> KnownBug | None:
+    """The bug of this version that can be behind a finding of this code; None of a version that is not known."""
+    if version is None:
+        return None
+    listed = tuple(quotes)
+    for bug in known_bugs():
+        said = not bug.words or any(word in quote for word in bug.words for quote in listed)
+        fixed = parse_version(bug.fixed)
+        if code in bug.codes and said and is_among(version, bug.versions) and (fixed is None or version < fixed):
+            return bug
+    return None

@@ -1,0 +1,1 @@
+"""What HAMi measures: its scheduler of allocations, vGPUmonitor of use."""

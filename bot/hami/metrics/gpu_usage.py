@@ -1,0 +1,157 @@
+"""What containers use of their GPUs, as HAMi's vGPUmonitor measures it, under the names of every version.
+
+Names and labels: HAMi cmd/vGPUmonitor/metrics.go at v2.4 to v2.10. 2.9 on with `legacyMetrics` serves each figure under
+two names: only the newest is read.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from bot.hami.metrics.exposition import Sample
+
+PORT = 9394
+_MIG_SUFFIX = re.compile(r"\[\d+-\d+\]$")
+
+_USED = ("hami_vgpu_memory_used_bytes", "vGPU_device_memory_usage_in_bytes")
+_LIMIT = ("hami_vgpu_memory_limit_bytes", "vGPU_device_memory_limit_in_bytes")
+CORE_NAMES = ("hami_container_device_utilization_ratio", "Device_utilization_desc_of_container")
+"""What a container uses of a GPU's cores, in percent. One sample of it proves nothing: see `gather.usage_of_cores`."""
+_LAST_KERNEL = ("hami_container_last_kernel_elapsed_seconds", "Device_last_kernel_of_container")
+_GPU_USED = ("hami_host_gpu_memory_used_bytes", "HostGPUMemoryUsage")
+_GPU_CORE = ("hami_host_gpu_utilization_ratio", "HostCoreUtilization")
+REGISTERED = ("hami_gpu_memory_limit_bytes", "GPUDeviceMemoryLimit")
+"""The memory that a GPU is registered with, as HAMi's scheduler serves it."""
+CONTAINER_FIGURES = {"used": _USED, "limit": _LIMIT, "last_kernel": _LAST_KERNEL}
+"""Each figure of a container, with its names, the newest first."""
+GPU_FIGURES = {"used": _GPU_USED, "core": _GPU_CORE}
+NAMES = tuple(name for names in (*CONTAINER_FIGURES.values(), *GPU_FIGURES.values()) for name in names)
+"""The newest name of a figure before its older ones."""
+_OF_CONTAINERS = {name: figure for figure, names in CONTAINER_FIGURES.items() for name in names}
+_OF_GPUS = {name: figure for figure, names in GPU_FIGURES.items() for name in names}
+
+
+class ContainerUse(NamedTuple):
+    """What one container uses of one GPU, in bytes or seconds. A figure that was not read is None.
+
+    `limit` of 0 is no limit. `used` of 0 beside a limit: no process of the container is on the GPU. `last_kernel` is
+    the time since the last kernel, before the first one the time since the process started. `vdevice` tells several
+    shares of one GPU apart.
+    """
+
+    namespace: str
+    pod: str
+    container: str
+    uuid: str
+    vdevice: str = ""
+    used: Sample | None = None
+    limit: Sample | None = None
+    last_kernel: Sample | None = None
+
+
+class GpuUse(NamedTuple):
+    """What the driver says of a whole GPU. `node` is empty where the version serves none."""
+
+    uuid: str
+    node: str
+    used: Sample | None = None
+    core: Sample | None = None
+
+
+class Usage(NamedTuple):
+    """All that was measured at one moment, by container and by GPU."""
+
+    containers: tuple[ContainerUse, ...] = ()
+    gpus: tuple[GpuUse, ...] = ()
+
+
+def read_usage(samples: Iterable[Sample]) -> Usage:
+    """The figures of these samples; what has no GPU or, of a container, no pod is left out."""
+    by_name: dict[str, list[Sample]] = {}
+    for sample in samples:
+        by_name.setdefault(sample.name, []).append(sample)
+    reader = UsageReader()
+    for name in NAMES:
+        reader.add(by_name.get(name, ()))
+    return reader.usage()
+
+
+class _Share(NamedTuple):
+    """A container's share of a GPU, and the figures that were taken of it."""
+
+    of: ContainerUse
+    figures: dict[str, Sample]
+
+
+class UsageReader:
+    """Takes samples name by name, in the order of `NAMES`: what an older name says as well is left out."""
+
+    def __init__(self) -> None:
+        self._shares: dict[ContainerUse, _Share] = {}
+        self._gpus: dict[str, tuple[str, dict[str, Sample]]] = {}
+        self._known: dict[int, tuple[_Share, Mapping[str, str]]] = {}
+
+    def add(self, samples: Iterable[Sample]) -> None:
+        """The samples of one name."""
+        known = self._known
+        for sample in samples:
+            figure = _OF_CONTAINERS.get(sample[0])
+            if figure is None:
+                self._add_gpu(_OF_GPUS[sample.name], sample)
+                continue
+            found = known.get(id(sample[1]))
+            share = found[0] if found else self._share(sample)
+            if figure not in share[1] and share[0].pod and share[0].uuid:
+                share[1][figure] = sample
+
+    def whose(self, sample: Sample) -> ContainerUse:
+        """Whose share of which GPU the sample is about, see `container_of`."""
+        return self._share(sample).of
+
+    def _share(self, sample: Sample) -> _Share:
+        """Samples of one share have the same labels, and whoever read them gave these one mapping."""
+        labels = sample.labels
+        known = self._known.get(id(labels))
+        if known is None:
+            of = container_of(sample)
+            known = self._known[id(labels)] = self._shares.setdefault(of, _Share(of, {})), labels
+        return known[0]
+
+    def _add_gpu(self, figure: str, sample: Sample) -> None:
+        if uuid := uuid_of(sample):
+            _, figures = self._gpus.setdefault(uuid, (_node(sample), {}))
+            figures.setdefault(figure, sample)
+
+    def usage(self) -> Usage:
+        """All that was taken."""
+        return Usage(
+            tuple(share.of._replace(**share.figures) for share in self._shares.values() if share.figures),
+            tuple(GpuUse(uuid, node, **figures) for uuid, (node, figures) in self._gpus.items()),
+        )
+
+
+def container_of(sample: Sample) -> ContainerUse:
+    """Whose share of which GPU the sample is about, without figures; names are empty where its labels have none.
+
+    Prometheus keeps the exporter's labels as `exported_*` where the monitor's own pod has some of these names. Up to
+    2.8 the exporter's labels have names of their own, beside which those of the monitor's pod stand.
+    """
+    get = sample.labels.get
+    return ContainerUse(
+        get("exported_namespace") or get("podnamespace") or get("namespace") or "",
+        get("exported_pod") or get("podname") or get("pod") or "",
+        get("exported_container") or get("ctrname") or get("container") or "",
+        uuid_of(sample),
+        get("vdevice_index") or get("vdeviceid") or "",
+    )
+
+
+def uuid_of(sample: Sample) -> str:
+    """The GPU that the sample is about; empty where its labels name none."""
+    uuid = sample.labels.get("device_uuid") or sample.labels.get("deviceuuid") or ""
+    return _MIG_SUFFIX.sub("", uuid) if uuid.endswith("]") else uuid
+
+
+def _node(sample: Sample) -> str:
+    get = sample.labels.get
+    return get("exported_node") or get("node") or get("nodeid") or ""

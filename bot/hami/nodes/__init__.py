@@ -1,0 +1,1 @@
+"""What a node registers, and what the scheduler makes of it: handshakes, locks, scaling."""

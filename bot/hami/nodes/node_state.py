@@ -1,0 +1,184 @@
+"""What the scheduler has of a node's GPUs, over all vendors."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import chain
+from typing import Any, NamedTuple
+
+from bot.hami.names import Names
+from bot.hami.nodes.handshake import Handshake, parse_handshake
+from bot.hami.nodes.registration import (
+    Registration,
+    Unreadable,
+    Unregistered,
+    count_cards,
+    kubelet_offers,
+    read_registration,
+)
+from bot.hami.pods.request_parsing import DeviceConfig
+from bot.hami.vendors import BESIDE, BY_WORD, FIRST, NAMES, VENDORS, called_together, vendor_of_register_key
+from bot.hami.vendors.vendor import Device, Vendor
+from bot.hami.version import Version
+from bot.kube.models import Node
+from bot.kube.quantities import whole
+
+CORDON_KEY = "hami.io/device-cordon"
+NODE_KEYS = (CORDON_KEY, *chain.from_iterable(vendor.node_keys for vendor in VENDORS))
+"""The annotations that bear on registered cards."""
+_GPU_LABELS = tuple(dict.fromkeys(vendor.gpu_label for vendor in VENDORS))
+_CAPACITIES = frozenset(names.capacity for names in NAMES if names.capacity)
+_NONE = frozenset[str]()
+
+
+class Terms(NamedTuple):
+    """What decides which cards HAMi takes in, beside the nodes."""
+
+    version: Version
+    config: DeviceConfig
+    node_selector: str
+
+
+def registered(node: Node, terms: Terms, now: datetime) -> Registration | Unregistered:
+    """The node's cards as that version's scheduler takes them in, or why it has none.
+
+    The cards of several devices come as one registration, under the first one's name.
+    """
+    devices = devices_on(node, terms) or terms.config.devices[:1]
+    found = [device.vendor.nodes.registration(node, terms.version, now, device.resources) for device in devices]
+    if len(found) == 1:
+        return found[0]
+    of = [registration for registration in found if isinstance(registration, Registration)]
+    if not of:
+        return next((state for state in found if isinstance(state, Unregistered) and state.key), found[0])
+    return of[0]._replace(cards=tuple(chain.from_iterable(registration.cards for registration in of)))
+
+
+def is_taken_in_for_good(node: Node, terms: Terms) -> bool:
+    """Whether what is registered counts at any time, whatever the handshakes say."""
+    return all(
+        device.vendor.nodes.is_taken_in_for_good(node, terms.version, device.resources)
+        for device in devices_on(node, terms)
+    )
+
+
+def is_held_by_turns(node: Node, terms: Terms, now: datetime) -> bool:
+    """Whether the scheduler takes the cards in and drops them again every minute: kubelet offers none of them."""
+    return any(
+        device.vendor.nodes.is_held_by_turns(node, terms.version, now, device.resources)
+        for device in devices_on(node, terms)
+    )
+
+
+def node_facts(node: Node, terms: Terms) -> dict[str, Any]:
+    """What the scans need to know of the node beside its cards, by the devices' words."""
+    return {device.word: device.vendor.node_facts(node) for device in devices_on(node, terms)}
+
+
+def devices_on(node: Node, terms: Terms) -> list[Device]:
+    """The devices that some annotation or capacity of the node speaks of, whether or not it makes sense."""
+    texts, amounts = node.metadata.annotations or {}, node.status.capacity or {}
+    keys, counted = terms.config.by_register, terms.config.counted
+    found = {device.word for key in texts if (device := keys.get(key)) is not None}
+    found |= {device.word for name in amounts if (device := counted.get(name)) is not None}
+    return terms.config.in_order(found)
+
+
+def called_on(nodes: Sequence[Node], config: DeviceConfig) -> str:
+    """What the devices on these nodes are called together."""
+    texts = {key for node in nodes for key in node.metadata.annotations or ()} & config.by_register.keys()
+    names = {name for node in nodes for name in node.status.capacity or ()} & config.counted.keys()
+    found = [*map(config.by_register.__getitem__, texts), *map(config.counted.__getitem__, names)]
+    return called_together(device.vendor.names.noun for device in found)
+
+
+def expects_gpus(node: Node, config: DeviceConfig) -> bool:
+    """Whether the node has GPUs, or is meant to; a node without is unregistered by right."""
+    return is_for_gpus(node, config) or any(gpu_label(node) for gpu_label in _GPU_LABELS)
+
+
+def is_for_gpus(node: Node, config: DeviceConfig) -> bool:
+    """Whether somebody gave the node to the first vendor's device plugin."""
+    return is_for(node, config.devices[0])
+
+
+def is_for(node: Node, device: Device) -> bool:
+    """Whether somebody gave the node to a device plugin: by its label, or by what a plugin wrote or kubelet counts."""
+    key, value = device.vendor.node_label
+    count = device.resources.count
+    return (
+        node.metadata.annotation(device.names.register) is not None
+        or kubelet_offers(node, count) > 0
+        or (whole((node.status.capacity or {}).get(count)) or 0) > 0
+        or (bool(key) and node.metadata.label(key) == value)
+    )
+
+
+def given_beside(node: Node, config: DeviceConfig) -> list[Device]:
+    """The devices of other vendors than the first that somebody gave the node to, as `is_for` tells.
+
+    A label does not tell which chip: by it alone it is the first of its vendor's.
+    """
+    status, label = node.status, node.metadata.label
+    # Views of dictionaries meet without a step of Python for each key: most of 5,000 nodes have nothing here.
+    registers = config.by_register.keys() & (node.metadata.annotations or {}).keys()
+    found = {config.by_register[key].word for key in registers}
+    for amounts in (status.allocatable or {}, status.capacity or {}):
+        for name in config.counted.keys() & amounts.keys():
+            if (whole(amounts[name]) or 0) > 0:
+                found.add(config.counted[name].word)
+    if labelled := [device for (key, value), device in config.labels.items() if label(key) == value]:
+        domains = {config.by_word[word].names.domain for word in found}
+        found |= {device.word for device in labelled if device.names.domain not in domains}
+    found.discard(config.devices[0].word)
+    return config.in_order(found)
+
+
+def is_given_by_label_alone(node: Node, config: DeviceConfig) -> bool:
+    """Whether nothing but an operator's label says that the first vendor's GPUs are there, and another's are."""
+    first = config.gpus.count
+    signs = (
+        node.metadata.annotation(FIRST.names.register) is not None
+        or kubelet_offers(node, first) > 0
+        or (whole((node.status.capacity or {}).get(first)) or 0) > 0
+        or bool(FIRST.gpu_label(node))
+    )
+    if signs:
+        return False
+    others = (isinstance(registration, Registration) for registration in read_registrations(node, BESIDE))
+    return bool(given_beside(node, config)) or any(others)
+
+
+def wants_own_plugin(node: Node, config: DeviceConfig) -> bool:
+    """Whether HAMi's own device plugin, NVIDIA's, should run there."""
+    return expects_gpus(node, config) and not is_given_by_label_alone(node, config)
+
+
+def vendors_of(node: Node, config: DeviceConfig) -> list[Vendor]:
+    """The vendors whose devices the node has, or is meant to have."""
+    beside = dict.fromkeys(device.vendor.names.word for device in given_beside(node, config))
+    return [*([FIRST] if expects_gpus(node, config) else []), *(BY_WORD[word] for word in beside)]
+
+
+def handshake_of(node: Node) -> Handshake | None:
+    """The node's handshake, None when it has none."""
+    text = node.metadata.annotation(FIRST.names.handshake)
+    return None if text is None else parse_handshake(text)
+
+
+def cordoned_uuids(node: Node) -> frozenset[str]:
+    """The cards that an operator cordoned (2.10 reads this at registration)."""
+    text = node.metadata.annotation(CORDON_KEY)
+    return frozenset(uuid.strip() for uuid in text.split(",") if uuid.strip()) if text else _NONE
+
+
+def read_registrations(node: Node, of: Sequence[Names] = NAMES) -> list[Registration | Unreadable]:
+    """Everything the node registers of these vendors, those without an annotation included (counted by capacity)."""
+    texts = node.metadata.annotations or {}
+    found = ((key, vendor_of_register_key(key)) for key in sorted(texts))
+    named = [read_registration(*who, texts[key]) for key, who in found if who is not None and who[0] in of]
+    capacities = _CAPACITIES & (node.status.capacity or {}).keys()
+    if not capacities:
+        return named
+    words = {registration.vendor.word for registration in named}
+    counted = (count_cards(names, node) for names in of if names.capacity in capacities and names.word not in words)
+    return named + [registration for registration in counted if registration is not None]

@@ -1,0 +1,275 @@
+"""What a pod asks of HAMi: the resources that the device config names, and every container's requests."""
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import cast
+
+import msgspec
+
+from bot.hami.names import Names
+from bot.hami.pods.pod_request import INT32_MAX, Constraints, PodRequest, Resources, amount_of, written
+from bot.hami.vendors import BESIDE, DEFAULTS, FIRST, NAMES, VENDORS, called_together
+from bot.hami.vendors.vendor import Device
+from bot.hami.version import Version
+from bot.kube.models import Container, Pod
+from bot.kube.quantities import parse_quantity
+from bot.safe_yaml import parse_documents
+
+DEVICE_CONFIG_FILE = "device-config.yaml"
+POLICY_KEY = "hami.io/gpu-scheduler-policy"
+WEIGHTS_KEY = "hami.io/device-scoring-weights"
+
+_RESOURCE_KEY = re.compile(r"resource\w*Name\w*")
+_VENDOR_DOMAINS = frozenset(names.domain for names in NAMES if not names.shares_domain)
+_EXACT_NAMES = frozenset(
+    name for names in NAMES for name in (names.count, names.memory, names.cores, names.percentage) if "/" in name
+)
+_FIXED = frozenset(
+    name for names in BESIDE for name in (names.count, names.memory, names.cores) if "/" in name
+) | frozenset(name for names in NAMES for name in names.passed_over)
+"""Names that a device config may leave out: some vendors' are set in HAMi's code."""
+_MAX_DEPTH = 6
+_GO_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+
+
+class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
+    """The part of HAMi's device config that decides requests; without one, what the chart sets."""
+
+    devices: tuple[Device, ...] = DEFAULTS
+    """Those whose fit is modelled; the first vendor's are always among them."""
+    other_resources: frozenset[str] = frozenset()
+
+    @property
+    def gpus(self) -> Resources:
+        """The resources that a question means which names no vendor."""
+        return self.devices[0].resources
+
+    def switched_on(self, flags: Mapping[str, str]) -> "DeviceConfig":
+        """Without the devices that the scheduler's flags leave out; where no flags were seen all of them are on."""
+        on = tuple(
+            device for device in self.devices if not device.vendor.flag or flags.get(device.vendor.flag) in _GO_TRUE
+        )
+        return msgspec.structs.replace(self, devices=on) if flags and len(on) < len(self.devices) else self
+
+    def hinted(self, hints: Mapping[str, int]) -> "DeviceConfig":
+        """With what a recording says of the devices that no object shows (`Cluster.device_hints`)."""
+        if not hints:
+            return self
+        devices = tuple(Device(device.vendor, device.vendor.hinted(device.resources, hints)) for device in self.devices)
+        return msgspec.structs.replace(self, devices=devices)
+
+    def of(self, word: str) -> Resources:
+        """One device's resources; the first one's where it is none of these."""
+        return self.by_word.get(word, self.devices[0]).resources
+
+    def in_order(self, words: Iterable[str]) -> list[Device]:
+        """The devices of these words, in the config's order."""
+        return [self.by_word[word] for word in sorted(words, key=self._places.__getitem__)]
+
+    @cached_property
+    def _places(self) -> Mapping[str, int]:
+        return {device.word: place for place, device in enumerate(self.devices)}
+
+    @cached_property
+    def by_word(self) -> Mapping[str, Device]:
+        """The devices by their words."""
+        return {device.word: device for device in self.devices}
+
+    @cached_property
+    def _by_type(self) -> dict[str, Device]:
+        return {}
+
+    def device_of(self, type_: str) -> Device:
+        """The device that a card of that type is; the first one where it is none of these."""
+        if type_ not in self._by_type:
+            of = [device for device in self.devices if device.word.upper() in type_.upper()]
+            self._by_type[type_] = max(of, key=lambda device: len(device.word), default=self.devices[0])
+        return self._by_type[type_]
+
+    def noun_for(self, types: Iterable[str]) -> str:
+        """What cards of these types are called together, of those that are some vendor's."""
+        pairs = [(type_.upper(), self.device_of(type_)) for type_ in set(types)]
+        return called_together(device.vendor.names.noun for type_, device in pairs if device.word.upper() in type_)
+
+    @cached_property
+    def by_register(self) -> Mapping[str, Device]:
+        """The devices by the node annotations that register them."""
+        return {device.names.register: device for device in self.devices if device.names.register}
+
+    @cached_property
+    def counted(self) -> Mapping[str, Device]:
+        """The devices by the node resources that tell how many of them a node has."""
+        return {
+            name: device
+            for device in reversed(self.devices)
+            for name in (device.capacity, device.resources.count)
+            if name
+        }
+
+    @cached_property
+    def labels(self) -> Mapping[tuple[str, str], Device]:
+        """By the label that gives a node to a device plugin: the first device of each vendor."""
+        return {device.vendor.node_label: device for device in reversed(self.devices) if device.vendor.node_label[0]}
+
+    @cached_property
+    def by_resource(self) -> Mapping[str, Device]:
+        """The device that each resource is of."""
+        return {name: device for device in reversed(self.devices) for name in device.resources.all}
+
+    @cached_property
+    def amounts(self) -> Mapping[str, tuple[Device, bool]]:
+        """By the resources for memory and for cores their device, and whether it is the one for cores."""
+        parts = ((device.resources.memory, device.resources.cores, device) for device in self.devices)
+        return {
+            name: (device, of_cores)
+            for memory, cores, device in parts
+            for name, of_cores in ((memory, False), (cores, True))
+            if name
+        }
+
+    @property
+    def names_all(self) -> bool:
+        """Whether a device config was read that names its resources: one that it leaves out is none of HAMi's."""
+        return bool(self.other_resources)
+
+    def names(self, resource: str) -> bool:
+        """Whether HAMi has this resource: by the device config, or by a name that no config changes."""
+        if not self.names_all:
+            return self.manages(resource)
+        return resource in self.other_resources | _FIXED or resource in self.by_resource
+
+    def manages(self, resource: str) -> bool:
+        """Whether HAMi hands out this resource, of whatever vendor."""
+        if resource in self.other_resources or resource in _EXACT_NAMES:
+            return True
+        return resource.split("/", maxsplit=1)[0] in _VENDOR_DOMAINS or resource in self.by_resource
+
+
+def read_device_config(text: str) -> DeviceConfig | str:
+    """The config in a `device-config.yaml`, or why it cannot be read, in a few words."""
+    try:
+        document: object = next(iter(parse_documents(text)), None)
+        devices = tuple(Device(vendor, resource) for vendor in VENDORS for resource in vendor.read_resources(document))
+    except (ValueError, RecursionError) as error:
+        return " ".join(str(error).split())[:160]
+    return DeviceConfig(devices, frozenset(_resource_names(document)))
+
+
+def _resource_names(document: object, depth: int = 0) -> list[str]:
+    """Every value under a key like `resourceCountName`, wherever a vendor's section has it."""
+    if depth > _MAX_DEPTH:
+        return []
+    if isinstance(document, list):
+        return [name for item in cast("list[object]", document) for name in _resource_names(item, depth + 1)]
+    if not isinstance(document, dict):
+        return []
+    names: list[str] = []
+    for key, value in cast("dict[object, object]", document).items():
+        if isinstance(key, str) and isinstance(value, str) and _RESOURCE_KEY.fullmatch(key) and value:
+            names.append(value)
+        else:
+            names += _resource_names(value, depth + 1)
+    return names
+
+
+def pod_request(pod: Pod, config: DeviceConfig, version: Version) -> PodRequest:
+    """The request as this version computes it. Init containers are judged from 2.9 on."""
+    inits = pod.spec.init_containers or ()
+    asked = [
+        msgspec.structs.replace(request, init=True) if init else request
+        for containers, init in ((inits if version >= (2, 9) else (), True), (pod.spec.containers, False))
+        for container in containers
+        for device in _named_in(container, config)
+        if version >= device.vendor.since
+        if (request := device.vendor.request(container, device.resources, version)) is not None
+    ]
+    words = list(dict.fromkeys(request.word for request in asked)) or [FIRST.names.word]
+    first, *others = (read_constraints(pod, config.by_word[word].names) for word in words)
+    return PodRequest(
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=pod.metadata.uid,
+        containers=tuple(asked),
+        constraints=first,
+        init_count=len(inits),
+        others=tuple(zip(words[1:], others, strict=True)),
+    )
+
+
+def _named_in(container: Container, config: DeviceConfig) -> Iterable[Device]:
+    """The devices of which the container names a resource, in the order of the config."""
+    resources = container.resources
+    names = [name for amounts in (resources.limits, resources.requests) for name in amounts or ()] if resources else ()
+    found = {device.word: device for name in names if (device := config.by_resource.get(name)) is not None}
+    if len(found) < 2:
+        return found.values()
+    return [device for device in config.devices if device.word in found]
+
+
+def pod_keys(names: Names) -> tuple[str, ...]:
+    """The pod annotations that decide about a vendor's devices, beside the policy."""
+    narrowing = names.use_type, names.no_use_type, names.use_uuid, names.no_use_uuid, names.mode, names.numa_bind
+    return tuple(filter(None, (*narrowing, *names.also_read, *names.allocated)))
+
+
+def read_constraints(pod: Pod, names: Names) -> Constraints:
+    """The annotations that narrow the choice of cards."""
+    get = pod.metadata.annotation
+    return Constraints(
+        use_type=get(names.use_type),
+        no_use_type=get(names.no_use_type),
+        use_uuid=get(names.use_uuid),
+        no_use_uuid=get(names.no_use_uuid),
+        mode=get(names.mode),
+        policy=get(POLICY_KEY),
+        weights=get(WEIGHTS_KEY),
+        numa_bind=get(FIRST.names.numa_bind) in _GO_TRUE,
+        more=tuple(map(get, names.also_read)),
+    )
+
+
+def gpus_of(pod: Pod, config: DeviceConfig) -> int | None:
+    """How many GPUs the pod asks HAMi for at once: all its containers together, or one init container if that
+    asks for more.
+
+    A container that asks for memory or cores and names no count means 1, as HAMi's webhook writes it. None for a pod
+    that asks for another vendor's devices, or for a number of GPUs that is none.
+    """
+    vendors = {name.split("/")[0] for name in asked_resources(pod, config) if name not in config.gpus.all}
+    apps = [_gpus_in(container, config) for container in pod.spec.containers]
+    inits = [_gpus_in(container, config) for container in pod.spec.init_containers or ()]
+    counts = [count for count in (*apps, *inits) if count is not None]
+    if vendors - {config.gpus.count.split("/")[0]} or len(counts) < len(apps) + len(inits):
+        return None
+    return max(sum(counts[: len(apps)]), *counts[len(apps) :], 0)
+
+
+def _gpus_in(container: Container, config: DeviceConfig) -> int | None:
+    count = amount_of(container, config.gpus.count)
+    if count is None:
+        return int(any(written(container, resource) is not None for resource in config.gpus.all))
+    return count if isinstance(count, int) and 0 <= count <= INT32_MAX else None
+
+
+def asked_resources(pod: Pod, config: DeviceConfig) -> dict[str, str]:
+    """Every HAMi-managed resource that some container asks for, with the quantity as written (the first one met)."""
+    return {name: value for name, value in extended_resources(pod).items() if config.manages(name)}
+
+
+def device_asked(pod: Pod, config: DeviceConfig) -> Device:
+    """What the pod asks for by its resources' names, of several the first; the first vendor's where it is none."""
+    of = (config.by_resource.get(name) for name in extended_resources(pod))
+    return next((device for device in of if device is not None), config.devices[0])
+
+
+def extended_resources(pod: Pod) -> dict[str, str]:
+    """Every resource that is not Kubernetes' own and that some container asks for, with the first quantity met."""
+    asked: dict[str, str] = {}
+    for container in [*(pod.spec.init_containers or ()), *pod.spec.containers]:
+        resources = container.resources
+        for amounts in (resources.limits, resources.requests) if resources else ():
+            for name, value in (amounts or {}).items():
+                if "/" in name and "kubernetes.io/" not in name and parse_quantity(value) != 0:
+                    asked.setdefault(name, str(value))
+    return asked

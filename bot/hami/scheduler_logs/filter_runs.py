@@ -1,0 +1,262 @@
+"""A pod's filter runs, rebuilt from the extender's lines about it: run x node x card x reason.
+
+A line carries the pod's key and nothing that tells one run from another: a run is what follows a start line of that
+pod. kube-scheduler asks for one pod at a time, so runs of the same pod overlap only where it stopped waiting for an
+answer; a node judged twice in one run shows that, and `mixed` says so.
+
+Nodes are scored in parallel and lines about cards name no node, so a card's node is not concluded from what stands
+around its line; the cards' UUIDs tell it (`bot.hami.nodes.registration`).
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+
+from bot.hami.scheduler_logs.filter_reasons import BY_TEXT, LOG_TEXTS
+from bot.hami.scheduler_logs.log_lines import FILTER_STARTS, NODE_UNFIT, LogLine, pod_key_of
+from bot.hami.scheduler_logs.scheduling_events import (
+    CodeEvent,
+    chosen_node,
+    event_reason,
+    parse_code_event,
+    read_reason,
+    says_none_fit,
+    unfit_count,
+)
+
+INIT_UNFIT = "Init container does not fit"
+NODE_FITS = ("NodeFitPod", "calcScore:node fit pod")
+CHOSEN = ("Scheduling pod to node",)
+BIND_FAILED = ("Failed to lock node", "Failed to bind pod", "Failed to patch pod annotations")
+BOUND = ("Successfully bound pod to node",)
+NO_REQUEST = ("Pod does not request any resources",)
+REQUESTS = "Resource requirements collected"
+CARD_TRIED = "scoring pod"
+ALLOCATING = "Allocating device for container request"
+EVENT = "Event occurred"
+
+CARD_CODES = frozenset(reason.text for reason in BY_TEXT.values() if reason.nature not in ("node", "summary")) | {
+    "AllocatedCardsInsufficientRequest"
+}
+"""What a line about one card, or about the cards of one node, has as its message."""
+
+# Bounded, as in bot.hami.scheduler_logs.log_lines: a key's words would else be tried from each of them.
+_FIGURE = re.compile(r"(?:^| )([A-Za-z][\w ()]{0,59}?)=(-?\d+(?:\.\d+)?)(?= |$)")
+_CARD_IN_TEXT = re.compile(r'current device info is:=\{"ID":"([^"]+)"')
+_REQUESTS = re.compile(r" requests=(\[.*\])$", re.DOTALL)
+
+
+class CardRefusal(NamedTuple):
+    """One line about a card: `card` is empty where that version does not say which. `figures` as the line has them."""
+
+    card: str
+    code: str
+    figures: str
+    line: LogLine
+
+
+class NodeVerdict(NamedTuple):
+    """HAMi's verdict on one node; `reason` is empty where it fits, and up to 2.5."""
+
+    node: str
+    fits: bool
+    reason: str
+    line: LogLine
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The distinct codes of the reason; the whole text where it is none that we know."""
+        found = tuple(dict.fromkeys(card.code for card in read_reason(self.reason)))
+        return found or ((self.reason,) if self.reason else ())
+
+
+class Cycle(NamedTuple):
+    """One filter run of a pod and the Bind that followed it.
+
+    `start` is None for lines whose start is not in the log. `uid` is the pod's as the start line has it. `requests` has
+    one entry per container, whether it asks for devices. `chosen` is the node that was taken, empty when none was,
+    and `choice` the line that says so. `outcome` is what was last said of the Bind, or that nothing was asked for.
+    `none_fit` is HAMi's statement that no node fits, and `unfit` the number of nodes in it (0 when it has none).
+    """
+
+    start: LogLine | None
+    lines: tuple[LogLine, ...]
+    nodes: tuple[NodeVerdict, ...] = ()
+    cards: tuple[CardRefusal, ...] = ()
+    code_events: tuple[tuple[CodeEvent, LogLine], ...] = ()
+    requests: tuple[bool, ...] = ()
+    none_fit: LogLine | None = None
+    unfit: int = 0
+    chosen: str = ""
+    choice: LogLine | None = None
+    outcome: LogLine | None = None
+    mixed: bool = False
+
+    @property
+    def uid(self) -> str:
+        return self.start.values.get("uuid", "") if self.start else ""
+
+    @property
+    def at(self) -> datetime | None:
+        """When it began, as far as its lines have a time."""
+        return next((line.at for line in self.lines if line.at), None)
+
+    @property
+    def cards_tried(self) -> int:
+        """How many cards were looked at; 0 below the verbosity that logs it (0 up to 2.5, then 4)."""
+        return sum(line.message == CARD_TRIED for line in self.lines)
+
+    @property
+    def refused(self) -> tuple[NodeVerdict, ...]:
+        return tuple(node for node in self.nodes if not node.fits)
+
+    @property
+    def bound(self) -> bool:
+        """Whether the last that was said of this run is a Bind that worked."""
+        return self.outcome is not None and self.outcome.message in BOUND
+
+    @property
+    def bind_error(self) -> str:
+        """HAMi's words about a Bind that failed, empty when none did."""
+        return bind_error(self.outcome) if self.outcome else ""
+
+    @property
+    def asked_nothing(self) -> bool:
+        return self.outcome is not None and self.outcome.message.startswith(NO_REQUEST)
+
+    def nodes_by_code(self) -> dict[str, list[str]]:
+        """Per code the nodes it was given for, the most nodes first; of equals what others use before what is broken.
+
+        The verdicts of -v=4 tell it; below, the events that every verbosity logs (2.7 and later).
+        """
+        found: dict[str, set[str]] = {}
+        for verdict in self.refused:
+            for code in verdict.codes:
+                found.setdefault(code, set()).add(verdict.node)
+        if not self.refused:
+            for event, _ in self.code_events:
+                found.setdefault(event.code, set()).update(event.nodes)
+        return {code: sorted(found[code]) for code in sorted(found, key=lambda code: (-len(found[code]), _order(code)))}
+
+    @property
+    def has_result(self) -> bool:
+        """Whether the log tells what came of the run."""
+        return bool(self.chosen or self.refused or self.none_fit or self.asked_nothing or self.nodes_by_code())
+
+    def proof_of(self, code: str) -> LogLine | None:
+        """A line that gives this code, the verdict on a node before others."""
+        verdicts = (verdict.line for verdict in self.refused if code in verdict.codes)
+        events = (line for event, line in self.code_events if event.code == code)
+        cards = (card.line for card in self.cards if card.code == code)
+        return next((line for lines in (verdicts, events, cards) for line in lines), None)
+
+
+_ORDER = {reason: position for position, reason in enumerate(BY_TEXT)}
+
+
+def _order(code: str) -> tuple[int, str]:
+    return _ORDER.get(code, len(_ORDER)), code
+
+
+def bind_error(line: LogLine) -> str:
+    """The error of a line about a Bind that failed; empty for other lines."""
+    if line.message in BIND_FAILED:
+        return line.values.get("err") or line.message
+    is_event = line.message == EVENT and event_reason(line.values.get("reason", "")) == "BindingFailed"
+    return line.values.get("message", "") if is_event else ""
+
+
+def rebuild(lines: Iterable[LogLine]) -> list[Cycle]:
+    """The runs of one pod, from one process's lines about that pod, in the log's order."""
+    return [cycle for some in _runs(lines) if (cycle := _cycle(some)).start or _says_something(cycle)]
+
+
+def _says_something(cycle: Cycle) -> bool:
+    """Whether lines without a start line are the rest of a run, and not only of a webhook's or a Bind's."""
+    return bool(cycle.nodes or cycle.cards or cycle.code_events or cycle.none_fit or cycle.chosen)
+
+
+def _runs(lines: Iterable[LogLine]) -> Iterator[list[LogLine]]:
+    run: list[LogLine] = []
+    for line in lines:
+        if line.message in FILTER_STARTS and run:
+            yield run
+            run = []
+        run.append(line)
+    if run:
+        yield run
+
+
+def _cycle(lines: list[LogLine]) -> Cycle:
+    start = lines[0] if lines[0].message in FILTER_STARTS else None
+    nodes = [verdict for line in lines if (verdict := _verdict(line))]
+    events = [(line, line.values.get("message", "")) for line in lines if line.message == EVENT]
+    codes = [(code, line) for line, text in events if not says_none_fit(text) and (code := _code_event(line, text))]
+    none_fit = [line for line, text in events if _is(line, "FilteringFailed") and says_none_fit(text)]
+    chosen = [(line.values["nodeID"], line) for line in lines if line.message in CHOSEN and line.values.get("nodeID")]
+    chosen += [(node, line) for line, text in events if _is(line, "FilteringSucceed") and (node := chosen_node(text))]
+    return Cycle(
+        start=start,
+        lines=tuple(lines),
+        nodes=tuple(nodes),
+        cards=tuple(card for line in lines if (card := card_refusal(line))),
+        code_events=tuple(codes),
+        requests=next((found for line in lines if (found := _requests(line))), ()),
+        none_fit=none_fit[-1] if none_fit else None,
+        unfit=unfit_count(none_fit[-1].values["message"]) if none_fit else 0,
+        chosen=chosen[0][0] if chosen else "",
+        choice=chosen[0][1] if chosen else None,
+        outcome=next((line for line in reversed(lines) if _is_outcome(line)), None),
+        mixed=_told_twice(nodes) or len({node for node, _ in chosen}) > 1,
+    )
+
+
+def _told_twice(nodes: list[NodeVerdict]) -> bool:
+    """An init container that does not fit has a line of its own, besides the node's."""
+    judged = [node.node for node in nodes if node.line.message != INIT_UNFIT]
+    return len(set(judged)) < len(judged)
+
+
+def _verdict(line: LogLine) -> NodeVerdict | None:
+    node = line.values.get("node", "")
+    if not node or line.message not in NODE_UNFIT + NODE_FITS:
+        return None
+    fits = line.message in NODE_FITS
+    return NodeVerdict(node, fits, "" if fits else line.values.get("reason", ""), line)
+
+
+def card_refusal(line: LogLine) -> CardRefusal | None:
+    """What the line says about a card; None when it says nothing about one."""
+    code = LOG_TEXTS.get(line.message, line.message)
+    if code not in CARD_CODES:
+        return None
+    card = line.values.get("device", "")
+    if not card and (found := _CARD_IN_TEXT.search(line.raw)):
+        card = found[1]
+    _, _, rest = line.raw.partition(f'"{line.message}"')
+    figures = (f"{key.strip()} {value}" for key, value in _FIGURE.findall(rest) if key.strip() != "device index")
+    return CardRefusal(card, code, ", ".join(figures), line)
+
+
+def _code_event(line: LogLine, text: str) -> CodeEvent | None:
+    return parse_code_event(text) if _is(line, "FilteringFailed") else None
+
+
+def _is(line: LogLine, reason: str) -> bool:
+    return event_reason(line.values.get("reason", "")) == reason
+
+
+def _is_outcome(line: LogLine) -> bool:
+    return line.message in BOUND or line.message.startswith(NO_REQUEST) or bool(bind_error(line))
+
+
+def _requests(line: LogLine) -> tuple[bool, ...]:
+    found = _REQUESTS.search(line.raw) if line.message == REQUESTS and pod_key_of(line) else None
+    try:
+        asked = msgspec.json.decode(found[1], type=list[dict[str, object] | None]) if found else []
+    except ValueError:
+        return ()
+    return tuple(map(bool, asked))

@@ -1,0 +1,281 @@
+"""Where the time from a pod's creation to its start goes, by the schedulers' logs and the pod's own object.
+
+Moments: kube-scheduler's first attempt (pkg/scheduler/schedule_one.go, V3), the extender's first filter run, its last
+choice of a node, its first try to bind, the binding (HAMi pkg/scheduler/scheduler.go at v2.4 to v2.10, V0), the
+allocation, the start of the last container. A pod that is tried again is chosen more than once: what its retries take
+counts until the last choice, and from the first try to bind as well.
+
+Where no log shows a moment, the object does in whole seconds: HAMi's annotations `hami.io/vgpu-time` (chosen) and
+`hami.io/bind-time` (first try to bind), the condition PodScheduled (bound) and `status.startTime` (allocated): kubelet
+sets it when it has admitted the pod, which is after the device plugin's Allocate (kubernetes
+pkg/kubelet/status/status_manager.go).
+"""
+
+import math
+import re
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Literal, NamedTuple, get_args
+
+from bot.hami.scheduler_logs.filter_runs import BOUND, CHOSEN
+from bot.hami.scheduler_logs.log_lines import FILTER_STARTS, LogLine, pod_key_of, read_line
+from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
+from bot.kube.models import ContainerStatus, Pod
+from bot.kube.times import parse_time
+
+Moment = Literal[
+    "created", "first_attempt", "first_filter", "chosen", "bind_started", "bound", "allocated", "running_started_at"
+]
+MOMENTS: tuple[Moment, ...] = get_args(Moment)
+WHOLE: tuple[Moment, Moment] = ("created", "running_started_at")
+NEEDLE = "schedule"
+"""It is in the file name of every line that is read here, of both containers."""
+
+_ATTEMPT = ("Attempting to schedule pod",)
+_BIND = ("Attempting to bind pod to node", "Bind")
+_LOCKED = ("Failed to lock node",)
+_MARKS = {KUBE_SCHEDULER_CONTAINER: _ATTEMPT, EXTENDER_CONTAINER: FILTER_STARTS}
+"""What every try begins with in a container's log."""
+_CHOSEN_2_4 = re.compile(r"schedule (\S+/\S+) to \S")
+_TELLING = (*_ATTEMPT, *FILTER_STARTS, *CHOSEN, *BOUND, *_LOCKED, _BIND[0], '"Bind"', "] schedule ")
+_WHOLE_SECOND = timedelta(seconds=1)
+_CHOSEN_AT, _BIND_AT = "hami.io/vgpu-time", "hami.io/bind-time"
+
+
+class SchedulerLog(NamedTuple):
+    """What was read of one log of a scheduler pod: its lines that hold `NEEDLE`. `first` is the oldest line of the
+    log, or of these if older ones were left out; `previous`: it is of the container's run before this one.
+    """
+
+    scheduler: Pod
+    container: str
+    first: str
+    lines: Sequence[str]
+    previous: bool = False
+
+
+class PodLogLine(NamedTuple):
+    """A line that tells of a pod, its time, and the log that has it."""
+
+    at: datetime
+    line: LogLine
+    log: SchedulerLog
+
+
+class Life(NamedTuple):
+    """What is known of one pod: the moments that a log shows, and those that its object shows in whole seconds.
+
+    `locked` are the tries to bind that a node lock refused. `filters` is how often the extender's filter ran.
+    """
+
+    pod: Pod
+    logged: Mapping[Moment, PodLogLine]
+    noted: Mapping[Moment, datetime]
+    locked: tuple[PodLogLine, ...] = ()
+    filters: int = 0
+
+
+class Stage(NamedTuple):
+    """The time between two moments over `n` pods, in seconds; None where no pod shows both.
+
+    `p95_s` is by nearest rank: the least figure that 95 % of the pods do not exceed. `exact` is false where a moment
+    is known in whole seconds only. `seconds` and `lives` are of the same pods, the slowest first.
+    """
+
+    start: Moment
+    end: Moment
+    seconds: tuple[float, ...]
+    lives: tuple[Life, ...]
+    exact: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.start} -> {self.end}"
+
+    @property
+    def n(self) -> int:
+        return len(self.seconds)
+
+    @property
+    def median_s(self) -> float | None:
+        return round(statistics.median(self.seconds), 2) if self.seconds else None
+
+    @property
+    def p95_s(self) -> float | None:
+        return round(sorted(self.seconds)[math.ceil(0.95 * self.n) - 1], 2) if self.seconds else None
+
+    @property
+    def max_s(self) -> float | None:
+        return round(max(self.seconds), 2) if self.seconds else None
+
+
+def read_lives(pods: Iterable[Pod], logs: Sequence[SchedulerLog], now: datetime) -> list[Life]:
+    """One for each pod that has a time of creation. Of a pod that is older than its log, or than a hole in it, the log
+    shows nothing: what looks like the first attempt there may be a later one.
+    """
+    said = _by_pod(logs, now)
+    found: list[_Told] = []
+    for pod in pods:
+        if created := parse_time(pod.metadata.creation_timestamp):
+            own = [log_line for log_line in said.get(f"{pod.namespace}/{pod.name}", ()) if log_line.at >= created]
+            found.append(_Told(pod, created, sorted(own, key=lambda log_line: log_line.at)))
+    begins = {container: _whole_from(container, logs, found, now) for container in _MARKS}
+    lives: list[Life] = []
+    for seen in found:
+        since = seen.created + _WHOLE_SECOND
+        whole = {name for name, begin in begins.items() if begin and begin < since and not seen.lacks_first(name)}
+        lives.append(_life(seen, [log_line for log_line in seen.said if log_line.log.container in whole]))
+    return lives
+
+
+def settled(lives: Sequence[Life]) -> list[Life]:
+    """Those that run; all where none does. Figures of both together would be of other pods in each stage."""
+    return [life for life in lives if MOMENTS[-1] in life.noted] or list(lives)
+
+
+def measure(lives: Sequence[Life]) -> list[Stage]:
+    """Each stage in its order, then those that bridge a moment that no pod shows, then creation to start.
+
+    A retried pod was bound for the first time before its node was chosen for the last time: no time lies between.
+    """
+    exact: dict[Moment, bool] = {moment: any(moment in life.logged for life in lives) for moment in MOMENTS}
+    shown: list[Moment] = [moment for moment in MOMENTS if any(_at(life, moment, exact[moment]) for life in lives)]
+    steps: list[tuple[Moment, Moment]] = list(pairwise(MOMENTS))
+    bridges = [pair for pair in pairwise(shown) if pair not in steps]
+    parts: list[tuple[Moment, Moment]] = [pair for pair in (*steps, *bridges) if pair != WHOLE]
+    return [_stage(start, end, lives, exact) for start, end in (*parts, WHOLE)]
+
+
+class _Told(NamedTuple):
+    """A pod with the lines about it since it was created, oldest first."""
+
+    pod: Pod
+    created: datetime
+    said: Sequence[PodLogLine]
+
+    def first(self, container: str) -> PodLogLine | None:
+        """The first line that every try begins with."""
+        return _first((log_line for log_line in self.said if log_line.log.container == container), _MARKS[container])
+
+    def lacks_first(self, container: str) -> bool:
+        """Whether the pod was refused before the first try that the log shows: an earlier one is missing."""
+        first, refused = self.first(container), self.pod.condition("PodScheduled")
+        at = parse_time(refused.last_transition_time) if refused and refused.status == "False" else None
+        return bool(first and at and at + _WHOLE_SECOND <= first.at)
+
+
+def _by_pod(logs: Sequence[SchedulerLog], now: datetime) -> dict[str, list[PodLogLine]]:
+    said: dict[str, list[PodLogLine]] = {}
+    for log in logs:
+        telling = (raw for raw in log.lines if any(text in raw for text in _TELLING))
+        for line in (read_line(raw, now) for raw in telling):
+            if line and line.at:
+                said.setdefault(_pod_of(line), []).append(PodLogLine(line.at, line, log))
+    return said
+
+
+def _whole_from(container: str, logs: Sequence[SchedulerLog], found: Sequence[_Told], now: datetime) -> datetime | None:
+    """From when on nothing is missing of these containers' logs. A pod that has its node and no line shows a hole:
+    part of the log was cut out, or another replica wrote it and is gone.
+    """
+    own = [log for log in logs if log.container == container]
+    begins = [line.at for log in own if (line := read_line(log.first, now)) and line.at]
+    if not begins:
+        return None
+    begin = min(begins)
+    placed = [seen for seen in found if seen.pod.spec.node_name and seen.created + _WHOLE_SECOND > begin]
+    holes = [_noted(seen.pod, seen.created) for seen in placed if not seen.first(container)]
+    return max([begin, *(noted.get("bound", noted["created"]) for noted in holes)])
+
+
+def _pod_of(line: LogLine) -> str:
+    found = _CHOSEN_2_4.match(line.message)
+    return found[1] if found else pod_key_of(line)
+
+
+def _life(seen: _Told, said: Sequence[PodLogLine]) -> Life:
+    pod = seen.pod
+    of_kube = [log_line for log_line in said if log_line.log.container == KUBE_SCHEDULER_CONTAINER]
+    of_hami = [log_line for log_line in said if log_line.log.container != KUBE_SCHEDULER_CONTAINER]
+    filters = [log_line for log_line in of_hami if log_line.line.message in FILTER_STARTS]
+    placed = bool(pod.spec.node_name)
+    found: dict[Moment, PodLogLine | None] = {
+        "first_attempt": _first(of_kube, _ATTEMPT),
+        "first_filter": filters[0] if filters else None,
+        "chosen": _last_choice(of_hami) if placed else None,
+        "bind_started": _first(of_hami, _BIND),
+        "bound": _first(said, BOUND) if placed else None,
+    }
+    locked = tuple(log_line for log_line in of_hami if log_line.line.message in _LOCKED)
+    logged: dict[Moment, PodLogLine] = {moment: log_line for moment, log_line in found.items() if log_line}
+    return Life(pod, logged, _noted(pod, seen.created), locked, len(filters))
+
+
+def _first(said: Iterable[PodLogLine], messages: Sequence[str]) -> PodLogLine | None:
+    return next((log_line for log_line in said if log_line.line.message in messages), None)
+
+
+def _last_choice(said: Sequence[PodLogLine]) -> PodLogLine | None:
+    """It is the last one only of a pod that has its node: another may be tried again."""
+    return next(
+        (
+            log_line
+            for log_line in reversed(said)
+            if log_line.line.message in CHOSEN or _CHOSEN_2_4.match(log_line.line.message)
+        ),
+        None,
+    )
+
+
+def _noted(pod: Pod, created: datetime) -> Mapping[Moment, datetime]:
+    bound = pod.condition("PodScheduled")
+    times: dict[Moment, datetime | None] = {
+        "created": created,
+        "chosen": _unix(pod.metadata.annotation(_CHOSEN_AT)) if pod.spec.node_name else None,
+        "bind_started": _unix(pod.metadata.annotation(_BIND_AT)) if pod.spec.node_name else None,
+        "bound": parse_time(bound.last_transition_time) if bound and bound.status == "True" else None,
+        "allocated": parse_time(pod.status.start_time) if pod.spec.node_name else None,
+        "running_started_at": _started(pod),
+    }
+    return {moment: at for moment, at in times.items() if at and at >= created}
+
+
+def _unix(text: str | None) -> datetime | None:
+    if text is None or not text.isdecimal() or len(text) > 11:
+        return None
+    return datetime.fromtimestamp(int(text), UTC)
+
+
+def _started(pod: Pod) -> datetime | None:
+    """When the last of its containers began for the first time; None where one has not, or its first run is lost."""
+    statuses = pod.status.container_statuses or ()
+    starts = [_first_start(status) for status in statuses]
+    known = [start for start in starts if start]
+    return max(known) if known and len(known) == len(pod.spec.containers) else None
+
+
+def _first_start(status: ContainerStatus) -> datetime | None:
+    if status.restart_count > 1:
+        return None
+    state = status.last_state if status.restart_count else status.state
+    run = state.running or state.terminated
+    return parse_time(run.started_at) if run else None
+
+
+def _at(life: Life, moment: Moment, exact: bool) -> datetime | None:  # noqa: FBT001
+    if not exact:
+        return life.noted.get(moment)
+    return life.logged[moment].at if moment in life.logged else None
+
+
+def _stage(start: Moment, end: Moment, lives: Sequence[Life], exact: Mapping[Moment, bool]) -> Stage:
+    found: list[tuple[float, Life]] = []
+    for life in lives:
+        begin, done = _at(life, start, exact[start]), _at(life, end, exact[end])
+        if begin and done:
+            found.append((max(0.0, (done - begin).total_seconds()), life))
+    found.sort(key=lambda stage: -stage[0])
+    known_exactly = (exact[start] or start == "created") and exact[end]
+    return Stage(start, end, tuple(s for s, _ in found), tuple(life for _, life in found), known_exactly)

@@ -1,0 +1,1 @@
+"""What several vendors have in common."""

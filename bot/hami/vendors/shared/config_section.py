@@ -1,0 +1,107 @@
+"""A vendor's section of the device config, and the amounts that most vendors read alike."""
+
+from typing import Any
+
+import msgspec
+
+from bot.hami.names import Names
+from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, ContainerRequest, Resources, amount_of, to_int32
+from bot.kube.models import Container
+
+
+class UsualSection(msgspec.Struct, rename="camel"):
+    """How most vendors' sections name their resources; what is left out is as the chart has it."""
+
+    resource_count_name: str = ""
+    resource_memory_name: str = ""
+    resource_core_name: str = ""
+    memory_factor: int = 1
+
+
+def section_of(document: object, key: str) -> Any:
+    """What the config has under that key, None where it leaves it out. Without a config it is an empty section."""
+    if document is None:
+        return {}
+    return msgspec.convert(document, dict[str, Any]).get(key)
+
+
+def read_usual(names: Names, document: object, key: str, unit_mib: int = 1) -> tuple[Resources, ...]:
+    """The resources of a vendor whose section names them as most do. Raises ValueError where it has another shape.
+
+    `unit_mib`: what one of the memory resource means.
+    """
+    found = section_of(document, key)
+    if found is None:
+        return ()
+    section = msgspec.convert(found, UsualSection)
+    return (
+        Resources(
+            word=names.word,
+            count=section.resource_count_name or names.count,
+            memory=names.memory and (section.resource_memory_name or names.memory),
+            cores=names.cores and (section.resource_core_name or names.cores),
+            memory_factor=max(section.memory_factor, 1) * unit_mib,
+        ),
+    )
+
+
+def read_section(
+    names: Names, document: object, key: str, *, count: str, memory: str = "", cores: str = "", unit_mib: int = 1
+) -> tuple[Resources, ...]:
+    """The same of a section that names them under keys of its own. Raises ValueError where it has another shape."""
+    found = section_of(document, key)
+    if found is None:
+        return ()
+    section = msgspec.convert(found, dict[str, Any])
+
+    def named(under: str, usual: str) -> str:
+        return msgspec.convert(section.get(under) or usual, str) if under else usual
+
+    return (
+        Resources(
+            word=names.word,
+            count=named(count, names.count),
+            memory=named(memory, names.memory),
+            cores=named(cores, names.cores),
+            memory_factor=unit_mib,
+        ),
+    )
+
+
+def count_in(container: Container, resources: Resources) -> int:
+    """How many devices are asked for; 0 where that is no number of devices."""
+    count = amount_of(container, resources.count)
+    return count if isinstance(count, int) and 0 < count <= INT32_MAX else 0
+
+
+def amount_in(container: Container, resource: str, factor: int = 1, *, absent: int = 0) -> int | None:
+    """The amount times the factor, `absent` where there is none; None where it makes HAMi see no request at all."""
+    amount = amount_of(container, resource) if resource else None
+    if amount is None:
+        return absent
+    return amount * factor if isinstance(amount, int) and 0 <= amount * factor <= INT32_MAX else None
+
+
+def whole_or(memory_mib: int) -> int:
+    """The percentage that goes with an amount of memory: none of it is the whole card."""
+    return 0 if memory_mib else WHOLE_CARD
+
+
+def only_count(container: Container, resources: Resources, word: str) -> ContainerRequest | None:
+    """The request for devices that are asked for by their number alone."""
+    count = count_in(container, resources)
+    return ContainerRequest(word, container.name, count, 0, 0, 0) if count else None
+
+
+def wrapped_count_in(container: Container, resources: Resources) -> int:
+    """The number of devices for a vendor that cuts it down to 32 bits unseen; 0 where none is asked for."""
+    count = amount_of(container, resources.count)
+    return max(to_int32(count), 0) if isinstance(count, int) else 0
+
+
+def limits_of(container: Container) -> Container:
+    """The container with its limits alone, for a vendor that reads no requests."""
+    if container.resources is None:
+        return container
+    limits = msgspec.structs.replace(container.resources, requests=None)
+    return msgspec.structs.replace(container, resources=limits)

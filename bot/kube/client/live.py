@@ -1,0 +1,389 @@
+"""A live cluster, read through its API server: every object decoded from the raw answer into the narrow models.
+
+The official client brings the credentials, TLS and the proxy (`bot.kube.client.connect`); it builds no models here,
+because 5,000 of its nodes take 2.5 s and 470 MB, and 5,000 of ours 0.1 s and 90 MB.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+
+import aiohttp
+import msgspec
+
+from bot.kube.client.access_review import Review, Right, review_of
+from bot.kube.client.failures import Request, StaleListError, broken, is_cut, is_status, refused
+from bot.kube.client.gzip_body import beginning, unpacked, whole_body
+from bot.kube.client.list_responses import Page, decoded, left_out, page_of, resource, segment
+from bot.kube.client.log_lines import matching_lines
+from bot.kube.client.pod_http import answer_of, is_refused_by_pod, too_slow
+from bot.kube.client.pod_http_request import PodAnswer, PodGet
+from bot.kube.client.server_clock import ServerClock
+from bot.kube.cluster import Clocks, LogLines, LogWanted
+from bot.kube.models import PODS, Kind, Resource
+from bot.kube.times import parse_time
+from bot.report import Gap
+
+R = TypeVar("R", bound=Resource)
+T = TypeVar("T")
+
+PAGE_SIZE = 500
+METADATA_ONLY = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
+WATCHED_METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"
+MOST_WAITS, LONGEST_WAIT_S = 2, 5
+BUSY_BYTES, GATHER_S = 32 * 1024, 0.2
+"""A watch that brought less than this at once is left alone for a moment: one wake-up then serves many events."""
+ERROR_BODY_LIMIT = 64 * 1024
+_FINE = (200, 201)
+"""A review is created."""
+
+
+class Link(Protocol):
+    """An authenticated way to one API server.
+
+    `credentials` says in words where they came from; `namespace` is the default namespace that came with them;
+    `cluster` is the name in the settings, empty without one.
+    """
+
+    server: str
+    credentials: str
+    namespace: str
+    cluster: str
+
+    async def send(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+        """The answer, whatever its status, its body unread. Raises aiohttp.ClientError, OSError or SourceError."""
+        ...
+
+    async def aclose(self) -> None:
+        """Closes its connections."""
+        ...
+
+
+class Selection(NamedTuple, Generic[R]):
+    """All objects of a kind, over all namespaces, that match the selectors; see `Cluster.list`."""
+
+    kind: Kind[R]
+    labels: str = ""
+    fields: str = ""
+    metadata_only: bool = False
+    most: int = 0
+
+
+class Listed(NamedTuple, Generic[R]):
+    """A whole list: its objects, what could not be read (`namespace/name` and why), the resourceVersion it is at."""
+
+    items: list[R]
+    bad: dict[str, str]
+    version: str
+
+
+class Version(msgspec.Struct, frozen=True, rename="camel"):
+    git_version: str
+
+
+class Refusal(NamedTuple):
+    """An answer other than 200, and how long it asks to wait."""
+
+    status: int
+    body: bytes
+    wait_s: int
+
+
+class LiveCluster:
+    """See `bot.kube.cluster.Cluster`. Use as an async context manager, or call `aclose`.
+
+    `clock` is the API server's, learned from every answer. `home` is the namespace of the pod that this runs in, if it
+    runs in the cluster, else empty. `known_as` is the cluster's name in the settings, empty without one.
+    """
+
+    hami_version_hint = ""
+    cache_age_s = None
+    kept = None
+
+    def __init__(
+        self,
+        link: Link,
+        reconnect: Callable[[], Awaitable[Link]],
+        *,
+        name: str,
+        limits: aiohttp.ClientTimeout,
+        home: str = "",
+    ) -> None:
+        self.name = name
+        self.known_as = link.cluster
+        self.home = home
+        self.namespace = link.namespace
+        self.clock = ServerClock()
+        self._link = link
+        self._reconnect = reconnect
+        self._reconnecting = asyncio.Lock()
+        self._retired: Link | None = None
+        self._limits = limits
+        self._undecodable: dict[tuple[Selection[Any], str], list[str]] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Closes every connection; nothing can be read afterwards."""
+        for link in filter(None, (self._link, self._retired)):
+            await link.aclose()
+
+    @property
+    def device_hints(self) -> Mapping[str, int]:
+        """No recording, no hints."""
+        return {}
+
+    @property
+    def notes(self) -> tuple[Gap, ...]:
+        """Nothing is assumed of a live cluster."""
+        return ()
+
+    @property
+    def undecodable(self) -> list[str]:
+        """What the latest `list` of each selection left out because its JSON has other types: for one who asks alone.
+
+        `pods ml/trainer-0: why`. Where many ask, each has what `listed` tells it: see `bot.kube.watch.cache`.
+        """
+        return sorted({name for bad in self._undecodable.values() for name in bad})
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.clock.now(), UTC)
+
+    @property
+    def clocks(self) -> Clocks | None:
+        return self.clock.clocks
+
+    def as_of(self, shown: Iterable[str | None]) -> datetime:
+        """Now, or the newest time shown where that is older: nodes' clocks may be behind the API server's."""
+        times = [moment for moment in map(parse_time, set(shown)) if moment]  # kubelets report many at once
+        return min([self.now(), *([max(times)] if times else [])])
+
+    async def server_version(self) -> str:
+        """The API server's version, such as `v1.34.1`."""
+        request = Request("get", "version", "/version")
+        return decoded(request, await self._ask(request, whole_body), Version).git_version
+
+    async def may(self, right: Right) -> bool:
+        """Whether these credentials have the right, as the API server says."""
+        request = review_of(right)
+        return decoded(request, await self._ask(request, whole_body), Review).status.allowed
+
+    async def get(self, kind: Kind[R], name: str, namespace: str = "") -> R:
+        path = kind.path(segment(namespace) if namespace else "", segment(name))
+        request = Request("get", resource(kind), path, namespace)
+        return decoded(request, await self._ask(request, whole_body), kind.type)
+
+    async def raw(self, kind: Kind[R], name: str, namespace: str = "") -> dict[str, Any]:
+        path = kind.path(segment(namespace) if namespace else "", segment(name))
+        request = Request("get", resource(kind), path, namespace)
+        return decoded(request, await self._ask(request, whole_body), dict[str, Any])
+
+    async def pod_get(self, wanted: PodGet) -> PodAnswer:
+        """See `PodPorts`: through the API server, which asks for `get` on `pods/proxy`."""
+        address = PODS.path(segment(wanted.namespace), f"{wanted.scheme}:{segment(wanted.pod)}:{wanted.port}")
+        path = f"{address}/proxy/{wanted.path}"
+        request = Request("get", "pods/proxy", path, wanted.namespace, wanted.query, "*/*")
+        link = self._link
+        answer = await self._pod_answer(link, request, wanted)
+        if answer.status == 401 and is_status(answer.body):
+            await self._renew(link)
+            answer = await self._pod_answer(self._link, request, wanted)
+        if answer.status >= 400 and is_status(answer.body) and not is_refused_by_pod(answer):
+            raise refused(request, answer.status, answer.body, self._link.credentials)
+        return answer
+
+    async def _pod_answer(self, link: Link, request: Request, wanted: PodGet) -> PodAnswer:
+        limits = aiohttp.ClientTimeout(total=wanted.within_s, sock_connect=self._limits.sock_connect)
+        try:
+            async with await link.send(request, limits) as answer:
+                return await answer_of(answer, wanted.limit_bytes)
+        except TimeoutError as error:
+            raise too_slow(wanted) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise broken(request, error, link.server, link.credentials, limits) from error
+
+    async def log(self, wanted: LogWanted) -> LogLines:
+        path = PODS.path(segment(wanted.namespace), segment(wanted.pod)) + "/log"
+        query = {
+            "container": wanted.container,
+            "previous": "true" if wanted.previous else "",
+            "timestamps": "true" if wanted.stamped else "",
+            "sinceSeconds": "" if wanted.tail else str(max(1, wanted.since_s)),
+            "tailLines": str(wanted.tail) if wanted.tail else "",
+            "limitBytes": str(max(1, wanted.limit_bytes)),
+        }
+        request = Request("get", "pods/log", path, wanted.namespace, _filled(query), "*/*")
+        return await self._ask(request, lambda answer: matching_lines(answer, wanted))
+
+    async def list_at(self, wanted: Selection[R], shrink: Callable[[R], R]) -> Listed[R]:
+        """The list with what a watch needs to go on from it. `shrink` is asked about each object as its page comes."""
+        query = {"limit": str(PAGE_SIZE), "labelSelector": wanted.labels, "fieldSelector": wanted.fields}
+        accept = METADATA_ONLY if wanted.metadata_only else "application/json"
+        request = Request("list", resource(wanted.kind), wanted.kind.path(), "", _filled(query), accept)
+        try:
+            return await self._pages(request, wanted.kind, shrink)
+        except StaleListError:
+            return await self._pages(request, wanted.kind, shrink)
+
+    async def newest_version(self, kind: Kind[R]) -> str:
+        """The resourceVersion that the server is at now."""
+        query = (("limit", "1"),)
+        request = Request("list", resource(kind), kind.path(), "", query, METADATA_ONLY)
+        return decoded(request, await self._ask(request, whole_body), Page[msgspec.Raw]).metadata.version
+
+    async def watch(
+        self, wanted: Selection[R], version: str, take: Callable[[bytes], None], *, for_s: float, silence_s: float
+    ) -> None:
+        """Hands what comes after `version` to `take`, piece by piece as it arrives, until the server ends the watch.
+
+        It is asked for bookmarks, and to end after `for_s`. Raises StaleListError when that version is no longer kept,
+        SourceError when the stream breaks or nothing comes for `silence_s`, and what `take` raises.
+        """
+        query = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": str(max(1, round(for_s))),
+            "labelSelector": wanted.labels,
+            "fieldSelector": wanted.fields,
+        }
+        accept = WATCHED_METADATA if wanted.metadata_only else "application/json"
+        request = Request("watch", resource(wanted.kind), wanted.kind.path(), "", _filled(query), accept)
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=self._limits.sock_connect, sock_read=silence_s)
+
+        async def use(answer: aiohttp.ClientResponse) -> None:
+            try:
+                async for piece in unpacked(answer, answer.content.iter_any()):
+                    take(piece)
+                    if len(piece) < BUSY_BYTES:
+                        await asyncio.sleep(GATHER_S)
+            except (aiohttp.ClientError, OSError) as error:
+                # Told here, because a read that breaks off is repeated, and this one must not begin at `version` again.
+                raise broken(request, error, self._link.server, self._link.credentials, limits) from error
+
+        await self._ask(request, use, limits)
+
+    async def _ask(
+        self,
+        request: Request,
+        use: Callable[[aiohttp.ClientResponse], Awaitable[T]],
+        limits: aiohttp.ClientTimeout | None = None,
+    ) -> T:
+        """What `use` makes of the answer.
+
+        A read may be repeated: once with credentials read anew, once after a broken exchange, and twice where the
+        server asks to wait.
+        """
+        limits = limits or self._limits
+        renewals, repetitions, waits = 1, 1, MOST_WAITS
+        while True:
+            link = self._link
+            try:
+                answer = await self._exchange(link, request, limits, use)
+            except (aiohttp.ClientError, OSError) as error:
+                if not (is_cut(error) and repetitions):
+                    raise broken(request, error, link.server, link.credentials, limits) from error
+                repetitions -= 1
+                continue
+            if not isinstance(answer, Refusal):
+                return answer
+            if answer.status == 401 and renewals:
+                renewals -= 1
+                await self._renew(link)
+            elif answer.status == 429 and waits:
+                waits -= 1
+                await asyncio.sleep(answer.wait_s)
+            elif answer.status in (500, 502, 503, 504) and repetitions:
+                repetitions -= 1
+            else:
+                raise refused(request, answer.status, answer.body, link.credentials)
+
+    async def _exchange(
+        self,
+        link: Link,
+        request: Request,
+        limits: aiohttp.ClientTimeout,
+        use: Callable[[aiohttp.ClientResponse], Awaitable[T]],
+    ) -> T | Refusal:
+        async with await link.send(request, limits) as answer:
+            self.clock.answered(request.resource, answer.headers.get("Date", ""))
+            return await (use(answer) if answer.status in _FINE else _refusal(answer))
+
+    async def _renew(self, turned_away: Link) -> None:
+        """Reads the credentials anew, unless a concurrent read has done so since.
+
+        The old link may still be bringing other answers, so it is closed with the next renewal only.
+        """
+        async with self._reconnecting:
+            if self._link is not turned_away:
+                return
+            fresh = await self._reconnect()
+            if self._retired:
+                await self._retired.aclose()
+            self._retired, self._link = turned_away, fresh
+
+    async def _pages(
+        self, request: Request, kind: Kind[R], shrink: Callable[[R], R] | None = None, *, most: int = 0
+    ) -> Listed[R]:
+        found: list[R] = []
+        bad: dict[str, str] = {}
+        turn = request
+        while True:
+            page = page_of(turn, await self._ask(turn, whole_body), kind, bad)
+            found += map(shrink, page.items or ()) if shrink else page.items or ()
+            if not page.metadata.next or 0 < most <= len(found):
+                break
+            turn = request._replace(query=(*request.query, ("continue", page.metadata.next)))
+        return Listed(found[: most or None], bad, page.metadata.version)
+
+    async def list(
+        self,
+        kind: Kind[R],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        metadata_only: bool = False,
+        most: int = 0,
+    ) -> list[R]:
+        wanted = Selection(kind, labels, fields, metadata_only, most)
+        found = await self.listed(wanted, namespace)
+        self._undecodable[wanted, namespace] = left_out(kind, found.bad)
+        return found.items
+
+    async def listed(self, wanted: Selection[R], namespace: str = "") -> Listed[R]:
+        """The list of one namespace or of all; what could not be read of it is told here only."""
+        kind = wanted.kind
+        path = kind.path(segment(namespace) if namespace else "")
+        size = min(wanted.most or PAGE_SIZE, PAGE_SIZE)
+        query = _filled({"limit": str(size), "labelSelector": wanted.labels, "fieldSelector": wanted.fields})
+        accept = METADATA_ONLY if wanted.metadata_only else "application/json"
+        request = Request("list", resource(kind), path, namespace if kind.namespaced else "", query, accept)
+        try:
+            return await self._pages(request, kind, most=wanted.most)
+        except StaleListError:
+            return await self._pages(request, kind, most=wanted.most)
+
+
+async def _refusal(answer: aiohttp.ClientResponse) -> Refusal:
+    body = bytearray()
+    async for piece in answer.content.iter_chunked(ERROR_BODY_LIMIT):
+        body += piece
+        if len(body) >= ERROR_BODY_LIMIT:
+            break
+    body_text = beginning(answer, bytes(body), ERROR_BODY_LIMIT)
+    return Refusal(answer.status, body_text, _wait_s(answer.headers.get("Retry-After", "")))
+
+
+def _wait_s(retry_after: str) -> int:
+    """Kubernetes sends whole seconds; the other legal form, a date, is not worth a parser for a wait this short."""
+    return min(int(retry_after), LONGEST_WAIT_S) if retry_after.isdecimal() else 1
+
+
+def _filled(query: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple((key, value) for key, value in query.items() if value)

@@ -1,0 +1,135 @@
+"""One GET of a port of a pod: through the API server's proxy, or straight to the pod's address.
+
+What the pod answers is the pod's own, whatever its status: another process than ours, so bounded in size and in time
+and never followed elsewhere.
+"""
+
+import asyncio
+import errno
+import os
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Any, Protocol
+
+import aiohttp
+
+from bot.errors import SourceError
+from bot.kube.client.failures import quoted
+from bot.kube.client.gzip_body import unpacked
+from bot.kube.client.pod_http_request import PodAnswer, PodGet, TooSlow
+from bot.kube.models import PODS, Kind
+
+if TYPE_CHECKING:
+    import httpx
+
+CONNECT_S = 5.0
+
+
+class Direct:
+    """Straight to pods' addresses, for a bot that runs in the cluster; `address` is the pod's IP.
+
+    With `trust_any` its certificate is not checked: HAMi's is signed by nobody (charts/hami, certgen). A settings key
+    of its own allows that, for profiles and nothing else.
+    """
+
+    def __init__(self, address: str, *, trust_any: bool) -> None:
+        self._address = f"[{address}]" if ":" in address else address
+        self._trust_any = trust_any
+
+    async def pod_get(self, wanted: PodGet) -> PodAnswer:
+        """See `PodPorts`."""
+        import httpx  # noqa: PLC0415  # a tenth of a second, which no other question needs
+
+        url = f"{wanted.scheme}://{self._address}:{wanted.port}/{wanted.path}"
+        timeout = httpx.Timeout(wanted.within_s, connect=CONNECT_S)
+        # No proxy of the environment: a pod's address means something inside the cluster only.
+        verify: bool | ssl.SSLContext = not self._trust_any
+        try:
+            async with (
+                asyncio.timeout(wanted.within_s),
+                httpx.AsyncClient(verify=verify, timeout=timeout, trust_env=False, follow_redirects=False) as client,
+                client.stream("GET", url, params=dict(wanted.query)) as answer,
+            ):
+                body, cut = await bounded(answer.aiter_bytes(), wanted.limit_bytes)
+                return PodAnswer(answer.status_code, dict(answer.headers.items()), body, cut)
+        except TimeoutError as error:
+            raise too_slow(wanted) from error
+        except httpx.HTTPError as error:
+            raise _unreached(wanted, error) from error
+
+
+class Objects(Protocol):
+    """Where a pod's address is looked up: the part of `bot.kube.cluster.Cluster` that is needed."""
+
+    async def raw(self, kind: Kind[Any], name: str, namespace: str = "") -> dict[str, Any]: ...
+
+
+class DirectPodPorts:
+    """`PodPorts` straight to the address that each pod has now; for `trust_any` see `Direct`."""
+
+    def __init__(self, objects: Objects, *, trust_any: bool) -> None:
+        self._objects = objects
+        self._trust_any = trust_any
+
+    async def pod_get(self, wanted: PodGet) -> PodAnswer:
+        """See `PodPorts`."""
+        pod = await self._objects.raw(PODS, wanted.pod, wanted.namespace)
+        address = str(pod.get("status", {}).get("podIP") or "")
+        if not address:
+            raise SourceError(f"pod {wanted.namespace}/{wanted.pod} has no IP yet", hint="check that the pod runs")
+        return await Direct(address, trust_any=self._trust_any).pod_get(wanted)
+
+
+async def answer_of(answer: aiohttp.ClientResponse, limit_bytes: int) -> PodAnswer:
+    """The answer that came through the API server's proxy."""
+    body, cut = await bounded(unpacked(answer, answer.content.iter_chunked(256 * 1024)), limit_bytes)
+    headers = {key.lower(): value for key, value in answer.headers.items()}
+    return PodAnswer(answer.status, headers, body, cut)
+
+
+def is_refused_by_pod(answer: PodAnswer) -> bool:
+    """Whether the pod itself asks who is there and says so as an API server does, as kube-scheduler: about a path."""
+    return answer.status == 403 and b"cannot get path" in answer.body
+
+
+def too_slow(wanted: PodGet) -> SourceError:
+    """The error for an answer that was not whole in time."""
+    text = f"GET {wanted}: not finished within {wanted.within_s:g} s"
+    return TooSlow(text, hint="the process or the network path to it hangs: ask again, or for a shorter time")
+
+
+async def bounded(pieces: AsyncIterator[bytes], limit: int) -> tuple[bytes, bool]:
+    """The body, and whether more than `limit` bytes came, of which the rest was not read."""
+    body = bytearray()
+    async for piece in pieces:
+        body += piece
+        if len(body) > limit:
+            return bytes(body[:limit]), True
+    return bytes(body), False
+
+
+def _unreached(wanted: PodGet, error: "httpx.HTTPError") -> SourceError:
+    import httpx  # noqa: PLC0415  # as above
+
+    reason = _system_error(error) or quoted(str(error)) or type(error).__name__
+    if isinstance(error, httpx.ConnectTimeout | httpx.ConnectError):
+        if "CERTIFICATE" in reason.upper():
+            hint = "HAMi's certificate is signed by nobody: allow that with profiles.trust_any_certificate"
+        else:
+            hint = "the bot reaches pods' addresses only inside the cluster, where no NetworkPolicy forbids it"
+    else:
+        hint = "ask again"
+    return SourceError(f"GET {wanted}: {reason}", hint=hint)
+
+
+def _system_error(error: BaseException) -> str:
+    """What the operating system said; httpx says only that all attempts failed."""
+    refusals = (cause for cause in _causes(error) if isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError))
+    numbers = (refusal.errno or 0 for refusal in refusals)
+    return next((os.strerror(number).lower() for number in numbers if number in errno.errorcode), "")
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__

@@ -1,0 +1,210 @@
+"""All that the bot ever writes to a cluster: a patch of a Deployment, a running kube-scheduler's -v, its own Lease.
+
+A write is never repeated by itself. One that may have been done and was not answered is told as such, and whoever asked
+looks at the object before deciding anew.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Self, TypeVar
+
+import aiohttp
+import msgspec
+
+from bot.errors import SourceError
+from bot.kube.client.failures import Request, broken, refused
+from bot.kube.client.gzip_body import whole_body
+from bot.kube.client.list_responses import UNREADABLE, Page, segment
+from bot.kube.client.live import ERROR_BODY_LIMIT, METADATA_ONLY, Link
+from bot.kube.client.server_clock import ServerClock
+from bot.kube.models import DEPLOYMENTS, LEASES, PODS, Resource
+
+R = TypeVar("R", bound=Resource)
+
+FIELD_MANAGER = "hami-bot"
+KUBE_SCHEDULER_PORT = 10259
+_NOT_ACCEPTABLE = 406
+_RESOURCE = "deployments.apps"
+_LEASE = "leases.coordination.k8s.io"
+_LOOK = "the API server may have applied the call: look at the object"
+
+
+class Conflict(SourceError):  # noqa: N818  # the API's own word
+    """The object is not, or no longer, what the patch was made for: nothing was written, look again."""
+
+
+class OutcomeUnknown(SourceError):  # noqa: N818  # what the person is told
+    """The write may have been done: the connection broke after it was sent. Look at the object."""
+
+
+class Writer:
+    """Writes to one cluster. Use as an async context manager, or call `aclose`.
+
+    `home` is the namespace of the pod that this runs in, if it runs in the cluster, else empty. `clock` is the API
+    server's, learned from every answer.
+    Every method raises SourceError: `Conflict` and `OutcomeUnknown` as they say, NotFound for an object that is gone.
+    """
+
+    def __init__(
+        self, link: Link, reconnect: Callable[[], Awaitable[Link]], limits: aiohttp.ClientTimeout, *, home: str = ""
+    ) -> None:
+        self.home = home
+        self._link = link
+        self._reconnect = reconnect
+        self._limits = limits
+        self.clock = ServerClock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Closes every connection."""
+        await self._link.aclose()
+
+    async def ask_time(self) -> None:
+        """Asks what everybody may, so that `clock` has the time of now."""
+        await self._exchange(Request("get", "version", "/version"))
+
+    async def deployment(self, namespace: str, name: str) -> dict[str, Any]:
+        """The Deployment as it is, read fresh: its JSON."""
+        return _object(await self._send(Request("get", _RESOURCE, _path(namespace, name), namespace)))
+
+    async def annotated(self, key: str, namespace: str = "") -> list[tuple[str, str]]:
+        """(namespace, name) of the Deployments with that annotation, in one namespace or in all."""
+        path, query = DEPLOYMENTS.path(segment(namespace) if namespace else ""), (("limit", "500"),)
+        found: list[tuple[str, str]] = []
+        following: tuple[tuple[str, str], ...] = ()
+        while True:
+            request = Request("list", _RESOURCE, path, namespace, (*query, *following), METADATA_ONLY)
+            page = _decoded(request, await self._send(request), Resource)
+            found += [
+                (item.namespace, item.name) for item in page.items or () if key in (item.metadata.annotations or {})
+            ]
+            if not page.metadata.next:
+                return found
+            following = (("continue", page.metadata.next),)
+
+    async def pods_of(self, deployment: dict[str, Any]) -> list[str]:
+        """The names of the Deployment's running pods. Raises SourceError unless it finds them by labels alone."""
+        namespace = deployment["metadata"]["namespace"]
+        selector: dict[str, Any] = deployment["spec"].get("selector") or {}
+        if not selector.get("matchLabels") or selector.get("matchExpressions"):
+            text = f"the pods of {namespace}/{deployment['metadata']['name']} cannot be told by labels"
+            raise SourceError(text, hint="its selector has to be matchLabels alone")
+        labels = ",".join(f"{key}={value}" for key, value in selector["matchLabels"].items())
+        query = (("labelSelector", labels), ("fieldSelector", "status.phase=Running"))
+        request = Request("list", "pods", PODS.path(segment(namespace)), namespace, query)
+        return [item.name for item in _decoded(request, await self._send(request), Resource).items or ()]
+
+    async def patch_deployment(
+        self, namespace: str, name: str, patch: tuple[dict[str, Any], ...], *, dry_run: bool = False
+    ) -> dict[str, Any]:
+        """The Deployment after the JSON patch. With `dry_run` the server does all but keep it."""
+        query = (("fieldManager", FIELD_MANAGER), *((("dryRun", "All"),) if dry_run else ()))
+        request = Request("patch", _RESOURCE, _path(namespace, name), namespace, query, method="PATCH", content=patch)
+        return _object(await self._send(request))
+
+    async def lease(self, namespace: str, name: str) -> dict[str, Any]:
+        """The Lease as it is: its JSON."""
+        return _object(await self._send(Request("get", _LEASE, _lease_path(namespace, name), namespace)))
+
+    async def create_lease(self, namespace: str, lease: dict[str, Any]) -> dict[str, Any]:
+        """The new Lease; Conflict if there is one of that name."""
+        request = Request("create", _LEASE, _lease_path(namespace), namespace, method="POST", content=lease)
+        return _object(await self._send(request))
+
+    async def replace_lease(self, namespace: str, lease: dict[str, Any]) -> dict[str, Any]:
+        """The Lease with another content; Conflict unless it still has the resourceVersion that stands in it."""
+        path = _lease_path(namespace, lease["metadata"]["name"])
+        return _object(await self._send(Request("update", _LEASE, path, namespace, method="PUT", content=lease)))
+
+    async def takes_verbosity(self, namespace: str, pod: str) -> bool:
+        """Whether the pod's kube-scheduler lets -v be set while it runs, and lets us; asked without setting anything.
+
+        It answers a GET of the flag with 406 (k8s.io/apiserver, routes/flags.go) where it has let it through; its own
+        authorization refuses before that, as does the API server without `get` on pods/proxy.
+        """
+        request = _flag_of(namespace, pod, "get")
+        status, _ = await self._exchange(request)
+        return status == _NOT_ACCEPTABLE
+
+    async def set_verbosity(self, namespace: str, pod: str, level: str) -> None:
+        """Sets -v of the pod's running kube-scheduler, until it restarts (k8s.io/apiserver, routes/flags.go)."""
+        await self._send(_flag_of(namespace, pod, "update")._replace(method="PUT", content=level))
+
+    async def _send(self, request: Request) -> bytes:
+        """The body of a good answer. One that is turned away for its credentials, undone, is sent once more."""
+        status, body = await self._exchange(request)
+        if status == 401:
+            turned_away, self._link = self._link, await self._reconnect()
+            await turned_away.aclose()
+            status, body = await self._exchange(request)
+        if status in (200, 201):
+            return body
+        error = refused(request, status, body[:ERROR_BODY_LIMIT], self._link.credentials)
+        if status >= 500 and request.method != "GET":
+            raise OutcomeUnknown(error.message, hint=_LOOK) from error
+        if status == 409 or (status == 422 and _failed_test(body)):
+            raise Conflict(error.message, hint="it was changed meanwhile: look again") from error
+        raise error
+
+    async def _exchange(self, request: Request) -> tuple[int, bytes]:
+        link = self._link
+        try:
+            async with await link.send(request, self._limits) as answer:
+                self.clock.answered(request.resource, answer.headers.get("Date", ""))
+                return answer.status, await whole_body(answer)
+        except (aiohttp.ClientError, OSError) as error:
+            failure = broken(request, error, link.server, link.credentials, self._limits)
+            never_sent = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
+            if request.method == "GET" or never_sent:
+                raise failure from error
+            raise OutcomeUnknown(failure.message, hint=_LOOK) from error
+
+
+class _Status(msgspec.Struct):
+    details: dict[str, Any] | None = None
+
+
+def _failed_test(body: bytes) -> bool:
+    """A JSON patch that could not be applied is told without details, an object that is invalid with its causes.
+
+    As a real API server (1.34) answered both.
+    """
+    try:
+        return not msgspec.json.decode(body, type=_Status).details
+    except UNREADABLE:
+        return False
+
+
+def _flag_of(namespace: str, pod: str, verb: str) -> Request:
+    address = f"https:{segment(pod)}:{KUBE_SCHEDULER_PORT}"
+    path = f"{PODS.path(segment(namespace), address)}/proxy/debug/flags/v"
+    return Request(verb, "pods/proxy", path, namespace, (), "*/*")
+
+
+def _path(namespace: str, name: str) -> str:
+    return DEPLOYMENTS.path(segment(namespace), segment(name))
+
+
+def _lease_path(namespace: str, name: str = "") -> str:
+    return LEASES.path(segment(namespace), segment(name) if name else "")
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except UNREADABLE as error:
+        raise SourceError(
+            f"the API server's answer cannot be read: {error}", hint="is it really an API server?"
+        ) from error
+
+
+def _decoded(request: Request, body: bytes, shape: type[R]) -> Page[R]:
+    try:
+        return msgspec.json.decode(body, type=Page[shape])  # pyright: ignore[reportInvalidTypeArguments]
+    except UNREADABLE as error:
+        text = f"{request}: the answer cannot be read: {error}"
+        raise SourceError(text, hint="is it really an API server?") from error

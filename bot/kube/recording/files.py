@@ -1,0 +1,208 @@
+"""The files of a recording, whether it is a folder or an archive. Names are relative, with `/` between the parts.
+
+A recording is untrusted, and so is every name that is built from what it says: nothing here reads outside of it.
+"""
+
+import io
+import zlib
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from bot.errors import SourceError
+from bot.kube.recording.archive import MAX_JSON, Span, open_span, read_archive
+
+T = TypeVar("T")
+
+PIECE = 256 * 1024
+Take = Callable[[bytes], None]
+
+FORMAT = "hami-bot.recording/v1"
+META = "meta.json"
+
+_HINT = f"a recording holds {META} and objects/<plural>.json, as `kubectl get <plural> -A -o json` prints them"
+
+
+class NotRecordedError(SourceError):
+    """The recording has no such file. Not `NotFound`: that would claim that the cluster has no such object."""
+
+
+class RecordingFiles(Protocol):
+    """Reads by name; raises SourceError when the file is not there or cannot be read."""
+
+    def names(self, prefix: str = "") -> list[str]:
+        """The files whose name starts so, sorted."""
+        ...
+
+    def read(self, name: str) -> bytes:
+        """The whole file, which must not be larger than `MAX_JSON`."""
+        ...
+
+    def tail(self, name: str, limit: int, take: Take) -> bool:
+        """Gives `take` the newest lines of a log, at most so many bytes, in pieces of at most `PIECE` bytes.
+
+        Returns whether older lines were left out.
+        """
+        ...
+
+
+def open_files(path: Path) -> RecordingFiles:
+    """The files of the recording at `path`: a folder or a `.tar.gz`, which may hold them in one sub-folder."""
+    try:
+        if not path.exists():
+            raise SourceError(f"{path} does not exist", hint="name a recording: a folder or a .tar.gz")
+        return FolderFiles(path) if path.is_dir() else ArchiveFiles(path)
+    except (OSError, ValueError) as error:
+        raise SourceError(f"{path} could not be opened: {error}", hint=_HINT) from error
+
+
+def archive_stem(path: Path) -> str | None:
+    """The name without its `.tar.gz` or `.tgz`; None where it is not the name of an archive."""
+    stems = (path.name.removesuffix(suffix) for suffix in (".tar.gz", ".tgz") if path.name.endswith(suffix))
+    return next(stems, None)
+
+
+def log_name(namespace: str, pod: str, container: str, *, previous: bool = False) -> str:
+    """Where a recording keeps a container's log, or that of its run before. SourceError when a name leads elsewhere."""
+    for part in (namespace, pod, container):
+        if part in ("", ".", "..") or any(character in part for character in "/\\\0"):
+            raise SourceError(f"{part!r} is not a name of a namespace, pod or container")
+    return f"logs/{namespace}/{pod}/{container}{'.previous' if previous else ''}.log"
+
+
+class ArchiveFiles:
+    """The files of a `.tar.gz`, held in memory but for long logs, which are unpacked again when they are asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        members = read_archive(path)
+        root = _top_folder(path, members)
+        self._files = {name.removeprefix(root): data for name, data in members.items() if name.startswith(root)}
+
+    def names(self, prefix: str = "") -> list[str]:
+        return sorted(name for name in self._files if name.startswith(prefix))
+
+    def read(self, name: str) -> bytes:
+        found = self._files.get(name)
+        if found is None:
+            raise _absent(name)
+        if isinstance(found, Span):
+            _check_size(name, found.size)
+            with self._open(name, found) as stream:
+                return stream.read(found.size)
+        return found
+
+    def tail(self, name: str, limit: int, take: Take) -> bool:
+        found = self._files.get(name)
+        if isinstance(found, Span):
+            with self._open(name, found) as stream:
+                return give_tail(stream, found.size, limit, take)
+        data = self.read(name)
+        return give_tail(io.BytesIO(data), len(data), limit, take)
+
+    @contextmanager
+    def _open(self, name: str, span: Span) -> Generator[io.BufferedIOBase]:
+        try:
+            with open_span(self._path, span) as stream:
+                yield stream
+        except (OSError, EOFError, zlib.error) as error:  # another archive stands there by now
+            raise _unreadable(name, error) from error
+
+
+class FolderFiles:
+    """The files of a folder, read when they are asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self._root = path.resolve()
+        if not _is_recording(self._root):
+            inside = (folder for folder in sorted(self._root.iterdir()) if folder.is_dir() and not folder.is_symlink())
+            self._root = _only_one(path, [folder for folder in inside if _is_recording(folder)])
+
+    def names(self, prefix: str = "") -> list[str]:
+        try:
+            files = [path.relative_to(self._root).as_posix() for path in self._root.rglob("*") if path.is_file()]
+        except OSError as error:
+            raise _unreadable(prefix or "a folder", error) from error
+        return sorted(name for name in files if name.startswith(prefix))
+
+    def read(self, name: str) -> bytes:
+        file = self._file(name)
+        try:
+            _check_size(name, file.stat().st_size)
+            return file.read_bytes()
+        except OSError as error:
+            raise _unreadable(name, error) from error
+
+    def tail(self, name: str, limit: int, take: Take) -> bool:
+        file = self._file(name)
+        try:
+            with file.open("rb") as stream:
+                return give_tail(stream, file.stat().st_size, limit, take)
+        except OSError as error:
+            raise _unreadable(name, error) from error
+
+    def _file(self, name: str) -> Path:
+        try:
+            file = (self._root / name).resolve()
+            # is_file also keeps us from waiting for ever on a named pipe.
+            if not file.is_relative_to(self._root) or not file.is_file():
+                raise _absent(name)
+        except (OSError, ValueError) as error:
+            raise _unreadable(name, error) from error
+        return file
+
+
+def give_tail(stream: io.BufferedIOBase, size: int, limit: int, take: Take) -> bool:
+    """Gives `take` at most the last `limit` of a log's `size` bytes, without the line that this cuts in two.
+
+    `stream` stands at the log's beginning. Returns whether anything was left out.
+    """
+    is_cut = size > limit
+    if is_cut:
+        stream.seek(size - limit - 1, io.SEEK_CUR)  # one byte more: it tells whether a line begins there
+    left, in_line = min(size, limit + 1), is_cut
+    while left > 0 and (piece := stream.read(min(PIECE, left))):
+        left -= len(piece)
+        if in_line:
+            _, newline, piece = piece.partition(b"\n")
+            in_line = not newline
+        if piece:
+            take(piece)
+    return is_cut
+
+
+def _check_size(name: str, size: int) -> None:
+    if size > MAX_JSON:
+        raise SourceError(f"{name} of the recording has {size:,} bytes, more than {MAX_JSON:,}")
+
+
+def _top_folder(path: Path, names: Iterable[str]) -> str:
+    """What stands before `meta.json` and `objects/` in an archive: nothing, or one name and a slash."""
+    parts = [name.split("/") for name in names]
+    if any(part[0] == "objects" or part == [META] for part in parts):
+        return ""
+    tops = {part[0] for part in parts if part[1:2] == ["objects"] or part[1:] == [META]}
+    return _only_one(path, sorted(tops)) + "/"
+
+
+def _is_recording(folder: Path) -> bool:
+    return (folder / META).exists() or (folder / "objects").is_dir()
+
+
+def _only_one(path: Path, found: Sequence[T]) -> T:
+    if not found:
+        raise SourceError(f"{path} is not a recording: it has no {META} and no objects/", hint=_HINT)
+    if len(found) > 1:
+        raise SourceError(f"{path} holds {len(found)} recordings", hint="name the folder of one of them")
+    return found[0]
+
+
+def _absent(name: str) -> NotRecordedError:
+    return NotRecordedError(
+        f"{name} is not in the recording", hint="record again where it can be read, or add the file by hand"
+    )
+
+
+def _unreadable(name: str, error: Exception) -> SourceError:
+    return SourceError(f"{name} of the recording could not be read: {error}", hint="check the file and its permissions")

@@ -1,0 +1,187 @@
+"""Writing a recording (`hami-bot.recording/v1`): what can be read of a cluster, redacted, the same bytes each time."""
+
+import asyncio
+import gzip
+import io
+import shutil
+import tarfile
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from bot.errors import SourceError, UsageError
+from bot.kube.client.optional_kinds import list_served
+from bot.kube.client.pod_http_request import PodPorts
+from bot.kube.cluster import Cluster, seen
+from bot.kube.hami_pods import COMPONENT_LABEL, SCHEDULER_COMPONENT
+from bot.kube.lists import encode_list
+from bot.kube.models import ALL_KINDS, PODS, Event, Kind, Lease, Node, Pod, Resource
+from bot.kube.recording.files import FORMAT, META, archive_stem
+from bot.kube.recording.record_logs import logs_of_hami, metrics_of_hami
+from bot.kube.recording.recorded_cluster import Meta
+from bot.kube.recording.redact import redacted
+from bot.kube.times import format_time
+from bot.report import Gap
+
+_PRIVATE = ("configmaps", "leases")
+_LATEST = 2**32 - 1  # of a time in a gzip header
+
+
+class RecordSummary(NamedTuple):
+    """What was written: how many objects of each kind, which logs; and the gaps, what could not be."""
+
+    path: Path
+    objects: dict[str, int]
+    logs: tuple[str, ...]
+    gaps: tuple[Gap, ...]
+
+
+async def record(
+    cluster: Cluster,
+    out: Path,
+    *,
+    pod: tuple[str, str] | None,
+    server_version: str,
+    annotations: tuple[str, ...],
+    ports: PodPorts | None = None,
+) -> RecordSummary:
+    """Writes a recording of the cluster to `out`: a `.tar.gz` where the name ends so, else a folder.
+
+    `pod` (namespace and name) limits the scheduler's logs to the lines that name it or bear on every pod. Objects are
+    always all of them, since what a node has left depends on every pod. An existing archive is replaced, a folder must
+    be new or empty (UsageError). `annotations`: what the keys of annotations begin with that are kept beside HAMi's and
+    Kubernetes' own. Metrics of the scheduler are read where there are `ports`.
+    Raises SourceError when nothing could be read at all.
+    """
+    return await write_recording(
+        cluster,
+        out,
+        partial(_all_of, cluster),
+        pod=pod,
+        server_version=server_version,
+        annotations=annotations,
+        ports=ports,
+    )
+
+
+async def write_recording(
+    cluster: Cluster,
+    out: Path,
+    objects_of: Callable[[Kind[Resource]], Awaitable[list[Resource]]],
+    *,
+    pod: tuple[str, str] | None = None,
+    server_version: str,
+    annotations: tuple[str, ...],
+    ports: PodPorts | None = None,
+) -> RecordSummary:
+    """Writes what `objects_of` gives of each kind, and the logs and metrics of HAMi's pods among them. As `record`."""
+    out = _checked(out)
+    async with asyncio.TaskGroup() as reading:
+        lists = [reading.create_task(seen(kind.plural, objects_of(kind))) for kind in ALL_KINDS]
+    files: dict[str, bytes] = {}
+    objects: dict[str, int] = {}
+    gaps: list[Gap] = []
+    pods: list[Pod] = []
+    shown: list[str | None] = []
+    for kind, task in zip(ALL_KINDS, lists, strict=True):
+        items = task.result()
+        if isinstance(items, Gap):
+            gaps.append(items)
+            continue
+        objects[kind.plural] = len(items)
+        shown += [time for item in items for time in _times(item)]
+        # In a thread, as the logs are masked: a bot that records meanwhile answers others.
+        files[f"objects/{kind.file_name}"] = await asyncio.to_thread(_encoded, kind, items, annotations)
+        if kind.plural == PODS.plural:
+            pods = [item for item in items if isinstance(item, Pod)]
+    if not objects:
+        raise SourceError(f"nothing could be read from {cluster.name}: {gaps[0].why}", hint=gaps[0].hint)
+    metrics, metrics_gaps = await metrics_of_hami(ports, pods) if ports else ({}, [])
+    node = next((candidate.spec.node_name for candidate in pods if (candidate.namespace, candidate.name) == pod), "")
+    logs, log_gaps = await logs_of_hami(cluster, pods, pod[1] if pod else "", node)
+    taken_at = cluster.as_of(shown)  # the replay has to judge ages as the cluster's own clock does
+    meta = Meta(format_time(taken_at), FORMAT, cluster.name, server_version, cluster.hami_version_hint)
+    files |= logs | metrics | {META: msgspec.json.encode(meta)}
+    try:
+        await asyncio.to_thread(_write, out, files, taken_at)
+    except OSError as error:
+        raise UsageError(f"{out} could not be written: {error}", hint="name another place with -o") from error
+    return RecordSummary(out, objects, tuple(sorted(logs)), (*gaps, *metrics_gaps, *log_gaps))
+
+
+def _encoded(kind: Kind[Resource], items: list[Resource], annotations: tuple[str, ...]) -> bytes:
+    return encode_list(kind, (redacted(item, annotations) for item in items))
+
+
+async def _all_of(cluster: Cluster, kind: Kind[Resource]) -> list[Resource]:
+    """All objects of the kind; of what applications keep private, only those where HAMi's scheduler runs."""
+    if kind.plural not in _PRIVATE:
+        return await list_served(cluster, kind)
+    schedulers = await cluster.list(PODS, labels=f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}")
+    found = [await cluster.list(kind, namespace) for namespace in sorted({pod.namespace for pod in schedulers})]
+    return [item for items in found for item in items]
+
+
+def _times(item: Resource) -> Iterator[str | None]:
+    """The times by which an object shows how late it is in the cluster."""
+    yield item.metadata.creation_timestamp
+    if isinstance(item, Event):
+        yield item.seen_at
+    elif isinstance(item, Lease):
+        yield item.spec.renew_time
+    elif isinstance(item, Node):
+        yield from (condition.last_heartbeat_time for condition in item.status.conditions or ())
+    elif isinstance(item, Pod):
+        yield from (condition.last_transition_time for condition in item.status.conditions or ())
+
+
+def _checked(out: Path) -> Path:
+    """The absolute path, found fit to be written before anything is read."""
+    out = out.absolute()
+    if not out.parent.is_dir():
+        raise UsageError(f"{out.parent} is not a folder", hint="name an existing folder with -o")
+    if out.is_dir() and (archive_stem(out) or any(out.iterdir())):
+        raise UsageError(f"{out} is a folder that holds something else", hint="name a new folder or a .tar.gz with -o")
+    if out.exists() and not out.is_dir() and not archive_stem(out):
+        raise UsageError(f"{out} exists already and is not a .tar.gz", hint="name a new folder or a .tar.gz with -o")
+    return out
+
+
+def _write(out: Path, files: dict[str, bytes], taken_at: datetime) -> None:
+    """All or nothing: beside the target first, so that a full disk leaves no half recording under its name."""
+    part = out.with_name(f"{out.name}.part")
+    _remove(part)
+    try:
+        if stem := archive_stem(out):
+            _write_archive(part, stem, files, taken_at)
+        else:
+            for name, data in files.items():
+                (part / name).parent.mkdir(parents=True, exist_ok=True)
+                (part / name).write_bytes(data)
+        part.replace(out)
+    finally:
+        _remove(part)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _write_archive(path: Path, top: str, files: dict[str, bytes], taken_at: datetime) -> None:
+    mtime = min(max(0, int(taken_at.timestamp())), _LATEST)
+    with (
+        path.open("wb") as raw,
+        gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=mtime) as zipped,
+        tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for name, data in sorted(files.items()):
+            member = tarfile.TarInfo(f"{top}/{name}")
+            member.size, member.mtime = len(data), mtime
+            archive.addfile(member, io.BytesIO(data))

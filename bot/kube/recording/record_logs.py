@@ -1,0 +1,150 @@
+"""Which logs and metrics a recording holds: of HAMi's own pods, and of no other."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from bot.errors import SourceError
+from bot.kube.client.log_tail import newest_lines
+from bot.kube.client.pod_http_request import PodGet, PodPorts
+from bot.kube.cluster import PLUGIN_LOG_BYTES, PLUGIN_LOG_LINES, Cluster, LogWanted, seen
+from bot.kube.hami_pods import EXTENDER_CONTAINER, OF_NO_POD, is_plugin, is_scheduler, metrics_port, read_flags
+from bot.kube.models import Pod
+from bot.kube.recording.files import log_name
+from bot.kube.recording.redact import masked, masked_log
+from bot.report import Gap
+
+MAX_LOGS = 32 * 1024 * 1024
+"""How much log is read, all containers together, in bytes."""
+MOST_PLUGIN_PODS = 20
+MONITOR_PORT = 9394
+"""vGPUmonitor's, in the device plugin's pod."""
+MOST_MONITORS = 200
+_AT_ONCE = 8
+_OF_NO_POD = tuple(words.encode() for words in OF_NO_POD)
+_METRICS_WITHIN_S = 10.0
+_ALL_METRICS_WITHIN_S = 20.0
+"""A temporary change waits until what its restart destroys is recorded."""
+_PERIOD_S = 3600
+
+
+async def logs_of_hami(
+    cluster: Cluster, pods: Sequence[Pod], pod: str, node: str
+) -> tuple[dict[str, bytes], list[Gap]]:
+    """The redacted logs of HAMi's scheduler and device plugin by file name, with a restarted container's run before.
+
+    The scheduler's are of the last hour: where a `pod` is named, of the extender only the lines that name it, or that
+    bear on every pod, and of kube-scheduler those that name it. The device plugin's are the newest lines of
+    at most `MOST_PLUGIN_PODS` pods: first the one on `node`, then those that are not ready or were restarted.
+    """
+    plugins = sorted(filter(is_plugin, pods), key=lambda pod: (pod.spec.node_name != node, _well(pod)))
+    chosen = plugins[:MOST_PLUGIN_PODS]
+    wanted = [run for scheduler in filter(is_scheduler, pods) for run in _runs(scheduler, pod)]
+    wanted += [run._replace(tail=PLUGIN_LOG_LINES) for plugin in chosen for run in _runs(plugin)]
+    logs: dict[str, bytes] = {}
+    gaps: list[Gap] = []
+    if rest := len(plugins) - len(chosen):
+        gaps.append(Gap("device plugin logs", f"the logs of {rest} more pods were not read"))
+    left = MAX_LOGS
+    for wanted_log in wanted:
+        limit = min(left, PLUGIN_LOG_BYTES) if wanted_log.tail else left
+        try:
+            name = log_name(wanted_log.namespace, wanted_log.pod, wanted_log.container, previous=wanted_log.previous)
+            lines, cut, *_ = await newest_lines(cluster, wanted_log._replace(limit_bytes=limit))
+        except SourceError as error:
+            gaps.append(Gap(wanted_log.source, error.message, error.hint))
+            continue
+        if cut:
+            gaps.append(
+                Gap(wanted_log.source, f"not all of the log was read: {len(lines):,} lines of at most {limit:,} bytes")
+            )
+        # In a thread: a bot that records meanwhile answers others.
+        logs[name] = (await asyncio.to_thread(masked_log, lines)).encode()
+        left = max(0, left - len(logs[name]))
+    return logs, gaps
+
+
+async def metrics_of_hami(ports: PodPorts, pods: Iterable[Pod]) -> tuple[dict[str, bytes], list[Gap]]:
+    """What the scheduler pods and each node's vGPUmonitor tell on their metrics ports, by file name.
+
+    At most `MOST_MONITORS` monitors are asked. What may not be read is a gap, for all monitors one.
+    """
+    of_hami = list(pods)
+    monitors = list(filter(is_plugin, of_hami))
+    asked = monitors[:MOST_MONITORS]
+    turn = asyncio.Semaphore(_AT_ONCE)
+    wanted = [(pod, _metrics_port(pod)) for pod in filter(is_scheduler, of_hami)] + [
+        (pod, MONITOR_PORT) for pod in asked
+    ]
+    tasks = [asyncio.create_task(_metrics(ports, pod, port, turn)) for pod, port in wanted]
+    try:
+        if tasks:
+            await asyncio.wait(tasks, timeout=_ALL_METRICS_WITHIN_S)
+        answers = [
+            task.result() if task.done() else _too_late(pod) for task, (pod, _) in zip(tasks, wanted, strict=True)
+        ]
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    found: dict[str, bytes] = {}
+    gaps: list[Gap] = []
+    for (pod, port), answer in zip(wanted, answers, strict=True):
+        if isinstance(answer, Gap):
+            gaps.append(answer)
+        else:
+            found[f"metrics/{pod.namespace}/{pod.name}/{port}.prom"] = answer
+    unread = [
+        gap for gap, (_, port) in zip(answers, wanted, strict=True) if isinstance(gap, Gap) and port == MONITOR_PORT
+    ]
+    if len(unread) > 1:
+        why = f"{len(unread):,} of {len(asked):,} could not be read; {unread[0].source}: {unread[0].why}"
+        gaps = [gap for gap in gaps if gap not in unread] + [Gap("metrics of vGPUmonitor", why, unread[0].hint)]
+    if rest := len(monitors) - len(asked):
+        gaps.append(Gap("metrics of vGPUmonitor", f"{rest:,} more monitors were not asked"))
+    return found, gaps
+
+
+def _too_late(pod: Pod) -> Gap:
+    return Gap(f"metrics of {pod.namespace}/{pod.name}", f"not read within {_ALL_METRICS_WITHIN_S:g} s")
+
+
+async def _metrics(ports: PodPorts, pod: Pod, port: int, turn: asyncio.Semaphore) -> bytes | Gap:
+    at = f"metrics of {pod.namespace}/{pod.name}"
+    wanted = PodGet(pod.namespace, pod.name, "http", port, "metrics", within_s=_METRICS_WITHIN_S)
+    async with turn:
+        answer = await seen(at, ports.pod_get(wanted))
+    if isinstance(answer, Gap):
+        return answer
+    if answer.status != 200:
+        return Gap(at, f"port {port} answered HTTP {answer.status}")
+    # In a thread: a bot that records meanwhile answers others.
+    return (await asyncio.to_thread(masked, answer.body.decode("utf-8", "replace"))).encode()
+
+
+def _metrics_port(scheduler: Pod) -> int:
+    extenders = (part for part in scheduler.spec.containers if part.name == EXTENDER_CONTAINER)
+    words = (word for part in extenders for word in (*(part.command or ()), *(part.args or ())))
+    return metrics_port(read_flags([*words]))
+
+
+def _well(pod: Pod) -> bool:
+    statuses = pod.status.container_statuses or ()
+    return bool(statuses) and all(status.ready and not status.restart_count for status in statuses)
+
+
+def _runs(pod: Pod, named: str = "") -> list[LogWanted]:
+    """Each container's log, and that of its run before where it was restarted."""
+    restarted = {status.name for status in pod.status.container_statuses or () if status.restart_count}
+    return [
+        LogWanted(
+            pod.namespace,
+            pod.name,
+            container.name,
+            named.encode(),
+            _PERIOD_S,
+            previous=previous,
+            others=_OF_NO_POD if container.name == EXTENDER_CONTAINER else (),
+        )
+        for container in pod.spec.containers
+        for previous in ((False, True) if container.name in restarted else (False,))
+    ]

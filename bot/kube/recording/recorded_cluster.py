@@ -1,0 +1,255 @@
+"""A recorded cluster: a folder or `.tar.gz` (`hami-bot.recording/v1`) that answers as a live cluster would.
+
+Files may be hand-made: what `kubectl get … -A -o json` prints is a valid `objects/` file as it is.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from bot.errors import NotFound, SourceError, Unusable
+from bot.kube.client.line_filter import MOST_BYTES, LineFilter
+from bot.kube.cluster import LogLines, LogWanted
+from bot.kube.lists import Decoded, NotAListError, decode_list, raw_item
+from bot.kube.models import ALL_KINDS, Kind, Resource
+from bot.kube.recording.files import (
+    FORMAT,
+    META,
+    NotRecordedError,
+    RecordingFiles,
+    archive_stem,
+    log_name,
+    open_files,
+)
+from bot.kube.selectors import field_matcher, label_matcher
+from bot.kube.times import format_time, parse_time
+from bot.report import Gap
+
+R = TypeVar("R", bound=Resource)
+
+_META_HINT = f'{META} needs at least {{"taken_at": "2026-11-21T05:00:00Z"}}'
+_TIMES = frozenset(
+    {
+        "creationTimestamp",
+        "firstTimestamp",
+        "lastTimestamp",
+        "eventTime",
+        "lastObservedTime",
+        "lastTransitionTime",
+        "startTime",
+        "startedAt",
+        "finishedAt",
+        "renewTime",
+    }
+)
+
+
+class Meta(msgspec.Struct, omit_defaults=True):
+    """`meta.json`. Only `taken_at` must be there; a `format`, when there is one, must be ours."""
+
+    taken_at: str
+    format: str = ""
+    cluster: str = ""
+    server_version: str = ""
+    hami_version: str = ""
+    hami_vnpu_core: bool = False
+    neuron_cores_per_device: int = 0
+
+
+_HINTS = ("hami_vnpu_core", "neuron_cores_per_device")
+
+
+class RecordedCluster:
+    """A `Cluster` that reads a recording: lazily where it is a folder, from memory where it is an archive.
+
+    `undecodable` tells which objects of the lists asked for so far could not be read; `notes` what had to be assumed.
+    """
+
+    cache_age_s = None
+    kept = None
+    clocks = None
+
+    def __init__(self, path: Path, files: RecordingFiles, *, name: str = "") -> None:
+        self._files = files
+        self._lists: dict[tuple[str, type[Resource]], Decoded[Any]] = {}
+        self.undecodable: list[str] = []
+        self.notes: tuple[Gap, ...] = ()
+        self._meta = self._read_meta(path)
+        taken_at = parse_time(self._meta.taken_at)
+        if taken_at is None:
+            raise SourceError(f"{path}: {META}: taken_at is not a time: {self._meta.taken_at!r}", hint=_META_HINT)
+        self._taken_at = taken_at
+        self._name = name or self._meta.cluster or archive_stem(path) or path.resolve().name
+
+    @classmethod
+    def open(cls, path: Path, *, name: str = "") -> "RecordedCluster":
+        """The recording at `path`, under the name that settings give it, else its own.
+
+        SourceError says what is wrong with it: missing, cut off, unsafe, no recording.
+        """
+        return cls(path, open_files(path), name=name)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def hami_version_hint(self) -> str:
+        return self._meta.hami_version
+
+    @property
+    def device_hints(self) -> Mapping[str, int]:
+        said = {name: int(getattr(self._meta, name)) for name in _HINTS}
+        return {name: value for name, value in said.items() if value > 0}
+
+    async def server_version(self) -> str:
+        return self._meta.server_version
+
+    @property
+    def namespace(self) -> str:
+        """A recording has no default namespace."""
+        return ""
+
+    def now(self) -> datetime:
+        return self._taken_at
+
+    def as_of(self, shown: Iterable[str | None]) -> datetime:
+        """`taken_at`, whatever the objects show."""
+        del shown
+        return self.now()
+
+    def files(self, prefix: str = "") -> list[str]:
+        """The names of the recording's files that start so, sorted: `metrics/hami-system/…/9395.prom`."""
+        return self._files.names(prefix)
+
+    def read(self, name: str) -> bytes:
+        """One file of the recording; SourceError when it is not there."""
+        return self._files.read(name)
+
+    async def get(self, kind: Kind[R], name: str, namespace: str = "") -> R:
+        decoded = self._objects(kind)
+        wanted = (namespace if kind.namespaced else "", name)
+        for item in decoded.items:
+            if (item.namespace, item.name) == wanted:
+                return item
+        for bad in decoded.bad:
+            # An object without a readable name may be the one that was asked for: absence cannot be claimed.
+            if (bad.namespace, bad.name) == wanted or not bad.name:
+                raise SourceError(f"objects/{kind.file_name} item {bad.position} could not be read: {bad.why}")
+        raise _no_such(kind, name)
+
+    async def raw(self, kind: Kind[R], name: str, namespace: str = "") -> dict[str, Any]:
+        file = f"objects/{kind.file_name}"
+        try:
+            found = raw_item(kind, self._files.read(file), namespace if kind.namespaced else "", name)
+        except NotAListError as error:
+            raise Unusable(f"{file} {error}") from error
+        if found is None:
+            raise _no_such(kind, name)
+        return found
+
+    async def list(
+        self,
+        kind: Kind[R],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        metadata_only: bool = False,
+        most: int = 0,
+    ) -> list[R]:
+        del metadata_only  # a live cluster saves bytes by it; here they are read already
+        items = self._objects(kind).items
+        if namespace and kind.namespaced:
+            items = [item for item in items if item.namespace == namespace]
+        try:
+            has_labels, has_fields = label_matcher(labels), field_matcher(fields)
+            found = (item for item in items if has_labels(item.metadata.labels) and has_fields(item))
+            return list(islice(found, most or None))
+        except ValueError as error:
+            raise SourceError(f"objects/{kind.file_name} could not be searched: {error}") from error
+
+    async def log(self, wanted: LogWanted) -> LogLines:
+        name = log_name(wanted.namespace, wanted.pod, wanted.container, previous=wanted.previous)
+        if wanted.tail:
+            return self._last_lines(name, wanted)
+        lines = LineFilter(wanted.needle, *wanted.others)
+        cut = self._files.tail(name, wanted.limit_bytes, lines.feed)
+        found = lines.finish(cut_short=False)
+        return found._replace(cut=found.cut or cut)
+
+    def _last_lines(self, name: str, wanted: LogWanted) -> LogLines:
+        """As an API server gives them: from so many lines before the end on, and no further than the limit."""
+        last = LineFilter(b"")
+        self._files.tail(name, MOST_BYTES, last.feed)
+        kept = last.finish(cut_short=False).lines[-wanted.tail :]
+        text = "".join(f"{line}\n" for line in kept).encode()
+        lines = LineFilter(wanted.needle, *wanted.others)
+        lines.feed(text[: wanted.limit_bytes])
+        return lines.finish(cut_short=len(text) > wanted.limit_bytes)
+
+    def _objects(self, kind: Kind[R]) -> Decoded[R]:
+        if (known := self._lists.get((kind.file_name, kind.type))) is not None:
+            return known
+        file = f"objects/{kind.file_name}"
+        data = self._files.read(file)
+        try:
+            decoded = decode_list(kind, data)
+        except NotAListError as error:
+            hint = f"write it with `kubectl get {file[8:-5]} -A -o json`"
+            raise Unusable(f"{file} {error}", hint=hint) from error
+        self._lists[kind.file_name, kind.type] = decoded
+        for bad in decoded.bad:
+            at = "/".join(filter(None, (bad.namespace, bad.name))) or "nameless"
+            self.undecodable.append(f"{kind.file_name} item {bad.position} ({at}): {bad.why}")
+        return decoded
+
+    def _read_meta(self, path: Path) -> Meta:
+        try:
+            meta = msgspec.json.decode(self._files.read(META), type=Meta)
+        except NotRecordedError:
+            return self._assumed_meta(path)
+        except (ValueError, RecursionError) as error:
+            raise SourceError(f"{path}: {META} could not be read: {error}", hint=_META_HINT) from error
+        if meta.format not in (FORMAT, ""):
+            raise SourceError(f"{path} is a recording of format {meta.format!r}", hint=f"this version reads {FORMAT}")
+        return meta
+
+    def _assumed_meta(self, path: Path) -> Meta:
+        newest: datetime | None = None
+        for kind in ALL_KINDS:
+            try:
+                items = self._objects(kind).items
+            except SourceError:
+                continue
+            for text in _times(msgspec.to_builtins(items)):
+                moment = parse_time(text)
+                newest = max(filter(None, (newest, moment)), default=None)
+        if newest is None:
+            raise SourceError(f"{path} has no {META}, and no object in it carries a time", hint=_META_HINT)
+        taken_at = format_time(newest)
+        why = f"there is no {META}; the newest time in the objects is taken as the time of the recording: {taken_at}"
+        self.notes = (Gap(META, why, _META_HINT),)
+        return Meta(taken_at)
+
+
+def _no_such(kind: Kind[R], name: str) -> NotFound:
+    resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
+    return NotFound(f'{resource} "{name}" not found')
+
+
+def _times(value: Any) -> Iterator[str]:
+    """The times in an object (as builtins) that the cluster wrote; labels and annotations are anybody's."""
+    if isinstance(value, list):
+        for item in value:  # pyright: ignore[reportUnknownVariableType]
+            yield from _times(item)
+    elif isinstance(value, dict):
+        for key, item in value.items():  # pyright: ignore[reportUnknownVariableType]
+            if key in _TIMES and isinstance(item, str):
+                yield item
+            elif key not in ("labels", "annotations"):
+                yield from _times(item)

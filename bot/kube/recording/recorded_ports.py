@@ -1,0 +1,39 @@
+"""What a recording holds of its pods' ports, as the pods would serve it.
+
+Profiles are `pprof/<namespace>/<pod>/<profile>.pb.gz`, metrics `metrics/<namespace>/<pod>/<port>.prom`.
+"""
+
+from bot.errors import SourceError
+from bot.kube.client.pod_http_request import PodAnswer, PodGet
+from bot.kube.recording.files import NotRecordedError
+from bot.kube.recording.recorded_cluster import RecordedCluster
+
+_PPROF = "debug/pprof/"
+_METRICS = "metrics"
+
+
+class RecordedPorts:
+    """See `bot.kube.client.pod_http_request.PodPorts`. What was recorded is served at once, whatever the query says."""
+
+    def __init__(self, cluster: RecordedCluster) -> None:
+        self._cluster = cluster
+
+    async def pod_get(self, wanted: PodGet) -> PodAnswer:
+        """See `bot.kube.client.pod_http_request.PodPorts`."""
+        name = _file_name(wanted)
+        if name not in self._cluster.files(f"{name.rpartition('/')[0]}/"):
+            raise NotRecordedError(
+                f"{name} is not in the recording", hint="add what the pod answered there, byte for byte"
+            )
+        body = self._cluster.read(name)
+        return PodAnswer(200, {}, body[: wanted.limit_bytes], cut=len(body) > wanted.limit_bytes)
+
+
+def _file_name(wanted: PodGet) -> str:
+    profile = wanted.path.removeprefix(_PPROF)
+    for part in (wanted.namespace, wanted.pod, profile):
+        if part in ("", ".", "..") or any(character in part for character in "/\\\0"):
+            raise SourceError(f"{part!r} is not a name of a namespace, pod or profile")
+    if wanted.path == _METRICS:
+        return f"metrics/{wanted.namespace}/{wanted.pod}/{wanted.port}.prom"
+    return f"pprof/{wanted.namespace}/{wanted.pod}/{profile}.pb.gz"

@@ -1,0 +1,161 @@
+"""The lists that questions read again and again, answered from memory: for a bot that stays, not for a single question.
+
+A list is read from the API the first time that it is asked for, and followed by a watch with the same selectors from
+then on, so what it holds is what the API told last. Where its watch is refused, or silent for too long, it is read
+anew, once for all who ask meanwhile. Objects asked for by name, events, logs and everything else are always read for
+the one who asks.
+"""
+
+import asyncio
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Self, TypeVar
+
+from bot.kube.client.list_responses import left_out
+from bot.kube.client.live import LiveCluster, Selection
+from bot.kube.cluster import Clocks, LogLines, LogWanted
+from bot.kube.models import NODES, DaemonPod, Holder, Kind, Node, Pod, Resource
+from bot.kube.object_memo import Kept
+from bot.kube.watch.follow import Follower, Pace
+from bot.kube.watch.interning import Shared
+from bot.report import Gap
+
+R = TypeVar("R", bound=Resource)
+
+MOST_LISTS = 12
+"""Each is one connection that stays open."""
+_AS_USUAL = Pace()
+_OF_ONE_OBJECT = ("metadata.name=", "spec.nodeName=", "involvedObject.")
+_UNPLACED = ("status.phase=Pending", "spec.nodeName=")
+
+
+class WatchCache:
+    """What is followed of one cluster. Use as an async context manager; the live cluster is not closed by it."""
+
+    def __init__(self, live: LiveCluster, pace: Pace = _AS_USUAL) -> None:
+        self.live = live
+        self._pace = pace
+        self._shared = Shared()
+        self.followed: dict[Selection[Any], Follower[Any]] = {}
+        self.kept: Kept = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.gather(*(follower.close() for follower in self.followed.values()))
+
+    def follower(self, wanted: Selection[R]) -> Follower[R] | None:
+        """Who follows that list, begun or not; None when it is not one to follow."""
+        known = self.followed.get(wanted)
+        if known is None and _is_worth_it(wanted) and len(self.followed) < MOST_LISTS:
+            known = self.followed[wanted] = Follower(self.live, wanted, self._shared, self._pace)
+        return known
+
+
+def _is_worth_it(wanted: Selection[Any]) -> bool:
+    """Whether it is a list that many questions read; whole pods are only kept of those that wait for a node."""
+    terms = wanted.fields.split(",")
+    unplaced = any(term in terms for term in _UNPLACED)
+    if any(term.startswith(_OF_ONE_OBJECT) and term not in _UNPLACED for term in terms):
+        return False
+    return wanted.kind.type in (Node, Holder, DaemonPod) or (wanted.kind.type is Pod and unplaced)
+
+
+def _whole(wanted: Selection[Any]) -> Selection[Any]:
+    """The list that answers as well: whole nodes are followed once, for those too who want a part of each."""
+    if not issubclass(wanted.kind.type, Node):
+        return wanted
+    return Selection(NODES, wanted.labels, wanted.fields)
+
+
+class CachedCluster:
+    """A `Cluster` for one question: see `bot.kube.cluster.Cluster`.
+
+    `cache_age_s` is how old, in whole seconds, what came from memory may have been; None when nothing did.
+    """
+
+    hami_version_hint = ""
+
+    def __init__(self, cache: WatchCache) -> None:
+        self._cache = cache
+        self._live = cache.live
+        self._left_out: dict[tuple[Selection[Any], str], list[str]] = {}
+        self.cache_age_s: int | None = None
+
+    def anew(self) -> "CachedCluster":
+        """The same cluster for another question."""
+        return CachedCluster(self._cache)
+
+    @property
+    def device_hints(self) -> Mapping[str, int]:
+        return {}
+
+    @property
+    def name(self) -> str:
+        return self._live.name
+
+    @property
+    def namespace(self) -> str:
+        return self._live.namespace
+
+    @property
+    def kept(self) -> Kept:
+        return self._cache.kept
+
+    @property
+    def undecodable(self) -> Sequence[str]:
+        return sorted({name for some in self._left_out.values() for name in some})
+
+    @property
+    def notes(self) -> Sequence[Gap]:
+        return self._live.notes
+
+    def now(self) -> datetime:
+        return self._live.now()
+
+    @property
+    def clocks(self) -> Clocks | None:
+        return self._live.clocks
+
+    def as_of(self, shown: Iterable[str | None]) -> datetime:
+        """As of a live cluster, but no later than what came from memory is known to have been so."""
+        moment = self._live.as_of(shown)
+        return min(moment, self.now() - timedelta(seconds=self.cache_age_s)) if self.cache_age_s else moment
+
+    async def server_version(self) -> str:
+        return await self._live.server_version()
+
+    async def get(self, kind: Kind[R], name: str, namespace: str = "") -> R:
+        return await self._live.get(kind, name, namespace)
+
+    async def raw(self, kind: Kind[R], name: str, namespace: str = "") -> dict[str, Any]:
+        return await self._live.raw(kind, name, namespace)
+
+    async def log(self, wanted: LogWanted) -> LogLines:
+        return await self._live.log(wanted)
+
+    async def list(
+        self,
+        kind: Kind[R],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        metadata_only: bool = False,
+        most: int = 0,
+    ) -> list[R]:
+        wanted = Selection(kind, labels, fields, metadata_only, most)
+        followed = _whole(wanted)
+        follower = None if namespace and kind.namespaced else self._cache.follower(followed)
+        if follower is None or not (follower.begun or followed == wanted):
+            found = await self._live.listed(wanted, namespace)
+            self._left_out[wanted, namespace] = left_out(kind, found.bad)
+            return found.items
+        if (age_s := follower.age_s()) is None:
+            age_s = await follower.read()
+        if age_s is not None:
+            self.cache_age_s = max(self.cache_age_s or 0, math.ceil(age_s))
+        self._left_out[wanted, namespace] = left_out(kind, follower.mirror.bad)
+        return follower.mirror.items()

@@ -1,0 +1,205 @@
+"""Keeps a mirror of one list: lists, watches, and lists again when the watch cannot go on."""
+
+import asyncio
+import logging
+import random
+from contextvars import Context
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from bot import process_counters
+from bot.errors import SourceError
+from bot.gc_tuning import give_back
+from bot.kube.client.failures import ForbiddenError, StaleListError
+from bot.kube.client.live import LiveCluster, Selection
+from bot.kube.models import HOLDERS, Holder, Resource
+from bot.kube.times import parse_time
+from bot.kube.watch.interning import Shared
+from bot.kube.watch.mirror import Mirror, WentBackError, version_of
+from bot.kube.watch.watch_stream import Bookmark, EventReader
+
+R = TypeVar("R", bound=Resource)
+
+log = logging.getLogger(__name__)
+
+
+class Pace(NamedTuple):
+    """How a follower takes its time, in seconds.
+
+    `silence_s`: a watch that says nothing for so long is cut, and what it told before is too old to answer with. Where
+    nothing changes an API server sends a bookmark every 60 s. `watch_s`: how long a watch may last; servers end them
+    after 30 to 60 minutes by themselves. `retry_s` doubles with every failure in a row up to `longest_retry_s`.
+    `forbidden_s`: until a refused watch is tried again.
+    """
+
+    silence_s: float = 75
+    watch_s: float = 600
+    retry_s: float = 1
+    longest_retry_s: float = 60
+    forbidden_s: float = 600
+
+
+class Follower(Generic[R]):
+    """One list of one cluster, mirrored. Nothing is read before `read`; `close` ends it."""
+
+    def __init__(self, live: LiveCluster, wanted: Selection[R], shared: Shared, pace: Pace) -> None:
+        self.mirror = Mirror[R]()
+        self._live = live
+        self.wanted = wanted
+        self._shared = shared
+        self._pace = pace
+        self._task: asyncio.Task[None] | None = None
+        self._listing: asyncio.Task[float] | None = None
+        self._refused = False
+        self._told_at: float | None = None
+        self._lost = False
+        self._resumes = False
+        self._failures = 0
+
+    @property
+    def begun(self) -> bool:
+        """Whether somebody has begun it."""
+        return self._listing is not None or self._task is not None
+
+    def age_s(self) -> float | None:
+        """How old the mirror may be: the time since the server last told anything. None when it is of no use."""
+        if self._told_at is None:
+            return None
+        age = _now() - self._told_at
+        return age if age <= self._pace.silence_s else None
+
+    async def read(self) -> float | None:
+        """Reads the list into the mirror, once for all who ask meanwhile; it is followed from there on.
+
+        How old it is for one who came while it was read already, None for the one who had it read. Raises SourceError.
+        """
+        joins = self._listing is not None
+        asked_at = await self._list()
+        return _now() - asked_at if joins else None
+
+    async def close(self) -> None:
+        """Stops following; the mirror is of no use afterwards."""
+        self._told_at = None
+        running: list[asyncio.Task[Any]] = [task for task in (self._task, self._listing) if task]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                if self._lost or (self._resumes and await self._has_gone_back()):
+                    await self._list()
+                self._resumes = True
+                heard = await self._watch()
+                self._failures += not heard
+            except ForbiddenError as error:
+                self._told_at, self._refused = None, True
+                log.warning("%s: read directly from now on: %s", self._name, error.message)
+                await asyncio.sleep(self._pace.forbidden_s)
+            except SourceError as error:
+                self._lost |= isinstance(error, StaleListError)
+                self._failures += 1
+                self._tell(error)
+            if self._failures:
+                await asyncio.sleep(self._pause_s())
+
+    async def _list(self) -> float:
+        """Has the list read anew, or waits for what is read already: when that was asked for."""
+        if self._listing is None:
+            self._listing = asyncio.create_task(self._list_once())
+            self._listing.add_done_callback(self._listed)
+        listing = self._listing
+        try:
+            return await asyncio.shield(listing)
+        except asyncio.CancelledError:
+            if listing.cancelled():
+                raise SourceError(f"{self._name}: closed while it was read", hint="ask again") from None
+            raise
+
+    def _listed(self, listing: asyncio.Task[float]) -> None:
+        self._listing = None
+        if not listing.cancelled():
+            listing.exception()  # told to those who wait; there may be none any more
+
+    async def _list_once(self) -> float:
+        """What was there before stays until all of it has come. Without a watch it is of use to those who wait only."""
+        asked_at = _now()
+        found = await self._live.list_at(self.wanted, self._shared.shrink)
+        self.mirror.replace(found.items, found.bad, _number(found.version))
+        self._told_at, self._lost, self._resumes = None if self._refused else asked_at, False, False
+        # In a context of its own: it goes on long after the question that began it.
+        self._task = self._task or asyncio.create_task(self._follow(), context=Context())
+        await asyncio.to_thread(give_back)
+        return asked_at
+
+    async def _has_gone_back(self) -> bool:
+        """Whether the server is at an older version than it was: a watch from then on would wait, and tell nothing."""
+        return _number(await self._live.newest_version(self.wanted.kind)) < self.mirror.version
+
+    async def _watch(self) -> bool:
+        """Follows until the server ends the watch; whether it said anything."""
+        reader = EventReader(self.wanted.kind.type)
+        heard = False
+        if self.wanted.kind is HOLDERS and not self.wanted.metadata_only:
+            process_counters.POD_STARTS.begin(self._live.known_as)
+
+        def take(piece: bytes) -> None:
+            nonlocal heard
+            noted = False
+            for event in reader.feed(piece):
+                if isinstance(event, Bookmark):
+                    self._mark(event.version)
+                else:
+                    if event.item is not None:
+                        known = self.mirror.get(event.key)
+                        self._shared.shrink(event.item, known)
+                        if isinstance(event.item, Holder) and isinstance(known, Holder):
+                            self._note_start(known, event.item)
+                    self.mirror.apply(event)
+                if not noted:  # once for all that came together: to read the clock for each is a tenth of the work
+                    noted, heard, self._told_at, self._failures, self._refused = True, True, _now(), 0, False
+
+        for_s = self._pace.watch_s * random.uniform(0.8, 1)  # noqa: S311  # so that not all of them end at once
+        silence_s = self._pace.silence_s
+        await self._live.watch(self.wanted, str(self.mirror.goes_on_from), take, for_s=for_s, silence_s=silence_s)
+        return heard
+
+    def _note_start(self, before: Holder, pod: Holder) -> None:
+        """Counts a pod that has begun to run, as it is told: what a list shows as running began some time before it."""
+        began = before.status.phase == "Pending" and pod.status.phase == "Running"
+        created = parse_time(pod.metadata.creation_timestamp) if began else None
+        if created and before.metadata.uid == pod.metadata.uid:
+            process_counters.POD_STARTS.observe(
+                max(0.0, (self._live.now() - created).total_seconds()), self._live.known_as
+            )
+
+    def _mark(self, version: int) -> None:
+        try:
+            self.mirror.bookmark(version)
+        except WentBackError as error:
+            raise StaleListError(str(error)) from error
+
+    def _pause_s(self) -> float:
+        """Longer with every failure in a row, and not the same for all that failed at once."""
+        longest = min(self._pace.longest_retry_s, self._pace.retry_s * 2.0 ** min(self._failures - 1, 16))
+        return longest * random.uniform(0.5, 1)  # noqa: S311  # no secret
+
+    def _tell(self, error: SourceError) -> None:
+        level = logging.WARNING if self._failures == 1 and not self._lost else logging.INFO
+        log.log(level, "%s: %s", self._name, error.message)
+
+    @property
+    def _name(self) -> str:
+        selectors = " ".join(filter(None, (self.wanted.labels, self.wanted.fields)))
+        return f"watch of {self.wanted.kind.plural} {selectors}".rstrip() + f" in {self._live.name}"
+
+
+def _number(version: str) -> int:
+    try:
+        return version_of(version)
+    except ValueError as error:
+        raise SourceError(f"the server counts its versions in another way: {version!r}") from error
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

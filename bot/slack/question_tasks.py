@@ -1,0 +1,324 @@
+"""What the bot is doing: every accepted question as a task that is kept, bounded in time, told when it fails."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from contextvars import copy_context
+from threading import Thread
+from typing import Any, Generic, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
+
+from bot import request_ids
+from bot.errors import BotError
+from bot.store import Store, StoreError
+from bot.store.store import RUNNING, Claim
+from bot.unexpected_errors import REPORT, bugs_as_errors
+
+T = TypeVar("T")
+V = TypeVar("V")
+
+LONGEST_S = 120.0
+KEEPING_S = 0.025
+"""How long an ack waits until what it accepts is kept: enough for an idle machine, and in a storm, when a busy store
+would hold up every ack, little. What is acked before it is kept is lost if the process is killed in that moment."""
+DEED_S = 2.0
+"""How long an ack waits until what a person did is kept. Slack waits 3 s for the ack."""
+ENDING_S = 30.0
+"""Seconds in which a job that took too long is told, and is noted as done: no other process takes it up meanwhile."""
+BUSY_AT_ONCE = 2
+"""Steps that keep a processor busy: one that takes a second does not hold up every other answer."""
+_UNCLAIMED_KEPT = 1000
+_SLOW_CLUSTER, _NO_PLACE, _SLOW_STEP = "overdue-cluster", "overdue-place", "overdue-step"
+_HINTS = {
+    _SLOW_CLUSTER: "Ask again; if the timeout repeats, the cluster answers slowly.",
+    _NO_PLACE: "The bot was busy with other answers and did not start this one. "
+    "Ask again; if the timeout repeats, restart the bot.",
+    _SLOW_STEP: f"The bot read the cluster, but working out the answer took too long. {REPORT}",
+}
+"""What held an answer up, as its text is named, and what to do about it."""
+
+log = logging.getLogger(__name__)
+
+Job = Callable[[], Awaitable[None]]
+Tell = Callable[[BotError], Awaitable[None]]
+
+
+class Overdue(BotError):  # noqa: N818  # what the person is told
+    """The work took longer than it may."""
+
+
+class NotKept(BotError):  # noqa: N818  # what the person is told
+    """The store could not keep what a person did, and so it was not done."""
+
+
+class CutOffJobs(NamedTuple):
+    """Jobs that were cut off: those that the store has, and those that are lost."""
+
+    kept: int
+    lost: int
+
+
+class Work:
+    """Runs jobs once per key, over restarts and replicas that share the store.
+
+    Slack delivers at least once: `key` is the event's or trigger's id, and a key that is running or done is not run
+    again. Nothing that a job raises gets past it: `tell` is called with the error instead.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        longest_s: float = LONGEST_S,
+        keeping_s: float = KEEPING_S,
+        deed_s: float = DEED_S,
+    ) -> None:
+        self._longest_s = longest_s
+        self._keeping_s = keeping_s
+        self._deed_s = deed_s
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._begun_at: dict[str, float] = {}
+        self._claimed: dict[str, asyncio.Future[set[str]]] = {}
+        self._claims = _Together(store.claim_all)
+        self._ends = _Together[None, None](store.done_all)
+        self._one_goes_on = asyncio.Lock()
+        self._busy = asyncio.Semaphore(BUSY_AT_ONCE)
+        self._given_up = WeakKeyDictionary[asyncio.Task[Any] | None, str]()
+        self._unclaimed: deque[str] = deque(maxlen=_UNCLAIMED_KEPT)
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    @property
+    def oldest_s(self) -> float:
+        """For how long the oldest of what is running has been; 0 where nothing is."""
+        now = time.monotonic()
+        return now - min(self._begun_at.values(), default=now)
+
+    def start(
+        self,
+        key: str,
+        job: Job,
+        tell: Tell,
+        *,
+        payload: str = "",
+        regardless: bool = False,
+        is_deed: bool = False,
+        longest_s: float | None = None,
+    ) -> None:
+        """Begins the job unless its key is known. `payload` is kept until the job is done, for `Store.unfinished`.
+
+        `longest_s` is for a job that may take longer than others, or less.
+
+        While the store cannot be asked, `tell` is called with NotKept, and the job is not done; unless `regardless`:
+        for what does no harm when it is done twice. It is done then, and once by this process. `is_deed`: so it is too
+        where the store has not answered within `deed_s`, which is as long as `settled` waits.
+        """
+        if key in self._running or key in self._unclaimed:
+            return
+        longest_s = longest_s or self._longest_s
+        held = Claim(payload, max(RUNNING, longest_s + ENDING_S))
+        claim = asyncio.ensure_future(self._claims.write(key, held))
+        within_s = self._deed_s if is_deed else None
+        once = self._once(key, job, tell, claim, regardless=regardless, within_s=within_s, longest_s=longest_s)
+        task = asyncio.create_task(once, name=key)
+        self._running[key], self._claimed[key], self._begun_at[key] = task, claim, time.monotonic()
+        task.add_done_callback(lambda _: self._ended(key))
+
+    def _ended(self, key: str) -> None:
+        for known in (self._running, self._claimed, self._begun_at):
+            known.pop(key, None)
+
+    async def settled(self, key: str) -> None:
+        """Waits until the store has what was begun under that key, or could not keep it: then whoever asked is told.
+
+        To be called before Slack is told that a deed was taken; at most `deed_s`.
+        """
+        if claim := self._claimed.get(key):
+            await asyncio.wait({claim}, timeout=self._deed_s)
+
+    async def kept(self) -> None:
+        """Waits until all that was begun so far is in the store, and so will be done even if this process dies now.
+
+        To be called before Slack is told that it was taken; at most `keeping_s`, so that no store costs an ack.
+        """
+        await self._claims.written(within_s=self._keeping_s)
+
+    async def acks_first(self) -> None:
+        """Lets acks that wait for the store go first, and one caller go on at each turn of the event loop.
+
+        To be awaited before each step that keeps this process busy, or many answers at once hold up every ack.
+        """
+        async with self._one_goes_on:
+            await asyncio.sleep(0)
+            await self.kept()
+
+    async def beside(self, step: Callable[[], T]) -> T:
+        """What a step returns that keeps a processor busy: done in a thread, after acks, and few at once.
+
+        One thread runs Python at a time. Each that wants to makes the event loop wait for one more turn
+        (`bot.main.TURN_S`) whenever it reads or writes, and no answer is given sooner by them. So a step that is given
+        up keeps its place until its thread is done: threads cannot be ended.
+        """
+        why = _NO_PLACE
+        try:
+            with contextlib.ExitStack() as place:
+                await self._busy.acquire()
+                place.callback(self._busy.release)
+                await self.acks_first()
+                begun = _threaded(step, self._busy.release)
+                place.pop_all()
+            why = _SLOW_STEP
+            return await asyncio.wrap_future(begun)
+        except asyncio.CancelledError:
+            self._given_up[asyncio.current_task()] = why
+            raise
+
+    async def room(self, most: int) -> None:
+        """Waits until fewer than so many are running."""
+        while len(self._running) >= most:
+            await asyncio.wait(list(self._running.values()), return_when=asyncio.FIRST_COMPLETED)
+
+    async def drain(self, patience_s: float) -> CutOffJobs:
+        """Waits for what is running; how many were cut off when patience ended. What is kept stays unfinished in the
+        store.
+        """
+        tasks = list(self._running.values())
+        if not tasks:
+            return CutOffJobs(0, 0)
+        _, late = await asyncio.wait(tasks, timeout=patience_s)
+        # A store answers or fails: what was taken is not lost because it was slow.
+        claims = await asyncio.gather(*(self._claimed[task.get_name()] for task in late), return_exceptions=True)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+        lost = sum(isinstance(claim, BaseException) for claim in claims)
+        return CutOffJobs(len(late) - lost, lost)
+
+    async def _once(  # private, and each is needed
+        self,
+        key: str,
+        job: Job,
+        tell: Tell,
+        claim: asyncio.Future[set[str]],
+        *,
+        regardless: bool,
+        within_s: float | None,
+        longest_s: float,
+    ) -> None:
+        request_ids.begin(key)
+        try:
+            with bugs_as_errors():
+                try:
+                    mine = await self._is_mine(key, claim, regardless=regardless, within_s=within_s)
+                except NotKept as error:
+                    log.warning("%s is not begun: %s", key, error)
+                    await tell(error)
+                    await self._withdraw(key, claim)
+                    return
+                if mine:
+                    await self.acks_first()
+                    await self._bounded(job, tell, longest_s)
+                    await self.acks_first()
+                    await self._withdraw(key, claim)
+        except BotError as error:
+            log.warning("%s: %s", key, error)
+
+    async def _is_mine(
+        self, key: str, claim: asyncio.Future[set[str]], *, regardless: bool, within_s: float | None
+    ) -> bool:
+        """Raises NotKept where the store has not answered in time, or could not keep it."""
+        try:
+            async with asyncio.timeout(within_s):
+                return key in await asyncio.shield(claim)
+        except TimeoutError:
+            why = NotKept(f"the store did not answer within {within_s:g} s")
+        except StoreError as error:
+            why = NotKept(error.message, hint=error.hint)
+        if not regardless:
+            raise why
+        log.warning("%s is done without the store: %s", key, why)
+        self._unclaimed.append(key)
+        return True
+
+    async def _withdraw(self, key: str, claim: asyncio.Future[set[str]]) -> None:
+        """Notes that nothing is to be done any more, also where the store keeps it only now."""
+        try:
+            is_kept = key in await asyncio.shield(claim)
+        except StoreError:
+            return
+        if is_kept:
+            await self._ends.write(key, None)
+
+    async def _bounded(self, job: Job, tell: Tell, longest_s: float) -> None:
+        try:
+            with bugs_as_errors():
+                await self._in_time(job, longest_s)
+        except BotError as error:
+            await tell(error)
+
+    async def _in_time(self, job: Job, longest_s: float) -> None:
+        limit = asyncio.timeout(longest_s)
+        try:
+            async with limit:
+                await job()
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            why, seconds = self._given_up.get(asyncio.current_task(), _SLOW_CLUSTER), f"{longest_s:.0f}"
+            raise Overdue(f"gave up after {seconds} s", hint=_HINTS[why]).worded(why, seconds=seconds) from error
+
+
+def _threaded(step: Callable[[], T], done: Callable[[], None]) -> Future[T]:
+    """The step's result or BotError, from a thread of its own; `done` is then called in the event loop.
+
+    The thread is a daemon: the process ends without waiting for what was given up.
+    """
+    loop, result = asyncio.get_running_loop(), Future[T]()
+    result.set_running_or_notify_cancel()  # begun, nobody who gives it up can cancel it
+
+    def run() -> None:
+        try:
+            with bugs_as_errors():
+                result.set_result(step())
+        except BotError as error:
+            result.set_exception(error)
+        with contextlib.suppress(RuntimeError):  # the event loop is closed: nobody waits for the place
+            loop.call_soon_threadsafe(done)
+
+    Thread(target=copy_context().run, args=(run,), name="busy", daemon=True).start()
+    return result
+
+
+class _Together(Generic[V, T]):
+    """What many want written at once is one transaction: a commit takes as long for fifty as for one."""
+
+    def __init__(self, write: Callable[[dict[str, V]], Awaitable[T]]) -> None:
+        self._write = write
+        self._waiting: dict[str, V] = {}
+        self._next: asyncio.Task[T] | None = None
+        self._begun = set[asyncio.Task[T]]()
+        self._one_at_a_time = asyncio.Lock()
+
+    def write(self, key: str, value: V) -> Awaitable[T]:
+        """What the transaction will return that has this entry. It is made whether or not a caller is cancelled."""
+        self._waiting[key] = value
+        if self._next is None:
+            self._next = asyncio.create_task(self._all())
+            self._begun.add(self._next)
+            self._next.add_done_callback(self._begun.discard)
+        return asyncio.shield(self._next)
+
+    async def written(self, *, within_s: float | None = None) -> None:
+        """Waits until what was given so far is written or could not be, at most so long."""
+        if self._begun:
+            await asyncio.wait(self._begun, timeout=within_s)
+
+    async def _all(self) -> T:
+        async with self._one_at_a_time:
+            entries, self._waiting, self._next = self._waiting, {}, None
+            return await self._write(entries)

@@ -1,0 +1,121 @@
+"""The start waits for the store and for Slack, where there is something to do meanwhile."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import NamedTuple
+
+from bot.errors import BotError
+from bot.readiness import Front
+from bot.settings.schema import Settings, SlackSettings
+from bot.slack.app import WrongInstall, check_scopes
+from bot.slack.failures import Problem, SlackFailure
+from bot.slack.gateway import Gateway, Identity
+from bot.store import Store, StoreError
+
+GET_BOT_KEY = (
+    "Install the app to the workspace (again) and set HAMI_BOT_SLACK__BOT_TOKEN to its Bot User OAuth Token, xoxb-…"
+)
+GET_APP_KEY = (
+    "Make an app-level token with the scope connections:write in the app's Basic Information and set "
+    "HAMI_BOT_SLACK__APP_TOKEN to it, xapp-…"
+)
+
+log = logging.getLogger(__name__)
+
+
+class SlackIdentity(NamedTuple):
+    """Who the bot is in Slack, and the address of its first connection in Socket Mode."""
+
+    identity: Identity
+    ticket: str = ""
+
+
+class Start(NamedTuple):
+    """What waiting needs. `pace_s` is between two tries; `has_changes`: there are temporary changes to look after
+    meanwhile; `without_store` tells their channels that the store cannot be opened.
+    """
+
+    front: Front
+    pace_s: float
+    has_changes: Callable[[], Awaitable[bool]]
+    without_store: Callable[[Gateway, BotError], Awaitable[None]]
+
+    async def wait(self, why: BotError, at_least_s: float = 0.0) -> None:
+        """Until the next try; /readyz and the log say why."""
+        if self.front.readiness() != why.message:
+            log.error("the start waits: %s", why)
+        self.front.is_not_ready(why.message)
+        await asyncio.sleep(max(self.pace_s, at_least_s))
+
+
+@asynccontextmanager
+async def opened(
+    opening: Callable[[], AbstractAsyncContextManager[Store]], gateway: Gateway, start: Start
+) -> AsyncGenerator[Store]:
+    """The store; it is tried again and again as long as there are changes to be looked after meanwhile.
+
+    Their channels are told. Else, and where the settings make no sense, its error is raised: whoever started the bot
+    should see it end.
+    """
+    while True:
+        async with AsyncExitStack() as stack:
+            try:
+                store = await stack.enter_async_context(opening())
+            except StoreError as error:
+                why = error
+            else:
+                yield store
+                return
+        try:
+            await gateway.identity()
+            await start.without_store(gateway, why)
+        except BotError as error:
+            log.warning("nobody is told about the store: %s", error.message)
+        if not await start.has_changes():
+            raise why
+        await start.wait(why)
+
+
+async def reached(gateway: Gateway, slack: SlackSettings, settings: Settings, start: Start) -> SlackIdentity:
+    """Who the bot is, and with Socket Mode the address of its first connection. Raises WrongInstall.
+
+    It is tried again and again as long as there is something to do meanwhile, alerts to take or changes to look after,
+    or Slack asks to wait.
+    """
+    while True:
+        try:
+            return await _proven(gateway, slack)
+        except WrongInstall as error:
+            failure = error.failure
+            takes_alerts = settings.oncall is not None and failure is not None and failure.problem is Problem.TRANSIENT
+            retry_after = failure.retry_after if failure else 0.0
+            if not (takes_alerts or retry_after or await start.has_changes()):
+                raise
+            why = error
+        await start.wait(why, retry_after)
+
+
+async def _proven(gateway: Gateway, slack: SlackSettings) -> SlackIdentity:
+    """Who the bot is, and the address of its first connection. Raises WrongInstall if that cannot be learnt, or the
+    tokens are not what is needed.
+    """
+    try:
+        identity = await gateway.identity()
+    except SlackFailure as failure:
+        raise refused(failure, GET_BOT_KEY) from failure
+    check_scopes(identity.scopes)
+    if slack.mode == "http":
+        return SlackIdentity(identity)
+    try:
+        return SlackIdentity(identity, await gateway.open_socket(slack.app_token.get_secret_value()))
+    except SlackFailure as failure:
+        raise refused(failure, GET_APP_KEY) from failure
+
+
+def refused(failure: SlackFailure, about_token: str) -> WrongInstall:
+    """Why Slack does not take a token; `about_token` is the hint where the token itself is at fault."""
+    unreached = "Slack was not reached: " if failure.problem is Problem.TRANSIENT else ""
+    hint = about_token if failure.problem is Problem.AUTH else failure.hint
+    return WrongInstall(f"{unreached}{failure.message}", hint=hint, failure=failure)

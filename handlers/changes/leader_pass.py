@@ -1,0 +1,145 @@
+"""The pass over one cluster's open changes, made by the one replica that leads, or by several without harm."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import NamedTuple
+
+from bot.changes.plan import skewed
+from bot.errors import BotError, NotFound, UsageError
+from bot.kube.client.failures import ForbiddenError
+from bot.kube.client.leader import Leader
+from bot.periodic_jobs import Clock
+from bot.unexpected_errors import bugs_as_errors
+from handlers.changes.writable_clusters import NothingToChange, WritableCluster, WritableClusters
+
+LEASE = "hami-bot"
+CLOCK_DO = "set this machine's clock (NTP)"
+
+log = logging.getLogger(__name__)
+
+
+class Pace(NamedTuple):
+    """In seconds: between two passes, how long at most until a cluster that could not be led is tried again, and how
+    long what is done beside a pass may take: a database that hangs must not keep the next pass waiting.
+    """
+
+    pass_s: float = 15.0
+    again_s: float = 60.0
+    beside_s: float = 10.0
+
+
+class Leadership:
+    """How one cluster's changes are looked after by this process, which has made so many `passes`."""
+
+    def __init__(self, cluster: str) -> None:
+        self.cluster = cluster
+        self.passes = 0
+        self.leader: Leader | None = None
+        self.writable: WritableCluster | None = None
+        self._trouble = ""
+        self._possible: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    @property
+    def trouble(self) -> str:
+        """Why they are not, or one is not undone; empty when all is well, or another process leads."""
+        return "" if self.leader and self.leader.taken else self._trouble
+
+    @property
+    def wrong_clock(self) -> str:
+        """That this process's clock is too far from the API server's to raise anything, or empty; whoever leads."""
+        why = skewed(self.writable.changer.skew_s()) if self.writable else None
+        return f"{why}: nothing is raised from here; {CLOCK_DO}" if why else ""
+
+    def passed(self, trouble: str) -> None:
+        """A pass was made, in which there was this trouble, or none."""
+        self.passes += 1
+        self._trouble = trouble
+
+    def failed(self, why: str) -> None:
+        """No pass can be made now."""
+        self._trouble = why
+
+    async def is_possible(self) -> bool:
+        """Whether anything can be undone there at all; waits until that has been tried."""
+        return await asyncio.shield(self._possible)
+
+    def tried(self, *, possible: bool) -> None:
+        """What came of the first try to lead; later ones change nothing."""
+        if not self._possible.done():
+            self._possible.set_result(possible)
+
+
+class Watch(NamedTuple):
+    """What leading one cluster needs. `lease_namespace` finds where the Lease is; `beside` is done after each pass."""
+
+    cluster: str
+    clusters: WritableClusters
+    lease_namespace: Callable[[WritableCluster], Awaitable[str]]
+    beside: Callable[[], Awaitable[None]]
+    identity: str
+    pace: Pace
+    clock: Clock
+
+
+async def lead(watch: Watch, leadership: Leadership) -> None:
+    """Until it is cancelled, or the cluster turns out to be none that could ever be changed.
+
+    Whatever else fails, a bug among it, is tried again, at first soon: the Lease is given up meanwhile, so that another
+    replica may do better.
+    """
+    where = watch.cluster or "here"
+    bugs: set[str] = set()
+    last_error, wait_s = "", watch.pace.pass_s
+    while True:
+        passes = leadership.passes
+        try:
+            with bugs_as_errors(bugs):
+                await _candidate(watch, leadership, bugs)
+        except NothingToChange as error:
+            log.info("cluster %s: %s", where, error.message)
+            leadership.tried(possible=False)
+            return
+        except BotError as error:
+            if leadership.passes > passes:
+                last_error, wait_s = "", watch.pace.pass_s
+            if error.message != last_error:
+                log.warning("no temporary changes are led in %s, reading goes on: %s", where, error)
+            last_error = error.message
+            leadership.failed(error.message)
+            leadership.tried(possible=not isinstance(error, ForbiddenError | UsageError))
+        await asyncio.sleep(wait_s)
+        wait_s = min(2 * wait_s, watch.pace.again_s)
+
+
+async def _candidate(watch: Watch, leadership: Leadership, bugs: set[str]) -> None:
+    writable = leadership.writable = await watch.clusters.of(watch.cluster)
+    namespace = await watch.lease_namespace(writable)
+    with contextlib.suppress(NotFound):  # whoever leads first makes it
+        await writable.writer.lease(namespace, LEASE)
+    leadership.tried(possible=True)
+    leadership.leader = Leader(writable.writer, namespace, LEASE, watch.identity)
+    await leadership.leader.run(partial(_passes, writable, watch, leadership, bugs))
+
+
+async def _passes(writable: WritableCluster, watch: Watch, leadership: Leadership, bugs: set[str]) -> None:
+    due = asyncio.Event()
+    due.set()
+    clock_told = False
+    with watch.clock.ticks(watch.pace.pass_s, due) as next_time:
+        while True:
+            await next_time()
+            async with writable.busy:
+                await writable.changer.passes.reconcile()
+            leadership.passed(writable.changer.passes.trouble)
+            if leadership.wrong_clock and not clock_told:
+                log.warning("cluster %s: %s", watch.cluster or "here", leadership.wrong_clock)
+            clock_told = bool(leadership.wrong_clock)
+            try:
+                async with asyncio.timeout(watch.pace.beside_s):
+                    with bugs_as_errors(bugs):
+                        await watch.beside()
+            except (BotError, TimeoutError) as error:
+                log.warning("beside the pass: %s", error or f"nothing came of it in {watch.pace.beside_s:g} s")

@@ -1,0 +1,118 @@
+"""Which cluster a shell means, and how it is opened: what was typed counts before the settings."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from bot.errors import NoSuchCluster, UsageError, WhichCluster
+from bot.kube.client.pod_http_request import PodPorts
+from bot.kube.recording.recorded_cluster import RecordedCluster
+from bot.kube.recording.recorded_ports import RecordedPorts
+from bot.settings import load_settings
+from bot.texts import Language
+from playbooks.playbook import Sources
+
+if TYPE_CHECKING:
+    from bot.kube.client.live import LiveCluster
+    from bot.kube.client.writer import Writer
+    from bot.prometheus.api import Prometheus
+    from bot.settings.schema import Settings
+
+
+class ClusterChoice(NamedTuple):
+    """Which cluster is meant, as typed."""
+
+    cluster: str = ""
+    kubeconfig: Path | None = None
+    context: str = ""
+    recording: Path | None = None
+    config: Path | None = None
+
+
+@asynccontextmanager
+async def open_sources(where: ClusterChoice) -> AsyncGenerator[Sources]:
+    """The cluster that is meant: what was typed counts before the settings. Raises SourceError or UsageError."""
+    where, names = _with_settings(where)
+    if where.recording is not None:
+        recorded = RecordedCluster.open(where.recording, name=where.cluster)
+        asked = _prometheus(where)
+        yield Sources(recorded, *names, ports=RecordedPorts(recorded), workload_logs=True, prometheus=asked)
+        return
+    # The official client and aiohttp take 0.3 s, which a recording does without.
+    from bot.kube.client.connect import open_cluster  # noqa: PLC0415
+
+    async with await open_cluster(name=where.cluster, kubeconfig=where.kubeconfig, context=where.context) as cluster:
+        settings = load_settings(where.config)
+        allowed = settings is not None and settings.workload_logs
+        ports, asked = _ports(settings, cluster), _prometheus(where)
+        yield Sources(cluster, *names, ports=ports, workload_logs=allowed, prometheus=asked)
+
+
+def _ports(settings: "Settings | None", cluster: "LiveCluster") -> PodPorts:
+    """Through the API server, or straight where the settings say so."""
+    if settings is None or not settings.profiles.direct:
+        return cluster
+    from bot.kube.client.pod_http import DirectPodPorts  # noqa: PLC0415  # as below
+
+    return DirectPodPorts(cluster, trust_any=settings.profiles.trust_any_certificate)
+
+
+def _prometheus(where: ClusterChoice) -> "Prometheus | None":
+    """The one that the settings of the cluster name."""
+    settings = load_settings(where.config)
+    cluster = settings.clusters.get(where.cluster) if settings else None
+    if cluster is None or cluster.prometheus is None:
+        return None
+    from bot.prometheus.client import Address, PrometheusClient  # noqa: PLC0415  # httpx is slow to import
+
+    given = cluster.prometheus
+    token, password = given.token.get_secret_value(), given.password.get_secret_value()
+    return PrometheusClient(Address(given.url.rstrip("/"), token, given.user, password, given.ca_file))
+
+
+@asynccontextmanager
+async def open_writing(where: ClusterChoice) -> "AsyncGenerator[Writer | None]":
+    """The way to write to the same cluster; None where that is a recording."""
+    where, _ = _with_settings(where)
+    if where.recording is not None:
+        yield None
+        return
+    from bot.kube.client.connect import open_writer  # noqa: PLC0415  # as above
+
+    async with await open_writer(name=where.cluster, kubeconfig=where.kubeconfig, context=where.context) as writer:
+        yield writer
+
+
+def playbooks_folder(where: ClusterChoice) -> Path | None:
+    """Where playbooks of one's own are, by the settings; None too where those are wrong: the question tells that."""
+    try:
+        settings = load_settings(where.config)
+    except UsageError:
+        return None
+    return settings.playbooks.folder if settings else None
+
+
+def language(where: ClusterChoice) -> Language:
+    """The language of the settings."""
+    settings = load_settings(where.config)
+    return settings.language if settings else "en"
+
+
+def _with_settings(where: ClusterChoice) -> tuple[ClusterChoice, tuple[str, str]]:
+    """The typed words completed by the settings of the cluster; and where HAMi is, if they say so."""
+    settings = load_settings(where.config)
+    clusters = settings.clusters if settings else {}
+    typed = where.recording or where.kubeconfig or where.context
+    if where.cluster and where.cluster not in clusters and (where.recording or not typed):
+        raise NoSuchCluster(where.cluster, clusters)
+    if len(clusters) > 1 and not (where.cluster or typed):
+        raise WhichCluster(sorted(clusters))
+    name = where.cluster or ("" if typed or not clusters else next(iter(clusters)))
+    chosen = clusters.get(name)
+    if chosen is None:
+        return where, ("", "")
+    where = where._replace(cluster=name)
+    if not typed:
+        where = where._replace(recording=chosen.recording, kubeconfig=chosen.kubeconfig, context=chosen.context)
+    return where, (chosen.hami_namespace, chosen.scheduler_deployment)

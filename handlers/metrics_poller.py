@@ -1,0 +1,116 @@
+"""Looks at the clusters and the store now and then, for /metrics: a scrape reads nothing."""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from datetime import datetime
+from typing import cast
+
+from bot.errors import BotError
+from bot.finding_codes import Code
+from bot.gpu_rows import GpuRow
+from bot.metrics.endpoint import Exposition
+from bot.metrics.figures import BotFigures, ClusterFigures, Pending, counted, gaps_by_source, largest_by_type
+from bot.periodic_jobs import Clock
+from bot.report import Report
+from bot.store import StoreError
+from bot.texts import Texts
+from bot.triage.summary import ENDS
+from bot.unexpected_errors import bugs_as_errors
+from handlers.deps import Deps
+from handlers.doctor.selftest import BLIND
+from playbooks.pending.rows import PendingRow
+from playbooks.playbook import Sources, find
+
+PACE_S = 60.0
+_WITHIN_S = 120.0
+
+log = logging.getLogger(__name__)
+
+
+class Observer:
+    """Fills the figures. Each replica looks by itself: what is read of a cluster is kept in memory already."""
+
+    def __init__(self, deps: Deps, exposition: Exposition, pace_s: float = PACE_S) -> None:
+        self._deps = deps
+        self._exposition = exposition
+        self._figures = exposition.figures
+        self._pace_s = pace_s
+        self._turn = asyncio.Lock()
+
+    async def run(self, clock: Clock) -> None:
+        """Looks at once, and then again and again until it is cancelled."""
+        await clock.repeat(self._pace_s, "a look for the metrics ended early", self.look)
+
+    async def look(self) -> None:
+        """One look at everything: at all clusters at once, so that one that hangs leaves no figure of others old."""
+        await asyncio.gather(self._ask_store(), *map(self._see, self._deps.clusters or ("",)))
+        await self._exposition.renew()
+
+    async def _ask_store(self) -> None:
+        try:
+            self._figures.bot = await self._own()
+            marks = await self._deps.store.marks.all(BLIND)
+            self._figures.blind = frozenset(mark.name.removeprefix(BLIND) for mark in marks)
+        except StoreError as error:
+            log.warning("no metrics of the store: %s", error.message)
+            self._figures.bot = None
+
+    async def _see(self, cluster: str) -> None:
+        seen: ClusterFigures | None = None
+        try:
+            async with asyncio.timeout(_WITHIN_S):
+                with bugs_as_errors():
+                    async with self._deps.open_sources(cluster) as sources:
+                        seen = await look_at(sources, self._deps.say, self._turn)
+        except (BotError, TimeoutError) as error:
+            log.warning("no metrics of the cluster %s: %s", cluster or "(default)", error)
+        self._figures.clusters = {**self._figures.clusters, cluster: seen}
+
+    async def _own(self) -> BotFigures:
+        store, now, work = self._deps.store, self._deps.now(), self._deps.work
+        changes = [change for name in self._deps.clusters or ("",) for change in await store.changes(name).opened()]
+        oldest = await store.outbox.oldest()
+        states = [row.incident.state for row in await store.incidents.opened()]
+        return BotFigures(
+            open_changes=len(changes),
+            overdue_changes=sum(change.record.deadline < now for change in changes),
+            incidents=Counter(state for state in states if state not in ENDS),
+            unsent_messages=await store.outbox.waiting(),
+            oldest_unsent_s=max(0.0, now - oldest[1]) if oldest else 0.0,
+            questions=len(work),
+            oldest_question_s=work.oldest_s,
+        )
+
+
+async def look_at(sources: Sources, say: Texts, turn: asyncio.Lock) -> ClusterFigures:
+    """What `pending` and `gpus` say of the cluster. Raises SourceError where one of them can say nothing.
+
+    `turn` is held while a processor is busy with it: one look at a time, or many clusters would hold up acks.
+    """
+    began = time.monotonic()
+    pending, gpus = await _asked(sources, "pending", say, turn), await _asked(sources, "gpus", say, turn)
+    now = sources.cluster.now()
+    cards = gpus.typed(GpuRow)
+    return ClusterFigures(
+        waiting=counted([_pending(row, now) for row in pending.typed(PendingRow)]),
+        gpus=Counter(card.state for card in cards),
+        largest_free_mib=largest_by_type((card.type, card.room) for card in cards),
+        gaps=gaps_by_source(gap.source for gap in (*pending.gaps, *gpus.gaps)),
+        took_s=time.monotonic() - began,
+        at=now.timestamp(),
+        cache_age_s=sources.cluster.cache_age_s,
+    )
+
+
+async def _asked(sources: Sources, verb: str, say: Texts, turn: asyncio.Lock) -> Report:
+    playbook = find(verb)
+    snapshot = await playbook.gather(playbook.request(all=True), sources)
+    async with turn:
+        return await asyncio.to_thread(playbook.diagnose, snapshot, say)
+
+
+def _pending(row: PendingRow, now: datetime) -> Pending:
+    age_s = (now - row.waiting_since).total_seconds() if row.waiting_since else 0.0
+    return Pending(row.namespace, cast("Code | None", row.cause), max(0.0, age_s))

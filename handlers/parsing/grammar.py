@@ -1,0 +1,202 @@
+"""One grammar for Slack and the terminal: words in, a question out. Help and errors come from the same place.
+
+A verb is a playbook (found by its file's name) or one of the commands that a surface adds. Playbooks are imported when
+their verb is used, not before.
+"""
+
+import difflib
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import click
+
+from bot.errors import UsageError
+from bot.finding_codes import about
+from bot.texts import Texts
+from playbooks.own.errors import OwnPlaybookError
+from playbooks.playbook import Playbook
+from playbooks.verbs import is_verb, playbook_of, verbs
+
+_CLOSE = 0.5
+DASHES = "‐‑‒–—―−─⸺⸻ー－﹘﹣"
+"""What other keyboards and phones write for one hyphen or two."""
+_LONG_DASHES = "—―─⸺⸻ー"
+_OPTION = re.compile(rf"([-{DASHES}]+)(?=[A-Za-z])")
+_MEANT = {"pods": "pending"}
+"""Verbs that kubectl's users type for ours, and that another of ours looks more like."""
+
+
+class ParsedQuestion(NamedTuple):
+    """A question as typed, with the values of the surface's own options."""
+
+    playbook: Playbook
+    request: Any
+    options: dict[str, Any]
+
+
+class Grammar(click.Group):
+    """The verbs. `options` are the surface's own and may stand before or after the verb.
+
+    `instead` makes the command of a playbook's verb that takes more words than the playbook.
+    """
+
+    def __init__(self, name: str, options: Callable[[], Sequence[click.Parameter]], **attrs: Any) -> None:
+        super().__init__(name, params=list(options()), invoke_without_command=True, **attrs)
+        self.options = options
+        self.instead: dict[str, Callable[[], click.Command]] = {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
+        return sorted({*verbs(), *self.commands})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # click's
+        if cmd_name in self.commands:
+            return self.commands[cmd_name]
+        if cmd_name in self.instead:
+            return self.instead[cmd_name]()
+        return self.playbook(cmd_name) if is_verb(cmd_name) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and self.get_command(ctx, args[0]) is None:
+            if self.get_command(ctx, args[0].lower()) is None:
+                raise unknown_verb(args[0], self.list_commands(ctx), ctx.command_path)
+            args = [args[0].lower(), *args[1:]]
+        return super().resolve_command(ctx, args)
+
+    def playbook(self, verb: str) -> click.Command:
+        """The verb of a playbook, with the surface's own options. One that does not work says so when it is asked."""
+        try:
+            playbook = playbook_of(verb)
+        except OwnPlaybookError as error:
+            return _broken(verb, error)
+        own = [parameter.name for parameter in playbook.parameters if parameter.name]
+
+        def ask(**values: Any) -> ParsedQuestion:
+            request = playbook.request(**{name: values.pop(name) for name in own})
+            return ParsedQuestion(playbook, request, values)
+
+        return click.Command(
+            playbook.verb,
+            callback=ask,
+            params=[*playbook.parameters, *self.options()],
+            help=playbook.summary,
+            short_help=playbook.summary,
+            epilog=f"Example: {self.name} {playbook.example}",
+        )
+
+
+def _broken(verb: str, error: OwnPlaybookError) -> click.Command:
+    def ask(**_: Any) -> ParsedQuestion:
+        raise error
+
+    words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)
+    anything = {"ignore_unknown_options": True}
+    return click.Command(verb, callback=ask, params=[words], help=error.message, context_settings=anything)
+
+
+def example_of(verb: str) -> str:
+    """A question that works, as the verb's playbook gives it; the verb alone where that does not work."""
+    try:
+        return playbook_of(verb).example
+    except OwnPlaybookError:
+        return verb
+
+
+def explain_code(text: str, say: Texts) -> str | None:
+    """What a finding code means, how it is proven and what usually helps; None for a word that is no code."""
+    facts = about(text.lower())
+    if facts is None:
+        return None
+    code = text.lower()
+    fix = f"code-fix.{code}"
+    lines = [
+        code,
+        say("code-help.meaning", text=say(f"code-meaning.{code}")),
+        say("code-help.proof", text=say(f"code-proof.{facts.proof}")),
+        say("code-help.fix", text=say(fix)) if fix in say else say("code-help.no-fix"),
+    ]
+    lines += [say("code-help.pod")] if facts.of_the_pod else []
+    lines += [say("code-help.node")] if facts.loses_node else []
+    lines += [say("code-help.watched")] if facts.watched_in else []
+    return "\n".join(lines)
+
+
+def explain(ctx: click.Context, verb: str | None) -> str:
+    """The help of a verb, or of all; `ctx` is that of the help command. Raises UsageError for an unknown verb."""
+    parent = ctx.parent
+    grammar = parent.command if parent else None
+    if parent is None or not isinstance(grammar, Grammar) or verb is None:
+        return parent.get_help() if parent else ""
+    name, command, _ = grammar.resolve_command(parent, [verb])
+    return click.Context(command, info_name=name, parent=parent).get_help() if command else ""
+
+
+def unknown_verb(word: str, known: Sequence[str], program: str) -> UsageError:
+    """The error for a verb that does not exist: the nearest one and an example."""
+    near = nearest(word, known)
+    example = f"{program} {example_of(near[0])}" if near and is_verb(near[0]) else ""
+    hint = f"Did you mean {near[0]}?" if near else f"The verbs are: {', '.join(known)}."
+    error = UsageError(f"there is no verb {word!r}", hint=hint, example=example)
+    if near:
+        return error.worded("no-such-verb", word=repr(word), near=near[0])
+    return error.worded("no-verb", word=repr(word), verbs=", ".join(known))
+
+
+def nearest(word: str, verbs: Sequence[str]) -> list[str]:
+    """The verb that was most likely meant, if any is."""
+    if (meant := _MEANT.get(word, "")) in verbs:
+        return [meant]
+    return difflib.get_close_matches(word, verbs, n=1, cutoff=_CLOSE)
+
+
+def straight_option(word: str) -> str:
+    """The word with the dashes of an option as hyphens: `——lang` is `--lang`, `–n` is `-n`. Any other as it is."""
+    found = _OPTION.match(word)
+    if found is None or found[1].isascii():
+        return word
+    is_long = len(word[found.end(1) :].partition("=")[0]) > 1 and (len(found[1]) > 1 or found[1] in _LONG_DASHES)
+    return f"{'--' if is_long else '-'}{word[found.end(1) :]}"
+
+
+def read(grammar: Grammar, words: Sequence[str]) -> Any:
+    """What the words ask for: an `ParsedQuestion`, or what a surface's own command returns. Raises UsageError."""
+    until = list(words).index("because") if "because" in words else len(words)
+    words = [*map(straight_option, words[:until]), *words[until:]]
+    try:
+        return grammar.main(_options_last(grammar, words), prog_name=grammar.name, standalone_mode=False)
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        if isinstance(error, click.MissingParameter) and context and error.param:
+            verb, what = context.info_name, _named(error.param)
+            lacking = _how_to(f"{verb} needs {what}", grammar, context)
+            raise lacking.worded("needs", verb=verb, what=what) from error
+        raise _how_to(error.format_message(), grammar, context) from error
+
+
+def _how_to(message: str, grammar: Grammar, context: click.Context | None) -> UsageError:
+    """The error with the usage, an example where the verb is known, and where to read more."""
+    verb = None if context is None or isinstance(context.command, Grammar) else context
+    example = (verb.command.epilog or "").removeprefix("Example: ") if verb else ""
+    error = UsageError(message, example=example)
+    error.usage = context.get_usage() if context else f"Usage: {grammar.name} VERB …"
+    error.more = f"More: {grammar.name} help {verb.info_name}" if verb else f"More: {grammar.name} help"
+    return error
+
+
+def _named(parameter: click.Parameter) -> str:
+    """As it stands in the usage: `POD|KIND/NAME`, `-o/--out PATH`."""
+    flags = "/".join(parameter.opts) if parameter.param_type_name == "option" else ""
+    return f"{flags} {parameter.metavar or parameter.human_readable_name}".strip()
+
+
+def _options_last(grammar: Grammar, words: Sequence[str]) -> list[str]:
+    """The options before the verb moved behind it, where the verb's own parser reads them."""
+    words = list(words)
+    flags = {flag for option in grammar.options() for flag in option.opts if option.param_type_name == "option"}
+    moved: list[str] = []
+    while words and words[0].split("=")[0] in flags:
+        taken = 1 if "=" in words[0] or len(words) == 1 else 2
+        moved, words = moved + words[:taken], words[taken:]
+    return [*words[:1], *moved, *words[1:]] if words else moved

@@ -1,0 +1,173 @@
+"""What may be asked in Slack: the grammar of the shell without what reads the bot's own files."""
+
+from collections.abc import Sequence
+from functools import cache, partial
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+import click
+
+from bot.changes.kinds import KINDS
+from bot.errors import UsageError
+from bot.texts import LANGUAGES, Language, Texts
+from handlers.changes.words import ChangeAsked, change_commands
+from handlers.doctor import words as doctor
+from handlers.oncall import words as oncall
+from handlers.parsing.grammar import Grammar, ParsedQuestion, example_of, explain, explain_code, nearest, read
+from handlers.profiles.words import VERB as PROFILE
+from handlers.profiles.words import ProfileAsked, profile_command
+from playbooks.fit.manifest import ManifestFile
+from playbooks.own import discovery
+from playbooks.playbook import find, load
+from playbooks.verbs import is_verb, verbs
+
+COMMAND = "/hami"
+BOT = "hami-bot"
+"""Its name in the workspace, as the manifest gives it."""
+_EXAMPLES = {
+    **{kind.verb: kind.example for kind in KINDS.values()},
+    **oncall.EXAMPLES,
+    "digest": oncall.DIGEST_EXAMPLE,
+    doctor.VERB: doctor.VERB,
+}
+_SUMMARIES = {
+    **{kind.verb: kind.summary for kind in KINDS.values()},
+    **oncall.SUMMARIES,
+    "digest": oncall.DIGEST_SUMMARY,
+    doctor.VERB: f"{doctor.SUMMARY} For operators.",
+}
+_HELP_FLAGS = ("--help", "-h", "?", "--version")
+
+
+class Help(NamedTuple):
+    """The text of the help that was asked for."""
+
+    text: str
+
+
+class ManifestWanted(NamedTuple):
+    """`fit` without cards in Slack: the manifest is pasted into a form."""
+
+    namespace: str
+    options: dict[str, Any]
+
+
+def understand(
+    words: Sequence[str],
+) -> ParsedQuestion | ChangeAsked | doctor.ExaminationAsked | Help | ManifestWanted | ProfileAsked:
+    """What the words ask for. Raises UsageError, whose hint ends with an example."""
+    asked = takewhile(lambda word: word != "because", words)  # a reason is free text
+    if flag := next((word for word in asked if word in _HELP_FLAGS), None):
+        words = ["help", *(word for word in words if word != flag and (is_verb(word) or word in _EXAMPLES))][:2]
+    try:
+        return read(build_grammar(), list(words) or ["help"])
+    except UsageError as error:
+        raise _plain(error, error.example or example(words)) from error
+
+
+def example(words: Sequence[str]) -> str:
+    """A question that works, for the verb that was meant."""
+    verb = words[0] if words else ""
+    if verb not in (known := (*verbs(), *_EXAMPLES)):
+        verb = next(iter(nearest(verb, known)), "why")
+    return f"{COMMAND} {_EXAMPLES.get(verb) or example_of(verb)}"
+
+
+def with_program(words: str, program: str) -> str:
+    """Words that a person may type, with what stands before them where they asked (`/hami`, `@hami-bot` or nothing)."""
+    bare = words.removeprefix(f"{COMMAND} ")
+    is_question = bare != words or bare.partition(" ")[0] in (*verbs(), *build_grammar().commands)
+    return f"{program} {bare}".strip() if is_question else words
+
+
+@cache
+def build_grammar() -> Grammar:
+    """All verbs of Slack."""
+    grammar = Grammar(COMMAND, _options, help="Ask about pods that wait for GPUs.", context_settings=_NO_HELP_FLAG)
+    grammar.add_command(
+        click.Command(
+            "help",
+            callback=_help,
+            params=[
+                click.Argument(["verb"], required=False, metavar="[VERB|CODE]"),
+                click.Option(["--lang"], type=click.Choice(LANGUAGES), help="The language of a code's explanation."),
+            ],
+            help="Explain a verb or a finding code, or list the verbs.",
+        )
+    )
+    grammar.add_command(_fit_command())
+    for command in change_commands(COMMAND, _options):
+        grammar.add_command(command)
+    grammar.instead[PROFILE] = partial(profile_command, COMMAND, _options)
+    for command in oncall.oncall_commands(COMMAND):
+        grammar.add_command(command)
+    grammar.add_command(doctor.slack_doctor_command(COMMAND, _lang()))
+    grammar.add_command(oncall.explain_digest(grammar.playbook("digest"), COMMAND))
+    return grammar
+
+
+def _fit_command() -> click.Command:
+    """The verb of the shell without the files, which would be the bot's own."""
+    fit = find("fit")
+    parameters = [parameter for parameter in fit.parameters if not isinstance(parameter.type, ManifestFile)]
+
+    def ask(cards: Sequence[str], namespace: str, **values: Any) -> ParsedQuestion | ManifestWanted:
+        own = {parameter.name: values.pop(parameter.name) for parameter in parameters if parameter.name in values}
+        if not cards and not any(value not in (None, "") for value in own.values()):
+            return ManifestWanted(namespace, values)
+        return ParsedQuestion(fit, fit.request(cards=cards, namespace=namespace, **own), values)
+
+    return click.Command(
+        fit.verb,
+        callback=ask,
+        params=[*parameters, *_options()],
+        help=f"{fit.summary} Without cards a form opens for a manifest.",
+        epilog=f"Example: {COMMAND} {fit.example}",
+    )
+
+
+# click prints the help of its own flag to standard output, where nobody in Slack would read it.
+_NO_HELP_FLAG: dict[str, list[str]] = {"help_option_names": []}
+
+
+def _options() -> list[click.Parameter]:
+    return [
+        click.Option(["--cluster"], default="", metavar="NAME", help="A cluster of the settings."),
+        *_lang(),
+    ]
+
+
+def _lang() -> list[click.Parameter]:
+    return [click.Option(["--lang"], type=click.Choice(LANGUAGES), help="The language of the answer.")]
+
+
+@click.pass_context
+def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> Help:
+    if verb is not None:
+        return Help(explain_code(verb, Texts(lang or "en")) or explain(ctx, verb))
+    examples = {
+        find(verb).example: find(verb).summary for verb in sorted(load(), reverse=True) if verb not in _EXAMPLES
+    }
+    examples["digest now"] = find("digest").summary
+    examples |= {_EXAMPLES[verb]: _SUMMARIES[verb] for verb in _EXAMPLES}
+    examples |= {example_of(verb): build_grammar().playbook(verb).help or "" for verb in discovery.own().sources}
+    examples |= {"fit": "The same for a pod whose manifest you paste into a form.", "help why": "More about a verb."}
+    wide = max(map(len, examples))
+    asked = [f"{COMMAND} {words:<{wide}}  {summary}" for words, summary in examples.items()]
+    return Help("\n".join(["You can ask, for example:", *asked]))
+
+
+def _plain(error: UsageError, example: str) -> UsageError:
+    """The same in words of a person: click speaks of arguments."""
+    hint = error.advice
+    match error.__cause__:
+        case click.MissingParameter(param=click.Parameter(name="pod"), ctx=click.Context(info_name=str(verb))):
+            lacking = UsageError(f"{verb} needs the name of a pod", hint=hint, example=example)
+            return lacking.worded("no-pod", verb=verb)
+        case click.NoSuchOption(option_name=option):
+            unknown = UsageError(f"there is no option {option}", hint=hint, example=example)
+            return unknown.worded("no-option", option=option)
+        case _:
+            same = UsageError(error.message, hint=hint, example=example)
+            same.text = error.text
+            return same

@@ -1,0 +1,60 @@
+"""The answers about profiles in files, for words that were read: the table, or what `more` tells."""
+
+from typing import TYPE_CHECKING
+
+from bot.errors import UsageError
+from handlers.profiles.options import EXAMPLE, FILTERS, Words
+from handlers.profiles.readfile import read_file
+
+if TYPE_CHECKING:  # it takes as long to import as a small table to make
+    from pathlib import Path
+
+
+def answer_to(study: str, asked: Words, config: "Path | None" = None) -> str:
+    """The text; `study` is `top`, `list`, `compare` or `hints`, `config` the settings file for its language.
+
+    Raises UsageError and SourceError.
+    """
+    if study == "top":
+        return top_text(asked)
+    if study in ("list", "compare", "hints"):
+        from handlers.profiles import analyses  # noqa: PLC0415
+
+        if study == "list":
+            return analyses.list_text(asked)
+        study_text = analyses.compare_text if study == "compare" else analyses.hints_text
+        return study_text(asked, analyses.texts(asked, config))
+    raise UsageError(f"there is no profile command {study!r}", example=EXAMPLE)
+
+
+def top_text(asked: Words) -> str:
+    """The table. Raises SourceError for files that cannot be read, UsageError for options that do not fit them."""
+    files, given = asked
+    if len(files) != 1:
+        raise UsageError(
+            "name one profile" + (f", not {len(files)}: {' '.join(files)}" if files else ""), example=EXAMPLE
+        )
+    from bot.pprof.decode import read  # noqa: PLC0415  # protobuf; words that make no sense are told at once
+    from bot.pprof.filters import Filters  # noqa: PLC0415
+    from bot.pprof.graph import Trim  # noqa: PLC0415
+    from bot.pprof.top import Options, top  # noqa: PLC0415
+
+    trim = Trim(
+        cum=given.get("cum", False),
+        nodecount=given.get("nodecount", 0),
+        nodefraction=given.get("nodefraction", Trim().nodefraction),
+        lines=given.get("lines", False),
+        inlines=not given.get("noinlines", False),
+        drop_negative=given.get("drop_negative", False),
+    )
+    options = Options(
+        sample_index=given.get("sample_index", ""),
+        unit=given.get("unit") or Options().unit,
+        relative_percentages=given.get("relative_percentages", False),
+        normalize=given.get("normalize", False),
+        trim=trim,
+        filters=Filters(**{name: given[name] for name in FILTERS if name in given}),
+    )
+    base = given.get("diff_base") or given.get("base")
+    profiles = [read_file(path, read) for path in (files[0], base) if path]
+    return top(*profiles, diff=bool(given.get("diff_base")), options=options)

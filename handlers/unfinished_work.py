@@ -1,0 +1,120 @@
+"""What an earlier process took and did not finish: taken up where that is right, else told as not done."""
+
+import logging
+from functools import partial
+
+from bot.errors import BotError
+from bot.periodic_jobs import Clock
+from bot.report import one_line
+from bot.slack.question_tasks import Tell
+from bot.store.store import DROPPED
+from handlers.inbox import AT_ONCE, SHOWN_WORDS, GaveUp, Inbox
+from handlers.parsing.question import Question, read_question
+from handlers.parsing.slack_words import plain_text
+from handlers.user_actions import TOO_LATE_S, Deed, NotDone, Why, read_deed
+
+_EVERY_S = 60.0
+_WHY: dict[str, str] = {
+    "not-done-tries": "every try to answer it ended the bot's process",
+    "not-done-late": "it was asked too long ago, and the bot was away",
+}
+
+log = logging.getLogger(__name__)
+
+
+class Leftovers:
+    """The questions and deeds that the store has, and no living process is at."""
+
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
+        self._deps = inbox.deps
+
+    async def run(self, clock: Clock) -> None:
+        """Takes them up now and then, and has the store forget what is of no use any more."""
+        await clock.repeat(_EVERY_S, "what an earlier process left", self._look)
+
+    async def _look(self) -> None:
+        store = self._deps.store
+        await store.read_clock()
+        await self.resume()
+        await store.sweep(store.now())
+
+    async def resume(self) -> int:
+        """Takes them up, few at once; how many. Tells what it drops. Raises StoreError."""
+        taken = 0
+        await self._deps.store.give_up()
+        for key, payload in await self._deps.store.unfinished():
+            await self._deps.work.room(AT_ONCE)
+            taken += self._resume(key, payload)
+        return taken
+
+    def _resume(self, key: str, payload: str) -> bool:
+        """Whether it is taken up, and not dropped."""
+        if key.endswith(DROPPED):
+            self._drop(key, payload, "not-done-tries")
+            return False
+        if deed := read_deed(payload):
+            return self._resume_deed(key, payload, deed)
+        question = read_question(payload)
+        if question is None or self._deps.now() - question.asked_at > TOO_LATE_S:
+            self._drop(key, payload, "not-done-late")
+            return False
+        self._inbox.ask(key, question)
+        return True
+
+    def _resume_deed(self, key: str, payload: str, deed: Deed) -> bool:
+        known = self._inbox.kinds.read(key, deed)
+        if known is None:
+            self._drop(key, payload, "not-done-version")
+        elif self._deps.now() - deed.asked.asked_at > deed.lasts_s:
+            self._drop(key, payload, "not-done-late")
+        elif known[0].is_live:
+            self._drop(key, payload, "not-done-live")
+        else:
+            kind, taken = known
+            self._inbox.carry_out(taken, kind, payload)
+            return True
+        return False
+
+    def _drop(self, key: str, payload: str, why: Why) -> None:
+        """Tells that it is not done, after another crash too: its key and payload stay in the store until then."""
+        deed = read_deed(payload)
+        question = deed.asked if deed else read_question(payload)
+        if question is None:
+            log.warning("%s is dropped: it is of another version", key)
+            self._deps.work.start(key, _nothing, _untold, payload=payload)
+            return
+        log.warning("%s is dropped: %s", key, why)
+        inbox, tell = self._inbox, self._tell(key, question)
+        if deed and (known := inbox.kinds.read(key, deed)):
+            tell, error = partial(inbox.tell_of, *known), NotDone(why)
+        elif deed:
+            error = NotDone(why).with_words(inbox.again(question.words))
+        else:
+            error = _unanswered(question, why)
+        of_asked = key.removesuffix(DROPPED)
+        self._deps.work.start(key, partial(self._told, of_asked, question, tell, error), tell, payload=payload)
+
+    async def _told(self, key: str, question: Question, tell: Tell, error: BotError) -> None:
+        if await self._inbox.was_answered(key, question):
+            return
+        if isinstance(error, NotDone) or await self._inbox.is_current(key, question):
+            await tell(error)
+
+    def _tell(self, key: str, question: Question) -> Tell:
+        return partial(self._inbox.tell, key, question.for_who_asked())
+
+
+def _unanswered(question: Question, why: Why) -> GaveUp:
+    asked = one_line(plain_text(question.words), SHOWN_WORDS)
+    hint = f"Please ask again: {asked}" if asked else ""
+    return GaveUp(f"your question was not answered: {_WHY[why]}", hint=hint)
+
+
+async def _nothing() -> None:
+    """Of what nobody can read nothing is done."""
+
+
+async def _untold(error: BotError) -> None:
+    """Nobody is known to be told."""
+    log.warning("%s", error)

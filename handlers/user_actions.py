@@ -1,0 +1,136 @@
+"""What people do: kept before Slack is told that it was taken, and carried out once, also over a restart.
+
+A deed is a value: its kind, who did it, where and when, and what Slack delivered, as far as that is needed. A kind says
+how its deeds are carried out, and whether that is possible after a restart. What was carried out before a crash is
+known by the deed's key: whoever writes an effect makes it known in the same transaction (`bot.store.facts`).
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar
+
+import msgspec
+
+from bot.errors import BotError
+from handlers.parsing.question import Question
+from handlers.parsing.slack_grammar import with_program
+
+D = TypeVar("D")
+
+TOO_LATE_S = 30 * 60.0
+"""Things have moved on; a response_url has expired too."""
+
+
+Why = Literal[
+    "not-done-live", "not-done-late", "not-done-tries", "not-done-version", "not-done-unkept", "not-done-moved",
+    "not-done-interrupted", "not-done-edited", "not-done-unmade",
+]  # fmt: skip
+"""Why a deed is not carried out: the names of texts of errors."""
+
+
+class NotDone(BotError):  # noqa: N818  # what the person is told
+    """A deed that is not carried out. Its hint is the words that repeat it. `detail` is a value of its text."""
+
+    def __init__(self, why: Why, detail: str = "") -> None:
+        super().__init__(f"this was not done: {detail or why}")
+        self._why = why
+        self._detail = detail
+
+    def with_words(self, again: str) -> Self:
+        """The same with what repeats it."""
+        return self.worded(self._why, again=again, detail=self._detail)
+
+
+class Nothing(msgspec.Struct, frozen=True):
+    """The details of a deed that is all in its question."""
+
+
+NOTHING = Nothing()
+
+
+class AcceptedDeed(NamedTuple, Generic[D]):
+    """A deed to be carried out. `key` is Slack's id of its delivery; `resumed`: an earlier process may have done so."""
+
+    key: str
+    asked: Question
+    details: D
+    resumed: bool = False
+
+
+class Deed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A deed as it is kept. `asked_at` of the question is when it was done; after `lasts_s` it is too late for it."""
+
+    kind: str
+    asked: Question
+    details: msgspec.Raw = msgspec.Raw(b"{}")
+    lasts_s: float = TOO_LATE_S
+
+
+class Kind(Generic[D]):
+    """One kind of deed. `carry_out` raises BotError with what to tell, NotDone where it is to be repeated.
+
+    `is_live`: what it takes is gone after a restart, such as the trigger that lets a form be opened. `again` gives the
+    exact words that repeat a deed, or nothing where only the button does. `may_be_question`: `carry_out` itself finds
+    that out, and asks `Inbox.is_asked`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        details: type[D],
+        carry_out: Callable[[AcceptedDeed[D]], Awaitable[None]],
+        *,
+        is_live: bool = False,
+        may_be_question: bool = False,
+        again: Callable[[Question, D], str] | None = None,
+    ) -> None:
+        self.name = name
+        self.may_be_question = may_be_question
+        self.carry_out = carry_out
+        self.is_live = is_live
+        self._details = details
+        self._again = again
+
+    def written(self, asked: Question, details: D, lasts_s: float) -> str:
+        """The deed for the store."""
+        return msgspec.json.encode(Deed(self.name, asked, msgspec.Raw(msgspec.json.encode(details)), lasts_s)).decode()
+
+    def taken(self, key: str, deed: Deed) -> AcceptedDeed[D]:
+        """A kept deed. Raises msgspec.DecodeError for one of another version."""
+        return AcceptedDeed(key, deed.asked, msgspec.json.decode(deed.details, type=self._details), resumed=True)
+
+    def words(self, taken: AcceptedDeed[D]) -> str:
+        """What a person types to repeat it; empty where there is a button for it."""
+        if self._again:
+            return self._again(taken.asked, taken.details)
+        return with_program(taken.asked.words, taken.asked.program) if taken.asked.words else ""
+
+
+class Kinds:
+    """The kinds of deeds by name."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, Kind[Any]] = {}
+
+    def add(self, kind: Kind[D]) -> Kind[D]:
+        """Registers the kind; each name is one kind's."""
+        assert kind.name not in self._kinds, kind.name
+        self._kinds[kind.name] = kind
+        return kind
+
+    def read(self, key: str, deed: Deed) -> tuple[Kind[Any], AcceptedDeed[Any]] | None:
+        """How the deed is carried out; None for one of another version."""
+        kind = self._kinds.get(deed.kind)
+        if kind is None:
+            return None
+        try:
+            return kind, kind.taken(key, deed)
+        except msgspec.DecodeError:
+            return None
+
+
+def read_deed(payload: str) -> Deed | None:
+    """A kept deed; None for anything else, such as a question."""
+    try:
+        return msgspec.json.decode(payload, type=Deed)
+    except msgspec.DecodeError:
+        return None

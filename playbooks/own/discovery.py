@@ -1,0 +1,195 @@
+"""Where playbooks of one's own are: Python files in the folder of the settings, and installed packages.
+
+A file's name is its verb, and so is an entry point's in the group `hami_bot.playbooks`. Nothing is imported before its
+verb is asked, and one that does not work takes nothing else with it.
+"""
+
+import importlib.metadata
+import logging
+import re
+import sys
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from bot.texts import Texts
+from playbooks.own.errors import OwnPlaybookError, told_by_name
+from playbooks.own.interface import check
+from playbooks.playbook import Playbook, load
+
+GROUP = "hami_bot.playbooks"
+AGAIN_S = 1.0
+"""How long a file that changed is waited for until it is imported: all that the bot does waits, and Slack 3 s."""
+log = logging.getLogger(__name__)
+_COMMANDS = (
+    "audit demo doctor help init kube-burst kube-qps kube-timeout mcp oncall profiling record revert-overdue serve "
+    "triage verbosity version"
+)
+RESERVED = frozenset(_COMMANDS.split())
+"""Verbs of a shell and of Slack that are no playbooks. A test compares them with both grammars."""
+_VERB = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+class Source(NamedTuple):
+    """One playbook that was found. `place` is for people: the file, or the package."""
+
+    verb: str
+    place: str
+    file: str
+    read: Callable[[], Any]
+
+
+class LeftOut(NamedTuple):
+    """One that cannot be asked, and why: `name` (it is no verb), `taken`, or `folder` (not there)."""
+
+    place: str
+    why: str
+    verb: str = ""
+
+
+class Own(NamedTuple):
+    """All that were found, by their verbs, and those that are left out."""
+
+    sources: Mapping[str, Source]
+    left_out: tuple[LeftOut, ...]
+
+
+def _nowhere() -> Path | None:
+    return None
+
+
+_folder: Callable[[], Path | None] = _nowhere
+
+
+def use(folder: Callable[[], Path | None]) -> None:
+    """From now on the playbooks of that folder can be asked. It is called when the first verb is not one of ours."""
+    global _folder  # noqa: PLW0603  # a process has one set of verbs, as it has one set of ours
+    _folder = folder
+    own.cache_clear()
+    _read.cache_clear()
+    _imported_once.clear()
+    _imports.clear()
+
+
+@cache
+def own() -> Own:
+    """What is there. Looked for once."""
+    folder = _folder()
+    sources, left_out = dict[str, Source](), list[LeftOut]()
+    if folder is not None and not folder.is_dir():
+        left_out.append(LeftOut(str(folder), "folder"))
+    for source in [*_files(folder), *_installed()]:
+        if not _VERB.fullmatch(source.verb):
+            left_out.append(LeftOut(source.place, "name", source.verb))
+        elif source.verb in sources or source.verb in load() or source.verb in RESERVED:
+            left_out.append(LeftOut(source.place, "taken", source.verb))
+        else:
+            sources[source.verb] = source
+    return Own(sources, tuple(left_out))
+
+
+def _files(folder: Path | None) -> list[Source]:
+    files = sorted(folder.glob("*.py")) if folder is not None else []
+    return [
+        Source(file.stem.replace("_", "-"), str(file), str(file), lambda file=file: _imported(file))
+        for file in files
+        if not file.name.startswith("_")
+    ]
+
+
+def _imported(file: Path) -> Any:
+    """The file's PLAYBOOK. No bytecode is kept: two edits within a second would not be told apart."""
+    module = ModuleType(f"hami_bot_own_{file.stem}")
+    module.__file__ = str(file)
+    sys.modules[module.__name__] = module  # dataclasses look their module up
+    exec(compile(file.read_bytes(), str(file), "exec"), module.__dict__)  # noqa: S102  # which is what it is there for
+    return module.PLAYBOOK
+
+
+def _installed() -> list[Source]:
+    found = sorted(importlib.metadata.entry_points(group=GROUP), key=lambda entry_point: entry_point.name)
+    return [
+        Source(
+            entry_point.name, f"{entry_point.value} of {_package(entry_point)}", _file(entry_point), entry_point.load
+        )
+        for entry_point in found
+    ]
+
+
+def _package(entry_point: importlib.metadata.EntryPoint) -> str:
+    return entry_point.dist.name if entry_point.dist else "an installed package"
+
+
+def _file(entry_point: importlib.metadata.EntryPoint) -> str:
+    """The module's file, as far as that can be told without importing it."""
+    return f"{entry_point.module.replace('.', '/')}.py"
+
+
+_imported_once: set[str] = set()
+"""The verbs that were imported before, if only to find out that they do not work."""
+_imports: dict[tuple[str, int], Future[Any]] = {}
+"""What is being imported, by the verb and when its file changed."""
+
+
+def playbook(verb: str) -> Playbook:
+    """The playbook of a verb that `own` found, read again when its file has changed.
+
+    Raises OwnPlaybookError if it cannot be imported or is none.
+    """
+    read = _read(verb, _changed(own().sources[verb].file))
+    if isinstance(read, OwnPlaybookError):
+        raise OwnPlaybookError(read.message, hint=read.advice)
+    return read
+
+
+@cache
+def _read(verb: str, changed_at: int) -> Playbook | OwnPlaybookError:
+    """Raises OwnPlaybookError, which is not remembered, while the import goes on: it may be done when asked again."""
+    from playbooks.own import isolated_run  # noqa: PLC0415  # a verb of ours does without them
+    from playbooks.own.running import adapted  # noqa: PLC0415
+
+    source, begun = own().sources[verb], (verb, changed_at)
+    within_s = AGAIN_S if verb in _imported_once else isolated_run.LONGEST_S
+    _imported_once.add(verb)
+    if begun in _imports and not _imports[begun].done():
+        raise OwnPlaybookError(f"the playbook {verb} is still being imported", hint="ask again in a moment")
+    _imports[begun] = importing = _imports.get(begun) or isolated_run.begun_aside(source.read)
+    try:
+        with told_by_name(verb, source.file):
+            read = adapted(verb, check(isolated_run.done_within(importing, within_s)), source.file)
+    except OwnPlaybookError as error:
+        if isinstance(error.__cause__, isolated_run.TookTooLongError):
+            raise
+        read = error
+    del _imports[begun]
+    return read
+
+
+def _changed(file: str) -> int:
+    try:
+        return Path(file).stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def import_all() -> list[tuple[Source, OwnPlaybookError | None]]:
+    """All that were found, each with why it does not work, if so."""
+    return [(source, _error(source.verb)) for source in own().sources.values()]
+
+
+def log_left_out() -> None:
+    """A line in the log for each that cannot be asked."""
+    say = Texts("en")
+    for left_out in own().left_out:
+        log.warning("%s", say(f"own-playbook.{left_out.why}", place=left_out.place, verb=left_out.verb))
+
+
+def _error(verb: str) -> OwnPlaybookError | None:
+    try:
+        playbook(verb)
+    except OwnPlaybookError as error:
+        return error
+    return None

@@ -1,0 +1,105 @@
+"""What must be right before a scheduler looks at a pod: admission, gates, the scheduler's name, a request."""
+
+from bot.finding_codes import Code
+from bot.hami.pods.request_parsing import asked_resources
+from bot.kube.models import Pod
+from bot.report import Confidence, Evidence, Finding, NextAction
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.gather.subject import AbsentPod
+from playbooks.gather.webhook import WEBHOOK_NAME
+from playbooks.quotes import kubectl, kubectl_pod
+from playbooks.rules.admission.unread_request import unread, write_plainly
+from playbooks.rules.admission.webhook_denials import remedy
+from playbooks.rules.common.findings import finding
+from playbooks.rules.common.gaps import other_vendors
+from playbooks.rules.waiting.waiting_pod import Case
+
+_DENIED = f'"{WEBHOOK_NAME}" denied the request'
+
+
+def denied(absent: AbsentPod, name: str, say: Texts) -> Finding | None:
+    """The pod was never created: its owner's FailedCreate says why."""
+    if not absent.refusals:
+        return None
+    event = absent.refusals[0]
+    owner = event.involved_object
+    by_hami = _DENIED in event.message
+    why = _last_part(event.message)
+    claim = say(
+        "admission-denied.hami" if by_hami else "admission-denied.claim",
+        pod=name,
+        owner=f"{owner.kind} {owner.name}",
+        why=why,
+    )
+    describe = kubectl("-n", event.namespace, "describe", owner.kind.lower(), owner.name)
+    actions = [NextAction(say("admission-denied.fix"), describe)]
+    key = remedy(why)
+    if by_hami and key:
+        about = ("resourcequota",) if key == "quota" else (owner.kind.lower(), owner.name)
+        look = kubectl("-n", event.namespace, "get", *about, "-o", "yaml")
+        actions.insert(0, NextAction(say(f"admission-denied.{key}"), look))
+    return finding(
+        "admission-denied",
+        claim,
+        "confirmed",
+        (),
+        tuple(quotes.of_event(refusal) for refusal in absent.refusals),
+        severity="warning",
+        actions=tuple(actions),
+    )
+
+
+def _last_part(message: str) -> str:
+    """What the webhook or the API said, without what the controller put before it."""
+    for mark in (" denied the request: ", " failed error: ", "Error creating: "):
+        if mark in message:
+            return message.split(mark, 1)[1]
+    return message
+
+
+def gated(pod: Pod, say: Texts) -> Finding | None:
+    """Scheduling gates keep every scheduler away."""
+    gates = [gate.name for gate in pod.spec.scheduling_gates or ()]
+    if not gates:
+        return None
+    return _finding(
+        "scheduling-gated",
+        say("scheduling-gated.claim", gates=", ".join(gates)),
+        [quotes.of_pod(pod, gate, "{.spec.schedulingGates[*].name}") for gate in gates],
+        NextAction(
+            say("scheduling-gated.owner"),
+            kubectl_pod(pod, "get", "-o", "jsonpath={.metadata.managedFields[*].manager}"),
+        ),
+    )
+
+
+def nothing_asked(case: Case, say: Texts) -> Finding | None:
+    """The pod asks for no resource that HAMi hands out, or in amounts that HAMi takes as no request."""
+    pod, config = case.pod, case.config
+    asked = asked_resources(pod, config)
+    if not asked:
+        return _finding(
+            "no-device-request",
+            say("no-device-request.claim", resource=config.gpus.count),
+            [
+                quotes.of_pod(
+                    pod, pod.spec.containers[0].name if pod.spec.containers else pod.name, "{.spec.containers[*].name}"
+                )
+            ],
+            NextAction(
+                say("no-device-request.fix", resource=config.gpus.count),
+                kubectl_pod(pod, "get", "-o", "jsonpath={.spec.containers[*].resources}"),
+            ),
+        )
+    if any(request.containers for request in case.requests) or other_vendors(case):
+        return None
+    proofs = [quotes.of_resource(pod, name, value) for name, value in asked.items()]
+    claim = unread(pod, config, case.version, say)
+    return _finding("no-device-request", claim, proofs, write_plainly(pod, config, say))
+
+
+def _finding(
+    code: Code, claim: str, proofs: list[Evidence], *actions: NextAction, confidence: Confidence = "confirmed"
+) -> Finding:
+    return finding(code, claim, confidence, (), tuple(proofs), severity="warning", actions=actions)

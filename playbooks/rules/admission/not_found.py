@@ -1,0 +1,108 @@
+"""There is no such pod or namespace, or more than one pod: why, and what could have been meant."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from msgspec import structs
+
+from bot.report import Evidence, Finding, NextAction, Subject
+from bot.texts import Texts
+from playbooks.gather.namespaces import EmptyNamespace
+from playbooks.gather.subject import AbsentPod
+from playbooks.gather.webhook import WebhookOf
+from playbooks.quotes import kubectl
+from playbooks.rules.admission.before_scheduling import denied
+from playbooks.rules.admission.webhook_calls import WebhookFacts, refused_call
+from playbooks.rules.admission.webhook_health import faults
+from playbooks.rules.common import prose
+from playbooks.rules.common.findings import finding
+from playbooks.rules.common.signature_findings import in_events, signed
+
+_MAX_CANDIDATES = 3
+
+
+def never_created(absent: AbsentPod, name: str, by: WebhookOf | None, now: datetime, say: Texts) -> list[Finding]:
+    """Why the pod was refused at its creation, as its owner's FailedCreate says; nothing where none says so."""
+    refusal = denied(absent, name, say)
+    if refusal and (refused := in_events(absent.refusals, None)):
+        hit, proofs = refused[0][0], [proof for _, proof in refused]
+        claim = say("admission-denied.signed", pod=name, means=hit.signature.words(say.language).means)
+        return [signed(hit, proofs, claim, (), say), refusal]
+    call = refused_call(absent.refusals, by.webhook.hook if by else None, say)
+    if refusal is None or call is None:
+        return [refusal] if refusal else []
+    broken = faults(WebhookFacts(by.webhook, by.install.install, now), say) if by else []
+    same = [finding for finding in broken if finding.code == call.code]
+    if same:
+        proofs = tuple(dict.fromkeys((*call.evidence, *same[0].evidence)))
+        call = structs.replace(same[0], evidence=proofs, confidence="confirmed")
+    return [call, *(finding for finding in broken if finding.code != call.code), refusal]
+
+
+def no_such_pod(absent: AbsentPod, kind: str, name: str, say: Texts, namespace: str = "") -> Finding:
+    """Unknown, or not the only one of that name. `kind` and the names are what was asked for."""
+    if absent.node:
+        return _a_node(name, say)
+    names = [f"{candidate.namespace}/{candidate.name}" for candidate in absent.candidates]
+    return finding(
+        "not-found",
+        _claim(absent, kind, name, names, say),
+        "suspected" if absent.gaps else "confirmed",
+        (),
+        tuple(
+            Evidence(
+                f"{candidate.kind.lower()}s",
+                f"{candidate.kind} {full}",
+                None,
+                candidate.name,
+                kubectl("-n", candidate.namespace, "get", f"{candidate.kind.lower()}s"),
+            )
+            for candidate, full in zip(absent.candidates[:_MAX_CANDIDATES], names, strict=False)
+        ),
+        severity="info" if absent.matches else "warning",
+        actions=tuple(
+            NextAction(say("not-found.ask", name=full), prose.command("why", _typed(candidate)))
+            for candidate, full in zip(absent.candidates[:_MAX_CANDIDATES], names, strict=False)
+        )
+        or _elsewhere(namespace, say),
+    )
+
+
+def _a_node(name: str, say: Texts) -> Finding:
+    proof = Evidence("nodes", f"Node {name}", None, name, kubectl("get", "node", name))
+    ask = NextAction(say("not-found.ask", name=name), prose.command("nodes", name))
+    claim = say("not-found.node", name=name)
+    return finding("not-found", claim, "confirmed", (), (proof,), severity="warning", actions=(ask,))
+
+
+def _elsewhere(namespace: str, say: Texts) -> tuple[NextAction, NextAction]:
+    """Where a pod that nothing is called like may be found."""
+    waiting = prose.command("pending", *(("-n", namespace) if namespace else ()))
+    where = ("-n", namespace) if namespace else ()
+    owners = kubectl(*where, "get", "deployments,statefulsets,daemonsets,jobs", *(() if namespace else ("-A",)))
+    return NextAction(say("not-found.waiting"), waiting), NextAction(say("not-found.owners"), owners)
+
+
+def _claim(absent: AbsentPod, kind: str, name: str, candidates: Sequence[str], say: Texts) -> str:
+    names = prose.names(say, candidates)
+    if absent.matches:
+        same = all(candidate.name == name for candidate in absent.candidates)
+        key = "not-found.several" if same else "not-found.begin"
+        return say(key, count=absent.matches, what=f"{kind.lower()}s", name=name, names=names)
+    if names:
+        return say("not-found.candidates", answer=absent.answer, names=names)
+    return say("not-found.claim" if kind == "Pod" else "not-found.owner", answer=absent.answer)
+
+
+def _typed(subject: Subject) -> str:
+    kind = "" if subject.kind == "Pod" else f"{subject.kind.lower()}/"
+    return f"{subject.namespace}/{kind}{subject.name}"
+
+
+def no_such_namespace(deserted: EmptyNamespace, words: tuple[str, ...], say: Texts) -> Finding:
+    """It may as well be empty; the words in front of a namespace ask about a near one."""
+    key = "not-found.namespace-near" if deserted.near else "not-found.namespace"
+    claim = say(key, namespace=deserted.namespace, names=prose.names(say, deserted.near))
+    result = finding("not-found", claim, "confirmed", (), (), severity="warning")
+    actions = (NextAction(say("not-found.ask", name=name), prose.command(*words, name)) for name in deserted.near)
+    return structs.replace(result, next_actions=tuple(actions))

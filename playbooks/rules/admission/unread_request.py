@@ -1,0 +1,62 @@
+"""A pod that asks for devices in a way that HAMi reads as no request."""
+
+from msgspec import structs
+
+from bot.hami.pods.request_parsing import DeviceConfig, asked_resources, pod_request
+from bot.hami.vendors import FIRST
+from bot.hami.version import Version
+from bot.kube.models import Pod
+from bot.report import Finding, NextAction, one_line
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.quotes import kubectl_pod
+from playbooks.rules.common.findings import finding
+
+_LONGEST = 80
+
+
+def unread(pod: Pod, config: DeviceConfig, version: Version | None, say: Texts) -> str:
+    """The claim about amounts that HAMi takes as no request: a quantity in bytes, or no count."""
+    asked = asked_resources(pod, config)
+    amounts = one_line(", ".join(f"{name}: {value}" for name, value in asked.items()), _LONGEST)
+    device = next((found for name in asked if (found := config.by_resource.get(name))), None)
+    text = str(version or "")
+    if device is None or device.vendor is FIRST:
+        return say("no-device-request.unread", version=text, asked=amounts)
+    return say("no-device-request.unread-of", version=text, asked=amounts, resource=device.resources.count)
+
+
+def write_plainly(pod: Pod, config: DeviceConfig, say: Texts) -> NextAction:
+    """To give a count and plain numbers, with the unit of the device's memory."""
+    asked = asked_resources(pod, config)
+    device = next((found for name in asked if (found := config.by_resource.get(name))), config.devices[0])
+    resources = device.resources
+    look = kubectl_pod(pod, "get", "-o", "jsonpath={.spec.containers[*].resources}")
+    if device.vendor is FIRST:
+        return NextAction(say("no-device-request.whole", resource=resources.memory), look)
+    if resources.count not in asked or not resources.memory:
+        return NextAction(say("no-device-request.fix", resource=resources.count), look)
+    unit = resources.memory_factor
+    return NextAction(say("no-device-request.units", resource=resources.memory, unit=f"{unit:,}"), look)
+
+
+def unread_containers(pod: Pod, config: DeviceConfig, version: Version | None, say: Texts) -> list[Finding]:
+    """The containers of whose amounts HAMi reads no request: they get no device, wherever the pod goes."""
+    if version is None:
+        return []
+    found: list[Finding] = []
+    for container in pod.spec.containers:
+        alone = structs.replace(pod, spec=structs.replace(pod.spec, containers=[container], init_containers=None))
+        names = (config.by_resource.get(name) for name in asked_resources(alone, config))
+        known = [device for device in names if device and version >= device.vendor.since]
+        if known and not pod_request(alone, config, version).containers:
+            claim = unread(alone, config, version, say)
+            if len(pod.spec.containers) > 1:
+                claim = say("no-device-request.container", container=container.name, claim=claim)
+            asked = asked_resources(alone, config)
+            proofs = [quotes.of_resource(pod, name, value) for name, value in asked.items()]
+            step = write_plainly(alone, config, say)
+            found.append(
+                finding("no-device-request", claim, "confirmed", (), proofs, severity="warning", actions=[step])
+            )
+    return found

@@ -1,0 +1,107 @@
+"""What Kubernetes' own resources lack: more asked for than a whole node has, which no end of another pod helps."""
+
+from collections.abc import Iterable, Sequence
+from decimal import ROUND_DOWN, Decimal
+from typing import NamedTuple
+
+from bot.kube.models import Node, Pod
+from bot.kube.node_filter import effective_request
+from bot.kube.quantities import parse_quantity
+from bot.report import Evidence, NextAction
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.quotes import kubectl_pod
+from playbooks.rules.waiting.waiting_pod import Case
+
+SHORT = "Insufficient "
+"""How kube-scheduler's texts about resources begin; the resource follows."""
+_GIB = Decimal(2**30)
+_MIB = Decimal(2**20)
+_MOST_QUOTED = 3
+
+
+class Shortage(NamedTuple):
+    """What the whole pod asks for of a resource, and the node that has the most of it of those that have less."""
+
+    resource: str
+    asked: Decimal
+    node: Node
+    most: Decimal
+    everywhere: bool
+    """Whether no node of the cluster has as much as is asked for."""
+
+    @property
+    def figures(self) -> dict[str, str]:
+        """What is asked for and the most that there is, as texts have it."""
+        return {"asked": _amount(self.resource, self.asked), "most": _amount(self.resource, self.most)}
+
+    def claim(self, text: str, count: int, say: Texts) -> str:
+        """`text` is kube-scheduler's own, of so many nodes."""
+        if self.everywhere:
+            return say("kubernetes-filter.never", **self.figures, resource=self.resource, text=text, count=count)
+        short = say("kubernetes-filter.short", **self.figures)
+        return say("kubernetes-filter.claim", text=f"{text} ({short})", count=count)
+
+    def proofs(self, pod: Pod) -> list[Evidence]:
+        """The request of each container as it is written, then what kubelet offers there."""
+        quoted = (_request_proof(pod, field, self.resource) for field in ("containers", "initContainers"))
+        return [
+            *[evidence for some in quoted for evidence in some][:_MOST_QUOTED],
+            quotes.of_allocatable(self.node, self.resource),
+        ]
+
+    def ask_less(self, pod: Pod, say: Texts) -> list[NextAction]:
+        """To ask for no more than there is, where waiting will not help."""
+        if not self.everywhere:
+            return []
+        most = _amount(self.resource, self.most, whole=True)
+        path = f"jsonpath={{.spec.containers[*].resources.requests.{self.resource}}}"
+        label = say("kubernetes-filter.ask-less", most=most, resource=self.resource)
+        return [NextAction(label, kubectl_pod(pod, "get", "-o", path))]
+
+
+def shortage(case: Case, text: str, names: Sequence[str]) -> Shortage | None:
+    """Of the nodes that have less than the pod asks for; None for what is not about a resource of a whole node."""
+    resource = text.removeprefix(SHORT)
+    offered = {name: amount for name in names if (amount := _offered(case.nodes[name], resource)) is not None}
+    if not text.startswith(SHORT) or not offered:
+        return None
+    asked = effective_request(case.pod, resource)
+    largest = max(offered, key=lambda name: offered[name])
+    everywhere = all(_has_less(node, resource, asked) for node in case.nodes.values())
+    return Shortage(resource, asked, case.nodes[largest], offered[largest], everywhere)
+
+
+def _offered(node: Node, resource: str) -> Decimal | None:
+    value = (node.status.allocatable or {}).get(resource)
+    return None if value is None else parse_quantity(value)
+
+
+def _has_less(node: Node, resource: str, asked: Decimal) -> bool:
+    amount = _offered(node, resource)
+    return amount is not None and amount < asked
+
+
+def _request_proof(pod: Pod, field: str, resource: str) -> Iterable[Evidence]:
+    containers = pod.spec.containers if field == "containers" else pod.spec.init_containers or ()
+    for container in containers:
+        if container.resources is None:
+            continue
+        asked = container.resources.requests or {}
+        kind = "requests" if resource in asked else "limits"  # the API server takes the limit for one left out
+        value = asked.get(resource) if kind == "requests" else (container.resources.limits or {}).get(resource)
+        if value is not None:
+            yield quotes.of_amount(pod, str(value), f"{{.spec.{field}[*].resources.{kind}.{resource}}}")
+
+
+def _amount(resource: str, amount: Decimal, *, whole: bool = False) -> str:
+    """`1,000` of cpu; bytes as GiB, or as MiB where that is less than one. `whole`: without a fraction of bytes."""
+    if resource == "cpu":
+        return _plain(amount)
+    unit, name = (_GIB, "GiB") if amount >= _GIB else (_MIB, "MiB")
+    return f"{_plain((amount / unit).quantize(Decimal(1) if whole else Decimal('0.1'), ROUND_DOWN))} {name}"
+
+
+def _plain(amount: Decimal) -> str:
+    text = f"{amount:,f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,0 +1,76 @@
+"""Requests that are larger than the cards they may have: no end of another pod helps them."""
+
+from typing import NamedTuple
+
+from bot.hami.fit.verdicts import type_allows, uuid_allows
+from bot.hami.nodes.cards import Card, CardState
+from bot.hami.nodes.registration import Unregistered
+from bot.report import Evidence, NextAction
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.quotes import kubectl_pod
+from playbooks.rules.capacity.node_selection import loosen
+from playbooks.rules.waiting.waiting_pod import Case
+
+
+class Largest(NamedTuple):
+    """The largest card that a pod may have, and on how many nodes it may have one."""
+
+    node: str
+    card: Card
+    nodes: list[str]
+
+
+def too_small(case: Case) -> Largest | None:
+    """The largest card that the pod may have, where it asks for more memory of one than that has when it is empty.
+
+    None where waiting may help, and where a node that it may go to should have cards and none can be read.
+    """
+    asked = max((container.memory_mib for container in case.request.containers), default=0)
+    if not asked or len(case.views) != 1:
+        return None
+    largest: tuple[str, Card] | None = None
+    nodes: list[str] = []
+    for name, seen in zip(case.candidates, case.view.seen(case.candidates), strict=True):
+        found = seen.state.registration if isinstance(seen.state, Unregistered) else seen.state
+        if found is None:
+            if case.expects_gpus(name):
+                return None
+            continue
+        admitted = [card for card in (_card(registered) for registered in found.cards) if admits(case, card)]
+        nodes += [name] if admitted else []
+        for card in admitted:
+            if card.memory_mib >= asked:
+                return None
+            if largest is None or card.memory_mib > largest[1].memory_mib:
+                largest = name, card
+    return Largest(*largest, nodes) if largest else None
+
+
+def _card(card: Card | CardState) -> Card:
+    return card.card if isinstance(card, CardState) else card
+
+
+def admits(case: Case, card: Card) -> bool:
+    """Whether the card is of what the pod asks for, and its own type and UUID annotations allow it."""
+    wanted, rules = case.request.constraints, case.view.rules
+    return (
+        case.is_asked_for(card)
+        and type_allows(wanted, CardState(card), rules)
+        and uuid_allows(wanted, card.uuid, rules)
+    )
+
+
+def proof_of(case: Case, largest: Largest) -> Evidence:
+    """The card as it is registered."""
+    node = case.nodes[largest.node]
+    return quotes.of_card(node, largest.card.uuid, whole=True)
+
+
+def loosen_selection(case: Case, say: Texts) -> list[NextAction]:
+    """To let the pod go elsewhere, where nothing else keeps it from nodes that would take it now."""
+    loosened = loosen(case, list(case.obstacles))
+    if loosened is None:
+        return []
+    path = "{.spec.affinity.nodeAffinity}" if loosened.by_affinity else "{.spec.nodeSelector}"
+    return [NextAction(loosened.label(say), kubectl_pod(case.pod, "get", "-o", f"jsonpath={path}"))]

@@ -1,0 +1,100 @@
+"""What a container asks HAMi for, in the vendor's own measure."""
+
+from collections.abc import Sequence
+
+from bot.hami.fit.advice import Change
+from bot.hami.pods.pod_request import ContainerRequest, Resources, amount_of, written
+from bot.kube.models import Container, Pod
+from bot.report import Evidence
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.rules.common import prose
+from playbooks.rules.waiting.waiting_pod import Case
+
+
+def largest_request(case: Case) -> ContainerRequest | None:
+    """The container that asks for the most memory of a card: of several it is the one that is hard to place."""
+    return max(case.request.containers, key=size, default=None)
+
+
+def size(container: ContainerRequest) -> tuple[int, int, int]:
+    """What makes a container harder to place, the first first."""
+    return container.memory_mib, container.percentage, container.count
+
+
+def most_devices(case: Case) -> ContainerRequest | None:
+    """The container that asks for the most devices."""
+    return max(case.request.containers, key=lambda container: container.count, default=None)
+
+
+def memory(case: Case, container: ContainerRequest, say: Texts) -> str:
+    """What it asks for of one device: `8,000 MiB`, `50% of a GPU`, or the vendor's own measure."""
+    if own := _own(case, container):
+        return own
+    if container.memory_mib:
+        return prose.mib(container.memory_mib)
+    return say("words.percent-of-card", percent=container.percentage)
+
+
+def asked(case: Case, container: ContainerRequest, say: Texts) -> str:
+    """The same of all its devices: `2 x 8,000 MiB`, or `2 GPUs` where the vendor hands out no part of one."""
+    if own := _own(case, container):
+        return own
+    if not case.config.of(container.word).memory:
+        return say("words.devices", cards=container.count)
+    return say("words.asked", cards=container.count, memory=memory(case, container, say))
+
+
+def _own(case: Case, container: ContainerRequest) -> str:
+    device = case.config.by_word.get(container.word)
+    return device.vendor.own_measure(container, device.resources) if device else ""
+
+
+def most_cores(case: Case) -> ContainerRequest | None:
+    """The container that asks for the most cores."""
+    return max(case.request.containers, key=lambda container: container.cores, default=None)
+
+
+def cores(case: Case, container: ContainerRequest, amount: int | None = None) -> str:
+    """The cores that it asks for of each device, or that amount of them: `50%`, or `8/16` where a device has 16."""
+    vendor = case.config.by_word[container.word].vendor
+    return f"{vendor.cores_each(container) if amount is None else amount}{vendor.cores_unit}"
+
+
+def change(case: Case, wanted: Change, say: Texts, *, what: str = "") -> str:
+    """A change in words, memory also in the unit of the vendor's resource where that is not MiB."""
+    what = what or wanted.what
+    amount = f"{wanted.amount:,}"
+    if what == "cores":
+        amount = cores(case, case.request.containers[0], wanted.amount)
+    elif what in ("memory", "share"):
+        amount = _in_units(case.gpus, wanted.amount, say)
+    return say(f"change.{what}", node=wanted.node, amount=amount, pod=wanted.pod)
+
+
+def _in_units(resources: Resources, memory_mib: int, say: Texts) -> str:
+    units = memory_mib // resources.memory_factor
+    if resources.memory_factor == 1 or not units:
+        return prose.mib(memory_mib)
+    memory = prose.mib(units * resources.memory_factor)
+    return say("change.units", memory=memory, resource=resources.memory, units=units)
+
+
+def proof(case: Case, container: ContainerRequest | None, resources: Sequence[str]) -> list[Evidence]:
+    """What the container writes of the first of these resources; of a pod with none in it, what another one writes."""
+    pod = case.pod
+    everywhere = [*(pod.spec.init_containers or ()), *pod.spec.containers]
+    own = [candidate for candidate in everywhere if container is not None and candidate.name == container.container]
+    for some in (own, everywhere):
+        for name in filter(None, resources):
+            for candidate in some:
+                if written(candidate, name) is not None and amount_of(candidate, name) != 0:
+                    return [_quote(pod, candidate, name)]
+    return []
+
+
+def _quote(pod: Pod, container: Container, resource: str) -> Evidence:
+    kind = "initContainers" if container in (pod.spec.init_containers or ()) else "containers"
+    limits = container.resources.limits if container.resources else None
+    of = "limits" if resource in (limits or ()) else "requests"
+    return quotes.of_resource(pod, resource, str(written(container, resource)), kind=kind, of=of)

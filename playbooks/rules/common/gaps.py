@@ -1,0 +1,45 @@
+"""What could not be seen, gathered from where it was noticed."""
+
+from collections.abc import Sequence
+
+from bot.hami.pods.request_parsing import asked_resources
+from bot.report import Confidence, Gap
+from bot.texts import Texts
+from playbooks.gather.scheduling import Capacity, InstallSeen
+from playbooks.rules.waiting.waiting_pod import Case
+
+
+def capacity_gaps(install: InstallSeen, capacity: Capacity, undecodable: Sequence[str], say: Texts) -> list[Gap]:
+    """The install's and the cards' gaps; HAMi's version is one of its own."""
+    gaps = [*install.gaps, *capacity.gaps]
+    if install.install.version is None:
+        gaps.append(Gap("HAMi version", say("gap.version"), say("gap.version-hint")))
+    return gaps + [Gap("objects", name, say("gap.undecodable")) for name in undecodable]
+
+
+def confidence_in(install: InstallSeen, capacity: Capacity, undecodable: Sequence[str]) -> Confidence:
+    """Sure only when everything that decides was read: a holder that could not be may fill a card."""
+    unread = capacity.gaps or undecodable or install.install.version is None
+    return "suspected" if unread else "confirmed"
+
+
+def fit_gaps(case: Case, say: Texts) -> list[Gap]:
+    """Where our own fit knows no verdict, it says so."""
+    unknown = sorted(
+        {verdict.unknown for verdict in case.verdicts.values() if verdict.fits is None and verdict.unknown}
+    )
+    gaps = [Gap("fit", why, say("gap.fit-hint")) for why in unknown]
+    chances = {verdict.said for verdict in case.verdicts.values() if verdict.instead}
+    gaps += [Gap("fit", say("gap.chance", reasons=reasons), say("gap.fit-hint")) for reasons in sorted(chances)[:1]]
+    vendors = other_vendors(case)
+    return gaps + [Gap("fit", say("gap.vendor", resource=name), say("gap.fit-hint")) for name in vendors]
+
+
+def other_vendors(case: Case) -> list[str]:
+    """The resources of vendors whose fit is not modelled that the pod asks for."""
+    devices = case.config.devices
+    domains = tuple(
+        f"{domain}/" for device in devices for domain in (device.names.domain, device.resources.count.split("/")[0])
+    )
+    asked = asked_resources(case.pod, case.config)
+    return [name for name in asked if name not in case.config.by_resource and not name.startswith(domains)]

@@ -1,0 +1,90 @@
+"""Small pieces that claims and actions share: lists of names, amounts, commands."""
+
+import shlex
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from bot.hami.installation.install import Install
+from bot.hami.vendors import FIRST
+from bot.hami.vendors.vendor import Vendor
+from bot.report import Finding, NextAction
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.quotes import kubectl
+
+_SHOWN = 3
+_MAX_ACTIONS = 3
+
+
+def names(say: Texts, listed: Sequence[str], shown: int = _SHOWN) -> str:
+    """`a, b, c` or `a, b and 5 more`."""
+    if len(listed) <= shown:
+        return ", ".join(listed)
+    return say("words.and-more", names=", ".join(listed[: shown - 1]), more=len(listed) - shown + 1)
+
+
+def some(say: Texts, found: Sequence[str]) -> str:
+    """`a, b, c`, or `a, b, c and others` where only so many were looked for that their number is not known."""
+    shown = ", ".join(found[:_SHOWN])
+    return say("words.and-others", names=shown) if len(found) > _SHOWN else shown
+
+
+def mib(amount: int) -> str:
+    """`24,000 MiB`."""
+    return f"{amount:,} MiB"
+
+
+def plugin_pods_command(node: str, vendor: Vendor = FIRST) -> str:
+    """The command that shows the vendor's device plugin on one node: all pods there where its labels are not known."""
+    labels = ("-l", vendor.plugin_labels) if vendor.plugin_labels else ()
+    return kubectl("get", "pods", "-A", *labels, "--field-selector", f"spec.nodeName={node}")
+
+
+def command(*words: str) -> str:
+    """A command of ours to copy or to click: names are quoted, since a recording may hold any."""
+    return shlex.join(words)
+
+
+def see_cards(node: str, say: Texts) -> tuple[NextAction, ...]:
+    """To look at a node's cards and their holders."""
+    return (NextAction(say("gpus.see", node=node), command("gpus", "--node", node)),)
+
+
+def see_node(node: str, say: Texts) -> tuple[NextAction, ...]:
+    """To look at a node's device plugin and whatever else is wrong there, with the command that reads its log."""
+    return (NextAction(say("nodes.see", node=node), command("nodes", node)),)
+
+
+def see_quota(namespace: str, say: Texts) -> tuple[NextAction, ...]:
+    """To look at what counts against a namespace's quotas."""
+    return (NextAction(say("quota.see", namespace=namespace), command("quota", namespace)),)
+
+
+def scheduler_log(install: Install, pod: str, say: Texts) -> tuple[NextAction, ...]:
+    """To read what the extender logs about a pod; nothing when no extender was found."""
+    names = [pod.name for pod in install.pods[:1]] or [
+        f"deploy/{workload.name}" for workload in (install.deployment,) if workload
+    ]
+    return tuple(
+        NextAction(
+            say("words.scheduler-log"),
+            quotes.extender_log(install.namespace, name, pod),
+        )
+        for name in names
+    )
+
+
+def raise_verbosity(say: Texts) -> tuple[NextAction, ...]:
+    """To let HAMi log each card's figures for a while (its V(5)); it is asked about before it is done."""
+    return (NextAction(say("changing.raise-it"), "verbosity 5 for 10m", changes_cluster=True),)
+
+
+def few_actions(findings: Sequence[Finding]) -> list[Finding]:
+    """At most three next actions in the whole report: those of the first finding, then one of each other."""
+    left, kept = _MAX_ACTIONS, list[Finding]()
+    for finding in findings:
+        actions = finding.next_actions[: min(left, 1) if kept else left]
+        left -= len(actions)
+        kept.append(structs.replace(finding, next_actions=actions))
+    return kept

@@ -1,0 +1,1 @@
+"""Dynamic resource allocation: ResourceClaims, and the drivers that serve them."""

@@ -1,0 +1,169 @@
+"""A pod that asks for devices through ResourceClaims: the state of these claims, as the objects show it.
+
+kube-scheduler and a DRA driver decide about them. So nothing here weighs nodes or devices, and no claim is judged by
+its selectors.
+"""
+
+import re
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import NamedTuple
+
+from bot.hami.installation import dra
+from bot.hami.installation.dra import Offer
+from bot.kube.models import Pod, PodResourceClaim, ResourceClaim
+from bot.report import Evidence, Finding, Gap, NextAction
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.gather.dra import ClaimsSeen
+from playbooks.quotes import kubectl
+from playbooks.rules.common.findings import finding
+from playbooks.rules.common.hami_objects import of_object
+
+_DEVICES = 3
+"""Of a claim that are named."""
+
+
+_OF_CLAIMS = re.compile(r"(?<!volume)claims?\b", re.IGNORECASE)
+"""`cannot allocate all claims` [kube-scheduler, plugin DynamicResources]; not PersistentVolumeClaims."""
+
+
+class State(IntEnum):
+    """Of a claim, what keeps a pod from its node for certain first. `UNSEEN`: no object was read, or none is needed."""
+
+    ABSENT = 0
+    NO_TEMPLATE = 1
+    UNMADE = 2
+    NO_SLICE = 3
+    UNALLOCATED = 4
+    ALLOCATED = 5
+    UNSEEN = 6
+
+
+_DECIDE = (State.ABSENT, State.NO_TEMPLATE)
+
+
+class ClaimTold(NamedTuple):
+    """The finding; `decides`: the pod cannot be placed before that changes, whatever the schedulers say of nodes."""
+
+    finding: Finding
+    decides: bool
+
+
+class _Told(NamedTuple):
+    state: State
+    claim: str
+    proofs: list[Evidence]
+
+
+def claims_of(pod: Pod) -> list[str]:
+    """The pod's own names of the claims by which it asks for devices."""
+    return [claim.name for claim in pod.spec.resource_claims or ()]
+
+
+def is_about(reason: str) -> bool:
+    """Whether kube-scheduler's reason says no more than that the claims have no devices."""
+    return bool(_OF_CLAIMS.search(reason))
+
+
+def told_by_claims(pod: Pod, seen: ClaimsSeen | None, say: Texts) -> ClaimTold | None:
+    """What is known of the pod's claims, the one that stands most in its way first; None where it has none."""
+    if not claims_of(pod):
+        return None
+    states = sorted(
+        (_state(pod, claim, seen, say) for claim in pod.spec.resource_claims or ()), key=lambda state: state[0]
+    )
+    first = states[0]
+    claim = first.claim or say("resource-claim.claim", claims=", ".join(claims_of(pod)))
+    look = NextAction(
+        say("resource-claim.see"), kubectl("-n", pod.namespace, "get", "resourceclaims,resourceclaimtemplates")
+    )
+    proofs = [proof for state in states for proof in state.proofs]
+    # Which driver stands behind a class its selectors say, and HAMi-DRA's own may have been changed.
+    sure = "suspected" if first.state is State.NO_SLICE else "confirmed"
+    result = finding("resource-claim", claim, sure, (), proofs, severity="warning", actions=[look])
+    return ClaimTold(result, first.state in _DECIDE)
+
+
+def _state(pod: Pod, claim: PodResourceClaim, seen: ClaimsSeen | None, say: Texts) -> _Told:
+    named = quotes.of_pod(pod, claim.name, "{.spec.resourceClaims[*].name}")
+    made = next((status for status in pod.status.resource_claim_statuses or () if status.name == claim.name), None)
+    name = claim.resource_claim_name or (made.resource_claim_name if made else None)
+    needless = made is not None and not name  # [core/v1 PodResourceClaimStatus: "generating was not necessary"]
+    if needless or seen is None or isinstance(seen.claims, Gap):
+        return _Told(State.UNSEEN, "", [named])
+    if not name:
+        return _of_template(pod, claim, seen, say)
+    found = next(
+        (
+            resource_claim
+            for resource_claim in seen.claims
+            if (resource_claim.namespace, resource_claim.name) == (pod.namespace, name)
+        ),
+        None,
+    )
+    if found is None:
+        proof = quotes.of_pod(pod, name, "{.spec.resourceClaims[*].resourceClaimName}")
+        if not claim.resource_claim_name:
+            proof = quotes.of_pod(pod, name, "{.status.resourceClaimStatuses[*].resourceClaimName}")
+        return _Told(State.ABSENT, say("resource-claim.absent", claim=name), [proof])
+    return _allocated(pod, found, say) if found.status.allocation else _unallocated(found, seen, say)
+
+
+def _of_template(pod: Pod, claim: PodResourceClaim, seen: ClaimsSeen, say: Texts) -> _Told:
+    """A claim that is still to be made."""
+    template = claim.resource_claim_template_name
+    proof = quotes.of_pod(pod, template or claim.name, "{.spec.resourceClaims[*]}")
+    known = (
+        None
+        if isinstance(seen.templates, Gap)
+        else {resource_claim_template.name for resource_claim_template in seen.templates}
+    )
+    if known is not None and template and template not in known:
+        return _Told(State.NO_TEMPLATE, say("resource-claim.no-template", template=template), [proof])
+    return _Told(State.UNMADE, say("resource-claim.unmade", claim=claim.name), [proof])
+
+
+def _unallocated(claim: ResourceClaim, seen: ClaimsSeen, say: Texts) -> _Told:
+    """Which device it is to get only kube-scheduler can tell: the driver's devices are counted, not judged."""
+    classes = ", ".join(dict.fromkeys(claim.classes))
+    proofs = [of_object("ResourceClaim", claim, claim.classes[0] if classes else "", "{.spec.devices.requests}")]
+    driver = dra.driver_of(claim)
+    if not driver or isinstance(seen.slices, Gap) or isinstance(seen.claims, Gap):
+        return _Told(State.UNALLOCATED, say("resource-claim.unallocated", claim=claim.name), proofs)
+    offer = next((offer for offer in dra.offers(seen.slices, seen.claims) if offer.driver == driver), None)
+    if offer is None:
+        text = say("resource-claim.no-slice", claim=claim.name, driver=driver, **{"class": classes})
+        return _Told(State.NO_SLICE, text, proofs)
+    text = say("resource-claim.offered", claim=claim.name, **_counted(offer))
+    return _Told(State.UNALLOCATED, text, [*proofs, of_slice(offer)])
+
+
+def _counted(offer: Offer) -> dict[str, object]:
+    return {"driver": offer.driver, "devices": offer.devices, "free": offer.free}
+
+
+def _allocated(pod: Pod, claim: ResourceClaim, say: Texts) -> _Told:
+    devices = [f"{device.driver}/{device.pool}/{device.device}" for device in claim.devices][:_DEVICES]
+    users = [consumer.name for consumer in claim.status.reserved_for or ()]
+    text = say("resource-claim.allocated", claim=claim.name, devices=", ".join(devices) or "-", pod=pod.name)
+    if users:
+        names = ", ".join(users[:_DEVICES])
+        text = say("resource-claim.reserved", claim=claim.name, devices=", ".join(devices) or "-", pods=names)
+    return _Told(State.ALLOCATED, text, list(_proofs(claim)))
+
+
+def _proofs(claim: ResourceClaim) -> Iterator[Evidence]:
+    results = "{.status.allocation.devices.results[*].%s}"
+    for device in claim.devices[:1]:
+        yield of_object("ResourceClaim", claim, device.driver, results % "driver")
+        yield of_object("ResourceClaim", claim, device.device, results % "device")
+    if not claim.devices:
+        yield of_object("ResourceClaim", claim, claim.name, "{.metadata.name}")
+    for user in (claim.status.reserved_for or ())[:1]:
+        yield of_object("ResourceClaim", claim, user.name, "{.status.reservedFor[*].name}")
+
+
+def of_slice(offer: Offer) -> Evidence:
+    """A slice of the driver."""
+    return of_object("ResourceSlice", offer.first, offer.driver, "{.spec.driver}")

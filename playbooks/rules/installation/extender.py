@@ -1,0 +1,136 @@
+"""How kube-scheduler is told to ask HAMi's extender: what in that configuration keeps pods from being scheduled."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from msgspec import structs
+
+from bot.hami.installation.kube_scheduler import DEFAULT_TIMEOUT_S, Extender, SchedulerConfig, seconds
+from bot.hami.nodes.offers import has_vendor, is_offered
+from bot.hami.vendors import FIRST, vendor_of_resource
+from bot.hami.version import Version
+from bot.kube.recording.redact import masked
+from bot.report import Evidence, Finding, Gap, NextAction, Severity
+from bot.texts import Texts
+from playbooks.quotes import kubectl
+from playbooks.rules.common import prose
+from playbooks.rules.common.findings import finding
+from playbooks.rules.common.hami_objects import Parts, of_object
+
+_RETRIES_SINCE = Version(2, 10, 0)
+_DEFAULT_RETRY_S = 28.0
+"""--node-lock-retry-timeout: a bind waits so long for a node's lock (HAMi cmd/scheduler/main.go at v2.10)."""
+
+
+class Fault(NamedTuple):
+    """What is wrong, a word of the line that shows it, and how far it reaches."""
+
+    text: str
+    word: str
+    severity: Severity = "critical"
+
+
+def misconfigured(parts: Parts, say: Texts) -> list[Finding]:
+    """One finding with everything that is wrong in the file; none when it is right or was not seen."""
+    config = parts.components.scheduler_config
+    if config is None or not parts.install.flags:
+        return []
+    faults = list(_faults(parts, config, say))
+    if not faults:
+        return []
+    proofs = dict.fromkeys(_proof(config, fault.word) for fault in faults)
+    claim = say("extender-misconfigured.claim", file=config.key, why="; ".join(fault.text for fault in faults))
+    severity: Severity = "critical" if any(fault.severity == "critical" for fault in faults) else "warning"
+    result = finding("extender-misconfigured", claim, parts.confidence, (), list(proofs), severity=severity)
+    config_map = config.config_map
+    look = kubectl("-n", config_map.namespace, "get", "configmap", config_map.name, "-o", "yaml")
+    return [structs.replace(result, next_actions=(NextAction(say("extender-misconfigured.look"), look),))]
+
+
+def managed_proof(config: SchedulerConfig) -> Evidence:
+    """Where the file lists what kube-scheduler leaves to HAMi."""
+    return _proof(config, "managedResources")
+
+
+def _proof(config: SchedulerConfig, word: str) -> Evidence:
+    line = config.line_with(word)
+    if masked(line) != line:
+        line = ""
+    return of_object("ConfigMap", config.config_map, line, f"{{.data.{config.key.replace('.', chr(92) + '.')}}}")
+
+
+def _faults(parts: Parts, config: SchedulerConfig, say: Texts) -> Iterator[Fault]:
+    name = parts.install.scheduler_name
+    if config.names and name not in config.names:
+        yield Fault(say("extender-misconfigured.profile", name=name, names=", ".join(config.names)), "schedulerName")
+    extender = config.extender(parts.seen.config.gpus.count)
+    if extender is None:
+        yield Fault(say("extender-misconfigured.none"), "kind")
+        return
+    for key, value, wanted in (
+        ("filterVerb", extender.filter_verb, "filter"),
+        ("bindVerb", extender.bind_verb, "bind"),
+    ):
+        if value.strip("/") != wanted:
+            yield Fault(say("extender-misconfigured.verb", field=key, value=value, wanted=wanted), key)
+    yield from _address(parts, extender, say)
+    if not extender.node_cache_capable:
+        yield Fault(say("extender-misconfigured.nodes"), "nodeCacheCapable")
+    if extender.ignorable:
+        yield Fault(say("extender-misconfigured.ignorable"), "ignorable")
+    yield from _unmanaged(parts, extender, say)
+    yield from _timeout(parts, extender, say)
+
+
+def _address(parts: Parts, extender: Extender, say: Texts) -> Iterator[Fault]:
+    """The address that kube-scheduler asks, against the one that the extender listens at."""
+    bind = parts.install.flags.get("http_bind", "")
+    try:
+        asked = urlsplit(extender.url_prefix)
+        port = asked.port or (443 if asked.scheme == "https" else 80)
+    except ValueError:
+        yield Fault(say("extender-misconfigured.address", url=masked(extender.url_prefix), bind=bind), "urlPrefix")
+        return
+    listens = bind.rpartition(":")[2]
+    scheme = "https" if parts.install.flags.get("cert_file") else "http"
+    if bind and extender.is_local and (str(port) != listens or asked.scheme != scheme):
+        where = f"{scheme}://{bind}"
+        yield Fault(say("extender-misconfigured.address", url=masked(extender.url_prefix), bind=where), "urlPrefix")
+
+
+def _unmanaged(parts: Parts, extender: Extender, say: Texts) -> Iterator[Fault]:
+    """The resources that kube-scheduler itself would look for on the nodes, where nobody registers them.
+
+    Of other vendors only those that the scheduler's flags leave on and whose devices are there: charts leave out the
+    rest. Pods that ask for NVIDIA's are not affected.
+    """
+    if not parts.components.resources_known:
+        return
+    ignored = {resource.name for resource in extender.managed_resources or () if resource.ignored_by_scheduler}
+    first = parts.seen.config.gpus.all
+    nodes = () if isinstance(parts.components.nodes, Gap) else parts.components.nodes
+    others = sorted(parts.seen.config.other_resources - ignored - {*first, *FIRST.names.passed_over})
+    own = [name for name in first if name not in ignored]
+    on = {device.vendor.names.word for device in parts.seen.config.devices}
+    missing = [
+        name
+        for name in others
+        if (vendor := vendor_of_resource(name)) is None or vendor[0].word in on
+        if has_vendor(name, nodes) and not is_offered(name, nodes)
+    ]
+    if own or missing:
+        text = say("extender-misconfigured.resources", names=prose.names(say, [*own, *missing], 4))
+        yield Fault(text, "managedResources", "critical" if own else "warning")
+
+
+def _timeout(parts: Parts, extender: Extender, say: Texts) -> Iterator[Fault]:
+    """Since 2.10 a bind may wait for a node's lock longer than kube-scheduler waits for the bind."""
+    waits = extender.timeout_s
+    if waits is None or parts.version is None or parts.version < _RETRIES_SINCE:
+        return
+    text = parts.install.flags.get("node-lock-retry-timeout")
+    retries = _DEFAULT_RETRY_S if text is None else seconds(text)
+    if retries and waits <= retries:
+        given = extender.http_timeout or f"{DEFAULT_TIMEOUT_S:.0f}s"
+        yield Fault(say("extender-misconfigured.timeout", timeout=given, retry=text or "28s"), "httpTimeout")

@@ -1,0 +1,83 @@
+"""The temporary change that is open on the scheduler's Deployment, as its record says."""
+
+from datetime import datetime
+
+from bot.changes.durations import roughly
+from bot.changes.kinds import Kind
+from bot.changes.record import KEY, Record, Unreadable, read_record
+from bot.finding_codes import Code
+from bot.kube.models import Workload
+from bot.kube.recording.redact import masked_record
+from bot.report import Evidence, Finding, NextAction, Scope, Severity, one_line
+from bot.texts import Texts
+from playbooks.quotes import kubectl
+from playbooks.rules.common.hami_objects import Parts
+
+LATE_S = 60.0
+"""A change that stands so long after its deadline was to have been undone: nobody does."""
+_CLAIM, _QUOTE = 600, 4000
+
+
+def open_changes(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
+    """At most one: a Deployment carries one record."""
+    deployment = parts.install.deployment
+    text = deployment.metadata.annotation(KEY) if deployment else None
+    return [open_change(deployment, text, now, say)] if deployment and text is not None else []
+
+
+def open_for(deployment: Workload | None, kind: Kind, now: datetime) -> Record | None:
+    """The open change of that kind, None when there is none or its time is over."""
+    text = deployment.metadata.annotation(KEY) if deployment else None
+    record = read_record(text) if text is not None else None
+    if not isinstance(record, Record) or record.kind is not kind:
+        return None
+    return record if now.timestamp() - record.deadline <= LATE_S else None
+
+
+def open_change(deployment: Workload, text: str, now: datetime, say: Texts) -> Finding:
+    """`text` is what stands under our key on the Deployment."""
+    record = read_record(text)
+    proof = of_record(deployment.namespace, deployment.name, text)
+    if isinstance(record, Unreadable):
+        claim = say("changing.unreadable", target=f"{deployment.namespace}/{deployment.name}", why=record.why)
+        return _finding("change-unreadable", "warning", claim, proof)
+    values = described(record, now) | {
+        "because": say("changing.because", text=record.because) if record.because else ""
+    }
+    late = now.timestamp() - record.deadline
+    if late > LATE_S:
+        claim = say("changing.open-late", **values, late=roughly(late))
+        return _finding("change-open", "warning", claim, proof, *undo(record, say)[:1])
+    return _finding("change-open", "info", say("changing.open", **values), proof, *undo(record, say))
+
+
+def described(record: Record, now: datetime) -> dict[str, str]:
+    """The values that texts about an open change are given."""
+    return {
+        "flag": record.kind.flag.shown,
+        "new": record.new,
+        "container": record.container,
+        "until": record.at,
+        "left": roughly(record.deadline - now.timestamp()),
+        "by": record.by,
+    }
+
+
+def undo(record: Record, say: Texts) -> tuple[NextAction, ...]:
+    """To put it back, and to let it last longer."""
+    kind = record.kind
+    return (
+        NextAction(say("changing.undo"), kind.reverting, changes_cluster=True),
+        NextAction(say("changing.longer"), f"{kind.verb} extend 10m", changes_cluster=True),
+    )
+
+
+def of_record(namespace: str, name: str, quote: str) -> Evidence:
+    """The record on the Deployment, or a part of it; of the command line that stands in it no secret is quoted."""
+    path = f"{{.metadata.annotations.{KEY.replace('.', chr(92) + '.')}}}"
+    command = kubectl("-n", namespace, "get", "deployment", name, "-o", f"jsonpath={path}")
+    return Evidence("deployment", f"Deployment {namespace}/{name}", None, masked_record(quote)[:_QUOTE], command)
+
+
+def _finding(code: Code, severity: Severity, claim: str, proof: Evidence, *actions: NextAction) -> Finding:
+    return Finding(code, one_line(claim, _CLAIM), severity, "confirmed", Scope(), (proof,), actions)

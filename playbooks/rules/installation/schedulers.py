@@ -1,0 +1,252 @@
+"""HAMi's scheduler itself: whether there is one, whether it leads, whether it is well."""
+
+from datetime import datetime, timedelta
+
+from bot.hami.installation.install import ROLE_LABEL, Install, is_ready
+from bot.hami.version import Version
+from bot.kube.hami_pods import COMPONENT_LABEL, EXTENDER_CONTAINER, SCHEDULER_COMPONENT
+from bot.kube.models import Lease, Pod, StateTerminated
+from bot.kube.times import format_time, parse_time
+from bot.report import Evidence, Finding, NextAction
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.gather.scheduling import InstallSeen, is_absent
+from playbooks.quotes import kubectl
+from playbooks.rules.common.findings import finding
+
+LEADS_SINCE = Version(2, 8, 0)
+"""From here on only the replica that holds the lease serves."""
+_LEASE_GRACE = timedelta(seconds=60)
+"""Beyond the lease's own duration: objects of one snapshot are not read at the same instant."""
+_RESTART_WINDOW = timedelta(minutes=10)
+_CRASH_WINDOW = timedelta(hours=24)
+_OUT_OF_MEMORY = "OOMKilled"
+
+
+def scheduler_trouble(install: Install, now: datetime, say: Texts) -> list[Finding]:
+    """Down, leaderless or unwell; nothing when it is well, or when its pods could not be seen."""
+    if (down := _down(install, say)) is not None:
+        return [down]
+    found = [_no_leader(install, now, say), _degraded(install, now, say)]
+    return [finding for finding in found if finding is not None]
+
+
+def none_found(pod: Pod, seen: InstallSeen, say: Texts) -> Finding | None:
+    """Deployments and pods were read, and none of them is HAMi's scheduler."""
+    if not is_absent(seen):
+        return None
+    name = pod.spec.scheduler_name or pod.name
+    return finding(
+        "scheduler-down",
+        say("scheduler-down.none"),
+        "suspected",
+        (),
+        (quotes.of_pod(pod, name, "{.spec.schedulerName}"),),
+        severity="critical",
+        actions=(
+            NextAction(
+                say("scheduler-down.search"),
+                kubectl("get", "deploy", "-A", "-l", f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}"),
+            ),
+        ),
+    )
+
+
+def _down(install: Install, say: Texts) -> Finding | None:
+    if install.ready_pods or not install.seen:
+        return None
+    if install.pods:
+        return _not_ready(install, say)
+    deployment = install.deployment
+    if deployment is None or deployment.status.ready_replicas:
+        return None
+    what = "-n", deployment.namespace
+    to_zero = deployment.spec.replicas == 0
+    scale = NextAction(
+        say("scheduler-down.scale"),
+        kubectl(*what, "scale", "deployment", deployment.name, "--replicas=1"),
+        changes_cluster=True,
+    )
+    describe = NextAction(say("scheduler-down.describe"), kubectl(*what, "describe", "deployment", deployment.name))
+    return finding(
+        "scheduler-down",
+        say(
+            "scheduler-down.scaled" if to_zero else "scheduler-down.claim",
+            namespace=install.namespace,
+            name=deployment.name,
+            why="",
+        ),
+        "confirmed",
+        (),
+        (
+            Evidence(
+                source="deployment",
+                object=f"Deployment {deployment.namespace}/{deployment.name}",
+                at=None,
+                quote=str(deployment.spec.replicas) if to_zero else deployment.name,
+                command=kubectl(*what, "get", "deployment", deployment.name, "-o", "jsonpath={.spec.replicas}"),
+            ),
+        ),
+        severity="critical",
+        actions=(scale,) if to_zero else (describe,),
+    )
+
+
+def _not_ready(install: Install, say: Texts) -> Finding:
+    """There are pods, none of them is ready."""
+    worst = [what_ails(pod) for pod in install.pods]
+    what = "-n", install.namespace
+    return finding(
+        "scheduler-down",
+        say("scheduler-down.claim", namespace=install.namespace, why=f" ({worst[0].quote})"),
+        "confirmed",
+        (),
+        tuple(worst),
+        severity="critical",
+        actions=(
+            NextAction(
+                say("scheduler-down.describe"),
+                kubectl(*what, "describe", "pods", *(pod.name for pod in install.pods)),
+            ),
+            NextAction(
+                say("scheduler-down.logs"),
+                kubectl(*what, "logs", install.pods[0].name, "--all-containers", "--previous", "--tail=50"),
+            ),
+        ),
+    )
+
+
+def what_ails(pod: Pod) -> Evidence:
+    """What the pod's status says is wrong: a container that waits, else why it is not ready, else its phase."""
+    waiting = [status.state.waiting for status in pod.status.container_statuses or () if status.state.waiting]
+    if waiting and waiting[0].reason:
+        return quotes.of_pod(pod, waiting[0].reason, "{.status.containerStatuses[*].state.waiting.reason}")
+    for kind in ("Ready", "PodScheduled"):
+        condition = pod.condition(kind)
+        if condition is not None and condition.status == "False" and (condition.message or condition.reason):
+            return quotes.of_condition(pod, condition, quotes.clock(condition.last_transition_time))
+    return quotes.of_pod(pod, pod.status.phase or pod.name, "{.status.phase}")
+
+
+def _no_leader(install: Install, now: datetime, say: Texts) -> Finding | None:
+    needed = (
+        install.version is not None
+        and install.version.version >= LEADS_SINCE
+        and install.flags.get("leader-elect") == "true"
+    )
+    lease = install.lease
+    if not needed or lease is None:
+        return None
+    return leaderless(install, lease, say) if lease_is_stale(lease, now) else None
+
+
+def leaderless(install: Install, lease: Lease, say: Texts) -> Finding:
+    """Nobody renews the lease."""
+    renewed = parse_time(lease.spec.renew_time)
+    return finding(
+        "scheduler-no-leader",
+        say("scheduler-no-leader.claim", since=format_time(renewed) if renewed else "?"),
+        "confirmed",
+        (),
+        (
+            Evidence(
+                source="lease",
+                object=f"Lease {lease.namespace}/{lease.name}",
+                at=format_time(renewed) if renewed else None,
+                quote=lease.spec.renew_time or lease.name,
+                command=kubectl("-n", lease.namespace, "get", "lease", lease.name, "-o", "jsonpath={.spec.renewTime}"),
+            ),
+        ),
+        severity="critical",
+        actions=(
+            NextAction(
+                say("scheduler-no-leader.pods"),
+                kubectl("-n", install.namespace, "get", "pods", *(pod.name for pod in install.pods), "-L", ROLE_LABEL),
+            ),
+        ),
+    )
+
+
+def lease_is_stale(lease: Lease, now: datetime) -> bool:
+    """Whether nobody holds it, or its holder stopped renewing it."""
+    renewed = parse_time(lease.spec.renew_time)
+    duration = timedelta(seconds=lease.spec.lease_duration_seconds or 15)
+    return not lease.spec.holder_identity or (renewed is not None and now - renewed > duration + _LEASE_GRACE)
+
+
+def past_crashes(install: Install, now: datetime, say: Texts) -> list[Finding]:
+    """A container that crashed within a day, longer ago than what `scheduler_trouble` tells."""
+    for pod in install.pods:
+        for status in pod.status.container_statuses or ():
+            ended = status.last_state.terminated
+            finished = parse_time(ended.finished_at) if ended else None
+            failed = ended is not None and bool(ended.exit_code or ended.reason == _OUT_OF_MEMORY)
+            if not (ended and finished and failed and _RESTART_WINDOW < now - finished <= _CRASH_WINDOW):
+                continue
+            why = ended.reason or str(ended.exit_code)
+            field = "reason" if ended.reason else "exitCode"
+            path = f"{{.status.containerStatuses[*].lastState.terminated.{field}}}"
+            claim = say(
+                "scheduler-degraded.crashed",
+                container=status.name,
+                pod=pod.name,
+                count=status.restart_count,
+                at=format_time(finished),
+                why=why,
+            )
+            result = finding(
+                "scheduler-degraded",
+                claim,
+                "confirmed",
+                (),
+                (quotes.of_pod(pod, why, path),),
+                severity="warning",
+                actions=(_last_words(pod, status.name, say),),
+            )
+            return [result]
+    return []
+
+
+def _last_words(pod: Pod, container: str, say: Texts) -> NextAction:
+    """To read what a container logged before its restart."""
+    command = kubectl("-n", pod.namespace, "logs", pod.name, "-c", container, "--previous", "--tail=50")
+    return NextAction(say("scheduler-degraded.logs"), command)
+
+
+def _degraded(install: Install, now: datetime, say: Texts) -> Finding | None:
+    for pod in install.pods:
+        if (ended := _recent_crash(pod, now)) is not None:
+            field, quote = ("reason", ended.reason) if ended.reason else ("exitCode", str(ended.exit_code))
+            path = f"{{.status.containerStatuses[*].lastState.terminated.{field}}}"
+            return finding(
+                "scheduler-degraded",
+                say("scheduler-degraded.claim", pod=pod.name, why=quote),
+                "confirmed",
+                (),
+                (quotes.of_pod(pod, quote, path),),
+                severity="warning",
+                actions=(_last_words(pod, EXTENDER_CONTAINER, say),),
+            )
+    if not install.ready_pods:
+        return None
+    unready = [pod for pod in install.pods if not is_ready(pod)]
+    if not unready:
+        return None
+    pod = unready[0]
+    return finding(
+        "scheduler-degraded",
+        say("scheduler-degraded.unready", pod=pod.name),
+        "confirmed",
+        (),
+        (quotes.of_pod(pod, pod.status.phase, "{.status.phase}"),),
+        severity="info",
+    )
+
+
+def _recent_crash(pod: Pod, now: datetime) -> StateTerminated | None:
+    for status in pod.status.container_statuses or ():
+        ended = status.last_state.terminated
+        finished = parse_time(ended.finished_at) if ended else None
+        if ended and status.restart_count and finished and now - finished <= _RESTART_WINDOW:
+            return ended
+    return None

@@ -1,0 +1,127 @@
+"""Nodes with NVIDIA GPUs that HAMi's device plugin leaves out: the label of its DaemonSet is set by hand."""
+
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from bot.hami.vendors import FIRST
+from bot.kube.models import Node, Pod, Toleration, Workload
+from bot.kube.node_filter import SELECTOR_TEXT, NodeFilter, Obstacle
+from bot.report import Evidence, Finding, Gap, NextAction
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.gather.node_side import PluginSets
+from playbooks.quotes import kubectl
+from playbooks.rules.common.findings import NodeCause, finding
+from playbooks.rules.common.hami_objects import of_object
+from playbooks.rules.common.signature_findings import in_events, signed
+from playbooks.rules.nodes.node_gpus import NodeGpus
+
+_TOLERATED = ("not-ready", "unreachable", "disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")
+"""The taints that the DaemonSet controller makes its pods tolerate (k8s.io/kubernetes pkg/controller/daemon/util)."""
+
+
+def keeps_off(daemon_sets: Sequence[Workload], node: Node) -> tuple[Workload, Obstacle] | None:
+    """What keeps the pods of every one of these DaemonSets off the node, the first one's; None where one may run."""
+    first: tuple[Workload, Obstacle] | None = None
+    for workload in daemon_sets:
+        spec = workload.spec.template.spec
+        always = [Toleration(key=f"node.kubernetes.io/{key}", operator="Exists") for key in _TOLERATED]
+        pod = Pod(spec=structs.replace(spec, tolerations=[*(spec.tolerations or ()), *always]))
+        obstacle = NodeFilter(pod).obstacle(node)
+        if obstacle is None:
+            return None
+        first = first or (workload, obstacle)
+    return first
+
+
+def not_selected(sets: PluginSets, node: Node, gpus: NodeGpus, say: Texts) -> list[NodeCause]:
+    """The DaemonSet does not want a pod on this node, which has GPUs by a label or by what kubelet counts."""
+    label = FIRST.gpu_label(node)
+    kept = None if isinstance(sets.sets, Gap) else keeps_off(sets.sets, node)
+    if kept is None or not (label or gpus.capacity or gpus.cards):
+        return []
+    daemon_set, obstacle = kept
+    by_label = obstacle.text == SELECTOR_TEXT
+    selector = selector_of(daemon_set)
+    key = "claim" if by_label else "taint"
+    claim = say(f"device-plugin-not-selected.{key}", node=node.name, selector=selector or obstacle.detail)
+    has = quotes.of_label(node, label) if label else quotes.of_allocatable(node, gpus.resource)
+    proofs = [has, selector_proof(daemon_set)]
+    actions = [label_action(daemon_set, node.name, say)] if by_label and selector else []
+    result = finding(
+        "device-plugin-not-selected",
+        claim,
+        "confirmed",
+        (node.name,),
+        proofs,
+        severity="warning",
+        actions=[*actions, *see_set(daemon_set, say)],
+    )
+    return [NodeCause(f"{key} {selector or obstacle.detail}", result)]
+
+
+def in_use(sets: PluginSets) -> bool:
+    """Whether any node is to have a device plugin."""
+    return not isinstance(sets.sets, Gap) and any(workload.status.desired_number_scheduled for workload in sets.sets)
+
+
+def none_selected(sets: PluginSets, nodes: Sequence[Node], say: Texts) -> list[Finding]:
+    """The DaemonSets want a pod on no node at all, because no node has their label."""
+    if isinstance(sets.sets, Gap) or not sets.sets or not nodes or in_use(sets):
+        return []
+    kept = [keeps_off(sets.sets, node) for node in nodes]
+    if not all(match and match[1].text == SELECTOR_TEXT for match in kept):
+        return []
+    first = sets.sets[0]
+    claim = say("device-plugin-not-selected.none", selector=selector_of(first) or first.name)
+    proofs = [of_object("DaemonSet", first, "0", "{.status.desiredNumberScheduled}"), selector_proof(first)]
+    return [
+        finding(
+            "device-plugin-not-selected",
+            claim,
+            "confirmed",
+            (),
+            proofs,
+            severity="warning",
+            actions=see_set(first, say),
+        )
+    ]
+
+
+def refused_pods(sets: PluginSets, nodes: Sequence[str], say: Texts) -> list[NodeCause]:
+    """The API server does not let the DaemonSet's pods in: its RuntimeClass does not exist."""
+    events = () if isinstance(sets.events, Gap) else sets.events
+    found = in_events((event for event in events if event.reason == "FailedCreate"), None)
+    if not found:
+        return []
+    hit, proof = found[0]
+    claim = say("device-plugin-not-selected.refused", means=hit.signature.words(say.language).means)
+    return [NodeCause(hit.signature.id, signed(hit, [proof], claim, nodes, say))]
+
+
+def selector_of(daemon_set: Workload) -> str:
+    """The labels that the DaemonSet's nodeSelector asks for, as `gpu=on`; empty when it has none."""
+    wanted = daemon_set.spec.template.spec.node_selector or {}
+    return ", ".join(f"{key}={value}" for key, value in sorted(wanted.items()))
+
+
+def selector_proof(daemon_set: Workload) -> Evidence:
+    """The value of the label that the DaemonSet asks for, or its name."""
+    wanted = sorted((daemon_set.spec.template.spec.node_selector or {}).items())
+    key, value = wanted[0] if wanted else ("", "")
+    path = "{.spec.template.spec.nodeSelector." + key.replace(".", "\\.") + "}"
+    return of_object("DaemonSet", daemon_set, value, path)
+
+
+def label_action(daemon_set: Workload, node: str, say: Texts) -> NextAction:
+    wanted = daemon_set.spec.template.spec.node_selector or {}
+    labels = [f"{key}={value}" for key, value in sorted(wanted.items())]
+    return NextAction(
+        say("device-plugin-not-selected.label"), kubectl("label", "node", node, *labels), changes_cluster=True
+    )
+
+
+def see_set(daemon_set: Workload, say: Texts) -> tuple[NextAction, ...]:
+    look = kubectl("-n", daemon_set.namespace, "describe", "daemonset", daemon_set.name)
+    return (NextAction(say("plugin-missing.look"), look),)

@@ -1,0 +1,214 @@
+"""What keeps a device plugin of a node from its work, by its own words, kubelet's and the runtime's."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from msgspec import structs
+
+from bot.hami.signatures import Hit
+from bot.hami.vendors import FIRST
+from bot.hami.vendors.vendor import Vendor
+from bot.kube.hami_pods import is_plugin
+from bot.kube.models import ContainerStatus, Pod, StateTerminated
+from bot.kube.recording.redact import NEVER_STARTED
+from bot.kube.times import parse_time
+from bot.report import Evidence, NextAction
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.gather.node_side import NodeSide
+from playbooks.rules.common.findings import NodeCause, finding
+from playbooks.rules.common.signature_findings import fix_of, in_events, in_messages, log_line, signed
+from playbooks.rules.nodes.driver_pods import without_driver
+from playbooks.rules.nodes.plugin_runs import ails, in_plugin_log, last_error, plugin_statuses
+from playbooks.rules.waiting.unregistered_nodes import plugin_log
+
+Proven = tuple[Hit, Evidence]
+_TOLD_TO_END = (0, 137, 143)
+_NEAR = timedelta(minutes=5)
+_BACK_OFF = "CrashLoopBackOff"
+_KINDS = {1: "error", 2: "panic", 255: "fatal", 143: "stopped"}
+"""What the exit codes of HAMi's Go programs mean: an error returned, a panic, klog.Fatal, SIGTERM."""
+
+
+def plugin_faults(
+    side: NodeSide, now: datetime, *, silent: bool, say: Texts, vendor: Vendor = FIRST
+) -> list[NodeCause]:
+    """What is wrong with the vendor's device plugin of this node; nothing where it works or could not be read.
+
+    `silent`: nothing is registered there, or kubelet offers nothing, so that even a plugin that runs may not work.
+    """
+    for pod in side.plugins_of(vendor):
+        statuses = plugin_statuses(pod)
+        sick = [status for status in statuses if ails(status, now, silent=silent)]
+        result = _signed(side, pod, sick, statuses if silent else sick, say)
+        if result is not None and result.finding.code == "card-fault" and not sick:
+            return []  # the plugin works: what its log says of a GPU is weighed with kubelet's figures
+        if result is None and sick:
+            ended = _ended(side, pod, sick[0], say)
+            result = ended or _waits(side, pod, sick[0], say)
+            if ended and _by_itself(sick[0]):
+                result = ended._replace(finding=without_driver(side, ended.finding, say))
+        if result is not None:
+            return [result]
+    return []
+
+
+def crash_near(side: NodeSide, times: Sequence[datetime], say: Texts, vendor: Vendor = FIRST) -> list[NodeCause]:
+    """Why the device plugin ended by itself within minutes of one of these times, although it runs again."""
+    for pod in side.plugins_of(vendor):
+        for status in plugin_statuses(pod):
+            end = status.last_state.terminated
+            at = parse_time(end.finished_at) if end else None
+            by_itself = end is not None and end.exit_code not in _TOLD_TO_END
+            if by_itself and at and any(abs(at - time) <= _NEAR for time in times):
+                old = side._replace(logs=tuple(log for log in side.logs if log.previous))
+                result = _signed(old, pod, [status], [status], say) or _ended(old, pod, status, say)
+                return [result] if result else []
+    return []
+
+
+def monitor_fault(side: NodeSide, now: datetime, say: Texts) -> list[NodeCause]:
+    """VGPUmonitor down beside a device plugin that works: GPUs are handed out all the same."""
+    for pod in side.plugin_pods:
+        down = [status for status in plugin_statuses(pod, monitor=True) if ails(status, now)]
+        if down and not any(ails(status, now) for status in plugin_statuses(pod)):
+            found = _in_logs(side, pod, down)
+            proofs = [proof for _, proof in found[:1]] + [_of_status(pod, down[0])]
+            means = found[0][0].signature.words(say.language).means if found else ""
+            claim = say("device-plugin-not-ready.monitor", nodes=side.name, why=_why(down[0]))
+            text = f"{claim} {means}".rstrip()
+            fix = [fix_of(found[0][0], say)] if found else []
+            actions = (*fix, plugin_log(pod, say))
+            made = finding(
+                "device-plugin-not-ready",
+                text,
+                "confirmed",
+                (side.name,),
+                proofs,
+                severity="warning",
+                actions=actions,
+            )
+            return [NodeCause(f"monitor: {found[0][0].signature.id if found else _why(down[0])}", made)]
+    return []
+
+
+def _signed(
+    side: NodeSide, pod: Pod, sick: Iterable[ContainerStatus], read: Iterable[ContainerStatus], say: Texts
+) -> NodeCause | None:
+    """What a signature proves: the runtime's words about the last start, the plugin's own, then events."""
+    found: list[Proven] = [(hit, proof) for hit, proof, _ in in_messages(pod, sick, None)]
+    found += _in_logs(side, pod, read)
+    found += in_events((event for event in side.events if event.involved_object.uid in ("", pod.metadata.uid)), None)
+    found.sort(key=lambda fault: fault[0].signature.code == "gpu-start-failure")
+    if not found:
+        return None
+    hit = found[0][0]
+    proofs = [proof for other, proof in found if other.signature.code == hit.signature.code]
+    means = hit.signature.words(say.language).means
+    if hit.signature.code == "card-fault":
+        claim = say("card-fault.claim", node=side.name, means=means)
+    else:
+        claim = say("plugin-fault.claim", node=side.name, plugin=_called(pod, say), means=means)
+    result = signed(hit, proofs, claim, (side.name,), say)
+    result = structs.replace(result, code="device-plugin-crash") if result.code == "gpu-start-failure" else result
+    return NodeCause(hit.signature.id, result)
+
+
+def _in_logs(side: NodeSide, pod: Pod, statuses: Iterable[ContainerStatus]) -> list[Proven]:
+    """The signatures in the logs of these containers; those of the run that is on, or has just ended, come first."""
+    by_name = {status.name: status for status in statuses}
+    logs = [log for log in side.logs if log.pod.metadata.uid == pod.metadata.uid and log.container in by_name]
+    for previous in (False, True):
+        some = [log for log in logs if log.previous == previous]
+        if found := [hit for log in some for hit in in_plugin_log(log, by_name[log.container])]:
+            return found
+    return []
+
+
+def _ended(side: NodeSide, pod: Pod, status: ContainerStatus, say: Texts) -> NodeCause | None:
+    """It keeps ending for a reason that no signature knows: the exit code, and the last error of its log."""
+    end = status.state.terminated or status.last_state.terminated
+    if end is None or end.reason in NEVER_STARTED:
+        return None
+    logs = [log for log in side.logs if log.pod.metadata.uid == pod.metadata.uid and log.container == status.name]
+    logs.sort(key=lambda log: log.previous)
+    said = [(log, line) for log in logs if (line := last_error(log))]
+    kind = say(f"device-plugin-crash.{_kind(end) if is_plugin(pod) else _kind_of_any(end)}", code=end.exit_code)
+    key = "said" if said else "claim"
+    line = quotes.shown(said[0][1].partition("] ")[2] or said[0][1]) if said else ""
+    claim = say(
+        f"device-plugin-crash.{key}",
+        node=side.name,
+        container=status.name,
+        plugin=_called(pod, say),
+        kind=kind,
+        line=line,
+    )
+    proofs = [log_line(*line) for line in said[:1]] + [_of_status(pod, status)]
+    actions = (plugin_log(pod, say),)
+    result = finding(
+        "device-plugin-crash", claim, "confirmed", (side.name,), proofs, severity="warning", actions=actions
+    )
+    return NodeCause(f"{status.name} {end.reason} {end.exit_code}: {line}", result)
+
+
+def _called(pod: Pod, say: Texts) -> str:
+    """HAMi's own device plugin, or another vendor's by its pod."""
+    return say("plugin-fault.own") if is_plugin(pod) else say("plugin-fault.other", pod=f"{pod.namespace}/{pod.name}")
+
+
+def _by_itself(status: ContainerStatus) -> bool:
+    """Whether it ended by an error of its own: nobody stopped it, and it was not out of memory."""
+    end = status.state.terminated or status.last_state.terminated
+    return end is not None and end.exit_code not in _TOLD_TO_END and end.reason != "OOMKilled"
+
+
+def _kind_of_any(end: StateTerminated) -> str:
+    """The same of a program that need not be HAMi's."""
+    return _kind(end) if end.reason == "OOMKilled" or end.exit_code in (137, 143) else "other"
+
+
+def _kind(end: StateTerminated) -> str:
+    if end.reason == "OOMKilled":
+        return "memory"
+    return "killed" if end.exit_code == 137 else _KINDS.get(end.exit_code, "other")
+
+
+def _waits(side: NodeSide, pod: Pod, status: ContainerStatus, say: Texts) -> NodeCause | None:
+    """It does not start: no image, no ConfigMap, a hook that fails, a runtime that refuses."""
+    if status.state.waiting is None and not (status.state.terminated and _start_error(status)):
+        return None
+    claim = say("device-plugin-not-ready.waiting", node=side.name, container=status.name, why=_why(status))
+    proofs = [_of_status(pod, status)]
+    actions = (NextAction(say("plugin-not-ready.look"), quotes.kubectl_pod(pod, "describe")),)
+    result = finding(
+        "device-plugin-not-ready", claim, "confirmed", (side.name,), proofs, severity="warning", actions=actions
+    )
+    return NodeCause(f"{status.name} {_why(status)}", result)
+
+
+def _why(status: ContainerStatus) -> str:
+    waiting, end = status.state.waiting, status.state.terminated or status.last_state.terminated
+    if waiting and waiting.message and waiting.reason != _BACK_OFF:
+        return f"{waiting.reason}: {quotes.shown(waiting.message)}"
+    if refused := _start_error(status):
+        return f"{refused.reason}: {quotes.shown(refused.message)}"
+    return waiting.reason if waiting else end.reason if end else "not ready"
+
+
+def _of_status(pod: Pod, status: ContainerStatus) -> Evidence:
+    """What the API says of the container: what it waits for, or how it ended where that is why it waits."""
+    waiting, end = status.state.waiting, status.state.terminated or status.last_state.terminated
+    place = "containerStatuses" if status in (pod.status.container_statuses or ()) else "initContainerStatuses"
+    if waiting and (waiting.reason != _BACK_OFF or not end):
+        field, quote = ("message", waiting.message) if waiting.message else ("reason", waiting.reason)
+        return quotes.of_pod(pod, quote, f"{{.status.{place}[*].state.waiting.{field}}}")
+    state = "state" if status.state.terminated else "lastState"
+    field, quote = ("message", end.message) if _start_error(status) and end else ("reason", end.reason if end else "")
+    return quotes.of_pod(pod, quote, f"{{.status.{place}[*].{state}.terminated.{field}}}")
+
+
+def _start_error(status: ContainerStatus) -> StateTerminated | None:
+    """The last end where it was none: the runtime did not start the container, and says why."""
+    end = status.state.terminated or status.last_state.terminated
+    return end if end and end.message and end.reason in NEVER_STARTED else None

@@ -1,0 +1,97 @@
+"""A second device plugin for HAMi's GPU resource on one node: kubelet takes whichever registered last.
+
+Both listen on the same socket file, and the one that lost logs nothing and stays ready (HAMi#829, HAMi#736, HAMi#587;
+HAMi v2.10.0 and NVIDIA/k8s-device-plugin server.go). So the figures tell, and the other plugin's pod.
+"""
+
+import re
+
+from bot.hami.vendors import FIRST
+from bot.kube.hami_pods import is_plugin
+from bot.kube.models import Node, Pod
+from bot.report import Gap, NextAction
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.gather.node_side import NodeSide
+from playbooks.quotes import kubectl
+from playbooks.rules.common import prose
+from playbooks.rules.common.findings import NodeCause, finding
+from playbooks.rules.nodes.node_gpus import NodeGpus
+
+_IMAGES = re.compile(r"(k8s-device-plugin|nvidia-gpu-device-plugin|gpushare-device-plugin|gpu-manager|cgpu|nvshare)\b")
+_OTHER_WORK = re.compile(r"feature-discovery|mps|config-manager|validat|mock")
+"""Containers that run from the same images and serve no resource: GPU Feature Discovery, the MPS daemon."""
+_LABELS = (
+    ("name", "nvidia-device-plugin-ds"),
+    ("app", "nvidia-device-plugin-daemonset"),
+    ("app.kubernetes.io/name", "nvidia-device-plugin"),
+    ("k8s-app", "nvidia-gpu-device-plugin"),
+)
+"""Of NVIDIA's manifest, the GPU Operator, NVIDIA's chart, and GKE."""
+_SHARED = ("", "hami-core")
+
+
+def second_plugin(side: NodeSide, node: Node, gpus: NodeGpus, say: Texts) -> list[NodeCause]:
+    """Kubelet counts another number of devices than HAMi registered, and another plugin runs there or fits the number.
+
+    Nothing where HAMi hands out one slot per GPU, or MIG devices: then the numbers cannot tell.
+    """
+    shared = gpus.slots > len(gpus.cards) and all(card.mode in _SHARED for card in gpus.cards)
+    if not shared or gpus.capacity in (0, gpus.slots):
+        return []
+    others = rivals(side)
+    if not others and gpus.capacity != len(gpus.cards):
+        return []
+    proofs = [
+        quotes.of_node(node, str((node.status.capacity or {})[gpus.resource]), _capacity_path(gpus.resource)),
+        quotes.of_node_annotation(node, FIRST.names.register, quotes.entry_of(_register(node), gpus.cards[0].uuid)),
+        *(quotes.of_pod_name(pod) for pod in others),
+    ]
+    claim = say(
+        f"second-device-plugin.{'claim' if others else 'unseen'}",
+        node=side.name,
+        resource=gpus.resource,
+        offered=gpus.capacity,
+        slots=gpus.slots,
+        others=prose.some(say, [f"{pod.namespace}/{pod.name}" for pod in others]) if others else "",
+    )
+    actions = [_look(side.name, say)]
+    own = side.plugin_pods
+    if own:
+        restart = quotes.kubectl_pod(own[0], "delete")
+        actions.append(NextAction(say("second-device-plugin.restart"), restart, changes_cluster=True))
+    result = finding(
+        "second-device-plugin",
+        claim,
+        "confirmed" if others else "suspected",
+        (side.name,),
+        proofs,
+        severity="warning",
+        actions=actions,
+    )
+    return [NodeCause(f"{gpus.resource} {gpus.capacity} {gpus.slots}{' seen' if others else ''}", result)]
+
+
+def rivals(side: NodeSide) -> list[Pod]:
+    """The pods of other device plugins on the node; empty also where pods could not be read."""
+    pods = () if isinstance(side.pods, Gap) else side.pods
+    return [pod for pod in pods if pod.status.phase == "Running" and not is_plugin(pod) and _is_rival(pod)]
+
+
+def _is_rival(pod: Pod) -> bool:
+    serving = [container for container in pod.spec.containers if not _OTHER_WORK.search(container.name)]
+    by_image = any(_IMAGES.search(container.image) for container in serving)
+    return by_image or bool(serving and any(pod.metadata.label(key) == value for key, value in _LABELS))
+
+
+def _look(node: str, say: Texts) -> NextAction:
+    pods = kubectl("get", "pods", "-A", "-o", "wide", "--field-selector", f"spec.nodeName={node}")
+    return NextAction(say("second-device-plugin.look"), pods)
+
+
+def _capacity_path(resource: str) -> str:
+    return "{.status.capacity." + resource.replace(".", "\\.") + "}"
+
+
+def _register(node: Node) -> str:
+    return node.metadata.annotation(FIRST.names.register) or ""

@@ -1,0 +1,50 @@
+"""What is wrong with a pod that has its node, the cause first: the node's GPU side, the start, then the container."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from bot.hami.pods.allocations import given
+from bot.kube.models import Event, Pod
+from bot.report import Finding
+from bot.texts import Texts
+from playbooks.gather.placed_pod import PlacedPod
+from playbooks.rules.admission.unread_request import unread_containers
+from playbooks.rules.placed.container_faults import inside_faults, remarks_of
+from playbooks.rules.placed.lifecycle import past_scheduling
+from playbooks.rules.placed.limit_remarks import with_remarks
+from playbooks.rules.placed.refused_devices import refused_causes, refused_more
+from playbooks.rules.placed.refused_without_hami import without_hami
+from playbooks.rules.placed.start_faults import start_faults
+
+
+def after_scheduling(
+    pod: Pod, events: Sequence[Event], placed: PlacedPod | None, now: datetime, say: Texts
+) -> list[Finding]:
+    """The causes, then what they led to. Empty when the pod still waits for a node."""
+    past = past_scheduling(pod, events, now, say)
+    if past is None or past.code == "succeeded":
+        return [past] if past else []
+    install = placed.install.install.version if placed else None
+    version = install.version if install else None
+    causes = start_faults(pod, events, version, now, say)
+    if placed is not None and past.code == "allocate-failed":
+        causes += refused_causes(past, pod, placed, now, say)
+        past = refused_more(past, pod, placed.side, say)
+    elif placed is not None and not causes and past.code != "terminating":
+        causes = inside_faults(pod, placed, now, say)
+    if past.code == "running" and causes:
+        return causes
+    if past.code == "running" and placed is not None:
+        past = with_remarks(past, remarks_of(pod, placed, say))
+    first = without_hami(pod, past, placed, now, say) if placed else []
+    return [*(first or _unread(pod, past, placed, say)), *causes, past]
+
+
+def _unread(pod: Pod, past: Finding, placed: PlacedPod | None, say: Texts) -> list[Finding]:
+    """What the pod asked for and HAMi read no request in, of a pod that HAMi's scheduler placed and gave nothing."""
+    if placed is None or past.code not in ("running", "allocate-failed") or given(pod.metadata):
+        return []
+    install = placed.install.install
+    if pod.spec.scheduler_name != install.scheduler_name:
+        return []
+    return unread_containers(pod, placed.install.config, install.version.version if install.version else None, say)

@@ -1,0 +1,247 @@
+"""What the schedulers themselves said about a pod, newest first: old words never beat newer ones."""
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Literal, NamedTuple
+
+from bot.hami.nodes.node_lock import LockComplaint, lock_complaint
+from bot.hami.scheduler_logs.log_lines import FILTER_STARTS, LogLine, NodeRefusal, last_refusals
+from bot.hami.scheduler_logs.scheduling_events import (
+    CardCount,
+    CodeEvent,
+    NodesReason,
+    Unschedulable,
+    event_reason,
+    parse_code_event,
+    parse_unschedulable,
+    read_reason,
+    says_none_fit,
+    strip_combined,
+)
+from bot.kube.models import Event, Pod
+from bot.kube.times import format_time, parse_time
+from bot.report import Evidence
+from playbooks import quotes
+
+Stage = Literal["filter", "bind", "extender", "filtered", "nothing", "unclear"]
+
+_ATTEMPT = timedelta(seconds=15)
+"""Events of one attempt: HAMi's are stamped when they happen, and some of a burst are dropped on the way."""
+
+_LONG, _MANY = timedelta(minutes=5), 3
+"""kube-scheduler tries an unschedulable pod again within five minutes; after a change in the cluster, sooner."""
+
+_EVENT_LAG = timedelta(minutes=2)
+"""HAMi's own events come up to two minutes late (its client is limited to 5 requests/s); kube-scheduler's do not."""
+
+_EVENT_TEXT_LIMIT = 1000
+"""Just below the 1,024 bytes that events.k8s.io keeps of a note [k8s.io/api/events/v1 types.go]."""
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+_STAGED = ("FailedScheduling", "FilteringFailed", "FilteringSucceed", "BindingFailed")
+_PLACED = ("Scheduled", "BindingSucceed", "Pulling", "Pulled", "Created", "Started")
+_EXTENDER_LOST = re.compile(
+    r"/filter\b|^(?!running |.*https?://).*(?:context deadline exceeded|connection refused)", re.DOTALL
+)
+"""The call of the extender's filter failed. Other calls name another URL, kube-scheduler's plugins themselves."""
+
+
+class Attempt(NamedTuple):
+    """The newest statement and all that agrees with it in time.
+
+    `stage` is how far the pod came: refused by the filter or by Bind, extender not answering, filtered but not bound,
+    nothing said, or said in words that we do not know. `at` is None when the statement carries no time. `since` is when
+    the filter is first known to have refused the pod, `attempts` how often it is known to have done so.
+    """
+
+    stage: Stage
+    at: datetime | None = None
+    evidence: Evidence | None = None
+    unschedulable: Unschedulable | None = None
+    lock: LockComplaint | None = None
+    code_events: tuple[tuple[CodeEvent, Evidence], ...] = ()
+    none_fit: Evidence | None = None
+    refusals: tuple[tuple[NodeRefusal, Evidence], ...] = ()
+    since: datetime | None = None
+    attempts: int = 1
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether the filter refused the pod again and again, over more than one burst of attempts."""
+        if self.stage != "filter" or self.at is None or self.since is None:
+            return False
+        lasts = self.at - self.since
+        return lasts >= _LONG or (lasts >= _ATTEMPT and self.attempts >= _MANY)
+
+    def cards_on(self, node: str) -> tuple[CardCount, ...]:
+        """HAMi's own words about one node: its log's, else its events'."""
+        for refusal, _ in self.refusals:
+            if refusal.node == node and (cards := read_reason(refusal.reason)):
+                return cards
+        return tuple(CardCount(event.code, 0, 0) for event, _ in self.code_events if node in event.nodes)
+
+    def evidence_for(self, text: str) -> list[Evidence]:
+        """Every statement that names this reason: condition or FailedScheduling, events, then one log line."""
+        found: list[Evidence] = []
+        if self.unschedulable and self.evidence:
+            reasons = self.unschedulable.by_hami
+            if any(text == card.code for reason in reasons for card in reason.cards):
+                found.append(self.evidence)
+        found += [evidence for event, evidence in self.code_events if event.code == text]
+        logged = (
+            proof for refusal, proof in self.refusals if any(card.code == text for card in read_reason(refusal.reason))
+        )
+        return found + list(logged)[:1]
+
+    def generic_refusals(self) -> int:
+        """How many nodes HAMi refused without saying why (`NodeUnfitPod`, `node not fit pod`)."""
+        reasons = self.unschedulable.by_hami if self.unschedulable else ()
+        return sum(reason.nodes for reason in reasons if reason.cards[0].code in ("NodeUnfitPod", "node not fit pod"))
+
+
+def last_attempt(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, LogLine]]) -> Attempt:
+    """The newest statement about an unbound pod. `events` may hold those of an earlier pod of the same name.
+
+    With an empty pod (one that could not be read) the events of whichever pod had the name are taken.
+    """
+    uid, lines = pod.metadata.uid, list(lines)
+    own = [event for event in events if event.message.strip() and (not uid or event.involved_object.uid in ("", uid))]
+    own.sort(key=lambda event: (_when(event) or _LONG_AGO, event.name))
+    attempt = _newest(pod, own)
+    codes = [
+        (code, event)
+        for event in own
+        if event_reason(event.reason) == "FilteringFailed" and (code := parse_code_event(event.message))
+    ]
+    newest = max((when for _, event in codes if (when := _when(event))), default=None)
+    recent = [(code, event) for code, event in codes if newest and (_when(event) or newest) >= newest - _ATTEMPT]
+    none_fit = [
+        event for event in own if event_reason(event.reason) == "FilteringFailed" and says_none_fit(event.message)
+    ]
+    if attempt.at is not None:
+        recent = [entry for entry in recent if (_when(entry[1]) or attempt.at) >= attempt.at - _EVENT_LAG]
+    if attempt.stage == "filter":
+        attempt = attempt._replace(
+            code_events=tuple((code, quotes.of_event(event)) for code, event in _agreeing(recent, attempt)),
+            none_fit=quotes.of_event(none_fit[-1]) if none_fit else None,
+        )
+    if attempt.stage in ("filter", "nothing"):
+        attempt = attempt._replace(refusals=_refusals(pod, lines))
+        if attempt.refusals and attempt.stage == "nothing":
+            attempt = attempt._replace(
+                stage="filter", at=attempt.refusals[0][0].line.at, evidence=attempt.refusals[0][1]
+            )
+    return _with_history(attempt, pod, own, lines) if attempt.stage == "filter" else attempt
+
+
+def _with_history(attempt: Attempt, pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, LogLine]]) -> Attempt:
+    """Since when, until when and how often the filter refused the pod, by events, condition and log."""
+    refusals = [event for event in events if event_reason(event.reason) in ("FailedScheduling", "FilteringFailed")]
+    condition = pod.condition("PodScheduled")
+    texts = [text for refusal in refusals for text in (refusal.first_timestamp, refusal.event_time, refusal.seen_at)]
+    texts += [condition.last_transition_time] if condition and condition.status == "False" else []
+    texts += [] if condition else [pod.metadata.creation_timestamp]  # kube-scheduler tries a new pod at once
+    times = [moment for moment in map(parse_time, texts) if moment]
+    tried = [line.at for _, line in lines if line.message in FILTER_STARTS and line.at] if attempt.refusals else []
+    counts = [len(tried), *((refusal.series.count if refusal.series else refusal.count) or 1 for refusal in refusals)]
+    newest = max([*tried, *([attempt.at] if attempt.at else [])], default=None)
+    return attempt._replace(at=newest, since=min([*times, *tried], default=attempt.at), attempts=max(counts))
+
+
+def placed_since(events: Iterable[Event], attempt: Attempt) -> Event | None:
+    """An event that shows the pod bound or started after the newest statement; None when none does."""
+    placed = [event for event in events if event_reason(event.reason) in _PLACED]
+    last = max(placed, key=lambda event: _when(event) or _LONG_AGO, default=None)
+    return last if last and (attempt.at is None or (_when(last) or _LONG_AGO) >= attempt.at) else None
+
+
+def _when(event: Event) -> datetime | None:
+    return parse_time(event.seen_at)
+
+
+def _newest(pod: Pod, events: list[Event]) -> Attempt:
+    """The PodScheduled condition is rewritten with every attempt; without it the newest event stands in."""
+    condition = pod.condition("PodScheduled")
+    if condition is not None and condition.status == "False" and condition.message.strip():
+        same = [
+            event
+            for event in events
+            if event.reason == "FailedScheduling" and _same_text(event.message, condition.message)
+        ]
+        at = max(filter(None, map(_when, same)), default=parse_time(condition.last_transition_time))
+        evidence = quotes.of_condition(pod, condition, format_time(at) if at else None)
+        attempt = _classify(condition.message, at, evidence, bind=condition.reason == "SchedulerError")
+        later = [
+            event
+            for event in events
+            if event_reason(event.reason) == "FilteringSucceed" and at and (_when(event) or at) > at
+        ]
+        return attempt if not later or attempt.stage == "bind" else _filtered(later[-1])
+    staged = [event for event in events if event_reason(event.reason) in _STAGED]
+    if not staged:
+        return Attempt("nothing")
+    last = staged[-1]
+    if event_reason(last.reason) == "FilteringSucceed":
+        return _filtered(last)
+    refusals = [event for event in staged if event_reason(event.reason) in ("FailedScheduling", "BindingFailed")]
+    if refusals and (_when(last) or _LONG_AGO) - (_when(refusals[-1]) or _LONG_AGO) <= _EVENT_LAG:
+        last = refusals[-1]
+    return _classify(
+        last.message, _when(last), quotes.of_event(last), bind=event_reason(last.reason) != "FilteringFailed"
+    )
+
+
+def _same_text(event: str, condition: str) -> bool:
+    """Whether an event tells what the condition tells: an event's text is cut at 1,024 bytes, a condition's is not."""
+    cut = event.removesuffix("...").rstrip()
+    return event == condition or (len(event.encode()) >= _EVENT_TEXT_LIMIT and condition.startswith(cut))
+
+
+def _filtered(event: Event) -> Attempt:
+    return Attempt("filtered", _when(event), quotes.of_event(event))
+
+
+def _classify(message: str, at: datetime | None, evidence: Evidence, *, bind: bool) -> Attempt:
+    message = strip_combined(message)
+    if (unschedulable := parse_unschedulable(message)) is not None:
+        return Attempt("filter", at, evidence, _with_common_reason(unschedulable, message))
+    if (lock := lock_complaint(message)) is not None:
+        return Attempt("bind", at, evidence, lock=lock)
+    if _EXTENDER_LOST.search(message):
+        return Attempt("extender", at, evidence)
+    if parse_code_event(message) or says_none_fit(message):
+        return Attempt("filter", at, evidence)
+    return Attempt("bind" if bind else "unclear", at, evidence)
+
+
+def _with_common_reason(unschedulable: Unschedulable, message: str) -> Unschedulable:
+    """A reason without a count is about every node: `0/3 nodes are available: pod has unbound immediate …`."""
+    reason = message.partition("available: ")[2].partition(". preemption:")[0].strip().rstrip(".")
+    if unschedulable.reasons or not reason:
+        return unschedulable
+    return unschedulable._replace(reasons=(NodesReason(unschedulable.total, reason),))
+
+
+def _agreeing(codes: list[tuple[CodeEvent, Event]], attempt: Attempt) -> list[tuple[CodeEvent, Event]]:
+    """Where the newest text gives codes itself (2.10), an event with another code is older news."""
+    named = (
+        {card.code for reason in attempt.unschedulable.by_hami for card in reason.cards}
+        if attempt.unschedulable
+        else set[str]()
+    )
+    explicit = named - {"NodeUnfitPod", "node not fit pod", "node unregistered"}
+    return [code for code in codes if not explicit or code[0].code in explicit]
+
+
+def _refusals(pod: Pod, lines: Iterable[tuple[Pod, LogLine]]) -> tuple[tuple[NodeRefusal, Evidence], ...]:
+    """The last filter run over all replicas: only the leader runs filters."""
+    by_scheduler: dict[str, tuple[Pod, list[LogLine]]] = {}
+    for scheduler, line in lines:
+        by_scheduler.setdefault(scheduler.name, (scheduler, []))[1].append(line)
+    runs = [(scheduler, last_refusals(about)) for scheduler, about in by_scheduler.values()]
+    runs = [(scheduler, run) for scheduler, run in runs if run]
+    if not runs:
+        return ()
+    scheduler, run = max(runs, key=lambda run: str(run[1][-1].line.at))
+    return tuple((refusal, quotes.of_log(refusal.line, scheduler, pod)) for refusal in run)

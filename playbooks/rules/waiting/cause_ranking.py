@@ -1,0 +1,271 @@
+"""Why no candidate takes a pod, ordered by what would have to change for it to run.
+
+A reason is weighed by asking the filter again without it: one whose absence lets a node fit comes before one that
+hides another. Cards that the pod itself rules out, and nodes that would not fit anyway, are background.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from bot.finding_codes import Code
+from bot.hami.fit import verdicts as fit
+from bot.hami.fit.verdicts import Verdict
+from bot.hami.nodes.registration import Unregistered
+from bot.hami.scheduler_logs.filter_reasons import REASONS, finding_code, reason_of
+from bot.hami.scheduler_logs.scheduling_events import CardCount
+from bot.kube.node_filter import SELECTOR_TEXT
+from playbooks.rules.waiting.attempt import Attempt
+from playbooks.rules.waiting.waiting_pod import Case
+
+_SAMPLE = 20
+"""Nodes tried again per distinct reason: nodes with the same reason text are alike in what they lack."""
+
+_ORDER = {reason.text: position for position, reason in enumerate(REASONS)}
+_SIZE = (fit.NODE_INSUFFICIENT, fit.NUMA_NOT_FIT, fit.MIG_INFEASIBLE, "CardNotFoundCustomFilterRule")
+_SIZE_CODES = frozenset({fit.INSUFFICIENT_MEMORY, fit.INSUFFICIENT_CORE, *_SIZE})
+
+
+class Rank(IntEnum):
+    """Smaller comes first."""
+
+    STATE = 0  # others use it, or somebody took it out of service: the pod itself is fine
+    SIZE = 1  # too large for these nodes even when they are empty
+    KUBERNETES = 2  # kube-scheduler drops nodes that HAMi would take
+    POD = 3  # the pod's own constraints rule out what would fit
+    UNSEEN = 4  # a node that should have cards and has none registered; a verdict that is not known
+    SELECTOR = 5  # the pod's own node selection leaves out nodes that would fit
+    BACKGROUND = 6  # would not help alone
+    NORMAL = 7  # a node without cards, or with another vendor's alone; a summary of other reasons
+
+
+class Cause(NamedTuple):
+    """One reason over all nodes that have it. `text` is HAMi's or kube-scheduler's own words."""
+
+    rank: Rank
+    text: str
+    nodes: tuple[str, ...]
+    unlocked: int = 0
+
+    @property
+    def code(self) -> Code:
+        return finding_code(self.text)
+
+    @property
+    def of_kubernetes(self) -> bool:
+        return self.rank in (Rank.KUBERNETES, Rank.SELECTOR) or (
+            reason_of(self.text) is None and self.rank >= Rank.BACKGROUND
+        )
+
+
+def rank_causes(case: Case, attempt: Attempt) -> list[Cause]:
+    """Every reason of every node, the most likely cause first. Needs the nodes to have been seen.
+
+    Where no single change would help, what HAMi names comes before the rest, and Kubernetes' own filters come last. A
+    quota that forbids every node comes first even if HAMi was not asked: the pod's own selector is not to blame alone.
+    """
+    causes = sorted([*_hami_causes(case, attempt), *_kubernetes_causes(case)], key=_sort_key)
+    if not needs_several(causes):
+        return causes
+    named = _named_by_hami(attempt)
+    if all(cause.of_kubernetes for cause in causes) and _forbidden_by_quota(case):
+        return [Cause(Rank.BACKGROUND, fit.QUOTA_NOT_FIT, ()), *causes]
+    return sorted(causes, key=lambda cause: (cause.rank, cause.of_kubernetes, cause.text not in named))
+
+
+def _forbidden_by_quota(case: Case) -> bool:
+    """Whether HAMi would refuse each of the nodes that Kubernetes drops for the namespace's quota, by a sample."""
+    verdicts = case.judge_each(list(case.obstacles)[:_SAMPLE]).values()
+    return bool(verdicts) and all(verdict.fits is False and fit.QUOTA_NOT_FIT in verdict.codes for verdict in verdicts)
+
+
+def needs_several(causes: Sequence[Cause]) -> bool:
+    """Whether the pod waits for more than one change: without any single one of these it would wait all the same."""
+    return bool(causes) and causes[0].rank is Rank.BACKGROUND
+
+
+def _named_by_hami(attempt: Attempt) -> set[str]:
+    events = {event.code for event, _ in attempt.code_events}
+    reasons = attempt.unschedulable.by_hami if attempt.unschedulable else ()
+    return events | {card.code for reason in reasons for card in reason.cards}
+
+
+def rank_words(attempt: Attempt) -> list[Cause]:
+    """The reasons in the schedulers' words alone, for when the nodes cannot be seen: nothing can be tried then.
+
+    What the pod rules out itself, and what hides other reasons, goes behind what does neither.
+    """
+    nodes: dict[str, set[str]] = defaultdict(set)
+    counts: dict[str, int] = defaultdict(int)
+    for event, _ in attempt.code_events:
+        nodes[event.code] |= set(event.nodes)
+    for refusal, _ in attempt.refusals:
+        for card in attempt.cards_on(refusal.node):
+            nodes[card.code].add(refusal.node)
+    for reason in attempt.unschedulable.by_hami if attempt.unschedulable else ():
+        for card in reason.cards:
+            counts[card.code] += reason.nodes
+    causes = [Cause(_rank_of_word(text), text, tuple(sorted(nodes[text])), counts[text]) for text in {*nodes, *counts}]
+    lost = attempt.unschedulable.by_kubernetes if attempt.unschedulable else ()
+    causes += [Cause(Rank.BACKGROUND, reason.text, (), reason.nodes) for reason in lost]
+    return sorted(causes, key=_sort_key)
+
+
+def _rank_of_word(text: str) -> Rank:
+    reason = reason_of(text)
+    if reason is None or text == fit.ALLOCATED_INSUFFICIENT:
+        return Rank.NORMAL
+    if reason.nature == "use":
+        return Rank.SIZE if text in _SIZE else Rank.STATE
+    return {"pod": Rank.POD, "card": Rank.UNSEEN, "node": Rank.UNSEEN, "summary": Rank.UNSEEN}[reason.nature]
+
+
+def _sort_key(cause: Cause) -> tuple[int, int, int, int, str]:
+    return cause.rank, -cause.unlocked, -len(cause.nodes), _ORDER.get(cause.text, len(_ORDER)), cause.text
+
+
+_UNFIT = (CardCount("NodeUnfitPod", 0, 0),)
+
+
+def _nodes_by_reason(case: Case, attempt: Attempt) -> dict[tuple[CardCount, ...], list[str]]:
+    """The candidates that do not fit, sorted: by our own verdict where it is known, else by HAMi's words about them."""
+    found: dict[tuple[CardCount, ...], list[str]] = defaultdict(list)
+    for verdict, names in case.by_verdict:
+        if verdict.fits is None:
+            for name in names:
+                found[attempt.cards_on(name) or _UNFIT].append(name)
+        elif not verdict.fits:
+            found[_as_cards(verdict) or _UNFIT] += names
+    for names in found.values():
+        names.sort()
+    return found
+
+
+def _as_cards(verdict: Verdict) -> tuple[CardCount, ...]:
+    if verdict.parts:
+        return tuple(CardCount(code, count, verdict.of) for code, count in verdict.parts)
+    return tuple(CardCount(code, 0, 0) for code in verdict.codes)
+
+
+def _hami_causes(case: Case, attempt: Attempt) -> Iterable[Cause]:
+    nodes: dict[str, list[str]] = defaultdict(list)
+    ranked: dict[str, Counter[Rank]] = defaultdict(Counter)
+    for cards, names in _nodes_by_reason(case, attempt).items():
+        for text in _telling(cards):
+            tried = [_rank_on(case, name, text) for name in names[:_SAMPLE]]
+            ranked[text].update(tried)
+            ranked[text][tried[-1]] += len(names) - len(tried)
+            nodes[text] += names
+    for text, names in nodes.items():
+        best = min(ranked[text])
+        yield Cause(best, text, tuple(sorted(names)), ranked[text][best] if best < Rank.UNSEEN else 0)
+
+
+def _telling(cards: tuple[CardCount, ...]) -> set[str]:
+    """The codes of a node that tell something: cards that the pod rules out itself do not where others are left."""
+    codes = {card.code for card in cards}
+    natures = {code: reason.nature for code in codes if (reason := reason_of(code))}
+    others = {"use", "card"} & set(natures.values())
+    return {code for code in codes if not (others and natures.get(code) == "pod")}
+
+
+def _rank_on(case: Case, name: str, text: str) -> Rank:
+    """The weight of one reason on one node."""
+    reason = reason_of(text)
+    if text == fit.NODE_UNREGISTERED:
+        return _rank_unregistered(case, name)
+    if reason is None:
+        return Rank.UNSEEN
+    if reason.nature == "summary":
+        return Rank.NORMAL if reason.text == fit.ALLOCATED_INSUFFICIENT else Rank.UNSEEN
+    if case.verdicts[name].fits is None:
+        return {"use": Rank.STATE, "pod": Rank.POD}.get(reason.nature, Rank.UNSEEN)
+    if text == fit.NODE_INSUFFICIENT:
+        others = case.devices_are_there and not any(case.is_asked_for(card.card) for card in case.view.cards(name))
+        return Rank.NORMAL if others else Rank.SIZE
+    if case.judge(name, frozenset({text})).fits is False:
+        return Rank.BACKGROUND
+    if reason.nature == "pod":
+        return Rank.POD
+    if reason.nature == "use" and text != fit.QUOTA_NOT_FIT and not _fits_empty(case, name):
+        return Rank.SIZE if text in _SIZE_CODES else Rank.BACKGROUND
+    return Rank.STATE
+
+
+def behind(case: Case, causes: Sequence[Cause]) -> list[Cause]:
+    """Where nothing would help alone, what stands behind the reasons that were given: HAMi names one for each card.
+
+    The filter is run again on every node of such a reason.
+    """
+    if any(cause.rank < Rank.BACKGROUND for cause in causes):
+        return []
+    known, nodes = {cause.text for cause in causes}, defaultdict[str, set[str]](set)
+    for cause in causes:
+        if cause.rank is not Rank.BACKGROUND or reason_of(cause.text) is None:
+            continue
+        for name, verdict in case.judge_each(cause.nodes, frozenset({cause.text})).items():
+            for code in _telling(_as_cards(verdict)) if verdict.fits is False else ():
+                nodes[code].add(name)
+    found = (Cause(Rank.BACKGROUND, text, tuple(sorted(some))) for text, some in nodes.items() if text not in known)
+    return sorted(found, key=_sort_key)
+
+
+def _fits_empty(case: Case, name: str) -> bool:
+    return case.view.fits_empty(name, case.request, frozenset({fit.QUOTA_NOT_FIT})) is True
+
+
+def _rank_unregistered(case: Case, name: str) -> Rank:
+    if not case.expects_gpus(name):
+        return Rank.NORMAL
+    fits = case.if_registered(name).fits
+    return Rank.STATE if fits else Rank.UNSEEN if fits is None else Rank.BACKGROUND
+
+
+def _kubernetes_causes(case: Case) -> Iterable[Cause]:
+    nodes: dict[str, list[str]] = defaultdict(list)
+    for name, obstacle in case.obstacles.items():
+        nodes[obstacle.text].append(name)
+    for text, names in nodes.items():
+        unlocked = sum(1 for name in names[:_SAMPLE] if case.judge(name).fits is not False)
+        useful = Rank.SELECTOR if text == SELECTOR_TEXT else Rank.KUBERNETES
+        yield Cause(useful if unlocked else Rank.BACKGROUND, text, tuple(names), unlocked)
+
+
+def family(text: str) -> str:
+    """What kind of kubernetes filter a FailedScheduling reason is about; versions word it differently."""
+    lowered = text.lower()
+    for word, name in (
+        ("pod affinity", "pod-affinity"),
+        ("anti-affinity", "pod-affinity"),
+        ("topology spread", "topology-spread"),
+        ("volume", "volume"),
+        ("persistentvolume", "volume"),
+        ("affinity/selector", "selector"),
+        ("node selector", "selector"),
+        ("affinity", "selector"),
+        ("taint", "taint"),
+        ("unschedulable", "unschedulable"),
+        ("port", "ports"),
+    ):
+        if word in lowered:
+            return name
+    return lowered if lowered.startswith("insufficient ") else "other"
+
+
+def unexplained(case: Case, attempt: Attempt) -> list[tuple[str, int]]:
+    """Reasons of kube-scheduler's own that drop more nodes than objects alone explain, with how many more."""
+    ours: dict[str, int] = defaultdict(int)
+    for obstacle in case.obstacles.values():
+        ours[family(obstacle.text)] += 1
+    theirs: dict[str, tuple[str, int]] = {}
+    for reason in attempt.unschedulable.by_kubernetes if attempt.unschedulable else ():
+        text, count = theirs.get(family(reason.text), (reason.text, 0))
+        theirs[family(reason.text)] = text, count + reason.nodes
+    return [(text, count - ours[name]) for name, (text, count) in theirs.items() if count > ours[name]]
+
+
+def is_unregistered(case: Case, name: str) -> Unregistered | None:
+    """Why the node is unregistered, None when it is registered."""
+    state = case.view.state(name)
+    return state if isinstance(state, Unregistered) else None

@@ -1,0 +1,77 @@
+"""What of a waiting pod decides its cause: pods that are alike in it are judged once."""
+
+from collections.abc import Container, Hashable
+from datetime import datetime
+from itertools import chain
+
+import msgspec
+
+from bot.hami.fit.mig import MIG_ALLOCATIONS_KEY
+from bot.hami.pods.allocations import NODE_KEY
+from bot.hami.pods.request_parsing import POLICY_KEY, WEIGHTS_KEY, pod_keys
+from bot.hami.scheduler_logs.scheduling_events import chosen_node
+from bot.hami.vendors import NAMES
+from bot.hami.webhook.left_alone import OPT_OUT_LABEL
+from bot.kube import models
+from bot.kube.models import Pod
+from bot.kube.times import parse_time
+from playbooks.rules.waiting.attempt import Attempt
+from playbooks.rules.waiting.binding import FILTERED_GRACE, UNSCHEDULABLE_FLUSH
+
+_RESERVATION = (NODE_KEY, MIG_ALLOCATIONS_KEY)
+_DECIDING = frozenset((*_RESERVATION, POLICY_KEY, WEIGHTS_KEY, *chain.from_iterable(map(pod_keys, NAMES))))
+_STEPS = (FILTERED_GRACE, UNSCHEDULABLE_FLUSH)
+
+
+def request_key(pod: Pod, quotas: Container[str]) -> bytes:
+    """Equal for pods that every node answers alike: what they ask for, where they may go, what is reserved for them.
+
+    `quotas` are the namespaces that have some: pods of different ones are not alike then.
+    """
+    spec, texts = pod.spec, pod.metadata.annotations or {}
+    wanted = (
+        pod.namespace if pod.namespace in quotas else "",
+        [_asked(container) for container in spec.init_containers or ()],
+        [_asked(container) for container in spec.containers],
+        spec.overhead,
+        spec.node_selector,
+        spec.affinity,
+        spec.tolerations,
+        spec.scheduler_name,
+        spec.scheduling_gates,
+        bool(spec.resource_claims),
+        pod.metadata.label(OPT_OUT_LABEL),
+        [(key, text) for key, text in sorted(texts.items()) if key in _DECIDING or _is_of_a_chip(key)],
+    )
+    return msgspec.msgpack.encode(wanted)
+
+
+def _is_of_a_chip(key: str) -> bool:
+    return key.startswith("hami.io/") and key.endswith(("-uuid", "-devices-allocated"))
+
+
+def _asked(container: models.Container) -> tuple[object, ...]:
+    return container.resources, container.restart_policy, container.security_context
+
+
+def attempt_key(pod: Pod, attempt: Attempt, now: datetime) -> Hashable:
+    """Equal where the schedulers said the same, and where their words are old enough for the same conclusions."""
+    chosen = chosen_node(attempt.evidence.quote) if attempt.stage == "filtered" and attempt.evidence else ""
+    words = (
+        attempt.stage,
+        attempt.unschedulable,
+        attempt.lock,
+        chosen,
+        attempt.evidence is None,
+        attempt.none_fit is None,
+    )
+    codes = tuple(event for event, _ in attempt.code_events)
+    refusals = tuple((refusal.node, refusal.reason) for refusal, _ in attempt.refusals)
+    created = parse_time(pod.metadata.creation_timestamp)
+    repeated = attempt.at if attempt.is_repeated else None  # what changed since then decides
+    return words, codes, refusals, repeated, _steps(attempt.at, now), _steps(created, now)
+
+
+def _steps(moment: datetime | None, now: datetime) -> tuple[bool, ...] | None:
+    """Which of the waits that rules allow for are over."""
+    return None if moment is None else tuple(now - moment >= step for step in _STEPS)

@@ -1,0 +1,155 @@
+"""A panic of HAMi's extender: inside a request, which kube-scheduler sees as a broken answer, or as its end."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from msgspec import structs
+
+from bot.hami.installation.install import Install
+from bot.hami.scheduler_logs.panics import Panic, broke_off, found_nobody, may_be_panic, read_panics
+from bot.kube.hami_pods import EXTENDER_CONTAINER
+from bot.kube.models import Pod
+from bot.kube.times import format_time, parse_time
+from bot.report import Evidence, Finding, NextAction, one_line
+from bot.texts import Texts
+from playbooks.gather.scheduler_process import PanicLog
+from playbooks.quotes import kubectl, shown
+from playbooks.rules.common.findings import finding
+from playbooks.rules.waiting.attempt import Attempt
+from playbooks.rules.waiting.pod_log import Run
+
+_MAX_SHOWN = 2
+_ROUNDED, _AT_ONCE = timedelta(seconds=1), timedelta(seconds=3)
+"""A panic's time has no fraction of a second; a filter run takes milliseconds."""
+_WROTE = timedelta(seconds=10)
+"""Within this kube-scheduler writes down how a call ended."""
+_BACK_OFF = timedelta(minutes=6)
+"""Kubelet starts an ended container again after 5 min at most; until then nobody answers."""
+_RECENT = timedelta(minutes=10)
+_LONGEST = 300
+
+
+class _Found(NamedTuple):
+    log: PanicLog
+    panic: Panic
+
+    @property
+    def at(self) -> datetime | None:
+        """When it was; the panic that ends a process is only as late as that end."""
+        return self.panic.at or parse_time(self.log.ended_at)
+
+    def explains(self, attempt: Attempt) -> bool:
+        """Whether the call broke within seconds of it, or found nobody while its process was started again."""
+        if self.at is None or attempt.at is None or attempt.evidence is None:
+            return False
+        refused = found_nobody(attempt.evidence.quote)
+        if refused and not self.log.previous:
+            return False
+        return -_ROUNDED <= attempt.at - self.at <= (_BACK_OFF if refused else _WROTE)
+
+
+def panicked(attempt: Attempt, logs: tuple[PanicLog, ...], say: Texts) -> Finding | None:
+    """The extender panicked when kube-scheduler asked it about the pod: by its log, else by how the answer ended."""
+    if not _may_be_panic(attempt) or attempt.evidence is None:
+        return None
+    found = _found(logs)
+    if near := [crash for crash in found if crash.explains(attempt)]:
+        return _told(near, [attempt.evidence], say("scheduler-panic.claim", what=_what(near)), say)
+    if not broke_off(attempt.evidence.quote) or (attempt.stage == "bind" and not found):
+        return None
+    claim = say("scheduler-panic.suspected", why=one_line(attempt.evidence.quote, 80))
+    proofs = [attempt.evidence, *map(_of_line, found[: -_MAX_SHOWN - 1 : -1])]
+    return finding("scheduler-panic", claim, "suspected", (), proofs, severity="critical")
+
+
+def panicked_elsewhen(install: Install, attempt: Attempt, logs: tuple[PanicLog, ...], say: Texts) -> list[Finding]:
+    """Panics of a process that runs on and that do not explain why a call about the pod got no answer."""
+    found = [crash for crash in _found(logs) if not crash.log.previous]
+    if not _may_be_panic(attempt) or not found or not install.seen:
+        return []
+    return [structs.replace(_recovered(found, say), severity="info", confidence="suspected")]
+
+
+def _may_be_panic(attempt: Attempt) -> bool:
+    asked = attempt.evidence is not None and attempt.stage in ("extender", "bind")
+    return asked and attempt.evidence is not None and may_be_panic(attempt.evidence.quote)
+
+
+def ended(install: Install, logs: tuple[PanicLog, ...], now: datetime, say: Texts) -> list[Finding]:
+    """A panic that ended the extender a short while ago, or after which no scheduler is ready again."""
+    down = not install.ready_pods
+    found = [crash for crash in _found(logs) if crash.log.previous and (down or _age(crash.log, now) <= _RECENT)]
+    if not found:
+        return []
+    claim = say("scheduler-panic.ended", what=_what(found), pod=found[-1].log.scheduler.name)
+    return [structs.replace(_told(found, [], claim, say), severity="critical" if down else "warning")]
+
+
+def _age(log: PanicLog, now: datetime) -> timedelta:
+    """Since the run ended; none where that is not said."""
+    at = parse_time(log.ended_at)
+    return now - at if at else timedelta()
+
+
+def panicked_in(runs: Sequence[Run], logs: tuple[PanicLog, ...], say: Texts) -> list[Finding]:
+    """The newest filter run has no result, and the extender panicked in the seconds after it began."""
+    began = runs[-1].cycle.at if runs else None
+    if began is None or runs[-1].cycle.has_result:
+        return []
+    name = runs[-1].log.scheduler.name
+    found = [crash for crash in _found(logs) if crash.log.scheduler.name == name and crash.panic.at]
+    near = [crash for crash in found if crash.panic.at and -_ROUNDED <= crash.panic.at - began <= _AT_ONCE]
+    if not near:
+        return []
+    result = _told(near, [], say("scheduler-panic.claim", what=_what(near)), say)
+    return [structs.replace(result, confidence="suspected")]  # another pod's run may have begun in that second
+
+
+def panics_told(install: Install, logs: tuple[PanicLog, ...], now: datetime, say: Texts) -> list[Finding]:
+    """The panics of the whole installation's scheduler, whichever pod was asked about."""
+    recovered = [found for found in _found(logs) if not found.log.previous]
+    if not install.seen or not recovered:
+        return ended(install, logs, now, say)
+    return [structs.replace(_recovered(recovered, say), severity="warning")]
+
+
+def _recovered(found: list[_Found], say: Texts) -> Finding:
+    name = found[-1].log.scheduler.name
+    return _told(found, [], say("scheduler-panic.recovered", what=_what(found), pod=name, count=len(found)), say)
+
+
+def _found(logs: tuple[PanicLog, ...]) -> list[_Found]:
+    """Every panic, those of runs that ended first, the newest last."""
+    found = [_Found(log, panic) for log in logs for panic in read_panics(log.lines)]
+    return sorted(found, key=lambda crash: (not crash.log.previous, str(crash.panic.at or "")))
+
+
+def _what(found: list[_Found]) -> str:
+    return one_line(found[-1].panic.what, 60)
+
+
+def _told(found: list[_Found], proofs: list[Evidence], claim: str, say: Texts) -> Finding:
+    shown = [_of_line(crash) for crash in found[: -_MAX_SHOWN - 1 : -1]]
+    last = found[-1].log
+    read = NextAction(
+        say("scheduler-panic.stack"), f"{_log(last.scheduler, previous=last.previous)} | grep -A 20 panic"
+    )
+    return finding("scheduler-panic", claim, "confirmed", (), [*proofs, *shown], severity="critical", actions=[read])
+
+
+def _of_line(found: _Found) -> Evidence:
+    scheduler = found.log.scheduler
+    command = f"{_log(scheduler, previous=found.log.previous)} | grep -E 'panic|fatal error'"
+    return Evidence(
+        source="scheduler log",
+        object=f"Pod {scheduler.namespace}/{scheduler.name} container {EXTENDER_CONTAINER}",
+        at=format_time(found.panic.at) if found.panic.at else None,
+        quote=shown(found.panic.raw)[:_LONGEST],
+        command=command,
+    )
+
+
+def _log(scheduler: Pod, *, previous: bool) -> str:
+    earlier = ("--previous",) if previous else ()
+    return kubectl("-n", scheduler.namespace, "logs", scheduler.name, "-c", EXTENDER_CONTAINER, *earlier)

@@ -1,0 +1,406 @@
+"""Findings about nodes that refuse a pod: one per cause, with HAMi's words and the objects that bear them out."""
+
+from collections.abc import Iterable
+
+from msgspec import structs
+
+from bot.hami.fit import verdicts
+from bot.hami.fit.advice import Change, Slice, largest_slice, smallest_changes
+from bot.hami.nodes.node_state import CORDON_KEY, cordoned_uuids
+from bot.hami.pods.pod_request import INT32_MAX
+from bot.hami.pods.request_parsing import POLICY_KEY
+from bot.hami.scheduler_logs.filter_reasons import reason_of
+from bot.hami.vendors import FIRST
+from bot.kube.models import Node
+from bot.kube.node_filter import SELECTOR_TEXT, TAINT_TEXT
+from bot.report import Confidence, Evidence, Finding, NextAction, Severity, one_line
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.quotes import kubectl
+from playbooks.rules.capacity import oversized_request, request_amounts
+from playbooks.rules.capacity.impossible_request import over_a_card
+from playbooks.rules.capacity.kubernetes_shortage import shortage
+from playbooks.rules.capacity.vendor_words import own_words
+from playbooks.rules.common import prose
+from playbooks.rules.common.findings import finding
+from playbooks.rules.nodes.gpu_cordons import uncordon
+from playbooks.rules.waiting.attempt import Attempt
+from playbooks.rules.waiting.cause_ranking import Cause, Rank, family, is_unregistered, unexplained
+from playbooks.rules.waiting.waiting_pod import Case
+
+_MAX_TRIED = 20
+
+_TOO_FEW = frozenset(
+    {
+        verdicts.INSUFFICIENT_MEMORY,
+        verdicts.INSUFFICIENT_CORE,
+        verdicts.TIME_SLICING_EXHAUSTED,
+        verdicts.EXCLUSIVE_CONFLICT,
+        verdicts.NOT_HEALTHY,
+        verdicts.UNHEALTHY,
+        verdicts.CORDONED,
+        verdicts.TYPE_MISMATCH,
+        verdicts.UUID_MISMATCH,
+    }
+)
+"""Reasons that may hold of some GPUs of a node while others pass, but too few."""
+
+_OF_CARDS = frozenset(
+    {
+        verdicts.INSUFFICIENT_MEMORY,
+        verdicts.INSUFFICIENT_CORE,
+        verdicts.COMPUTE_UNITS_EXHAUSTED,
+        verdicts.TIME_SLICING_EXHAUSTED,
+        verdicts.EXCLUSIVE_CONFLICT,
+        verdicts.MIG_INFEASIBLE,
+        verdicts.ALLOCATED_INSUFFICIENT,
+        verdicts.NOT_HEALTHY,
+        verdicts.CORDONED,
+    }
+)
+"""Reasons that a look at the cards and their holders explains."""
+
+
+def refused(case: Case, attempt: Attempt, cause: Cause, say: Texts) -> Finding:
+    """The finding of one cause of registered nodes, or of kube-scheduler's own."""
+    severity = severity_of(cause)
+    if cause.of_kubernetes:
+        return _kubernetes(case, attempt, cause, say, severity)
+    proofs = attempt.evidence_for(cause.text)
+    confidence: Confidence = "confirmed" if proofs or _all_refused(case, attempt) else "suspected"
+    if not proofs:
+        proofs = words(attempt)
+    largest = oversized_request.too_small(case) if cause.text == verdicts.INSUFFICIENT_MEMORY else None
+    if cause.text == verdicts.QUOTA_NOT_FIT and not cause.nodes:
+        claim = say("resource-quota-not-fit.everywhere", **_values(case, cause, say))
+    elif largest is None:
+        slice_ = _slice(case, cause)
+        usual = say(_key(case, cause, slice_), **_values(case, cause, say, slice_))
+        claim = own_words(case, cause, say) or usual
+    else:
+        claim = say(f"{cause.code}.never", **_too_small(case, largest, say))
+    proofs = [*proofs, *_object_proofs(case, cause, largest)]
+    result = finding(cause.code, claim, confidence, cause.nodes, proofs, severity=severity)
+    if cause.text in _OF_CARDS and severity != "info" and cause.nodes:
+        return structs.replace(result, next_actions=_look_at_cards(case, cause, say))
+    if cause.code == "node-unfit-pod":
+        return structs.replace(result, next_actions=prose.raise_verbosity(say))
+    if cause.text != verdicts.QUOTA_NOT_FIT:
+        return result
+    return structs.replace(result, next_actions=prose.see_quota(case.pod.namespace, say))
+
+
+def _key(case: Case, cause: Cause, slice_: Slice | None) -> str:
+    """Which text tells it: some GPUs may pass, but too few; some words mean another thing for other vendors."""
+    if cause.text in _TOO_FEW and _some_pass(case, cause.nodes):
+        return f"too-few.{cause.code}"
+    if slice_ is not None and slice_.memory_mib >= _most_memory(case):
+        return "card-insufficient-memory.others"
+    if case.device.vendor is FIRST:
+        return f"{cause.code}.claim"
+    return {
+        verdicts.NUMA_NOT_FIT: "numa-not-fit.linked",
+        verdicts.TIME_SLICING_EXHAUSTED: "card-time-slicing-exhausted.slots",
+    }.get(cause.text, f"{cause.code}.claim")
+
+
+def _slice(case: Case, cause: Cause) -> Slice | None:
+    """Of the nodes that lack memory the largest piece that one GPU could give, whatever else is asked for."""
+    return largest_slice(case.view, cause.nodes, case.request) if cause.text == verdicts.INSUFFICIENT_MEMORY else None
+
+
+def _most_memory(case: Case) -> int:
+    return max((container.memory_mib for container in case.request.containers), default=0) or INT32_MAX
+
+
+def _some_pass(case: Case, names: Iterable[str]) -> bool:
+    """Whether on one of the nodes some GPUs pass."""
+    of = set(names)
+    return any(
+        verdicts.ALLOCATED_INSUFFICIENT in verdict.codes and not of.isdisjoint(on) for verdict, on in case.by_verdict
+    )
+
+
+def severity_of(cause: Cause) -> Severity:
+    """What would not help alone is background."""
+    return "warning" if cause.rank < Rank.BACKGROUND else "info"
+
+
+def in_words(attempt: Attempt, cause: Cause, say: Texts, *, sure: bool, why: str = "said.claim") -> Finding:
+    """The finding of one cause when only the schedulers' words are known; `why` is the text that says why."""
+    if reason_of(cause.text) is None:
+        claim = say("kubernetes-filter.claim", count=cause.unlocked, text=cause.text)
+        return finding(
+            "kubernetes-filter", claim, "confirmed" if sure else "suspected", (), words(attempt), severity="warning"
+        )
+    claim = say(why, count=max(len(cause.nodes), cause.unlocked), reason=cause.text)
+    proofs = attempt.evidence_for(cause.text) or words(attempt)
+    return finding(cause.code, claim, "confirmed" if sure else "suspected", cause.nodes, proofs, severity="warning")
+
+
+def lost_to_kubernetes(case: Case, attempt: Attempt, say: Texts) -> Finding | None:
+    """HAMi would take the pod on some node, and kube-scheduler's words account for losing as many as that.
+
+    Only for what objects cannot tell: taints and selectors are judged by the nodes as they are now. One node can lack
+    several resources, so of those the most counts, not the sum.
+    """
+    lost = [
+        reason
+        for reason in unexplained(case, attempt)
+        if family(reason[0]) not in ("taint", "unschedulable", "selector")
+    ]
+    short = [count for text, count in lost if family(text).startswith("insufficient")]
+    rest = [count for text, count in lost if not family(text).startswith("insufficient")]
+    if not case.fitting or not lost or max(short, default=0) + sum(rest) < len(case.fitting):
+        return None
+    text, count = max(lost, key=lambda reason: (reason[1], reason[0]))
+    if case.request.containers:
+        claim = say("kubernetes-filter.room", count=count, text=text, nodes=prose.names(say, case.fitting))
+    else:
+        claim = say("kubernetes-filter.claim", count=count, text=text)
+    return finding("kubernetes-filter", claim, "confirmed", (), words(attempt), severity="warning")
+
+
+def advise(case: Case, say: Texts) -> list[NextAction]:
+    """What would make the pod fit, each tried against the filter; at most three.
+
+    To go elsewhere comes first where the request is larger than the chosen nodes' cards, else last.
+    """
+    elsewhere = loosen_selection(case, say)
+    changes = _changes(case, say)
+    return [*elsewhere, *changes][:2] if oversized_request.too_small(case) else [*changes[:2], *elsewhere]
+
+
+def loosen_selection(case: Case, say: Texts) -> list[NextAction]:
+    """To let the pod go to nodes that its own selection leaves out, and that would take it now."""
+    return oversized_request.loosen_selection(case, say) if case.request.containers else []
+
+
+def _changes(case: Case, say: Texts) -> list[NextAction]:
+    if not case.request.containers or not case.candidates or len(case.views) != 1 or case.view.ledger is None:
+        return []
+    names = case.view.registered(case.candidates)
+    return [_action(case, change, say) for change in smallest_changes(case.view, names, case.request)]
+
+
+def _action(case: Case, change: Change, say: Texts) -> NextAction:
+    pod, what = case.pod, change.what
+    if what == "memory" and over_a_card(case) and _is_a_whole_card(case, change):
+        what = "percent"
+    label = request_amounts.change(case, change, say, what=what)
+    namespace, _, name = change.pod.partition("/") if change.pod else (pod.namespace, "", pod.name)
+    return NextAction(label, kubectl("-n", namespace, "get", "pod", name, "-o", "yaml"))
+
+
+def _is_a_whole_card(case: Case, change: Change) -> bool:
+    return any(card.card.memory_mib == change.amount for card in case.view.cards(change.node))
+
+
+def _look_at_cards(case: Case, cause: Cause, say: Texts) -> tuple[NextAction, ...]:
+    node = cause.nodes[0]
+    if cause.text == verdicts.CORDONED and (undo := _uncordon(case, cause, say)):
+        return undo
+    first = prose.see_node(node, say) if cause.text == verdicts.NOT_HEALTHY else ()
+    return (*first, *prose.see_cards(node, say))
+
+
+def _uncordon(case: Case, cause: Cause, say: Texts) -> tuple[NextAction, ...]:
+    """To take back into service as many cards as the pod asks for, of those that it may have."""
+    node = case.nodes[cause.nodes[0]]
+    cordoned = cordoned_uuids(node)
+    wanted = max((container.count for container in case.request.containers), default=1)
+    cards = [card.card for card in case.view.cards(node.name) if card.card.uuid in cordoned]
+    uuids = [card.uuid for card in cards if oversized_request.admits(case, card)][:wanted]
+    return uncordon(node, uuids, say) if uuids else ()
+
+
+def _kubernetes(case: Case, attempt: Attempt, cause: Cause, say: Texts, severity: Severity) -> Finding:
+    quoted = [
+        reason
+        for reason in (attempt.unschedulable.by_kubernetes if attempt.unschedulable else ())
+        if family(reason.text) == family(cause.text)
+    ]
+    takers = _takers(case, cause)
+    first = case.nodes[(takers or cause.nodes)[0]]
+    detail = case.obstacles[first.name].detail
+    texts = sorted({reason.text for reason in quoted}, key=lambda text: (detail not in text, text)) or [cause.text]
+    text = texts[0] if len(texts) == 1 else f"{texts[0]}; …"
+    if cause.text in (TAINT_TEXT, SELECTOR_TEXT) and detail not in text and detail != "nodeAffinity":
+        text = f"{text} ({detail})"
+    if (short := shortage(case, cause.text, cause.nodes)) is not None:
+        proofs, actions = short.proofs(case.pod), short.ask_less(case.pod, say)
+    else:
+        proofs, actions = [_obstacle_proof(case, first, detail)], []
+    proofs = [*(words(attempt) if quoted else []), *proofs]
+    key = "kubernetes-filter.room" if takers else "kubernetes-filter.claim"
+    claim = say(key, count=len(cause.nodes), text=text, nodes=prose.some(say, takers))
+    claim = short.claim(text, len(cause.nodes), say) if short else claim
+    confidence: Confidence = "confirmed" if quoted else "suspected"
+    return finding("kubernetes-filter", claim, confidence, cause.nodes, proofs, severity=severity, actions=actions)
+
+
+def _takers(case: Case, cause: Cause) -> list[str]:
+    """Some of the nodes that HAMi would give the pod if kubernetes let it."""
+    if not case.request.containers or not cause.unlocked:
+        return []
+    return [name for name, verdict in case.judge_each(cause.nodes[:_MAX_TRIED]).items() if verdict.fits]
+
+
+def _obstacle_proof(case: Case, node: Node, detail: str) -> Evidence:
+    text = case.obstacles[node.name].text  # a taint, a label and a resource may have the same name
+    if text == TAINT_TEXT:
+        return quotes.of_node(node, detail, "{.spec.taints[*].key}")
+    if text == SELECTOR_TEXT and (value := (case.pod.spec.node_selector or {}).get(detail)):
+        return quotes.of_pod(case.pod, value, "{.spec.nodeSelector}")
+    if detail in (node.status.allocatable or {}):
+        return quotes.of_allocatable(node, detail)
+    return quotes.of_node(node, node.name, "{.metadata.name}")
+
+
+def _all_refused(case: Case, attempt: Attempt) -> bool:
+    """Whether HAMi, without saying why, refused just as many registered nodes as our own fit does."""
+    refusals = attempt.generic_refusals()
+    ours = sum(
+        1 for name, verdict in case.verdicts.items() if verdict.fits is False and is_unregistered(case, name) is None
+    )
+    return refusals > 0 and refusals == ours
+
+
+def words(attempt: Attempt) -> list[Evidence]:
+    return [attempt.evidence] if attempt.evidence else [attempt.none_fit] if attempt.none_fit else []
+
+
+def _values(case: Case, cause: Cause, say: Texts, slice_: Slice | None = None) -> dict[str, object]:
+    wanted = case.request.constraints
+    return {
+        "nodes": prose.names(say, cause.nodes),
+        "count": len(cause.nodes),
+        "reason": cause.text,
+        "asked": _asked(case, say),
+        "cards": max((container.count for container in case.request.containers), default=0),
+        "cores": request_amounts.cores(case, most) if (most := request_amounts.most_cores(case)) else "0",
+        "memory": _memory(case, say),
+        "slice": say("words.slice", memory=prose.mib(slice_.memory_mib), node=slice_.node)
+        if slice_
+        else say("words.none"),
+        "types": one_line(wanted.use_type or wanted.no_use_type or wanted.mode or "", 60),
+        "uuids": one_line(wanted.use_uuid or wanted.no_use_uuid or "", 60),
+        "namespace": case.pod.namespace,
+        **(_quota(case, say) if cause.text == verdicts.QUOTA_NOT_FIT else {}),
+    }
+
+
+def _too_small(case: Case, largest: oversized_request.Largest, say: Texts) -> dict[str, object]:
+    return {
+        "nodes": prose.names(say, largest.nodes),
+        "memory": _memory(case, say),
+        "type": one_line(largest.card.type, 60),
+        "largest": prose.mib(largest.card.memory_mib),
+    }
+
+
+def _quota(case: Case, say: Texts) -> dict[str, str]:
+    """The resource whose quota refuses the pod, and its figures: memory, unless only the cores' would be exceeded."""
+    room = case.view.quota_room(case.pod.namespace, case.device.word)
+    if room is None:
+        return {"resource": case.gpus.memory, "limit": "?", "used": "?"}
+    cores = sum(container.cores * container.count for container in case.request.containers)
+    memory = sum(container.memory_mib * container.count for container in case.request.containers)
+    if _over_cores_only(case):
+        limit, used = f"{room.cores_limit:,}", f"{room.cores_used:,}"
+        return {"resource": case.gpus.cores, "limit": limit, "used": used, "asked": f"{cores:,}"}
+    limit = "?" if room.memory_limit_mib is None else f"{room.memory_limit_mib:,}"
+    asked = prose.mib(memory) if len(case.request.containers) > 1 else _asked(case, say)
+    return {"resource": case.gpus.memory, "limit": limit, "used": f"{room.memory_used_mib:,}", "asked": asked}
+
+
+def _over_cores_only(case: Case) -> bool:
+    """Whether of the namespace's quotas only the cores' would be exceeded."""
+    room = case.view.quota_room(case.pod.namespace, case.device.word)
+    if room is None:
+        return False
+    cores = sum(container.cores * container.count for container in case.request.containers)
+    memory = sum(container.memory_mib * container.count for container in case.request.containers)
+    by_memory = room.memory_limit_mib is not None and room.memory_used_mib + memory > room.memory_limit_mib
+    by_cores = room.cores_limit is not None and room.cores_used + cores > room.cores_limit
+    return by_cores and not by_memory
+
+
+def _memory(case: Case, say: Texts) -> str:
+    container = request_amounts.largest_request(case)
+    return request_amounts.memory(case, container, say) if container else "?"
+
+
+def _asked(case: Case, say: Texts) -> str:
+    container = request_amounts.largest_request(case)
+    return request_amounts.asked(case, container, say) if container else "?"
+
+
+def _pod_keys(case: Case, code: str) -> tuple[str, ...]:
+    """The pod's annotations that the code rests on."""
+    names = case.device.names
+    keys = {
+        verdicts.TYPE_MISMATCH: (names.use_type, names.no_use_type, names.mode),
+        verdicts.UUID_MISMATCH: (names.use_uuid, names.no_use_uuid),
+        verdicts.NUMA_NOT_FIT: (names.numa_bind,),
+        verdicts.MODE_NOT_FIT: names.also_read,
+        verdicts.EXCLUSIVE_CONFLICT: (POLICY_KEY,),
+    }
+    return tuple(filter(None, keys.get(code, ())))
+
+
+def _object_proofs(case: Case, cause: Cause, largest: oversized_request.Largest | None) -> list[Evidence]:
+    """The parts of the objects that the reason rests on."""
+    pod = case.pod
+    proofs = [quotes.of_pod_annotation(pod, key) for key in _pod_keys(case, cause.text) if pod.metadata.annotation(key)]
+    hardest = {
+        verdicts.NODE_INSUFFICIENT: request_amounts.most_devices,
+        verdicts.INSUFFICIENT_CORE: request_amounts.most_cores,
+    }
+    container = hardest.get(cause.text, request_amounts.largest_request)(case)
+    of = case.config.of(container.word) if container else case.gpus
+    wanted = {
+        verdicts.INSUFFICIENT_MEMORY: (of.memory, of.percentage),
+        verdicts.MIG_INFEASIBLE: (of.memory, of.percentage),
+        verdicts.INSUFFICIENT_CORE: (of.cores,),
+        verdicts.EXCLUSIVE_CONFLICT: (of.cores,),
+        verdicts.QUOTA_NOT_FIT: _quota_order(case),
+    }.get(cause.text, (of.count, of.cores))
+    proofs += request_amounts.proof(case, container, wanted)
+    if cause.text == verdicts.QUOTA_NOT_FIT:
+        proofs += _quota_proofs(case)
+    if largest is not None:
+        proofs.append(oversized_request.proof_of(case, largest))
+    elif cause.nodes:
+        proofs += _card_proof(case, case.nodes[cause.nodes[0]], cause.text)
+    return proofs
+
+
+def _quota_order(case: Case) -> tuple[str, str]:
+    """The resource whose quota is exceeded, then the other."""
+    memory, cores = case.gpus.memory, case.gpus.cores
+    return (cores, memory) if _over_cores_only(case) else (memory, cores)
+
+
+def _quota_proofs(case: Case) -> list[Evidence]:
+    """The namespace's limit on the resource that is exceeded."""
+    key = f"limits.{_quota_order(case)[0]}"
+    return [
+        Evidence(
+            source="quota",
+            object=f"ResourceQuota {quota.namespace}/{quota.name}",
+            at=None,
+            quote=str(quota.spec.hard[key]),
+            command=kubectl("-n", quota.namespace, "get", "resourcequota", quota.name, "-o", "jsonpath={.spec.hard}"),
+        )
+        for quota in case.quotas
+        if quota.namespace == case.pod.namespace and quota.spec.hard and key in quota.spec.hard
+    ][:1]
+
+
+def _card_proof(case: Case, node: Node, text: str) -> list[Evidence]:
+    """One card of the first node that the reason stands for, by its uuid."""
+    if text == verdicts.CORDONED and (cordon := node.metadata.annotation(CORDON_KEY)):
+        return [quotes.of_node_annotation(node, CORDON_KEY, cordon)]
+    cards = case.view.cards(node.name)
+    return [quotes.of_card(node, cards[0].card.uuid)] if cards else []

@@ -1,0 +1,68 @@
+"""Bugs of HAMi that a pod meets by what it asks for: HAMi refuses nodes that have what it wants."""
+
+from msgspec import structs
+
+from bot.finding_codes import Code
+from bot.hami.installation.known_bugs import KnownBug, bug_behind
+from bot.hami.scheduler_logs.filter_reasons import finding_code
+from bot.report import Evidence, Finding
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.rules.common import prose
+from playbooks.rules.common.findings import finding
+from playbooks.rules.waiting.attempt import Attempt
+from playbooks.rules.waiting.waiting_pod import Case
+
+_CONTAINERS = "HAMi#798"
+_MIG_DEVICES = "HAMi#2403"
+
+
+def told_by_bug(found: list[Finding], case: Case, attempt: Attempt, say: Texts) -> list[Finding]:
+    """The findings behind the bug of this version that the first of them shows; the same where it shows none."""
+    if not found or (shown := _shown(found[0], case, attempt)) is None:
+        return found
+    code, bug, signs = shown
+    first = found[0]
+    nodes = first.scope.nodes or tuple(case.candidates)
+    why, threads = bug.why(say.language), ", ".join(bug.threads)
+    claim = say("known-bug.refused", version=case.version, nodes=prose.names(say, nodes), why=why, threads=threads)
+    proofs = [*first.evidence, *signs]
+    result = finding(code, claim, "suspected", nodes, proofs, severity="warning", actions=first.next_actions[:1])
+    return [result, *(structs.replace(finding, severity="info") for finding in found if finding.code != code)]
+
+
+def _shown(first: Finding, case: Case, attempt: Attempt) -> tuple[Code, KnownBug, list[Evidence]] | None:
+    """The code, the bug, and what of the pod and the nodes makes HAMi meet it."""
+    if _refuses_without_reason(first, attempt) and len(case.request.containers) > 1:
+        code, thread, signs = "node-unfit-pod", _CONTAINERS, _asking(case)
+    elif first.code == "custom-filter-rule" and (several := _several(case)):
+        code, thread, signs = "custom-filter-rule", _MIG_DEVICES, several
+    else:
+        return None
+    bug = bug_behind(code, [thread], case.version)
+    return (code, bug, signs) if bug else None
+
+
+def _refuses_without_reason(first: Finding, attempt: Attempt) -> bool:
+    """Whether HAMi gives no reason for refusing what the objects allow, and its own figures prove no other."""
+    reasons = attempt.unschedulable.by_hami if attempt.unschedulable else ()
+    codes = {finding_code(card.code) for reason in reasons for card in reason.cards}
+    return first.code == "scheduler-ledger-stale" and first.confidence == "suspected" and codes == {"node-unfit-pod"}
+
+
+def _asking(case: Case) -> list[Evidence]:
+    """The containers that ask for GPUs."""
+    return [quotes.of_pod(case.pod, container.container, "{.spec..name}") for container in case.request.containers]
+
+
+def _several(case: Case) -> list[Evidence]:
+    """That a container asks for several devices, and as many idle GPUs in MIG mode; empty where either is not so."""
+    asked = next((container for container in case.request.containers if container.count > 1), None)
+    if asked is None or case.request.constraints.mode == "hami-core":
+        return []
+    for name in case.candidates:
+        idle = [card.card for card in case.view.cards(name) if card.card.mode == "mig" and not card.slots]
+        if len(idle) >= asked.count:
+            count = quotes.of_resource(case.pod, case.config.of(asked.word).count, str(asked.count))
+            return [count, *(quotes.of_card(case.nodes[name], card.uuid, whole=True) for card in idle[: asked.count])]
+    return []

@@ -1,0 +1,255 @@
+"""HAMi's scheduler refuses what the objects allow: its memory differs from them, and only a restart renews it.
+
+Proven by its own metrics; else suspected, where it refused again and again and nothing seen has changed since its last
+word. Sources: HAMi pkg/scheduler/scheduler.go onDelPod (up to 2.7.1 a delete that comes as a tombstone is lost, up to
+2.10 that of a pod which lost its annotations), threads HAMi#2923, #1458, #1899.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from msgspec import structs
+
+from bot.finding_codes import Code
+from bot.hami.fit.verdicts import QUOTA_NOT_FIT
+from bot.hami.installation.install import Install
+from bot.hami.metrics.scheduler_metrics import CountedShare, SchedulerCounts
+from bot.hami.scheduler_logs.filter_reasons import reason_of
+from bot.kube.hami_pods import EXTENDER_CONTAINER
+from bot.kube.models import Node, Pod
+from bot.kube.times import format_time, parse_time
+from bot.report import Evidence, Finding, Gap, NextAction
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.gather.scheduler_process import Ghost, SchedulerProcess
+from playbooks.quotes import kubectl
+from playbooks.rules.common import prose
+from playbooks.rules.common.findings import finding
+from playbooks.rules.waiting.attempt import Attempt
+from playbooks.rules.waiting.unregistered_nodes import PluginPods
+from playbooks.rules.waiting.waiting_pod import Case
+
+_MAX_SHOWN = 3
+
+
+class _Dispute(NamedTuple):
+    """Nodes that would take the pod by the objects and that HAMi refused, with what may settle it."""
+
+    case: Case
+    attempt: Attempt
+    names: Sequence[str]
+    process: SchedulerProcess
+    plugins: PluginPods
+
+    @property
+    def stands(self) -> bool:
+        """Whether HAMi's last word still holds: it was said repeatedly, and nothing that was read changed since."""
+        at = self.attempt.at
+        if at is None or not self.attempt.is_repeated:
+            return False
+        nodes = [self.case.nodes[name] for name in self.names]
+        return not any(moment >= at for moment in _changes(nodes, self.case.install, self.process, self.plugins))
+
+
+_REFUSED_NODE = ("card", "node")
+"""Natures of reasons that come from a node's registration; the others come from what is counted as used."""
+
+
+def disagrees(
+    case: Case, attempt: Attempt, process: SchedulerProcess, plugins: PluginPods, say: Texts
+) -> Finding | None:
+    """Why HAMi refuses nodes that would take the pod by the objects; None where nothing says that it still would."""
+    names, reasons = refused_nodes(case, attempt), _reasons(attempt)
+    if not names or not reasons:
+        return None
+    dispute = _Dispute(case, attempt, names, process, plugins)
+    natures = {found.nature for text in reasons if (found := reason_of(text))}
+    if reasons[0] == QUOTA_NOT_FIT:  # a quota does not say when it was changed
+        return None
+    if natures & set(_REFUSED_NODE):
+        return _ignored(dispute, say)
+    return _ledger(dispute, say) if natures - {"pod"} else None
+
+
+def refused_nodes(case: Case, attempt: Attempt) -> list[str]:
+    """The nodes that would take the pod and that HAMi refused: those that it names, or all where it refused as many."""
+    if attempt.stage != "filter":
+        return []
+    takers, named = _takers(case, attempt), _named(attempt)
+    if named:
+        return [name for name in takers if name in named]
+    refused = sum(reason.nodes for reason in attempt.unschedulable.by_hami) if attempt.unschedulable else 0
+    return takers if refused >= len(case.candidates) else []
+
+
+def _takers(case: Case, attempt: Attempt) -> list[str]:
+    """The nodes that would take the pod; an unread quota keeps none out where HAMi names another reason."""
+    if case.fitting or case.view.facts.quotas is not None or QUOTA_NOT_FIT in _reasons(attempt):
+        return case.fitting
+    relaxed = case.judge_each(case.candidates, frozenset({QUOTA_NOT_FIT}))
+    return [name for name, verdict in relaxed.items() if verdict.fits]
+
+
+def _named(attempt: Attempt) -> set[str]:
+    return {node for event, _ in attempt.code_events for node in event.nodes} | {
+        refusal.node for refusal, _ in attempt.refusals
+    }
+
+
+def _reasons(attempt: Attempt) -> list[str]:
+    """HAMi's own words, those that tell something first."""
+    codes = [
+        card.code
+        for reason in (attempt.unschedulable.by_hami if attempt.unschedulable else ())
+        for card in reason.cards
+    ]
+    codes += [event.code for event, _ in attempt.code_events]
+    codes += [card.code for refusal, _ in attempt.refusals for card in attempt.cards_on(refusal.node)]
+    known = {text: found.nature for text in codes if (found := reason_of(text))}
+    return sorted(known, key=lambda text: known[text] == "summary")
+
+
+# ------------------------------------------------------------------------------------------------- what is used
+
+
+def _ledger(dispute: _Dispute, say: Texts) -> Finding | None:
+    """HAMi counts as used what no pod holds."""
+    case, attempt, names, process, _ = dispute
+    ghosts = [ghost for ghost in process.ghosts if any(taken.node in names for taken in ghost.taken)]
+    if ghosts:
+        result = _told(ghosts, process, case.install, attempt, say)
+        proofs = [*([attempt.evidence] if attempt.evidence else []), *result.evidence]
+        return finding(
+            result.code, result.claim, "confirmed", names, proofs, severity="warning", actions=result.next_actions
+        )
+    if isinstance(process.counted, SchedulerCounts) or not dispute.stands:
+        return None
+    return _suspected("scheduler-ledger-stale", dispute, say)
+
+
+def ghosts_suspected(install: Install, attempt: Attempt, process: SchedulerProcess, say: Texts) -> Finding | None:
+    """Ghosts on the nodes that HAMi says others use up, where nothing tells whether the pod would fit without them."""
+    used = {text for text in _reasons(attempt) if (found := reason_of(text)) and found.nature == "use"}
+    ghosts = [ghost for ghost in process.ghosts if any(taken.node in _named(attempt) for taken in ghost.taken)]
+    if attempt.stage != "filter" or not used or not ghosts:
+        return None
+    return structs.replace(_told(ghosts, process, install, attempt, say), confidence="suspected")
+
+
+def ghosts_told(process: SchedulerProcess, install: Install, say: Texts, nodes: Collection[str]) -> list[Finding]:
+    """What the scheduler counts of pods that are gone, whichever pod waits for it; of these nodes."""
+    ghosts = [ghost for ghost in process.ghosts if any(taken.node in nodes for taken in ghost.taken)]
+    return [_told(ghosts, process, install, None, say)] if ghosts else []
+
+
+def _told(
+    ghosts: Sequence[Ghost], process: SchedulerProcess, install: Install, attempt: Attempt | None, say: Texts
+) -> Finding:
+    taken = [use for ghost in ghosts for use in ghost.taken]
+    times = [*(parse_time(ghost.heard) for ghost in ghosts), attempt.since if attempt else None]
+    since = min((moment for moment in times if moment is not None), default=None)
+    names = [f"{ghost.taken[0].namespace}/{ghost.taken[0].pod}" for ghost in ghosts]
+    claim = say(
+        "scheduler-ledger-stale.claim",
+        pods=prose.names(say, names),
+        memory=prose.mib(sum(use.memory_mib for use in taken)),
+        gpus=len({(use.node, use.uuid) for use in taken}),
+        nodes=prose.names(say, sorted({use.node for use in taken})),
+        since=say("scheduler-ledger-stale.since", at=format_time(since)) if since else "",
+    )
+    scheduler = process.scheduler
+    proofs = [_of_sample(use, scheduler, process.port) for use in taken[:_MAX_SHOWN] if scheduler]
+    proofs += [quotes.of_pod_age(ghost.pod) for ghost in ghosts[:_MAX_SHOWN] if ghost.pod is not None]
+    nodes = sorted({share.node for share in taken})
+    actions = restart(install, say)
+    return finding("scheduler-ledger-stale", claim, "confirmed", nodes, proofs, severity="warning", actions=actions)
+
+
+def _of_sample(taken: CountedShare, scheduler: Pod, port: int) -> Evidence:
+    path = f"/api/v1/namespaces/{scheduler.namespace}/pods/http:{scheduler.name}:{port}/proxy/metrics"
+    return Evidence(
+        source="scheduler metrics",
+        object=f"Pod {scheduler.namespace}/{scheduler.name} container {EXTENDER_CONTAINER}",
+        at=None,
+        quote=taken.line,
+        command=f"{kubectl('get', '--raw', path)} | grep {taken.uuid}",
+    )
+
+
+# ------------------------------------------------------------------------------------------ what is registered
+
+
+def _ignored(dispute: _Dispute, say: Texts) -> Finding | None:
+    """HAMi works with an older registration than the node has now, or with none."""
+    if not dispute.stands:
+        return None
+    case, attempt, names, process, _ = dispute
+    known = process.counted.nodes if isinstance(process.counted, SchedulerCounts) else None
+    unknown = [name for name in names if known is not None and name not in known]
+    if known is None or not unknown:
+        return _suspected("registration-ignored", dispute, say)
+    claim = say("registration-ignored.claim", nodes=prose.names(say, unknown), count=len(known))
+    proofs = [*([attempt.evidence] if attempt.evidence else []), *_of_gpus(case, unknown)]
+    actions = restart(case.install, say)
+    return finding("registration-ignored", claim, "confirmed", unknown, proofs, severity="warning", actions=actions)
+
+
+# --------------------------------------------------------------------------------------------- without metrics
+
+
+def _changes(
+    nodes: Iterable[Node], install: Install, process: SchedulerProcess, plugins: PluginPods
+) -> Iterator[datetime]:
+    """When something last changed that may make HAMi's next answer another one."""
+    nodes = list(nodes)
+    texts = [node.metadata.creation_timestamp for node in nodes]
+    texts += [condition.last_transition_time for node in nodes for condition in node.status.conditions or ()]
+    found = (plugins.get(node.name) for node in nodes)
+    pods = [*install.pods, *(pod for some in found if some and not isinstance(some, Gap) for pod in some)]
+    for pod in pods:
+        texts += [condition.last_transition_time for condition in pod.status.conditions or ()]
+        texts += [
+            status.state.running.started_at for status in pod.status.container_statuses or () if status.state.running
+        ]
+    yield from (moment for moment in map(parse_time, [*texts, *process.ended]) if moment)
+    yield from (line.at for line in process.released if line.at)
+
+
+def _suspected(code: Code, dispute: _Dispute, say: Texts) -> Finding:
+    case, attempt, names, *_ = dispute
+    since, tried = attempt.since, attempt.at
+    claim = say(
+        f"{code}.suspected",
+        nodes=prose.names(say, names),
+        reason=_reasons(attempt)[0],
+        since=format_time(since) if since else "?",
+        tried=format_time(tried) if tried else "?",
+    )
+    proofs = [
+        *attempt.evidence_for(_reasons(attempt)[0]),
+        *([attempt.evidence] if attempt.evidence else []),
+        *_of_gpus(case, names),
+    ]
+    actions = [*prose.see_cards(names[0], say), *restart(case.install, say)]
+    if code == "scheduler-ledger-stale" and dispute.process.unread:
+        claim, actions = f"{claim} {say('scheduler-ledger-stale.unread')}", prose.see_cards(names[0], say)
+    return finding(code, claim, "suspected", names, proofs, severity="warning", actions=actions)
+
+
+def _of_gpus(case: Case, names: Sequence[str]) -> list[Evidence]:
+    """A GPU of the first of the nodes, as it is registered now."""
+    node = case.nodes[names[0]]
+    cards = case.view.cards(node.name)
+    return [quotes.of_card(node, cards[0].card.uuid, whole=True)] if cards else []
+
+
+def restart(install: Install, say: Texts) -> tuple[NextAction, ...]:
+    """To let the scheduler count anew, and what that interrupts; nothing where its Deployment is not known."""
+    deployment = install.deployment
+    if deployment is None:
+        return ()
+    alone = len(install.pods) <= 1
+    command = kubectl("-n", deployment.namespace, "rollout", "restart", f"deployment/{deployment.name}")
+    label = say("scheduler-ledger-stale.restart" if alone else "scheduler-ledger-stale.restart-one-by-one")
+    return (NextAction(label, command, changes_cluster=True),)

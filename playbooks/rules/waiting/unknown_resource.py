@@ -1,0 +1,132 @@
+"""Resources that kube-scheduler looks for on the nodes and finds on none.
+
+Either nobody offers them, or HAMi does and kube-scheduler was not told to leave them to HAMi's extender.
+"""
+
+import difflib
+from collections.abc import Sequence
+
+from bot.hami.installation.install import kube_scheduler_of
+from bot.hami.installation.kube_scheduler import SchedulerConfig, find_scheduler_config
+from bot.hami.nodes.offers import has_vendor, is_left, is_offered
+from bot.hami.pods.request_parsing import extended_resources
+from bot.kube.models import Pod
+from bot.report import Confidence, Evidence, Finding, NextAction
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.gather.scheduling import InstallSeen
+from playbooks.quotes import kubectl, kubectl_pod
+from playbooks.rules.common.findings import finding
+from playbooks.rules.installation.extender import managed_proof
+from playbooks.rules.waiting.attempt import Attempt
+from playbooks.rules.waiting.waiting_pod import Case
+
+_CLOSE = 0.5
+
+
+def offered_nowhere(case: Case, attempt: Attempt, seen: InstallSeen, say: Texts) -> Finding | None:
+    """The resource that no node can give the pod, as long as all nodes were read; None where each can be had."""
+    if not case.nodes_seen or not case.nodes:
+        return None
+    nodes = case.nodes.values()
+    config = find_scheduler_config(seen.config_maps, kube_scheduler_of(seen.install))
+    managed = config.ignored if isinstance(config, SchedulerConfig) else frozenset[str]()
+    refused = _refused(case.pod, attempt)
+    for name in extended_resources(case.pod):
+        ours = case.config.names(name) or name in managed
+        if (name in case.config.gpus.all and name not in refused) or (is_left if ours else is_offered)(name, nodes):
+            continue
+        if not ours:
+            return _unknown(case, attempt, name, managed, say)
+        if not has_vendor(name, nodes) and attempt.stage == "filter":
+            return _without_vendor(case, attempt, name, say)
+        if name in refused and case.pod.spec.scheduler_name == case.install.scheduler_name:
+            return _not_left_to_hami(case, attempt, name, config, say)
+    return None
+
+
+def unknown_resources(case: Case) -> set[str]:
+    """The pod's resources that are neither HAMi's nor any node's."""
+    if not case.nodes_seen or not case.nodes or not case.config.names_all:
+        return set()
+    nodes = case.nodes.values()
+    return {
+        name for name in extended_resources(case.pod) if not case.config.names(name) and not is_offered(name, nodes)
+    }
+
+
+def _refused(pod: Pod, attempt: Attempt) -> set[str]:
+    """The resources that the pod's scheduler itself found too few of."""
+    reasons = attempt.unschedulable.by_kubernetes if attempt.unschedulable else ()
+    return {reason.text.removeprefix("Insufficient ") for reason in reasons} & set(extended_resources(pod))
+
+
+def _unknown(case: Case, attempt: Attempt, name: str, managed: frozenset[str], say: Texts) -> Finding:
+    known = {resource for node in case.nodes.values() for resource in node.status.allocatable or () if "/" in resource}
+    known |= (
+        managed
+        | case.config.other_resources
+        | {resource for device in case.config.devices for resource in device.resources.all}
+    )
+    near = _nearest(name, sorted(known))
+    claim = say("resource-unknown.near" if near else "resource-unknown.claim", resource=name, near=near)
+    fix = say("resource-unknown.rename", near=near) if near else say("resource-unknown.remove", resource=name)
+    steps = [NextAction(fix, kubectl_pod(case.pod, "get", "-o", "jsonpath={.spec.containers[*].resources}"))]
+    sure: Confidence = "confirmed" if case.config.names_all else "suspected"
+    proofs = _proofs(case, attempt, name)
+    return finding("resource-unknown", claim, sure, (), proofs, severity="warning", actions=[*steps, _offers(say)])
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    """The name that was meant, it seems: of the same domain if there is a near one, else of any."""
+    domain, _, local = name.partition("/")
+    own = [resource.partition("/")[2] for resource in known if resource.partition("/")[0] == domain]
+    if found := difflib.get_close_matches(local, own, n=1, cutoff=_CLOSE):
+        return f"{domain}/{found[0]}"
+    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.8)), "")
+
+
+def _without_vendor(case: Case, attempt: Attempt, name: str, say: Texts) -> Finding:
+    claim = say("resource-unknown.vendor", resource=name)
+    steps = [NextAction(say("resource-unknown.install", resource=name), kubectl("get", "daemonsets", "-A"))]
+    proofs = _proofs(case, attempt, name)
+    steps.append(_offers(say))
+    return finding("resource-unknown", claim, "confirmed", (), proofs, severity="warning", actions=steps)
+
+
+def _not_left_to_hami(
+    case: Case, attempt: Attempt, name: str, config: SchedulerConfig | str | None, say: Texts
+) -> Finding:
+    """kube-scheduler counts on the nodes what only HAMi registers."""
+    read = config if isinstance(config, SchedulerConfig) else None
+    listed = read is not None and name in read.ignored
+    key = "listed" if listed else "unmanaged" if read else "unread"
+    claim = say(f"extender-misconfigured.{key}", resource=name, file=read.key if read else "")
+    proofs = [*_proofs(case, attempt, name), *([managed_proof(read)] if read else [])]
+    namespace = case.install.namespace
+    deployment = case.install.deployment
+    if read and not listed:
+        config_map = read.config_map
+        label = say("extender-misconfigured.add", resource=name)
+        steps = [
+            NextAction(
+                label, kubectl("-n", config_map.namespace, "edit", "configmap", config_map.name), changes_cluster=True
+            )
+        ]
+    else:
+        steps = [NextAction(say("extender-misconfigured.maps"), kubectl("-n", namespace, "get", "configmaps"))]
+    if deployment:
+        restart = kubectl("-n", namespace, "rollout", "restart", "deployment", deployment.name)
+        steps.append(NextAction(say("extender-misconfigured.restart"), restart, changes_cluster=True))
+    sure: Confidence = "confirmed" if read and not listed and case.config.names_all else "suspected"
+    return finding("extender-misconfigured", claim, sure, (), proofs, severity="warning", actions=steps)
+
+
+def _proofs(case: Case, attempt: Attempt, name: str) -> list[Evidence]:
+    asked = quotes.of_pod(case.pod, name, "{.spec..resources}")
+    return [*([attempt.evidence] if attempt.evidence else []), asked]
+
+
+def _offers(say: Texts) -> NextAction:
+    look = kubectl("get", "nodes", "-o", 'jsonpath={range .items[*]}{.metadata.name} {.status.allocatable}{"\\n"}{end}')
+    return NextAction(say("resource-unknown.offers"), look)

@@ -1,0 +1,191 @@
+"""Findings about nodes whose cards HAMi does not know: one per why."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from msgspec import structs
+
+from bot.finding_codes import Code, as_code
+from bot.hami.fit import verdicts
+from bot.hami.nodes.handshake import GUIDES_THRESHOLD, parse_handshake
+from bot.hami.nodes.registration import Unregistered
+from bot.hami.vendors import FIRST
+from bot.hami.vendors.vendor import Device, Vendor
+from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT, SCHEDULER_COMPONENT
+from bot.kube.models import DaemonPod, Node, Pod
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.quotes import kubectl
+from playbooks.rules.common import prose
+from playbooks.rules.common.findings import finding
+from playbooks.rules.waiting.attempt import Attempt
+from playbooks.rules.waiting.cause_ranking import Cause, is_unregistered
+from playbooks.rules.waiting.refusals import severity_of, words
+from playbooks.rules.waiting.waiting_pod import Case
+
+_EMPTY = ("", "[]", "null", ":", "{}")
+"""Registrations without a card."""
+
+PluginPods = Mapping[str, Sequence[Pod] | Gap]
+"""The pods of the device plugin that the pod needs on unregistered nodes, by node."""
+
+
+def unregistered(case: Case, attempt: Attempt, cause: Cause, plugins: PluginPods, say: Texts) -> list[Finding]:
+    """One finding per why; nodes that should have no cards are told of only when there is nothing else."""
+    severity = severity_of(cause)
+    expected = [name for name in cause.nodes if case.expects_gpus(name)]
+    found: list[Finding] = []
+    by_why: dict[tuple[Code, str], list[str]] = {}
+    for name in expected:
+        state = is_unregistered(case, name)
+        if state is not None:
+            by_why.setdefault(code_and_why(case.nodes[name], state, case.device), []).append(name)
+    proofs = attempt.evidence_for(verdicts.NODE_UNREGISTERED)
+    confidence: Confidence = "confirmed" if proofs else "suspected"
+    for (code, why), names in sorted(by_why.items(), key=lambda item: (-len(item[1]), item[0])):
+        claim = claim_of((code, why), names, case.device, str(case.version or "?"), say)
+        shown = registration_proofs(case.nodes[names[0]], is_unregistered(case, names[0]), case.device)
+        found.append(
+            finding(
+                code,
+                claim,
+                confidence,
+                names,
+                [*(proofs or words(attempt)), *shown],
+                severity=severity,
+            )
+        )
+        actions = registration_actions(names[0], why, plugins.get(names[0]), say, case.device.vendor)
+        found[-1] = structs.replace(found[-1], next_actions=actions)
+    normal = [name for name in cause.nodes if name not in expected]
+    if normal and not found:
+        claim = say("node-unregistered.normal", nodes=prose.names(say, normal))
+        node = case.nodes[normal[0]]
+        found.append(
+            finding(
+                "node-unregistered",
+                claim,
+                confidence,
+                normal,
+                proofs or [quotes.of_node(node, node.name, "{.metadata.name}")],
+                severity="info",
+            )
+        )
+    return found
+
+
+def untrusted(case: Case, attempt: Attempt, say: Texts) -> Finding | None:
+    """Nodes that would take the pod, but for a unix-seconds handshake that is too old by the guides' rule.
+
+    It is the cause where HAMi refused the pod and every node that would take it is such a node; else background.
+    """
+    if attempt.stage in ("bind", "filtered"):
+        return None
+    nodes, now = case.nodes, case.now
+    stale = [name for name in case.candidates if is_untrusted(nodes[name], now) and case.expects_gpus(name)]
+    if not stale:
+        return None
+    blamed = [name for name in case.fitting if name in stale]
+    explains = attempt.stage == "filter" and bool(blamed) and len(blamed) == len(case.fitting)
+    names = blamed if explains else stale
+    proofs = attempt.evidence_for(verdicts.NODE_UNREGISTERED)
+    threshold = int(GUIDES_THRESHOLD.total_seconds())
+    text = case.nodes[names[0]].metadata.annotation(FIRST.names.handshake) or ""
+    result = finding(
+        "handshake-stale",
+        say("handshake-stale.guides", nodes=prose.names(say, names), threshold=threshold),
+        "confirmed" if proofs and explains else "suspected",
+        names,
+        [*(proofs or words(attempt)), quotes.of_node_annotation(case.nodes[names[0]], FIRST.names.handshake, text)],
+        severity="warning" if explains else "info",
+    )
+    return structs.replace(result, next_actions=plugin_actions(names[0], None, say) if explains else ())
+
+
+def is_untrusted(node: Node, now: datetime) -> bool:
+    """Whether the node has a unix-seconds handshake that is too old by the guides' rule."""
+    text = node.metadata.annotation(FIRST.names.handshake)
+    if not text or not text[0].isdigit():
+        return False
+    handshake = parse_handshake(text)
+    if handshake.state != "unix" or handshake.at is None:
+        return False
+    return now - handshake.at > GUIDES_THRESHOLD
+
+
+def code_and_why(node: Node, state: Unregistered, device: Device) -> tuple[Code, str]:
+    """The finding's code, and the key of its claim in that code's section."""
+    if state.why in ("stale", "deleted"):
+        return as_code(f"handshake-{state.why}"), "claim"
+    if state.key.startswith("--"):
+        return "registration-ignored", "outside"
+    if state.why == "absent" and device.capacity:
+        return "node-unregistered", "uncounted"
+    register = node.metadata.annotation(device.names.register) or ""
+    if state.why == "unreadable" and register.strip() in _EMPTY:
+        return "node-unregistered", "empty"
+    return "node-unregistered", state.why
+
+
+def claim_of(cause: tuple[Code, str], names: Sequence[str], device: Device, version: str, say: Texts) -> str:
+    """What is wrong with the registration of these nodes, by the code and the key of its claim."""
+    code, why = cause
+    counted = {"resource": device.capacity} if why == "uncounted" else {}
+    return say(f"{code}.{why}", nodes=prose.names(say, names), version=version, **counted)
+
+
+def registration_proof(node: Node, state: Unregistered | None, device: Device) -> Evidence:
+    """What shows that HAMi cannot know the node's cards, or that it should have some."""
+    text = node.metadata.annotation(state.key) if state is not None else None
+    if state is not None and text and state.quote in text:
+        return quotes.of_node_annotation(node, state.key, state.quote)
+    count, label = device.resources.count, device.vendor.node_label[0]
+    if count in (node.status.allocatable or {}):
+        return quotes.of_allocatable(node, count)
+    if label and node.metadata.label(label):
+        return quotes.of_label(node, label)
+    return quotes.of_node(node, node.name, "{.metadata.name}")
+
+
+def registration_proofs(node: Node, state: Unregistered | None, device: Device) -> list[Evidence]:
+    """The same, and that kubelet offers no cards where that is why."""
+    proofs, count = [registration_proof(node, state, device)], device.resources.count
+    if state is not None and state.why == "no-allocatable" and count in (node.status.allocatable or {}):
+        proofs.append(quotes.of_allocatable(node, count))
+    return proofs
+
+
+def registration_actions(
+    name: str, why: str, pods: Sequence[Pod | DaemonPod] | Gap | None, say: Texts, vendor: Vendor = FIRST
+) -> tuple[NextAction, ...]:
+    """What to do about one way of being unregistered; the device plugin is what it is about unless told otherwise."""
+    if why == "outside":
+        return (NextAction(say("node-unregistered.labels", node=name), kubectl("get", "node", name, "--show-labels")),)
+    if why == "other-format":
+        both = f"{COMPONENT_LABEL} in ({SCHEDULER_COMPONENT},{PLUGIN_COMPONENT})"
+        columns = "NAME:.metadata.name,IMAGES:.spec.containers[*].image"
+        show = kubectl("get", "pods", "-A", "-l", both, "-o", f"custom-columns={columns}")
+        return (NextAction(say("node-unregistered.images"), show),)
+    return plugin_actions(name, pods, say, vendor)
+
+
+def plugin_actions(
+    name: str, pods: Sequence[Pod | DaemonPod] | Gap | None, say: Texts, vendor: Vendor = FIRST
+) -> tuple[NextAction, ...]:
+    """Read the log of what is there and restart it, or find out why nothing is: a restart loses what the log tells."""
+    if isinstance(pods, Sequence) and pods:
+        pod = pods[0]
+        restart = kubectl("-n", pod.namespace, "delete", "pod", pod.name)
+        return (
+            plugin_log(pod, say),
+            NextAction(say("node-unregistered.restart", node=name), restart, changes_cluster=True),
+        )
+    return (NextAction(say("node-unregistered.plugin", node=name), prose.plugin_pods_command(name, vendor)),)
+
+
+def plugin_log(pod: Pod | DaemonPod, say: Texts) -> NextAction:
+    """The end of the device plugin's log, of the run before its last restart where there was one."""
+    previous = ("--previous",) if any(status.restart_count for status in pod.status.container_statuses or ()) else ()
+    command = kubectl("-n", pod.namespace, "logs", pod.name, "--all-containers", "--tail=50", *previous)
+    return NextAction(say("nodes.plugin-log", node=pod.spec.node_name), command)

@@ -1,0 +1,149 @@
+"""A pod that Volcano places: HAMi's scheduler and webhook have no part in it.
+
+Signs and texts: volcano v1.9 to v1.16 (pkg/scheduler/plugins/deviceshare), volcano-vgpu-device-plugin v1.9 to v1.12.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from bot.hami.installation.install import Install
+from bot.hami.pods.request_parsing import DeviceConfig, asked_resources, extended_resources
+from bot.kube.models import Container, Event, Pod
+from bot.report import Evidence, Finding, NextAction, one_line
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.quotes import kubectl, kubectl_pod
+from playbooks.rules.common.findings import finding
+
+SCHEDULERS = ("volcano", "vc-scheduler")
+_DOMAIN = "volcano.sh/"
+_VGPU = "volcano.sh/vgpu-"
+_OLD_MODE = ("volcano.sh/gpu-memory", "volcano.sh/gpu-number")
+"""Of gpushare, which cannot be mixed with vGPUs (volcano#3624)."""
+_GROUP_KEYS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+_GIVEN_KEYS = ("volcano.sh/vgpu-node", "volcano.sh/bind-phase")
+_DEFAULT = "default-scheduler"
+_MEANINGS = tuple(
+    (re.compile(pattern), key)
+    for pattern, key in (
+        (r"n(?:o|ot) enough gpu cards", "cards"),
+        (r"queue resource quota insufficient|resource in cluster is overused", "queue"),
+        (r"node not initialized with device ?hamivgpu", "uninitialised"),
+        (r"hami-vgpuDeviceSharing", "refused"),
+        (r"no pending pod found on node", "unannotated"),
+        (r"requested number of devices unavailable for volcano\.sh/", "held"),
+        (r"locked for .*hamivgpu|hamivgpu.* lock", "locked"),
+        (r"Insufficient volcano\.sh/", "insufficient"),
+        (r"in gang unschedulable|pod group is not ready", "gang"),
+    )
+)
+"""What Volcano or its device plugin says, the most telling first; the texts are `volcano-scheduled.KEY`."""
+
+
+def limited_containers(pod: Pod) -> list[Container]:
+    """The containers of which Volcano's vGPUs are a part of a GPU: HAMi-core keeps their limits too."""
+    parts = {f"{_VGPU}{name}" for name in ("memory", "memory-percentage", "cores")}
+    return [
+        container
+        for container in pod.spec.containers
+        if container.resources and not parts.isdisjoint(container.resources.limits or ())
+    ]
+
+
+def pod_group(pod: Pod) -> str:
+    """The name of the pod's PodGroup; empty where no annotation names one."""
+    return next(filter(None, map(pod.metadata.annotation, _GROUP_KEYS)), "")
+
+
+def is_of_volcano(pod: Pod, install: Install) -> bool:
+    """Whether Volcano places the pod, or is meant to: its scheduler is named, its resources or a PodGroup of its own.
+
+    A PodGroup alone does not tell where HAMi's or Kubernetes' own scheduler is named: other tools use the annotation.
+    """
+    named = pod.spec.scheduler_name or _DEFAULT
+    if named in SCHEDULERS or any(name.startswith(_DOMAIN) for name in extended_resources(pod)):
+        return True
+    return bool(pod_group(pod)) and named not in (_DEFAULT, install.scheduler_name)
+
+
+def scheduled_by_volcano(
+    pod: Pod, install: Install, config: DeviceConfig, quoted: Sequence[Evidence], say: Texts
+) -> Finding | None:
+    """What Volcano says of its pod; None for any other. `told`: the words about the pod, then about its PodGroup."""
+    if not is_of_volcano(pod, install):
+        return None
+    named = pod.spec.scheduler_name or _DEFAULT
+    asked = extended_resources(pod)
+    ours = [name for name in asked_resources(pod, config) if name.startswith(f"{config.gpus.count.split('/')[0]}/")]
+    theirs = [name for name in asked if name.startswith(_DOMAIN)]
+    if theirs and named in (_DEFAULT, install.scheduler_name):
+        claim = say("volcano-scheduled.elsewhere", resource=theirs[0], scheduler=named)
+        steps = [NextAction(say("volcano-scheduled.fix-elsewhere"), kubectl_pod(pod, "get", "-o", "yaml"))]
+    elif old := [name for name in theirs if name in _OLD_MODE and any(their.startswith(_VGPU) for their in theirs)]:
+        claim = say("volcano-scheduled.modes", resource=old[0])
+        steps = [NextAction(say("volcano-scheduled.fix-modes"), kubectl_pod(pod, "get", "-o", "yaml"))]
+    elif ours:
+        claim = say("volcano-scheduled.mixed", resource=ours[0], scheduler=named, hami=install.scheduler_name)
+        fix = say("volcano-scheduled.fix-mixed", hami=install.scheduler_name)
+        steps = [NextAction(fix, kubectl_pod(pod, "get", "-o", "yaml"))]
+    else:
+        claim, steps = _by_its_words(pod, named, quoted, say)
+    proofs = [*_signs(pod, [*theirs, *ours], asked), *quoted]
+    return finding(
+        "volcano-scheduled",
+        claim,
+        "confirmed",
+        (pod.spec.node_name,) if pod.spec.node_name else (),
+        proofs,
+        severity="warning",
+        actions=[*steps, *_look(pod, say)],
+    )
+
+
+def _by_its_words(pod: Pod, named: str, quoted: Sequence[Evidence], say: Texts) -> tuple[str, list[NextAction]]:
+    """The first of Volcano's words whose meaning is known, else the first of all."""
+    known = (
+        (_part(evidence.quote, pattern), key)
+        for pattern, key in _MEANINGS
+        for evidence in quoted
+        if pattern.search(evidence.quote)
+    )
+    words, key = next(known, (quoted[0].quote if quoted else "", ""))
+    if not words:
+        look = kubectl("get", "pods", "-A", "-l", "app=volcano-scheduler")
+        silent = say("volcano-scheduled.silent", scheduler=named)
+        return silent, [NextAction(say("volcano-scheduled.running"), look)]
+    claim = say("volcano-scheduled.claim", scheduler=named, words=one_line(words, 160).rstrip("."))
+    if not key:
+        return claim, []
+    look = kubectl_pod(pod, "get", "-o", "jsonpath={.spec.containers[*].resources.limits}")
+    return f"{claim} {say(f'volcano-scheduled.{key}')}", [NextAction(say(f"volcano-scheduled.fix-{key}"), look)]
+
+
+def _part(words: str, pattern: re.Pattern[str]) -> str:
+    """The reason among several that matches."""
+    reasons = words.partition("available: ")[2] or words
+    return next((reason for reason in reasons.split(", ") if pattern.search(reason)), words)
+
+
+def _signs(pod: Pod, resources: Sequence[str], asked: dict[str, str]) -> Iterator[Evidence]:
+    if pod.spec.scheduler_name:
+        yield quotes.of_pod(pod, pod.spec.scheduler_name, "{.spec.schedulerName}")
+    for key in (*_GROUP_KEYS, *_GIVEN_KEYS):
+        if pod.metadata.annotation(key):
+            yield quotes.of_pod_annotation(pod, key)
+    for name in resources:
+        yield quotes.of_resource(pod, name, asked[name])
+
+
+def _look(pod: Pod, say: Texts) -> list[NextAction]:
+    if not (group := pod_group(pod)):
+        return []
+    command = kubectl("-n", pod.namespace, "describe", "podgroups.scheduling.volcano.sh", group)
+    return [NextAction(say("volcano-scheduled.group"), command)]
+
+
+def of_group(events: Sequence[Event]) -> list[Evidence]:
+    """The last two complaints about a PodGroup."""
+    newest = sorted((event for event in events if event.message.strip()), key=lambda event: event.seen_at, reverse=True)
+    return [quotes.of_event(event) for event in newest if event.type != "Normal"][:2]

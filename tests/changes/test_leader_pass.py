@@ -1,0 +1,252 @@
+"""Whatever happens beside a pass, or in one, what is due is undone."""
+
+import asyncio
+import copy
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from bot.kube.client.leader import Leader
+from bot.kube.client.writer import Writer
+from bot.periodic_jobs import Clock
+from bot.store import StoreError
+from handlers.changes.leader_pass import Leadership, Pace, Watch, lead
+from handlers.changes.writable_clusters import WritableCluster, WritableClusters
+from tests.changes.rig import NAME, NAMESPACE, Rig, rig
+
+QUICK = Pace(pass_s=0.05, again_s=0.05, beside_s=0.05)
+
+
+class Beside:
+    """Hangs, or breaks the first time; `happened` is set when it did."""
+
+    def __init__(self, error: Exception | None) -> None:
+        self.happened = asyncio.Event()
+        self._error = error
+
+    async def __call__(self) -> None:
+        first, _ = not self.happened.is_set(), self.happened.set()
+        if self._error is None:
+            await asyncio.Event().wait()
+        elif first:
+            raise self._error
+
+
+class Broken:
+    """A writer of which that method raises that error for some times; `spent` is set when it does no more."""
+
+    def __init__(self, writer: Any, method: str, error: Exception, times: int) -> None:
+        self._writer, self._method, self._error, self._left = writer, method, error, times
+        self.spent = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return self._broken if name == self._method else getattr(self._writer, name)
+
+    async def _broken(self, *args: Any, **more: Any) -> Any:
+        if self._left:
+            self._left -= 1
+            raise self._error
+        self.spent.set()
+        return await getattr(self._writer, self._method)(*args, **more)
+
+
+def with_writer(here: Rig, writer: Broken) -> tuple[Rig, Broken]:
+    """The same place, for a bot that writes in another way."""
+    other = copy.copy(here)
+    other.writer = cast(Any, writer)
+    return other, writer
+
+
+async def nothing() -> None:
+    return
+
+
+def watched(here: Rig, beside: Callable[[], Awaitable[None]] = nothing, *, recording: bool = False) -> Watch:
+    """What leads the rig's cluster; a Lease of its own beside the Deployment."""
+
+    @asynccontextmanager
+    async def opened(_: str) -> AsyncIterator[Writer | None]:
+        yield None if recording else cast(Writer, here.writer)
+
+    def writable(cluster: str, writer: Writer) -> WritableCluster:
+        unused: Any = None  # a pass tells through its changer's own journal
+        return WritableCluster(cluster, writer, here.bot(), unused, asyncio.Lock())
+
+    async def namespace(_: WritableCluster) -> str:
+        return "kube-system"
+
+    return Watch("lab", WritableClusters(opened, writable), namespace, beside, "me", QUICK, Clock())
+
+
+@asynccontextmanager
+async def leading(watch: Watch) -> AsyncIterator[Leadership]:
+    leadership = Leadership("lab")
+    async with watch.clock:
+        task = asyncio.create_task(lead(watch, leadership))
+        yield leadership
+        assert not task.done(), task
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(180):
+        while not await holds():  # noqa: ASYNC110  # only the cluster, or what is told of it, can tell
+            await asyncio.sleep(0.01)
+
+
+async def undone(here: Rig) -> None:
+    async def is_so() -> bool:
+        return "-v=4" in await here.words()
+
+    await until(is_so)
+
+
+def undone_beside(error: Exception | None, folder: Path) -> None:
+    """What is due is undone, while what happens beside a pass hangs or raises that error."""
+
+    async def run() -> None:
+        beside = Beside(error)
+        async with rig(folder) as here:
+            await here.raise_(here.bot())
+            async with leading(watched(here, beside)):
+                await asyncio.wait_for(beside.happened.wait(), 60)
+                here.now += 3600
+                await undone(here)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("error", [None, StoreError("locked")], ids=["a database that hangs", "one that fails"])
+def test_what_is_due_is_undone_whatever_happens_beside(error: Exception | None, tmp_path: Path) -> None:
+    undone_beside(error, tmp_path)
+
+
+@pytest.mark.parametrize("method", ["annotated", "deployment", "patch_deployment", "lease", "create_lease"])
+def test_a_bug_anywhere_in_leading_ends_nothing_and_is_in_the_log_once(
+    method: str, tmp_path: Path, bugs: list[logging.LogRecord]
+) -> None:
+    async def run() -> None:
+        async with rig(tmp_path) as here:
+            await here.raise_(here.bot())
+            here.now += 3600
+            bot, writer = with_writer(here, Broken(here.writer, method, KeyError("a bug"), 3))
+            async with leading(watched(bot)) as leadership:
+                await undone(here)
+                await asyncio.wait_for(writer.spent.wait(), 60)
+
+                async def is_well() -> bool:
+                    return not leadership.trouble
+
+                await until(is_well)
+
+    asyncio.run(run())
+    assert len(bugs) == 1
+
+
+def test_a_bug_in_renewing_the_lease_ends_the_term(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with rig(tmp_path) as here:
+            writer = Broken(here.writer, "replace_lease", KeyError("a bug"), 1)
+            candidate = Leader(cast(Any, writer), NAMESPACE, "hami-bot", "me", sleep=lambda _: asyncio.sleep(0))
+            with pytest.raises(KeyError):
+                await asyncio.wait_for(candidate.run(asyncio.Event().wait), 60)
+
+    asyncio.run(run())
+
+
+def test_where_another_leads_an_earlier_trouble_is_over(tmp_path: Path, bugs: list[logging.LogRecord]) -> None:
+    async def run() -> None:
+        async with rig(tmp_path) as here:
+            bot, _ = with_writer(here, Broken(here.writer, "annotated", KeyError("a bug"), 10**9))
+            async with leading(watched(bot)) as leadership:
+
+                async def is_told() -> bool:
+                    return bool(leadership.trouble)
+
+                async def is_over() -> bool:
+                    return not leadership.trouble
+
+                await until(is_told)
+                async with leading(watched(here)._replace(identity="another", clock=Clock())) as other:
+                    await until(is_over)
+                    assert other.trouble == ""
+
+    asyncio.run(run())
+    assert bugs
+
+
+def test_a_bug_beside_a_pass_ends_nothing(tmp_path: Path, bugs: list[logging.LogRecord]) -> None:
+    undone_beside(KeyError("a bug"), tmp_path)
+    assert len(bugs) == 1
+
+
+def test_while_passes_fail_it_is_told_why(tmp_path: Path, bugs: list[logging.LogRecord]) -> None:
+    async def run() -> None:
+        async with rig(tmp_path) as here:
+            bot, _ = with_writer(here, Broken(here.writer, "annotated", KeyError("a bug"), 10**9))
+            async with leading(watched(bot)) as leadership:
+
+                async def is_told() -> bool:
+                    return bool(leadership.trouble)
+
+                await until(is_told)
+                assert "KeyError: 'a bug'" in leadership.trouble
+
+    asyncio.run(run())
+    assert len(bugs) == 1
+
+
+def test_an_object_that_trips_a_bug_keeps_no_other_waiting(tmp_path: Path, bugs: list[logging.LogRecord]) -> None:
+    async def run() -> None:
+        async with rig(tmp_path) as here:
+            await here.raise_(here.bot())
+            here.now += 3600
+            real = here.writer.annotated
+
+            async def with_one_more(*args: Any) -> list[tuple[str, str]]:
+                return [("kube-system", "the-other"), *await real(*args)]
+
+            async def of_strange_shape(namespace: str, name: str) -> Any:
+                return [] if name == "the-other" else await here.writer._writer.deployment(namespace, name)
+
+            here.writer.annotated = with_one_more  # type: ignore[method-assign]
+            here.writer.deployment = of_strange_shape  # type: ignore[method-assign]
+            events = await here.bot().passes.reconcile()
+            assert [(event.kind, event.target) for event in events] == [
+                ("failed", "kube-system/the-other"),
+                ("reverted", f"{NAMESPACE}/{NAME}"),
+            ]
+
+    asyncio.run(run())
+    assert len(bugs) == 1
+
+
+def test_a_recording_is_no_cluster_to_be_led(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with rig(tmp_path) as here:
+            leadership = Leadership("lab")
+            await lead(watched(here, recording=True), leadership)
+            assert not await leadership.is_possible()
+            assert leadership.trouble == ""
+
+    asyncio.run(run())
+
+
+def test_the_end_of_leading_is_no_bug(tmp_path: Path) -> None:
+    """Stopped at any moment: `_no_bugs` looks at the log."""
+
+    async def run() -> None:
+        async with rig(tmp_path) as here:
+            for turns in range(60):
+                task = asyncio.create_task(lead(watched(here), Leadership("lab")))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                task.cancel()
+                assert isinstance((await asyncio.gather(task, return_exceptions=True))[0], asyncio.CancelledError)
+
+    asyncio.run(run())

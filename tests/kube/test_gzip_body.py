@@ -1,0 +1,125 @@
+"""Answers that come packed with gzip: the real client against a web server that packs them."""
+
+import asyncio
+import gzip
+import zlib
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from bot.errors import SourceError
+from bot.kube.client.connect import open_cluster
+from bot.kube.client.gzip_body import MOST_BYTES
+from bot.kube.client.live import LiveCluster, Selection
+from bot.kube.client.pod_http_request import PodGet
+from bot.kube.cluster import LogWanted
+from bot.kube.models import NODES
+from tests.kube.live_servers import failure_with_answer, node, sandbox, serving, write_kubeconfig
+
+LISTED = b'{"metadata":{},"items":[{"metadata":{"name":"gpu-1","labels":{"says":"%s"}}}]}' % (b"much " * 50_000)
+
+
+def answered(body: bytes, status: int = 200):
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(body=body, status=status, headers={"Content-Encoding": "gzip"})
+
+    return answer
+
+
+def read(folder: Path, body: bytes, use: Callable[[LiveCluster], Awaitable[Any]]) -> Any:
+    """What the client makes of this body, which says that it is packed."""
+
+    async def reading() -> Any:
+        async with (
+            serving(answered(body)) as url,
+            await open_cluster(kubeconfig=write_kubeconfig(folder, url)) as cluster,
+        ):
+            return await use(cluster)
+
+    return asyncio.run(reading())
+
+
+def bomb(size: int) -> bytes:
+    """The beginning of more than so many zeros, of which each MiB is packed into the same bytes."""
+    packing, zeros = zlib.compressobj(wbits=31), bytes(2**20)
+    header, block = (packing.compress(zeros) + packing.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
+    return header + block * (size >> 20)
+
+
+def test_a_packed_list_is_read_whole(tmp_path):
+    found = read(tmp_path, gzip.compress(LISTED), lambda cluster: cluster.list(NODES))
+    assert [entry.name for entry in found] == ["gpu-1"]
+
+
+def test_a_list_whose_packing_is_cut_short_is_told_as_damaged(tmp_path):
+    error = failure_with_answer(answered(gzip.compress(LISTED)[:-100]), tmp_path)
+    assert "the answer broke off or is damaged" in error.message
+    assert error.hint == "ask again"
+
+
+@pytest.mark.parametrize(
+    ("size", "said"), [(MOST_BYTES + 1, "unpacked it is larger than 128 MiB"), (9, "its packing is cut short")]
+)
+def test_a_packed_object_is_not_unpacked_beyond_what_it_says_and_what_a_list_may_need(tmp_path, size, said):
+    packed = bomb(MOST_BYTES) + size.to_bytes(4, "little")
+    with pytest.raises(SourceError, match=said):
+        read(tmp_path, packed, lambda cluster: cluster.raw(NODES, "gpu-1"))
+
+
+def test_what_follows_behind_a_packed_list_is_not_left_out_in_silence(tmp_path):
+    error = failure_with_answer(answered(gzip.compress(LISTED) * 2), tmp_path)
+    assert "more follows behind the end of its packing" in error.message
+
+
+def test_a_log_that_a_proxy_packed_is_read_no_further_than_asked(tmp_path):
+    wanted = LogWanted("ml", "trainer-0", "main", since_s=60, needle=b"odd", limit_bytes=300_000)
+    lines = b"".join(b"%s %d\n" % (b"odd" if number % 2 else b"even", number) for number in range(50_000))
+    found = read(tmp_path, gzip.compress(lines), lambda cluster: cluster.log(wanted))
+    assert found.lines[:2] == ("odd 1", "odd 3")
+    assert found.lines[-1].encode() in lines[299_900:300_000]
+    assert found.ends_early
+
+
+def test_a_log_whose_packing_is_cut_short_is_told_as_damaged(tmp_path):
+    wanted = LogWanted("ml", "trainer-0", "main", since_s=60, needle=b"x")
+    with pytest.raises(SourceError, match="its packing is cut short"):
+        read(tmp_path, gzip.compress(b"x\n" * 9000)[:-9], lambda cluster: cluster.log(wanted))
+
+
+def test_a_pods_packed_answer_is_unpacked_no_further_than_asked(tmp_path):
+    wanted = PodGet("ml", "trainer-0", "http", 6060, "debug/pprof/heap", limit_bytes=1000)
+    short = read(tmp_path, gzip.compress(b"profile"), lambda cluster: cluster.pod_get(wanted))
+    assert (short.body, short.cut) == (b"profile", False)
+    long = read(tmp_path, bomb(2**24), lambda cluster: cluster.pod_get(wanted))
+    assert (long.body, long.cut) == (bytes(1000), True)
+
+
+def test_a_watch_that_a_proxy_packed_brings_its_events(tmp_path):
+    events, told = b'{"type":"ADDED","object":{}}\n' * 9, list[bytes]()
+    wanted = Selection(NODES)
+    read(
+        tmp_path, gzip.compress(events), lambda cluster: cluster.watch(wanted, "1", told.append, for_s=1, silence_s=60)
+    )
+    assert b"".join(told) == events
+
+
+def test_a_refusal_that_a_proxy_packed_is_quoted(tmp_path):
+    error = failure_with_answer(answered(gzip.compress(b'{"message":"no such tenant"}'), 400), tmp_path)
+    assert error.message.endswith("HTTP 400: no such tenant")
+
+
+def test_a_refusal_whose_packing_is_damaged_leaves_its_status(tmp_path):
+    assert failure_with_answer(answered(b"no gzip", 400), tmp_path).message.endswith("HTTP 400")
+
+
+def test_only_lists_are_asked_for_packed(tmp_path):
+    async def accepted() -> list[str]:
+        async with sandbox(tmp_path, {"nodes": [node(1)]}) as (server, cluster):
+            await cluster.list(NODES)
+            await cluster.get(NODES, "gpu-0001")
+            return [request.headers["Accept-Encoding"] for request in server.requests]
+
+    assert asyncio.run(accepted()) == ["gzip", "identity"]

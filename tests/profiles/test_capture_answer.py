@@ -1,0 +1,68 @@
+"""The answer to a profile, whatever a program sent: within Slack's limits, with files that hold what they should."""
+
+import io
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+from PIL import Image
+
+from bot.kube.client.pod_http_request import PodGet
+from bot.texts import LANGUAGES, Language, Texts
+from handlers.profiles.capture_answer import answer_to
+from playbooks.profile.fetch import FetchedProfile, Snapshot
+from playbooks.profile.report import diagnose
+from playbooks.profile.request import Request
+from tests.pprof.build import Writer
+from tests.pprof.cases import PROFILES
+from tests.slack.render import assert_fits, assert_inert
+
+WANTED = PodGet("hami-system", "sched-0", "https", 443, "debug/pprof/profile")
+NOW = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
+SMALL = sorted(path for path in PROFILES.iterdir() if path.stat().st_size < 20_000)
+
+
+def snapshot(content: bytes) -> Snapshot:
+    taken = FetchedProfile(WANTED, content, "2.10.0", leads=True)
+    return Snapshot("lab", NOW, Request("cpu", 30), None, taken, ())
+
+
+@pytest.mark.parametrize("path", SMALL, ids=lambda path: path.name)
+def test_any_profile_makes_a_message_that_slack_takes_and_files_that_open(path: Path) -> None:
+    content = path.read_bytes()
+    answer = answer_to(snapshot(content), "profile cpu", Texts("en"))
+    assert_fits(answer.message)
+    files = {Path(file.name).suffix: file.content for file in answer.message.files}
+    assert files[".gz"] == content
+    assert Image.open(io.BytesIO(files[".png"])).width == 1600
+    assert answer.kept
+    assert answer.kept.size == len(content)
+    assert answer.kept.id in answer.message.files[0].name
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_report_survives_json_and_has_ten_rows(language: Language) -> None:
+    report = diagnose(snapshot((PROFILES / "before.cpu.pb.gz").read_bytes()), Texts(language))
+    assert msgspec.json.decode(msgspec.json.encode(report), type=type(report)) == report
+    assert len(report.tables[0].rows) == 10
+    assert report.findings[-1].code == "profile-taken"
+    assert "leads" in report.verdict or "leader" in report.verdict
+    assert len(report.verdict) <= 140
+
+
+HOSTILE = [
+    *("<!channel> *b* `x`", "a\nb\n   1ms 1% 1%  1ms 1%  fake", "</script><b>", "\u202edlrow", "m" * 1_000_000),
+    *(b"\xff\xfe", ""),
+]
+
+
+def test_hostile_names_can_neither_act_nor_break_the_answer() -> None:
+    writer = Writer("samples", "cpu")
+    for number, name in enumerate(HOSTILE, 1):
+        writer.function(number, name).location(number, number).sample([number], 1, 100)
+    answer = answer_to(snapshot(writer.bytes()), "profile cpu", Texts("en"))
+    assert_fits(answer.message)
+    assert_inert(answer.message)
+    page = next(file for file in answer.message.files if file.name.endswith(".html")).content.decode()
+    assert page.count("<script>") == 1

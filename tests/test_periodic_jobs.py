@@ -1,0 +1,140 @@
+"""What is done again and again: one time after the other, whatever goes wrong, by one process where that is enough."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import pytest
+
+from bot.errors import BotError
+from bot.periodic_jobs import Clock
+from handlers.task_lease import TaskLease
+
+OFTEN_S, NEVER_S = 0.01, 3600.0
+
+
+class Work:
+    """Counts how often it was done; `times` of them it breaks."""
+
+    def __init__(self, error: Exception | None = None, times: int = 0) -> None:
+        self.count = 0
+        self._error, self._times = error, times
+        self._done = asyncio.Condition()
+
+    async def __call__(self) -> None:
+        async with self._done:
+            self.count += 1
+            self._done.notify_all()
+        if self._error and self.count <= self._times:
+            raise self._error
+
+    async def was_done(self, times: int) -> None:
+        async with asyncio.timeout(60), self._done:
+            await self._done.wait_for(lambda: self.count >= times)
+
+
+@asynccontextmanager
+async def repeated(clock: Clock, every_s: float, work: Callable[[], Awaitable[object]], due: Any = None):
+    task = asyncio.create_task(clock.repeat(every_s, "a test", work, due))
+    try:
+        yield
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def test_a_work_is_done_at_once_and_again_and_again() -> None:
+    async def run() -> None:
+        often, seldom = Work(), Work()
+        async with Clock() as clock, repeated(clock, OFTEN_S, often), repeated(clock, NEVER_S, seldom):
+            await often.was_done(5)
+            await seldom.was_done(1)
+        assert seldom.count == 1
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("error", [BotError("the store is away"), ValueError("a bug")])
+def test_what_goes_wrong_is_logged_and_tried_again(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        work = Work(error, times=2)
+        async with Clock() as clock, repeated(clock, OFTEN_S, work):
+            await work.was_done(4)
+
+    asyncio.run(run())
+    assert len([record for record in caplog.records if record.message.startswith("a test: ")]) == 2
+
+
+def test_it_is_done_at_once_when_somebody_asks_for_it_and_once_more_after_a_time_that_runs() -> None:
+    async def run() -> None:
+        begun, go_on, due = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        count = 0
+
+        async def work() -> None:
+            nonlocal count
+            count += 1
+            begun.set()
+            await go_on.wait()
+
+        async with Clock() as clock, repeated(clock, NEVER_S, work, due):
+            await asyncio.sleep(0)
+            assert count == 0
+            due.set()
+            await begun.wait()
+            begun.clear()
+            due.set()
+            due.set()
+            go_on.set()
+            await begun.wait()
+        assert count == 2
+
+    asyncio.run(run())
+
+
+def test_a_wall_clock_that_is_set_back_holds_nothing_up() -> None:
+    """APScheduler would wait until the wall clock is there again. A clock that never ticks stands for that."""
+
+    async def run() -> None:
+        work = Work()
+        async with repeated(Clock(), OFTEN_S, work):
+            await work.was_done(3)
+
+    asyncio.run(run())
+
+
+class _Rows:
+    """Counts how often the store was asked; gives the lease to nobody but `mine`."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.mine = "one"
+
+    async def hold_lease(self, _: str, owner: str, __: float) -> bool:
+        self.asked += 1
+        return owner == self.mine
+
+
+class _Lent:
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.store = self
+        self.incidents = _Rows()
+
+    def now(self) -> float:
+        return self.seconds
+
+
+def test_a_duty_is_asked_for_again_before_it_may_pass_to_another_and_each_time_while_another_has_it() -> None:
+    async def run() -> None:
+        deps = _Lent()
+        one, two = (TaskLease(cast(Any, deps), "triage", name, 30.0) for name in ("one", "two"))
+        assert [await one.is_mine() for _ in range(5)] == [True] * 5
+        assert [await two.is_mine() for _ in range(2)] == [False] * 2
+        assert deps.incidents.asked == 3
+        deps.incidents.mine, deps.seconds = "two", 10.0
+        assert not await one.is_mine()
+        assert await two.is_mine()
+
+    asyncio.run(run())
