@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 from bot.changes.begin import ChangeFailed, looked_at, open_record, set_in_all
 from bot.changes.buffered_journal import Telling
+from bot.changes.deadline import wrong_clock
 from bot.changes.deployments import FOREVER, Object, Objects
 from bot.changes.journal import Event, Journal, Open
-from bot.changes.plan import ChangeRequest, NothingToDo, Plan, Refusal, plan_extension, plan_raise, wrong_clock
+from bot.changes.plan import ChangeRequest, NothingToDo, Plan, plan_extension, plan_raise
 from bot.changes.reconciler import Endings, Reconciler
 from bot.changes.record import Record
+from bot.changes.refusal import Refusal
 from bot.changes.unnoticed_end import carries, how_it_ended
 from bot.errors import SourceError
 from bot.hami.version import Version
@@ -114,7 +116,7 @@ class Changer:
     async def extend(
         self, namespace: str, name: str, until: float, *, by: str, change_id: str = ""
     ) -> Record | Refusal:
-        """Moves the deadline of the open change to `until`, in seconds since 1970; see `bot.changes.plan.later`.
+        """Moves the deadline of the open change to `until`, in seconds since 1970; see `bot.changes.deadline.later`.
 
         With `change_id` of that change alone: ChangeFailed where another one is open by now.
         """

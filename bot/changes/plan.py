@@ -5,25 +5,19 @@ does nothing unless the object is still the one that was planned on.
 """
 
 import math
-from datetime import UTC, datetime
 from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from bot.changes.approval_basis import basis_of
-from bot.changes.durations import format_duration, roughly
+from bot.changes.deadline import no_extension, no_such_length, time_text, wrong_clock
 from bot.changes.flags import Object, Unsuitable, find_spot, last_set, part_of, with_value
 from bot.changes.kinds import Kind
 from bot.changes.reasons import Reason
 from bot.changes.record import KEY, VERSION, Means, Record, Unreadable, read_record, write_record
+from bot.changes.refusal import Refusal
 from bot.hami.version import Version
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
-from bot.kube.times import format_time
-
-SHORTEST_S = 60
-"""Seconds that a change lasts at least."""
-MOST_SKEW_S = 60.0
-"""With a clock that is more seconds from the API server's nothing is raised; what is due is reverted all the same."""
 
 KEY_PATH = "/metadata/annotations/" + KEY.replace("~", "~0").replace("/", "~1")
 """The record as a JSON pointer into the Deployment."""
@@ -65,15 +59,6 @@ class NothingToDo(NamedTuple):
     value: str
 
 
-class Refusal(NamedTuple):
-    """Why it must not be done; `record` is the open change that stands in the way, if one does."""
-
-    code: str
-    why: Reason
-    hint: Reason
-    record: Record | None = None
-
-
 def plan_raise(
     deployment: Object,
     wanted: ChangeRequest,
@@ -86,7 +71,7 @@ def plan_raise(
     """The change to make. `now` is in seconds since 1970 by the API server's clock, and `skew_s` how far this process's
     is ahead of it; `version` is HAMi's if it is known.
     """
-    refusal = _out_of_range(wanted) or _open_already(deployment)
+    refusal = no_such_length(wanted.kind, wanted.seconds) or _no_such_value(wanted) or _open_already(deployment)
     refusal = refusal or wrong_clock(skew_s) or _unfit(deployment, wanted, version)
     if refusal:
         return refusal
@@ -117,8 +102,8 @@ def plan_raise(
         old=before.value if before else "",
         new=wanted.value,
         means=wanted.means,
-        raised_at=_time(math.floor(now)),
-        at=_time(math.floor(now) + math.ceil(wanted.seconds)),
+        raised_at=time_text(math.floor(now)),
+        at=time_text(math.floor(now) + math.ceil(wanted.seconds)),
         by=wanted.by,
         because=_storable(wanted.because),
         channel=wanted.channel,
@@ -152,11 +137,6 @@ def plan_forget(deployment: Object) -> Patch:
     return (_test("/metadata/uid", _uid(deployment)), _test(KEY_PATH, annotation(deployment)), _REMOVE)
 
 
-def later(record: Record, seconds: float, *, now: float) -> float:
-    """The deadline that is `seconds` after the present one, or after now where that has passed."""
-    return max(record.deadline, math.floor(now)) + math.ceil(seconds)
-
-
 def plan_extension(deployment: Object, record: Record, until: float, *, now: float) -> tuple[Record, Patch] | Refusal:
     """The record with the deadline `until` (see `later`), and the patch; what it undoes stays as it was first noted.
 
@@ -165,7 +145,7 @@ def plan_extension(deployment: Object, record: Record, until: float, *, now: flo
     until = math.ceil(until)
     if refusal := no_extension(record, until, now=now):
         return refusal
-    longer = msgspec.structs.replace(record, at=_time(until), extended=record.extended + 1)
+    longer = msgspec.structs.replace(record, at=time_text(until), extended=record.extended + 1)
     return longer, _rewritten(deployment, longer)
 
 
@@ -173,23 +153,8 @@ def plan_retime(deployment: Object, record: Record, *, now: float) -> tuple[Reco
     """The record as if it had been raised now, for as long as it was to last and never longer, and the patch."""
     began = math.floor(now)
     lasts = min(max(0, record.deadline - record.since), record.kind.longest_s)
-    again = msgspec.structs.replace(record, raised_at=_time(began), at=_time(began + lasts))
+    again = msgspec.structs.replace(record, raised_at=time_text(began), at=time_text(began + lasts))
     return again, _rewritten(deployment, again)
-
-
-def no_extension(record: Record, until: float, *, now: float) -> Refusal | None:
-    """Why the deadline cannot be moved to `until`: that is beyond the longest time since the raise, or no later than
-    the present deadline, so that what is asked for twice at once is done once. None where it can.
-    """
-    longest_s = record.kind.longest_s
-    if until > record.since + longest_s:
-        why = Reason("too-long", {"most": format_duration(longest_s), "at": record.raised_at})
-        left = math.floor((record.since + longest_s - later(record, 0, now=now)) / 60)
-        do = Reason("too-long-do", {"minutes": left}) if left > 0 else Reason("too-long-end")
-        return Refusal("too-long", why, do)
-    if until <= record.deadline:
-        return Refusal("too-short", Reason("too-short", {"until": record.at}), Reason("too-short-do"))
-    return None
 
 
 def annotation(deployment: Object) -> str | None:
@@ -218,26 +183,9 @@ def unfinished_rollout(deployment: Object) -> Reason | None:
     return None
 
 
-def _out_of_range(wanted: ChangeRequest) -> Refusal | None:
-    kind = wanted.kind
-    if not SHORTEST_S <= wanted.seconds <= kind.longest_s:
-        limits = {"least": format_duration(SHORTEST_S), "most": format_duration(kind.longest_s)}
-        return Refusal("duration", Reason("duration", limits), Reason("duration-do", {"usual": roughly(kind.usual_s)}))
-    refusal = kind.refusal(wanted.container, wanted.value)
+def _no_such_value(wanted: ChangeRequest) -> Refusal | None:
+    refusal = wanted.kind.refusal(wanted.container, wanted.value)
     return Refusal("value", *refusal) if refusal else None
-
-
-def skewed(skew_s: float) -> Reason | None:
-    """How far this process's clock is from the API server's, None while that is near enough."""
-    if abs(skew_s) <= MOST_SKEW_S:
-        return None
-    return Reason("clock-ahead" if skew_s > 0 else "clock-behind", {"by": roughly(abs(skew_s))})
-
-
-def wrong_clock(skew_s: float) -> Refusal | None:
-    """Why nothing is raised by a process whose clock is so far ahead of the API server's, None where it may be."""
-    why = skewed(skew_s)
-    return Refusal("clock", why, Reason("clock-do")) if why else None
 
 
 def _open_already(deployment: Object) -> Refusal | None:
@@ -327,10 +275,6 @@ def _uid(deployment: Object) -> str:
 def _target(deployment: Object) -> str:
     meta = _metadata(deployment)
     return f"{meta.get('namespace', '')}/{meta.get('name', '')}"
-
-
-def _time(seconds: float) -> str:
-    return format_time(datetime.fromtimestamp(seconds, UTC))
 
 
 _REMOVE: dict[str, Any] = {"op": "remove", "path": KEY_PATH}

@@ -8,10 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bot.changes.approval_basis import basis_of
+from bot.changes.deadline import no_extension
 from bot.changes.deployments import place_of
 from bot.changes.journal import Open
-from bot.changes.plan import Plan, Refusal, annotation, no_extension
+from bot.changes.plan import Plan, annotation
 from bot.changes.record import Record, read_record
+from bot.changes.refusal import Refusal
 from bot.changes.unnoticed_end import carries, how_it_ended
 from bot.errors import BotError
 from bot.kube.times import format_time

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import NamedTuple
 
-from bot.changes.plan import skewed
+from bot.changes.deadline import skewed
 from bot.errors import BotError, NotFound, UsageError
 from bot.kube.client.failures import ForbiddenError
 from bot.kube.client.leader import Leader

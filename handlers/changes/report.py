@@ -9,8 +9,9 @@ from bot.changes.durations import format_duration
 from bot.changes.flags import Set, find_spot, last_set
 from bot.changes.journal import Event
 from bot.changes.kinds import KINDS, Kind, kind_of
-from bot.changes.plan import NothingToDo, Plan, Refusal, annotation
+from bot.changes.plan import NothingToDo, Plan, annotation
 from bot.changes.record import Record
+from bot.changes.refusal import Refusal
 from bot.finding_codes import Code, as_code
 from bot.kube.recording.redact import masked_arguments
 from bot.kube.times import format_time

@@ -12,8 +12,9 @@ from typing import NamedTuple, cast
 from bot.changes.flag_effects import DeploymentContext
 from bot.changes.flags import Object
 from bot.changes.kinds import kind_of
-from bot.changes.plan import ChangeRequest, NothingToDo, Plan, Refusal, annotation, plan_raise
+from bot.changes.plan import ChangeRequest, NothingToDo, Plan, annotation, plan_raise
 from bot.changes.record import Means, Record, Unreadable, read_record
+from bot.changes.refusal import Refusal
 from bot.changes.restart_effects import blast_radius, needs_nodes
 from bot.errors import NotFound, SourceError
 from bot.hami.installation.install import Install

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from bot.access import Access
+from bot.changes.deadline import later
 from bot.changes.durations import format_duration
 from bot.changes.journal import ENDS
-from bot.changes.plan import later
 from bot.changes.record import Record
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.groups import Groups

@@ -15,11 +15,13 @@ from typing import NamedTuple
 
 from bot.changes.begin import ChangeFailed
 from bot.changes.changer import Changer
+from bot.changes.deadline import later
 from bot.changes.journal import Event, Open
-from bot.changes.plan import Plan, Refusal, later, unfinished_rollout
+from bot.changes.plan import Plan, unfinished_rollout
 from bot.changes.reasons import Reason
 from bot.changes.reconciler import STUCK_S
 from bot.changes.record import KEY, Record
+from bot.changes.refusal import Refusal
 from bot.errors import BotError, NotAllowed, SourceError, UsageError
 from bot.kube.client.failures import ForbiddenError
 from bot.kube.client.writer import Writer

@@ -2,8 +2,8 @@
 
 import asyncio
 
+from bot.changes.deadline import MOST_SKEW_S
 from bot.changes.durations import roughly
-from bot.changes.plan import MOST_SKEW_S
 from bot.errors import BotError, SourceError
 from bot.hami.installation.install import Install
 from bot.hami.metrics.gpu_usage import NAMES

@@ -8,12 +8,14 @@ import click
 import msgspec
 import pytest
 
+from bot.changes.deadline import SHORTEST_S
 from bot.changes.decide import Restore, decide
 from bot.changes.durations import format_duration
 from bot.changes.flag_effects import DeploymentContext
 from bot.changes.kinds import KINDS, Kind, Number
-from bot.changes.plan import SHORTEST_S, ChangeRequest, NothingToDo, Plan, Refusal, plan_extension, plan_raise
+from bot.changes.plan import ChangeRequest, NothingToDo, Plan, plan_extension, plan_raise
 from bot.changes.record import KEY, Unreadable, read_record, write_record
+from bot.changes.refusal import Refusal
 from bot.changes.restart_effects import blast_radius
 from bot.errors import UsageError
 from bot.hami.version import Version

@@ -8,19 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.changes.deadline import later
 from bot.changes.decide import Forget, Restore, Retime, Wait, decide
 from bot.changes.kinds import KINDS, LONGEST_S, PROFILING, VERBOSITY
-from bot.changes.plan import (
-    ChangeRequest,
-    NothingToDo,
-    Plan,
-    Refusal,
-    annotation,
-    later,
-    plan_extension,
-    plan_raise,
-)
+from bot.changes.plan import ChangeRequest, NothingToDo, Plan, annotation, plan_extension, plan_raise
 from bot.changes.record import KEY, Record, Unreadable, read_record, write_record
+from bot.changes.refusal import Refusal
 from bot.hami.version import Version
 from sandbox.apiserver.jsonpatch import PatchError, apply_json_patch
 from tests.cases_support import VERSIONS

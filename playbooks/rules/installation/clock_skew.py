@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from bot.changes.plan import skewed
+from bot.changes.deadline import skewed
 from bot.kube.cluster import Clocks
 from bot.kube.times import format_time
 from bot.report import Evidence, Finding, NextAction

@@ -1,0 +1,66 @@
+"""When a change reverts by itself: for how long it may be asked, how far it may be extended, and by whose clock. Pure.
+
+Each kind of change has its usual and its longest time: `usual_s` and `longest_s` in `bot.changes.kinds`. The deadline
+itself stands in the record, on the Deployment; `bot.changes.decide` says what is due once it has passed.
+"""
+
+import math
+from datetime import UTC, datetime
+
+from bot.changes.durations import format_duration, roughly
+from bot.changes.kinds import Kind
+from bot.changes.reasons import Reason
+from bot.changes.record import Record
+from bot.changes.refusal import Refusal
+from bot.kube.times import format_time
+
+SHORTEST_S = 60
+"""Seconds that a change lasts at least."""
+MOST_SKEW_S = 60.0
+"""With a clock that is more seconds from the API server's nothing is raised; what is due is reverted all the same."""
+
+
+def no_such_length(kind: Kind, seconds: float) -> Refusal | None:
+    """Why a change of this kind cannot be asked for so many seconds, None where it can."""
+    if SHORTEST_S <= seconds <= kind.longest_s:
+        return None
+    limits = {"least": format_duration(SHORTEST_S), "most": format_duration(kind.longest_s)}
+    return Refusal("duration", Reason("duration", limits), Reason("duration-do", {"usual": roughly(kind.usual_s)}))
+
+
+def later(record: Record, seconds: float, *, now: float) -> float:
+    """The deadline that is `seconds` after the present one, or after now where that has passed."""
+    return max(record.deadline, math.floor(now)) + math.ceil(seconds)
+
+
+def no_extension(record: Record, until: float, *, now: float) -> Refusal | None:
+    """Why the deadline cannot be moved to `until`: that is beyond the longest time since the raise, or no later than
+    the present deadline, so that what is asked for twice at once is done once. None where it can.
+    """
+    longest_s = record.kind.longest_s
+    if until > record.since + longest_s:
+        why = Reason("too-long", {"most": format_duration(longest_s), "at": record.raised_at})
+        left = math.floor((record.since + longest_s - later(record, 0, now=now)) / 60)
+        do = Reason("too-long-do", {"minutes": left}) if left > 0 else Reason("too-long-end")
+        return Refusal("too-long", why, do)
+    if until <= record.deadline:
+        return Refusal("too-short", Reason("too-short", {"until": record.at}), Reason("too-short-do"))
+    return None
+
+
+def skewed(skew_s: float) -> Reason | None:
+    """How far this process's clock is from the API server's, None while that is near enough."""
+    if abs(skew_s) <= MOST_SKEW_S:
+        return None
+    return Reason("clock-ahead" if skew_s > 0 else "clock-behind", {"by": roughly(abs(skew_s))})
+
+
+def wrong_clock(skew_s: float) -> Refusal | None:
+    """Why nothing is raised by a process whose clock is so far ahead of the API server's, None where it may be."""
+    why = skewed(skew_s)
+    return Refusal("clock", why, Reason("clock-do")) if why else None
+
+
+def time_text(seconds: float) -> str:
+    """Seconds since 1970 as a record has them."""
+    return format_time(datetime.fromtimestamp(seconds, UTC))
