@@ -29,7 +29,9 @@ def of_each(kept: Kept | None, work_out: Callable[[R], T], items: Iterable[R]) -
             by_address.update(zip(map(id, before), known, strict=True))  # they are held: no other has their address
         return by_address[id(item)] if id(item) in by_address else work_out(item)
 
-    if len(items) == len(before):  # then most stand where they stood
+    if not before:
+        results = list(map(work_out, items))
+    elif len(items) == len(before):  # then most stand where they stood
         both = zip(items, before, known, strict=True)
         results = [result if item is old else moved(item) for item, old, result in both]
     else:

@@ -104,12 +104,12 @@ class _Look(NamedTuple):
         return any(expects for expects, _ in looks), any(ill for _, ill in looks)
 
     def _first(self, node: Node) -> tuple[bool, bool]:
-        expects = wants_own_plugin(node, self.config)
         text = node.metadata.annotation(FIRST.names.register)
-        if text is None or not kubelet_offers(node, self.config.gpus.count):
+        if text is None:
+            expects = wants_own_plugin(node, self.config)
             return expects, expects
-        cards = _registered(FIRST.names, text)
-        return expects, cards is None or not all(card.health for card in cards)
+        cards = _registered(FIRST.names, text) if kubelet_offers(node, self.config.gpus.count) else None
+        return True, cards is None or not all(card.health for card in cards)
 
     def _beside(self, node: Node) -> list[Device]:
         if not self.word:

@@ -82,6 +82,7 @@ class Snapshot(NamedTuple):
     nodes: Sequence[Node]
     plugins: PluginPods
     owners: Mapping[tuple[str, str], Pod | Gap | None]
+    sweep: Sweep
     found: SweepFaults
     questioned: NodesInQuestion
     slices: Sequence[ResourceSlice] | Gap
@@ -126,6 +127,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
         nodes,
         plugins,
         owners,
+        sweep,
         found,
         questioned,
         slices,
@@ -138,7 +140,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     wanted = snapshot.request
     asked = [node for node in snapshot.nodes if wanted.node in ("", node.name)]
     say = say.about(called_on(asked, snapshot.install.config))
-    sweep = Sweep(snapshot.install, snapshot.nodes, snapshot.plugins, snapshot.owners, snapshot.as_of)
+    sweep = snapshot.sweep
     known = _found_out(snapshot, say)
     found = snapshot.found._replace(faults=with_found(snapshot.found.faults, known))
     gaps = _gaps(snapshot, sweep, say)

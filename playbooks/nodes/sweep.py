@@ -116,12 +116,8 @@ class Sweep:
         self.now = now
         version = install.install.version
         self.version = version.version if version else None
-        handshakes = (
-            text
-            for node in nodes
-            for key, text in (node.metadata.annotations or {}).items()
-            if key.startswith(FIRST.names.handshake)  # the other vendors' keys begin with the same
-        )
+        annotations = [node.metadata.annotations or {} for node in nodes]
+        handshakes = (texts[key] for texts in annotations for key in _handshakes_in(tuple(texts)))
         self.zone = scheduler_zone(handshakes, self.version, now) if self.version else timedelta()
         self.misreads_time = self.version is not None and self.version < READS_LOCAL_TIME
         """Whether the scheduler reads its own local times as UTC."""
@@ -260,6 +256,12 @@ def _registrations(
 
 
 @lru_cache(maxsize=1024)  # the nodes of a cluster have the same few keys
+def _handshakes_in(keys: tuple[str, ...]) -> list[str]:
+    """Those of all vendors: the others' keys begin with the first one's."""
+    return [key for key in keys if key.startswith(FIRST.names.handshake)]
+
+
+@lru_cache(maxsize=1024)
 def _bearings(keys: tuple[str, ...]) -> list[tuple[str, Names | Literal["text", "alone"]]]:
     """The annotations that bear on a node's faults, and how: by the cards of this vendor that they register, by their
     text, or in a way that has the node looked at by itself.

@@ -76,10 +76,10 @@ def node_facts(node: Node, terms: Terms) -> dict[str, Any]:
 
 def devices_on(node: Node, terms: Terms) -> list[Device]:
     """The devices that some annotation or capacity of the node speaks of, whether or not it makes sense."""
-    texts, amounts = node.metadata.annotations or {}, node.status.capacity or {}
-    keys, counted = terms.config.by_register, terms.config.counted
-    found = {device.word for key in texts if (device := keys.get(key)) is not None}
-    found |= {device.word for name in amounts if (device := counted.get(name)) is not None}
+    registers, counted = terms.config.by_register, terms.config.counted
+    # Views of dictionaries meet without a step of Python for each key: this is asked thrice of each of 5,000 nodes.
+    found = {registers[key].word for key in registers.keys() & (node.metadata.annotations or {}).keys()}
+    found |= {counted[name].word for name in counted.keys() & (node.status.capacity or {}).keys()}
     return terms.config.in_order(found)
 
 
