@@ -29,7 +29,7 @@ _CONSEQUENCES = ("stale", "deleted", "no-allocatable")
 
 SAID = "said"
 """How a fault is told that was found out about single nodes, from their logs and pods."""
-_ORDER = (
+_ORDER: Sequence[Code] = (
     "node-not-ready",
     "driver-not-loaded",
     "gpu-runtime-missing",
@@ -56,6 +56,8 @@ _ORDER = (
     "card-cordon-ignored",
     "node-cordoned",
 )
+"""Of faults that are equally severe; any other comes after these."""
+_PLACES = {code: place for place, code in enumerate(_ORDER)}
 
 
 _EXPLAINED = ("device-plugin-", "allocatable-mismatch")
@@ -181,7 +183,7 @@ def by_cause(faults: Iterable[Fault]) -> list[list[Fault]]:
 
     def weight(group: list[Fault]) -> tuple[int, int, int, tuple[str, str, str, str]]:
         first = group[0]
-        return -SEVERITIES.index(first.severity), _ORDER.index(first.code), -len(group), first.cause
+        return -SEVERITIES.index(first.severity), _PLACES.get(first.code, len(_ORDER)), -len(group), first.cause
 
     return sorted(groups.values(), key=weight)
 

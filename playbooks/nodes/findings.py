@@ -86,7 +86,10 @@ class Wording:
             "card-not-healthy": self._unhealthy,
             "card-cordoned": self._cordoned,
             "card-cordon-ignored": self._cordoned,
-        }.get(code, self._kubernetes)
+            "node-not-ready": self._kubernetes,
+            "node-pressure": self._kubernetes,
+            "node-cordoned": self._kubernetes,
+        }[code]
 
     def _beside(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
         return told_beside(self.sweep, fault, names, shown, self.say)
@@ -255,7 +258,7 @@ def _why_expected(node: NodeSeen, device: Device) -> Evidence:
 
 
 def _of_kubernetes(node: Node, fault: Fault) -> Evidence:
-    if fault.code == "node-pressure":
+    if fault.about in (taint.key for taint in node.spec.taints or ()):
         return quotes.of_node(node, fault.about, "{.spec.taints[*].key}")
     if fault.code == "node-cordoned":
         taints = [taint.key for taint in node.spec.taints or () if taint.key.endswith("/unschedulable")]

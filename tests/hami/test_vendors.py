@@ -5,11 +5,13 @@ import re
 import tokenize
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors import BY_WORD, NAMES, VENDORS, vendor_of_register_key
 from bot.kube.models import Container, ObjectMeta, Pod, PodSpec
+from bot.kube.models.nodes import SweptNode
 
 
 @pytest.mark.parametrize(
@@ -224,3 +226,10 @@ def test_the_documentation_has_the_vendor_s_keys_labels_and_plugin(vendor):
     image = row.rstrip(" |").rsplit("| ", 1)[1]
     assert bool(vendor.plugin_names) == (image != "–")
     assert image == "–" or re.search(vendor.plugin_names, f"{image}-x7k2p")
+
+
+@pytest.mark.parametrize("vendor", [vendor for vendor in VENDORS if vendor.node_label[0]], ids=lambda v: v.names.word)
+def test_a_sweep_over_all_nodes_reads_the_label_that_gives_a_node_to_the_vendor(vendor):
+    key, value = vendor.node_label
+    node = msgspec.convert({"metadata": {"name": "gpu-1", "labels": {key: value}}}, SweptNode)
+    assert node.metadata.label(key) == value, f"bot/kube/models/nodes.py: FewLabels lacks {key} of {vendor.names.word}"

@@ -43,7 +43,7 @@ class Node(Resource, frozen=True):
 
 
 class FewLabels(Model, frozen=True):
-    """Those that tell whether a node has GPUs or another vendor's devices."""
+    """Those that tell whether a node has GPUs or another vendor's devices: `node_label` of every vendor is among them."""
 
     gpu: str | None = None
     ascend: str | None = None
