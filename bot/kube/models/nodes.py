@@ -43,7 +43,7 @@ class Node(Resource, frozen=True):
 
 
 class FewLabels(Model, frozen=True):
-    """Those that tell whether a node has GPUs or another vendor's devices: `node_label` of every vendor is among them."""
+    """Those that tell whether a node has GPUs or another vendor's devices, all vendors' `node_label` among them."""
 
     gpu: str | None = None
     ascend: str | None = None
