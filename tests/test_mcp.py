@@ -219,7 +219,8 @@ def test_whatever_a_client_sends_is_a_question_or_a_mistake_that_is_told(verb: s
 
 
 def test_nothing_but_the_server_imports_the_sdk() -> None:
-    code = "import sys, handlers.shell as s; s.build_grammar(); sys.exit(any(m.startswith('mcp') for m in sys.modules))"
+    built = "import sys, handlers.shell, handlers.shell_grammar; handlers.shell_grammar.build_grammar()"
+    code = f"{built}; sys.exit(any(module.startswith('mcp') for module in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 

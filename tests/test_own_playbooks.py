@@ -23,8 +23,9 @@ from handlers.mcp.tools import USUAL, input_schema
 from handlers.parsing.sentences import from_verb, wants_pod
 from handlers.parsing.slack_grammar import Help, example, understand
 from handlers.parsing.slack_grammar import build_grammar as slack_grammar
-from handlers.shell import Processes, build_grammar
+from handlers.shell import Processes
 from handlers.shell import main as shell
+from handlers.shell_grammar import build_grammar
 from playbooks import api
 from playbooks.own import discovery, isolated_run
 from playbooks.own.cluster import Cluster

@@ -15,7 +15,7 @@ from handlers.parsing.grammar import read
 from handlers.profiles.options import read_words
 from handlers.profiles.shell import answer, main
 from handlers.profiles.words import ProfileAsked, Study
-from handlers.shell import build_grammar
+from handlers.shell_grammar import build_grammar
 from tests.pprof.cases import PROFILES
 from tests.slack.bot import RECORDING
 

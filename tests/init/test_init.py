@@ -26,7 +26,7 @@ from handlers.doctor.links import has_failed
 from handlers.init.dialog import CheckFailed, Given, set_up
 from handlers.init.files import Files
 from handlers.manifest import create_link, manifest
-from handlers.shell import build_grammar
+from handlers.shell_grammar import build_grammar
 from sandbox.apiserver import ApiServer
 from sandbox.slack import SlackServer
 from tests.chart import manifests, of_kind, rendered

@@ -15,7 +15,7 @@ from bot.texts import LANGUAGES, Texts
 from handlers.cluster_choice import ClusterChoice
 from handlers.parsing.grammar import read
 from handlers.parsing.slack_grammar import understand
-from handlers.shell import build_grammar
+from handlers.shell_grammar import build_grammar
 from handlers.tune_shell import CompareAsked, compare_recordings
 from playbooks.playbook import Sources, find
 from playbooks.tune.compare import ChangeRow, FigureRow, compare

@@ -18,7 +18,7 @@ from bot.report import Report
 from bot.texts import LANGUAGES, Texts
 from handlers.parsing.grammar import ParsedQuestion, read
 from handlers.parsing.slack_grammar import understand
-from handlers.shell import build_grammar
+from handlers.shell_grammar import build_grammar
 from playbooks.gather import usage_of_cores
 from playbooks.gather.usage_of_day import gather_day
 from playbooks.playbook import Sources

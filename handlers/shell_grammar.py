@@ -1,0 +1,195 @@
+"""The words of the terminal: every verb of `hami-bot`, with its options. `handlers.shell` does what they ask for."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from bot.texts import LANGUAGES, Language, Texts
+from handlers.audit_shell import audit_command
+from handlers.changes.words import change_commands
+from handlers.cluster_choice import ClusterChoice
+from handlers.doctor.shell import doctor_command
+from handlers.init.shell import init_command
+from handlers.mcp.words import mcp_command
+from handlers.parsing.grammar import Grammar, explain, explain_code
+from handlers.profiles.shell import USAGE as PROFILE_USAGE
+from handlers.profiles.words import VERB as PROFILE
+from handlers.profiles.words import profile_command
+from handlers.record_shell import record_command
+from handlers.tune_shell import VERB as TUNE
+from handlers.tune_shell import tune_command
+
+PROGRAM = "hami-bot"
+FORMATS = ("text", "json", "slack", "markdown")
+
+
+class ServeAsked(NamedTuple):
+    """The bot in Slack."""
+
+    where: ClusterChoice
+
+
+class OverdueAsked(NamedTuple):
+    """What is overdue is reverted once, there or in every namespace."""
+
+    where: ClusterChoice
+    namespace: str
+
+
+class DemoAsked(NamedTuple):
+    """The demo, on that port of 127.0.0.1."""
+
+    port: int
+
+
+class TextAsked(NamedTuple):
+    """A text that is printed as it is: a version, or help."""
+
+    text: str
+
+
+def _global_options() -> list[click.Parameter]:
+    path = click.Path(path_type=Path)
+    return [
+        click.Option(["--cluster"], metavar="NAME", help="A cluster of the settings."),
+        click.Option(["--kubeconfig"], type=path, metavar="PATH", help="Instead of KUBECONFIG or ~/.kube/config."),
+        click.Option(["--context"], metavar="NAME", help="A context of the kubeconfig."),
+        click.Option(
+            ["--recording"], type=path, metavar="PATH", help="Read a recording (folder or .tar.gz), no cluster."
+        ),
+        click.Option(["--config"], type=path, metavar="PATH", help="A settings file (else HAMI_BOT_CONFIG)."),
+        click.Option(["-o", "--output"], type=click.Choice(FORMATS), help="How to print the report; text by default."),
+        click.Option(["--lang"], type=click.Choice(LANGUAGES), help="The language of the prose; en by default."),
+    ]
+
+
+def _options_but(*names: str) -> list[click.Parameter]:
+    return [option for option in _global_options() if option.name not in names]
+
+
+def build_grammar() -> Grammar:
+    """All verbs of the terminal."""
+    grammar = reading_grammar(PROGRAM)
+    for command in change_commands(PROGRAM, _change_options):
+        grammar.add_command(command)
+    grammar.add_command(_overdue_command())
+    grammar.add_command(audit_command(PROGRAM))
+    grammar.add_command(doctor_command(PROGRAM, _options_but("output")))
+    grammar.add_command(init_command(PROGRAM, _options_but("cluster", "recording", "config", "output", "lang")))
+    grammar.add_command(_serve_command())
+    grammar.add_command(mcp_command(PROGRAM, _options_but("output")))
+    grammar.add_command(_demo_command())
+    return grammar
+
+
+def reading_grammar(program: str) -> Grammar:
+    """The verbs that read a cluster. `program`: what a person types before them."""
+    grammar = Grammar(
+        program,
+        _global_options,
+        help="Why GPU pods are pending on a cluster that runs HAMi: the cause, the proof, the next step.",
+        epilog=f"Example: {program} why ml/trainer-0      More about a verb: {program} help VERB",
+    )
+    grammar.params.append(click.Option(["--version"], is_flag=True, help="Print the version."))
+    grammar.callback = _without_verb
+    grammar.instead[PROFILE] = lambda: _profile_command(program)
+    grammar.instead[TUNE] = lambda: tune_command(program, _global_options())
+    grammar.add_command(record_command(program, _options_but("output", "lang", "recording")))
+    grammar.add_command(click.Command("version", callback=_version, help="Print the version."))
+    grammar.add_command(
+        click.Command(
+            "help",
+            callback=_help,
+            params=[
+                click.Argument(["verb"], required=False, metavar="[VERB|CODE]"),
+                click.Option(["--lang"], type=click.Choice(LANGUAGES), help="The language of a code's explanation."),
+            ],
+            help="Explain a verb or a finding code, or list the verbs.",
+        )
+    )
+    return grammar
+
+
+@click.pass_context
+def _without_verb(ctx: click.Context, *, version: bool, **_: object) -> TextAsked | None:
+    if version:
+        return _version()
+    return TextAsked(ctx.get_help()) if ctx.invoked_subcommand is None else None
+
+
+def _version() -> TextAsked:
+    import importlib.metadata  # noqa: PLC0415  # 0.02 s that no question needs
+
+    return TextAsked(f"{PROGRAM} {importlib.metadata.version('hami-bot')}")
+
+
+@click.pass_context
+def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> TextAsked:
+    return TextAsked((verb and explain_code(verb, Texts(lang or "en"))) or explain(ctx, verb))
+
+
+def _profile_command(program: str) -> click.Command:
+    usage = f"\b\n{PROFILE_USAGE.replace(chr(10) * 2, f'{chr(10)}{chr(10)}{chr(8)}{chr(10)}')}"
+    out = click.Option(
+        ["--out"],
+        type=click.Path(path_type=Path),
+        metavar="FOLDER",
+        help="Write the profile there, with its table and flame graph.",
+    )
+    return profile_command(program, lambda: [out, *_global_options()], help_text=usage)
+
+
+def _serve_command() -> click.Command:
+    return click.Command(
+        "serve",
+        callback=_read_serve,
+        help="Run the Slack bot until it is told to stop.",
+        epilog=f"Example: {PROGRAM} serve --config hami-bot.yaml",
+        params=_options_but("output", "lang"),
+    )
+
+
+def _read_serve(**options: Any) -> ServeAsked:
+    return ServeAsked(chosen_cluster(options))
+
+
+def _overdue_command() -> click.Command:
+    return click.Command(
+        "revert-overdue",
+        callback=_read_overdue,
+        help="Undo every temporary change whose time is over, once: for a CronJob beside the bot.",
+        epilog=f"Example: {PROGRAM} revert-overdue -n kube-system",
+        params=[
+            click.Option(["-n", "--namespace"], default="", metavar="NS", help="Only there; else everywhere."),
+            *_options_but("output", "lang", "recording"),
+        ],
+    )
+
+
+def _read_overdue(namespace: str, **options: Any) -> OverdueAsked:
+    return OverdueAsked(chosen_cluster(options), namespace)
+
+
+def _change_options() -> list[click.Parameter]:
+    return [
+        click.Option(["--yes"], is_flag=True, help="Do it without a question."),
+        click.Option(["--no-capture"], is_flag=True, help="Do it without recording first what a restart destroys."),
+        *_global_options(),
+    ]
+
+
+def _demo_command() -> click.Command:
+    return click.Command(
+        "demo",
+        callback=DemoAsked,
+        help="Try the bot in a browser: no Slack workspace, no cluster, no GPU.",
+        epilog=f"Example: {PROGRAM} demo",
+        params=[click.Option(["--port"], type=int, default=8400, show_default=True, help="On 127.0.0.1; 0 for any.")],
+    )
+
+
+def chosen_cluster(options: dict[str, Any]) -> ClusterChoice:
+    """What the global options name."""
+    chosen = {name: options.get(name) for name in ClusterChoice._fields}
+    return ClusterChoice(**{name: value for name, value in chosen.items() if value is not None})
