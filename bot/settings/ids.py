@@ -1,9 +1,16 @@
 """How Slack names channels, people and user groups: by ids."""
 
+import json
 import re
+from typing import Annotated
+
+from pydantic_settings import NoDecode
 
 CHANNEL = re.compile(r"[CGD][A-Z0-9]{2,}")
 PERSON = re.compile(r"[UWS][A-Z0-9]{2,}")
+
+Ids = Annotated[tuple[str, ...], NoDecode]
+"""In the environment a JSON list, or ids with commas between them."""
 
 
 def channel_id(given: str) -> str:
@@ -11,3 +18,20 @@ def channel_id(given: str) -> str:
     if not CHANNEL.fullmatch(given):
         raise ValueError(f"{given}: a channel is named by its id, such as C0123ABCD, not by its name")
     return given
+
+
+def listed(given: object) -> object:
+    """A tuple of what a text of the environment lists: JSON, or ids with commas between them."""
+    if not isinstance(given, str):
+        return given
+    if given.lstrip().startswith("["):
+        return json.loads(given)
+    return tuple(item.strip() for item in given.split(",") if item.strip())
+
+
+def named_people(ids: tuple[str, ...]) -> tuple[str, ...]:
+    """The ids, all of users or user groups. Raises ValueError."""
+    if wrong := [person for person in ids if not PERSON.fullmatch(person)]:
+        text = "a user is named by an id such as U0123ABCD, a user group by one such as S0123ABCD"
+        raise ValueError(f"{', '.join(wrong)}: {text}")
+    return ids

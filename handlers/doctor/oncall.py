@@ -9,7 +9,8 @@ from bot.alerts_endpoint import ALERTS_PATH
 from bot.errors import SourceError
 from bot.pager.requests import OPSGENIE, PAGERDUTY, WEBHOOK
 from bot.report import one_line
-from bot.settings.schema import OncallSettings, PagerDutySettings, Settings
+from bot.settings.oncall import OncallSettings, PagerDutySettings
+from bot.settings.schema import Settings
 from bot.slack.calls import proxy_for
 from bot.texts import Texts
 from handlers.doctor.links import Link, broken

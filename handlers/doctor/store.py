@@ -2,7 +2,8 @@
 
 import time
 
-from bot.settings.schema import OncallSettings, Settings
+from bot.settings.oncall import OncallSettings
+from bot.settings.schema import Settings
 from bot.store import StoreError, open_marks
 from bot.store.engine import NoStoreError, OlderStoreError
 from bot.store.timestamps import Mark

@@ -15,7 +15,7 @@ import msgspec
 from bot.errors import BotError, SourceError
 from bot.kube.client.pod_http import bounded
 from bot.report import one_line
-from bot.settings.schema import PagerDutySettings
+from bot.settings.oncall import PagerDutySettings
 from bot.slack.calls import proxy_for
 from bot.unexpected_errors import bugs_as_errors
 

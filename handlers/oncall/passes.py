@@ -21,7 +21,7 @@ from bot import request_ids
 from bot.errors import BotError, SourceError
 from bot.periodic_jobs import Clock
 from bot.report import SEVERITIES
-from bot.settings.schema import PagerDutySettings
+from bot.settings.oncall import PagerDutySettings
 from bot.slack.message import Message
 from bot.slack.outbox import Severity
 from bot.slack.render.prose import progress

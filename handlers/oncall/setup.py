@@ -10,7 +10,8 @@ from bot.pager.requests import services_of
 from bot.pager_endpoints import Hear, pager_routes
 from bot.periodic_jobs import Clock
 from bot.readiness import Receivers
-from bot.settings.schema import OncallSettings, Settings
+from bot.settings.oncall import OncallSettings
+from bot.settings.schema import Settings
 from bot.triage.hours import read_hours
 from bot.triage.state import IncidentTimes
 from handlers.deps import Deps

@@ -13,7 +13,8 @@ from pydantic import SecretStr
 
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.main import running
-from bot.settings.schema import ClusterSettings, OncallSettings
+from bot.settings.oncall import OncallSettings
+from bot.settings.schema import ClusterSettings
 from playbooks.playbook import Sources
 from sandbox.slack import SlackServer
 from tests.oncall.rig import text

@@ -9,7 +9,7 @@ from typing import Any
 
 from bot.errors import SourceError
 from bot.kube.recording.recorded_cluster import RecordedCluster
-from bot.settings.schema import PagerDutySettings
+from bot.settings.oncall import PagerDutySettings
 from bot.slack.outbox import Outbox
 from bot.slack.question_tasks import Work
 from bot.store import Store, open_store

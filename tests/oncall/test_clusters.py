@@ -9,7 +9,8 @@ import pytest
 
 from bot.errors import SourceError
 from bot.periodic_jobs import Clock
-from bot.settings.schema import ClusterSettings, OncallSettings
+from bot.settings.oncall import OncallSettings
+from bot.settings.schema import ClusterSettings
 from bot.triage.state import Act, act
 from handlers.deps import Deps
 from handlers.oncall.passes import PATIENCE_S, SORTED_AT_ONCE, Keeper

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from bot.settings.schema import OncallSettings
+from bot.settings.oncall import OncallSettings
 from bot.slack.render.summary import summary_lines
 from bot.store import open_store
 from bot.texts import LANGUAGES, Language, Texts

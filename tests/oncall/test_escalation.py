@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
 from bot.report import SEVERITIES
-from bot.settings.schema import OncallSettings
+from bot.settings.oncall import OncallSettings
 from bot.triage.hours import read_hours, within
 from bot.triage.mute import MuteUntil
 from bot.triage.state import (

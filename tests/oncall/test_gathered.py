@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from bot.settings.schema import OncallSettings
+from bot.settings.oncall import OncallSettings
 from bot.slack.render.storm import OPEN, digest_of, gathered, read_choice
 from bot.slack.render.triage_head import render_head
 from bot.texts import LANGUAGES, Texts

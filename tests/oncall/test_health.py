@@ -14,7 +14,8 @@ import aiohttp
 
 from bot.health import Facts, judge
 from bot.main import running
-from bot.settings.schema import AccessSettings, OncallSettings
+from bot.settings.oncall import OncallSettings
+from bot.settings.schema import AccessSettings
 from bot.texts import Texts
 from sandbox.slack import Fault, Seed, SlackServer
 from tests.oncall.bot import BEARER, CHANNEL, GIVEN, ROOM, webhook

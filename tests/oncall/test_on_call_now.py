@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 from pydantic import SecretStr, ValidationError
 
-from bot.settings.schema import OncallSettings, PagerDutySettings
+from bot.settings.oncall import OncallSettings, PagerDutySettings
 from handlers.oncall.on_call_now import KEPT_S, LARGEST_PAGE, Rota
 from sandbox.serving import Served
 from tests.oncall.bot import GIVEN

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
+from bot.settings.oncall import OncallSettings
 from bot.settings.routing import RouteSettings
-from bot.settings.schema import OncallSettings, Settings
+from bot.settings.schema import Settings
 from bot.slack.render.storm import digest_of
 from bot.triage.cause import Cause
 from bot.triage.routes import Ignored, Route, read_route

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from bot.settings.schema import OncallSettings
+from bot.settings.oncall import OncallSettings
 from bot.slack.render.triage_head import button_value
 from tests.oncall.bot import CHANNEL, GIVEN, ROOM, TOKEN, World, played, webhook
 from tests.oncall.rig import text

@@ -15,8 +15,9 @@ from pydantic import SecretStr
 from bot.alerts_endpoint import ALERTS_PATH
 from bot.main import running
 from bot.pager_endpoints import PAGERDUTY_PATH
+from bot.settings.oncall import OncallSettings
 from bot.settings.paging import PagerDutyPaging, PagingSettings
-from bot.settings.schema import HttpSettings, OncallSettings
+from bot.settings.schema import HttpSettings
 from bot.slack.app import WrongInstall
 from handlers.changes.leader_pass import Pace
 from handlers.oncall.passes import LEASE_S

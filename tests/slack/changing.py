@@ -22,7 +22,8 @@ from bot.kube.client.connect import open_cluster, open_writer
 from bot.kube.client.server_clock import ServerClock
 from bot.kube.client.writer import Writer
 from bot.main import running
-from bot.settings.schema import AccessSettings, HttpSettings, OncallSettings
+from bot.settings.oncall import OncallSettings
+from bot.settings.schema import AccessSettings, HttpSettings
 from bot.texts import Language
 from handlers.changes.leader_pass import Pace
 from handlers.changes.request import ChangeSnapshot

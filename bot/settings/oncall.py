@@ -1,0 +1,163 @@
+"""Alerts, triage threads, and whom they call."""
+
+import re
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+
+from bot.settings.addresses import fits_a_header, never_in_clear
+from bot.settings.ids import CHANNEL, PERSON, Ids, channel_id, listed, named_people
+from bot.settings.paging import PagingSettings
+from bot.settings.routing import RouteSettings
+from bot.triage.hours import read_hours
+
+_SCHEDULE = re.compile(r"[A-Z0-9]{2,32}")
+
+
+class PagerDutySettings(BaseModel):
+    """Whom PagerDuty has on call. It needs no further scope of Slack."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    token: SecretStr
+    """A REST API key of PagerDuty that may only read. The bot calls whoever PagerDuty has on call before `oncall.rota`.
+    The rota is required, because it is called when PagerDuty does not answer.
+    """
+    schedules: Ids = Field(min_length=1)
+    """Ids of schedules (`PI7DH85`, as in their addresses), in the order in which they are called."""
+    people: dict[str, str] = Field(min_length=1)
+    """Maps the e-mail address in PagerDuty to the id in Slack (`ada@example.com: U0123ABCD`)."""
+    url: str = "https://api.pagerduty.com"
+    """PagerDuty's REST API; `https://api.eu.pagerduty.com` for accounts of its EU region."""
+
+    @field_validator("schedules", mode="before")
+    @classmethod
+    def _list(cls, given: object) -> object:
+        return listed(given)
+
+    @field_validator("schedules")
+    @classmethod
+    def _ids(cls, schedules: tuple[str, ...]) -> tuple[str, ...]:
+        if wrong := [schedule for schedule in schedules if not _SCHEDULE.fullmatch(schedule)]:
+            raise ValueError(f"{', '.join(wrong)}: a schedule is named by its id, such as PI7DH85, as in its address")
+        return schedules
+
+    @field_validator("people")
+    @classmethod
+    def _by_address(cls, people: dict[str, str]) -> dict[str, str]:
+        if wrong := [person for person in people if "@" not in person]:
+            raise ValueError(f"{', '.join(wrong)}: people are named by their e-mail address in PagerDuty")
+        named_people(tuple(people.values()))
+        return {address.casefold(): person for address, person in people.items()}
+
+    @field_validator("token")
+    @classmethod
+    def _fits_a_header(cls, token: SecretStr) -> SecretStr:
+        stripped = fits_a_header(token)
+        if not stripped.get_secret_value():
+            raise ValueError("a REST API key has visible ASCII characters only, and at least one")
+        return stripped
+
+    @field_validator("url")
+    @classmethod
+    def _secret_stays_so(cls, url: str) -> str:
+        return never_in_clear(url).rstrip("/")
+
+
+class OncallSettings(BaseModel):
+    """Alerts, triage threads and who is called. There have to be credentials for Alertmanager."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    channel: str
+    """Id of the channel where triage threads are opened. Without `oncall` the bot takes no alerts."""
+    token: SecretStr = SecretStr("")
+    """The bearer token that Alertmanager sends. Set this, or `oncall.user` and `oncall.password`."""
+    user: str = ""
+    """The user that Alertmanager sends with basic authentication."""
+    password: SecretStr = SecretStr("")
+    """The password that Alertmanager sends with basic authentication."""
+    cluster: str = ""
+    """The cluster of alerts without a `cluster` label that names one of yours."""
+    responders: Ids = ()
+    """Ids of the users and user groups who may act on threads. Everybody without it."""
+    rota: Ids = ()
+    """Ids of the people who are called, in this order, while nobody acknowledges. Nobody is called without it."""
+    pagerduty: PagerDutySettings | None = None
+    paging: PagingSettings = PagingSettings()
+    call_minutes: int = Field(default=15, ge=0)
+    """How long an open thread waits before the next person of the rota is called. 0 turns escalation off."""
+    hours: str = ""
+    """When a warning calls people: `mon-fri 09:00-18:00 Europe/Berlin`. Always without it. A critical thread calls at
+    any time, an info thread never.
+    """
+    critical_at_once: bool = False
+    """`true`: a critical thread calls the first person as soon as it opens, without waiting `oncall.call_minutes`."""
+    last_resort: str = ""
+    """Who is called after the whole rota: the id of a user group, of a channel (the bot posts there) or of a user (gets
+    a direct message).
+    """
+    repeat_minutes: int = Field(default=60, ge=0)
+    """How long after the last call the rota starts again. 0: never."""
+    lapse_minutes: int = Field(default=0, ge=0)
+    """How long after an acknowledgement a thread opens and calls again if its cause still exists. 0: never."""
+    settled_minutes: int = Field(default=5, ge=0)
+    """How long a cause has to be gone before its thread is resolved."""
+    reopen_minutes: int = Field(default=60, ge=0)
+    """If the cause comes back within this time, the same thread is open again."""
+    silent_hours: int = Field(default=24, ge=0)
+    """An alert that Alertmanager has not repeated for this long counts as over. Set more than its `repeat_interval`. 0:
+    never.
+    """
+    watchdog_minutes: int = Field(default=0, ge=0)
+    """The longest time between two `Watchdog` alerts. If it passes, the bot says that alerts do not arrive. Set more
+    than the route's `repeat_interval`. 0: off.
+    """
+    threads_per_minute: int = Field(default=10, ge=0)
+    """The most threads that may open in a channel within a minute. One thread gathers the rest. 0: no limit."""
+    routes: tuple[RouteSettings, ...] = ()
+    """Sends alerts to other channels, groups them or ignores them, by their labels. The first route that matches
+    counts. See [routes](oncall.md#routes). In the environment a JSON list.
+    """
+    pending_minutes: int = Field(default=10, ge=0)
+    """How long a pod may wait for GPUs before the bot opens a thread by itself. 0: forever."""
+    pending_minutes_in: dict[str, int] = Field(default_factory=dict)
+    """Maps namespaces to other values of `oncall.pending_minutes`."""
+
+    @field_validator("responders", "rota", mode="before")
+    @classmethod
+    def _list(cls, given: object) -> object:
+        return listed(given)
+
+    @field_validator("responders", "rota")
+    @classmethod
+    def _people(cls, ids: tuple[str, ...]) -> tuple[str, ...]:
+        return named_people(ids)
+
+    @field_validator("channel")
+    @classmethod
+    def _room(cls, channel: str) -> str:
+        return channel_id(channel)
+
+    @field_validator("hours")
+    @classmethod
+    def _known_hours(cls, hours: str) -> str:
+        read_hours(hours)
+        return hours
+
+    @field_validator("last_resort")
+    @classmethod
+    def _somebody(cls, last: str) -> str:
+        if last and not (CHANNEL.fullmatch(last) or PERSON.fullmatch(last)):
+            raise ValueError(f"{last}: it is the id of a user group, a channel or a user, such as S0123ABCD")
+        return last
+
+    @model_validator(mode="after")
+    def _proves_itself(self) -> Self:
+        if bool(self.user) != bool(self.password.get_secret_value()):
+            raise ValueError("user and password go together")
+        if not self.token.get_secret_value() and not self.user:
+            raise ValueError("nothing proves that an alert is Alertmanager's: set token, or user and password")
+        if self.pagerduty and not self.rota:
+            raise ValueError("rota is missing: who is called when PagerDuty does not answer")
+        return self
