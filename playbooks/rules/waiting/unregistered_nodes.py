@@ -82,8 +82,11 @@ def untrusted(case: Case, attempt: Attempt, say: Texts) -> Finding | None:
     """
     if attempt.stage in ("bind", "filtered"):
         return None
-    nodes, now = case.nodes, case.now
-    stale = [name for name in case.candidates if is_untrusted(nodes[name], now) and case.expects_gpus(name)]
+    nodes, now, key = case.nodes, case.now, FIRST.names.handshake
+    # Without a call for each of 5,000 nodes, of which nearly none has such a handshake.
+    texts = [(name, (nodes[name].metadata.annotations or {}).get(key, "")) for name in case.candidates]
+    unix = [name for name, text in texts if text[:1].isdigit()]
+    stale = [name for name in unix if is_untrusted(nodes[name], now) and case.expects_gpus(name)]
     if not stale:
         return None
     blamed = [name for name in case.fitting if name in stale]
