@@ -20,6 +20,8 @@ THROTTLED = (
     'I1121 04:42:00.000000       1 request.go:683] "Waited before sending request" delay="1.5s"'
     ' reason="client-side throttling, not priority and fairness" verb="PATCH" URL="https://10.0.0.1/a"'
 )
+LONGER = "after a crash of the device plugin the node stays locked for longer"
+SHORTER = "the lock of a slow bind may expire before the device plugin has allocated"
 ALLOCATED = {"hami.io/bind-phase": "success"}
 SLOW = running("slow-0", "gpu-1", ("GPU-gpu-1", 4096, 0), annotations=ALLOCATED, age=1800)
 LATER = running("slow-0", "gpu-1", ("GPU-gpu-1", 4096, 0), annotations=ALLOCATED, age=300)
@@ -36,6 +38,7 @@ def test_a_lock_that_expired_before_its_pod_was_allocated_was_too_short(tmp_path
     assert finding.evidence[0].quote == EXPIRED
     assert finding.evidence[0].command.endswith("-c vgpu-scheduler-extender | grep 'Node lock expired'")
     assert "scheduler.extender.extraArgs: --node-lock-timeout=10m" in finding.next_actions[0].label
+    assert finding.next_actions[0].label.endswith(f"Risk: {LONGER}")
     assert "Node lock expired" in finding.next_actions[1].command
 
 
@@ -70,6 +73,12 @@ def test_pods_that_meet_a_locked_node_are_no_reason(tmp_path: Path) -> None:
 def test_a_timeout_outside_the_guides_range_is_brought_into_it(tmp_path: Path) -> None:
     found = row(tune(tmp_path, cluster("--node-lock-timeout=30m")), "node-lock-timeout")
     assert found[1:5] == ("lower", "", "30m", "10m")
+
+
+@pytest.mark.parametrize(("set_to", "risk"), [("30m", SHORTER), ("1m", LONGER)])
+def test_a_timeout_names_the_risk_of_its_own_direction_and_no_other(tmp_path: Path, set_to: str, risk: str) -> None:
+    report = tune(tmp_path, cluster(f"--node-lock-timeout={set_to}"))
+    assert told(report, "node-lock-timeout").next_actions[0].label.endswith(f"Risk: {risk}")
 
 
 def test_before_2_7_no_flag_changes_it(tmp_path: Path) -> None:
