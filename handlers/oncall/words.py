@@ -24,10 +24,18 @@ SUMMARIES = {
 }
 DIGEST_EXAMPLE, CRON_EXAMPLE = "digest daily 09:00 Asia/Shanghai", "digest 0 9 * * 1-5 Europe/Berlin"
 DIGEST_SUMMARY = "Post the digest in this channel every day, or as often as you say."
-_DIGEST_GRAMMAR = (
-    f"digest now posts it here at once. {DIGEST_EXAMPLE} (or weekdays, or mon,thu) posts it here whenever that is, and "
-    f"so does {CRON_EXAMPLE}, by a cron expression. digest alone lists those of the channel, digest stop ID ends one."
-)
+_DIGEST_GRAMMAR = f"""\b
+digest now
+  posts it here now.
+{DIGEST_EXAMPLE} (or weekdays, or mon,thu)
+  posts it here on that schedule.
+{CRON_EXAMPLE}
+  does the same with a cron expression.
+digest
+  lists this channel's digests.
+digest stop ID
+  removes one."""
+"""Click wraps no line of a paragraph after `\\b`: a form that breaks in the middle cannot be copied."""
 DEEDS: dict[str, Deed] = {
     "ack": "ack",
     "acknowledge": "ack",
