@@ -110,7 +110,7 @@ class HealthMonitor:
             async with idle:
                 await self.look()
 
-        task = asyncio.create_task(clock.repeat(self._pace_s, "looking for troubles", look))
+        task = asyncio.create_task(clock.repeat(self._pace_s, "looking for problems", look))
         try:
             yield
         finally:

@@ -139,7 +139,7 @@ def test_a_passing_failure_is_not_noticed(tmp_path, fault):
 def test_a_lasting_failure_of_the_server_is_told(tmp_path):
     error = failure_of(list_nodes, tmp_path, Fault("/nodes", "status", status=500))
     assert error.message == "GET /api/v1/nodes?limit=500: HTTP 500: etcdserver: request timed out"
-    assert error.hint.startswith("the API server, or what stands before it, is in trouble")
+    assert error.hint.startswith("the API server, or a proxy in front of it, has a problem")
 
 
 def test_the_page_of_a_failing_proxy_is_told_as_text(tmp_path):

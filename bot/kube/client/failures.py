@@ -78,7 +78,7 @@ def refused(request: Request, status: int, body: bytes, credentials: str) -> Sou
         case 400:
             return SourceError(text)
         case _ if status >= 500:
-            hint = "the API server, or what stands before it, is in trouble: see `kubectl get --raw '/readyz?verbose'`"
+            hint = "the API server, or a proxy in front of it, has a problem: run `kubectl get --raw '/readyz?verbose'`"
             return Troubled(text, hint=hint)
         case _:
             return SourceError(text, hint=f"check that the server of {credentials} is a Kubernetes API server")

@@ -51,7 +51,7 @@ def open_files(path: Path) -> RecordingFiles:
     """The files of the recording at `path`: a folder or a `.tar.gz`, which may hold them in one sub-folder."""
     try:
         if not path.exists():
-            raise SourceError(f"{path} does not exist", hint="name a recording: a folder or a .tar.gz")
+            raise SourceError(f"{path} does not exist", hint="give the path of a recording: a folder or a .tar.gz")
         return FolderFiles(path) if path.is_dir() else ArchiveFiles(path)
     except (OSError, ValueError) as error:
         raise SourceError(f"{path} could not be opened: {error}", hint=_HINT) from error
