@@ -120,7 +120,7 @@ def test_the_smallest_change_for_the_nodes_that_the_pod_may_go_to_is_told_too(tm
     assert labels(report) == [
         "Loosen the pod's nodeSelector (pool): gpu-1 would take the pod now",
         "Request at most 6,384 MiB per GPU (gpu-2 would take the pod)",
-        "Wait for ml/holder to end, or ask its owner to end it (gpu-2 would then take this pod)",
+        "Wait for ml/holder to finish, or ask its owner to delete it (gpu-2 would then take this pod)",
     ]
     assert "GPU-gpu-2,NVIDIA,10000,0:;" in quotes(report)
     (table,) = [table for table in report.tables if table.title == "pods to end"]

@@ -48,7 +48,7 @@ def test_too_little_memory_names_the_largest_slice_and_what_would_fit(tmp_path: 
     assert "9,000 MiB free; the largest free slice is 6,384 MiB on gpu-1" in report.verdict
     labels = [action.label for action in cause(report).next_actions]
     assert any("at most 6,384 MiB" in label for label in labels)
-    assert any("Wait for ml/holder-gpu-gpu-1 to end" in label for label in labels)
+    assert any("Wait for ml/holder-gpu-gpu-1 to finish" in label for label in labels)
 
 
 def test_of_several_containers_the_one_that_does_not_fit_is_told(tmp_path: Path) -> None:

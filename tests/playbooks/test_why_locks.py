@@ -348,4 +348,4 @@ def test_a_pod_that_is_going_away_still_holds_its_cards(tmp_path: Path) -> None:
     leaving = running("leaving", "gpu-1", ("GPU-gpu-1", 16000, 0), deleted=ago(5))
     report = ask(tmp_path, cluster(gpu_node(), leaving, pod()))
     assert codes(report) == ["card-insufficient-memory"]
-    assert any("Wait for ml/leaving to end" in action.label for action in cause(report).next_actions)
+    assert any("Wait for ml/leaving to finish" in action.label for action in cause(report).next_actions)

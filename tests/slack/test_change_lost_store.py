@@ -181,7 +181,7 @@ def test_a_store_that_cannot_be_opened_is_told_once_where_the_change_is_told(fau
                 await world.slack.wait_for(lambda begun=begun: tries(world) >= begun + 2, seconds=180)
                 bot.cancel()
                 await asyncio.gather(bot, return_exceptions=True)
-            [told] = world.cards("cannot open its store")
+            [told] = world.cards("cannot open its database")
             assert "is still reverted at" in text_of(told)
             world.ahead_s = 1801
             bot = asyncio.create_task(started(world))
@@ -200,7 +200,7 @@ async def until_told(world: World) -> None:
             pass
 
     bot = asyncio.create_task(started())
-    await world.slack.wait_for(lambda: world.cards("cannot open its store"), seconds=180)
+    await world.slack.wait_for(lambda: world.cards("cannot open its database"), seconds=180)
     bot.cancel()
     await asyncio.gather(bot, return_exceptions=True)
 
@@ -215,12 +215,12 @@ def test_that_the_store_cannot_be_opened_is_edited_once_it_opens_again_and_told_
             for _ in range(2):
                 await break_the_store(world, "a newer version")
                 await until_told(world)
-                [told] = world.cards("cannot open its store")
+                [told] = world.cards("cannot open its database")
                 told_at.append(told["ts"])
                 await world.sql(f"update alembic_version set version_num = '{version}'")
                 async with a_bot(world):
-                    await world.slack.wait_for(lambda: not world.cards("cannot open its store"), seconds=180)
-            assert [card["ts"] for card in world.cards("has opened its store again")] == told_at
+                    await world.slack.wait_for(lambda: not world.cards("cannot open its database"), seconds=180)
+            assert [card["ts"] for card in world.cards("database is available again")] == told_at
 
     asyncio.run(run())
 
@@ -239,11 +239,11 @@ def test_a_bot_that_waits_for_its_store_edits_what_it_said_of_a_change_that_has_
                     await ended.wait()
 
             bot = asyncio.create_task(stays())
-            told = await world.card("cannot open its store")
+            told = await world.card("cannot open its database")
             world.ahead_s = 1801
             await world.until(world.is_closed)
             await world.sql(f"update alembic_version set version_num = '{version}'")
-            assert (await world.card("has opened its store again"))["ts"] == told["ts"]
+            assert (await world.card("database is available again"))["ts"] == told["ts"]
             ended.set()
             await bot
 
