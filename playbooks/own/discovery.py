@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from bot.changes.kinds import KINDS
 from bot.texts import Texts
 from playbooks.own.errors import OwnPlaybookError, told_by_name
 from playbooks.own.interface import check
@@ -24,11 +25,8 @@ GROUP = "hami_bot.playbooks"
 AGAIN_S = 1.0
 """How long a file that changed is waited for until it is imported: all that the bot does waits, and Slack 3 s."""
 log = logging.getLogger(__name__)
-_COMMANDS = (
-    "audit demo doctor help init kube-burst kube-qps kube-timeout mcp oncall profiling record revert-overdue serve "
-    "triage verbosity version"
-)
-RESERVED = frozenset(_COMMANDS.split())
+_COMMANDS = "audit demo doctor help init mcp oncall record revert-overdue serve triage version"
+RESERVED = frozenset(_COMMANDS.split()) | KINDS.keys()
 """Verbs of a shell and of Slack that are no playbooks. A test compares them with both grammars."""
 _VERB = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
