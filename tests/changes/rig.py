@@ -24,7 +24,7 @@ from bot.kube.client.server_clock import ServerClock
 from bot.kube.client.writer import Writer
 from bot.store import Store, open_store
 from sandbox.apiserver import ApiServer
-from tests.changes.deployments import EXTENDER, NOW
+from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW
 from tests.stores import new_store
 
 NAMESPACE, NAME = "kube-system", "hami-scheduler"
@@ -153,13 +153,17 @@ def _clock(now: list[float]) -> datetime:
 
 @asynccontextmanager
 async def rig(folder: Path, words: list[str] | None = None, *, database: str = "") -> AsyncGenerator[Rig]:
-    """A rolled out Deployment between two sidecars; the store is in the folder unless a database is named."""
+    """A rolled out Deployment with every container that has flags to change, HAMi's extender between two sidecars.
+
+    `words` are the extender's. The store is in the folder unless a database is named.
+    """
     meta = {"namespace": NAMESPACE, "name": NAME, "uid": "u-1", "resourceVersion": "1", "generation": 1}
     labels = {"app": "hami-scheduler"}
     containers = [
         {"name": "before", "image": "a"},
         {"name": EXTENDER, "image": "projecthami/hami:v2.10.0", "args": words or ["scheduler", "-v=4", "--debug"]},
         {"name": "after", "image": "b", "args": ["-v=1"]},
+        {"name": KUBE_SCHEDULER, "image": "kube-scheduler:v1.34.1", "command": ["kube-scheduler", "-v=3"]},
     ]
     deployment = {
         "metadata": meta,

@@ -124,10 +124,10 @@ def test_it_is_raised_and_reverted_to_the_byte(kind: Kind, container: str) -> No
     assert json.dumps(apply_json_patch(after, due.patch)["spec"]) == json.dumps(before["spec"])
 
 
-@kinds
-def test_on_a_cluster_it_is_reverted_at_its_deadline_and_not_before(kind: Kind, tmp_path: Path) -> None:
+@every
+def test_on_a_cluster_it_is_reverted_at_its_deadline_and_not_before(kind: Kind, container: str, tmp_path: Path) -> None:
     async def run(lab: Rig) -> None:
-        await lab.raise_(lab.bot(), wanted(kind, EXTENDER))
+        await lab.raise_(lab.bot(), wanted(kind, container))
         await lab.passes(0, kind.usual_s - 1)
         assert KEY in (await lab.live())["metadata"]["annotations"]
         await lab.passes(kind.usual_s)
