@@ -20,11 +20,11 @@ why, cluster lab, 2026-11-21T05:00:00Z
 - `card-insufficient-memory` (warning, confirmed): No usable GPU of gpu-1, gpu-2 has 24,000 MiB free; the largest free slice is 16,384 MiB on gpu-2.
   nodes: gpu-1, gpu-2
   - event, Pod ml/trainer-0, 2026-11-21T04:59:40Z: `2 nodes CardInsufficientMemory(gpu-1,gpu-2)`
-    See it again: `kubectl -n ml get events --field-selector involvedObject.name=trainer-0`
+    Show it again: `kubectl -n ml get events --field-selector involvedObject.name=trainer-0`
   - scheduler log, Pod kube-system/hami-scheduler-7c9d container vgpu-scheduler-extender, 2026-11-21T02:45:00Z: `I1121 02:45:00.123456       1 score.go:275] "NodeUnfitPod" pod="ml/trainer-0" node="gpu-1" reason="8/8 CardInsufficientMemory"`
-    See it again: `kubectl -n kube-system logs hami-scheduler-7c9d -c vgpu-scheduler-extender | grep trainer-0`
+    Show it again: `kubectl -n kube-system logs hami-scheduler-7c9d -c vgpu-scheduler-extender | grep trainer-0`
   - Node gpu-1: `24k`
-    See it again: `kubectl get node gpu-1`
+    Show it again: `kubectl get node gpu-1`
 - `node-unregistered` (warning, suspected): gpu-3: the device plugin has registered no GPUs, so HAMi does not know the node.
   nodes: gpu-3
   - event, Pod ml/trainer-0, 2026-11-21T04:59:40Z: `2 nodes CardInsufficientMemory(gpu-1,gpu-2)`
