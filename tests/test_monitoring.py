@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from bot.hami.pods.request_parsing import DeviceConfig
 from sandbox.demo import TOKEN, demo
 from tests.dashboard import DASHBOARD
 from tests.prometheus.server import asked, program, prometheus_that_scrapes_at
@@ -40,6 +41,14 @@ def test_every_alert_says_what_is_wrong_and_stands_in_the_docs() -> None:
     docs = (RULES.parents[1] / "docs" / "metrics.md").read_text()
     assert re.findall(r"^\| `(HAMi\w+)`", docs, re.MULTILINE) == list(ALERTS)
     assert all(rule["annotations"]["summary"] and rule["labels"]["severity"] for rule in ALERTS.values())
+
+
+def test_the_alert_of_pending_pods_knows_every_vendor_s_resources() -> None:
+    rules = (RULES.parents[1] / "deploy" / "prometheus-rules.yaml").read_text(encoding="utf-8")
+    (domains,) = re.findall(r'resource=~"\((.+)\)_\.\+"', rules)
+    resources = {name for device in DeviceConfig().devices for name in device.resources.all}
+    known = {re.sub(r"[.-]", "_", name.partition("/")[0]) for name in resources}
+    assert known <= set(domains.split("|"))
 
 
 def test_panels_do_not_cover_each_other() -> None:

@@ -55,6 +55,15 @@ def lines_that_match(pattern: re.Pattern[str]) -> list[str]:
     return found
 
 
+def test_the_import_contract_of_playbooks_names_every_verb() -> None:
+    (contract,) = [
+        contract
+        for contract in PROJECT["tool"]["importlinter"]["contracts"]
+        if contract.get("containers") == ["playbooks"]
+    ]
+    assert set(contract["layers"][0].split(" : ")) == set(load())
+
+
 @pytest.mark.parametrize("lock", LOCKS)
 def test_every_package_of_a_lock_is_pinned_with_hashes(lock: str) -> None:
     lines = (ROOT / lock).read_text().splitlines()

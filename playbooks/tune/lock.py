@@ -139,7 +139,14 @@ def _changed(row: AdviceRow, proofs: tuple[Evidence, ...], facts: Facts, say: Te
         else command("tune", "--all")
     )
     actions = (
-        NextAction(say("tune.set-list", value=value, risk=say("tune.lock-raise-risk" if row.direction == "raise" else "tune.lock-lower-risk")), ""),
+        NextAction(
+            say(
+                "tune.set-list",
+                value=value,
+                risk=say("tune.lock-raise-risk" if row.direction == "raise" else "tune.lock-lower-risk"),
+            ),
+            "",
+        ),
         NextAction(say("tune.lock-check"), check),
     )
     claim = say("tune.rate-claim", flag=f"--{TOPIC}", current=row.current, wanted=row.recommended, why=row.why)

@@ -218,7 +218,8 @@ def test_a_workload_is_no_device_plugin():
 @pytest.mark.parametrize("vendor", VENDORS, ids=[vendor.names.word for vendor in VENDORS])
 def test_the_documentation_has_the_vendor_s_keys_labels_and_plugin(vendor):
     table = (ROOT / "docs" / "vendors.md").read_text().split("## Nodes and device plugins")[1]
-    row = next(line for line in table.splitlines() if line.startswith(f"| {vendor.names.word} |"))
+    row = next((line for line in table.splitlines() if line.startswith(f"| {vendor.names.word} |")), "")
+    assert row, f"docs/vendors.md, Nodes and device plugins: a row for {vendor.names.word} is missing"
     names, label = vendor.names.of("CHIP") if "{" in vendor.names.register else vendor.names, vendor.node_label
     told = [names.register or f"capacity {names.capacity}", names.handshake, vendor.lock_key, vendor.plugin_labels]
     told.append("=".join(label) if label[0] else "")

@@ -95,7 +95,9 @@ def is_refused_by_pod(answer: PodAnswer) -> bool:
 def too_slow(wanted: PodGet) -> SourceError:
     """The error for an answer that was not whole in time."""
     text = f"GET {wanted}: not finished within {wanted.within_s:g} s"
-    return TooSlow(text, hint="the process or the network path to it hangs: try again; for a CPU profile, ask for fewer seconds")
+    return TooSlow(
+        text, hint="the process or the network path to it hangs: try again; for a CPU profile, ask for fewer seconds"
+    )
 
 
 async def bounded(pieces: AsyncIterator[bytes], limit: int) -> tuple[bytes, bool]:
