@@ -1,6 +1,7 @@
 """Every verb on the recorded clusters: the same answers as ever, honest when something is taken away or refused."""
 
 import asyncio
+import json
 import re
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,7 @@ from playbooks.playbook import Sources, find, load
 from sandbox.apiserver import ApiServer, Fault
 from sandbox.slack.validate import validate_blocks
 from tests.cases_support import CASES, Question, edited, files_of, gist, in_full, questions, text_of, without
+from tests.dense_json import dense_json
 
 QUESTIONS = questions()
 by_question = pytest.mark.parametrize(
@@ -62,7 +64,7 @@ def test_the_answer_is_the_expected_one(question: Question) -> None:
 @pytest.mark.parametrize("verb", in_full())
 def test_one_whole_report_of_each_verb_is_the_expected_one(verb: str) -> None:
     expected = (CASES / "reports" / f"{verb}.json").read_text(encoding="utf-8")
-    assert as_json(in_full()[verb].ask()) == expected
+    assert dense_json(json.loads(as_json(in_full()[verb].ask()))) == expected
 
 
 @by_question

@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 from bot.render.as_json import as_json
 from tests import vendor_worlds
 from tests.cases_support import CASES, VERSIONS, gist, in_full, questions, scenarios
+from tests.dense_json import dense_json
 
 
 def main() -> None:
@@ -18,14 +19,14 @@ def main() -> None:
             for question in asked
             if question.version == version
         }
-        text = json.dumps(answers, ensure_ascii=False, indent=1)
-        (CASES / version / "answers.json").write_text(f"{text}\n", encoding="utf-8")
+        (CASES / version / "answers.json").write_text(dense_json(answers), encoding="utf-8")
     with TemporaryDirectory() as folder:
         told = {asked.name: gist(asked.ask(Path(folder))) for asked in vendor_worlds.asked()}
-    text = json.dumps(told, ensure_ascii=False, indent=1)
-    (vendor_worlds.FOLDER / "answers.json").write_text(f"{text}\n", encoding="utf-8")
+    (vendor_worlds.FOLDER / "answers.json").write_text(dense_json(told), encoding="utf-8")
     for verb, question in in_full().items():
-        (CASES / "reports" / f"{verb}.json").write_text(as_json(question.ask()), encoding="utf-8")
+        (CASES / "reports" / f"{verb}.json").write_text(
+            dense_json(json.loads(as_json(question.ask()))), encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The answer as Slack shows it: valid, inert, and one of them whole, as `expected.slack.json` has it."""
 
+import json
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from bot.slack.render.as_json import slack_json
 from bot.slack.render.report import render_report
 from bot.texts import LANGUAGES, Language, Texts
 from handlers.inbox import with_picture
+from tests.dense_json import dense_json
 from tests.slack.render import assert_fits, assert_inert, texts
 from tests.tune.support import Case, cases
 
@@ -56,7 +58,7 @@ def test_the_message_of_a_throttled_scheduler_is_as_it_was() -> None:
 
 def golden() -> str:
     """The whole message about the recording `throttled-client`."""
-    return slack_json(answer(CASES["throttled-client"], "en"), Texts("en"))
+    return dense_json(json.loads(slack_json(answer(CASES["throttled-client"], "en"), Texts("en"))))
 
 
 if __name__ == "__main__":

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from bot.slack.render.as_json import slack_json
 from bot.slack.render.degrade import degraded
 from bot.slack.render.report import render_report
 from bot.texts import LANGUAGES, Texts
+from tests.dense_json import dense_json
 from tests.render import SAY, any_text, evidence, finding, report, reports, typical
 from tests.slack.render import CHOSEN, SCENARIOS, assert_fits, assert_inert, expected_file, objects, report_of, texts
 
@@ -38,7 +41,7 @@ def names(message):
 @pytest.mark.parametrize("scenario", CHOSEN, ids=lambda scenario: scenario.pod)
 def test_the_message_is_the_expected_one(scenario):
     expected = expected_file(scenario).read_text(encoding="utf-8")
-    assert slack_json(report_of(scenario), SAY) == expected
+    assert dense_json(json.loads(slack_json(report_of(scenario), SAY))) == expected
 
 
 @by_name
