@@ -1,6 +1,5 @@
 """The one catch-all of the project: what nobody foresaw becomes an error that a person can read and report."""
 
-import logging
 import posixpath
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -27,6 +26,8 @@ def bugs_as_errors(known: set[str] | None = None) -> Generator[None]:
     except BotError:
         raise
     except Exception as error:  # the one catch-all
+        import logging  # noqa: PLC0415  # 8 ms of a small table, which logs nothing else
+
         place = _place(error)
         log = logging.getLogger(__name__)
         if known is None or place not in known:

@@ -7,10 +7,8 @@ answer about another vendor's devices puts its own word in their place (`Texts.a
 """
 
 import re
-import tomllib
 from collections.abc import Mapping
 from functools import lru_cache
-from importlib.resources import files
 from typing import Literal, NamedTuple, get_args
 
 Language = Literal["en", "zh"]
@@ -72,6 +70,9 @@ class OwnTexts(Texts):
 def _templates(language: Language, noun: str) -> dict[str, str]:
     if noun != _GPU:
         return {key: _about(noun, text) for key, text in _templates(language, _GPU).items()}
+    import tomllib  # noqa: PLC0415  # whoever asks for a language's name alone needs neither: 10 ms of a small table
+    from importlib.resources import files  # noqa: PLC0415
+
     document = tomllib.loads(files(__name__).joinpath(f"{language}.toml").read_text(encoding="utf-8"))
     return {f"{section}.{key}": text for section, texts in document.items() for key, text in texts.items()}
 
