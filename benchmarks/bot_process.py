@@ -11,7 +11,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from benchmarks.processes import ENVIRONMENT
+from benchmarks.processes import ENVIRONMENT, HAMI_BOT
 from benchmarks.recorded_why import POD, RECORDING
 from sandbox.slack import SlackServer
 
@@ -104,7 +104,7 @@ async def a_bot(mode: Mode) -> AsyncGenerator[Bot]:
     with tempfile.TemporaryDirectory() as folder:
         async with SlackServer(strict=False, delivery=mode) as slack:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "bot", "serve", "--recording", str(RECORDING)),
+                *(*HAMI_BOT, "serve", "--recording", str(RECORDING)),
                 env=ENVIRONMENT | _settings(slack, mode, Path(folder)),
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.PIPE,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.processes import ENVIRONMENT, measure_runs
+from benchmarks.processes import ENVIRONMENT, HAMI_BOT, measure_runs
 from benchmarks.rows import Row
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 
@@ -28,7 +28,7 @@ _EVERY = 5000
 def rows() -> list[Row]:
     """CPU time and memory are the bot's own; most of the time on the clock is the server's, which stamps each line."""
     with _served() as kubeconfig:
-        command = [sys.executable, "-m", "bot", "logs", "ml/wl-1", "--kubeconfig", str(kubeconfig)]
+        command = [*HAMI_BOT, "logs", "ml/wl-1", "--kubeconfig", str(kubeconfig)]
         runs = measure_runs(command, RUNS)
     met = runs.cpu_s < BUDGET_CPU_S and runs.peak_mb < BUDGET_MB
     what = f"logs of a pod in {SIZE // 1024 // 1024} MB"
