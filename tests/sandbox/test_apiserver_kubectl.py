@@ -154,9 +154,9 @@ def test_it_patches_and_waits_for_the_rollout(tmp_path):
         assert "the server rejected our request due to an error in our request" in again.error
         status = await kubectl("rollout", "status", "deploy/hami-scheduler", "--timeout=60s")
         assert status.out.endswith('deployment "hami-scheduler" successfully rolled out\n')
-        container = "{.items[0].spec.containers[0].args}"
-        shown = await kubectl("get", "pods", "-l", SCHEDULER, "-o", f"jsonpath={container}")
-        assert shown.out == '["-v=5"]'
+        shown = await kubectl("get", "pods", "-l", SCHEDULER, "-o", "json")
+        kept = [pod for pod in json.loads(shown.out)["items"] if "deletionTimestamp" not in pod["metadata"]]
+        assert [pod["spec"]["containers"][0]["args"] for pod in kept] == [["-v=5"]]
 
     with_kubectl(tmp_path, use, timing=Timing(0.1, 0.1, 0.1))
 
