@@ -34,7 +34,7 @@ def audit_command(program: str) -> click.Command:
     return click.Command(
         "audit",
         callback=AuditAsked,
-        help="Who asked for which change, and what came of it: the newest entries, the last one being the newest.",
+        help="Who asked for which change, and its outcome: the most recent entries, oldest first.",
         epilog=f"Example: {program} audit --limit 50      Is it as it was written? {program} audit --verify",
         params=[
             click.Option(["--limit"], type=click.IntRange(min=1), default=20, show_default=True, metavar="N"),

@@ -158,10 +158,10 @@ def _overdue_command() -> click.Command:
     return click.Command(
         "revert-overdue",
         callback=_read_overdue,
-        help="Undo every temporary change whose time is over, once: for a CronJob beside the bot.",
+        help="Revert every overdue temporary change, once: for a CronJob beside the bot.",
         epilog=f"Example: {PROGRAM} revert-overdue -n kube-system",
         params=[
-            click.Option(["-n", "--namespace"], default="", metavar="NS", help="Only there; else everywhere."),
+            click.Option(["-n", "--namespace"], default="", metavar="NS", help="Only in this namespace; else in all."),
             *_options_but("output", "lang", "recording"),
         ],
     )
@@ -173,7 +173,7 @@ def _read_overdue(namespace: str, **options: Any) -> OverdueAsked:
 
 def _change_options() -> list[click.Parameter]:
     return [
-        click.Option(["--yes"], is_flag=True, help="Do it without a question."),
+        click.Option(["--yes"], is_flag=True, help="Do it without asking."),
         click.Option(["--no-capture"], is_flag=True, help="Do it without recording first what a restart destroys."),
         *_global_options(),
     ]
@@ -185,7 +185,11 @@ def _demo_command() -> click.Command:
         callback=DemoAsked,
         help="Try the bot in a browser: no Slack workspace, no cluster, no GPU.",
         epilog=f"Example: {PROGRAM} demo",
-        params=[click.Option(["--port"], type=int, default=8400, show_default=True, help="On 127.0.0.1; 0 for any.")],
+        params=[
+            click.Option(
+                ["--port"], type=int, default=8400, show_default=True, help="On 127.0.0.1; 0 for any free port."
+            )
+        ],
     )
 
 

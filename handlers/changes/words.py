@@ -239,5 +239,5 @@ def _parameters(kind: Kind) -> list[click.Parameter]:
         found.append(click.Option([f"--{_UNTIL}"], default="", metavar="NAMESPACE/POD", help=help_text))
     return [
         *found,
-        click.Option(["--dry-run"], is_flag=True, help="Write nothing; show the patches and what they bring."),
+        click.Option(["--dry-run"], is_flag=True, help="Write nothing; show the patches and their effects."),
     ]

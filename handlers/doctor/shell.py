@@ -39,7 +39,7 @@ def doctor_command(program: str, options: Sequence[click.Parameter]) -> click.Co
         help=SUMMARY,
         epilog=f"Example: {program} {_EXAMPLE}",
         params=[
-            click.Option(["--wait"], default="", metavar="TIME", help="Try again that long until nothing fails."),
+            click.Option(["--wait"], default="", metavar="TIME", help="Try again for this long until nothing fails."),
             click.Option(["-o", "--output"], type=click.Choice(("text", "json")), default="text", show_default=True),
             *options,
         ],

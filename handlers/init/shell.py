@@ -45,7 +45,7 @@ def init_command(program: str, kubeconfig: Sequence[click.Parameter]) -> click.C
                 metavar="FOLDER",
                 help="Write the files there; by default here.",
             ),
-            click.Option(["--force"], is_flag=True, help="Replace files that are there without a question."),
+            click.Option(["--force"], is_flag=True, help="Replace existing files without asking."),
             click.Option(["--manifest"], is_flag=True, help="Print the Slack app's manifest, and do nothing else."),
             click.Option(
                 ["--lang"],

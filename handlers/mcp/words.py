@@ -23,7 +23,7 @@ def mcp_command(program: str, options: Sequence[click.Parameter]) -> click.Comma
         help="Serve the reading verbs as tools of the Model Context Protocol, on standard input and output.",
         epilog=f"Example: {program} {_EXAMPLE}",
         params=[
-            click.Option(["--tools"], default="", metavar="VERB,…", help="These verbs, at most eight."),
+            click.Option(["--tools"], default="", metavar="VERB,…", help="Offer only these verbs, at most eight."),
             *options,
         ],
     )

@@ -183,7 +183,7 @@ def _sure(report: Report) -> str:
 
 PLAYBOOK = Playbook(
     verb="digest",
-    summary="How is the cluster today: what waits, what is broken, what is left?",
+    summary="How is the cluster today: what is pending, what is broken, what is free?",
     example="digest",
     parameters=(ALL,),
     request=request,

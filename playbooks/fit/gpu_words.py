@@ -57,7 +57,7 @@ def read_card_words(words: Sequence[str], cores: int | None, kind: str) -> CardW
 
 
 def _unread(typed: str) -> str:
-    return f"{typed[:60]!r} is no number of cards with an amount of memory"
+    return f"{typed[:60]!r} is not a number of GPUs with an amount of memory"
 
 
 def _with_an_x(typed: str) -> str:
@@ -75,7 +75,7 @@ def _read(text: str, typed: str, cores: int | None, kind: str) -> CardWords:
         cards = _count(text, text)
         return CardWords(f"{cards}x{WHOLE_CARD}%", cards, cores=cores, type=kind)
     if _NO_AMOUNT.fullmatch(text):
-        raise UsageError(f"{text} names no amount of memory after the number of cards", example=EXAMPLE)
+        raise UsageError(f"{text} names no amount of memory after the number of GPUs", example=EXAMPLE)
     if (of := _OF_DEVICE.fullmatch(text)) and (device := _device(of[2])) is not None:
         return _read_of(device, of, typed, cores, kind)
     if of and of[1] and of[2].casefold() not in _UNITS:
@@ -86,7 +86,7 @@ def _read(text: str, typed: str, cores: int | None, kind: str) -> CardWords:
     count, amount, unit = _count(found[1] or "1", text), Decimal(found[2]), found[3]
     if unit == "%":
         if not 0 < amount <= WHOLE_CARD or amount != amount.to_integral_value():
-            raise UsageError(f"{text}: a share of a card is a whole number from 1% to 100%", example=EXAMPLE)
+            raise UsageError(f"{text}: a share of a GPU is a whole number from 1% to 100%", example=EXAMPLE)
         return CardWords(text, count, percentage=int(amount), cores=cores, type=kind)
     return CardWords(text, count, memory_mib=_mib(amount, unit, f"{count}x{found[2]}"), cores=cores, type=kind)
 
@@ -117,7 +117,7 @@ def _read_of(device: str, of: re.Match[str], typed: str, cores: int | None, kind
 
 def _count(text: str, words: str) -> int:
     if not 0 < int(text) <= _MAX_CARDS:
-        raise UsageError(f"{words}: a pod asks for 1 to {_MAX_CARDS:,} cards", example=EXAMPLE)
+        raise UsageError(f"{words}: a pod requests 1 to {_MAX_CARDS:,} GPUs", example=EXAMPLE)
     return int(text)
 
 
@@ -125,7 +125,9 @@ def _mib(amount: Decimal, unit: str, example: str) -> int:
     known = unit.lower()
     if known not in _UNITS:
         near = f"{example}Mi" if known.startswith("m") else f"{example}Gi"
-        raise UsageError(f"{unit!r} is no unit of card memory", hint="The units are Gi and Mi.", example=f"fit {near}")
+        raise UsageError(
+            f"{unit!r} is not a unit of GPU memory", hint="The units are Gi and Mi.", example=f"fit {near}"
+        )
     if not unit and amount < _LEAST_WITHOUT_UNIT:
         raise UsageError(
             f"{amount} without a unit would be {amount} MiB, which is less than {_LEAST_WITHOUT_UNIT}",
@@ -134,7 +136,7 @@ def _mib(amount: Decimal, unit: str, example: str) -> int:
         )
     mib = amount * _UNITS[known]
     if not 0 < mib <= INT32_MAX:
-        raise UsageError(f"{amount}{unit} is no amount of memory that a card could have", example=EXAMPLE)
+        raise UsageError(f"{amount}{unit} is not an amount of memory that a GPU can have", example=EXAMPLE)
     if mib != mib.to_integral_value():
         raise UsageError(f"{amount}{unit} is no whole number of MiB", example=EXAMPLE)
     return int(mib)

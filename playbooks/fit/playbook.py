@@ -88,7 +88,9 @@ def request(
     """The pods of the files, `namespace` being for those that name none; or one pod that asks for such cards."""
     words = [cards] if isinstance(cards, str) else list(cards)
     if file and (words or cores is not None or type):
-        raise UsageError("a manifest says itself which cards it asks for", hint="Give either -f FILE or cards.")
+        raise UsageError(
+            "the manifest itself says which GPUs it requests", hint="Give either -f FILE or a number of GPUs."
+        )
     if words:
         return Request((), read_card_words(words, cores, type.strip()), namespace or DEFAULT_NAMESPACE)
     if not file:
@@ -250,14 +252,14 @@ def _names(pods: Sequence[Pod]) -> list[str]:
 
 PLAYBOOK = Playbook(
     verb="fit",
-    summary="Would these pods, or so many cards, fit now, and on which nodes?",
+    summary="Would these pods, or this many GPUs, fit now, and on which nodes?",
     example="fit 2x16Gi",
     parameters=(
-        click.Argument(["cards"], nargs=-1, metavar="[CARDSxMEMORY|CARDSxDEVICE[:MEMORY]]"),
+        click.Argument(["cards"], nargs=-1, metavar="[COUNTxMEMORY|COUNTxDEVICE[:MEMORY]]"),
         click.Option(
-            ["--cores"], type=click.IntRange(0, _MAX_CORES), metavar="N", help="Per cent of each card's cores."
+            ["--cores"], type=click.IntRange(0, _MAX_CORES), metavar="N", help="Percentage of each GPU's cores."
         ),
-        click.Option(["--type"], default="", metavar="TYPE", help="Only cards whose type contains this, in any case."),
+        click.Option(["--type"], default="", metavar="TYPE", help="Only GPUs whose type contains this, in any case."),
         click.Option(
             ["-f", "--file"],
             type=ManifestFile(),
@@ -265,7 +267,12 @@ PLAYBOOK = Playbook(
             metavar="FILE",
             help="A Pod or List as YAML or JSON; - for standard input. May be repeated.",
         ),
-        click.Option(["-n", "--namespace"], default="", metavar="NS", help="Of the cards; for pods that name none."),
+        click.Option(
+            ["-n", "--namespace"],
+            default="",
+            metavar="NS",
+            help="The pod's namespace; with -f, of pods that name none.",
+        ),
     ),
     request=request,
     gather=gather,

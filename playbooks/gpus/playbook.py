@@ -1,4 +1,4 @@
-"""What is given of every card, what is left, and what nobody can get. The totals are HAMi's own metrics' totals."""
+"""What is allocated of every GPU, what is left, and what nobody can get. The totals are HAMi's own metrics' totals."""
 
 import asyncio
 from collections import Counter
@@ -386,12 +386,14 @@ def _largest(cards: Iterable[CardSeen]) -> CardSeen | None:
 
 PLAYBOOK = Playbook(
     verb="gpus",
-    summary="What is given of every card, and what is the largest free slice?",
+    summary="How much of each GPU is allocated, and what is the largest free slice?",
     example="gpus --type A100",
     parameters=(
-        click.Option(["--node"], default="", metavar="NODE", help="Only the cards of this node."),
-        click.Option(["--type"], default="", metavar="TYPE", help="Only cards whose type contains this, in any case."),
-        click.Option(["--idle"], is_flag=True, help="Who holds GPUs without a kernel for 6h, or for the time given."),
+        click.Option(["--node"], default="", metavar="NODE", help="Only the GPUs of this node."),
+        click.Option(["--type"], default="", metavar="TYPE", help="Only GPUs whose type contains this, in any case."),
+        click.Option(
+            ["--idle"], is_flag=True, help="Who has held GPUs without launching a kernel for 6h, or for the time given."
+        ),
         click.Argument(["since"], nargs=-1, metavar="[for 2h]"),
         ALL,
     ),

@@ -224,7 +224,7 @@ def _pod_rows(judged: Sequence[JudgedPod], groups: Sequence[Group], snapshot: Sn
 
 PLAYBOOK = Playbook(
     verb="pending",
-    summary="Which pods wait for cards, and for what?",
+    summary="Which pods wait for GPUs, and why?",
     example="pending -n ml",
     parameters=(
         click.Option(["-n", "--namespace"], default="", metavar="NS", help="Only the pods of this namespace."),

@@ -13,7 +13,9 @@ PLAYBOOK = Playbook(
     example=EXAMPLE,
     parameters=(
         click.Argument(["words"], nargs=-1, metavar="[WORDS]…"),
-        click.Option(["--target"], default="", metavar="NAMESPACE/POD:PORT", help="Another Go program."),
+        click.Option(
+            ["--target"], default="", metavar="NAMESPACE/POD:PORT", help="Another Go program than HAMi's scheduler."
+        ),
     ),
     request=request,
     gather=gather,

@@ -306,7 +306,7 @@ def _gaps(snapshot: Snapshot, spaces: Sequence[Space], of_waiting: Sequence[Gap]
 
 PLAYBOOK = Playbook(
     verb="quota",
-    summary="What does HAMi count against each namespace's quota, what does Kubernetes, and which pods wait for it?",
+    summary="How much of each namespace's quota do HAMi and Kubernetes count as used, and which pods wait for it?",
     example="quota ml",
     parameters=(click.Argument(["namespace"], required=False, default="", metavar="[NAMESPACE]"), ALL),
     request=request,

@@ -262,7 +262,7 @@ def _told(gaps: Sequence[Gap], *sources: str) -> bool:
 
 PLAYBOOK = Playbook(
     verb="status",
-    summary="Is HAMi itself well: scheduler, leader, webhook, configuration, device plugins, versions?",
+    summary="Is HAMi itself healthy: scheduler, leader, webhook, configuration, device plugins, versions?",
     example="status",
     parameters=(ALL,),
     request=request,

@@ -129,7 +129,7 @@ def _nothing(advice: Sequence[Advice], say: Texts) -> Finding:
 
 PLAYBOOK = Playbook(
     verb="tune",
-    summary="Which of HAMi's settings should be changed here, by what is measured.",
+    summary="Which of HAMi's settings should change here, judged by measurements?",
     example="tune",
     parameters=(
         click.Argument(["words"], nargs=-1, metavar=f"[{COMPARE} DATE DATE]"),

@@ -349,7 +349,7 @@ PLAYBOOK = Playbook(
             ["-n", "--namespace"],
             default="",
             metavar="NS",
-            help="The pod's namespace; found by itself when unambiguous.",
+            help="The pod's namespace; found automatically when unambiguous.",
         ),
     ),
     request=request,

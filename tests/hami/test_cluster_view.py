@@ -30,7 +30,7 @@ def test_what_holders_have_is_counted():
 
 def test_without_the_pods_nothing_is_known_of_a_registered_node():
     cluster = view([gpu_node("n1", card()), node("cpu")], None)
-    assert judged(cluster) == "the pods that hold its cards were not seen"
+    assert judged(cluster) == "the pods that hold its devices were not seen"
     assert judged(cluster, "cpu") == "node unregistered"
 
 
@@ -64,7 +64,7 @@ def test_a_node_outside_the_scheduler_s_selector_is_never_registered():
 
 def test_a_node_whose_cards_kubelet_does_not_offer_is_neither_fit_nor_unfit():
     dead = gpu_node("n1", card(), allocatable=0)
-    assert judged(view([dead])).startswith("kubelet offers no cards (allocatable 0)")
+    assert judged(view([dead])).startswith("kubelet offers no devices (allocatable 0)")
     assert judged(view([dead], version=V28)) == "node unregistered"
     refused = request(use_type="A100")
     assert view([dead]).judge("n1", refused).fits is None

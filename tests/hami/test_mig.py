@@ -106,9 +106,7 @@ def test_mig_before_2_10_is_unknown_where_it_decides():
 
 
 def test_topology_on_mig_cards_is_not_imitated():
-    assert verdict([mig_card()], request(policy="topology-aware")) == (
-        "unknown: the policy topology-aware on MIG cards"
-    )
+    assert verdict([mig_card()], request(policy="topology-aware")) == ("unknown: the policy topology-aware on MIG GPUs")
 
 
 # ------------------------------------------------------------------ reservations

@@ -132,7 +132,7 @@ def test_an_empty_registration_is_empty(text, reason):
 
 @pytest.mark.parametrize("text", ["[]", "null", ":", "::", " [ ] "])
 def test_a_registration_without_cards_says_so(text):
-    assert why(text) == "no card in it"
+    assert why(text) == "no device in it"
 
 
 def test_no_register_key_no_registration():

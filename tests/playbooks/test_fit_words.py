@@ -97,7 +97,7 @@ def test_two_numbers_side_by_side_are_not_read_as_one(typed: str, meant: str) ->
     for cards in (typed, typed.split()):
         with pytest.raises(UsageError) as refused:
             find("fit").request(cards=cards)
-        assert refused.value.message == f"{typed!r} is no number of cards with an amount of memory"
+        assert refused.value.message == f"{typed!r} is not a number of GPUs with an amount of memory"
         assert refused.value.hint.startswith(f"Did you mean {meant}?" if meant else "For example: fit ")
 
 
@@ -133,7 +133,7 @@ def test_a_mistaken_unit_gets_the_right_one() -> None:
 
 
 def test_cards_and_a_manifest_exclude_each_other() -> None:
-    with pytest.raises(UsageError, match="a manifest says itself"):
+    with pytest.raises(UsageError, match="the manifest itself says"):
         find("fit").request(file=["x"], cards="1")
     with pytest.raises(UsageError, match="number of GPUs"):
         find("fit").request(cores=30)

@@ -222,7 +222,7 @@ def test_the_log_tells_of_repeated_refusals_where_the_events_are_gone(tmp_path: 
     assert "last at 2026-11-21T04:59:00Z" in report.verdict
 
 
-UNREAD = "Whether GPUs became free since could not be read"
+UNREAD = "Whether GPUs became free since then could not be read"
 
 
 def test_where_releases_could_not_be_read_nothing_is_said_to_need_a_restart(tmp_path: Path) -> None:

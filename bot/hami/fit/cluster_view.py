@@ -188,10 +188,10 @@ class View:
         if isinstance(seen.state, Unregistered):
             return fit.UNREGISTERED
         if self.ledger is None:
-            return Verdict(fits=None, unknown="the pods that hold its cards were not seen")
+            return Verdict(fits=None, unknown="the pods that hold its devices were not seen")
         if seen.by_turns:
             return Verdict(
-                fits=None, unknown="kubelet offers no cards (allocatable 0): HAMi takes them in and drops them by turns"
+                fits=None, unknown="kubelet offers no devices (allocatable 0): HAMi adds and drops them by turns"
             )
         self._stock.runs += 1
         return self.run(seen.state, request, relax)

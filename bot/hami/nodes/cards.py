@@ -135,22 +135,22 @@ def read_strict_text(text: str) -> tuple[Card, ...]:
         if not numbers or not all(
             _INTEGER.fullmatch(number) and -_INT32 <= int(number) <= _INT32 for number in numbers
         ):
-            raise ValueError(f"{','.join(fields)[:60]} is no card")
+            raise ValueError(f"{','.join(fields)[:60]} is not a device")
         if fields[6] not in _TRUE | _FALSE or (fields[7:8] and int(fields[7]) < 0):
-            raise ValueError(f"{','.join(fields)[:60]} is no card")
+            raise ValueError(f"{','.join(fields)[:60]} is not a device")
     return _read_text(text)
 
 
 def _read_text(text: str) -> tuple[Card, ...]:
     if ":" not in text:
-        raise ValueError("neither a JSON list nor cards that end in a colon")
+        raise ValueError("neither a JSON list nor devices that end in a colon")
     cards: list[Card] = []
     for piece in text.split(":"):
         if "," not in piece:
             continue
         fields = piece.split(",")
         if len(fields) not in _TEXT_SIZES:
-            raise ValueError(f"a card has {len(fields)} fields, not 7 or 9")
+            raise ValueError(f"a device has {len(fields)} fields, not 7 or 9")
         uuid, slots, memory, cores, kind, numa, health = fields[:7]
         index, mode = fields[7:] if len(fields) == _TEXT_SIZES[1] else ("0", "hami-core")
         cards.append(

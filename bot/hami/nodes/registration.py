@@ -72,7 +72,7 @@ def _read(names: Names, word: str, text: str) -> Registration | Unreadable:
         keep(card, "type", sys.intern(card.type))
         keep(card, "mode", sys.intern(card.mode))
     if not cards:
-        return Unreadable(names, word, key, "no card in it" if text.strip() else "empty")
+        return Unreadable(names, word, key, "no device in it" if text.strip() else "empty")
     return Registration(names, word, key, "json" if text.lstrip()[:1] in ("[", "{") else "text", cards)
 
 
