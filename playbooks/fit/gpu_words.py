@@ -13,7 +13,7 @@ from bot.hami.vendors.vendor import Device
 from bot.kube.models import Container, ObjectMeta, Pod, PodSpec, Quantity, ResourceRequirements
 
 DEFAULT_NAMESPACE = "default"
-EXAMPLE = "fit 2x16Gi, fit 1x50% --cores 30, fit 4 (whole cards)."
+EXAMPLE = "fit 2x16Gi, fit 1x50% --cores 30, fit 4 (whole GPUs)."
 
 _WORDS = re.compile(r"(?:([0-9]{1,9})\s*[x×*])?\s*([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([a-z%]*)", re.ASCII | re.IGNORECASE)
 _OF_DEVICE = re.compile(

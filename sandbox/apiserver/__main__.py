@@ -20,7 +20,7 @@ _RENEW_S = 5  # a third of the 15 s that kube-scheduler's Lease lasts
 @click.command()
 @click.option("--nodes", type=click.IntRange(min=1), help="How many nodes a made-up cluster has.")
 @click.option("--pods", type=click.IntRange(min=0), help="How many pods it has.")
-@click.option("--pending", type=click.IntRange(min=1), default=1, help="How many of them wait for a card.")
+@click.option("--pending", type=click.IntRange(min=1), default=1, help="How many of them wait for a GPU.")
 @click.option("--limited", type=click.IntRange(min=0), default=0, help="In how many namespaces with a quota they do.")
 @click.option("--recording", type=click.Path(exists=True, path_type=Path), help="A recording to serve instead.")
 @click.option("--port", type=int, default=0, help="The port on 127.0.0.1; a free one unless given.")
