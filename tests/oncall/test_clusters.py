@@ -171,6 +171,6 @@ def test_what_the_bot_saw_in_a_cluster_that_was_taken_out_of_the_settings_is_ove
         assert len(await rig.store.incidents.firing_of("watch", "prod")) == 1
         [gone] = [head for head in rig.heads() if "Resolved" in text(head)]
         assert "old" in text(gone)
-        assert [reply for reply in rig.replies(gone) if "Its cluster is no longer in the settings" in reply]
+        assert [reply for reply in rig.replies(gone) if "their cluster is no longer in the settings" in reply]
 
     with_rig(database, busy_cluster(tmp_path, 1), scene)
