@@ -198,9 +198,12 @@ def _nothing(snapshot: Snapshot, logged: Logged, wording: RunWording, pod: Pod |
     lines = [(log, log.lines[-1]) for log in read if log.lines]
     if not lines and isinstance(snapshot.subject, AbsentPod):
         absent = snapshot.subject
-        found = no_such_pod(absent, snapshot.request.subject.kind, snapshot.request.subject.name, say)
+        asked = snapshot.request.subject
+        found = no_such_pod(absent, asked.kind, asked.name, say, asked.namespace)
         actions = (
-            structs.replace(action, command=f"logs{action.command.removeprefix('why')}")
+            structs.replace(action, command=f"logs {action.command.removeprefix('why ')}")
+            if action.command.startswith("why ")
+            else action
             for action in found.next_actions
         )
         return structs.replace(found, next_actions=tuple(actions))

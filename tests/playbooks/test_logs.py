@@ -237,6 +237,13 @@ def test_a_node_that_is_refused_for_several_reasons_is_said_to_count_with_each(t
 def test_a_name_that_nobody_has_is_not_found(tmp_path: Path) -> None:
     report = ask(tmp_path, start(), name="ml/nosuch")
     assert codes(report)[0] == "not-found"
+    assert commands(report)[:2] == ["pending -n ml", "kubectl -n ml get deployments,statefulsets,daemonsets,jobs"]
+
+
+def test_a_name_that_several_pods_have_is_asked_about_again_with_logs(tmp_path: Path) -> None:
+    other = pod(namespace="web", uid="uid-other")
+    report = ask(tmp_path, start(name="someone"), objects=(pod(), other), name="wl")
+    assert commands(report)[:2] == ["logs ml/wl", "logs web/wl"]
 
 
 def test_without_any_log_nothing_is_known(tmp_path: Path) -> None:
