@@ -121,7 +121,7 @@ def _fit_command() -> click.Command:
         fit.verb,
         callback=ask,
         params=[*parameters, *_options()],
-        help=f"{fit.summary} Without GPUs, a form opens for a manifest.",
+        help=f"{fit.summary} Alone, it opens a form for a manifest.",
         epilog=f"Example: {COMMAND} {fit.example}",
     )
 

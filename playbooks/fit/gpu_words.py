@@ -117,7 +117,7 @@ def _read_of(device: str, of: re.Match[str], typed: str, cores: int | None, kind
 
 def _count(text: str, words: str) -> int:
     if not 0 < int(text) <= _MAX_CARDS:
-        raise UsageError(f"{words}: a pod requests 1 to {_MAX_CARDS:,} GPUs", example=EXAMPLE)
+        raise UsageError(f"{words}: a pod requests 1 to {_MAX_CARDS:,} devices", example=EXAMPLE)
     return int(text)
 
 
@@ -125,9 +125,7 @@ def _mib(amount: Decimal, unit: str, example: str) -> int:
     known = unit.lower()
     if known not in _UNITS:
         near = f"{example}Mi" if known.startswith("m") else f"{example}Gi"
-        raise UsageError(
-            f"{unit!r} is not a unit of GPU memory", hint="The units are Gi and Mi.", example=f"fit {near}"
-        )
+        raise UsageError(f"{unit!r} is not a unit of memory", hint="The units are Gi and Mi.", example=f"fit {near}")
     if not unit and amount < _LEAST_WITHOUT_UNIT:
         raise UsageError(
             f"{amount} without a unit would be {amount} MiB, which is less than {_LEAST_WITHOUT_UNIT}",
@@ -136,7 +134,7 @@ def _mib(amount: Decimal, unit: str, example: str) -> int:
         )
     mib = amount * _UNITS[known]
     if not 0 < mib <= INT32_MAX:
-        raise UsageError(f"{amount}{unit} is not an amount of memory that a GPU can have", example=EXAMPLE)
+        raise UsageError(f"{amount}{unit} is not an amount of memory that a device can have", example=EXAMPLE)
     if mib != mib.to_integral_value():
         raise UsageError(f"{amount}{unit} is no whole number of MiB", example=EXAMPLE)
     return int(mib)

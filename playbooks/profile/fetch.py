@@ -66,7 +66,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     """
     cluster, ports = sources.cluster, sources.ports
     if ports is None:
-        raise SourceError("profiles can only be fetched from a live cluster", hint="name a live cluster")
+        raise SourceError("profiles cannot be fetched here", hint="name a live cluster, or a recording with profiles")
     if wanted.target is not None:
         await _check_namespace(wanted.target.namespace, wanted.namespaces, sources)
         version = await _version_at(cluster, wanted.target)

@@ -233,7 +233,7 @@ def test_one_person_gets_a_button_for_it_and_no_file():
 def test_a_table_with_memory_says_its_unit():
     cards = Table("cards", ("card", "memory used"), (("GPU-1", "9728"), ("GPU-2", "0")))
     message = shown(report(finding(), subject=CARDS, tables=(cards,)))
-    assert "GPUs (memory in MiB)" in texts(message)
+    assert "Devices (memory in MiB)" in texts(message)
 
 
 def test_an_answer_in_a_direct_message_has_files_only_when_asked_and_no_channel_to_be_posted_to():
