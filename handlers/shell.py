@@ -145,7 +145,7 @@ def _compare(asked: CompareAsked) -> None:
 
 
 def _change(asked: ChangeAsked | OverdueAsked) -> int:
-    from handlers.changes.shell import Consent, Tools, revert_overdue, run_change  # noqa: PLC0415  # aiohttp, as in `where`
+    from handlers.changes.shell import Consent, Tools, revert_overdue, run_change  # noqa: PLC0415  # aiohttp, as in `cluster_choice`
 
     where = asked.where if isinstance(asked, OverdueAsked) else chosen_cluster(asked.options)
     language = None if isinstance(asked, OverdueAsked) else asked.options["lang"]

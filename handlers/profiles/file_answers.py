@@ -1,4 +1,4 @@
-"""The answers about profiles in files, for words that were read: the table, or what `more` tells."""
+"""The answers about profiles in files, for words that were read: the table, or what `analyses` tells."""
 
 from typing import TYPE_CHECKING
 

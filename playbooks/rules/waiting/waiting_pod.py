@@ -123,7 +123,7 @@ class Case:
         self.requests = [pod_request(pod, world.config, version) for version in world.versions]
 
     def twin(self, pod: Pod) -> "Case":
-        """The case of a pod that is alike (see `alike.request_key`): what was worked out for this one holds for it."""
+        """The case of a pod that is alike (`grouping.request_key`): what was worked out for this one holds for it."""
         other = copy(self)
         other.pod = pod
         other.requests = [request._replace(name=pod.name, uid=pod.metadata.uid) for request in self.requests]
