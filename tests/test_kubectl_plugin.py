@@ -38,4 +38,5 @@ def test_its_help_and_its_errors_say_what_to_type() -> None:
 
 @pytest.mark.parametrize("verb", ["verbosity", "serve", "audit"])
 def test_it_has_only_the_verbs_that_read(verb: str) -> None:
-    assert f"there is no verb '{verb}'" in kubectl_hami(verb).stderr
+    told = f"there is no verb '{verb}' here\nType it in a terminal. For example: hami-bot {verb} --help"
+    assert told in kubectl_hami(verb).stderr

@@ -12,19 +12,24 @@ from typing import Any, NamedTuple
 import click
 
 from bot.errors import UsageError
-from bot.finding_codes import about
+from bot.finding_codes import CODES, about
 from bot.texts import Texts
+from playbooks.own.discovery import RESERVED
 from playbooks.own.errors import OwnPlaybookError
 from playbooks.playbook import Playbook
 from playbooks.verbs import is_verb, playbook_of, verbs
 
 _CLOSE = 0.5
+_CLOSE_CODE = 0.75
 DASHES = "‐‑‒–—―−─⸺⸻ー－﹘﹣"
 """What other keyboards and phones write for one hyphen or two."""
 _LONG_DASHES = "—―─⸺⸻ー"
 _OPTION = re.compile(rf"([-{DASHES}]+)(?=[A-Za-z])")
 _MEANT = {"pods": "pending"}
 """Verbs that kubectl's users type for ours, and that another of ours looks more like."""
+
+_OF_SLACK = frozenset(("oncall", "triage"))
+"""Verbs that a terminal has not; the other reserved ones Slack has not."""
 
 
 class ParsedQuestion(NamedTuple):
@@ -134,14 +139,21 @@ def explain(ctx: click.Context, verb: str | None) -> str:
 
 
 def unknown_verb(word: str, known: Sequence[str], program: str) -> UsageError:
-    """The error for a verb that does not exist: the nearest one and an example."""
-    near = nearest(word, known)
-    example = f"{program} {example_of(near[0])}" if near and is_verb(near[0]) else ""
-    hint = f"Did you mean {near[0]}?" if near else f"The verbs are: {', '.join(known)}."
-    error = UsageError(f"there is no verb {word!r}", hint=hint, example=example)
-    if near:
-        return error.worded("no-such-verb", word=repr(word), near=near[0])
-    return error.worded("no-verb", word=repr(word), verbs=", ".join(known))
+    """The error for a verb that does not exist: where it does, or the nearest one with an example."""
+    if word in _OF_SLACK:
+        return UsageError(f"there is no verb {word!r} here", hint="Type it in Slack.", example=f"/hami {word} --help")
+    if word in RESERVED:
+        example = f"hami-bot {word} --help"
+        return UsageError(f"there is no verb {word!r} here", hint="Type it in a terminal.", example=example)
+    if near := difflib.get_close_matches(word, CODES if "-" in word else (), n=1, cutoff=_CLOSE_CODE):
+        meant, example = f"help {near[0]}", f"{program} help {near[0]}"
+    elif near := nearest(word, known):
+        meant, example = near[0], f"{program} {example_of(near[0])}" if is_verb(near[0]) else ""
+    else:
+        error = UsageError(f"there is no verb {word!r}", hint=f"The verbs are: {', '.join(known)}.")
+        return error.worded("no-verb", word=repr(word), verbs=", ".join(known))
+    error = UsageError(f"there is no verb {word!r}", hint=f"Did you mean {meant}?", example=example)
+    return error.worded("no-such-verb", word=repr(word), near=meant)
 
 
 def nearest(word: str, verbs: Sequence[str]) -> list[str]:
