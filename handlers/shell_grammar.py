@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from bot.errors import UsageError
 from bot.texts import LANGUAGES, Language, Texts
 from handlers.audit_shell import audit_command
 from handlers.changes.words import change_commands
@@ -194,6 +195,9 @@ def _demo_command() -> click.Command:
 
 
 def chosen_cluster(options: dict[str, Any]) -> ClusterChoice:
-    """What the global options name."""
-    chosen = {name: options.get(name) for name in ClusterChoice._fields}
-    return ClusterChoice(**{name: value for name, value in chosen.items() if value is not None})
+    """What the global options name. Raises UsageError for two that name different clusters."""
+    chosen = {name: value for name in ClusterChoice._fields if (value := options.get(name)) is not None}
+    live = next((name for name in ("kubeconfig", "context") if name in chosen), None)
+    if live and "recording" in chosen:
+        raise UsageError(f"--recording and --{live} name two clusters", hint="Give only one of them.")
+    return ClusterChoice(**chosen)

@@ -146,11 +146,11 @@ def test_what_is_said_can_be_had_in_chinese(words: list[str], said: str) -> None
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["compare", CPU], "at least two profiles"),
+        (["compare", CPU], r"at least two profiles[^\n]*\nFor example: hami-bot profile compare before"),
         (["hints", "-lang=fr", CPU], "not one of 'en', 'zh'"),
         (["compare", CPU, str(PROFILES / "before.heap.pb.gz")], "different things"),
-        (["hints"], "name one profile"),
-        (["list", CPU], "a function and one profile"),
+        (["hints"], r"name one profile\nFor example: hami-bot profile hints "),
+        (["list", CPU], r"a function and one profile\nFor example: hami-bot profile list Filter "),
         (["list", "burn", "-versions=v2.9.0", CPU], "is not a module with a version"),
     ],
 )

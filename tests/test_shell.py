@@ -172,6 +172,8 @@ def test_a_typo_in_the_verb_gets_the_nearest_one_and_an_example() -> None:
         ("why", POD, "--lang", "fr"),
         ("why", POD, "--cluster", "unknown"),
         ("why", POD, "--cluster", "unknown", "--recording", RECORDING),
+        ("why", POD, "--recording", RECORDING, "--context", "prod"),
+        ("why", POD, "--recording", RECORDING, "--kubeconfig", "/nonexistent"),
         ("fit", "--recording", RECORDING),
         ("fit", "-f", "/nonexistent/pod.yaml", "--recording", RECORDING),
         ("record",),

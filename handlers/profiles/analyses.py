@@ -21,7 +21,7 @@ from bot.render.terminal import terminal
 from bot.report import SCHEMA, Finding, Report, Subject, Table, one_line, worst
 from bot.settings import load_settings
 from bot.texts import Language, Texts
-from handlers.profiles.options import EXAMPLE, Words
+from handlers.profiles.options import COMPARE_EXAMPLE, HINTS_EXAMPLE, LIST_EXAMPLE, Words
 from handlers.profiles.readfile import read_file
 
 _ROWS = 10
@@ -31,7 +31,7 @@ _WIDTH = 120
 def list_text(asked: Words) -> str:
     """The lines of the functions that a regular expression finds. Raises UsageError and SourceError."""
     if len(asked.plain) != 2:
-        raise UsageError("name a function and one profile", example=EXAMPLE)
+        raise UsageError("name a function and one profile", example=LIST_EXAMPLE)
     function, file = asked.plain
     options = asked.options
     versions, folders = read_versions(options.get("versions", "")), options.get("source", "")
@@ -72,7 +72,7 @@ def texts(asked: Words, config: Path | None) -> Texts:
 def compare_text(asked: Words, say: Texts) -> str:
     """What changed between the first and the last profile, oldest first. Raises UsageError and SourceError."""
     if len(asked.plain) < 2:
-        raise UsageError("name at least two profiles, the oldest first", example=EXAMPLE)
+        raise UsageError("name at least two profiles, the oldest first", example=COMPARE_EXAMPLE)
     kind = asked.options.get("sample_index", "")
     versions = [_taken(file) for file in asked.plain]
     findings = explain_change(versions, say, sample_index_name=kind)
@@ -89,7 +89,7 @@ def compare_text(asked: Words, say: Texts) -> str:
 def hints_text(asked: Words, say: Texts) -> str:
     """What stands out in one profile. Raises UsageError and SourceError."""
     if len(asked.plain) != 1:
-        raise UsageError("name one profile", example=EXAMPLE)
+        raise UsageError("name one profile", example=HINTS_EXAMPLE)
     taken = _taken(asked.plain[0])
     findings = explain(taken, say, sample_index_name=asked.options.get("sample_index", ""))
     report = _report([taken], findings, () if findings else (symptom_table(say),), say)

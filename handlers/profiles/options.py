@@ -10,7 +10,11 @@ from bot.errors import UsageError
 from bot.texts import LANGUAGES
 
 PROGRAM = "hami-bot"
-EXAMPLE = f"{PROGRAM} profile top --cum cpu.pb.gz      More: {PROGRAM} profile --help"
+_MORE = f"      More: {PROGRAM} profile --help"
+EXAMPLE = f"{PROGRAM} profile top --cum cpu.pb.gz{_MORE}"
+LIST_EXAMPLE = f"{PROGRAM} profile list Filter cpu.pb.gz{_MORE}"
+COMPARE_EXAMPLE = f"{PROGRAM} profile compare before.pb.gz after.pb.gz{_MORE}"
+HINTS_EXAMPLE = f"{PROGRAM} profile hints cpu.pb.gz{_MORE}"
 _BASES = ("base", "diff_base")
 FILTERS = ("focus", "ignore", "hide", "show", "show_from", "tagfocus", "tagignore")
 _SWITCHES = ("cum", "flat", "lines", "functions", "noinlines", "relative_percentages", "normalize", "drop_negative")

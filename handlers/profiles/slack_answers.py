@@ -19,7 +19,7 @@ from bot.texts import Texts
 from handlers.parsing.slack_words import join_words
 from handlers.profiles.kept_files import Contents, answer_about, contents_of
 from handlers.profiles.kept_lookup import is_reference
-from handlers.profiles.options import EXAMPLE, Words, profiles_named, read_words
+from handlers.profiles.options import COMPARE_EXAMPLE, PROGRAM, Words, profiles_named, read_words
 from playbooks.profile.request import KINDS
 
 _SHOWN = 6000
@@ -41,7 +41,7 @@ async def study(words: Sequence[str], rows: ProfileRows, now: float, say: Texts,
     try:
         return await _studied(words, rows, now, say, run)
     except UsageError as error:
-        if error.example and error.example != EXAMPLE:  # that one is for a shell
+        if error.example and not error.example.startswith(PROGRAM):  # such a one is for a shell
             raise
         advice = "profile kept lists them." if error.example else error.advice
         raise UsageError(error.message, hint=advice, example=_EXAMPLES[words[0]]) from error
@@ -78,7 +78,7 @@ def _explained(words: Sequence[str], asked: Words, contents: Contents, now: floa
     kind = asked.options.get("sample_index", "")
     if words[0] == "compare":
         if len(taken) < 2:
-            raise UsageError("name at least two profiles, the oldest first", example=EXAMPLE)
+            raise UsageError("name at least two profiles, the oldest first", example=COMPARE_EXAMPLE)
         findings = explain_change(taken, say, sample_index_name=kind)
         tables = comparison_tables(taken, say, sample_index_name=kind)
     else:
