@@ -232,7 +232,7 @@ AT_IMPORT = {
     "def gather(:": "SyntaxError: invalid syntax (broken.py:1)",
     "import no_such_module": "ModuleNotFoundError: No module named 'no_such_module' (broken.py:1)",
     "raise SystemExit('bye')": "SystemExit: bye (broken.py:1)",
-    "x = 1": "AttributeError: module 'hami_bot_own_broken' has no attribute 'PLAYBOOK'",
+    "x = 1": "broken.py has no PLAYBOOK",
     "PLAYBOOK = 7": "PLAYBOOK is of the type int, not playbooks.api.Playbook",
     "from playbooks.api import Playbook\nPLAYBOOK = Playbook()": "TypeError: ",
     f"{WORKS}PLAYBOOK = Playbook(7, gather, diagnose)": "summary of PLAYBOOK is not what it should be: 7",

@@ -78,7 +78,8 @@ def _read(path: Path, known: set[str]) -> dict[str, Any]:
     try:
         document: object = next(iter(parse_documents(path.read_text(encoding="utf-8"))), None)
     except OSError as error:
-        raise UsageError(f"the settings file {path} cannot be read: {error.strerror}") from error
+        hint = "check the path and its permissions; hami-bot init writes a settings file"
+        raise UsageError(f"the settings file {path} cannot be read: {error.strerror}", hint=hint) from error
     except (RecursionError, ValueError) as error:
         raise UsageError(f"the settings file {path} is not YAML: {' '.join(str(error).split())}") from error
     if document is not None and not isinstance(document, dict):

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from bot.changes.kinds import KINDS
 from bot.texts import Texts
-from playbooks.own.errors import OwnPlaybookError, told_by_name
+from playbooks.own.errors import OwnPlaybookError, WrongPlaybookError, told_by_name
 from playbooks.own.interface import check
 from playbooks.playbook import Playbook, load
 
@@ -99,11 +99,14 @@ def _files(folder: Path | None) -> list[Source]:
 
 
 def _imported(file: Path) -> Any:
-    """The file's PLAYBOOK. No bytecode is kept: two edits within a second would not be told apart."""
+    """The file's PLAYBOOK. Raises WrongPlaybookError without one, and what the file itself raises."""
     module = ModuleType(f"hami_bot_own_{file.stem}")
     module.__file__ = str(file)
     sys.modules[module.__name__] = module  # dataclasses look their module up
+    # No bytecode is kept: two edits within a second would not be told apart.
     exec(compile(file.read_bytes(), str(file), "exec"), module.__dict__)  # noqa: S102  # which is what it is there for
+    if not hasattr(module, "PLAYBOOK"):
+        raise WrongPlaybookError(f"{file.name} has no PLAYBOOK")
     return module.PLAYBOOK
 
 
