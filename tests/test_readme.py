@@ -88,7 +88,7 @@ def test_a_command_prints_what_the_docs_show(command: str, shown: str) -> None:
 
 def test_the_example_of_a_playbook_works_as_it_is_written(tmp_path: Path) -> None:
     for folder in ("bot", "handlers", "playbooks"):
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", "taints"))
     (tmp_path / "tests").symlink_to(ROOT / "tests")
     text = PAGES[NEW_PLAYBOOK]
     package = tmp_path / "playbooks" / "taints"
