@@ -37,6 +37,13 @@ def finding_codes() -> set[str]:
     return {code for code in found if re.fullmatch(r"[a-z-]+", code)} - set(SEVERITIES)
 
 
+def fault_codes() -> set[str]:
+    """Those of the faults that the sweep of the nodes finds, as their sources write them."""
+    folder = _ROOT / "playbooks" / "nodes"
+    written = [found for path in folder.glob("*.py") for found in _written(ast.parse(path.read_text(encoding="utf-8")))]
+    return {code for maker, code in written if maker == "Fault"}
+
+
 def impact_codes() -> set[str]:
     """What a change brings with it; the kinds of an owner by name, since they are not told in their own words."""
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (_ROOT / "bot" / "changes").glob("*.py")]

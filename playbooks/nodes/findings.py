@@ -61,13 +61,14 @@ class Wording:
             return together([self.known[fault.node, fault.code].finding for fault in group], self.say)
         names = sorted({fault.node for fault in group})
         shown = [self.sweep.see(name) for name in names[:_PROVEN]]
-        tell = self._teller(first)
+        tell = self.teller(first)
         claim, proofs, actions = tell(first, names, shown)
         confidence: Confidence = "suspected" if first.why in _GUESSED else self.confidence
         made = finding(first.code, claim, confidence, names, proofs, severity=first.severity)
         return structs.replace(made, next_actions=tuple(actions))
 
-    def _teller(self, fault: Fault) -> Callable[[Fault, Sequence[str], Sequence[NodeSeen]], Told]:
+    def teller(self, fault: Fault) -> Callable[[Fault, Sequence[str], Sequence[NodeSeen]], Told]:
+        """What tells a fault that the sweep itself found. Raises KeyError for a code without one."""
         code = fault.code
         if code == "handshake-time-zone":
             return self._time_zone

@@ -6,6 +6,8 @@ from jsonschema import ValidationError
 
 from bot.render.as_json import as_json
 from bot.report import SCHEMA, Gap, Report, Scope, Subject
+from bot.slack.render.as_json import slack_json
+from bot.texts import Texts
 from tests.render import evidence, finding, report, typical
 from tests.report_schema import validated, validator
 
@@ -83,3 +85,11 @@ def test_a_report_follows_the_published_schema_and_anything_else_does_not() -> N
     validator().validate(written)
     with pytest.raises(ValidationError, match="'loud' is not one of"):
         validator().validate(written | {"severity": "loud"})
+
+
+def test_a_message_for_slack_is_indented_by_two_unescaped_and_ends_in_a_newline() -> None:
+    written = slack_json(report(finding(claim="没有空闲的卡")), Texts("en"))
+    assert written.startswith('{\n  "text": "')
+    assert written.endswith("\n  ]\n}\n")
+    assert "没有空闲的卡" in written
+    assert list(json.loads(written)) == ["text", "blocks"]
