@@ -128,8 +128,9 @@ class Sheet(Generic[Row]):
     """A kind of table: the fields of its typed rows are its columns, `_` in a field's name is a space.
 
     `names` has the other names of columns, `fields` those fields that are columns, if not all are. `brief` has the
-    fields that an overview shows, the most telling first, with the headings that they have there; `tells_findings` is
-    for a table with a row for each finding. Cells: `?` for None, RFC 3339 for a time, tuples joined by commas.
+    fields that an overview shows, the most telling first, with the headings that they have there: the first
+    `together` of them say nothing without each other. `tells_findings` is for a table with a row for each finding.
+    Cells: `?` for None, RFC 3339 for a time, tuples joined by commas.
     """
 
     def __init__(
@@ -140,12 +141,14 @@ class Sheet(Generic[Row]):
         names: Mapping[str, str] = {},
         fields: Sequence[str] = (),
         brief: Mapping[str, str] = {},
+        together: int = 1,
         tells_findings: bool = False,
     ) -> None:
         every: tuple[str, ...] = cast("Any", row)._fields
         self.title = title
         self.columns = tuple(names.get(field, field.replace("_", " ")) for field in fields or every)
         self.brief = brief
+        self.together = together
         self.tells_findings = tells_findings
         self._places = [every.index(field) for field in fields]
         self._first = len(fields) if tuple(fields) == every[: len(fields)] else 0

@@ -14,11 +14,15 @@ _SHORTEST = 12
 
 
 class BriefTable(NamedTuple):
-    """`shown` is `whole` as people read it; `left_out` rows of it are in `whole` alone."""
+    """`shown` is `whole` as people read it; `left_out` rows of it are in `whole` alone.
+
+    The first `together` columns say nothing without each other.
+    """
 
     shown: Table
     whole: Table
     left_out: int
+    together: int = 1
 
 
 class Brief(NamedTuple):
@@ -58,11 +62,15 @@ def _table(whole: Table, rows: Rows[Any], now: datetime | None, say: Texts) -> B
     uuids = [field for field in fields if isinstance(getattr(shown[0], field), Uuid)]
     short = short_uuids(getattr(row, field) for field in uuids for row in rows.typed)
     columns = [[short.get(value) or _cell(value, now, say) for value in column] for column in zip(*values, strict=True)]
-    picked = [number for number, cells in enumerate(columns) if number == 0 or _tells(cells, values[0][number])]
+    picked = [
+        number
+        for number, cells in enumerate(columns)
+        if number < rows.sheet.together or _tells(cells, values[0][number])
+    ]
     headings = tuple(rows.sheet.brief.values())
     cells = zip(*(columns[number] for number in picked), strict=True)
     table = Table(whole.title, tuple(headings[number] for number in picked), tuple(cells))
-    return BriefTable(table, whole, len(whole.rows) - len(shown))
+    return BriefTable(table, whole, len(whole.rows) - len(shown), rows.sheet.together)
 
 
 def _tells(cells: Sequence[str], first: Any) -> bool:

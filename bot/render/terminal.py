@@ -259,12 +259,21 @@ def _table(table: Table, say: Texts, width: int) -> list[Line]:
 
 
 def _brief_table(brief_table: BriefTable, say: Texts, width: int) -> list[Line]:
-    """As many of its columns as fit side by side, from the first on."""
+    """As many of its columns as fit side by side, from the first on; a paragraph for each row where too few fit."""
     table = brief_table.shown
-    while len(table.columns) > 1 and _column_widths([table.columns, *table.rows[:_ROWS_SHOWN]], width - 2) is None:
+    fewest = min(brief_table.together, len(table.columns))
+    while _column_widths([table.columns, *table.rows[:_ROWS_SHOWN]], width - 2) is None:
+        if len(table.columns) <= fewest:
+            table = brief_table.shown
+            break
         table = Table(table.title, table.columns[:-1], tuple(row[:-1] for row in table.rows))
-    rest = [Line("  ", say("render.all-rows", rows=brief_table.left_out), style=_LABEL)] if brief_table.left_out else []
-    return _table(table, say, width) + rest
+    lines = _table(table, say, width)
+    if missing := brief_table.shown.columns[len(table.columns) :]:
+        text = say("render.all-columns", columns=", ".join(missing))
+        lines += _prose(text, min(width, _WIDEST_PROSE), "  ", style=_LABEL)
+    if brief_table.left_out:
+        lines.append(Line("  ", say("render.all-rows", rows=brief_table.left_out), style=_LABEL))
+    return lines
 
 
 def _column_widths(rows: Sequence[Sequence[str]], room: int) -> list[int] | None:

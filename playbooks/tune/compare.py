@@ -44,9 +44,12 @@ class FigureRow(NamedTuple):
     answer: Answer
 
 
-CHANGED = Sheet("changed", ChangeRow, brief={"setting": "setting", "before": "before", "after": "after"})
+CHANGED = Sheet("changed", ChangeRow, brief={"setting": "setting", "before": "before", "after": "after"}, together=3)
 MEASURED = Sheet(
-    "measured", FigureRow, brief={"figure": "figure", "before": "before", "after": "after", "answer": "answer"}
+    "measured",
+    FigureRow,
+    brief={"figure": "figure", "before": "before", "after": "after", "answer": "answer"},
+    together=3,
 )
 
 

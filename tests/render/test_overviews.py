@@ -1,12 +1,13 @@
 """Overviews begin with their answer: the verdict, then a table that a person reads, then what to do."""
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 from bot.render.terminal import terminal
-from bot.report import Report
+from bot.report import Report, Sheet
 from bot.slack.render.report import render_report
 from bot.texts import LANGUAGES, Texts
 from sandbox.slack.validate import validate_blocks
@@ -98,3 +99,41 @@ def test_in_a_newer_slack_an_overview_is_a_table_that_sorts_with_all_rows_that_h
 def test_an_answer_about_a_pod_has_no_newer_form() -> None:
     report = ask(RECORDING, "ml/s06-wrong-gputype")
     assert render_report(report, Texts("en"), channel_buttons=True, words="why x").newer == ()
+
+
+class _Setting(NamedTuple):
+    setting: str
+    before: str
+    after: str
+    note: str
+
+
+_SETTINGS = Sheet(
+    "settings", _Setting, brief={"setting": "name", "before": "old", "after": "new", "note": "note"}, together=3
+)
+_CHANGED = [_Setting("--kube-qps", "unset", "fifty-for-every-replica", "so.that-requests-wait-no-longer")]
+_CHANGED += [_Setting("--kube-burst", "unset", "hundred-at-once", "so.that-many-can-be-sent-at-once")]
+
+
+def overview_of(rows: list[_Setting]) -> Report:
+    report = ask(RECORDING, verb="pending")
+    return msgspec.structs.replace(report, findings=(), gaps=(), tables=(_SETTINGS.table(rows, brief=rows),))
+
+
+def test_a_narrow_terminal_names_the_columns_that_it_leaves_out() -> None:
+    assert "so.that" in shown(overview_of(_CHANGED), 80)
+    text = shown(overview_of(_CHANGED), 60)
+    assert "fifty-for-every-replica" in text
+    assert "so.that" not in text
+    assert "Not shown at this width: note. --all shows all columns" in text
+
+
+def test_columns_that_say_nothing_without_each_other_stay_together_on_the_narrowest_terminal() -> None:
+    text = " ".join(shown(overview_of(_CHANGED), 36).split())
+    assert "name: --kube-qps; old: unset; new: fifty-for-every-replica; note: so.that-requests-wait-no-longer" in text
+    assert "Not shown" not in text
+
+
+def test_a_value_from_before_is_shown_even_if_all_rows_have_it() -> None:
+    [heading] = [line.split() for line in shown(overview_of(_CHANGED), 80).splitlines() if "note" in line]
+    assert heading == ["name", "old", "new", "note"]
