@@ -229,7 +229,7 @@ class HealthMonitor:
     async def _tell(self, found: Sequence[Trouble]) -> None:
         """Each is told once, and its end, by one replica: what was told stands in the store until it is over."""
         marks = self._deps.store.marks
-        if not await self._deps.store.incidents.hold_lease(_LEASE, self._owner, 3 * self._pace_s):
+        if not await self._deps.store.task_leases.hold(_LEASE, self._owner, 3 * self._pace_s):
             return
         open_ = {mark.name: mark for mark in await marks.all(_OPEN)}
         for trouble in found:

@@ -28,6 +28,6 @@ class TaskLease:
         now = self._deps.now()
         if now < self._ask_again_at:
             return True
-        mine = await self._deps.store.incidents.hold_lease(self._name, self._owner, self._lasts_s)
+        mine = await self._deps.store.task_leases.hold(self._name, self._owner, self._lasts_s)
         self._ask_again_at = now + self._lasts_s / 3 if mine else 0.0
         return mine

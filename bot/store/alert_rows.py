@@ -1,4 +1,4 @@
-"""The rows of alerts, one for each outbreak, inside a transaction of `bot.store.incidents`."""
+"""The rows of alerts, one for each outbreak, inside a transaction of `bot.store.alerts` or `bot.store.incidents`."""
 
 import json
 from collections import Counter
@@ -7,9 +7,9 @@ from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import RowMapping, and_, bindparam, delete, exists, func, insert, select, update
-from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from bot.store.engine import OvertakenError
 from bot.store.firing_periods import note_spells
 from bot.store.tables import alerts
 from bot.triage.gputime import GpuRequest
@@ -55,10 +55,6 @@ class Counts(NamedTuple):
     nodes: int = 0
     cut: int = 0
     by_name: tuple[tuple[str, int, int], ...] = ()
-
-
-class OvertakenError(SQLAlchemyError):
-    """What was read is not the newest any more: the transaction is to be begun again."""
 
 
 async def keep(connection: AsyncConnection, some: Sequence[Alert], at: float) -> int:

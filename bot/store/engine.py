@@ -5,19 +5,22 @@ import contextlib
 import importlib.util
 import sqlite3
 import time
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import URL, event, make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from bot.errors import BotError
 from bot.store.migrations import NEWEST, NewerDatabaseError, migrate, revision
 
+T = TypeVar("T")
+
 _CONNECT_S, _COMMAND_S = 5, 30
+_TRIES = 4
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
 
 
@@ -35,6 +38,10 @@ class OlderStoreError(StoreError):
     """The store is of an older hami-bot, which the next start upgrades."""
 
 
+class OvertakenError(SQLAlchemyError):
+    """What was read is not the newest any more: the transaction is to be begun again."""
+
+
 @contextlib.contextmanager
 def store_errors(what: str) -> Generator[None]:
     """Raises StoreError for whatever the database says while `what` is done."""
@@ -45,6 +52,19 @@ def store_errors(what: str) -> Generator[None]:
         raise StoreError(f"{what}: {reason}", hint=_hint(str(reason))) from error
     except OSError as error:
         raise StoreError(f"{what}: {error}", hint="check that the database can be reached from here") from error
+
+
+async def transaction(engine: AsyncEngine, what: str, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
+    """What `work` gives in a transaction of its own; it is done again when another replica wrote the same key first, or
+    something newer. Raises StoreError.
+    """
+    with store_errors(what):
+        for _ in range(_TRIES - 1):
+            with contextlib.suppress(IntegrityError, OvertakenError):
+                async with engine.begin() as connection:
+                    return await work(connection)
+        async with engine.begin() as connection:
+            return await work(connection)
 
 
 def _hint(reason: str) -> str:

@@ -1,47 +1,39 @@
-"""The rows of alerts and incidents. An alert that was taken is sorted into an incident later, whoever died meanwhile.
+"""Incidents, and which alerts are sorted into them.
 
 What must be once is so by keys: an outbreak by its alert and number, an open incident by its cluster and cause.
 Rows are locked in one order: alerts by their keys, then incidents, then what is written down.
 """
 
 import hashlib
-import json
 import uuid
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import RowMapping, and_, delete, func, insert, or_, select, update
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from bot.store.alert_rows import (
     IGNORED,
     OVER,
-    Counts,
-    OvertakenError,
-    alert_of,
     count_once,
-    counted,
-    keep,
     name_of,
     named,
     note_needs,
     parts,
 )
 from bot.store.audit import Line, audited
-from bot.store.engine import store_errors
+from bot.store.engine import store_errors, transaction
 from bot.store.facts import is_known, make_known
 from bot.store.page_rows import queue
 from bot.store.storms import Limit, is_crowded
-from bot.store.tables import alerts, duties, incident_events, incidents, outbox, spells
-from bot.store.timeline import note
+from bot.store.tables import alerts, incident_events, incidents, outbox, spells
+from bot.store.timeline import Event, event_of, note
 from bot.triage.cause import Cause, severest
 from bot.triage.gputime import GpuRequest
-from bot.triage.outbreak import last_moment
 from bot.triage.pages import pages
-from bot.triage.state import Incident, News, Step, Turn, joined, opened
+from bot.triage.state import Incident, News, Step, joined, opened
 from bot.triage.webhook import Alert
 
 Decide = Callable[[Incident, bool], Step | str]
@@ -51,7 +43,6 @@ KEPT_S = 90 * 86400.0
 """Seconds that an incident that ended can be looked up and exported."""
 BEFORE = "before"
 """What comes of a deed that was carried out before."""
-_TRIES = 4
 _SEEN = tuple(alerts.c[name] for name in ("received_at", "status", "name", "namespace", "pod", "node"))
 
 
@@ -70,82 +61,12 @@ class Row(NamedTuple):
     created_at: float
 
 
-class Event(NamedTuple):
-    """Something that happened to an incident."""
-
-    seq: int
-    at: float
-    news: News
-
-
 class IncidentRows:
-    """Every method is one transaction (`take`: one for each few hundred alerts) and raises only StoreError."""
+    """Every method is one transaction and raises only StoreError."""
 
     def __init__(self, engine: AsyncEngine, now: Callable[[], float]) -> None:
         self._engine = engine
         self._now = now
-
-    # -------------------------------------------------------------------------------------------------- alerts
-
-    async def take(self, given: Sequence[Alert]) -> int:
-        """Keeps the alerts; how often one began or ended by them. Sent again, or out of order, none does."""
-        news = 0
-        in_order = sorted(given, key=lambda alert: (name_of(alert), last_moment(alert), alert.status == "resolved"))
-        for some in parts(in_order):
-            news += await self._again(
-                "keeping alerts", lambda connection, some=some: keep(connection, some, self._now())
-            )
-        return news
-
-    async def silence(self, source: str, before: float) -> None:
-        """What fires by that source and was not heard of since then fires no more; its incidents tell so."""
-        await self._silence(and_(alerts.c.source == source, alerts.c.heard_at <= before), "unheard")
-
-    async def unwatch(self, source: str, watched: Collection[str]) -> None:
-        """What fires by that source in other clusters than these fires no more; its incidents tell so."""
-        await self._silence(and_(alerts.c.source == source, alerts.c.cluster.not_in(watched)), "unwatched")
-
-    async def _silence(self, which: Any, turn: Turn) -> None:
-        quiet = and_(which, alerts.c.status == "firing")
-        ordered = select(alerts.c.incident).where(quiet).order_by(alerts.c.fingerprint, alerts.c.number)
-        with store_errors("ending alerts that nobody repeats"):
-            async with self._engine.begin() as connection:
-                counted = Counter((await connection.scalars(ordered.with_for_update())).all())
-                if not counted:
-                    return
-                values = {"status": "silent", "changed_at": self._now()}
-                await connection.execute(update(alerts).where(quiet).values(**values))
-                here = select(incidents.c.id).where(incidents.c.id.in_(counted)).order_by(incidents.c.id)
-                for found in (await connection.scalars(here.with_for_update())).all():
-                    await note(connection, found, (News(turn, detail=str(counted[found])),), self._now())
-
-    async def unsorted_labels(self) -> set[str]:
-        """The clusters' names, as alerts have them, of which there are alerts whose cause was not looked for yet."""
-        query = select(alerts.c.cluster).where(alerts.c.incident == "").distinct()
-        with store_errors("looking for new alerts"):
-            async with self._engine.connect() as connection:
-                return set((await connection.scalars(query)).all())
-
-    async def unsorted(self, most: int, label: str = "", but: Collection[str] | None = None) -> list[Alert]:
-        """The oldest alerts whose cause was not looked for yet: with that name of a cluster, or one that `but` lacks.
-
-        Without `but` only those of that name; an empty one lacks every name.
-        """
-        named_so = alerts.c.cluster == label
-        here = named_so if but is None else or_(named_so, alerts.c.cluster.not_in(but))
-        query = select(alerts).where(alerts.c.incident == "", here).order_by(alerts.c.received_at).limit(most)
-        with store_errors("reading new alerts"):
-            async with self._engine.connect() as connection:
-                return [alert_of(row) for row in (await connection.execute(query)).mappings()]
-
-    async def firing_of(self, source: str, cluster: str) -> list[Alert]:
-        """What fires now by that source in that cluster."""
-        here = and_(alerts.c.source == source, alerts.c.cluster == cluster, alerts.c.status == "firing")
-        with store_errors("reading alerts"):
-            async with self._engine.connect() as connection:
-                return [alert_of(row) for row in (await connection.execute(select(alerts).where(here))).mappings()]
-
-    # ----------------------------------------------------------------------------------------------- incidents
 
     async def sort(  # what an incident is made of
         self,
@@ -165,7 +86,8 @@ class IncidentRows:
         Nothing, where another replica has sorted all of them by now.
         """
         in_order = sorted(given, key=name_of)
-        return await self._again(
+        return await transaction(
+            self._engine,
             "sorting alerts",
             lambda connection: self._sort(connection, cluster, cause, in_order, channel, limit, out_of, needs or {}),
         )
@@ -237,13 +159,6 @@ class IncidentRows:
                     found += (await connection.scalars(query)).all()
         return {keys[key] for key in found if key}
 
-    async def firing_in(self, incident_id: str, name: str) -> list[Alert]:
-        """The alerts of that name that fire and are sorted into the incident."""
-        here = and_(alerts.c.incident == incident_id, alerts.c.name == name, alerts.c.status == "firing")
-        with store_errors("reading the alerts of an incident"):
-            async with self._engine.connect() as connection:
-                return [alert_of(row) for row in (await connection.execute(select(alerts).where(here))).mappings()]
-
     async def get(self, incident_id: str) -> Row | None:
         """That incident, ended or not."""
         return await self._one(incidents.c.id == incident_id)
@@ -260,22 +175,6 @@ class IncidentRows:
             async with self._engine.connect() as connection:
                 found = (await connection.execute(select(incidents).where(where))).mappings().first()
         return _row(found) if found else None
-
-    async def counts(self, incident_ids: Collection[str]) -> dict[str, Counts]:
-        """How many alerts and pods these incidents have."""
-        here = alerts.c.incident.in_(incident_ids)
-        said = [
-            alerts.c[name]
-            for name in ("incident", "status", "name", "namespace", "pod", "node", "severity", "runbook", "cut")
-        ]
-        grouped = select(*said, func.count().label("n")).where(here).group_by(*said)
-        with store_errors("counting alerts"):
-            async with self._engine.connect() as connection:
-                found = (await connection.execute(grouped)).all()
-        by_incident: defaultdict[str, list[Any]] = defaultdict(list)
-        for row in found:
-            by_incident[row.incident].append(row)
-        return {incident: counted(rows) for incident, rows in by_incident.items()}
 
     async def change(
         self, incident_id: str, decide: Decide, noted: Noted | None = None, once: str = "", *, knows: str = ""
@@ -355,16 +254,6 @@ class IncidentRows:
             async with self._engine.begin() as connection:
                 await connection.execute(update(incidents).where(incidents.c.id == incident_id).values(**values))
 
-    # -------------------------------------------------------------------------------------------------- events
-
-    async def timeline(self, incident_id: str) -> list[Event]:
-        """What happened to the incident, in order."""
-        query = select(incident_events).where(incident_events.c.incident == incident_id)
-        with store_errors("reading what happened to an incident"):
-            async with self._engine.connect() as connection:
-                found = await connection.execute(query.order_by(incident_events.c.seq))
-                return [_event(row) for row in found]
-
     async def lately(self, since: float) -> list[tuple[Row, list[Event]]]:
         """The incidents that had not ended before `since` (unix seconds), the oldest first, with their timelines."""
         here = or_(incidents.c.ended_at == 0.0, incidents.c.ended_at > since)
@@ -376,46 +265,8 @@ class IncidentRows:
                 ordered = select(incidents).where(here).order_by(incidents.c.created_at, incidents.c.id)
                 found = [_row(row) for row in (await connection.execute(ordered)).mappings()]
                 for row in await connection.execute(query):
-                    happened[row.incident].append(_event(row))
+                    happened[row.incident].append(event_of(row))
         return [(row, happened[row.id]) for row in found]
-
-    async def untold(self) -> dict[str, list[Event]]:
-        """What still needs a reply, by incident and in order."""
-        query = select(incident_events).where(incident_events.c.told == 0)
-        found: defaultdict[str, list[Event]] = defaultdict(list)
-        with store_errors("reading what was not told yet"):
-            async with self._engine.connect() as connection:
-                for row in await connection.execute(query.order_by(incident_events.c.seq)):
-                    found[row.incident].append(_event(row))
-        return found
-
-    async def mark_told(self, incident_id: str, seq: int) -> None:
-        """Notes that the reply was given to the outbox."""
-        here = and_(incident_events.c.incident == incident_id, incident_events.c.seq == seq)
-        with store_errors("noting what was told"):
-            async with self._engine.begin() as connection:
-                await connection.execute(update(incident_events).where(here).values(told=1))
-
-    # ---------------------------------------------------------------------------------------------------- leases
-
-    async def hold_lease(self, name: str, owner: str, seconds: float) -> bool:
-        """Whether that owner holds the lease of a task for so long from now.
-
-        It saves work: nothing rests on its being one alone.
-        """
-        now = self._now()
-
-        async def taken(connection: AsyncConnection) -> bool:
-            here = and_(duties.c.name == name, or_(duties.c.owner == owner, duties.c.until <= now))
-            renewed = update(duties).where(here).values(owner=owner, until=now + seconds)
-            if (await connection.execute(renewed)).rowcount == 1:
-                return True
-            if await connection.scalar(select(duties.c.name).where(duties.c.name == name)) is not None:
-                return False
-            await connection.execute(insert(duties).values(name=name, owner=owner, until=now + seconds))
-            return True
-
-        return await self._again("taking a lease", taken)
 
     async def sweep(self, now: float) -> None:
         """Forgets incidents that ended long ago, and alerts of none."""
@@ -428,18 +279,6 @@ class IncidentRows:
                 unneeded = and_(alerts.c.incident.in_((OVER, IGNORED)), alerts.c.changed_at <= now - KEPT_S)
                 await connection.execute(delete(alerts).where(or_(alerts.c.incident.in_(gone), unneeded)))
                 await connection.execute(delete(incidents).where(old))
-
-    async def _again(self, what: str, work: Callable[[AsyncConnection], Any]) -> Any:
-        """In a transaction; once more when another replica wrote the same key first, or something newer."""
-        with store_errors(what):
-            for tried in range(_TRIES):
-                try:
-                    async with self._engine.begin() as connection:
-                        return await work(connection)
-                except (IntegrityError, OvertakenError):
-                    if tried == _TRIES - 1:
-                        raise
-        raise AssertionError(what)  # pragma: no cover  # the last try returns or raises
 
 
 HEAD = "triage:"
@@ -467,10 +306,6 @@ def _key(cluster: str, cause: Cause) -> str:
 def _open_one(open_key: str) -> Any:
     """Locked, or it could end before its alerts are in it."""
     return select(incidents.c.id).where(incidents.c.open_key == open_key).with_for_update()
-
-
-def _event(row: Any) -> Event:
-    return Event(row.seq, row.at, News(row.turn, row.by, json.loads(row.detail)))
 
 
 def _row(row: RowMapping) -> Row:

@@ -10,6 +10,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from bot.store.alerts import AlertRows
 from bot.store.approvals import Approvals
 from bot.store.audit import Audit
 from bot.store.changes import ChangeRows
@@ -24,6 +25,8 @@ from bot.store.outbox_rows import OutboxRows
 from bot.store.page_rows import PageRows
 from bot.store.profiles import ProfileRows
 from bot.store.tables import outbox, seen, threads
+from bot.store.task_leases import TaskLeases
+from bot.store.timeline import Timeline
 from bot.store.timestamps import MarkRows
 
 RUNNING = 150.0
@@ -59,7 +62,10 @@ class Store:
         self.audit = Audit(engine, now)
         self.approvals = Approvals(engine, now)
         self.profiles = ProfileRows(engine)
+        self.alerts = AlertRows(engine, now)
         self.incidents = IncidentRows(engine, now)
+        self.timeline = Timeline(engine)
+        self.task_leases = TaskLeases(engine, now)
         self.spells = SpellRows(engine)
         self.ignored = IgnoredRows(engine)
         self.digests = DigestRows(engine, now)

@@ -9,7 +9,8 @@ from bot.slack.render.triage import render_news
 from bot.slack.render.triage_head import Head
 from bot.store import Store
 from bot.store.alert_rows import Counts
-from bot.store.incidents import Event, Row
+from bot.store.incidents import Row
+from bot.store.timeline import Event
 from bot.texts import Texts
 from bot.triage.cause import severest
 from bot.triage.gputime import FiringSpan, gpu_time
@@ -27,9 +28,7 @@ async def reply_of(store: Store, head: Head, event: Event, say: Texts) -> Messag
     message = render_news(event.news, say)
     if event.news.turn not in ENDS:
         return message
-    until = [
-        TimelineEntry(step.at, step.news) for step in await store.incidents.timeline(head.id) if step.seq <= event.seq
-    ]
+    until = [TimelineEntry(step.at, step.news) for step in await store.timeline.of(head.id) if step.seq <= event.seq]
     summary = await summary_of(store, head.id, until, event.at)
     return message._replace(blocks=(*message.blocks, summary_block(head, summary, say)), newer=())
 
@@ -48,7 +47,7 @@ async def oncall_report(store: Store, since: float, until: float) -> OncallRepor
     """How the time between two moments went, in seconds since 1970. Raises StoreError."""
     found = await store.incidents.lately(since)
     ids = [row.id for row, _ in found]
-    counts, spells = await store.incidents.counts(ids), await store.spells.of(ids)
+    counts, spells = await store.alerts.counts(ids), await store.spells.of(ids)
     cases = [_case(row, counts.get(row.id, Counts()), events, spells.get(row.id, ())) for row, events in found]
     return await asyncio.to_thread(report_on, cases, since, until)
 

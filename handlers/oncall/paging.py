@@ -104,7 +104,7 @@ class Paging:
         row = await self._deps.store.incidents.get(page.incident)
         if row is None:
             return None
-        counts = (await self._deps.store.incidents.counts([row.id])).get(row.id, Counts())
+        counts = (await self._deps.store.alerts.counts([row.id])).get(row.id, Counts())
         extent = extent_of(row, counts)
         link = self._deps.permalink(row.channel, row.thread_ts)
         return PageEvent(

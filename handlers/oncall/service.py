@@ -24,7 +24,9 @@ from handlers.deps import Deps
 from handlers.oncall.afterwards import DAYS, oncall_report, summary_of
 from handlers.oncall.calling import call_to_come
 from handlers.oncall.causes import registration_state
-from handlers.oncall.passes import PATIENCE_S, Keeper, head_of
+from handlers.oncall.incident_threads import head_of
+from handlers.oncall.keeper import Keeper
+from handlers.oncall.plan import PATIENCE_S
 from handlers.user_actions import NotDone
 
 _PERSON = re.compile(r"[UWS][A-Z0-9]{2,63}")
@@ -113,23 +115,23 @@ class TriageService:
         return self._deps.say("triage.done")
 
     async def open_cause(self, who: Person, row: Row, named: str, *, is_again: bool = False) -> str:
-        """Gives alerts that were gathered a thread of their cause; what the person is told. See `Keeper.open_cause`."""
+        """Gives alerts that were gathered a thread of their cause; what the person is told. See `AlertSorter`."""
         await self._check(who, row, "open")
-        if not await self._keeper.open_cause(row, named) and not is_again:
+        if not await self._keeper.sorter.open_cause(row, named) and not is_again:
             raise Refused(self._deps.say("triage.storm-gone"))
         await self._deps.store.audit.append(**_line(who, row, "open", "done")._asdict())
         return self._deps.say("triage.storm-opened")
 
     async def head(self, row: Row) -> Head:
         """What its head tells now."""
-        counts = await self._rows.counts([row.id])
+        counts = await self._deps.store.alerts.counts([row.id])
         return head_of(row, counts.get(row.id, Counts()))
 
     async def export(self, who: Person, row: Row) -> Message:
         """The timeline as a file, for the incident's channel. Raises AccessDenied for somebody elsewhere."""
         if who.channel != row.channel:
             raise self._elsewhere(row)
-        happened = [TimelineEntry(event.at, event.news) for event in await self._rows.timeline(row.id)]
+        happened = [TimelineEntry(event.at, event.news) for event in await self._deps.store.timeline.of(row.id)]
         summary = await summary_of(self._deps.store, row.id, happened, self._deps.now())
         file = render_timeline(await self.head(row), happened, summary, self._deps.say)
         return progress(file.title)._replace(files=(file,))
@@ -158,7 +160,7 @@ class TriageService:
 
     async def _heads(self, rota: tuple[str, ...]) -> list[Head]:
         rows = [row for row in await self._rows.opened() if row.incident.is_open]
-        counts = await self._rows.counts([row.id for row in rows])
+        counts = await self._deps.store.alerts.counts([row.id for row in rows])
         shown: list[Head] = []
         for row in rows:
             some = counts.get(row.id, Counts())

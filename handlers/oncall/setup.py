@@ -18,8 +18,9 @@ from handlers.deps import Deps
 from handlers.health_monitor import hearing
 from handlers.inbox import Inbox
 from handlers.oncall.digests import Digests
+from handlers.oncall.keeper import Keeper
 from handlers.oncall.paging import Paging
-from handlers.oncall.passes import Keeper, Plan
+from handlers.oncall.plan import Plan
 from handlers.oncall.service import TriageService
 from handlers.oncall.watcher import Patience, Watcher
 

@@ -19,7 +19,7 @@ from bot.triage.webhook import Alert
 from bot.unexpected_errors import bugs_as_errors
 from handlers.deps import Deps
 from handlers.oncall.causes import FINDING, all_findings
-from handlers.oncall.passes import Keeper
+from handlers.oncall.keeper import Keeper
 from handlers.task_lease import TaskLease
 from playbooks.gather.waiting import gather_waiting
 from playbooks.playbook import Sources
@@ -49,7 +49,7 @@ class Watcher:
 
     def __init__(self, deps: Deps, keeper: Keeper, clusters: Sequence[str], patience: Patience, owner: str) -> None:
         self._deps = deps
-        self._rows = deps.store.incidents
+        self._rows = deps.store.alerts
         self._keeper = keeper
         self._clusters = clusters
         self._patience = patience

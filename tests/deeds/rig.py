@@ -41,7 +41,8 @@ from handlers.inbox import Inbox
 from handlers.oncall import digest_form
 from handlers.oncall import listeners as triage
 from handlers.oncall.digests import Digests
-from handlers.oncall.passes import Keeper, Plan
+from handlers.oncall.keeper import Keeper
+from handlers.oncall.plan import Plan
 from handlers.oncall.service import TriageService
 from handlers.parsing.question import Question
 from handlers.profiles import listeners as profiling

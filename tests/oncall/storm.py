@@ -45,7 +45,7 @@ async def storm(rig: Rig) -> Weather:
     calls = [call for method in ("chat.postMessage", "chat.update") for call in journal.of("api", method)]
     times = sorted(call.at for call in calls)
     heads = rig.heads()
-    counts = await rig.store.incidents.counts([row.id for row in await rig.store.incidents.opened()])
+    counts = await rig.store.alerts.counts([row.id for row in await rig.store.incidents.opened()])
     return Weather(
         [text(head) for head in heads],
         [len(rig.replies(head)) for head in heads],

@@ -9,7 +9,7 @@ import pytest
 
 from bot.settings.schema import Settings
 from handlers.health_monitor import watched
-from handlers.oncall.passes import Keeper
+from handlers.oncall.keeper import Keeper
 from tests.changes.rig import Killed, Steps, When
 from tests.oncall.bot import GIVEN
 from tests.oncall.rig import TERMS, Rig, a_rig, pending, text, with_rig

@@ -13,7 +13,9 @@ from bot.settings.oncall import OncallSettings
 from bot.settings.schema import ClusterSettings
 from bot.triage.state import Act, act
 from handlers.deps import Deps
-from handlers.oncall.passes import PATIENCE_S, SORTED_AT_ONCE, Keeper
+from handlers.oncall.alert_sorter import SORTED_AT_ONCE
+from handlers.oncall.keeper import Keeper
+from handlers.oncall.plan import PATIENCE_S
 from handlers.oncall.setup import plan
 from handlers.oncall.watcher import Patience, Watcher
 from playbooks.playbook import Sources
@@ -111,7 +113,7 @@ def test_a_cluster_that_hangs_holds_up_neither_people_nor_other_clusters(databas
             keeper.soon()
             while not any("Acknowledged" in reply for reply in rig.replies(rig.heads()[0])):
                 await rig.send()
-        assert [incident.cluster for incident in await rig.store.incidents.unsorted(5, "hangs")] == ["hangs"]
+        assert [incident.cluster for incident in await rig.store.alerts.unsorted(5, "hangs")] == ["hangs"]
 
     with_rig(database, busy_cluster(tmp_path, 4), scene)
 
@@ -144,7 +146,7 @@ def test_however_many_alerts_wait_for_a_cluster_that_hangs_others_are_not_held_u
         deps = rig.deps()._replace(clusters=("hangs", "well"), open_sources=sources)
         keeper = Keeper(deps, plan(HERE, deps, "one", 0.01)._replace(clock=rig.bot.clock.now))
         crowd = [pending(pod=f"stuck-{number}", cluster="hangs") for number in range(SORTED_AT_ONCE)]
-        await rig.store.incidents.take(crowd)
+        await rig.store.alerts.take(crowd)
         async with running(keeper):
             await keeper.take([pending(0, cluster="well")])
             while not rig.heads():
@@ -164,11 +166,11 @@ def test_what_the_bot_saw_in_a_cluster_that_was_taken_out_of_the_settings_is_ove
         await Watcher(both, before, both.clusters, Patience(minutes=1), "one").look()
         await rig.passes(10, before)
         deps, keeper = one_cluster(rig)
-        assert len(await rig.store.incidents.firing_of("watch", "old")) == 1
+        assert len(await rig.store.alerts.firing_of("watch", "old")) == 1
         await Watcher(deps, keeper, ("prod",), Patience(minutes=1), "one").look()
         await rig.passes(400, keeper, step_s=100)
-        assert await rig.store.incidents.firing_of("watch", "old") == []
-        assert len(await rig.store.incidents.firing_of("watch", "prod")) == 1
+        assert await rig.store.alerts.firing_of("watch", "old") == []
+        assert len(await rig.store.alerts.firing_of("watch", "prod")) == 1
         [gone] = [head for head in rig.heads() if "Resolved" in text(head)]
         assert "old" in text(gone)
         assert [reply for reply in rig.replies(gone) if "their cluster is no longer in the settings" in reply]

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from bot.triage.webhook import Alert
-from handlers.oncall.passes import Keeper
+from handlers.oncall.keeper import Keeper
 from tests.changes.rig import Killed, Steps, When
 from tests.oncall.rig import Rig, a_rig, pending, text, with_rig
 from tests.oncall.scenes import busy_cluster
@@ -104,7 +104,7 @@ async def killed(name: str, database: str, recording: Path, at: int, when: When)
         replies = rig.replies(head)
         assert len(replies) == len(told), (place, replies)
         assert all(want in reply for want, reply in zip(told, replies, strict=True)), (place, replies)
-        assert await rig.store.incidents.unsorted(10) == []
+        assert await rig.store.alerts.unsorted(10) == []
         assert rig.bot.slack.unknown_methods == []
 
 

@@ -72,7 +72,7 @@ def test_killed_at_any_step_a_deed_is_done_once(
                 steps = Steps()
                 service = TriageService(rig.deps(_Stepped(rig.store, steps)), rig.keeper(), ())
                 await service.act(ADA, row, wanted, DeedTime("trigger", clicked, is_again=True))
-                turns = Counter(event.news.turn for event in await rig.store.incidents.timeline(row.id))
+                turns = Counter(event.news.turn for event in await rig.store.timeline.of(row.id))
                 assert turns[turn] == 1, (at, when, turns)
                 done = [line for line in await rig.store.audit.read(9) if line.outcome == "done"]
                 assert [entry.action for entry in done] == [f"triage-{deed}"]

@@ -67,7 +67,7 @@ def test_it_is_told_in_every_language(language: Language) -> None:
 async def an_incident(folder: Path, thread_of: Callable[[], Awaitable[dict[str, Any]]]) -> str:
     """The thread of one, in the bot's own store."""
     async with open_store(f"sqlite+aiosqlite:///{folder}/bot.db") as store:
-        await store.incidents.take([pending(0)])
+        await store.alerts.take([pending(0)])
         await store.incidents.sort("", CAUSE, [pending(0)], CHANNEL)
     return (await thread_of())["ts"]
 
@@ -76,7 +76,7 @@ async def noted(folder: Path, turn: str) -> News:
     """What the only incident knows of."""
     async with open_store(f"sqlite+aiosqlite:///{folder}/bot.db") as store:
         [row] = await store.incidents.opened()
-        [news] = [event.news for event in await store.incidents.timeline(row.id) if event.news.turn == turn]
+        [news] = [event.news for event in await store.timeline.of(row.id) if event.news.turn == turn]
         return news
 
 

@@ -76,7 +76,7 @@ async def _killed(rig: Rig, deed: str, at: int, when: When) -> None:
     async with _a_desk(rig, Life()) as inbox:
         await Leftovers(inbox).resume()
     place, was_told = (deed, at, when), "ephemeral" in life.names[: at + (when == "after")]
-    turns = Counter(event.news.turn for event in await rig.store.incidents.timeline(incident))
+    turns = Counter(event.news.turn for event in await rig.store.timeline.of(incident))
     audited = Counter((line.action, line.outcome) for line in await rig.store.audit.read(9))
     is_done = at > 0 or when == "after"
     assert turns[FORMS[deed][1]] == is_done, place

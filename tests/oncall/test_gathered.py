@@ -11,7 +11,8 @@ from bot.slack.render.triage_head import render_head
 from bot.texts import LANGUAGES, Texts
 from bot.triage.webhook import Alert
 from handlers.changes.types import Person, Refused
-from handlers.oncall.passes import Keeper, head_of
+from handlers.oncall.incident_threads import head_of
+from handlers.oncall.keeper import Keeper
 from handlers.oncall.service import TriageService
 from tests.oncall.bot import CHANNEL, ROOM, TOKEN, World, played
 from tests.oncall.rig import Rig, pending, text, with_rig
@@ -117,7 +118,7 @@ def test_a_request_with_thousands_of_alert_names_is_a_few_messages(new_database:
         await keeper.take([bare(number) for number in range(2000)])
         await rig.passes(30, keeper)
         assert len(rig.bot.slack.journal.of("api", "chat.postMessage")) <= 2 * 11
-        counts = await rig.store.incidents.counts([row.id for row in await rig.store.incidents.opened()])
+        counts = await rig.store.alerts.counts([row.id for row in await rig.store.incidents.opened()])
         assert sum(count.alerts for count in counts.values()) == 2000
 
     with_rig(new_database(), busy_cluster(tmp_path, 1), scene)
@@ -131,7 +132,7 @@ def test_the_lines_of_hostile_names_let_nobodys_words_act_and_fit(
         keeper = rig.keeper(threads_per_minute=1)
         row = await rig.store.incidents.get(await gathering(rig, keeper, 3, 1))
         assert row
-        counts = (await rig.store.incidents.counts([row.id]))[row.id]
+        counts = (await rig.store.alerts.counts([row.id]))[row.id]
         hostile = tuple((f"<!channel> *b* `c` {number} " + "x" * 200, 1, 1) for number in range(200))
         message = render_head(head_of(row, counts)._replace(by_name=hostile), Texts(language))
         assert_fits(message)

@@ -10,7 +10,7 @@ from bot.slack.render.summary import gpu_hours
 from bot.texts import LANGUAGES, Texts
 from bot.triage.gputime import FiringSpan, GpuTime, gpu_time
 from bot.triage.webhook import Alert
-from handlers.oncall.passes import Keeper
+from handlers.oncall.keeper import Keeper
 from handlers.oncall.service import TriageService
 from sandbox.slack.content import strings_of
 from tests.oncall.rig import Rig, pending, with_rig

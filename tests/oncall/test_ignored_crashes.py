@@ -9,7 +9,7 @@ import pytest
 
 from bot.triage.routes import Ignored, read_route
 from bot.triage.webhook import Alert
-from handlers.oncall.passes import Keeper
+from handlers.oncall.keeper import Keeper
 from tests.changes.rig import Killed, Steps, When
 from tests.oncall.rig import Rig, a_rig, pending, text
 from tests.oncall.scenes import busy_cluster
@@ -76,7 +76,7 @@ async def _killed(rig: Rig, case: Case, place: tuple[int, When]) -> None:
     await one.take(case.sent_again)
     await rig.passes(100, one, two, step_s=50)
     assert await rig.store.ignored.count() == case.ignored, place
-    assert await rig.store.incidents.unsorted(10) == [], place
+    assert await rig.store.alerts.unsorted(10) == [], place
     [head] = rig.heads()
     assert f"{case.pods} pods" in text(head), place
     assert len([reply for reply in rig.replies(head) if "Evidence" in reply]) == 1, place

@@ -119,7 +119,7 @@ async def settled(store: Store, read: Callable[[], str], *wanted: str) -> None:
     async with asyncio.timeout(180):
         while any(want not in read() for want in wanted) or await store.outbox.channels():  # noqa: ASYNC110
             await asyncio.sleep(0.2)
-    assert await store.incidents.unsorted_labels() == set()
+    assert await store.alerts.unsorted_labels() == set()
 
 
 INTAKE, HEAD, EDIT = Moment(""), Moment("chat.postMessage"), Moment("chat.update")
@@ -191,7 +191,7 @@ def test_every_alert_that_was_taken_is_in_one_thread_and_nothing_is_there_twice(
             assert len(said()) == len(wanted), said()
             attached = [file["name"] for message in thread() for file in message.get("files", [])]
             assert len(attached) == len(set(attached))
-            counts = await store.incidents.counts([row.id for row in await store.incidents.opened()])
+            counts = await store.alerts.counts([row.id for row in await store.incidents.opened()])
             assert [count.alerts for count in counts.values()] == [3]
             assert slack.unknown_methods == []
 

@@ -76,7 +76,7 @@ def test_what_people_did_right_before_a_kill_is_done_once_after_it(
                 wanted = Counter([*notes, "typed into the form"])
                 async with asyncio.timeout(180):
                     while True:
-                        happened = [event.news for event in await store.incidents.timeline(row.id)]
+                        happened = [event.news for event in await store.timeline.of(row.id)]
                         noted = Counter(event.detail for event in happened if event.turn == "noted")
                         turns = Counter(event.turn for event in happened)
                         digests = len(await store.digests.wanted())

@@ -10,7 +10,7 @@ import aiohttp
 from aiohttp import web
 
 from bot.alerts_endpoint import ALERTS_PATH, alerts_route
-from handlers.oncall.passes import Keeper
+from handlers.oncall.keeper import Keeper
 from handlers.oncall.setup import alerts_endpoint_of
 from sandbox.serving import Served
 from sandbox.slack import Fault
@@ -115,7 +115,7 @@ def test_after_ten_minutes_without_slack_in_a_storm_everything_comes_by_severity
         assert [(int(found[1]), int(found[2])) for found in counts if found] == [(166, 166), (167, 167), (167, 167)]
         assert sum(int(found[3]) for found in counts if found) == ALERTS
         assert [len(rig.replies(head)) for head in rig.heads()] == [1, 1, 1]
-        assert await rig.store.incidents.unsorted(1) == []
+        assert await rig.store.alerts.unsorted(1) == []
         assert await rig.store.outbox.channels() == []
         calls = [call for call in rig.bot.slack.journal.of("api") if call.at >= ends]
         assert Counter(call.status for call in calls) == {200: len(calls)}

@@ -16,8 +16,8 @@ from bot.pager.inbound import NoWebhookError, PagerAction, is_signed, read_opsge
 from bot.pager.requests import services_of
 from bot.settings.paging import OpsgeniePaging, PagerDutyPaging, PagingSettings, WebhookPaging
 from bot.triage.state import Act, act
+from handlers.oncall.keeper import Keeper
 from handlers.oncall.paging import LASTING_S, Paging
-from handlers.oncall.passes import Keeper
 from tests.oncall.bot import GIVEN, played, webhook
 from tests.oncall.pagers import (
     API_KEY,
@@ -295,7 +295,7 @@ def test_while_another_replica_tells_the_pager_this_one_tells_nothing_and_an_idl
             assert await other.step("PagerDuty") is None
             await one.keeper.take([pending(0)])
             await rig.passes(950, one.keeper, step_s=190)
-            assert await rig.store.incidents.hold_lease("pages:PagerDuty", "three", 60.0)  # nobody had it before
+            assert await rig.store.task_leases.hold("pages:PagerDuty", "three", 60.0)  # nobody had it before
             assert await other.step("PagerDuty") is None
             assert pagers.asked == []
             await rig.bot.clock.advance(60)

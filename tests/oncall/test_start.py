@@ -20,7 +20,7 @@ from bot.settings.paging import PagerDutyPaging, PagingSettings
 from bot.settings.schema import HttpSettings
 from bot.slack.app import WrongInstall
 from handlers.changes.leader_pass import Pace
-from handlers.oncall.passes import LEASE_S
+from handlers.oncall.keeper import LEASE_S
 from sandbox.slack import Fault, SlackServer
 from tests.chart import manifests, of_kind
 from tests.oncall.bot import BEARER, GIVEN, ROOM, webhook

@@ -42,9 +42,9 @@ def with_stores(database: str, talk: Callable[[Clock, Store, Store], Awaitable[N
 def test_what_two_processes_take_at_once_is_there_once(database: str) -> None:
     async def talk(_: Clock, one: Store, two: Store) -> None:
         given = [pending(number) for number in range(50)]
-        news = await asyncio.gather(*(store.incidents.take(given) for store in (one, two, one, two)))
+        news = await asyncio.gather(*(store.alerts.take(given) for store in (one, two, one, two)))
         assert sum(news) == 50
-        assert len(await one.incidents.unsorted(100)) == 50
+        assert len(await one.alerts.unsorted(100)) == 50
 
     with_stores(database, talk)
 
@@ -52,14 +52,14 @@ def test_what_two_processes_take_at_once_is_there_once(database: str) -> None:
 def test_an_end_that_comes_while_another_process_notes_the_beginning_is_kept(database: str) -> None:
     async def talk(clock: Clock, one: Store, two: Store) -> None:
         again = "2027-01-15T09:00:00Z"
-        await one.incidents.take([pending()])
-        await one.incidents.take([pending(status="resolved")])
+        await one.alerts.take([pending()])
+        await one.alerts.take([pending(status="resolved")])
         async with one.incidents._engine.begin() as connection:
             assert await keep(connection, [pending(starts_at=again)], clock()) == 1
-            ending = asyncio.ensure_future(two.incidents.take([pending(starts_at=again, status="resolved")]))
+            ending = asyncio.ensure_future(two.alerts.take([pending(starts_at=again, status="resolved")]))
             await blocked(one.incidents._engine, ending)
         assert await ending == 1
-        assert {alert.status for alert in await one.incidents.unsorted(100)} == {"resolved"}
+        assert {alert.status for alert in await one.alerts.unsorted(100)} == {"resolved"}
 
     with_stores(database, talk)
 
@@ -67,14 +67,14 @@ def test_an_end_that_comes_while_another_process_notes_the_beginning_is_kept(dat
 def test_of_one_cause_two_processes_open_one_incident(database: str) -> None:
     async def talk(_: Clock, one: Store, two: Store) -> None:
         given = [pending(number) for number in range(6)]
-        await one.incidents.take(given)
+        await one.alerts.take(given)
         parts = ((one, given[:3]), (two, given[3:]), (one, given), (two, given))
         ids = await asyncio.gather(*(store.incidents.sort("", CAUSE, some, "C1") for store, some in parts))
         assert len(set(ids) - {""}) == 1  # none where the other had sorted them all
         [row] = await two.incidents.opened()
         assert (row.cause, row.incident.state) == (CAUSE, "open")
-        assert [event.news.turn for event in await one.incidents.timeline(row.id)] == ["opened"]
-        assert (await one.incidents.counts([row.id]))[row.id].pods == 6
+        assert [event.news.turn for event in await one.timeline.of(row.id)] == ["opened"]
+        assert (await one.alerts.counts([row.id]))[row.id].pods == 6
 
     with_stores(database, talk)
 
@@ -82,7 +82,7 @@ def test_of_one_cause_two_processes_open_one_incident(database: str) -> None:
 def test_another_cluster_with_the_same_cause_is_another_incident(database: str) -> None:
     async def talk(_: Clock, one: Store, two: Store) -> None:
         given = [pending(number) for number in range(3)]
-        await one.incidents.take(given)
+        await one.alerts.take(given)
         await one.incidents.sort("a", CAUSE, given[:1], "C1")
         await two.incidents.sort("b", CAUSE, given[1:2], "C1")
         await two.incidents.sort("b", unexplained("X", "ml", "info", "?"), given[2:], "C1")
@@ -93,7 +93,7 @@ def test_another_cluster_with_the_same_cause_is_another_incident(database: str) 
 
 def test_of_two_who_acknowledge_at_once_one_does(database: str) -> None:
     async def talk(_: Clock, one: Store, two: Store) -> None:
-        await one.incidents.take([pending(3)])
+        await one.alerts.take([pending(3)])
         found = await one.incidents.sort("", CAUSE, [pending(3)], "C1")
         acts = (
             store.incidents.change(found, lambda incident, _, by=by: act(incident, Act("ack", by, 1.0)))
@@ -101,16 +101,16 @@ def test_of_two_who_acknowledge_at_once_one_does(database: str) -> None:
         )
         results = await asyncio.gather(*acts)
         assert sorted(isinstance(result, Step) for result in results) == [False, True]
-        assert [event.news.turn for event in await one.incidents.timeline(found)] == ["opened", "acknowledged"]
+        assert [event.news.turn for event in await one.timeline.of(found)] == ["opened", "acknowledged"]
 
     with_stores(database, talk)
 
 
 def test_an_incident_does_not_end_while_something_fires_that_came_just_now(database: str) -> None:
     async def talk(clock: Clock, one: Store, two: Store) -> None:
-        await one.incidents.take([pending(0), pending(3)])
+        await one.alerts.take([pending(0), pending(3)])
         found = await one.incidents.sort("", CAUSE, [pending(3)], "C1")
-        await one.incidents.take([pending(3, status="resolved")])
+        await one.alerts.take([pending(3, status="resolved")])
         await two.incidents.sort("", CAUSE, [pending(0)], "C1")
         step = await one.incidents.change(
             found, lambda incident, firing: passed(incident, clock.now + 1e6, IncidentTimes(), firing=firing)
@@ -123,41 +123,41 @@ def test_an_incident_does_not_end_while_something_fires_that_came_just_now(datab
 
 def test_a_duty_passes_to_another_when_it_was_not_renewed(new_database: NewDatabase) -> None:
     async def talk(clock: Clock, one: Store, two: Store) -> None:
-        both = asyncio.gather(one.incidents.hold_lease("t", "a", 30), two.incidents.hold_lease("t", "b", 30))
+        both = asyncio.gather(one.task_leases.hold("t", "a", 30), two.task_leases.hold("t", "b", 30))
         assert sorted(await both) == [False, True]
-        holder, other = ("a", "b") if await one.incidents.hold_lease("t", "a", 30) else ("b", "a")
+        holder, other = ("a", "b") if await one.task_leases.hold("t", "a", 30) else ("b", "a")
         clock.now += 29
-        assert not await two.incidents.hold_lease("t", other, 30)
-        assert await one.incidents.hold_lease("t", holder, 30)
+        assert not await two.task_leases.hold("t", other, 30)
+        assert await one.task_leases.hold("t", holder, 30)
         clock.now += 31
-        assert await two.incidents.hold_lease("t", other, 30)
-        assert not await one.incidents.hold_lease("t", holder, 30)
+        assert await two.task_leases.hold("t", other, 30)
+        assert not await one.task_leases.hold("t", holder, 30)
 
     with_stores(new_database(), talk)
 
 
 def test_only_what_ended_long_ago_is_forgotten(database: str) -> None:
     async def talk(clock: Clock, one: Store, _: Store) -> None:
-        await one.incidents.take([pending(0), pending(3, status="resolved")])
+        await one.alerts.take([pending(0), pending(3, status="resolved")])
         found = await one.incidents.sort("", CAUSE, [pending(0)], "C1")
         clock.now += KEPT_S + 1
         await one.sweep(clock.now)
         assert await one.incidents.get(found) is not None
-        await one.incidents.take([pending(0, status="resolved")])
+        await one.alerts.take([pending(0, status="resolved")])
         for later in (0.0, 300.0, 4000.0):
             await one.incidents.change(
                 found,
                 lambda incident, firing, at=clock.now + later: passed(incident, at, IncidentTimes(), firing=firing),
             )
         assert [row.id for row in await one.incidents.opened()] == [found]  # until it is told that it was resolved
-        for happened in (await one.incidents.untold())[found]:
-            await one.incidents.mark_told(found, happened.seq)
+        for happened in (await one.timeline.untold())[found]:
+            await one.timeline.mark_told(found, happened.seq)
         assert await one.incidents.opened() == []
         await one.sweep(clock.now + KEPT_S - 1)
         assert await one.incidents.get(found) is not None
         await one.sweep(clock.now + KEPT_S + 1)
         assert await one.incidents.get(found) is None
-        assert await one.incidents.counts([found]) == {}
+        assert await one.alerts.counts([found]) == {}
 
     with_stores(database, talk)
 
@@ -165,11 +165,11 @@ def test_only_what_ended_long_ago_is_forgotten(database: str) -> None:
 def test_an_alert_that_flaps_in_one_incident_is_one_row_of_it(database: str) -> None:
     async def talk(clock: Clock, one: Store, two: Store) -> None:
         for _ in range(5):
-            await one.incidents.take([pending(0)])
+            await one.alerts.take([pending(0)])
             found = await two.incidents.sort("", CAUSE, [pending(0)], "C1")
-            await two.incidents.take([pending(0, status="resolved")])
+            await two.alerts.take([pending(0, status="resolved")])
             clock.now += 600
-        assert (await one.incidents.counts([found]))[found][:2] == (0, 1)
+        assert (await one.alerts.counts([found]))[found][:2] == (0, 1)
 
     with_stores(database, talk)
 
@@ -177,25 +177,25 @@ def test_an_alert_that_flaps_in_one_incident_is_one_row_of_it(database: str) -> 
 def test_whatever_order_two_processes_work_in_nobody_waits_for_ever(new_database: NewDatabase) -> None:
     async def talk(_: Clock, one: Store, two: Store) -> None:
         given = [pending(number) for number in range(60)]
-        await one.incidents.take(given)
+        await one.alerts.take(given)
         both = [store.incidents for store in (one, two)]
         sorting = [rows.sort("", CAUSE, some, "C1") for rows, some in zip(both, (given, given[::-1]), strict=True)]
         over = [alert._replace(status="resolved") for alert in given]
         await asyncio.gather(*sorting, *(rows.take(some) for rows in both for some in (over, over[::-1])))
         [row] = await one.incidents.opened()
-        assert (await one.incidents.counts([row.id]))[row.id][:2] == (0, 60)
+        assert (await one.alerts.counts([row.id]))[row.id][:2] == (0, 60)
 
     with_stores(new_database(), talk)
 
 
 def test_what_is_done_and_what_the_log_says_of_it_are_there_together_or_not_at_all(database: str) -> None:
     async def talk(_: Clock, one: Store, __: Store) -> None:
-        await one.incidents.take([pending(0)])
+        await one.alerts.take([pending(0)])
         found = await one.incidents.sort("", CAUSE, [pending(0)], "C1")
         unstorable = Line("U1", "triage-ack", "incident:x", "done", {"what": object()})
         with pytest.raises(TypeError):
             await one.incidents.change(found, lambda at, _: act(at, Act("ack", "U1", 1.0)), lambda _: unstorable)
-        assert [event.news.turn for event in await one.incidents.timeline(found)] == ["opened"]
+        assert [event.news.turn for event in await one.timeline.of(found)] == ["opened"]
         line = unstorable._replace(detail={})
         await one.incidents.change(found, lambda at, _: act(at, Act("ack", "U1", 1.0)), lambda _: line)
         assert [entry.action for entry in await one.audit.read(5)] == ["triage-ack"]

@@ -8,7 +8,7 @@ from bot.errors import SourceError
 from bot.triage.state import Act, IncidentTimes, act
 from handlers.changes.types import AccessDenied, Person
 from handlers.oncall.causes import told_alone
-from handlers.oncall.passes import Keeper
+from handlers.oncall.keeper import Keeper
 from handlers.oncall.service import IncidentDeed, TriageService
 from sandbox.slack import Fault
 from tests.oncall.rig import TERMS, Rig, pending, text, with_rig
@@ -171,7 +171,7 @@ def test_a_new_alert_reopens_what_was_closed_while_it_fired_and_the_old_ones_do_
             for reply in rig.replies(head)
             if "Reopened: a new alert of this cause: GPUPodPending ml/trainer-3" in reply
         ]
-        assert "renewed" in [event.news.turn for event in await rig.store.incidents.timeline(row.id)]
+        assert "renewed" in [event.news.turn for event in await rig.store.timeline.of(row.id)]
 
     with_rig(database, busy_cluster(tmp_path, 6), scene)
 
@@ -191,10 +191,10 @@ def test_after_the_hour_it_is_a_new_thread(database: str, tmp_path: Path) -> Non
 def test_a_replay_of_what_was_resolved_fires_nothing(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
         keeper = rig.keeper()
-        assert await rig.store.incidents.take([pending(0), pending(0)]) == 1
-        assert await rig.store.incidents.take([pending(0, status="resolved")]) == 1
-        assert await rig.store.incidents.take([pending(0), pending(0, status="resolved")]) == 0
-        assert await rig.store.incidents.take([pending(3, status="resolved")]) == 1
+        assert await rig.store.alerts.take([pending(0), pending(0)]) == 1
+        assert await rig.store.alerts.take([pending(0, status="resolved")]) == 1
+        assert await rig.store.alerts.take([pending(0), pending(0, status="resolved")]) == 0
+        assert await rig.store.alerts.take([pending(3, status="resolved")]) == 1
         await rig.passes(10, keeper)
         [head] = rig.heads()
         assert "none of 1 pod affected any more, 1 alert" in text(head)
@@ -426,7 +426,7 @@ def test_a_crowd_of_alerts_about_running_pods_keeps_no_other_waiting(database: s
         crowd = [pending(pod=f"gone-{number}", name="HAMiGPUMemoryHigh") for number in range(60)]
         await keeper.take([*crowd, pending(0)])
         await keeper.look()
-        assert await rig.store.incidents.unsorted(1) == []
+        assert await rig.store.alerts.unsorted(1) == []
         await rig.send()
         assert sorted("60 pods" in text(head) for head in rig.heads()) == [False, True]
 
@@ -487,7 +487,7 @@ def test_a_replica_that_was_held_up_opens_no_thread_for_alerts_that_another_sort
     async def scene(rig: Rig) -> None:
         slow, quick = rig.keeper("slow"), rig.keeper("quick")
         await slow.take([pending(0), pending(3)])
-        held = await rig.store.incidents.unsorted(10)  # read by the slow one, before it waits for the cluster
+        held = await rig.store.alerts.unsorted(10)  # read by the slow one, before it waits for the cluster
         await quick.look()
         alone = told_alone(held[0], "no answer within 60 s")
         assert await rig.store.incidents.sort("", alone, held, ONCALL) == ""

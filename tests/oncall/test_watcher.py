@@ -5,7 +5,7 @@ from pathlib import Path
 from bot.errors import SourceError
 from bot.triage.mute import MuteUntil
 from bot.triage.state import Act, act
-from handlers.oncall.passes import LOOKED_S
+from handlers.oncall.keeper import LOOKED_S
 from handlers.oncall.watcher import Patience, Watcher
 from tests.oncall.rig import Rig, text, with_rig
 from tests.playbooks.world import Object, cluster, gpu, gpu_node, none_of, pod, record, refused, running
@@ -67,7 +67,7 @@ def test_it_is_over_when_the_pod_waits_no_more(database: str, tmp_path: Path) ->
 
 
 async def _quiet(rig: Rig) -> bool:
-    return await rig.store.incidents.firing_of("watch", "") == []
+    return await rig.store.alerts.firing_of("watch", "") == []
 
 
 def test_trouble_has_to_be_there_twice_and_is_over_only_for_who_sees_as_much(database: str, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ async def main():
         claimed = await store.claim("Ev1")
         await store.give_up()
         unfinished = await store.unfinished()
-        held = await store.incidents.hold_lease("pages", "fast", 60.0)
+        held = await store.task_leases.hold("pages", "fast", 60.0)
         await Outbox(store, None, owner="fast").step("C1")
         print(json.dumps([claimed, unfinished, held]))
 
@@ -48,7 +48,7 @@ async def _taken_by_a_fast_one(database: str) -> Any:
 async def _is_at_work(store: Store) -> None:
     now = time.time()
     assert await store.claim("Ev1", "the event itself")
-    assert await store.incidents.hold_lease("pages", "right", 60.0)
+    assert await store.task_leases.hold("pages", "right", 60.0)
     words: Any = {"thread_ts": "", "severity": 0, "update_ts": "", "now": now}
     await store.outbox.put("C1", "head", {"text": "", "blocks": []}, [], **words)
     assert await store.outbox.claim("C1", "right", now, LEASE)

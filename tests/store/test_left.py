@@ -103,9 +103,9 @@ async def told_on_call(store: Store) -> None:
     over = await store.incidents.get("i2")
     assert over is not None
     assert over.incident.ended
-    counts = await store.incidents.counts(["i1"])
+    counts = await store.alerts.counts(["i1"])
     assert (counts["i1"].firing, counts["i1"].pods) == (1, 1)
-    assert [alert.starts_at for alert in await store.incidents.firing_of("alertmanager", "lab")] == [
+    assert [alert.starts_at for alert in await store.alerts.firing_of("alertmanager", "lab")] == [
         "2026-11-21T04:00:00Z"
     ]
 

@@ -1,0 +1,117 @@
+"""Alerts are sorted by cause: each cause has an incident, and so a thread."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from bot.errors import BotError
+from bot.report import SEVERITIES
+from bot.slack.render.storm import digest_of
+from bot.store.alert_rows import Counts
+from bot.store.incidents import Row
+from bot.store.storms import Limit
+from bot.triage.cause import Cause, gathering, severest
+from bot.triage.webhook import Alert
+from bot.unexpected_errors import bugs_as_errors
+from handlers.deps import Deps
+from handlers.oncall.causes import AlertCauses, Sorted, find_causes, told_alone
+from handlers.oncall.plan import PATIENCE_S, Plan
+from handlers.oncall.routing import routed, without_ignored
+
+SORTED_AT_ONCE = 2000
+"""Alerts of one cluster."""
+
+log = logging.getLogger(__name__)
+
+
+class AlertSorter:
+    """Sorts the alerts of one cluster at a time; `wake` is called when threads have something new to tell."""
+
+    def __init__(self, deps: Deps, plan: Plan, wake: Callable[[], None]) -> None:
+        self._deps = deps
+        self._plan = plan
+        self._wake = wake
+        self._unread_since: dict[str, float] = {}
+
+    async def sort(self, cluster: str) -> bool:
+        """Whether there are causes; without any the alerts stay as they are."""
+        ours = self._plan.clusters if cluster == self._plan.usual else None
+        some = await self._without_ignored(await self._deps.store.alerts.unsorted(SORTED_AT_ONCE, cluster, ours))
+        found, needs = await self._causes(cluster, some) if some else AlertCauses([])
+        if found:
+            log.info("%d alerts in %s have %d causes", len(some), cluster or "the cluster", len(found))
+        for channel, here in routed(found, self._plan.routes, self._plan.channel).items():
+            limit = self._limit(channel)
+            for cause, members in await self._in_turn(cluster, here, limit) if limit else here:
+                await self._deps.store.incidents.sort(cluster, cause, members, channel, limit=limit, needs=needs)
+        if found:
+            self._wake()
+        return bool(found)
+
+    async def _without_ignored(self, some: list[Alert]) -> list[Alert]:
+        wanted, unwanted = without_ignored(some, self._plan.routes)
+        if unwanted:
+            await self._deps.store.ignored.add(unwanted)
+            names = ", ".join(
+                f"{name!r}: {count}" for name, count in Counter(alert.name for alert in unwanted).most_common(5)
+            )
+            log.info("%d alerts are ignored by oncall.routes: %s", len(unwanted), names)
+        return wanted
+
+    async def _in_turn(self, cluster: str, found: Sorted, limit: Limit) -> Sorted:
+        """The worst first, for they shall have their own threads; those that cannot have one together: of each severity
+        the first alone are more than may open.
+        """
+        known = await self._deps.store.incidents.known(cluster, [cause for cause, _ in found])
+        seen, turns, rest = Counter[int](), Sorted(), list[Alert]()
+        for cause, members in sorted(found, key=_severity, reverse=True):
+            seen[severity := _severity((cause, members))] += cause.signature not in known
+            if cause.signature in known or seen[severity] <= limit.most:
+                turns.append((cause, members))
+            else:
+                rest += members
+        return [*turns, (limit.gathered, rest)] if rest else turns
+
+    def _limit(self, channel: str) -> Limit | None:
+        most = self._plan.threads_per_minute
+        claim = self._deps.say("triage.storm", most=most)
+        return Limit(most, gathering(channel, claim)) if most else None
+
+    async def open_cause(self, row: Row, named: str) -> bool:
+        """Gives alerts out of those that were gathered a thread of their cause; whether there are any. `named` is the
+        `digest_of` their name. Raises BotError.
+        """
+        counts = (await self._deps.store.alerts.counts([row.id])).get(row.id, Counts())
+        name = next((name for name, _, _ in counts.by_name if digest_of(name) == named), "")
+        some = await self._deps.store.alerts.firing_in(row.id, name)
+        found, needs = await self._causes(row.cluster, some)
+        found = found or [(told_alone(alert), [alert]) for alert in some]
+        for here in routed(found, self._plan.routes, self._plan.channel, into=row.channel).values():
+            for cause, members in here:
+                await self._deps.store.incidents.sort(
+                    row.cluster, cause, members, row.channel, out_of=row.id, needs=needs
+                )
+        self._wake()
+        return bool(some)
+
+    async def _causes(self, cluster: str, some: Sequence[Alert]) -> AlertCauses:
+        """None yet while the cluster cannot be read; after a while, what the alerts say themselves."""
+        since = self._unread_since.setdefault(cluster, self._plan.clock())
+        try:
+            async with asyncio.timeout(PATIENCE_S), self._deps.open_sources(cluster) as sources:
+                with bugs_as_errors():
+                    found = await find_causes(sources, some, self._deps.say)
+        except (BotError, TimeoutError) as error:
+            why = error.message if isinstance(error, BotError) else f"no answer within {PATIENCE_S:g} s"
+            log.warning("no causes of %d alerts in %s: %s", len(some), cluster or "the cluster", why)
+            if self._plan.clock() - since < PATIENCE_S:
+                return AlertCauses([])
+            return AlertCauses([(told_alone(alert, why), [alert]) for alert in some])
+        self._unread_since.pop(cluster, None)
+        return found
+
+
+def _severity(found: tuple[Cause, list[Alert]]) -> int:
+    cause, members = found
+    return SEVERITIES.index(severest(cause.severity, [member.severity for member in members]))

@@ -1,0 +1,191 @@
+"""What is done about incidents by itself: alerts sorted by cause, time passing, threads kept up to date.
+
+Every step can be done again: what it does stands in the store before it is told, and what is told has a key in the
+outbox. Killed anywhere, or done by two replicas at once, it comes to the same.
+"""
+
+import asyncio
+import logging
+import math
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from bot.errors import BotError, SourceError
+from bot.periodic_jobs import Clock
+from bot.store import StoreError
+from bot.store.alert_rows import Counts
+from bot.store.incidents import Row
+from bot.triage.mute import UNSEEN, Nodes
+from bot.triage.webhook import ALERTMANAGER, Alert
+from bot.unexpected_errors import bugs_as_errors
+from handlers.deps import Deps
+from handlers.oncall.alert_sorter import AlertSorter
+from handlers.oncall.attempt import attempt
+from handlers.oncall.calling import is_asked_for, terms_now
+from handlers.oncall.causes import registration_state
+from handlers.oncall.incident_threads import IncidentThreads
+from handlers.oncall.on_call_now import Rota
+from handlers.oncall.plan import PATIENCE_S, Plan
+from handlers.task_lease import TaskLease
+
+LISTENED_S = 900.0
+"""So long after its start a process has heard what Alertmanager could not send before: that tries again for as long
+as it fires, at least each `group_interval`, which is 5 minutes unless somebody set it."""
+LOOKED_S = 60.0
+"""Between two looks at a node whose registration ends a mute."""
+LEASE = "triage"
+LEASE_S = 30.0
+
+log = logging.getLogger(__name__)
+
+
+class _Looked(NamedTuple):
+    """When a look at nodes began, and what was seen of them."""
+
+    at: float
+    nodes: Nodes = UNSEEN
+
+
+_NEVER = _Looked(-math.inf)
+
+
+class Keeper:
+    """Looks after the incidents, each in its channel."""
+
+    def __init__(self, deps: Deps, plan: Plan) -> None:
+        self._deps = deps
+        self._store = deps.store
+        self._plan = plan
+        self.terms = plan.terms
+        self.rota = Rota(plan.terms.rota, plan.pagerduty, plan.clock)
+        self._looked: dict[str, _Looked] = {}
+        self._wake = asyncio.Event()
+        self._asking: dict[tuple[str, str], asyncio.Task[bool]] = {}
+        self.sorter = AlertSorter(deps, plan, self._wake.set)
+        self._incident_threads = IncidentThreads(deps, plan.terms, self.rota, self._wake.set)
+        self._lease = TaskLease(deps, LEASE, plan.owner, LEASE_S)
+        self._began = plan.clock()
+        self._has_reconsidered = False
+
+    async def take(self, given: list[Alert]) -> None:
+        """Keeps alerts, which is all that whoever sends them waits for. Raises StoreError."""
+        if await self._store.alerts.take(given):
+            self._wake.set()
+
+    def soon(self) -> None:
+        """A person did something: the thread is to tell it now."""
+        self._wake.set()
+
+    async def run(self, clock: Clock) -> None:
+        """One pass after the other, until it is cancelled; in one replica at a time, as long as that one lives."""
+        self._wake.set()
+        try:
+            await clock.repeat(self._plan.pass_s, "a pass over the incidents ended early", self._pass, self._wake)
+        finally:
+            for task in self._asking.values():
+                task.cancel()
+            await asyncio.gather(*self._asking.values(), return_exceptions=True)
+
+    async def _pass(self) -> None:
+        if await self._lease.is_mine():
+            await self.look(0)
+
+    async def look(self, patience_s: float | None = None) -> None:
+        """One pass. Clusters are waited for so long, None: until they answered; then they are asked on beside it."""
+        self._asking = {key: task for key, task in self._asking.items() if not task.done()}
+        await self._notice_silence()
+        await self._reconsider()
+        asking = await self._ask(await self._threads())
+        if not asking:
+            return
+        answered, _ = await asyncio.wait(asking, timeout=patience_s)
+        if True in {task.result() for task in answered}:
+            await self._threads()
+
+    async def _notice_silence(self) -> None:
+        """Alertmanager repeats what fires. Who was not there to hear it concludes nothing from that it was silent."""
+        longest = self._plan.terms.silent_s
+        if longest and self._plan.clock() - self._began >= LISTENED_S:
+            await self._store.alerts.silence(ALERTMANAGER, self._deps.now() - longest)
+
+    async def _reconsider(self) -> None:
+        """What was ignored and fires is routed once more after a start, since the routes may be others now."""
+        if not self._has_reconsidered:
+            await self._store.ignored.reconsider()
+            self._has_reconsidered = True
+
+    async def _threads(self) -> list[Row]:
+        """Keeps the threads up to date with the store, which no cluster can hold up."""
+        rows = await self._store.incidents.opened()
+        if any(not row.thread_ts for row in rows):
+            await self._store.incidents.find_threads()
+            rows = await self._store.incidents.opened()
+        if not rows:
+            return rows
+        counts = await self._store.alerts.counts([row.id for row in rows])
+        untold = await self._store.timeline.untold()
+        if is_asked_for(rows, counts, self.terms, self.rota, self._deps.now()):
+            self._begin("the rota", "", self._ask_rota)
+        terms = terms_now(self.terms, self.rota)
+        for row in rows:
+            try:
+                with bugs_as_errors():
+                    seen, counted = self._nodes_seen(row), counts.get(row.id, Counts())
+                    await self._incident_threads.keep(row, terms, counted, seen, untold.get(row.id, ()))
+            except StoreError:
+                raise
+            except BotError as error:  # of one incident: the others are looked after
+                log.warning("the incident %s: %s", row.id, error)
+        return rows
+
+    async def _ask_rota(self) -> bool:
+        await self.rota.now()
+        self._wake.set()
+        return True
+
+    async def _ask(self, rows: Sequence[Row]) -> list[asyncio.Task[bool]]:
+        """Begins what needs a cluster, for each by itself: one that hangs holds up no other, and no person."""
+        labels = await self._store.alerts.unsorted_labels()
+        for cluster in {label if label in self._plan.clusters else self._plan.usual for label in labels}:
+            self._begin("causes", cluster, partial(self.sorter.sort, cluster))
+        unproven: defaultdict[str, list[Row]] = defaultdict(list)
+        lost: defaultdict[str, set[str]] = defaultdict(set)
+        for row in rows:
+            if row.thread_ts and not row.proven:
+                unproven[row.cluster].append(row)
+            if row.incident.state == "muted" and row.incident.muted_until.node:
+                lost[row.cluster].add(row.incident.muted_until.node)
+        for cluster, these in unproven.items():
+            self._begin("evidence", cluster, partial(self._incident_threads.prove, these))
+        for cluster, nodes in lost.items():
+            if self._deps.now() - self._looked.get(cluster, _NEVER).at >= LOOKED_S:
+                self._begin("nodes", cluster, partial(self._look_for, cluster, nodes))
+        return list(self._asking.values())
+
+    def _begin(self, what: str, cluster: str, work: Callable[[], Awaitable[bool]]) -> None:
+        if (what, cluster) not in self._asking or self._asking[what, cluster].done():
+            subject = f"{what} in {cluster}" if cluster else what
+            self._asking[what, cluster] = asyncio.create_task(attempt(subject, work))
+
+    def _nodes_seen(self, row: Row) -> Nodes:
+        """What was seen since the incident was muted: a look before that ends no mute."""
+        looked = self._looked.get(row.cluster, _NEVER)
+        return looked.nodes if looked.at >= row.incident.since else UNSEEN
+
+    async def _look_for(self, cluster: str, nodes: Collection[str]) -> bool:
+        """Which of the nodes are registered by now, or gone; whether any is."""
+        began, say = self._deps.now(), self._deps.say
+        self._looked[cluster] = _Looked(began)
+        try:
+            async with asyncio.timeout(PATIENCE_S), self._deps.open_sources(cluster) as sources:
+                found = {node: await registration_state(sources, node, say) for node in sorted(nodes)}
+        except TimeoutError as error:
+            raise SourceError(f"no answer within {PATIENCE_S:g} s") from error
+        registered = frozenset(node for node, state in found.items() if state == "registered")
+        gone = frozenset(node for node, state in found.items() if state == "unknown")
+        self._looked[cluster] = _Looked(began, Nodes(registered, gone))
+        if registered or gone:
+            self._wake.set()
+        return bool(registered or gone)
