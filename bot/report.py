@@ -271,6 +271,11 @@ def identity(report: Report, finding: Finding) -> str:
 
 
 def one_line(text: str, limit: int = VERDICT_LIMIT) -> str:
-    """The text on one line of at most `limit` characters; what is cut off is shown by an ellipsis."""
+    """The text on one line of at most `limit` characters. An ellipsis stands for what is cut off: whole words, unless
+    the line would lose a third by that, as it may in Chinese or with a long name.
+    """
     line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+    if len(line) <= limit:
+        return line
+    words = line[:limit].rpartition(" ")[0].rstrip(" ,;:(")
+    return (words if len(words) > limit * 2 // 3 else line[: limit - 1].rstrip()) + "…"

@@ -160,7 +160,7 @@ def test_the_answer_names_the_largest_slice_and_quotes_its_registration(tmp_path
     nodes = [gpu_node("gpu-1"), gpu_node("gpu-2", card("GPU-a", memory=81920, type=A100))]
     report = ask(tmp_path, *nodes, running("holder", "gpu-2", ("GPU-a", 40960, 0)))
     assert report.verdict == (
-        f"2 of 2 GPUs can still take a pod; the largest free slice is 40,960 MiB ({A100}) on gpu-2."
+        f"2 of 2 GPUs can still take a pod; the largest free slice is 40,960 MiB on gpu-2 ({A100})."
     )
     assert (codes(report), report.severity) == (["capacity"], "info")
     (evidence,) = cause(report).evidence

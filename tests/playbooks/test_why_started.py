@@ -57,7 +57,7 @@ def test_a_device_plugin_that_refused_is_told_in_its_own_words(tmp_path: Path, w
     message = REJECTED.format(why)
     report = report_on(tmp_path, placed(phase="Failed", reason="UnexpectedAdmissionError", message=message))
     assert codes(report) == ["allocate-failed"]
-    assert f"refused there: {why}" in report.verdict
+    assert f"refused there: {why}" in cause(report).claim
     assert message in quotes(report)
 
 

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import copy
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -261,7 +262,7 @@ def scheduler(version: str = "2.10.0", **fields: Any) -> list[Object]:
             "kind": "Pod",
             "metadata": {"name": f"{name}-{i}", "namespace": namespace, "uid": f"uid-{name}-{i}", "labels": labels},
             "spec": {**template, "nodeName": "cp-1"},
-            "status": status,
+            "status": copy.deepcopy(status),  # a test may change its own
         }
         for i, status in enumerate(statuses)
     ]
