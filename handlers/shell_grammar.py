@@ -13,7 +13,7 @@ from handlers.cluster_choice import ClusterChoice
 from handlers.doctor.shell import doctor_command
 from handlers.init.shell import init_command
 from handlers.mcp.words import mcp_command
-from handlers.parsing.grammar import Grammar, explain, explain_code
+from handlers.parsing.grammar import Grammar, explain, explain_code, help_command
 from handlers.profiles.shell import USAGE as PROFILE_USAGE
 from handlers.profiles.words import VERB as PROFILE
 from handlers.profiles.words import profile_command
@@ -98,17 +98,7 @@ def reading_grammar(program: str) -> Grammar:
     grammar.instead[TUNE] = lambda: tune_command(program, _global_options())
     grammar.add_command(record_command(program, _options_but("output", "lang", "recording")))
     grammar.add_command(click.Command("version", callback=_version, help="Print the version."))
-    grammar.add_command(
-        click.Command(
-            "help",
-            callback=_help,
-            params=[
-                click.Argument(["verb"], required=False, metavar="[VERB|CODE]"),
-                click.Option(["--lang"], type=click.Choice(LANGUAGES), help="The language of a code's explanation."),
-            ],
-            help="Explain a verb or a finding code, or list the verbs.",
-        )
-    )
+    grammar.add_command(help_command(_help))
     return grammar
 
 
@@ -195,7 +185,7 @@ def _demo_command() -> click.Command:
 
 
 def chosen_cluster(options: dict[str, Any]) -> ClusterChoice:
-    """What the global options name. Raises UsageError for two that name different clusters."""
+    """What the global options name. Raises UsageError for a recording beside a live cluster."""
     chosen = {name: value for name in ClusterChoice._fields if (value := options.get(name)) is not None}
     live = next((name for name in ("kubeconfig", "context") if name in chosen), None)
     if live and "recording" in chosen:

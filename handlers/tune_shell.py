@@ -51,7 +51,10 @@ def tune_command(program: str, options: Sequence[click.Parameter]) -> click.Comm
 
 
 async def compare_recordings(asked: CompareAsked, where: ClusterChoice, say: Texts) -> Report:
-    """Raises SourceError for a file that is no recording."""
+    """Raises SourceError for a file that is no recording, UsageError where a cluster is named beside the two."""
+    if other := next((name for name in ("recording", "kubeconfig", "context") if getattr(where, name)), ""):
+        message = f"{VERB} {_COMPARE} reads the two recordings, and --{other} names another cluster"
+        raise UsageError(message, hint=f"Leave --{other} out.")
     from playbooks.tune.compare import compare  # noqa: PLC0415  # only this command needs it
     from playbooks.tune.compared_recording import gather_side  # noqa: PLC0415
 

@@ -184,6 +184,14 @@ def test_rows_are_left_out_before_any_finding() -> None:
     assert 0 < len(small.tables[0].rows) < 3000
 
 
+@pytest.mark.parametrize("named", ["doctor", "oncall", "idle-holder", "verbosity"])
+def test_what_is_no_tool_is_answered_with_those_that_are(named: str) -> None:
+    _, (told,) = session(["--recording", RECORDING], [(named, {})])
+    assert told.is_error
+    assert "there is no verb" in told.text
+    assert not [word for word in ("erminal", "in Slack", "help ") if word in told.text]
+
+
 def test_other_verbs_may_be_chosen() -> None:
     assert tuple(chosen(("latency", "digest"))) == ("latency", "digest")
     with pytest.raises(UsageError, match="Did you mean latency"):

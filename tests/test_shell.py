@@ -148,7 +148,7 @@ def test_a_finding_code_with_a_typing_mistake_is_asked_about() -> None:
 
 
 def test_a_verb_of_slack_is_said_to_be_one() -> None:
-    wanted = "there is no verb 'triage' here\nType it in Slack. For example: /hami triage --help\n"
+    wanted = "there is no verb 'triage' here\nType it in Slack. For example: /hami help triage\n"
     assert wanted in hami_bot("triage").stderr
 
 

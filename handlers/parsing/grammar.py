@@ -13,7 +13,7 @@ import click
 
 from bot.errors import UsageError
 from bot.finding_codes import CODES, about
-from bot.texts import Texts
+from bot.texts import LANGUAGES, Texts
 from playbooks.own.discovery import RESERVED
 from playbooks.own.errors import OwnPlaybookError
 from playbooks.playbook import Playbook
@@ -29,7 +29,7 @@ _MEANT = {"pods": "pending"}
 """Verbs that kubectl's users type for ours, and that another of ours looks more like."""
 
 _OF_SLACK = frozenset(("oncall", "triage"))
-"""Verbs that a terminal has not; the other reserved ones Slack has not."""
+"""Reserved verbs that a terminal has not."""
 
 
 class ParsedQuestion(NamedTuple):
@@ -66,9 +66,21 @@ class Grammar(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and self.get_command(ctx, args[0]) is None:
             if self.get_command(ctx, args[0].lower()) is None:
-                raise unknown_verb(args[0], self.list_commands(ctx), ctx.command_path)
+                raise self._unknown(args[0], ctx)
             args = [args[0].lower(), *args[1:]]
         return super().resolve_command(ctx, args)
+
+    def _unknown(self, word: str, ctx: click.Context) -> UsageError:
+        """The error for a verb that this surface has not: where it is one, which code it is, or what is near."""
+        known, program = self.list_commands(ctx), ctx.command_path
+        if (verb := word.lower()) in _OF_SLACK:
+            return UsageError(f"there is no verb {word!r} here", hint="Type it in Slack.", example=f"/hami help {verb}")
+        if verb in RESERVED:
+            hint, example = "Only the program hami-bot has it, in a terminal.", f"hami-bot {verb} --help"
+            return UsageError(f"there is no verb {word!r} here", hint=hint, example=example)
+        if code := _code_meant(verb, known):
+            return _no_such_verb(word, f"help {code}", f"{program} help {code}")
+        return unknown_verb(word, known, program)
 
     def playbook(self, verb: str) -> click.Command:
         """The verb of a playbook, with the surface's own options. One that does not work says so when it is asked."""
@@ -138,22 +150,40 @@ def explain(ctx: click.Context, verb: str | None) -> str:
     return click.Context(command, info_name=name, parent=parent).get_help() if command else ""
 
 
+def help_command(callback: Callable[..., Any]) -> click.Command:
+    """`help`, which calls back with a verb or a code, and a language, or with None for what is not given."""
+    return click.Command(
+        "help",
+        callback=callback,
+        params=[
+            click.Argument(["verb"], required=False, metavar="[VERB|CODE]"),
+            click.Option(["--lang"], type=click.Choice(LANGUAGES), help="The language of a code's explanation."),
+        ],
+        help="Explain a verb or a finding code, or list the verbs.",
+    )
+
+
 def unknown_verb(word: str, known: Sequence[str], program: str) -> UsageError:
-    """The error for a verb that does not exist: where it does, or the nearest one with an example."""
-    if word in _OF_SLACK:
-        return UsageError(f"there is no verb {word!r} here", hint="Type it in Slack.", example=f"/hami {word} --help")
-    if word in RESERVED:
-        example = f"hami-bot {word} --help"
-        return UsageError(f"there is no verb {word!r} here", hint="Type it in a terminal.", example=example)
-    if near := difflib.get_close_matches(word, CODES if "-" in word else (), n=1, cutoff=_CLOSE_CODE):
-        meant, example = f"help {near[0]}", f"{program} help {near[0]}"
-    elif near := nearest(word, known):
-        meant, example = near[0], f"{program} {example_of(near[0])}" if is_verb(near[0]) else ""
-    else:
-        error = UsageError(f"there is no verb {word!r}", hint=f"The verbs are: {', '.join(known)}.")
-        return error.worded("no-verb", word=repr(word), verbs=", ".join(known))
+    """The error for a verb that is none of the known ones: the nearest of them with an example, or all."""
+    if near := nearest(word, known):
+        return _no_such_verb(word, near[0], f"{program} {example_of(near[0])}" if is_verb(near[0]) else "")
+    error = UsageError(f"there is no verb {word!r}", hint=f"The verbs are: {', '.join(known)}.")
+    return error.worded("no-verb", word=repr(word), verbs=", ".join(known))
+
+
+def _no_such_verb(word: str, meant: str, example: str) -> UsageError:
     error = UsageError(f"there is no verb {word!r}", hint=f"Did you mean {meant}?", example=example)
     return error.worded("no-such-verb", word=repr(word), near=meant)
+
+
+def _code_meant(word: str, known: Sequence[str]) -> str:
+    """The finding code that was typed as a verb, exactly or nearly; empty where a verb is as near."""
+    if word in CODES or "-" not in word:
+        return word if word in CODES else ""
+    if word.partition("-")[0] in known:
+        return ""
+    [*near, _] = *difflib.get_close_matches(word, (*CODES, *known), n=1, cutoff=_CLOSE_CODE), ""
+    return near[0] if near and near[0] not in known else ""
 
 
 def nearest(word: str, verbs: Sequence[str]) -> list[str]:

@@ -13,7 +13,16 @@ from bot.texts import LANGUAGES, Language, Texts
 from handlers.changes.words import ChangeAsked, change_commands
 from handlers.doctor import words as doctor
 from handlers.oncall import words as oncall
-from handlers.parsing.grammar import Grammar, ParsedQuestion, example_of, explain, explain_code, nearest, read
+from handlers.parsing.grammar import (
+    Grammar,
+    ParsedQuestion,
+    example_of,
+    explain,
+    explain_code,
+    help_command,
+    nearest,
+    read,
+)
 from handlers.profiles.words import VERB as PROFILE
 from handlers.profiles.words import ProfileAsked, profile_command
 from playbooks.fit.manifest import ManifestFile
@@ -84,17 +93,7 @@ def with_program(words: str, program: str) -> str:
 def build_grammar() -> Grammar:
     """All verbs of Slack."""
     grammar = Grammar(COMMAND, _options, help="Ask about pods that wait for GPUs.", context_settings=_NO_HELP_FLAG)
-    grammar.add_command(
-        click.Command(
-            "help",
-            callback=_help,
-            params=[
-                click.Argument(["verb"], required=False, metavar="[VERB|CODE]"),
-                click.Option(["--lang"], type=click.Choice(LANGUAGES), help="The language of a code's explanation."),
-            ],
-            help="Explain a verb or a finding code, or list the verbs.",
-        )
-    )
+    grammar.add_command(help_command(_help))
     grammar.add_command(_fit_command())
     for command in change_commands(COMMAND, _options):
         grammar.add_command(command)
@@ -145,13 +144,12 @@ def _lang() -> list[click.Parameter]:
 def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> Help:
     if verb is not None:
         return Help(explain_code(verb, Texts(lang or "en")) or explain(ctx, verb))
-    examples = {
-        find(verb).example: find(verb).summary for verb in sorted(load(), reverse=True) if verb not in _EXAMPLES
-    }
+    in_order = sorted(load(), key=lambda verb: (verb != "why", verb))
+    examples = {find(verb).example: find(verb).summary for verb in in_order if verb not in _EXAMPLES}
     examples["digest now"] = find("digest").summary
     examples |= {_EXAMPLES[verb]: _SUMMARIES[verb] for verb in _EXAMPLES}
     examples |= {example_of(verb): build_grammar().playbook(verb).help or "" for verb in discovery.own().sources}
-    examples |= {"fit": "The same for a pod whose manifest you paste into a form.", "help why": "More about a verb."}
+    examples |= {"fit": "Would a pod fit whose manifest you paste into a form?", "help why": "More about a verb."}
     wide = max(map(len, examples))
     asked = [f"{COMMAND} {words:<{wide}}  {summary}" for words, summary in examples.items()]
     return Help("\n".join(["You can ask, for example:", *asked]))

@@ -187,6 +187,13 @@ def test_a_shell_compares_two_files() -> None:
     assert report.verdict.startswith("有帮助")
 
 
+@pytest.mark.parametrize("option", ["recording", "kubeconfig", "context"])
+def test_a_cluster_that_is_named_beside_two_recordings_is_refused(option: str) -> None:
+    asked, where = shell(["tune", "compare", "a", "b"]), ClusterChoice(**{option: Path("c")})
+    with pytest.raises(UsageError, match=f"--{option} names another cluster"):
+        asyncio.run(compare_recordings(asked, where, Texts("en")))
+
+
 def test_tune_keeps_its_own_options_beside_the_comparison() -> None:
     asked = read(build_grammar(), ["tune", "--template", "production"])
     assert asked.request == find("tune").request(template="production")
