@@ -1,11 +1,10 @@
 """`/hami doctor`: for those who may change something, in the background, for the eyes of the one who asked."""
 
-import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from bot.slack.app import App
-from bot.slack.render.buttons import ASK, read_value
+from bot.slack.render.buttons import read_value
 from bot.slack.render.change import render_denied
 from bot.slack.render.text import escape
 from bot.texts import Texts
@@ -16,39 +15,20 @@ from handlers.doctor.links import Link
 from handlers.doctor.message import render_links
 from handlers.doctor.words import VERB, ExaminationAsked
 from handlers.inbox import DONE, Inbox
-from handlers.message_events import edited_ts, heard, is_direct, key_of
+from handlers.message_events import edited_ts, heard, key_of
 from handlers.parsing.question import Question
-from handlers.parsing.slack_grammar import COMMAND, understand
+from handlers.parsing.slack_grammar import understand
 from handlers.parsing.slack_words import command_words, mentioned_words, split_words
 from handlers.user_actions import NOTHING, AcceptedDeed, Kind, Nothing
+from handlers.verb_listeners import listen_for
 
 Examine = Callable[[Texts], Awaitable[list[Link]]]
 """Looks at every link between the running bot and what it needs."""
-_ASKING = re.compile(rf"\s*(?:--(?:cluster|lang)[= ]\S+\s+)*{VERB}\b")
 
 
 def register(app: App, inbox: Inbox, guard: Guard, examine: Examine) -> None:
     """To be registered before what listens to all commands and mentions."""
-    desk = _Desk(inbox, guard, examine)
-
-    async def commanded(body: dict[str, Any]) -> bool:
-        return bool(_ASKING.match(command_words(body)))
-
-    async def mentioned(event: dict[str, Any]) -> bool:
-        message = heard(event)
-        return message is not None and bool(_ASKING.match(desk.words_of(message)))
-
-    async def said_directly(event: dict[str, Any]) -> bool:
-        return is_direct(event) and await mentioned(event)
-
-    async def asked_by_button(body: dict[str, Any]) -> bool:
-        value = read_value(first_action(body).get("value", ""))
-        return bool(value and _ASKING.match(value.words))
-
-    app.command(COMMAND, matchers=[commanded])(desk.command)
-    app.event("app_mention", matchers=[mentioned])(desk.mention)
-    app.event("message", matchers=[said_directly])(desk.mention)
-    app.action(re.compile(f"^{re.escape(ASK)}"), matchers=[asked_by_button])(desk.button)
+    listen_for(app, VERB, _Desk(inbox, guard, examine))
 
 
 class _Desk:
@@ -72,6 +52,8 @@ class _Desk:
         message = heard(event) or event
         about = {"thread_ts": message.get("thread_ts", ""), "asked_ts": message["ts"], "edited_ts": edited_ts(message)}
         await self._ask(key_of(message), message["user"], message["channel"], self.words_of(message), **about)
+
+    said = mention
 
     async def button(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()

@@ -1,46 +1,26 @@
 """`profile …` in Slack: commands, mentions, buttons under answers, and the button that cancels."""
 
-import re
 from typing import Any
 
 from bot.slack.app import App
 from bot.slack.message import Message
-from bot.slack.render.buttons import ASK, read_value
+from bot.slack.render.buttons import read_value
 from bot.slack.render.profile import CANCEL
 from handlers.actions import first_action
 from handlers.inbox import DONE, Inbox
-from handlers.message_events import edited_ts, heard, is_direct, key_of
+from handlers.message_events import edited_ts, heard, key_of
 from handlers.parsing.question import Question
-from handlers.parsing.slack_grammar import COMMAND
 from handlers.parsing.slack_words import as_delivered, command_words, mentioned_words
 from handlers.profiles.service import ProfileService
+from handlers.profiles.words import VERB
 from handlers.user_actions import NOTHING, AcceptedDeed, Kind, Nothing
-
-_ASKING = re.compile(r"\s*(?:--(?:cluster|lang)[= ]\S+\s+)*profile\b")
+from handlers.verb_listeners import listen_for
 
 
 def register(app: App, inbox: Inbox, profiles: ProfileService) -> None:
     """To be registered before what listens to all commands, mentions and buttons."""
     window = _Window(inbox, profiles)
-
-    async def commanded(body: dict[str, Any]) -> bool:
-        return bool(_ASKING.match(command_words(body)))
-
-    async def mentioned(event: dict[str, Any]) -> bool:
-        message = heard(event)
-        return message is not None and bool(_ASKING.match(window.words_of(message)))
-
-    async def said_directly(event: dict[str, Any]) -> bool:
-        return is_direct(event) and await mentioned(event)
-
-    async def asked_by_button(body: dict[str, Any]) -> bool:
-        value = read_value(first_action(body).get("value", ""))
-        return bool(value and _ASKING.match(value.words))
-
-    app.command(COMMAND, matchers=[commanded])(window.command)
-    app.event("app_mention", matchers=[mentioned])(window.mention)
-    app.event("message", matchers=[said_directly])(window.said)
-    app.action(re.compile(f"^{re.escape(ASK)}"), matchers=[asked_by_button])(window.button)
+    listen_for(app, VERB, window)
     app.action(CANCEL)(window.cancelled)
 
 
