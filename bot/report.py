@@ -129,7 +129,8 @@ class Sheet(Generic[Row]):
 
     `names` has the other names of columns, `fields` those fields that are columns, if not all are. `brief` has the
     fields that an overview shows, the most telling first, with the headings that they have there: the first
-    `together` of them say nothing without each other. `tells_findings` is for a table with a row for each finding.
+    `together` of them say nothing without each other (empty ones are left out all the same). `tells_findings` is for a
+    table with a row for each finding.
     Cells: `?` for None, RFC 3339 for a time, tuples joined by commas.
     """
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 from bot.changes.journal import ENDS
+from bot.finding_codes import CODES
 from bot.hami.nodes.node_lock import LockState
 from bot.hami.scheduler_logs.filter_reasons import REASONS
 from bot.hami.signatures import signatures
@@ -38,10 +39,13 @@ def finding_codes() -> set[str]:
 
 
 def fault_codes() -> set[str]:
-    """Those of the faults that the sweep of the nodes finds, as their sources write them."""
+    """Those of the faults that the sweep of the nodes finds, as their sources write them or put them together."""
     folder = _ROOT / "playbooks" / "nodes"
     written = [found for path in folder.glob("*.py") for found in _written(ast.parse(path.read_text(encoding="utf-8")))]
-    return {code for maker, code in written if maker == "Fault"}
+    made = {"device-plugin-" + health for health in get_args(Health) if health not in ("ready", "unseen")}
+    made |= {"node-lock-" + phase for phase in get_args(LockState.__annotations__["phase"])}
+    made |= {"handshake-stale", "handshake-deleted", "node-unregistered", "registration-ignored"}
+    return {code for maker, code in written if maker == "Fault"} | made & set(CODES)
 
 
 def impact_codes() -> set[str]:

@@ -12,8 +12,11 @@ from bot.report import one_line
         ("refused 4 of 4 nodes: CardInsufficientMemory", "refused 4 of 4 nodes…"),
         ("two pods wait here (the oldest for an hour)", "two pods wait here (the…"),
         ("a sentence that ends here, another one begins", "a sentence that ends here…"),
-        ("配额已用完配额已用完配额已用完配额已用完 配额已用完配额已用完", "配额已用完配额已用完配额已用完配额已用完…"),
-        ("短 配额已用完配额已用完配额已用完配额已用完配额已用完配额已用完", "短 配额已用完配额已用完配额已用完配额已用完配额已用完…"),
+        ("配额已用完" * 4 + " " + "配额已用完" * 2, "配额已用完" * 4 + "…"),
+        (
+            "短 配额已用完配额已用完配额已用完配额已用完配额已用完配额已用完",
+            "短 配额已用完配额已用完配额已用完配额已用完配额已用完…",
+        ),
         ("see gpu-node-with-a-name-that-is-longer-than-all", "see gpu-node-with-a-name-th…"),
         ("gpu-node-with-a-name-that-is-longer-than-all", "gpu-node-with-a-name-that-i…"),
     ],

@@ -161,7 +161,7 @@ class Work:
         """What a step returns that keeps a processor busy: done in a thread, after acks, and few at once.
 
         One thread runs Python at a time. Each that wants to makes the event loop wait for one more turn
-        (`bot.main.TURN_S`) whenever it reads or writes, and no answer is given sooner by them. So a step that is given
+        (`bot.main._TURN_S`) whenever it reads or writes, and no answer is given sooner by them. So a step that is given
         up keeps its place until its thread is done: threads cannot be ended.
         """
         why = _NO_PLACE

@@ -23,7 +23,7 @@ from playbooks.playbook import ALL, Playbook, Sources, find
 from playbooks.rules.common import prose
 
 ASKED = ("pending", "nodes", "gpus", "quota", "status")
-FIGURES = Sheet("figures", FigureRow, brief={"area": "area", "what": "what", "value": "value"})
+FIGURES = Sheet("figures", FigureRow, brief={"area": "area", "what": "what", "value": "value"}, together=3)
 OWNERS = Sheet("owners", OwnerRow)
 _TOLD = ("pending", "node-faults", "locks", "quotas", "hami", AREA, "largest-slice-MiB")
 """Areas of figures that a person reads; the others are for comparing."""

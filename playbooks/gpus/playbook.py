@@ -325,7 +325,8 @@ def _tables(snapshot: Snapshot, world: World, names: Sequence[str], cards: Seque
     else:
         notable = [row for row in rows if wanted.node or _is_notable(row)]
         tables = TYPES.table(types, brief=types), CARDS.table(rows, brief=notable[:_MOST_ROWS])
-    return (*(tables[::-1] if wanted.node else tables), *ledger_table(snapshot.process, ledger, names))
+    counts = ledger_table(snapshot.process, ledger, names, brief=not wanted.all)
+    return (*(tables[::-1] if wanted.node else tables), *counts)
 
 
 def _is_notable(row: GpuRow) -> bool:

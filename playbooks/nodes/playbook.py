@@ -72,7 +72,9 @@ class Request(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """Every node with its faults, the device plugin's pods, the owners of locks, and a few nodes read by themselves."""
+    """Every node, what the sweep of them found, the device plugin's pods, the owners of locks, and a few nodes read by
+    themselves.
+    """
 
     request: Request
     cluster: str

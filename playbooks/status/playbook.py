@@ -118,6 +118,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     findings = _findings(snapshot, gaps, say)
     deployment = parts.install.deployment
     subject = Subject("HAMi", parts.install.namespace, deployment.name if deployment else "")
+    brief = not snapshot.request.all
     return Report(
         schema=SCHEMA,
         playbook="status",
@@ -128,8 +129,8 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         severity=worst(tuple(findings)),
         findings=tuple(prose.few_actions(with_upgrades(findings, parts.install, say))),
         tables=(
-            *tables(parts, snapshot.as_of, brief=not snapshot.request.all),
-            *process_table(snapshot.process, parts),
+            *tables(parts, snapshot.as_of, brief=brief),
+            *process_table(snapshot.process, parts, brief=brief),
         ),
         gaps=tuple(dict.fromkeys(gaps)),
     )

@@ -59,11 +59,12 @@ def process_told(process: ProcessSeen, parts: Parts, now: datetime, say: Texts) 
     return [*panics_told(parts.install, process.process.panics, now, say), *ghosts]
 
 
-def process_table(process: ProcessSeen, parts: Parts) -> tuple[Table, ...]:
-    """The nodes of whose GPUs it counts another amount than live pods hold."""
+def process_table(process: ProcessSeen, parts: Parts, *, brief: bool) -> tuple[Table, ...]:
+    """The nodes of whose GPUs it counts another amount than live pods hold. `brief`: it is part of an overview."""
     if isinstance(process.held, Gap):
         return ()
-    return ledger_table(process.process, build_ledger(process.held, parts.version or NEWEST_READ), _nodes(parts))
+    ledger = build_ledger(process.held, parts.version or NEWEST_READ)
+    return ledger_table(process.process, ledger, _nodes(parts), brief=brief)
 
 
 def _nodes(parts: Parts) -> set[str]:

@@ -42,8 +42,11 @@ _MIB = 2**20
 _SHOWN = 3
 
 
-def compare_days(days: PastDays, say: Texts) -> Report:
-    """The verdict; a row for each figure says what changed in it, and a figure that a day lacks is not enough data."""
+def compare_days(days: PastDays, say: Texts, *, everything: bool) -> Report:
+    """The verdict; a row for each figure says what changed in it, and a figure that a day lacks is not enough data.
+
+    `everything`: no overview.
+    """
     before, after = days.before, days.after
     arguments = _arguments(before, after, say)
     measured = list(_changes(before.measured, after.measured, say))
@@ -72,7 +75,10 @@ def compare_days(days: PastDays, say: Texts) -> Report:
         verdict=one_line(verdict.text),
         severity=result.severity,
         findings=(result,),
-        tables=(CHANGED.table(changes, brief=changes), MEASURED.table(figures, brief=figures)),
+        tables=(
+            CHANGED.table(changes, brief=None if everything else changes),
+            MEASURED.table(figures, brief=None if everything else figures),
+        ),
         gaps=tuple(
             dict.fromkeys(
                 structs.replace(gap, source=f"{day.day}: {gap.source}") for day in (before, after) for gap in day.gaps

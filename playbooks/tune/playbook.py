@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -70,22 +70,29 @@ def request(
     return Request(all, days=(before, after))
 
 
-async def gather(wanted: Request, sources: Sources) -> "Facts | PastDays":
+class DaysSeen(NamedTuple):
+    """What is known of two days, and whether everything is wanted instead of an overview."""
+
+    days: "PastDays"
+    everything: bool
+
+
+async def gather(wanted: Request, sources: Sources) -> Facts | DaysSeen:
     """What the advice is worked out from, or what is known of two days."""
     if wanted.days:
         from playbooks.gather.past_days import gather_past_days  # noqa: PLC0415  # only the comparison needs it
 
-        return await gather_past_days(wanted.days, sources)
+        return DaysSeen(await gather_past_days(wanted.days, sources), wanted.all)
     return await gather_facts(wanted, sources)
 
 
-def diagnose(seen: "Facts | PastDays", say: Texts) -> Report:
+def diagnose(seen: Facts | DaysSeen, say: Texts) -> Report:
     """What should be changed first, the worst first; or whether a change between two days helped."""
     if isinstance(seen, Facts):
         return advise(seen, say)
     from playbooks.tune.days import compare_days  # noqa: PLC0415  # as above
 
-    return compare_days(seen, say)
+    return compare_days(seen.days, say, everything=seen.everything)
 
 
 def advise(facts: Facts, say: Texts) -> Report:

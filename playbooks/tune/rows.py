@@ -38,7 +38,8 @@ class AdviceRow(NamedTuple):
 ADVICE = Sheet(
     "advice",
     AdviceRow,
-    brief={"topic": "topic", "direction": "do", "object": "of", "current": "now", "recommended": "then", "why": "why"},
+    brief={"topic": "topic", "current": "now", "recommended": "then", "object": "of", "direction": "do", "why": "why"},
+    together=3,
     tells_findings=True,
 )
 

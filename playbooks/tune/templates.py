@@ -41,6 +41,7 @@ _ROWS = Sheet(
     "template",
     TemplateRow,
     brief={"setting": "setting", "deployed": "now", "template": "then", "use": "use"},
+    together=3,
     tells_findings=True,
 )
 _LINES = Sheet("values.yaml", LineRow, brief={"line": "line"})
@@ -66,6 +67,7 @@ _AGAINST = ("keep", "cannot-tell", "refuse", "lower")
 
 def compare(name: str, facts: Facts, advice: Sequence[Advice], say: Texts) -> Report:
     """What the template would change here, and the chart's values that do so."""
+    brief = not facts.request.all
     settings = template(name)
     deployed = [_deployed(setting, facts) for setting in settings]
     rows = [_row(setting, now, facts, advice, say) for setting, now in zip(settings, deployed, strict=True)]
@@ -88,7 +90,10 @@ def compare(name: str, facts: Facts, advice: Sequence[Advice], say: Texts) -> Re
         verdict=one_line(claim),
         severity="info",
         findings=(found,),
-        tables=(_ROWS.table(rows, brief=rows), _LINES.table(lines, brief=lines)),
+        tables=(
+            _ROWS.table(rows, brief=rows if brief else None),
+            _LINES.table(lines, brief=lines if brief else None),
+        ),
         gaps=facts.gaps,
     )
 

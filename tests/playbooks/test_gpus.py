@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from bot.errors import SourceError
+from bot.render.terminal import terminal
+from bot.render.words import table_heading
 from bot.report import Finding, Report
+from bot.texts import Texts
 from tests.playbooks.scheduler_metrics import GIB, counted, scrape
 from tests.playbooks.tables import table
 from tests.playbooks.world import (
@@ -351,6 +354,16 @@ def test_a_hostile_node_name_stays_one_word_of_the_command(tmp_path: Path) -> No
 
 
 # --------------------------------------------------------------------------------- what the scheduler counts
+
+
+@pytest.mark.parametrize("verb", ["gpus", "status"])
+def test_with_all_every_table_is_shown_beside_the_scheduler_s_count(tmp_path: Path, verb: str) -> None:
+    path = record(tmp_path, cluster(gpu_node()), metrics=scrape(counted("gone", 8 * GIB)))
+    report = answer(verb, path, {}, all=True)
+    text = terminal(report, Texts("en"), width=200, colour=False)
+    assert "scheduler's count" in [shown.title for shown in report.tables]
+    assert all(table_heading(shown, Texts("en")) in text for shown in report.tables)
+    assert "--all" not in text
 
 
 def test_a_gpu_that_the_scheduler_counts_for_a_pod_that_is_gone_is_told_first(tmp_path: Path) -> None:

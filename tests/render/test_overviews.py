@@ -21,6 +21,7 @@ EVERY = [
     for verb in MOST_LINES
     for language in LANGUAGES
 ]
+TEMPLATE = {"verb": "tune", "template": "production"}
 TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}T")
 UUID = re.compile(r"GPU-[0-9a-f]{8}-")
 
@@ -63,6 +64,12 @@ def test_times_are_ages_and_uuids_are_short(verb: str) -> None:
     text = shown(ask(RECORDING, verb=verb))
     assert not TIMESTAMP.search(text)
     assert not UUID.search(text)
+
+
+@pytest.mark.parametrize("asked", [{"verb": verb} for verb in (*MOST_LINES, "tune", "latency")] + [TEMPLATE], ids=str)
+def test_all_is_offered_only_where_it_shows_more(asked: dict[str, Any]) -> None:
+    text = shown(ask(RECORDING, **asked, all=True), 60)
+    assert not re.search(r"--all shows|rows: --all|rows:\s+--all", text)
 
 
 def test_json_has_the_same_with_all() -> None:

@@ -51,15 +51,20 @@ def differing(process: SchedulerProcess, ledger: Ledger | None) -> Mapping[Gpu, 
     return {key: amounts for key, amounts in both.items() if amounts[0] != amounts[1]}
 
 
-def ledger_table(process: SchedulerProcess, ledger: Ledger | None, nodes: Collection[str]) -> tuple[Table, ...]:
-    """One row for each of these nodes on which the scheduler disagrees with the pods; no table where it does not."""
+def ledger_table(
+    process: SchedulerProcess, ledger: Ledger | None, nodes: Collection[str], *, brief: bool
+) -> tuple[Table, ...]:
+    """One row for each of these nodes on which the scheduler disagrees with the pods; no table where it does not.
+
+    `brief`: it is part of an overview.
+    """
     by_node: dict[str, list[tuple[int, int]]] = {}
     for (node, _), amounts in differing(process, ledger).items():
         if node in nodes:
             by_node.setdefault(node, []).append(amounts)
     ghosts = {(taken.node, f"{taken.namespace}/{taken.pod}") for ghost in process.ghosts for taken in ghost.taken}
     rows = [_row(node, by_node[node], sorted(pod for at, pod in ghosts if at == node)) for node in sorted(by_node)]
-    return (LEDGER.table(rows, brief=rows),) if rows else ()
+    return (LEDGER.table(rows, brief=rows if brief else None),) if rows else ()
 
 
 def _row(node: str, amounts: Collection[tuple[int, int]], only_counted: Collection[str]) -> LedgerRow:
