@@ -39,7 +39,8 @@ from handlers.shell_grammar import (
     chosen_cluster,
     reading_grammar,
 )
-from handlers.shell_output import agrees, asked_there, of_recording, print_out, progress, render, tell
+from handlers.shell_output import agrees, asked_there, of_recording, progress, render, tell
+from handlers.standard_output import print_out
 from handlers.tune_shell import CompareAsked, compare_recordings
 from playbooks.own import discovery as own
 from playbooks.profile.request import Request
@@ -217,10 +218,10 @@ def _profile(asked: ProfileAsked) -> int:
 
 
 def _as_shown(report: Report, options: dict[str, Any], output: str, say: Texts) -> Report:
-    """For a person: what changes a cluster only where one was asked, in text commands that name it as this one did."""
+    """For a person: what changes a cluster only where one was asked; for a shell, commands that name it as this did."""
     if options.get("recording") and output != "json":
         report = of_recording(report, say)
-    return _asked_there(report, options) if output == "text" else report
+    return _asked_there(report, options) if output in ("text", "markdown") else report
 
 
 def _asked_there(report: Report, options: dict[str, Any]) -> Report:

@@ -4,12 +4,10 @@ import asyncio
 import contextlib
 import re
 import shlex
-import shutil
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
-import click
 from msgspec.structs import replace
 
 from bot.render.as_json import as_json
@@ -18,6 +16,7 @@ from bot.render.terminal import terminal
 from bot.report import Finding, NextAction, Report
 from bot.slack.render.as_json import slack_json
 from bot.texts import Texts
+from handlers.standard_output import has_colours, width
 
 _PATIENCE_S = 1.0
 _AS_IT_IS = re.compile(r"(hami-bot )?profile (top|list|compare|hints)\b|grep |PromQL: ")
@@ -98,19 +97,7 @@ def render(report: Report, output: str, say: Texts) -> str:
         case "markdown":
             return markdown(report, say)
         case _:
-            return terminal(report, say, width=_width(), colour=sys.stdout.isatty())
-
-
-def _width() -> int:
-    """The terminal's, or what COLUMNS says, which a pipe keeps to too; 80 where nothing tells."""
-    return max(40, click.formatting.FORCED_WIDTH or shutil.get_terminal_size().columns)
-
-
-def print_out(text: str) -> None:
-    """UTF-8 whatever the locale: the same report is the same bytes everywhere."""
-    sys.stdout.flush()
-    sys.stdout.buffer.write((text if text.endswith("\n") else text + "\n").encode("utf-8", "backslashreplace"))
-    sys.stdout.buffer.flush()
+            return terminal(report, say, width=width(), colour=has_colours())
 
 
 def tell(text: str) -> None:

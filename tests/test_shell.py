@@ -1,6 +1,7 @@
 """The console command as a person uses it: exit codes, errors, and the same bytes everywhere."""
 
 import asyncio
+import contextlib
 import gzip
 import json
 import os
@@ -342,3 +343,32 @@ def test_a_setting_that_does_not_exist_gets_the_near_one(tmp_path: Path) -> None
     config.write_text("clusters:\n  prod:\n    contex: x\n")
     done = hami_bot("why", POD, "--config", str(config))
     assert_one_clear_error(done, 2, "clusters.prod.contex: there is no such setting", "did you mean context?")
+
+
+@pytest.mark.parametrize(
+    ("said", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({"TERM": "dumb"}, False)]
+)
+def test_a_terminal_that_wants_no_colours_gets_none(said: dict[str, str], coloured: bool) -> None:
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "bot", "pending", "--recording", str(RECORDING)]
+    environment = {"HOME": "/nonexistent", "TERM": "xterm", **said}
+    with subprocess.Popen(command, cwd=ROOT, stdout=theirs, stdin=subprocess.DEVNULL, env=environment) as process:
+        os.close(theirs)
+        written = b""
+        with contextlib.suppress(OSError):  # the end of what a terminal that is gone wrote
+            while some := os.read(ours, 65536):
+                written += some
+    os.close(ours)
+    assert process.returncode == 0
+    assert (b"\x1b[" in written) is coloured
+
+
+def test_a_step_in_markdown_asks_the_recording_that_was_read() -> None:
+    told = hami_bot("why", POD, "--recording", RECORDING, "-o", "markdown").stdout
+    steps = [line.strip() for line in told.splitlines() if line.strip().startswith(("hami-bot ", "gpus ", "fit "))]
+    assert steps
+    assert all(step.endswith(f"--recording {RECORDING}") for step in steps)
+
+
+def test_no_verb_s_summary_is_cut_off() -> None:
+    assert "..." not in hami_bot("--help").stdout.replace("[ARGS]...", "")

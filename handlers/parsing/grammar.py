@@ -25,6 +25,7 @@ DASHES = "‐‑‒–—―−─⸺⸻ー－﹘﹣"
 """What other keyboards and phones write for one hyphen or two."""
 _LONG_DASHES = "—―─⸺⸻ー"
 _OPTION = re.compile(rf"([-{DASHES}]+)(?=[A-Za-z])")
+_SENTENCES = re.compile(r"(?<=[.?])\s")
 _MEANT = {"pods": "pending"}
 """Verbs that kubectl's users type for ours, and that another of ours looks more like."""
 
@@ -53,6 +54,10 @@ class Grammar(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
         return sorted({*verbs(), *self.commands})
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        cmd.short_help = cmd.short_help or _SENTENCES.split(cmd.help or "")[0]  # of which click shows 45 characters
+        super().add_command(cmd, name)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # click's
         if cmd_name in self.commands:

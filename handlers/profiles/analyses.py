@@ -1,6 +1,5 @@
 """`hami-bot profile list`, `compare` and `hints`: per line; what changed beyond chance; what stands out."""
 
-import sys
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -23,9 +22,9 @@ from bot.settings import load_settings
 from bot.texts import Language, Texts
 from handlers.profiles.options import COMPARE_EXAMPLE, HINTS_EXAMPLE, LIST_EXAMPLE, Words
 from handlers.profiles.readfile import read_file
+from handlers.standard_output import has_colours, width
 
 _ROWS = 10
-_WIDTH = 120
 
 
 def list_text(asked: Words) -> str:
@@ -77,7 +76,7 @@ def compare_text(asked: Words, say: Texts) -> str:
     versions = [_taken(file) for file in asked.plain]
     findings = explain_change(versions, say, sample_index_name=kind)
     tables = comparison_tables(versions, say, sample_index_name=kind)
-    text = terminal(_report(versions, findings, tables, say), say, width=_WIDTH, colour=sys.stdout.isatty())
+    text = terminal(_report(versions, findings, tables, say), say, width=width(), colour=has_colours())
     if len(versions) != 2:
         return text
     before, after = (version.profile for version in versions)
@@ -93,7 +92,7 @@ def hints_text(asked: Words, say: Texts) -> str:
     taken = _taken(asked.plain[0])
     findings = explain(taken, say, sample_index_name=asked.options.get("sample_index", ""))
     report = _report([taken], findings, () if findings else (symptom_table(say),), say)
-    return terminal(report, say, width=_WIDTH, colour=sys.stdout.isatty())
+    return terminal(report, say, width=width(), colour=has_colours())
 
 
 def _taken(file: str) -> SourcedProfile:

@@ -64,9 +64,9 @@ CARDS = Sheet(
         "state": "state",
         "memory_free": "free",
         "memory_used": "used",
+        "holders": "holders",
         "slots": "slots",
         "cores_used": "cores used",
-        "holders": "holders",
     },
 )
 TYPES = Sheet(
