@@ -12,6 +12,8 @@ from bot.report import one_line
 
 log = logging.getLogger(__name__)
 _LONGEST = 300
+_BROKEN = "The bot itself is well. Whoever wrote this playbook can mend it; the bot's log has the traceback."
+_WRONG = "The bot itself is well. docs/own-playbooks.md says what the file of a playbook needs."
 
 
 class OwnPlaybookError(BotError):
@@ -33,12 +35,13 @@ def told_by_name(verb: str, file: str) -> Generator[None]:
         steps = _steps(error, file)
         traceback = (type(error), error, steps[0] if steps else _traceback(error))
         log.warning("the playbook %s does not work (%s)", verb, file, exc_info=traceback)
-        kind = "" if isinstance(error, WrongPlaybookError) else f"{type(error).__name__}: "
+        is_wrong = isinstance(error, WrongPlaybookError)
+        kind = "" if is_wrong else f"{type(error).__name__}: "
         said = error.msg if isinstance(error, SyntaxError) else error
         what = one_line(masked(f"{kind}{said}{_place(error, file, steps)}"), _LONGEST)
         raise OwnPlaybookError(
             f"the playbook {verb} does not work: {what}",
-            hint="The bot itself is well. Whoever wrote this playbook can mend it; the bot's log has the traceback.",
+            hint=_WRONG if is_wrong else _BROKEN,
         ) from error
 
 
