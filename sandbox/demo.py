@@ -32,7 +32,7 @@ _PATIENCE_S = 60.0
 _KUBECONFIG = "kubeconfig"
 
 WELCOME = (
-    "This workspace and its cluster are pretended, on this machine only. The bot is the real one, reading a recording "
+    "This workspace and its cluster are simulated on this machine. The bot is the real one, reading a recording "
     f"of a real HAMi scheduler. `{POD}` is a pod that waits there for a GPU."
 )
 OPERATORS = ("U0ADA00001",)

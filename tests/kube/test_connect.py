@@ -108,8 +108,8 @@ def test_kubeconfig_may_list_several_files_and_the_parts_of_the_client_that_nobo
 def test_without_any_configuration_it_is_told_what_to_set(tmp_path):
     found = opened_by_default({"HOME": str(tmp_path)})
     assert found["message"] == (
-        f"no cluster is configured: no kubeconfig at {tmp_path}/.kube/config, and this is no pod with a service "
-        "account (Service host/port is not set.)"
+        f"no cluster is configured: no kubeconfig at {tmp_path}/.kube/config, and the bot is not in a pod with a "
+        "service account (Service host/port is not set.)"
     )
     assert found["hint"] == "set KUBECONFIG, or name a file with --kubeconfig, or read a recording with --recording"
 

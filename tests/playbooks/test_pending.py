@@ -106,7 +106,7 @@ def test_pods_of_one_cause_are_one_finding_the_oldest_first(tmp_path: Path) -> N
     assert codes(report) == ["card-insufficient-memory"]
     assert names(report) == ["c", "b", "a"]
     assert report.verdict == "3 pods are pending for one cause: card-insufficient-memory; the oldest is ml/c."
-    assert cause(report).claim.startswith("3 pods are pending like ml/c, the oldest: ")
+    assert cause(report).claim.startswith("3 pods are pending for the same cause; ml/c is the oldest: ")
     assert cause(report).scope.nodes == ("gpu-1",)
 
 
@@ -164,7 +164,7 @@ def test_a_crowd_is_judged_from_lists_and_not_one_by_one(tmp_path: Path) -> None
     events = [event(pod, "FailedScheduling", none_of(1, "1 1/1 CardInsufficientMemory")) for pod in pods]
     report = ask(tmp_path, *full(), *pods, *events)
     assert codes(report) == ["card-insufficient-memory"]
-    assert cause(report).claim.startswith("40 pods are pending like ml/p39, ")
+    assert cause(report).claim.startswith("40 pods are pending for the same cause; ml/p39 is the oldest: ")
 
 
 # --------------------------------------------------------------------------------------------------- who waits

@@ -205,7 +205,7 @@ def _load_service_account(configuration: Configuration, context: str) -> None:
         official.load_incluster_config(client_configuration=configuration)
     except (config.ConfigException, OSError) as error:
         raise SourceError(
-            f"no cluster is configured: {looked}, and this is no pod with a service account ({error})",
+            f"no cluster is configured: {looked}, and the bot is not in a pod with a service account ({error})",
             hint="set KUBECONFIG, or name a file with --kubeconfig, or read a recording with --recording",
         ) from error
 
