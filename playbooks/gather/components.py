@@ -1,9 +1,9 @@
 """What the question about HAMi itself reads: every part of the installation, beside the scheduler that others need."""
 
 import asyncio
-import re
 from typing import NamedTuple
 
+from bot.hami.installation.forbidden import Forbidden, read_forbidden
 from bot.hami.installation.install import Install, find_device_config, kube_scheduler_of
 from bot.hami.installation.kube_scheduler import SchedulerConfig, find_scheduler_config
 from bot.hami.pods.request_parsing import DeviceConfig
@@ -32,7 +32,6 @@ from playbooks.gather.webhook import WebhookSeen, gather_webhook
 
 PLUGIN_CONTAINER = "device-plugin"
 
-_REFUSED = re.compile(r'User \\*"(system:serviceaccount:[^"\\]+)\\*" cannot (\w+) resource \\*"([^"\\]+)')
 NEEDLES = (FORBIDDEN, HANDSHAKE)
 """What the extender's log is searched for."""
 
@@ -43,9 +42,7 @@ class RefusedLine(NamedTuple):
     pod: Pod
     container: str
     line: str
-    account: str
-    verb: str
-    resource: str
+    what: Forbidden
 
 
 class Components(NamedTuple):
@@ -95,5 +92,5 @@ async def gather_components(cluster: Cluster, install: Install, log: ExtenderLin
 
 def _refusals(log: ExtenderLines) -> tuple[RefusedLine, ...]:
     """What the API server refuses HAMi's scheduler, by its own log: roles themselves are not ours to read."""
-    matches = ((pod, line, _REFUSED.search(line)) for pod, line in log.holding(FORBIDDEN).lines)
-    return tuple(RefusedLine(pod, EXTENDER_CONTAINER, line, *what.groups()) for pod, line, what in matches if what)
+    matches = ((pod, line, read_forbidden(line)) for pod, line in log.holding(FORBIDDEN).lines)
+    return tuple(RefusedLine(pod, EXTENDER_CONTAINER, line, what) for pod, line, what in matches if what)

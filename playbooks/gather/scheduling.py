@@ -33,7 +33,7 @@ from bot.kube.models import (
 from bot.kube.object_memo import Kept, of_each
 from bot.kube.selectors import label_matcher
 from bot.kube.times import parse_time
-from bot.report import Gap
+from bot.report import Confidence, Gap
 from playbooks.gather.dra import gather_slices
 from playbooks.playbook import Sources
 
@@ -55,6 +55,11 @@ class InstallSeen(NamedTuple):
     config_maps: tuple[ConfigMap, ...] = ()
     slices: Sequence[ResourceSlice] | Gap = ()
     """What DRA drivers offer; read only where no HAMi scheduler was found."""
+
+    @property
+    def confidence(self) -> Confidence:
+        """Sure only when the scheduler itself was read whole: what is unread may explain what is seen."""
+        return "suspected" if self.gaps else "confirmed"
 
 
 class Capacity(NamedTuple):

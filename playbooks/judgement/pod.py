@@ -26,7 +26,7 @@ from playbooks.rules.capacity.impossible_request import impossible
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.gaps import fit_gaps, other_vendors
 from playbooks.rules.dra import claims, devices
-from playbooks.rules.installation import schedulers
+from playbooks.rules.installation import extender, schedulers
 from playbooks.rules.waiting import (
     after_restart,
     binding,
@@ -49,6 +49,10 @@ _MOST_VERDICTS = 300_000
 """Nodes looked at, for all requests that differ: three seconds' worth on one core of 2026."""
 _MOST_RUNS = 12_000
 """Filter runs on nodes that differ in what the verdict depends on: two seconds' worth."""
+
+
+_WRONG_SETUP = {"nothing": ("schedulerName",), "extender": ("urlPrefix", "filterVerb")}
+"""By how far a pod came: what in kube-scheduler's configuration explains that it came no further."""
 
 
 class ClusterContext(NamedTuple):
@@ -165,6 +169,8 @@ def _with_trouble(findings: list[Finding], trouble: Sequence[Finding]) -> list[F
 def _why_waiting(case: Case, attempt: Attempt, around: ClusterContext, say: Texts, *, advise: bool) -> list[Finding]:
     if (broken := panics.panicked(attempt, around.process.panics, say)) is not None:
         return [broken]
+    if setup := _never_asked(case, attempt, around, say):
+        return setup
     if (silent := binding.extender_silent(case, attempt, say)) is not None:
         return [silent, *panics.panicked_elsewhen(case.install, attempt, around.process.panics, say)]
     if not case.nodes_seen or _words_know_better(case, attempt):
@@ -197,6 +203,17 @@ def _why_waiting(case: Case, attempt: Attempt, around: ClusterContext, say: Text
     return found + ([untrusted] if untrusted is not None and untrusted not in found else [])
 
 
+def _never_asked(case: Case, attempt: Attempt, around: ClusterContext, say: Texts) -> list[Finding]:
+    """What keeps kube-scheduler from asking HAMi about the pod, where nobody tried it or HAMi gave no answer."""
+    words = _WRONG_SETUP.get(attempt.stage, ())
+    if not words or case.pod.spec.scheduler_name != case.install.scheduler_name:
+        return []
+    quoted = [attempt.evidence] if attempt.evidence else []
+    return extender.never_asked(around.install, say, words, quoted) or (
+        schedulers.never_led(around.install, quoted, say) if attempt.stage == "extender" else []
+    )
+
+
 def _with_others(found: Sequence[Finding], causes: Sequence[Cause], say: Texts) -> str:
     """The first finding's claim, and that more than this has to change: it waits all the same."""
     codes = (
@@ -226,7 +243,7 @@ def _past_the_filter(
         return [lost]
     for result in (
         binding.locked(case, attempt, owners, say),
-        binding.bind_refused(case, attempt, say),
+        binding.refused_with_error(case, attempt, say),
         binding.blocked(case, attempt, say) if case.fitting else None,
     ):
         if result is not None:
@@ -258,7 +275,7 @@ def _from_words(
     """Where our own fit cannot be asked: the schedulers' words, and no weighing of them."""
     for result in (
         binding.locked(case, attempt, around.lock_owners, say),
-        binding.bind_refused(case, attempt, say),
+        binding.refused_with_error(case, attempt, say),
         binding.blocked(case, attempt, say),
         disagrees(case, attempt, around.process, around.questioned.plugins_of(case.device.vendor), say),
     ):

@@ -31,8 +31,7 @@ class Parts(NamedTuple):
 
     @property
     def confidence(self) -> Confidence:
-        """Sure only when the scheduler itself was read whole: what is unread may explain what is seen."""
-        return "suspected" if self.seen.gaps else "confirmed"
+        return self.seen.confidence
 
 
 def of_object(kind: str, resource: Resource, quote: str, path: str) -> Evidence:

@@ -1,18 +1,24 @@
 """How kube-scheduler is told to ask HAMi's extender: what in that configuration keeps pods from being scheduled."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from msgspec import structs
-
-from bot.hami.installation.kube_scheduler import DEFAULT_TIMEOUT_S, Extender, SchedulerConfig, seconds
+from bot.hami.installation.install import Install, kube_scheduler_of
+from bot.hami.installation.kube_scheduler import (
+    DEFAULT_TIMEOUT_S,
+    Extender,
+    SchedulerConfig,
+    find_scheduler_config,
+    seconds,
+)
 from bot.hami.nodes.offers import has_vendor, is_offered
 from bot.hami.vendors import FIRST, vendor_of_resource
 from bot.hami.version import Version
 from bot.kube.recording.redact import masked
-from bot.report import Evidence, Finding, Gap, NextAction, Severity
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity
 from bot.texts import Texts
+from playbooks.gather.scheduling import InstallSeen
 from playbooks.quotes import kubectl
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
@@ -37,15 +43,32 @@ def misconfigured(parts: Parts, say: Texts) -> list[Finding]:
     if config is None or not parts.install.flags:
         return []
     faults = list(_faults(parts, config, say))
-    if not faults:
+    return [_finding(config, faults, parts.confidence, say)] if faults else []
+
+
+def never_asked(
+    seen: InstallSeen, say: Texts, words: Collection[str], proofs: Sequence[Evidence] = ()
+) -> list[Finding]:
+    """That kube-scheduler never asks HAMi, or not where it listens, if one of the words stands in a line that is wrong
+    (`schedulerName`, `urlPrefix` …; `kind` where no extender is named); `proofs` are quoted first.
+    """
+    config = find_scheduler_config(seen.config_maps, kube_scheduler_of(seen.install))
+    if not isinstance(config, SchedulerConfig) or not seen.install.flags:
         return []
-    proofs = dict.fromkeys(_proof(config, fault.word) for fault in faults)
+    faults = [fault for fault in _of_asking(seen, config, say) if fault.word in words]
+    return [_finding(config, faults, seen.confidence, say, proofs)] if faults else []
+
+
+def _finding(
+    config: SchedulerConfig, faults: Sequence[Fault], sure: Confidence, say: Texts, proofs: Sequence[Evidence] = ()
+) -> Finding:
+    lines = dict.fromkeys(_proof(config, fault.word) for fault in faults)
     claim = say("extender-misconfigured.claim", file=config.key, why="; ".join(fault.text for fault in faults))
     severity: Severity = "critical" if any(fault.severity == "critical" for fault in faults) else "warning"
-    result = finding("extender-misconfigured", claim, parts.confidence, (), list(proofs), severity=severity)
     config_map = config.config_map
     look = kubectl("-n", config_map.namespace, "get", "configmap", config_map.name, "-o", "yaml")
-    return [structs.replace(result, next_actions=(NextAction(say("extender-misconfigured.look"), look),))]
+    steps = [NextAction(say("extender-misconfigured.look"), look)]
+    return finding("extender-misconfigured", claim, sure, (), [*proofs, *lines], severity=severity, actions=steps)
 
 
 def managed_proof(config: SchedulerConfig) -> Evidence:
@@ -61,10 +84,23 @@ def _proof(config: SchedulerConfig, word: str) -> Evidence:
 
 
 def _faults(parts: Parts, config: SchedulerConfig, say: Texts) -> Iterator[Fault]:
-    name = parts.install.scheduler_name
+    yield from _of_asking(parts.seen, config, say)
+    if (extender := config.extender(parts.seen.config.gpus.count)) is None:
+        return
+    if not extender.node_cache_capable:
+        yield Fault(say("extender-misconfigured.nodes"), "nodeCacheCapable")
+    if extender.ignorable:
+        yield Fault(say("extender-misconfigured.ignorable"), "ignorable")
+    yield from _unmanaged(parts, extender, say)
+    yield from _timeout(parts, extender, say)
+
+
+def _of_asking(seen: InstallSeen, config: SchedulerConfig, say: Texts) -> Iterator[Fault]:
+    """Whether it has a profile of the scheduler's name, and where and what that asks of HAMi."""
+    name = seen.install.scheduler_name
     if config.names and name not in config.names:
         yield Fault(say("extender-misconfigured.profile", name=name, names=", ".join(config.names)), "schedulerName")
-    extender = config.extender(parts.seen.config.gpus.count)
+    extender = config.extender(seen.config.gpus.count)
     if extender is None:
         yield Fault(say("extender-misconfigured.none"), "kind")
         return
@@ -74,18 +110,12 @@ def _faults(parts: Parts, config: SchedulerConfig, say: Texts) -> Iterator[Fault
     ):
         if value.strip("/") != wanted:
             yield Fault(say("extender-misconfigured.verb", field=key, value=value, wanted=wanted), key)
-    yield from _address(parts, extender, say)
-    if not extender.node_cache_capable:
-        yield Fault(say("extender-misconfigured.nodes"), "nodeCacheCapable")
-    if extender.ignorable:
-        yield Fault(say("extender-misconfigured.ignorable"), "ignorable")
-    yield from _unmanaged(parts, extender, say)
-    yield from _timeout(parts, extender, say)
+    yield from _address(seen.install, extender, say)
 
 
-def _address(parts: Parts, extender: Extender, say: Texts) -> Iterator[Fault]:
+def _address(install: Install, extender: Extender, say: Texts) -> Iterator[Fault]:
     """The address that kube-scheduler asks, against the one that the extender listens at."""
-    bind = parts.install.flags.get("http_bind", "")
+    bind = install.flags.get("http_bind", "")
     try:
         asked = urlsplit(extender.url_prefix)
         port = asked.port or (443 if asked.scheme == "https" else 80)
@@ -93,7 +123,7 @@ def _address(parts: Parts, extender: Extender, say: Texts) -> Iterator[Fault]:
         yield Fault(say("extender-misconfigured.address", url=masked(extender.url_prefix), bind=bind), "urlPrefix")
         return
     listens = bind.rpartition(":")[2]
-    scheme = "https" if parts.install.flags.get("cert_file") else "http"
+    scheme = "https" if install.flags.get("cert_file") else "http"
     if bind and extender.is_local and (str(port) != listens or asked.scheme != scheme):
         where = f"{scheme}://{bind}"
         yield Fault(say("extender-misconfigured.address", url=masked(extender.url_prefix), bind=where), "urlPrefix")

@@ -1,11 +1,13 @@
 """What was installed and how it was started: versions that do not belong together, log level, open profiles, roles."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
 
 from msgspec import structs
 
 from bot.changes.kinds import PROFILING
+from bot.hami.installation.forbidden import Forbidden
 from bot.hami.installation.install import METRICS_CLOSED_SINCE, PROFILING_SINCE, container_of, extender_of, verbosity_of
 from bot.hami.version import Version, parse_version
 from bot.kube.hami_pods import METRICS_FLAG, metrics_port
@@ -190,15 +192,21 @@ def refused(parts: Parts, say: Texts) -> list[Finding]:
     ]
     if not lines:
         return []
-    seen: dict[tuple[str, str], Evidence] = {}
+    seen: dict[Forbidden, Evidence] = {}
     for line in lines:
-        seen.setdefault((line.verb, line.resource), _line(line))
-    what = ", ".join(f"{verb} {resource}" for verb, resource in seen)
-    claim = say("scheduler-forbidden.claim", account=lines[0].account, what=what)
-    result = finding("scheduler-forbidden", claim, "confirmed", (), list(seen.values()), severity="critical")
-    verb, resource = next(iter(seen))
-    look = kubectl("auth", "can-i", verb, resource, f"--as={lines[0].account}")
-    return [structs.replace(result, next_actions=(NextAction(say("scheduler-forbidden.look"), look),))]
+        seen.setdefault(line.what, _line(line))
+    return [forbidden(seen, say)]
+
+
+def forbidden(seen: Mapping[Forbidden, Evidence], say: Texts) -> Finding:
+    """What HAMi's scheduler may not do, with where the API server says so; there is at least one."""
+    first = next(iter(seen))
+    what = ", ".join(dict.fromkeys(f"{refusal.verb} {refusal.resource}" for refusal in seen))
+    claim = say("scheduler-forbidden.claim", account=first.account, what=what)
+    look = kubectl("auth", "can-i", first.verb, first.resource, f"--as={first.account}")
+    steps = [NextAction(say("scheduler-forbidden.look"), look)]
+    proofs = list(seen.values())
+    return finding("scheduler-forbidden", claim, "confirmed", (), proofs, severity="critical", actions=steps)
 
 
 def _line(line: RefusedLine) -> Evidence:

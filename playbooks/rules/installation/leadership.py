@@ -20,7 +20,7 @@ from playbooks import quotes
 from playbooks.quotes import kubectl
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.hami_objects import Parts, of_object
-from playbooks.rules.installation.schedulers import LEADS_SINCE, leaderless, lease_is_stale
+from playbooks.rules.installation.schedulers import LEADS_SINCE, leaderless, lease_is_stale, never_led
 
 _LABELS_SINCE = Version(2, 9, 0)
 _LEADER = "leader"
@@ -35,7 +35,7 @@ def leadership(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
     if parts.version is None or parts.version < LEADS_SINCE or install.flags.get("leader-elect") != "true":
         return _kube_scheduler(parts, now, say)
     if install.lease is None:
-        return [_never(parts, say)]
+        return never_led(parts.seen, (), say)
     acquired = parse_time(install.lease.spec.acquire_time)
     if lease_is_stale(install.lease, now) or (acquired is not None and now - acquired <= _SETTLING):
         return []  # told as scheduler-no-leader; or somebody has just begun to lead
@@ -57,16 +57,6 @@ def _kube_scheduler(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
     if install.lease is None or read_flags(words).get("leader-elect") != "true":
         return []
     return [leaderless(install, install.lease, say)] if lease_is_stale(install.lease, now) else []
-
-
-def _never(parts: Parts, say: Texts) -> Finding:
-    install = parts.install
-    name = install.flags.get("leader-elect-resource-name") or install.scheduler_name
-    namespace = install.flags.get("leader-elect-resource-namespace") or install.namespace
-    proofs = [_flag(install.pods[0], "--leader-elect=true")]
-    claim = say("scheduler-no-leader.never", lease=f"{namespace}/{name}")
-    result = finding("scheduler-no-leader", claim, parts.confidence, (), proofs, severity="critical")
-    return structs.replace(result, next_actions=_look(install, say))
 
 
 def _labels(parts: Parts, say: Texts) -> Finding | None:
@@ -129,10 +119,6 @@ def _selector(service: Service | None) -> list[Evidence]:
 
 def _label(pod: Pod) -> Evidence:
     return quotes.of_pod(pod, ROLE_LABEL, "{.metadata.labels}")
-
-
-def _flag(pod: Pod, word: str) -> Evidence:
-    return quotes.of_pod(pod, word, "{.spec.containers[*].command}")
 
 
 def _endpoints(parts: Parts, names: Sequence[str]) -> list[Evidence]:

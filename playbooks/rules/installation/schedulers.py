@@ -1,5 +1,6 @@
 """HAMi's scheduler itself: whether there is one, whether it leads, whether it is well."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from bot.hami.installation.install import ROLE_LABEL, Install, is_ready
@@ -129,15 +130,38 @@ def what_ails(pod: Pod) -> Evidence:
 
 
 def _no_leader(install: Install, now: datetime, say: Texts) -> Finding | None:
-    needed = (
-        install.version is not None
-        and install.version.version >= LEADS_SINCE
-        and install.flags.get("leader-elect") == "true"
-    )
     lease = install.lease
-    if not needed or lease is None:
+    if lease is None or not _serves_while_leading(install):
         return None
     return leaderless(install, lease, say) if lease_is_stale(lease, now) else None
+
+
+def never_led(seen: InstallSeen, proofs: Sequence[Evidence], say: Texts) -> list[Finding]:
+    """That there is no lease where the extender waits for one; `proofs` are quoted first."""
+    install = seen.install
+    unread = any(gap.source == "scheduler lease" for gap in seen.gaps)
+    if install.lease is not None or unread or not install.ready_pods or not _serves_while_leading(install):
+        return []
+    name = install.flags.get("leader-elect-resource-name") or install.scheduler_name
+    namespace = install.flags.get("leader-elect-resource-namespace") or install.namespace
+    claim = say("scheduler-no-leader.never", lease=f"{namespace}/{name}")
+    flag = quotes.of_pod(install.pods[0], "--leader-elect=true", "{.spec.containers[*].command}")
+    steps = [_show_roles(install, say)]
+    proofs = [*proofs, flag]
+    return [finding("scheduler-no-leader", claim, seen.confidence, (), proofs, severity="critical", actions=steps)]
+
+
+def _serves_while_leading(install: Install) -> bool:
+    version = install.version.version if install.version else None
+    return version is not None and version >= LEADS_SINCE and install.flags.get("leader-elect") == "true"
+
+
+def _show_roles(install: Install, say: Texts) -> NextAction:
+    """Which of the pods leads, by its label."""
+    names = (pod.name for pod in install.pods)
+    return NextAction(
+        say("scheduler-no-leader.pods"), kubectl("-n", install.namespace, "get", "pods", *names, "-L", ROLE_LABEL)
+    )
 
 
 def leaderless(install: Install, lease: Lease, say: Texts) -> Finding:
@@ -158,12 +182,7 @@ def leaderless(install: Install, lease: Lease, say: Texts) -> Finding:
             ),
         ),
         severity="critical",
-        actions=(
-            NextAction(
-                say("scheduler-no-leader.pods"),
-                kubectl("-n", install.namespace, "get", "pods", *(pod.name for pod in install.pods), "-L", ROLE_LABEL),
-            ),
-        ),
+        actions=[_show_roles(install, say)],
     )
 
 

@@ -16,7 +16,7 @@ from playbooks.quotes import kubectl
 from playbooks.rules.admission.webhook_bypassed import BypassFacts, missed
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.rules.installation.extender import managed_proof
+from playbooks.rules.installation.extender import managed_proof, never_asked
 from playbooks.rules.waiting.volcano import scheduled_by_volcano
 
 
@@ -35,6 +35,8 @@ def without_hami(pod: Pod, refusal: Finding, placed: PlacedPod, now: datetime, s
 
 def _not_asked_about(pod: Pod, asked: dict[str, str], seen: InstallSeen, refusal: Finding, say: Texts) -> list[Finding]:
     """HAMi's kube-scheduler asks the extender only about pods with a resource that the extender manages."""
+    if asked and (unnamed := never_asked(seen, say, ("kind",), refusal.evidence)):
+        return unnamed
     config = find_scheduler_config(seen.config_maps, kube_scheduler_of(seen.install))
     extender = config.extender(seen.config.gpus.count) if isinstance(config, SchedulerConfig) else None
     managed = {resource.name for resource in extender.managed_resources or ()} if extender else set[str]()

@@ -24,7 +24,7 @@ from bot.kube.times import format_time, parse_time
 from bot.report import Evidence
 from playbooks import quotes
 
-Stage = Literal["filter", "bind", "extender", "filtered", "nothing", "unclear"]
+Stage = Literal["filter", "filter-error", "bind", "extender", "filtered", "nothing", "unclear"]
 
 _ATTEMPT = timedelta(seconds=15)
 """Events of one attempt: HAMi's are stamped when they happen, and some of a burst are dropped on the way."""
@@ -50,9 +50,10 @@ _EXTENDER_LOST = re.compile(
 class Attempt(NamedTuple):
     """The newest statement and all that agrees with it in time.
 
-    `stage` is how far the pod came: refused by the filter or by Bind, extender not answering, filtered but not bound,
-    nothing said, or said in words that we do not know. `at` is None when the statement carries no time. `since` is when
-    the filter is first known to have refused the pod, `attempts` how often it is known to have done so.
+    `stage` is how far the pod came: refused by the filter or by Bind, the filter ended with an error, extender not
+    answering, filtered but not bound, nothing said, or said in words that we do not know. `at` is None when the
+    statement carries no time. `since` is when the filter is first known to have refused the pod, `attempts` how often
+    it is known to have done so.
     """
 
     stage: Stage
@@ -172,6 +173,8 @@ def _newest(pod: Pod, events: list[Event]) -> Attempt:
         at = max(filter(None, map(_when, same)), default=parse_time(condition.last_transition_time))
         evidence = quotes.of_condition(pod, condition, format_time(at) if at else None)
         attempt = _classify(condition.message, at, evidence, bind=condition.reason == "SchedulerError")
+        if attempt.stage == "bind" and attempt.lock is None and _is_of_the_filter(condition.message, events):
+            attempt = attempt._replace(stage="filter-error")
         later = [
             event
             for event in events
@@ -189,6 +192,13 @@ def _newest(pod: Pod, events: list[Event]) -> Attempt:
         last = refusals[-1]
     return _classify(
         last.message, _when(last), quotes.of_event(last), bind=event_reason(last.reason) != "FilteringFailed"
+    )
+
+
+def _is_of_the_filter(message: str, events: Iterable[Event]) -> bool:
+    """Whether HAMi says so of its filter; kube-scheduler calls any error of an extender a SchedulerError."""
+    return any(
+        event_reason(event.reason) == "FilteringFailed" and _same_text(event.message, message) for event in events
     )
 
 

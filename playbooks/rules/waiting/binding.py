@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from msgspec import structs
 
+from bot.hami.installation.forbidden import read_forbidden
 from bot.hami.nodes.node_lock import LockState
 from bot.hami.pods.allocations import reserved_node
 from bot.hami.scheduler_logs.scheduling_events import chosen_node
@@ -17,6 +18,7 @@ from playbooks import quotes
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
+from playbooks.rules.installation.install_settings import forbidden
 from playbooks.rules.waiting.attempt import Attempt
 from playbooks.rules.waiting.locks import (
     NodeLock,
@@ -36,6 +38,8 @@ FILTERED_GRACE = timedelta(seconds=30)
 """From the filter to Bind it takes milliseconds, with a volume to provision or a plugin that waits longer."""
 
 _MAX_LOCKS_SHOWN = 3
+_PRE_BIND = re.compile(r'running (?:Reserve|Permit|PreBind) plugin "([^"]+)"')
+"""One of kube-scheduler's own plugins failed: HAMi's Bind was not called yet."""
 _TIMED_OUT = re.compile(r"context deadline exceeded|Client\.Timeout")
 
 
@@ -127,20 +131,24 @@ def _lock(case: Case, node: Node, owners: Owners) -> LockState | None:
     return lock_on(node, case.install, case.now, owners, case.device.vendor)
 
 
-def bind_refused(case: Case, attempt: Attempt, say: Texts) -> Finding | None:
-    """Bind was refused for another reason than a lock."""
-    if attempt.stage != "bind" or attempt.lock is not None or attempt.evidence is None:
+def refused_with_error(case: Case, attempt: Attempt, say: Texts) -> Finding | None:
+    """HAMi's filter ended with an error, or Bind was refused for another reason than a lock."""
+    if attempt.stage not in ("bind", "filter-error") or attempt.lock is not None or attempt.evidence is None:
         return None
-    key = "timeout" if _TIMED_OUT.search(attempt.evidence.quote) else "claim"
-    return finding(
-        "binding-failed",
-        say(f"binding-failed.{key}", why=attempt.evidence.quote),
-        "confirmed",
-        (),
-        [attempt.evidence],
-        severity="warning",
-        actions=prose.scheduler_log(case.install, case.pod.name, say),
-    )
+    why = attempt.evidence.quote
+    if (refusal := read_forbidden(why)) is not None and refusal.account.split(":")[2] == case.install.namespace:
+        return forbidden({refusal: attempt.evidence}, say)
+    steps = prose.scheduler_log(case.install, case.pod.name, say)
+    code = "filtering-failed" if attempt.stage == "filter-error" else "binding-failed"
+    if code == "filtering-failed":
+        claim = say("filtering-failed.claim", why=why)
+    elif (plugin := _PRE_BIND.search(why)) is not None:
+        claim = say("binding-failed.plugin", plugin=plugin[1], why=why)
+        if plugin[1] == "VolumeBinding":
+            steps = (NextAction(say("binding-failed.volumes"), kubectl("-n", case.pod.namespace, "get", "pvc")),)
+    else:
+        claim = say("binding-failed.timeout" if _TIMED_OUT.search(why) else "binding-failed.claim", why=why)
+    return finding(code, claim, "confirmed", (), [attempt.evidence], severity="warning", actions=steps)
 
 
 def extender_silent(case: Case, attempt: Attempt, say: Texts) -> Finding | None:

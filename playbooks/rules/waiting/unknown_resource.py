@@ -17,7 +17,7 @@ from playbooks import quotes
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rules.common.findings import finding
-from playbooks.rules.installation.extender import managed_proof
+from playbooks.rules.installation.extender import managed_proof, never_asked
 from playbooks.rules.waiting.attempt import Attempt
 from playbooks.rules.waiting.waiting_pod import Case
 
@@ -41,6 +41,8 @@ def offered_nowhere(case: Case, attempt: Attempt, seen: InstallSeen, say: Texts)
         if not has_vendor(name, nodes) and attempt.stage == "filter":
             return _without_vendor(case, attempt, name, say)
         if name in refused and case.pod.spec.scheduler_name == case.install.scheduler_name:
+            if unnamed := never_asked(seen, say, ("kind",), _proofs(case, attempt, name)):
+                return unnamed[0]
             return _not_left_to_hami(case, attempt, name, config, say)
     return None
 
