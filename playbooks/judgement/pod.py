@@ -40,6 +40,7 @@ from playbooks.rules.waiting.attempt import Attempt, last_attempt
 from playbooks.rules.waiting.cause_ranking import Cause, Rank, behind, needs_several, rank_causes, rank_words
 from playbooks.rules.waiting.grouping import attempt_key, request_key
 from playbooks.rules.waiting.locks import Owners
+from playbooks.rules.waiting.node_conditions import told_by_state
 from playbooks.rules.waiting.nodes_at_fault import nodes_at_fault, nodes_behind
 from playbooks.rules.waiting.request_bugs import told_by_bug
 from playbooks.rules.waiting.stale_scheduler import disagrees, ghosts_suspected
@@ -192,6 +193,8 @@ def _why_waiting(case: Case, attempt: Attempt, around: ClusterContext, say: Text
             found += unregistered_nodes.unregistered(
                 case, attempt, cause, around.questioned.plugins_of(case.device.vendor), say
             )
+        elif cause.of_kubernetes:
+            found += told_by_state(case, attempt, cause, say)
         else:
             found.append(refusals.refused(case, attempt, cause, say))
     if too_large := impossible(case, attempt, refusals.words(attempt), say):

@@ -10,6 +10,7 @@ from tests.playbooks.world import (
     cause,
     cluster,
     codes,
+    commands,
     event,
     gpu,
     gpu_node,
@@ -75,6 +76,30 @@ def test_a_tolerated_taint_drops_nothing(tmp_path: Path) -> None:
 
 def test_a_cordoned_node_is_told(tmp_path: Path) -> None:
     assert "were unschedulable" in dropped(tmp_path, "1 node(s) were unschedulable", gpu_node(unschedulable=True))
+
+
+def test_a_node_that_is_not_ready_is_told_with_what_kubelet_says_and_before_other_taints(tmp_path: Path) -> None:
+    words = "container runtime network not ready: cni plugin not initialized"
+    sick = gpu_node("gpu-1", taints=[{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}])
+    sick["status"]["conditions"] = [{"type": "Ready", "status": "False", "reason": "KubeletNotReady", "message": words}]
+    said = "1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }, 1 node(s) had untolerated taint {a: }"
+    other = node("cp-2", taints=[{"key": "a", "effect": "NoSchedule"}])
+    report = ask(tmp_path, cluster(sick, other, pod(said=refused(none_of(2, said)))))
+    first, others = report.findings
+    assert (first.code, first.scope.nodes, first.confidence) == ("kubernetes-filter", ("gpu-1",), "confirmed")
+    assert first.claim.startswith("Kubernetes itself rules out gpu-1: not ready")
+    assert first.claim.endswith("HAMi would take the pod on gpu-1.")
+    assert words in [proof.quote for proof in first.evidence]
+    assert (others.scope.nodes, others.severity) == (("cp-2",), "info")
+
+
+def test_pressure_is_told_and_a_cordon_with_how_to_undo_it(tmp_path: Path) -> None:
+    full = gpu_node(taints=[{"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"}])
+    verdict = dropped(tmp_path / "a", "1 node(s) had untolerated taint {node.kubernetes.io/disk-pressure: }", full)
+    assert "kubelet reports pressure (node.kubernetes.io/disk-pressure)" in verdict
+    said = refused(none_of(1, "1 node(s) were unschedulable"))
+    report = ask(tmp_path / "b", cluster(gpu_node(unschedulable=True), pod(said=said)))
+    assert commands(report) == ["kubectl describe node gpu-1", "kubectl uncordon gpu-1"]
 
 
 def test_a_node_selector_that_nothing_matches_is_told_by_its_label(tmp_path: Path) -> None:

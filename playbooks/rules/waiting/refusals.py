@@ -10,6 +10,7 @@ from bot.hami.nodes.node_state import CORDON_KEY, cordoned_uuids
 from bot.hami.pods.pod_request import INT32_MAX
 from bot.hami.pods.request_parsing import POLICY_KEY
 from bot.hami.scheduler_logs.filter_reasons import reason_of
+from bot.hami.scheduler_logs.scheduling_events import NodesReason
 from bot.hami.vendors import FIRST
 from bot.kube.models import Node
 from bot.kube.node_filter import SELECTOR_TEXT, TAINT_TEXT
@@ -215,13 +216,9 @@ def _uncordon(case: Case, cause: Cause, say: Texts) -> tuple[NextAction, ...]:
 
 
 def _kubernetes(case: Case, attempt: Attempt, cause: Cause, say: Texts, severity: Severity) -> Finding:
-    quoted = [
-        reason
-        for reason in (attempt.unschedulable.by_kubernetes if attempt.unschedulable else ())
-        if family(reason.text) == family(cause.text)
-    ]
-    takers = _takers(case, cause)
-    first = case.nodes[(takers or cause.nodes)[0]]
+    quoted = said_by_kubernetes(attempt, cause)
+    able = takers(case, cause)
+    first = case.nodes[(able or cause.nodes)[0]]
     detail = case.obstacles[first.name].detail
     texts = sorted({reason.text for reason in quoted}, key=lambda text: (detail not in text, text)) or [cause.text]
     text = texts[0] if len(texts) == 1 else f"{texts[0]}; …"
@@ -232,14 +229,20 @@ def _kubernetes(case: Case, attempt: Attempt, cause: Cause, say: Texts, severity
     else:
         proofs, actions = [_obstacle_proof(case, first, detail)], []
     proofs = [*(words(attempt) if quoted else []), *proofs]
-    key = "kubernetes-filter.room" if takers else "kubernetes-filter.claim"
-    claim = say(key, count=len(cause.nodes), text=text, nodes=prose.some(say, takers))
+    key = "kubernetes-filter.room" if able else "kubernetes-filter.claim"
+    claim = say(key, count=len(cause.nodes), text=text, nodes=prose.some(say, able))
     claim = short.claim(text, len(cause.nodes), say) if short else claim
     confidence: Confidence = "confirmed" if quoted else "suspected"
     return finding("kubernetes-filter", claim, confidence, cause.nodes, proofs, severity=severity, actions=actions)
 
 
-def _takers(case: Case, cause: Cause) -> list[str]:
+def said_by_kubernetes(attempt: Attempt, cause: Cause) -> list[NodesReason]:
+    """What kube-scheduler itself said that is of the cause's kind."""
+    reasons = attempt.unschedulable.by_kubernetes if attempt.unschedulable else ()
+    return [reason for reason in reasons if family(reason.text) == family(cause.text)]
+
+
+def takers(case: Case, cause: Cause) -> list[str]:
     """Some of the nodes that HAMi would give the pod if kubernetes let it."""
     if not case.request.containers or not cause.unlocked:
         return []

@@ -1,0 +1,89 @@
+"""Nodes that Kubernetes keeps from every pod: not ready, under pressure, or cordoned.
+
+kube-scheduler calls these taints like any other; the node says more. Source: the well-known taints of Kubernetes.
+"""
+
+from collections import defaultdict
+from typing import NamedTuple
+
+from msgspec import structs
+
+from bot.kube.models import Node
+from bot.kube.node_filter import TAINT_TEXT, UNSCHEDULABLE_TEXT, Obstacle
+from bot.report import Confidence, Evidence, Finding, NextAction
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.quotes import kubectl
+from playbooks.rules.common import prose
+from playbooks.rules.common.findings import finding
+from playbooks.rules.waiting import refusals
+from playbooks.rules.waiting.attempt import Attempt
+from playbooks.rules.waiting.cause_ranking import Cause
+from playbooks.rules.waiting.waiting_pod import Case
+
+_UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+_TAINTS = {
+    "node.kubernetes.io/not-ready": "not-ready",
+    "node.kubernetes.io/unreachable": "not-ready",
+    "node.kubernetes.io/memory-pressure": "pressure",
+    "node.kubernetes.io/disk-pressure": "pressure",
+    "node.kubernetes.io/pid-pressure": "pressure",
+    _UNSCHEDULABLE: "cordoned",
+}
+
+
+class _State(NamedTuple):
+    """What a node is, as the end of a text's key, and the taint that shows it."""
+
+    what: str
+    taint: str
+
+
+def told_by_state(case: Case, attempt: Attempt, cause: Cause, say: Texts) -> list[Finding]:
+    """A finding for each such state of nodes that should have the device, then one for all other nodes of the cause."""
+    by_state: defaultdict[_State, list[str]] = defaultdict(list)
+    for name in cause.nodes if case.request.containers else ():
+        if case.expects_gpus(name) and (state := _state(case.obstacles[name])) is not None:
+            by_state[state].append(name)
+    found = [
+        _finding(case, attempt, cause._replace(nodes=tuple(names)), state, say) for state, names in by_state.items()
+    ]
+    told = {name for names in by_state.values() for name in names}
+    rest = tuple(name for name in cause.nodes if name not in told)
+    if rest:
+        others = refusals.refused(case, attempt, cause._replace(nodes=rest), say)
+        found.append(structs.replace(others, severity="info") if found else others)
+    return found
+
+
+def _state(obstacle: Obstacle) -> _State | None:
+    if obstacle.text == UNSCHEDULABLE_TEXT:
+        return _State("cordoned", _UNSCHEDULABLE)
+    what = _TAINTS.get(obstacle.detail) if obstacle.text == TAINT_TEXT else None
+    return _State(what, obstacle.detail) if what else None
+
+
+def _finding(case: Case, attempt: Attempt, cause: Cause, state: _State, say: Texts) -> Finding:
+    names = cause.nodes
+    claim = say(f"kubernetes-filter.{state.what}", nodes=prose.names(say, names), taint=state.taint)
+    if takers := refusals.takers(case, cause):
+        claim = say("kubernetes-filter.taken", claim=claim, nodes=prose.some(say, takers))
+    steps = [NextAction(say("nodes.describe", node=names[0]), kubectl("describe", "node", names[0]))]
+    if state.what == "cordoned":
+        uncordon = kubectl("uncordon", names[0])
+        steps.append(NextAction(say("kubernetes-filter.uncordon", node=names[0]), uncordon, changes_cluster=True))
+    said = refusals.words(attempt) if refusals.said_by_kubernetes(attempt, cause) else []
+    proofs, severity = [*said, *_proof(case.nodes[names[0]], state)], refusals.severity_of(cause)
+    sure: Confidence = "confirmed" if said else "suspected"
+    return finding("kubernetes-filter", claim, sure, names, proofs, severity=severity, actions=steps)
+
+
+def _proof(node: Node, state: _State) -> list[Evidence]:
+    """The taint, and of a node that is not ready what kubelet or Kubernetes says of that."""
+    has_taint = any(taint.key == state.taint for taint in node.spec.taints or ())
+    path = "{.spec.taints[*].key}" if has_taint else "{.metadata.name}"
+    found = [quotes.of_node(node, state.taint if has_taint else node.name, path)]
+    ready = next((condition for condition in node.status.conditions or () if condition.type == "Ready"), None)
+    if state.what == "not-ready" and ready is not None and ready.message:
+        found.append(quotes.of_node(node, ready.message, '{.status.conditions[?(@.type=="Ready")].message}'))
+    return found
