@@ -190,3 +190,16 @@ def test_lost_nodes_that_do_not_account_for_the_room_do_not_explain_the_pod(tmp_
     said = refused(none_of(3, "1 Insufficient cpu, 1 node unregistered"))
     report = ask(tmp_path, cluster(*nodes, pod(said=said)))
     assert codes(report) == ["waiting-for-retry"]
+
+
+def test_a_holder_that_does_not_go_is_not_waited_for_but_looked_at(tmp_path: Path) -> None:
+    holder = running("holder", "gpu-1", ("GPU-gpu-1", 16000, 0))
+    holder["metadata"] |= {"deletionTimestamp": "2026-11-21T04:20:00Z", "finalizers": ["acme.example/cleanup"]}
+    waits = pod(limits=gpu(memory=8000), said=refused(none_of(1, "1 1/1 CardInsufficientMemory")))
+    [step] = [
+        step
+        for step in cause(ask(tmp_path, cluster(gpu_node(), holder, waits))).next_actions
+        if "ml/holder" in step.label
+    ]
+    assert step.label.startswith("ml/holder has been terminating since 2026-11-21T04:20:00Z: check its finalizers")
+    assert step.command == "kubectl -n ml get pod holder -o yaml"

@@ -1,6 +1,7 @@
 """Findings about nodes that refuse a pod: one per cause, with HAMi's words and the objects that bear them out."""
 
 from collections.abc import Iterable
+from datetime import timedelta
 
 from msgspec import structs
 
@@ -12,12 +13,13 @@ from bot.hami.pods.request_parsing import POLICY_KEY
 from bot.hami.scheduler_logs.filter_reasons import reason_of
 from bot.hami.scheduler_logs.scheduling_events import NodesReason
 from bot.hami.vendors import FIRST
-from bot.kube.models import Node
+from bot.kube.models import Node, Pod
 from bot.kube.node_filter import SELECTOR_TEXT, TAINT_TEXT
+from bot.kube.times import parse_time
 from bot.report import Confidence, Evidence, Finding, NextAction, Severity, one_line
 from bot.texts import Texts
 from playbooks import quotes
-from playbooks.quotes import kubectl
+from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rules.capacity import oversized_request, request_amounts
 from playbooks.rules.capacity.impossible_request import over_a_card
 from playbooks.rules.capacity.kubernetes_shortage import shortage
@@ -30,6 +32,8 @@ from playbooks.rules.waiting.cause_ranking import Cause, Rank, family, is_unregi
 from playbooks.rules.waiting.waiting_pod import Case
 
 _MAX_TRIED = 20
+_LEAVING = timedelta(minutes=2)
+"""Beyond the moment at which the grace period of a deleted pod is over (metadata.deletionTimestamp)."""
 
 _TOO_FEW = frozenset(
     {
@@ -159,7 +163,15 @@ def lost_to_kubernetes(case: Case, attempt: Attempt, say: Texts) -> Finding | No
         claim = say("kubernetes-filter.room", count=count, text=text, nodes=prose.names(say, case.fitting))
     else:
         claim = say("kubernetes-filter.claim", count=count, text=text)
-    return finding("kubernetes-filter", claim, "confirmed", (), words(attempt), severity="warning")
+    steps = [_look_at_pod(case.pod, text, say)]
+    return finding("kubernetes-filter", claim, "confirmed", (), words(attempt), severity="warning", actions=steps)
+
+
+def _look_at_pod(pod: Pod, text: str, say: Texts) -> NextAction:
+    """Where the rule is written down that kube-scheduler names: in the pod, or in its claims for volumes."""
+    if "PersistentVolume" in text or "volume" in text:
+        return NextAction(say("binding-failed.volumes"), kubectl("-n", pod.namespace, "get", "pvc"))
+    return NextAction(say("blocked-after-filter.look"), kubectl_pod(pod, "describe"))
 
 
 def advise(case: Case, say: Texts) -> list[NextAction]:
@@ -189,8 +201,18 @@ def _action(case: Case, change: Change, say: Texts) -> NextAction:
     if what == "memory" and over_a_card(case) and _is_a_whole_card(case, change):
         what = "percent"
     label = request_amounts.change(case, change, say, what=what)
+    if change.pod and (since := _overdue_since(case, change.pod)):
+        label = say("change.terminating-pod", pod=change.pod, since=since, node=change.node)
     namespace, _, name = change.pod.partition("/") if change.pod else (pod.namespace, "", pod.name)
     return NextAction(label, kubectl("-n", namespace, "get", "pod", name, "-o", "yaml"))
+
+
+def _overdue_since(case: Case, full_name: str) -> str:
+    """When the pod should have been gone; empty where it may still go by itself. It holds its GPUs until then."""
+    pods = (pod for pod in case.view.facts.pods or () if f"{pod.namespace}/{pod.name}" == full_name)
+    text = next((pod.metadata.deletion_timestamp or "" for pod in pods), "")
+    at = parse_time(text)
+    return text if at is not None and case.now - at > _LEAVING else ""
 
 
 def _is_a_whole_card(case: Case, change: Change) -> bool:
