@@ -41,6 +41,7 @@ from playbooks.rules.waiting.cause_ranking import Cause, Rank, behind, needs_sev
 from playbooks.rules.waiting.grouping import attempt_key, request_key
 from playbooks.rules.waiting.locks import Owners
 from playbooks.rules.waiting.nodes_at_fault import nodes_at_fault, nodes_behind
+from playbooks.rules.waiting.refused_requests import request_refused
 from playbooks.rules.waiting.request_bugs import told_by_bug
 from playbooks.rules.waiting.stale_scheduler import disagrees, ghosts_suspected
 from playbooks.rules.waiting.waiting_pod import Case, World
@@ -92,7 +93,7 @@ def judge(case: Case, attempt: Attempt, around: ClusterContext, say: Texts, *, a
     if (unclaimed := devices.unclaimed(pod, asked_resources(pod, case.config), around.install, say)) is not None:
         return Judgement([unclaimed], None)
     no_hami = schedulers.none_found(pod, around.install, say)
-    trouble = [no_hami] if no_hami else schedulers.scheduler_trouble(install, case.now, say)
+    trouble = [no_hami] if no_hami else schedulers.scheduler_trouble(install, case.now, say, around.process.runs)
     trouble = [*panics.ended(install, around.process.panics, case.now, say), *trouble]
     unknown = unknown_resource.offered_nowhere(case, attempt, around.install, say)
     lacking = [unknown] if unknown else []
@@ -163,6 +164,8 @@ def _with_trouble(findings: list[Finding], trouble: Sequence[Finding]) -> list[F
 
 
 def _why_waiting(case: Case, attempt: Attempt, around: ClusterContext, say: Texts, *, advise: bool) -> list[Finding]:
+    if (refused := request_refused(case, attempt, around.process.refused, say)) is not None:
+        return [refused]
     if (broken := panics.panicked(attempt, around.process.panics, say)) is not None:
         return [broken]
     if (silent := binding.extender_silent(case, attempt, say)) is not None:

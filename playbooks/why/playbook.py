@@ -170,7 +170,7 @@ async def _scene(pod: Pod, sources: Sources) -> WaitingSources:
     capacity, group, (process, log) = await asyncio.gather(
         gather_capacity(cluster, install.install, pod.namespace),
         _events_of_group(cluster, pod),
-        gather_process(sources, install.install, [pod], *needles),
+        gather_process(sources, install, [pod], *needles),
     )
     nodes = [] if isinstance(capacity.nodes, Gap) else capacity.nodes
     owners, questioned, process, claims = await asyncio.gather(

@@ -1,33 +1,35 @@
 """HAMi's scheduler itself: whether there is one, whether it leads, whether it is well."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from bot.hami.installation.install import ROLE_LABEL, Install, is_ready
-from bot.hami.version import Version
+from bot.hami.installation.leader_election import extender_waits_for_lease, lease_is_stale
 from bot.kube.hami_pods import COMPONENT_LABEL, EXTENDER_CONTAINER, SCHEDULER_COMPONENT
 from bot.kube.models import Lease, Pod, StateTerminated
 from bot.kube.times import format_time, parse_time
 from bot.report import Evidence, Finding, NextAction
 from bot.texts import Texts
 from playbooks import quotes
+from playbooks.gather.node_side import LogSeen
 from playbooks.gather.scheduling import InstallSeen, is_absent
 from playbooks.quotes import kubectl
 from playbooks.rules.common.findings import finding
+from playbooks.rules.installation.scheduler_ends import why_it_ends, why_nobody_leads
 
-LEADS_SINCE = Version(2, 8, 0)
-"""From here on only the replica that holds the lease serves."""
-_LEASE_GRACE = timedelta(seconds=60)
-"""Beyond the lease's own duration: objects of one snapshot are not read at the same instant."""
 _RESTART_WINDOW = timedelta(minutes=10)
 _CRASH_WINDOW = timedelta(hours=24)
 _OUT_OF_MEMORY = "OOMKilled"
 
 
-def scheduler_trouble(install: Install, now: datetime, say: Texts) -> list[Finding]:
-    """Down, leaderless or unwell; nothing when it is well, or when its pods could not be seen."""
-    if (down := _down(install, say)) is not None:
+def scheduler_trouble(install: Install, now: datetime, say: Texts, runs: Sequence[LogSeen] = ()) -> list[Finding]:
+    """Down, leaderless or unwell; nothing when it is well, or when its pods could not be seen.
+
+    `runs` are the logs of its containers that do not work, and of kube-scheduler where nobody leads.
+    """
+    if (down := _down(install, runs, say)) is not None:
         return [down]
-    found = [_no_leader(install, now, say), _degraded(install, now, say)]
+    found = [_no_leader(install, now, runs, say), _degraded(install, now, say)]
     return [finding for finding in found if finding is not None]
 
 
@@ -52,11 +54,11 @@ def none_found(pod: Pod, seen: InstallSeen, say: Texts) -> Finding | None:
     )
 
 
-def _down(install: Install, say: Texts) -> Finding | None:
+def _down(install: Install, runs: Sequence[LogSeen], say: Texts) -> Finding | None:
     if install.ready_pods or not install.seen:
         return None
     if install.pods:
-        return _not_ready(install, say)
+        return _not_ready(install, runs, say)
     deployment = install.deployment
     if deployment is None or deployment.status.ready_replicas:
         return None
@@ -92,18 +94,21 @@ def _down(install: Install, say: Texts) -> Finding | None:
     )
 
 
-def _not_ready(install: Install, say: Texts) -> Finding:
-    """There are pods, none of them is ready."""
+def _not_ready(install: Install, runs: Sequence[LogSeen], say: Texts) -> Finding:
+    """There are pods, none of them is ready: what they wait for, and how the last run of their containers ended."""
     worst = [what_ails(pod) for pod in install.pods]
     what = "-n", install.namespace
+    reason = why_it_ends(install.pods, runs, install.version.version if install.version else None, say)
+    key, means = ("ends", {"means": reason.means}) if reason else ("claim", {})
     return finding(
         "scheduler-down",
-        say("scheduler-down.claim", namespace=install.namespace, why=f" ({worst[0].quote})"),
+        say(f"scheduler-down.{key}", namespace=install.namespace, why=f" ({worst[0].quote})", **means),
         "confirmed",
         (),
-        tuple(worst),
+        (*(reason.proofs if reason else ()), *worst),
         severity="critical",
         actions=(
+            *(reason.actions if reason else ()),
             NextAction(
                 say("scheduler-down.describe"),
                 kubectl(*what, "describe", "pods", *(pod.name for pod in install.pods)),
@@ -128,27 +133,25 @@ def what_ails(pod: Pod) -> Evidence:
     return quotes.of_pod(pod, pod.status.phase or pod.name, "{.status.phase}")
 
 
-def _no_leader(install: Install, now: datetime, say: Texts) -> Finding | None:
-    needed = (
-        install.version is not None
-        and install.version.version >= LEADS_SINCE
-        and install.flags.get("leader-elect") == "true"
-    )
+def _no_leader(install: Install, now: datetime, runs: Sequence[LogSeen], say: Texts) -> Finding | None:
     lease = install.lease
-    if not needed or lease is None:
+    if not extender_waits_for_lease(install) or lease is None:
         return None
-    return leaderless(install, lease, say) if lease_is_stale(lease, now) else None
+    return leaderless(install, lease, runs, say) if lease_is_stale(lease, now) else None
 
 
-def leaderless(install: Install, lease: Lease, say: Texts) -> Finding:
+def leaderless(install: Install, lease: Lease, runs: Sequence[LogSeen], say: Texts) -> Finding:
     """Nobody renews the lease."""
     renewed = parse_time(lease.spec.renew_time)
+    reason = why_nobody_leads(runs, say)
+    claim = say("scheduler-no-leader.claim", since=format_time(renewed) if renewed else "?")
     return finding(
         "scheduler-no-leader",
-        say("scheduler-no-leader.claim", since=format_time(renewed) if renewed else "?"),
+        say("scheduler-no-leader.why", claim=claim, means=reason.means) if reason else claim,
         "confirmed",
         (),
         (
+            *(reason.proofs if reason else ()),
             Evidence(
                 source="lease",
                 object=f"Lease {lease.namespace}/{lease.name}",
@@ -159,19 +162,13 @@ def leaderless(install: Install, lease: Lease, say: Texts) -> Finding:
         ),
         severity="critical",
         actions=(
+            *(reason.actions if reason else ()),
             NextAction(
                 say("scheduler-no-leader.pods"),
                 kubectl("-n", install.namespace, "get", "pods", *(pod.name for pod in install.pods), "-L", ROLE_LABEL),
             ),
         ),
     )
-
-
-def lease_is_stale(lease: Lease, now: datetime) -> bool:
-    """Whether nobody holds it, or its holder stopped renewing it."""
-    renewed = parse_time(lease.spec.renew_time)
-    duration = timedelta(seconds=lease.spec.lease_duration_seconds or 15)
-    return not lease.spec.holder_identity or (renewed is not None and now - renewed > duration + _LEASE_GRACE)
 
 
 def past_crashes(install: Install, now: datetime, say: Texts) -> list[Finding]:
