@@ -14,6 +14,7 @@ from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, Gap, NextAction
 from bot.texts import Texts
 from playbooks.gather.dra import ClaimsSeen
+from playbooks.gather.node_side import LogSeen
 from playbooks.gather.nodes_in_question import NodesInQuestion
 from playbooks.gather.scheduler_process import SchedulerProcess
 from playbooks.gather.scheduling import InstallSeen
@@ -66,6 +67,8 @@ class ClusterContext(NamedTuple):
     """Read where the one pod in question asks for devices through ResourceClaims."""
     group_words: Sequence[Evidence] = ()
     """What Volcano says of the PodGroup of the one pod in question."""
+    volcano_logs: Sequence[LogSeen] = ()
+    """Of Volcano's device plugin, where the one pod in question asks for its vGPUs."""
 
 
 class Judgement(NamedTuple):
@@ -89,7 +92,7 @@ def judge(case: Case, attempt: Attempt, around: ClusterContext, say: Texts, *, a
         return Judgement([gated], None)
     quoted = [*([attempt.evidence] if attempt.evidence else []), *around.group_words]
     if (of_volcano := volcano.scheduled_by_volcano(pod, install, case.config, quoted, say)) is not None:
-        return Judgement([of_volcano], None)
+        return Judgement([volcano.with_plugin(of_volcano, around.volcano_logs, say)], None)
     if (unclaimed := devices.unclaimed(pod, asked_resources(pod, case.config), around.install, say)) is not None:
         return Judgement([unclaimed], None)
     no_hami = schedulers.none_found(pod, around.install, say)
