@@ -19,7 +19,8 @@ METRICS_FLAG, METRICS_PORT = "metrics-bind-address", 9395
 
 PANIC, FATAL, RELEASE = "panic", "fatal error", "deleted"
 HANDSHAKE, FORBIDDEN = "TLS handshake error", "is forbidden"
-OF_NO_POD = (PANIC, FATAL, RELEASE, HANDSHAKE, FORBIDDEN, "client-side throttling")
+UNDECODED = "Failed to decode extender arguments"
+OF_NO_POD = (PANIC, FATAL, RELEASE, HANDSHAKE, FORBIDDEN, UNDECODED, "client-side throttling")
 """Words of the extender's log that bear on every pod and stand in lines that need not name the one asked about."""
 
 _IN_A_SHELL = re.compile(r"^[^-].*\s--?\w")

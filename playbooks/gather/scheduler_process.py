@@ -18,10 +18,13 @@ from bot.hami.scheduler_logs.log_lines import RELEASED, LogLine, parse_line
 from bot.hami.scheduler_logs.scheduling_events import parse_unschedulable, strip_combined
 from bot.kube.client.pod_http_request import PodGet, PodPorts
 from bot.kube.cluster import Cluster, LogWanted, seen
-from bot.kube.hami_pods import EXTENDER_CONTAINER, FATAL, METRICS_PORT, PANIC, RELEASE, metrics_port
+from bot.kube.hami_pods import EXTENDER_CONTAINER, FATAL, METRICS_PORT, PANIC, RELEASE, UNDECODED, metrics_port
 from bot.kube.models import EVENTS, PODS, Holder, Pod
 from bot.report import Gap
+from playbooks.gather.node_side import LogSeen
 from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines, left_out, source_of
+from playbooks.gather.scheduler_runs import gather_runs
+from playbooks.gather.scheduling import InstallSeen
 from playbooks.playbook import Sources
 
 METRICS_SOURCE = "scheduler metrics"
@@ -65,6 +68,8 @@ class SchedulerProcess(NamedTuple):
 
     `scheduler` is the pod whose metrics they are, on `port`; `released` are its lines about pods whose GPUs it took
     back, `ended` the times at which containers of finished pods ended, and `unread` why there may be more of either.
+    `runs` are the logs of the scheduler's containers that do not work (see `gather_runs`), `refused` the extender's
+    lines about requests that it could not read.
     """
 
     panics: tuple[PanicLog, ...] = ()
@@ -75,6 +80,8 @@ class SchedulerProcess(NamedTuple):
     ended: tuple[str, ...] = ()
     unread: tuple[Gap, ...] = ()
     ghosts: tuple[Ghost, ...] = ()
+    runs: tuple[LogSeen, ...] = ()
+    refused: tuple[tuple[Pod, str], ...] = ()
     gaps: tuple[Gap, ...] = ()
 
 
@@ -96,24 +103,28 @@ def _words(waiting: Iterable[Pod]) -> Iterator[str]:
 
 
 async def gather_process(
-    sources: Sources, install: Install, waiting: Sequence[Pod], *needles: str
+    sources: Sources, found: InstallSeen, waiting: Sequence[Pod], *needles: str
 ) -> tuple[SchedulerProcess, ExtenderLines]:
     """What bears on these pods: the metrics where HAMi refused one, the panics where a call broke. Never raises.
 
     With the lines of the extenders' logs that hold one of the needles: each log is read once.
     """
+    install, broke = found.install, any(panics.may_be_refused_request(text) for text in _words(waiting))
     panicked, remembers = asks_for_panics(install, waiting), asks_for_memory(waiting)
-    asked = [*needles, *([PANIC] if panicked else []), *([RELEASE] if remembers else [])]
-    memory, (earlier, gaps), log = await asyncio.gather(
+    words = ((PANIC, panicked), (RELEASE, remembers), (UNDECODED, broke))
+    asked = [*needles, *(word for word, wanted in words if wanted)]
+    runs, memory, (earlier, gaps), log = await asyncio.gather(
+        gather_runs(sources.cluster, found),
         gather_memory(sources, install) if remembers else _unasked(SchedulerProcess()),
         earlier_panics(sources.cluster, install) if panicked else _unasked(((), ())),
         gather_extender_lines(sources.cluster, install, asked) if asked else _unasked(ExtenderLines()),
     )
     if remembers:
         memory = _with_releases(memory, install, log, sources.cluster.now())
-    panics = (*panics_in(log), *earlier) if panicked else ()
+    read = (*panics_in(log), *earlier) if panicked else ()
     own = tuple(line for line in log.lines if any(needle in line[1] for needle in needles))
-    return memory._replace(panics=panics, gaps=gaps), log._replace(lines=own)
+    process = memory._replace(panics=read, runs=runs.logs, gaps=(*gaps, *runs.gaps))
+    return process._replace(refused=log.holding(UNDECODED).lines if broke else ()), log._replace(lines=own)
 
 
 _T = TypeVar("_T")

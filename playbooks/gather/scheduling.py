@@ -43,6 +43,7 @@ _UNZONED = ("Requesting_", "Deleted_")
 
 DEPLOYMENTS_SOURCE = "deployments"
 PODS_SOURCE = "scheduler pods"
+LEASE_SOURCE = "scheduler lease"
 NODE_SELECTOR_FLAG = "node-label-selector"
 
 
@@ -119,7 +120,7 @@ async def gather_install(sources: Sources) -> InstallSeen:
     namespace = sources.hami_namespace or install.namespace
     if namespace:
         lease, maps = await asyncio.gather(
-            seen("scheduler lease", _lease(cluster, install)), seen("config maps", cluster.list(CONFIG_MAPS, namespace))
+            seen(LEASE_SOURCE, _lease(cluster, install)), seen("config maps", cluster.list(CONFIG_MAPS, namespace))
         )
         gaps += [gap for gap in (lease, maps) if isinstance(gap, Gap)]
         install = install._replace(lease=None if isinstance(lease, Gap) else lease)

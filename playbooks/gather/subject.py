@@ -99,6 +99,7 @@ class AbsentPod(NamedTuple):
 
     `answer` is what the API says of what is not there. `matches`: so many have that name, or begin with it, and the
     candidates are the first of them; 0 where the candidates are only near. `node`: a node has exactly that name.
+    `suspended` is the Job that has no pod because it is suspended.
     """
 
     answer: str
@@ -107,6 +108,7 @@ class AbsentPod(NamedTuple):
     refusals: tuple[Event, ...] = ()
     gaps: tuple[Gap, ...] = ()
     node: bool = False
+    suspended: Workload | None = None
 
 
 async def resolve(cluster: Cluster, wanted: SubjectRequest, *, whole_name: bool = False) -> FoundPod | AbsentPod:
@@ -228,7 +230,8 @@ async def _by_owner(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | Abse
     if pods and not refusals:
         return FoundPod(pods[0])
     wants_none = ", and wants 0 replicas" if owner.spec.replicas == 0 else ""
-    return AbsentPod(f'{api.plural} "{owner.name}" has no pod{wants_none}', 0, (), refusals[:_MAX_REFUSALS])
+    answer = f'{api.plural} "{owner.name}" has no pod{wants_none}'
+    return AbsentPod(answer, 0, (), refusals[:_MAX_REFUSALS], suspended=owner if owner.spec.suspend else None)
 
 
 def _near(wanted: SubjectRequest, known: Iterable[Resource]) -> tuple[Subject, ...]:

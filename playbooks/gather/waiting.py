@@ -118,7 +118,7 @@ async def gather_scene(
     owners, (events, gaps), (process, log), questioned = await asyncio.gather(
         gather_owners(cluster, nodes, waiting.pods),
         _gather_events(cluster, waiting, len(nodes)),
-        gather_process(sources, install.install, waiting.pods, *needles),
+        gather_process(sources, install, waiting.pods, *needles),
         gather_nodes_in_question(cluster, None, nodes, install.config),
     )
     process = await with_ended(cluster, await with_ghosts(sources, process, capacity.pods))

@@ -14,6 +14,7 @@ from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, Gap, NextAction
 from bot.texts import Texts
 from playbooks.gather.dra import ClaimsSeen
+from playbooks.gather.node_side import LogSeen
 from playbooks.gather.nodes_in_question import NodesInQuestion
 from playbooks.gather.scheduler_process import SchedulerProcess
 from playbooks.gather.scheduling import InstallSeen
@@ -42,6 +43,7 @@ from playbooks.rules.waiting.grouping import attempt_key, request_key
 from playbooks.rules.waiting.locks import Owners
 from playbooks.rules.waiting.node_conditions import told_by_state
 from playbooks.rules.waiting.nodes_at_fault import nodes_at_fault, nodes_behind
+from playbooks.rules.waiting.refused_requests import request_refused
 from playbooks.rules.waiting.request_bugs import told_by_bug
 from playbooks.rules.waiting.stale_scheduler import disagrees, ghosts_suspected
 from playbooks.rules.waiting.waiting_pod import Case, World
@@ -70,6 +72,8 @@ class ClusterContext(NamedTuple):
     """Read where the one pod in question asks for devices through ResourceClaims."""
     group_words: Sequence[Evidence] = ()
     """What Volcano says of the PodGroup of the one pod in question."""
+    volcano_logs: Sequence[LogSeen] = ()
+    """Of Volcano's device plugin, where the one pod in question asks for its vGPUs."""
 
 
 class Judgement(NamedTuple):
@@ -93,11 +97,11 @@ def judge(case: Case, attempt: Attempt, around: ClusterContext, say: Texts, *, a
         return Judgement([gated], None)
     quoted = [*([attempt.evidence] if attempt.evidence else []), *around.group_words]
     if (of_volcano := volcano.scheduled_by_volcano(pod, install, case.config, quoted, say)) is not None:
-        return Judgement([of_volcano], None)
+        return Judgement([volcano.with_plugin(of_volcano, around.volcano_logs, say)], None)
     if (unclaimed := devices.unclaimed(pod, asked_resources(pod, case.config), around.install, say)) is not None:
         return Judgement([unclaimed], None)
     no_hami = schedulers.none_found(pod, around.install, say)
-    trouble = [no_hami] if no_hami else schedulers.scheduler_trouble(install, case.now, say)
+    trouble = [no_hami] if no_hami else schedulers.scheduler_trouble(install, case.now, say, around.process.runs)
     trouble = [*panics.ended(install, around.process.panics, case.now, say), *trouble]
     unknown = unknown_resource.offered_nowhere(case, attempt, around.install, say)
     lacking = [unknown] if unknown else []
@@ -168,6 +172,8 @@ def _with_trouble(findings: list[Finding], trouble: Sequence[Finding]) -> list[F
 
 
 def _why_waiting(case: Case, attempt: Attempt, around: ClusterContext, say: Texts, *, advise: bool) -> list[Finding]:
+    if (refused := request_refused(case, attempt, around.process.refused, say)) is not None:
+        return [refused]
     if (broken := panics.panicked(attempt, around.process.panics, say)) is not None:
         return [broken]
     if setup := _never_asked(case, attempt, around, say):
@@ -213,7 +219,7 @@ def _never_asked(case: Case, attempt: Attempt, around: ClusterContext, say: Text
         return []
     quoted = [attempt.evidence] if attempt.evidence else []
     return extender.never_asked(around.install, say, words, quoted) or (
-        schedulers.never_led(around.install, quoted, say) if attempt.stage == "extender" else []
+        schedulers.never_led(around.install, around.process.runs, quoted, say) if attempt.stage == "extender" else []
     )
 
 

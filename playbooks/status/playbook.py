@@ -85,11 +85,11 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
         raise nothing_read(next(gap for gap in seen.gaps if gap.source == DEPLOYMENTS_SOURCE))
     log = await gather_extender_lines(cluster, seen.install, [PANIC, *NEEDLES])
     components, process = await asyncio.gather(
-        gather_components(cluster, seen.install, log), gather_process(sources, seen.install, log)
+        gather_components(cluster, seen.install, log), gather_process(sources, seen, log)
     )
     nodes = [] if isinstance(components.nodes, Gap) else components.nodes
     as_of = cluster.as_of(times_shown(cluster, nodes, seen.install))
-    parts = Parts(seen, components, await _questioned(cluster, components, seen.config, as_of))
+    parts = Parts(seen, components, await _questioned(cluster, components, seen.config, as_of), process.process.runs)
     undecodable = tuple(cluster.undecodable)
     return Snapshot(wanted, cluster.name, cluster.now(), as_of, parts, process, undecodable, cluster.clocks)
 
@@ -140,7 +140,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
 
 
 def _scheduler(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
-    trouble = schedulers.scheduler_trouble(parts.install, now, say)
+    trouble = schedulers.scheduler_trouble(parts.install, now, say, parts.runs)
     return trouble or schedulers.past_crashes(parts.install, now, say)
 
 

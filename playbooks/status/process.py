@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from bot.hami.fit.allocated_totals import build_ledger
 from bot.hami.fit.version_differences import NEWEST_READ
-from bot.hami.installation.install import Install
 from bot.hami.metrics.scheduler_metrics import SchedulerCounts
 from bot.kube.cluster import seen
 from bot.kube.models import Holder
@@ -22,7 +21,8 @@ from playbooks.gather.scheduler_process import (
     unread,
     with_ghosts,
 )
-from playbooks.gather.scheduling import gather_holders
+from playbooks.gather.scheduler_runs import gather_runs
+from playbooks.gather.scheduling import InstallSeen, gather_holders
 from playbooks.playbook import Sources
 from playbooks.rules.common.hami_objects import Parts
 from playbooks.rules.installation.scheduler_totals import ledger_table
@@ -42,14 +42,17 @@ class ProcessSeen(NamedTuple):
         return [*unread(self.process), *([self.held] if isinstance(self.held, Gap) else [])]
 
 
-async def gather_process(sources: Sources, install: Install, log: ExtenderLines) -> ProcessSeen:
+async def gather_process(sources: Sources, found: InstallSeen, log: ExtenderLines) -> ProcessSeen:
     """Its metrics, the panics in its log, and the pods to hold against the metrics. Never raises."""
-    cluster = sources.cluster
-    memory, (earlier, gaps) = await asyncio.gather(gather_memory(sources, install), earlier_panics(cluster, install))
+    cluster, install = sources.cluster, found.install
+    memory, (earlier, gaps), runs = await asyncio.gather(
+        gather_memory(sources, install), earlier_panics(cluster, install), gather_runs(cluster, found)
+    )
     held: Sequence[Holder] | Gap = ()
     if isinstance(memory.counted, SchedulerCounts):
         held = await seen("pods", gather_holders(cluster, install.scheduler_name))
-    process = await with_ghosts(sources, memory._replace(panics=(*panics_in(log), *earlier), gaps=gaps), held)
+    memory = memory._replace(panics=(*panics_in(log), *earlier), runs=runs.logs, gaps=(*gaps, *runs.gaps))
+    process = await with_ghosts(sources, memory, held)
     return ProcessSeen(process, held)
 
 

@@ -42,6 +42,7 @@ from playbooks.gather.scheduling import (
 from playbooks.gather.subject import AbsentPod, FoundPod, SubjectRequest, parse_subject, resolve
 from playbooks.gather.usage import UsageSeen
 from playbooks.gather.usage_of_nodes import gather_usage_of
+from playbooks.gather.volcano_plugins import VolcanoPluginsSeen, gather_volcano_plugins
 from playbooks.gather.webhook import FAILED_CALL, WebhookOf, WebhookSeen, gather_webhook, went_past_hami
 from playbooks.judgement.pod import ClusterContext, cannot_tell, judge, last_own_attempt
 from playbooks.playbook import Playbook, Sources
@@ -92,6 +93,8 @@ class WaitingSources(NamedTuple):
     """Measured on the nodes where somebody may hold GPUs without using them."""
     claims: ClaimsSeen | None
     """Read where the pod asks for devices through ResourceClaims."""
+    volcano_plugins: VolcanoPluginsSeen
+    """Read where the pod asks for Volcano's vGPUs."""
 
 
 class Snapshot(NamedTuple):
@@ -170,14 +173,15 @@ async def _scene(pod: Pod, sources: Sources) -> WaitingSources:
     capacity, group, (process, log) = await asyncio.gather(
         gather_capacity(cluster, install.install, pod.namespace),
         _events_of_group(cluster, pod),
-        gather_process(sources, install.install, [pod], *needles),
+        gather_process(sources, install, [pod], *needles),
     )
     nodes = [] if isinstance(capacity.nodes, Gap) else capacity.nodes
-    owners, questioned, process, claims = await asyncio.gather(
+    owners, questioned, process, claims, volcano_plugins = await asyncio.gather(
         gather_owners(cluster, nodes, [pod]),
         gather_nodes_in_question(cluster, pod, nodes, install.config),
         with_ghosts(sources, process, capacity.pods),
         gather_claims(cluster, pod),
+        gather_volcano_plugins(cluster, pod),
     )
     process = await with_ended(cluster, process)
     as_of = cluster.as_of([*times_of_pod(pod), *times_shown(cluster, nodes, install.install)])
@@ -198,6 +202,7 @@ async def _scene(pod: Pod, sources: Sources) -> WaitingSources:
         case,
         usage,
         claims,
+        volcano_plugins,
     )
 
 
@@ -306,6 +311,7 @@ def _waiting(
     group = [] if isinstance(scene.group_events, Gap) else volcano.of_group(scene.group_events)
     gaps += scene.webhook.gaps if scene.webhook else ()
     gaps += scene.claims.gaps if scene.claims else ()
+    gaps += scene.volcano_plugins.gaps
     around = ClusterContext(
         scene.install,
         scene.world,
@@ -315,6 +321,7 @@ def _waiting(
         scene.webhook,
         scene.claims,
         group,
+        scene.volcano_plugins.logs,
     )
     judged = judge(scene.case, last_own_attempt(pod, events, lines), around, say)
     if judged.findings[0].code in _OF_MEMORY:

@@ -132,6 +132,24 @@ def test_a_deployment_that_wants_no_pods_says_so(tmp_path: Path) -> None:
     assert report.verdict == 'deployments "trainer" has no pod, and wants 0 replicas.'
 
 
+def suspended(**labels: str) -> Object:
+    one = owner("Job", "train")
+    one["metadata"]["labels"] = labels
+    return one | {"spec": {"suspend": True}, "status": {}}
+
+
+def test_a_job_that_is_suspended_says_so(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(suspended()), "job/train")
+    assert report.verdict == "Job ml/train has no pod, because it is suspended (spec.suspend is true)."
+    assert commands(report) == ["kubectl -n ml describe job train"]
+
+
+def test_a_job_that_kueue_holds_names_the_queue(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(suspended(**{"kueue.x-k8s.io/queue-name": "gpu-queue"})), "job/train")
+    assert report.verdict == "Job ml/train has no pod, because it is suspended: it waits in Kueue's queue gpu-queue."
+    assert quotes(report) == ["true", "gpu-queue"]
+
+
 def test_an_owner_in_several_namespaces_is_asked_back_by_kind(tmp_path: Path) -> None:
     objects = cluster(owner("Job", "train"), owner("Job", "train", namespace="dev"))
     assert commands(ask(tmp_path, objects, "job/train")) == ["why dev/job/train", "why ml/job/train"]

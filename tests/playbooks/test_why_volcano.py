@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from bot.report import Report
 from tests.playbooks.world import (
     Object,
+    ago,
     ask,
     cause,
     cluster,
@@ -47,6 +49,40 @@ def test_volcano_s_words_are_quoted_and_explained(tmp_path: Path, words: str, me
     assert means in cause(report).claim
     assert said["message"] in quotes(report)
     assert not any("nvidia.com/gpu" in action.label for action in cause(report).next_actions)
+
+
+NO_NVML = "I1121 04:10:01.200000       1 main.go:122] Failed to initialize NVML: could not load NVML library."
+STARTED = (
+    "I1121 04:20:01.200000       1 server.go:260] Registered device plugin for 'volcano.sh/vgpu-number' with Kubelet"
+)
+PLUGIN_LOG = "kube-system/volcano-device-plugin-x/volcano-device-plugin"
+
+
+def volcano_plugin() -> Object:
+    one = pod("volcano-device-plugin-x", {}, namespace="kube-system", labels={"name": "volcano-device-plugin"})
+    image = "docker.io/projecthami/volcano-vgpu-device-plugin:v1.11.0"
+    names = ["volcano-device-plugin", "monitor"]
+    one["spec"] |= {"nodeName": "gpu-1", "containers": [{"name": name, "image": image} for name in names]}
+    running = {"ready": True, "state": {"running": {"startedAt": ago(9000)}}}
+    return one | {"status": {"phase": "Running", "containerStatuses": [{"name": name} | running for name in names]}}
+
+
+def asked_with(tmp_path: Path, log: str) -> Report:
+    said = unavailable("1 Insufficient volcano.sh/vgpu-number")
+    objects = cluster(gpu_node(), pod(limits=vgpu(), schedulerName="volcano", said=said), volcano_plugin())
+    return ask(tmp_path, objects, others={PLUGIN_LOG: f"{log}\n"})
+
+
+def test_what_keeps_volcano_s_device_plugin_from_its_work_is_told_by_its_log(tmp_path: Path) -> None:
+    report = asked_with(tmp_path, NO_NVML)
+    assert codes(report) == ["volcano-scheduled"]
+    assert "On gpu-1 Volcano's device plugin does not work: The container has no NVML library" in cause(report).claim
+    assert NO_NVML in quotes(report)
+    assert not [gap for gap in report.gaps if "volcano" in gap.source]
+
+
+def test_a_volcano_plugin_that_registered_since_is_not_blamed(tmp_path: Path) -> None:
+    assert "does not work" not in cause(asked_with(tmp_path, f"{NO_NVML}\n{STARTED}")).claim
 
 
 def test_words_that_nobody_knows_are_quoted_as_they_are(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ EXIT_CODE = 2
 """Of a Go program that a panic ended."""
 _BROKE_OFF = re.compile(r"INTERNAL_ERROR|\bEOF\b")
 _NOBODY = re.compile(r"connection refused")
+_REFUSED = re.compile(r"extender at URL \S+, code 4\d\d\b|\bunexpected EOF\b")
 _FAILED = re.compile(r"\bcode 5\d\d\b")
 
 
@@ -39,6 +40,11 @@ def found_nobody(message: str) -> bool:
 def may_be_panic(message: str) -> bool:
     """Whether kube-scheduler prints of a call what a panic, or the end of a process by one, can be the cause of."""
     return broke_off(message) or found_nobody(message) or bool(_FAILED.search(message))
+
+
+def may_be_refused_request(message: str) -> bool:
+    """Whether kube-scheduler prints of a call what an extender that could not read its request may answer."""
+    return bool(_REFUSED.search(message))
 
 
 def read_panics(lines: Iterable[str]) -> list[Panic]:

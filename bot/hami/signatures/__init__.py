@@ -17,9 +17,23 @@ from bot.finding_codes import Code
 from bot.hami.version import Version, is_among
 from bot.texts import Language
 
-Where = Literal["plugin-log", "monitor-log", "workload-log", "container-message", "kubelet-message", "event-message"]
-"""A log, or a text of the API: a runtime about a container's start, kubelet about a pod's admission, an event."""
-_FILES = ("vendors", "plugin", "kubelet", "start", "core")
+Where = Literal[
+    "plugin-log",
+    "monitor-log",
+    "workload-log",
+    "scheduler-log",
+    "extender-log",
+    "container-message",
+    "scheduler-message",
+    "kubelet-message",
+    "event-message",
+]
+"""A log, or a text of the API: a runtime about a container's start, kubelet about a pod's admission, an event.
+
+Of HAMi's scheduler `scheduler-log` is the log of a container that does not serve, `extender-log` that of an extender
+that does, and `scheduler-message` what the runtime says of a container's start.
+"""
+_FILES = ("vendors", "plugin", "kubelet", "start", "core", "scheduler")
 CORE_HEADER = r"\[(?:HAMI-core|4pdvGPU) [^\]\n]{1,200}\]:? ?"
 """Before each line of HAMi-core; `4pdvGPU` is its older name."""
 

@@ -56,10 +56,13 @@ class WorkloadMeta(ObjectMeta, frozen=True):
 
 
 class WorkloadSpec(Model, frozen=True):
+    """`suspend` is a Job's: true keeps it from creating pods."""
+
     replicas: int | None = None
     selector: LabelSelector | None = None
     strategy: Strategy | None = None
     paused: bool = False
+    suspend: bool = False
     template: PodTemplate = PodTemplate()
 
 

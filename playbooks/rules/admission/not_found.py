@@ -5,6 +5,7 @@ from datetime import datetime
 
 from msgspec import structs
 
+from bot.kube.models import Workload
 from bot.report import Evidence, Finding, NextAction, Subject
 from bot.texts import Texts
 from playbooks.gather.namespaces import EmptyNamespace
@@ -19,6 +20,7 @@ from playbooks.rules.common.findings import finding
 from playbooks.rules.common.signature_findings import in_events, signed
 
 _MAX_CANDIDATES = 3
+_KUEUE = "kueue.x-k8s.io/queue-name"
 
 
 def never_created(absent: AbsentPod, name: str, by: WebhookOf | None, now: datetime, say: Texts) -> list[Finding]:
@@ -43,6 +45,8 @@ def no_such_pod(absent: AbsentPod, kind: str, name: str, say: Texts, namespace: 
     """Unknown, or not the only one of that name. `kind` and the names are what was asked for."""
     if absent.node:
         return _a_node(name, say)
+    if absent.suspended:
+        return _suspended(absent.suspended, say)
     names = [f"{candidate.namespace}/{candidate.name}" for candidate in absent.candidates]
     return finding(
         "not-found",
@@ -73,6 +77,23 @@ def _a_node(name: str, say: Texts) -> Finding:
     ask = NextAction(say("not-found.ask", name=name), prose.command("nodes", name))
     claim = say("not-found.node", name=name)
     return finding("not-found", claim, "confirmed", (), (proof,), severity="warning", actions=(ask,))
+
+
+def _suspended(job: Workload, say: Texts) -> Finding:
+    """Who suspends a Job may be a person, or a queue that starts it when its turn comes."""
+    of_job = ("-n", job.namespace, "get", "job", job.name, "-o")
+    path, suspended = "jsonpath={.spec.suspend}", f"Job {job.namespace}/{job.name}"
+    proofs = [Evidence("job", suspended, None, "true", kubectl(*of_job, path))]
+    queue = job.metadata.label(_KUEUE)
+    if queue:
+        look = NextAction(say("not-found.kueue"), kubectl("-n", job.namespace, "get", "workloads.kueue.x-k8s.io"))
+        label = f"jsonpath={{.metadata.labels.{_KUEUE.replace('.', chr(92) + '.')}}}"
+        proofs.append(Evidence("job", suspended, None, queue, kubectl(*of_job, label)))
+        claim = say("not-found.queued", name=f"{job.namespace}/{job.name}", queue=queue)
+    else:
+        look = NextAction(say("not-found.resume"), kubectl("-n", job.namespace, "describe", "job", job.name))
+        claim = say("not-found.suspended", name=f"{job.namespace}/{job.name}")
+    return finding("not-found", claim, "confirmed", (), proofs, severity="warning", actions=(look,))
 
 
 def _elsewhere(namespace: str, say: Texts) -> tuple[NextAction, NextAction]:

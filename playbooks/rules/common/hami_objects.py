@@ -7,6 +7,7 @@ from bot.hami.version import Version
 from bot.kube.models import ObjectMeta, Resource
 from bot.report import Confidence, Evidence
 from playbooks.gather.components import Components
+from playbooks.gather.node_side import LogSeen
 from playbooks.gather.nodes_in_question import NodesInQuestion
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.quotes import kubectl, shown
@@ -19,6 +20,8 @@ class Parts(NamedTuple):
     components: Components
     questioned: NodesInQuestion = NodesInQuestion({})
     """Nodes whose device plugin is down; the DaemonSets with their events where pods of theirs are missing."""
+    runs: tuple[LogSeen, ...] = ()
+    """The logs of the scheduler's containers that do not work; see `gather_runs`."""
 
     @property
     def install(self) -> Install:

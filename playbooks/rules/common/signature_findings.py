@@ -26,7 +26,7 @@ def in_log(where: Where, log: LogSeen, version: Version | None) -> list[tuple[Hi
 
 
 def in_messages(
-    pod: Pod, statuses: Iterable[ContainerStatus], version: Version | None
+    pod: Pod, statuses: Iterable[ContainerStatus], version: Version | None, where: Where = "container-message"
 ) -> list[tuple[Hit, Evidence, str]]:
     """The signatures in what the runtime says of these containers, with evidence and the container's name.
 
@@ -36,7 +36,7 @@ def in_messages(
     found: list[tuple[Hit, Evidence, str]] = []
     for status in statuses:
         for field, message, at in _messages(status, started=is_plugin(pod)):
-            hits = find("container-message", [message], version)
+            hits = find(where, [message], version)
             found += [
                 (hit, _of_message(pod, path_in(pod, status.name, field), hit.quote, at), status.name) for hit in hits
             ]

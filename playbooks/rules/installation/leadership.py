@@ -9,18 +9,23 @@ from datetime import datetime, timedelta
 
 from msgspec import structs
 
-from bot.hami.installation.install import ROLE_LABEL, Install, is_ready, kube_scheduler_of
+from bot.hami.installation.install import ROLE_LABEL, Install, is_ready
+from bot.hami.installation.leader_election import (
+    extender_waits_for_lease,
+    kube_scheduler_waits_for_lease,
+    lease_is_stale,
+)
 from bot.hami.version import Version
-from bot.kube.hami_pods import read_flags
 from bot.kube.models import Pod, Service
 from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, Gap, NextAction, Severity
 from bot.texts import Texts
 from playbooks import quotes
+from playbooks.gather.scheduling import LEASE_SOURCE
 from playbooks.quotes import kubectl
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.hami_objects import Parts, of_object
-from playbooks.rules.installation.schedulers import LEADS_SINCE, leaderless, lease_is_stale, never_led
+from playbooks.rules.installation.schedulers import leaderless, never_led
 
 _LABELS_SINCE = Version(2, 9, 0)
 _LEADER = "leader"
@@ -30,16 +35,16 @@ _SETTLING = timedelta(seconds=30)
 def leadership(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
     """No lease where one is needed, or lease, label and endpoints that name different pods."""
     install = parts.install
-    if not install.ready_pods or any(gap.source == "scheduler lease" for gap in parts.seen.gaps):
+    if not install.ready_pods or any(gap.source == LEASE_SOURCE for gap in parts.seen.gaps):
         return []
-    if parts.version is None or parts.version < LEADS_SINCE or install.flags.get("leader-elect") != "true":
+    if not extender_waits_for_lease(install):
         return _kube_scheduler(parts, now, say)
     if install.lease is None:
-        return never_led(parts.seen, (), say)
+        return never_led(parts.seen, parts.runs, (), say)
     acquired = parse_time(install.lease.spec.acquire_time)
     if lease_is_stale(install.lease, now) or (acquired is not None and now - acquired <= _SETTLING):
         return []  # told as scheduler-no-leader; or somebody has just begun to lead
-    result = _labels(parts, say) if parts.version >= _LABELS_SINCE else None
+    result = _labels(parts, say) if parts.version and parts.version >= _LABELS_SINCE else None
     result = result or _stranger(parts, say)
     return [result] if result else []
 
@@ -52,11 +57,10 @@ def labelled(install: Install) -> list[Pod]:
 
 def _kube_scheduler(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
     """Where the extender does not care who leads, its kube-scheduler may still wait for the lease."""
-    install, container = parts.install, kube_scheduler_of(parts.install)
-    words = [*(container.command or ()), *(container.args or ())] if container else []
-    if install.lease is None or read_flags(words).get("leader-elect") != "true":
+    install = parts.install
+    if install.lease is None or not kube_scheduler_waits_for_lease(install):
         return []
-    return [leaderless(install, install.lease, say)] if lease_is_stale(install.lease, now) else []
+    return [leaderless(install, install.lease, parts.runs, say)] if lease_is_stale(install.lease, now) else []
 
 
 def _labels(parts: Parts, say: Texts) -> Finding | None:

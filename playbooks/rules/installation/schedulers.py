@@ -4,31 +4,32 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from bot.hami.installation.install import ROLE_LABEL, Install, is_ready
-from bot.hami.version import Version
+from bot.hami.installation.leader_election import extender_waits_for_lease, lease_is_stale
 from bot.kube.hami_pods import COMPONENT_LABEL, EXTENDER_CONTAINER, SCHEDULER_COMPONENT
 from bot.kube.models import Lease, Pod, StateTerminated
 from bot.kube.times import format_time, parse_time
 from bot.report import Evidence, Finding, NextAction
 from bot.texts import Texts
 from playbooks import quotes
-from playbooks.gather.scheduling import InstallSeen, is_absent
+from playbooks.gather.node_side import LogSeen
+from playbooks.gather.scheduling import LEASE_SOURCE, InstallSeen, is_absent
 from playbooks.quotes import kubectl
 from playbooks.rules.common.findings import finding
+from playbooks.rules.installation.scheduler_ends import why_it_ends, why_nobody_leads
 
-LEADS_SINCE = Version(2, 8, 0)
-"""From here on only the replica that holds the lease serves."""
-_LEASE_GRACE = timedelta(seconds=60)
-"""Beyond the lease's own duration: objects of one snapshot are not read at the same instant."""
 _RESTART_WINDOW = timedelta(minutes=10)
 _CRASH_WINDOW = timedelta(hours=24)
 _OUT_OF_MEMORY = "OOMKilled"
 
 
-def scheduler_trouble(install: Install, now: datetime, say: Texts) -> list[Finding]:
-    """Down, leaderless or unwell; nothing when it is well, or when its pods could not be seen."""
-    if (down := _down(install, say)) is not None:
+def scheduler_trouble(install: Install, now: datetime, say: Texts, runs: Sequence[LogSeen] = ()) -> list[Finding]:
+    """Down, leaderless or unwell; nothing when it is well, or when its pods could not be seen.
+
+    `runs` are the logs of its containers that do not work, and of kube-scheduler where nobody leads.
+    """
+    if (down := _down(install, runs, say)) is not None:
         return [down]
-    found = [_no_leader(install, now, say), _degraded(install, now, say)]
+    found = [_no_leader(install, now, runs, say), _degraded(install, now, say)]
     return [finding for finding in found if finding is not None]
 
 
@@ -53,11 +54,11 @@ def none_found(pod: Pod, seen: InstallSeen, say: Texts) -> Finding | None:
     )
 
 
-def _down(install: Install, say: Texts) -> Finding | None:
+def _down(install: Install, runs: Sequence[LogSeen], say: Texts) -> Finding | None:
     if install.ready_pods or not install.seen:
         return None
     if install.pods:
-        return _not_ready(install, say)
+        return _not_ready(install, runs, say)
     deployment = install.deployment
     if deployment is None or deployment.status.ready_replicas:
         return None
@@ -93,18 +94,21 @@ def _down(install: Install, say: Texts) -> Finding | None:
     )
 
 
-def _not_ready(install: Install, say: Texts) -> Finding:
-    """There are pods, none of them is ready."""
+def _not_ready(install: Install, runs: Sequence[LogSeen], say: Texts) -> Finding:
+    """There are pods, none of them is ready: what they wait for, and how the last run of their containers ended."""
     worst = [what_ails(pod) for pod in install.pods]
     what = "-n", install.namespace
+    reason = why_it_ends(install.pods, runs, install.version.version if install.version else None, say)
+    key, means = ("ends", {"means": reason.means}) if reason else ("claim", {})
     return finding(
         "scheduler-down",
-        say("scheduler-down.claim", namespace=install.namespace, why=f" ({worst[0].quote})"),
+        say(f"scheduler-down.{key}", namespace=install.namespace, why=f" ({worst[0].quote})", **means),
         "confirmed",
         (),
-        tuple(worst),
+        (*(reason.proofs if reason else ()), *worst),
         severity="critical",
         actions=(
+            *(reason.actions if reason else ()),
             NextAction(
                 say("scheduler-down.describe"),
                 kubectl(*what, "describe", "pods", *(pod.name for pod in install.pods)),
@@ -129,31 +133,28 @@ def what_ails(pod: Pod) -> Evidence:
     return quotes.of_pod(pod, pod.status.phase or pod.name, "{.status.phase}")
 
 
-def _no_leader(install: Install, now: datetime, say: Texts) -> Finding | None:
+def _no_leader(install: Install, now: datetime, runs: Sequence[LogSeen], say: Texts) -> Finding | None:
     lease = install.lease
-    if lease is None or not _serves_while_leading(install):
+    if lease is None or not extender_waits_for_lease(install):
         return None
-    return leaderless(install, lease, say) if lease_is_stale(lease, now) else None
+    return leaderless(install, lease, runs, say) if lease_is_stale(lease, now) else None
 
 
-def never_led(seen: InstallSeen, proofs: Sequence[Evidence], say: Texts) -> list[Finding]:
+def never_led(seen: InstallSeen, runs: Sequence[LogSeen], proofs: Sequence[Evidence], say: Texts) -> list[Finding]:
     """That there is no lease where the extender waits for one; `proofs` are quoted first."""
     install = seen.install
-    unread = any(gap.source == "scheduler lease" for gap in seen.gaps)
-    if install.lease is not None or unread or not install.ready_pods or not _serves_while_leading(install):
+    unread = any(gap.source == LEASE_SOURCE for gap in seen.gaps)
+    if install.lease is not None or unread or not install.ready_pods or not extender_waits_for_lease(install):
         return []
     name = install.flags.get("leader-elect-resource-name") or install.scheduler_name
     namespace = install.flags.get("leader-elect-resource-namespace") or install.namespace
+    reason = why_nobody_leads(runs, say)
     claim = say("scheduler-no-leader.never", lease=f"{namespace}/{name}")
+    claim = say("scheduler-no-leader.why", claim=claim, means=reason.means) if reason else claim
     flag = quotes.of_pod(install.pods[0], "--leader-elect=true", "{.spec.containers[*].command}")
-    steps = [_show_roles(install, say)]
-    proofs = [*proofs, flag]
+    proofs = [*proofs, *(reason.proofs if reason else ()), flag]
+    steps = [*(reason.actions if reason else ()), _show_roles(install, say)]
     return [finding("scheduler-no-leader", claim, seen.confidence, (), proofs, severity="critical", actions=steps)]
-
-
-def _serves_while_leading(install: Install) -> bool:
-    version = install.version.version if install.version else None
-    return version is not None and version >= LEADS_SINCE and install.flags.get("leader-elect") == "true"
 
 
 def _show_roles(install: Install, say: Texts) -> NextAction:
@@ -164,15 +165,18 @@ def _show_roles(install: Install, say: Texts) -> NextAction:
     )
 
 
-def leaderless(install: Install, lease: Lease, say: Texts) -> Finding:
+def leaderless(install: Install, lease: Lease, runs: Sequence[LogSeen], say: Texts) -> Finding:
     """Nobody renews the lease."""
     renewed = parse_time(lease.spec.renew_time)
+    reason = why_nobody_leads(runs, say)
+    claim = say("scheduler-no-leader.claim", since=format_time(renewed) if renewed else "?")
     return finding(
         "scheduler-no-leader",
-        say("scheduler-no-leader.claim", since=format_time(renewed) if renewed else "?"),
+        say("scheduler-no-leader.why", claim=claim, means=reason.means) if reason else claim,
         "confirmed",
         (),
         (
+            *(reason.proofs if reason else ()),
             Evidence(
                 source="lease",
                 object=f"Lease {lease.namespace}/{lease.name}",
@@ -182,15 +186,8 @@ def leaderless(install: Install, lease: Lease, say: Texts) -> Finding:
             ),
         ),
         severity="critical",
-        actions=[_show_roles(install, say)],
+        actions=[*(reason.actions if reason else ()), _show_roles(install, say)],
     )
-
-
-def lease_is_stale(lease: Lease, now: datetime) -> bool:
-    """Whether nobody holds it, or its holder stopped renewing it."""
-    renewed = parse_time(lease.spec.renew_time)
-    duration = timedelta(seconds=lease.spec.lease_duration_seconds or 15)
-    return not lease.spec.holder_identity or (renewed is not None and now - renewed > duration + _LEASE_GRACE)
 
 
 def past_crashes(install: Install, now: datetime, say: Texts) -> list[Finding]:

@@ -11,21 +11,25 @@ from bot.hami.vendors.vendor import Vendor
 from bot.kube.hami_pods import is_plugin
 from bot.kube.models import ContainerStatus, Pod, StateTerminated
 from bot.kube.recording.redact import NEVER_STARTED
-from bot.kube.times import parse_time
+from bot.kube.times import format_time, parse_time
 from bot.report import Evidence, NextAction
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.gather.node_side import NodeSide
 from playbooks.rules.common.findings import NodeCause, finding
+from playbooks.rules.common.log_ends import last_of
 from playbooks.rules.common.signature_findings import fix_of, in_events, in_messages, log_line, signed
 from playbooks.rules.nodes.driver_pods import without_driver
-from playbooks.rules.nodes.plugin_runs import ails, in_plugin_log, last_error, plugin_statuses
+from playbooks.rules.nodes.plugin_runs import ails, in_plugin_log, plugin_statuses
 from playbooks.rules.waiting.unregistered_nodes import plugin_log
 
 Proven = tuple[Hit, Evidence]
 _TOLD_TO_END = (0, 137, 143)
 _NEAR = timedelta(minutes=5)
 _BACK_OFF = "CrashLoopBackOff"
+_AFTER_INIT = "PodInitializing"
+_LONG_INIT = timedelta(minutes=2)
+"""An init container that copies files takes seconds; with a driver that is being built it may take ten minutes."""
 _KINDS = {1: "error", 2: "panic", 255: "fatal", 143: "stopped"}
 """What the exit codes of HAMi's Go programs mean: an error returned, a panic, klog.Fatal, SIGTERM."""
 
@@ -48,6 +52,8 @@ def plugin_faults(
             result = ended or _waits(side, pod, sick[0], say)
             if ended and _by_itself(sick[0]):
                 result = ended._replace(finding=without_driver(side, ended.finding, say))
+        if result is None and silent:
+            result = _held(side, pod, now, say)
         if result is not None:
             return [result]
     return []
@@ -132,10 +138,10 @@ def _ended(side: NodeSide, pod: Pod, status: ContainerStatus, say: Texts) -> Nod
         return None
     logs = [log for log in side.logs if log.pod.metadata.uid == pod.metadata.uid and log.container == status.name]
     logs.sort(key=lambda log: log.previous)
-    said = [(log, line) for log in logs if (line := last_error(log))]
+    words = last_of(logs, end, running=status.state.running is not None)
     kind = say(f"device-plugin-crash.{_kind(end) if is_plugin(pod) else _kind_of_any(end)}", code=end.exit_code)
-    key = "said" if said else "claim"
-    line = quotes.shown(said[0][1].partition("] ")[2] or said[0][1]) if said else ""
+    key = ("said" if words.error else "last") if words else "claim"
+    line = words.text if words else ""
     claim = say(
         f"device-plugin-crash.{key}",
         node=side.name,
@@ -144,7 +150,7 @@ def _ended(side: NodeSide, pod: Pod, status: ContainerStatus, say: Texts) -> Nod
         kind=kind,
         line=line,
     )
-    proofs = [log_line(*line) for line in said[:1]] + [_of_status(pod, status)]
+    proofs = [*([log_line(words.log, words.line)] if words else []), _of_status(pod, status)]
     actions = (plugin_log(pod, say),)
     result = finding(
         "device-plugin-crash", claim, "confirmed", (side.name,), proofs, severity="warning", actions=actions
@@ -185,6 +191,33 @@ def _waits(side: NodeSide, pod: Pod, status: ContainerStatus, say: Texts) -> Nod
         "device-plugin-not-ready", claim, "confirmed", (side.name,), proofs, severity="warning", actions=actions
     )
     return NodeCause(f"{status.name} {_why(status)}", result)
+
+
+def _held(side: NodeSide, pod: Pod, now: datetime, say: Texts) -> NodeCause | None:
+    """An init container does not end: the GPU Operator's wait for the driver. A sidecar holds nothing up."""
+    own = pod.status.container_statuses or ()
+    if not own or any(status.state.waiting is None or status.state.waiting.reason != _AFTER_INIT for status in own):
+        return None
+    for status in pod.status.init_container_statuses or ():
+        started = status.state.running.started_at if status.state.running else None
+        since = parse_time(started)
+        if started is None or since is None or now - since < _LONG_INIT:
+            continue
+        claim = say("device-plugin-not-ready.init", node=side.name, container=status.name, since=format_time(since))
+        path = "{.status.initContainerStatuses[*].state.running.startedAt}"
+        name = quotes.of_pod(pod, status.name, "{.status.initContainerStatuses[*].name}")
+        look = NextAction(say("plugin-not-ready.look"), quotes.kubectl_pod(pod, "describe"))
+        result = finding(
+            "device-plugin-not-ready",
+            claim,
+            "confirmed",
+            (side.name,),
+            [name, quotes.of_pod(pod, started, path)],
+            severity="warning",
+            actions=(look,),
+        )
+        return NodeCause(f"init {status.name}", without_driver(side, result, say))
+    return None
 
 
 def _why(status: ContainerStatus) -> str:

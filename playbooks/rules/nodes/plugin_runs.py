@@ -3,7 +3,6 @@
 Sources: HAMi v2.4.1 to v2.10.0 cmd/device-plugin/nvidia/main.go and server.go and register.go print the markers.
 """
 
-import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
@@ -30,7 +29,6 @@ _UNTIL_WRITTEN = ("plugin-register-annotation", "plugin-rbac")
 """Signatures of a loop that tries again: one success, and they are over."""
 _AFTER = (*_WRITTEN, "Updating node annotations with")
 """The plugin writes the annotation only once kubelet took its registration; these lines come every 30 s."""
-_ERROR = re.compile(r"^[EF]\d{4} |^panic: |^fatal error: ")
 
 
 def plugin_statuses(pod: Pod, *, monitor: bool = False) -> list[ContainerStatus]:
@@ -63,11 +61,6 @@ def in_plugin_log(log: LogSeen, status: ContainerStatus) -> list[tuple[Hit, Evid
 def has_registered(log: LogSeen) -> bool:
     """Whether kubelet took the registration of this run."""
     return any(marker in line for line in log.lines for marker in (_REGISTERED, *_AFTER))
-
-
-def last_error(log: LogSeen) -> str:
-    """The last line of an error, fatal error or panic; goroutine dumps may follow it. Empty when there is none."""
-    return next((line for line in reversed(log.lines) if _ERROR.match(line)), "")
 
 
 def version_of(pod: Pod, container: str) -> Version | None:

@@ -6,14 +6,20 @@ Signs and texts: volcano v1.9 to v1.16 (pkg/scheduler/plugins/deviceshare), volc
 import re
 from collections.abc import Iterator, Sequence
 
+from msgspec import structs
+
 from bot.hami.installation.install import Install
 from bot.hami.pods.request_parsing import DeviceConfig, asked_resources, extended_resources
 from bot.kube.models import Container, Event, Pod
 from bot.report import Evidence, Finding, NextAction, one_line
 from bot.texts import Texts
 from playbooks import quotes
+from playbooks.gather.node_side import LogSeen
 from playbooks.quotes import kubectl, kubectl_pod
+from playbooks.rules.common.containers import statuses
 from playbooks.rules.common.findings import finding
+from playbooks.rules.common.signature_findings import fix_of
+from playbooks.rules.nodes.plugin_runs import in_plugin_log
 
 SCHEDULERS = ("volcano", "vc-scheduler")
 _DOMAIN = "volcano.sh/"
@@ -98,6 +104,21 @@ def scheduled_by_volcano(
         severity="warning",
         actions=[*steps, *_look(pod, say)],
     )
+
+
+def with_plugin(told: Finding, logs: Sequence[LogSeen], say: Texts) -> Finding:
+    """The same, with what keeps Volcano's device plugin of a node from its work, by its log."""
+    for log in logs:
+        status = next((one for one in statuses(log.pod) if one.name == log.container), None)
+        for hit, proof in in_plugin_log(log, status) if status else ():
+            node, means = log.pod.spec.node_name or log.pod.name, hit.signature.words(say.language).means
+            claim = say("volcano-scheduled.plugin", claim=told.claim, node=node, means=means)
+            runtime = hit.signature.code == "gpu-runtime-missing"
+            fix = NextAction(say("volcano-scheduled.fix-plugin", node=node), "") if runtime else fix_of(hit, say)
+            return structs.replace(
+                told, claim=claim, evidence=(*told.evidence, proof), next_actions=(fix, *told.next_actions)
+            )
+    return told
 
 
 def _by_its_words(pod: Pod, named: str, quoted: Sequence[Evidence], say: Texts) -> tuple[str, list[NextAction]]:

@@ -1,0 +1,123 @@
+"""Why a container of HAMi's scheduler does not serve: by how its last run ended, and by what that run logged."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from bot.hami.signatures import Hit
+from bot.hami.version import Version
+from bot.kube.hami_pods import KUBE_SCHEDULER_CONTAINER
+from bot.kube.models import ContainerStatus, Pod, StateTerminated
+from bot.kube.recording.redact import NEVER_STARTED
+from bot.report import Evidence, NextAction
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.gather.node_side import LogSeen
+from playbooks.rules.common.containers import path_in, statuses, stuck
+from playbooks.rules.common.log_ends import LastWords, last_of
+from playbooks.rules.common.signature_findings import fix_of, in_log, in_messages, log_line
+
+_LEASE = re.compile(r"^[EF]\d{4} .*(leaderelection|[Ll]ease|resource lock)")
+Proven = tuple[Hit, Sequence[Evidence]]
+
+
+class Reason(NamedTuple):
+    """Whole sentences, what shows it, and what to do where that is known."""
+
+    means: str
+    proofs: tuple[Evidence, ...]
+    actions: tuple[NextAction, ...] = ()
+
+
+def why_it_ends(pods: Iterable[Pod], runs: Sequence[LogSeen], version: Version | None, say: Texts) -> Reason | None:
+    """The reason of the first container that does not run, by a signature where one is known; None without any end."""
+    sick = [(pod, status) for pod in pods for status in statuses(pod) if not status.ready and _ails(status)]
+    for pod, status in sick:
+        if known := _signed(pod, status, runs, version):
+            (hit, proofs), end = known, _end(status)
+            ended = [_of_end(pod, status, end)] if end and "scheduler-log" in hit.signature.where else []
+            return Reason(hit.signature.words(say.language).means, (*proofs, *ended), (fix_of(hit, say),))
+    told = (_told(pod, status, end, runs, say) for pod, status in sick if (end := _end(status)))
+    return next(told, None)
+
+
+def why_nobody_leads(runs: Sequence[LogSeen], say: Texts) -> Reason | None:
+    """What kube-scheduler last logged about the lease; None where it logged no error about it."""
+    logs = [log for log in runs if log.container == KUBE_SCHEDULER_CONTAINER]
+    for hit, proof in (found for log in logs for found in in_log("scheduler-log", log, None)):
+        if hit.signature.code == "scheduler-no-leader":
+            return Reason(hit.signature.words(say.language).means, (proof,), (fix_of(hit, say),))
+    for log in logs:
+        if line := next((line for line in reversed(log.lines) if _LEASE.match(line)), ""):
+            words = LastWords(log, line, error=True)
+            return Reason(say("scheduler-down.error", line=_unstopped(words.text)), (log_line(log, line),))
+    return None
+
+
+def _ails(status: ContainerStatus) -> bool:
+    """Whether it is down, or up after an end, and not only started for the first time."""
+    return stuck(status) or _end(status) is not None
+
+
+def _end(status: ContainerStatus) -> StateTerminated | None:
+    """How the last run ended. An init container that is done has not failed."""
+    end = status.state.terminated or status.last_state.terminated
+    return end if end and (end.exit_code or end.reason in (*NEVER_STARTED, "OOMKilled")) else None
+
+
+def _signed(pod: Pod, status: ContainerStatus, runs: Sequence[LogSeen], version: Version | None) -> Proven | None:
+    """The runtime's words about the start, then the container's own."""
+    for hit, proof, _ in in_messages(pod, [status], version, "scheduler-message"):
+        return hit, [proof]
+    for log in _logs(pod, status, runs):
+        for hit, proof in in_log("scheduler-log", log, version):
+            return hit, [proof, *_continued(log, hit.quote)]
+    return None
+
+
+def _logs(pod: Pod, status: ContainerStatus, runs: Sequence[LogSeen]) -> list[LogSeen]:
+    """Of the container, that of the run that ended last first: while none runs, it is what the log shows."""
+    own = [log for log in runs if log.pod.metadata.uid == pod.metadata.uid and log.container == status.name]
+    return sorted(own, key=lambda log: log.previous != (status.state.running is not None))
+
+
+def _told(pod: Pod, status: ContainerStatus, end: StateTerminated, runs: Sequence[LogSeen], say: Texts) -> Reason:
+    """How it ended and what it said last, without a reading of it."""
+    never = end.reason in NEVER_STARTED and end.message
+    how = f"{end.reason}: {quotes.shown(end.message)}" if never else _how(end, say)
+    means, proofs = say("scheduler-down.ended", container=status.name, how=how), [_of_end(pod, status, end)]
+    words = last_of(_logs(pod, status, runs), end, running=status.state.running is not None)
+    if words and not never:
+        said = say("scheduler-down.error" if words.error else "scheduler-down.last", line=_unstopped(words.text))
+        means = f"{means} {said}"
+        proofs = [log_line(words.log, words.line), *_continued(words.log, words.line), *proofs]
+    memory = NextAction(say("scheduler-down.memory", container=status.name), "")
+    return Reason(means, tuple(proofs), (memory,) if end.reason == "OOMKilled" else ())
+
+
+def _unstopped(line: str) -> str:
+    """For the end of a sentence."""
+    return line.rstrip(" .:。")
+
+
+def _how(end: StateTerminated, say: Texts) -> str:
+    if end.reason and end.reason != "Error":
+        return say("scheduler-down.how", reason=end.reason, code=end.exit_code)
+    return say("scheduler-down.code", code=end.exit_code)
+
+
+def _continued(log: LogSeen, line: str) -> list[Evidence]:
+    """The line behind one that ends with a colon: an error in a file has its place there."""
+    if not line.rstrip().endswith(":"):
+        return []
+    at = len(log.lines) - 1 - log.lines[::-1].index(line)
+    return [log_line(log, more) for more in log.lines[at + 1 : at + 2] if more[:1].isspace() and more.strip()]
+
+
+def _of_end(pod: Pod, status: ContainerStatus, end: StateTerminated) -> Evidence:
+    """The API's words for the end: the runtime's message where it did not start, else the reason or the exit code."""
+    state = "state" if status.state.terminated else "lastState"
+    field, quote = ("reason", end.reason) if end.reason and end.reason != "Error" else ("exitCode", str(end.exit_code))
+    if end.reason in NEVER_STARTED and end.message:
+        field, quote = "message", end.message
+    return quotes.of_pod(pod, quote, path_in(pod, status.name, f"{state}.terminated.{field}"))
