@@ -16,6 +16,8 @@ from playbooks.rules.common.containers import statuses
 from playbooks.rules.placed.container_faults import inside_faults, remarks_of
 from playbooks.rules.placed.lifecycle import past_scheduling
 from playbooks.rules.placed.limit_remarks import with_remarks
+from playbooks.rules.placed.node_down import node_down
+from playbooks.rules.placed.refused_by_node import bound_by_hami
 from playbooks.rules.placed.refused_devices import refused_causes, refused_more
 from playbooks.rules.placed.refused_without_hami import without_hami
 from playbooks.rules.placed.start_faults import start_faults
@@ -33,21 +35,23 @@ def after_scheduling(
         return [past] if past else []
     install = placed.install.install.version if placed else None
     version = install.version if install else None
+    stripped = bool(bound_by_hami(pod, events))
     causes = start_faults(pod, events, version, now, say)
     if placed is not None and past.code == "allocate-failed":
         causes += refused_causes(past, pod, placed, now, say)
-        past = refused_more(past, pod, placed.side, say)
+        past = refused_more(past, pod, placed.side, say, stripped=stripped)
     elif placed is not None and not causes and past.code != "terminating":
         causes = inside_faults(pod, placed, now, say)
+    down = node_down(pod, placed.side.node, events, say) if placed else []
     if past.code == "running" and causes:
-        return causes
+        return [*down, *causes]
     if past.code == "running" and placed is not None:
         past = with_remarks(past, remarks_of(pod, placed, say))
-    first = without_hami(pod, past, placed, now, say) if placed else []
+    first = without_hami(pod, past, placed, now, say) if placed and not stripped else []
     unread = _unread(pod, past, events, placed, say)
     if past.code == "image-or-start-failure" and not _began(pod):
-        return [*first, *causes, past, *unread]
-    return [*(first or unread), *causes, past]
+        return [*down, *first, *causes, past, *unread]
+    return [*down, *(first or unread), *causes, past]
 
 
 def _began(pod: Pod) -> bool:
