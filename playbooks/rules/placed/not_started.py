@@ -105,7 +105,8 @@ def not_started(pod: Pod, events: Sequence[Event], now: datetime, say: Texts) ->
     if halted is not None:
         why, proofs, crashed = _why_stuck(pod, halted, events, say)
     elif init is not None:
-        why, proofs, last = *_why_init(pod, init, now, say), None
+        why, proofs = _why_init(pod, init, now, say)
+        last = None
     elif last is not None:
         why = quotes.shown(last.message)
     elif pod.metadata.annotation(BIND_PHASE_KEY) == "allocating":
