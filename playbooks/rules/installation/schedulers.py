@@ -96,6 +96,13 @@ def _not_ready(install: Install, say: Texts) -> Finding:
     """There are pods, none of them is ready."""
     worst = [what_ails(pod) for pod in install.pods]
     what = "-n", install.namespace
+    describe = NextAction(
+        say("scheduler-down.describe"), kubectl(*what, "describe", "pods", *(pod.name for pod in install.pods))
+    )
+    logs = NextAction(
+        say("scheduler-down.logs"),
+        kubectl(*what, "logs", install.pods[0].name, "--all-containers", "--previous", "--tail=50"),
+    )
     return finding(
         "scheduler-down",
         say("scheduler-down.claim", namespace=install.namespace, why=f" ({worst[0].quote})"),
@@ -103,22 +110,26 @@ def _not_ready(install: Install, say: Texts) -> Finding:
         (),
         tuple(worst),
         severity="critical",
-        actions=(
-            NextAction(
-                say("scheduler-down.describe"),
-                kubectl(*what, "describe", "pods", *(pod.name for pod in install.pods)),
-            ),
-            NextAction(
-                say("scheduler-down.logs"),
-                kubectl(*what, "logs", install.pods[0].name, "--all-containers", "--previous", "--tail=50"),
-            ),
-        ),
+        actions=(describe, logs) if _has_ended(install.pods[0]) else (describe,),
+    )
+
+
+def _has_ended(pod: Pod) -> bool:
+    """Whether one of its containers was started and ended, so that it left a log."""
+    return any(
+        status.restart_count or status.state.terminated or status.last_state.terminated
+        for status in pod.status.container_statuses or ()
     )
 
 
 def what_ails(pod: Pod) -> Evidence:
-    """What the pod's status says is wrong: a container that waits, else why it is not ready, else its phase."""
+    """What the pod's status says is wrong: a container that waits, else why it is not ready, else its phase.
+
+    Of an image that does not come, the words name the image, and its reason alone does not.
+    """
     waiting = [status.state.waiting for status in pod.status.container_statuses or () if status.state.waiting]
+    if waiting and "Image" in waiting[0].reason and waiting[0].message.strip():
+        return quotes.of_pod(pod, waiting[0].message, "{.status.containerStatuses[*].state.waiting.message}")
     if waiting and waiting[0].reason:
         return quotes.of_pod(pod, waiting[0].reason, "{.status.containerStatuses[*].state.waiting.reason}")
     for kind in ("Ready", "PodScheduled"):

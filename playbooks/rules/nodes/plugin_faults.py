@@ -1,5 +1,6 @@
 """What keeps a device plugin of a node from its work, by its own words, kubelet's and the runtime's."""
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
@@ -26,6 +27,8 @@ Proven = tuple[Hit, Evidence]
 _TOLD_TO_END = (0, 137, 143)
 _NEAR = timedelta(minutes=5)
 _BACK_OFF = "CrashLoopBackOff"
+_HEADER = re.compile(r"^[EF]\d{4} [^\]]*\] ")
+"""klog's, before an error."""
 _KINDS = {1: "error", 2: "panic", 255: "fatal", 143: "stopped"}
 """What the exit codes of HAMi's Go programs mean: an error returned, a panic, klog.Fatal, SIGTERM."""
 
@@ -135,7 +138,7 @@ def _ended(side: NodeSide, pod: Pod, status: ContainerStatus, say: Texts) -> Nod
     said = [(log, line) for log in logs if (line := last_error(log))]
     kind = say(f"device-plugin-crash.{_kind(end) if is_plugin(pod) else _kind_of_any(end)}", code=end.exit_code)
     key = "said" if said else "claim"
-    line = quotes.shown(said[0][1].partition("] ")[2] or said[0][1]) if said else ""
+    line = quotes.shown(_HEADER.sub("", said[0][1])) if said else ""
     claim = say(
         f"device-plugin-crash.{key}",
         node=side.name,
