@@ -1,6 +1,7 @@
 """Pods that have their node and do not get on there: not ready, killed by a probe, behind an init container, alone."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,7 +90,7 @@ INITIALIZING = {"name": "main", "state": {"waiting": {"reason": "PodInitializing
 INCOMPLETE = {"type": "Initialized", "status": "False", "message": "containers with incomplete status: [wait-db]"}
 
 
-def behind_init(*inits: Object, **fields: object) -> Object:
+def behind_init(*inits: Object, **fields: Any) -> Object:
     return placed(phase="Pending", initContainerStatuses=list(inits), containerStatuses=[INITIALIZING], **fields)
 
 
