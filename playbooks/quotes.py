@@ -126,6 +126,11 @@ def of_pod_annotation(pod: Pod, key: str) -> Evidence:
     return of_pod(pod, value, _annotation_path(key))
 
 
+def of_pod_label(pod: Pod, key: str) -> Evidence:
+    """A label of the pod."""
+    return of_pod(pod, pod.metadata.label(key) or "", f"{{.metadata.labels.{_escape(key)}}}")
+
+
 def of_holder(pod: Pod | Holder) -> Evidence:
     """What HAMi gave the pod."""
     key, text = given(pod.metadata) or (FIRST.names.allocated[0], pod.name)

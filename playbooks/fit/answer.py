@@ -305,7 +305,7 @@ def _no_request(asked: AskedPod, confidence: Confidence, say: Texts) -> Finding:
     if not resources:
         proofs = tuple(_card(case, node) for node in sorted(case.nodes)[:1])
         return finding("no-device-request", say("fits.anywhere", pod=name), confidence, (), proofs, severity="info")
-    plainly = write_plainly(case.pod, case.config, say)
+    plainly = write_plainly(case.pod, case.config, case.version, say)
     step = elsewhere.ask_again(case.pod, plainly.label, plainly.command, say)
     claim = unread(case.pod, case.config, case.version, say)
     return finding("no-device-request", claim, confidence, (), _proofs(asked), severity="warning", actions=[step])

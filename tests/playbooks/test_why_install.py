@@ -155,6 +155,20 @@ def test_a_crashing_scheduler_is_the_cause_and_says_how_it_fails(tmp_path: Path)
     assert commands(report)[0] == "kubectl -n hami-system describe pods hami-scheduler-0"
 
 
+def test_a_scheduler_whose_image_does_not_come_is_told_with_the_image_and_without_a_log_that_it_never_wrote(
+    tmp_path: Path,
+) -> None:
+    words = 'Back-off pulling image "registry.k8s.io/kube-scheduler:v1.33.4"'
+    waiting = {"name": "kube-scheduler", "state": {"waiting": {"reason": "ImagePullBackOff", "message": words}}}
+    report = ask(tmp_path, [*scheduler(statuses=[unready() | {"containerStatuses": [waiting]}]), gpu_node(), pod()])
+    assert codes(report)[0] == "scheduler-down"
+    assert words in cause(report).claim
+    assert words in quotes(report)
+    assert not any("--previous" in command for command in commands(report))
+    crashing = ask(tmp_path / "other", [*scheduler(statuses=[unready()]), gpu_node(), pod()])
+    assert any("--previous" in command for command in commands(crashing))
+
+
 def test_a_scheduler_that_is_not_ready_is_quoted_by_its_condition(tmp_path: Path) -> None:
     status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "False", "message": "not yet"}]}
     report = ask(tmp_path, [*scheduler(statuses=[status]), gpu_node(), pod()])

@@ -148,6 +148,13 @@ def ended(code: int) -> Object:
 CLOSED = KUBELET.format("rpc error: code = Unavailable desc = transport is closing")
 
 
+def test_a_panic_with_brackets_is_told_whole(tmp_path: Path) -> None:
+    objects = [refused_pod(CLOSED), counted(capacity=20, allocatable=20), plugin(device=ended(2))]
+    panic = "panic: runtime error: index out of range [0] with length 0"
+    report = why(tmp_path, *objects, previous=f"{panic}\n\ngoroutine 7 [running]:")
+    assert panic in cause(report).claim
+
+
 def test_a_plugin_that_crashed_while_kubelet_asked_it_is_the_cause(tmp_path: Path) -> None:
     objects = [refused_pod(CLOSED), counted(capacity=20, allocatable=20), plugin(device=ended(2))]
     panic = "panic: runtime error: invalid memory address or nil pointer dereference"

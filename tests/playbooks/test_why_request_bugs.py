@@ -13,6 +13,7 @@ from tests.playbooks.world import (
     cause,
     codes,
     container,
+    event,
     gpu,
     gpu_node,
     none_of,
@@ -87,3 +88,37 @@ def test_without_its_signs_the_bug_of_mig_is_not_told(
 ) -> None:
     report = ask(tmp_path, [*scheduler(version), TWO_MIG, refused_by_rule(count), *more])
     assert "HAMi#2403" not in cause(report).claim
+
+
+# --------------------------------------------------------------------------------- a part of a GPU without a count
+
+
+def part_of_a_gpu(version: str, scheduler_name: str = "hami-scheduler", **status: object) -> list[Object]:
+    """A pod on gpu-1 that HAMi's scheduler let pass, as it asks for memory only."""
+    one = pod(limits={"nvidia.com/gpumem": "4000"}, nodeName="gpu-1", schedulerName=scheduler_name)
+    one["status"] = {"phase": "Running"} | status
+    return [*scheduler(version), TWO_GPUS, one, event(one, "FilteringFailed", "does not request any resource")]
+
+
+CRASHED = {
+    "name": "main",
+    "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+    "lastState": {"terminated": {"exitCode": 1, "reason": "Error"}},
+    "restartCount": 4,
+}
+NOT_PULLED = {"name": "main", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}
+
+
+@pytest.mark.parametrize(("version", "told"), [("2.6.1", False), ("2.7.1", True), ("2.8.2", True), ("2.9.0", False)])
+def test_a_pod_that_names_hami_s_scheduler_itself_gets_no_count_from_the_webhooks_of_2_7_and_2_8(
+    tmp_path: Path, version: str, told: bool
+) -> None:
+    report = ask(tmp_path, part_of_a_gpu(version, containerStatuses=[CRASHED]))
+    assert codes(report)[0] == "no-device-request"
+    assert ("2.7 and 2.8 leave pods alone that name hami-scheduler" in cause(report).claim) == told
+    assert {"4000", "does not request any resource"} <= set(quotes(report))
+
+
+def test_a_pod_that_never_started_is_told_that_before_that_it_would_get_no_gpu(tmp_path: Path) -> None:
+    report = ask(tmp_path, part_of_a_gpu("2.7.1", phase="Pending", containerStatuses=[NOT_PULLED]))
+    assert codes(report) == ["image-or-start-failure", "no-device-request"]

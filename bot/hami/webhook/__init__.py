@@ -29,8 +29,9 @@ from bot.kube.models import Container, Pod, Quantity, ResourceRequirements
 NAME = "vgpu.hami.io"
 _LOOKS_EVERYWHERE = Version(2, 10, 0)
 _RESPECTS_FOREIGN = Version(2, 7, 0)
-_TAKES_OWN_FOR_FOREIGN = (Version(2, 7, 0), Version(2, 9, 0))
-_DEFAULT_SCHEDULERS = ("", "default-scheduler")
+LEAVES_OWN_ALONE = (Version(2, 7, 0), Version(2, 9, 0))
+"""From the first of these to before the second, a pod that names HAMi's scheduler itself is admitted unchanged."""
+DEFAULT_SCHEDULERS = ("", "default-scheduler")
 
 Admit = Callable[[AnnotatedContainer, Resources], Answer]
 
@@ -99,8 +100,8 @@ def admit(pod: Pod, setting: Setting) -> Pod | Rejection:
 
 def _is_foreign(scheduler: str, setting: Setting) -> bool:
     """Whether the webhook leaves the pod to the scheduler that it names. 2.7 and 2.8 do so even with HAMi's own."""
-    since, until = _TAKES_OWN_FOR_FOREIGN
-    if setting.version < _RESPECTS_FOREIGN or scheduler in _DEFAULT_SCHEDULERS:
+    since, until = LEAVES_OWN_ALONE
+    if setting.version < _RESPECTS_FOREIGN or scheduler in DEFAULT_SCHEDULERS:
         return False
     return scheduler != setting.scheduler or since <= setting.version < until
 

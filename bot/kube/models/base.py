@@ -71,6 +71,7 @@ class ObjectReference(Model, frozen=True):
     namespace: str = ""
     name: str = ""
     uid: str = ""
+    field_path: str = ""
 
 
 class Condition(Model, frozen=True):

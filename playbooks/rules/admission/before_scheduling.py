@@ -96,7 +96,7 @@ def nothing_asked(case: Case, say: Texts) -> Finding | None:
         return None
     proofs = [quotes.of_resource(pod, name, value) for name, value in asked.items()]
     claim = unread(pod, config, case.version, say)
-    return _finding("no-device-request", claim, proofs, write_plainly(pod, config, say))
+    return _finding("no-device-request", claim, proofs, write_plainly(pod, config, case.version, say))
 
 
 def _finding(

@@ -5,6 +5,7 @@ from msgspec import structs
 from bot.hami.pods.request_parsing import DeviceConfig, asked_resources, pod_request
 from bot.hami.vendors import FIRST
 from bot.hami.version import Version
+from bot.hami.webhook import DEFAULT_SCHEDULERS, LEAVES_OWN_ALONE
 from bot.kube.models import Pod
 from bot.report import Finding, NextAction, one_line
 from bot.texts import Texts
@@ -21,17 +22,34 @@ def unread(pod: Pod, config: DeviceConfig, version: Version | None, say: Texts) 
     amounts = one_line(", ".join(f"{name}: {value}" for name, value in asked.items()), _LONGEST)
     device = next((found for name in asked if (found := config.by_resource.get(name))), None)
     text = str(version or "")
+    if passed_over(pod, config, version):
+        scheduler, count = pod.spec.scheduler_name or "?", config.gpus.count
+        return say("no-device-request.own-name", version=text, asked=amounts, resource=count, scheduler=scheduler)
     if device is None or device.vendor is FIRST:
         return say("no-device-request.unread", version=text, asked=amounts)
     return say("no-device-request.unread-of", version=text, asked=amounts, resource=device.resources.count)
 
 
-def write_plainly(pod: Pod, config: DeviceConfig, say: Texts) -> NextAction:
+def passed_over(pod: Pod, config: DeviceConfig, version: Version | None) -> bool:
+    """Whether the pod asks for a part of a GPU without a count, and this version's webhook adds none to it.
+
+    2.7 and 2.8 leave a pod as it is that names any scheduler but the default one, HAMi's own among them.
+    """
+    asked, gpus = asked_resources(pod, config), config.gpus
+    since, until = LEAVES_OWN_ALONE
+    named = pod.spec.scheduler_name not in (None, *DEFAULT_SCHEDULERS)
+    partly = gpus.count not in asked and not {gpus.memory, gpus.percentage, gpus.cores}.isdisjoint(asked)
+    return version is not None and since <= version < until and named and partly
+
+
+def write_plainly(pod: Pod, config: DeviceConfig, version: Version | None, say: Texts) -> NextAction:
     """To give a count and plain numbers, with the unit of the device's memory."""
     asked = asked_resources(pod, config)
     device = next((found for name in asked if (found := config.by_resource.get(name))), config.devices[0])
     resources = device.resources
     look = kubectl_pod(pod, "get", "-o", "jsonpath={.spec.containers[*].resources}")
+    if passed_over(pod, config, version):
+        return NextAction(say("no-device-request.add-count", resource=config.gpus.count), look)
     if device.vendor is FIRST:
         return NextAction(say("no-device-request.whole", resource=resources.memory), look)
     if resources.count not in asked or not resources.memory:
@@ -55,7 +73,7 @@ def unread_containers(pod: Pod, config: DeviceConfig, version: Version | None, s
                 claim = say("no-device-request.container", container=container.name, claim=claim)
             asked = asked_resources(alone, config)
             proofs = [quotes.of_resource(pod, name, value) for name, value in asked.items()]
-            step = write_plainly(alone, config, say)
+            step = write_plainly(alone, config, version, say)
             found.append(
                 finding("no-device-request", claim, "confirmed", (), proofs, severity="warning", actions=[step])
             )

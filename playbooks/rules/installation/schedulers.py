@@ -100,6 +100,14 @@ def _not_ready(install: Install, runs: Sequence[LogSeen], say: Texts) -> Finding
     what = "-n", install.namespace
     reason = why_it_ends(install.pods, runs, install.version.version if install.version else None, say)
     key, means = ("ends", {"means": reason.means}) if reason else ("claim", {})
+    describe = NextAction(
+        say("scheduler-down.describe"), kubectl(*what, "describe", "pods", *(pod.name for pod in install.pods))
+    )
+    logs = NextAction(
+        say("scheduler-down.logs"),
+        kubectl(*what, "logs", install.pods[0].name, "--all-containers", "--previous", "--tail=50"),
+    )
+    steps = [describe, logs] if _has_ended(install.pods[0]) else [describe]
     return finding(
         "scheduler-down",
         say(f"scheduler-down.{key}", namespace=install.namespace, why=f" ({worst[0].quote})", **means),
@@ -107,23 +115,26 @@ def _not_ready(install: Install, runs: Sequence[LogSeen], say: Texts) -> Finding
         (),
         (*(reason.proofs if reason else ()), *worst),
         severity="critical",
-        actions=(
-            *(reason.actions if reason else ()),
-            NextAction(
-                say("scheduler-down.describe"),
-                kubectl(*what, "describe", "pods", *(pod.name for pod in install.pods)),
-            ),
-            NextAction(
-                say("scheduler-down.logs"),
-                kubectl(*what, "logs", install.pods[0].name, "--all-containers", "--previous", "--tail=50"),
-            ),
-        ),
+        actions=[*(reason.actions if reason else ()), *steps],
+    )
+
+
+def _has_ended(pod: Pod) -> bool:
+    """Whether one of its containers was started and ended, so that it left a log."""
+    return any(
+        status.restart_count or status.state.terminated or status.last_state.terminated
+        for status in pod.status.container_statuses or ()
     )
 
 
 def what_ails(pod: Pod) -> Evidence:
-    """What the pod's status says is wrong: a container that waits, else why it is not ready, else its phase."""
+    """What the pod's status says is wrong: a container that waits, else why it is not ready, else its phase.
+
+    Of an image that does not come, the words name the image, and its reason alone does not.
+    """
     waiting = [status.state.waiting for status in pod.status.container_statuses or () if status.state.waiting]
+    if waiting and "Image" in waiting[0].reason and waiting[0].message.strip():
+        return quotes.of_pod(pod, waiting[0].message, "{.status.containerStatuses[*].state.waiting.message}")
     if waiting and waiting[0].reason:
         return quotes.of_pod(pod, waiting[0].reason, "{.status.containerStatuses[*].state.waiting.reason}")
     for kind in ("Ready", "PodScheduled"):

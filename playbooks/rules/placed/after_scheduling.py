@@ -3,18 +3,27 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from msgspec import structs
+
 from bot.hami.pods.allocations import given
 from bot.kube.models import Event, Pod
 from bot.report import Finding
 from bot.texts import Texts
+from playbooks import quotes
 from playbooks.gather.placed_pod import PlacedPod
 from playbooks.rules.admission.unread_request import unread_containers
+from playbooks.rules.common.containers import statuses
 from playbooks.rules.placed.container_faults import inside_faults, remarks_of
 from playbooks.rules.placed.lifecycle import past_scheduling
 from playbooks.rules.placed.limit_remarks import with_remarks
+from playbooks.rules.placed.node_down import node_down
+from playbooks.rules.placed.refused_by_node import bound_by_hami
 from playbooks.rules.placed.refused_devices import refused_causes, refused_more
 from playbooks.rules.placed.refused_without_hami import without_hami
 from playbooks.rules.placed.start_faults import start_faults
+
+_ASKS_NOTHING = "does not request any resource"
+"""HAMi's event of a pod that its extender lets pass; 2.10 logs it only."""
 
 
 def after_scheduling(
@@ -26,25 +35,44 @@ def after_scheduling(
         return [past] if past else []
     install = placed.install.install.version if placed else None
     version = install.version if install else None
+    stripped = bool(bound_by_hami(pod, events))
     causes = start_faults(pod, events, version, now, say)
     if placed is not None and past.code == "allocate-failed":
         causes += refused_causes(past, pod, placed, now, say)
-        past = refused_more(past, pod, placed.side, say)
+        past = refused_more(past, pod, placed.side, say, stripped=stripped)
     elif placed is not None and not causes and past.code != "terminating":
         causes = inside_faults(pod, placed, now, say)
+    down = node_down(pod, placed.side.node, events, say) if placed else []
     if past.code == "running" and causes:
-        return causes
+        return [*down, *causes]
     if past.code == "running" and placed is not None:
         past = with_remarks(past, remarks_of(pod, placed, say))
-    first = without_hami(pod, past, placed, now, say) if placed else []
-    return [*(first or _unread(pod, past, placed, say)), *causes, past]
+    first = without_hami(pod, past, placed, now, say) if placed and not stripped else []
+    unread = _unread(pod, past, events, placed, say)
+    if past.code == "image-or-start-failure" and not _began(pod):
+        return [*down, *first, *causes, past, *unread]
+    return [*down, *(first or unread), *causes, past]
 
 
-def _unread(pod: Pod, past: Finding, placed: PlacedPod | None, say: Texts) -> list[Finding]:
+def _began(pod: Pod) -> bool:
+    """Whether any of its containers was started: what it lacks then is why it fails."""
+    return any(
+        status.state.running or status.state.terminated or status.last_state.terminated for status in statuses(pod)
+    )
+
+
+def _unread(pod: Pod, past: Finding, events: Sequence[Event], placed: PlacedPod | None, say: Texts) -> list[Finding]:
     """What the pod asked for and HAMi read no request in, of a pod that HAMi's scheduler placed and gave nothing."""
-    if placed is None or past.code not in ("running", "allocate-failed") or given(pod.metadata):
+    if placed is None or past.code == "terminating" or given(pod.metadata):
         return []
     install = placed.install.install
     if pod.spec.scheduler_name != install.scheduler_name:
         return []
-    return unread_containers(pod, placed.install.config, install.version.version if install.version else None, say)
+    version = install.version.version if install.version else None
+    found = unread_containers(pod, placed.install.config, version, say)
+    said = [quotes.of_event(event) for event in events if _ASKS_NOTHING in event.message and _is_of(event, pod)][-1:]
+    return [structs.replace(one, evidence=(*one.evidence, *said)) for one in found]
+
+
+def _is_of(event: Event, pod: Pod) -> bool:
+    return event.involved_object.uid in ("", pod.metadata.uid)

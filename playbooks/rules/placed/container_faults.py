@@ -9,6 +9,7 @@ from bot.hami.nodes.cards import Card
 from bot.hami.nodes.node_state import read_registrations
 from bot.hami.nodes.registration import Registration
 from bot.hami.pods.allocations import Allocation, counted_allocations, is_finished
+from bot.hami.pods.allocations import given as allocated
 from bot.hami.vendors import FIRST
 from bot.hami.version import Version
 from bot.kube.models import ContainerStatus, Pod
@@ -17,7 +18,7 @@ from bot.texts import Texts
 from playbooks.gather.placed_pod import PlacedPod
 from playbooks.rules.common.containers import GpuContainers, gpu_containers, in_trouble, statuses
 from playbooks.rules.nodes.gpu_faults import reported
-from playbooks.rules.placed.container_log_faults import own_log_faults
+from playbooks.rules.placed.container_log_faults import GivenGpus, own_log_faults
 from playbooks.rules.placed.hami_core_version import library_of, unmeasured, with_library, with_paths
 from playbooks.rules.placed.limit_not_enforced import limits_that_cannot_hold
 from playbooks.rules.placed.limit_remarks import Remark, entry_remarks, limit_remarks
@@ -35,7 +36,7 @@ _TELLS_ITSELF = ("OOMKilled", "StartError", "ContainerCannotRun", "Completed")
 def inside_faults(pod: Pod, placed: PlacedPod, now: datetime, say: Texts) -> list[Finding]:
     """The fault that explains most; empty for a container of which nothing bad is known."""
     given = GpuContainers(gpu_containers(pod, placed.install.config), _shares(pod))
-    if faults := own_log_faults(pod, placed.own_logs or (), now, say, cores=given.cores):
+    if faults := own_log_faults(pod, placed.own_logs or (), _gpus(pod, given, placed), now, say):
         return [_of_library(finding, placed, say) for finding in faults]
     if any(in_trouble(status, now) for status in statuses(pod)):
         crashed = [
@@ -43,6 +44,14 @@ def inside_faults(pod: Pod, placed: PlacedPod, now: datetime, say: Texts) -> lis
         ]
         return crashed or _on_a_faulty_gpu(pod, given, placed, now, say)
     return limits_that_cannot_hold(pod, given, say) if _is_limited(given, placed) else []
+
+
+def _gpus(pod: Pod, given: GpuContainers, placed: PlacedPod) -> GivenGpus:
+    count = placed.install.config.gpus.count
+    counted = any(count in ((one.resources and one.resources.limits) or ()) for one in given.containers)
+    limits = [share.memory_mib for share in given.shares] if _is_limited(given, placed) else []
+    has_any = counted or allocated(pod.metadata) is not None or bool(volcano.limited_containers(pod))
+    return GivenGpus(has_any, given.cores, limits)
 
 
 def _of_library(finding: Finding, placed: PlacedPod, say: Texts) -> Finding:

@@ -21,10 +21,32 @@ _AMOUNTS = re.compile(r"OOM (\d+) / (\d+)")
 _MIB = 1024 * 1024
 _AFTER = 5
 """Other threads may print this much behind the last words of a process that waits or fails."""
-_ELF_CLASS = "core-preload-class"
-"""The loader says this also in a 32-bit helper beside a program that loads HAMi-core."""
+_OF_LIMIT = ("core-torch-oom", "core-kv-cache")
+"""Other programs' words, of any GPU that is full: they count where the container has a limit."""
+_ONLY_AT_AN_END = ("core-no-gpu-seen", *_OF_LIMIT)
+"""Words after which a program may go on without a GPU, or with less memory."""
+_UNSURE = ("core-preload-class", "core-no-platform", *_OF_LIMIT)
+"""Words that have other causes too: the loader says the first also in a 32-bit helper beside a program that loads
+HAMi-core.
+"""
+_TOTAL = re.compile(r"([\d.]+) GiB(?: total capacity|$)")
+_GIB_IN_MIB = 1024
+_ROUNDING = 0.01
+"""In GiB: PyTorch gives two digits."""
+_OPENS_QUOTE = re.compile(r"""(?<![:=])(?<!": )(?<!=[bru])["'`\u201c\u2018]$""")
+"""At the end of what precedes words that somebody quotes; the value of a field (`msg="…`, `"msg": "…`) is no quote."""
+_NO_ERROR = re.compile(r"\b(INFO|DEBUG|TRACE)\b|\blevel\W{1,4}(info|debug|trace)\b")
+"""In what precedes words of a line that its own logger does not call an error."""
 _SURE = 3
 """A wait that is told once or twice is how processes start beside each other."""
+
+
+class GivenGpus(NamedTuple):
+    """What the pod's containers have of GPUs: any at all, limited cores, and the memory limits in MiB."""
+
+    any: bool
+    cores: bool
+    limits_mib: Sequence[int]
 
 
 class _Word(NamedTuple):
@@ -35,8 +57,8 @@ class _Word(NamedTuple):
     status: ContainerStatus
 
 
-def own_log_faults(pod: Pod, logs: Sequence[LogSeen], now: datetime, say: Texts, *, cores: bool) -> list[Finding]:
-    """The fault that explains most, by its own words; `cores`: HAMi limits the pod's GPU cores."""
+def own_log_faults(pod: Pod, logs: Sequence[LogSeen], gpus: GivenGpus, now: datetime, say: Texts) -> list[Finding]:
+    """The fault that explains most, by its own words."""
     by_name = {status.name: status for status in statuses(pod)}
     words = [
         _Word(hit, log, by_name[log.container])
@@ -45,25 +67,55 @@ def own_log_faults(pod: Pod, logs: Sequence[LogSeen], now: datetime, say: Texts,
         for hit in find("workload-log", log.lines)
     ]
     order = [signature.id for signature in signatures()]
-    meant = [word for word in words if _means_it(word, now) and (cores or word.hit.signature.id != "core-host-pid")]
+    meant = [word for word in words if _means_it(word, now) and _concerns(word, gpus)]
     meant.sort(key=lambda word: (order.index(word.hit.signature.id), word.log.previous))
-    return [_finding(pod, meant, now, say)] if meant else []
+    return [_finding(pod, meant, gpus, now, say)] if meant else []
+
+
+def _concerns(word: _Word, gpus: GivenGpus) -> bool:
+    """Whether the words can be about a container that has these GPUs."""
+    match word.hit.signature.id:
+        case "core-host-pid":
+            return gpus.cores
+        case "core-no-gpu-seen":
+            return gpus.any
+        case "core-torch-oom":
+            return _limit_seen(word, gpus) is not None
+        case "core-kv-cache":
+            return bool(gpus.limits_mib)
+        case _:
+            return True
+
+
+def _limit_seen(word: _Word, gpus: GivenGpus) -> int | None:
+    """The memory limit that PyTorch saw as the GPU's total capacity."""
+    total = _TOTAL.search(word.hit.quote)
+    seen = float(total[1]) if total else 0.0
+    return next((limit for limit in gpus.limits_mib if abs(limit / _GIB_IN_MIB - seen) <= _ROUNDING), None)
+
+
+def _is_quoted(word: _Word, *, sound: bool) -> bool:
+    """Whether the line tells of the words instead of being them; `sound`: nothing is wrong with its container."""
+    before = word.log.lines[word.hit.line].partition(word.hit.quote)[0]
+    return bool(_OPENS_QUOTE.search(before)) or (sound and bool(_NO_ERROR.search(before)))
 
 
 def _means_it(word: _Word, now: datetime) -> bool:
     """Whether the words say what is wrong now: most are harmless in a container that goes on."""
     after = word.log.lines[word.hit.line + 1 :]
     last = sum(1 for line in after if line.strip() and not _CORE_LINE.search(line)) <= _AFTER
-    signature = word.hit.signature
+    signature, trouble = word.hit.signature, in_trouble(word.status, now)
+    if not signature.core and _is_quoted(word, sound=not trouble):
+        return False
     match signature.code:
         case "hami-core-crash":
-            return in_trouble(word.status, now)
+            return trouble
         case "hami-core-hang":
             return last and not any(map(_INITIALIZED.search, after))
         case "hami-core-missing":
             return not any(map(_CORE_LINE.search, after))
         case _:
-            return signature.core or in_trouble(word.status, now) or (last and signature.id != "core-no-gpu-seen")
+            return signature.core or trouble or (last and signature.id not in _ONLY_AT_AN_END)
 
 
 def _is_sure(word: _Word, now: datetime) -> bool:
@@ -71,12 +123,14 @@ def _is_sure(word: _Word, now: datetime) -> bool:
     signature = word.hit.signature
     if signature.code == "hami-core-hang":
         return _count(word) >= _SURE
+    if signature.id in _UNSURE:
+        return False
     if signature.code == "hami-core-missing":
-        return signature.id != _ELF_CLASS
+        return True
     return signature.core or in_trouble(word.status, now)
 
 
-def _finding(pod: Pod, words: Sequence[_Word], now: datetime, say: Texts) -> Finding:
+def _finding(pod: Pod, words: Sequence[_Word], gpus: GivenGpus, now: datetime, say: Texts) -> Finding:
     first = words[0]
     signature = first.hit.signature
     same = [word for word in words if word.hit.signature.code == signature.code]
@@ -87,20 +141,29 @@ def _finding(pod: Pod, words: Sequence[_Word], now: datetime, say: Texts) -> Fin
         proofs.append(
             quotes.of_pod(pod, str(ended.exit_code), path_in(pod, first.log.container, f"{place}.terminated.exitCode"))
         )
+    if signature.id in _OF_LIMIT:
+        proofs.append(quotes.of_holder(pod))
     node = pod.spec.node_name
-    means = signature.words(say.language).means
-    if signature.id == "core-oom" and (amounts := _AMOUNTS.search(first.hit.quote)):
-        needed, limit = (int(amount) // _MIB for amount in amounts.groups())
-        means = say("in-container.memory", needed=f"{needed:,}", limit=f"{limit:,}")
     return finding(
         signature.code,
-        say("in-container.claim", container=first.log.container, node=node or "?", means=means),
+        say("in-container.claim", container=first.log.container, node=node or "?", means=_meaning(first, gpus, say)),
         "confirmed" if _is_sure(first, now) else "suspected",
         (node,) if node else (),
         proofs,
         severity="warning",
         actions=(fix_of(first.hit, say),),
     )
+
+
+def _meaning(word: _Word, gpus: GivenGpus, say: Texts) -> str:
+    """With the amounts, where the words hold them."""
+    signature = word.hit.signature
+    if signature.id == "core-oom" and (amounts := _AMOUNTS.search(word.hit.quote)):
+        needed, limit = (int(amount) // _MIB for amount in amounts.groups())
+        return say("in-container.memory", needed=f"{needed:,}", limit=f"{limit:,}")
+    if signature.id == "core-torch-oom" and (seen := _limit_seen(word, gpus)) is not None:
+        return say("in-container.memory-seen", limit=f"{seen:,}")
+    return signature.words(say.language).means
 
 
 def _count(word: _Word) -> int:

@@ -33,11 +33,14 @@ def refused_causes(refused: Finding, pod: Pod, placed: PlacedPod, now: datetime,
     return [cause.finding for cause in found or crash_near(placed.side, times, say, vendor)]
 
 
-def refused_more(refused: Finding, pod: Pod, side: NodeSide, say: Texts) -> Finding:
-    """The refusal with what kubelet's words mean, and with what the device plugin logged of this pod or around then."""
+def refused_more(refused: Finding, pod: Pod, side: NodeSide, say: Texts, *, stripped: bool) -> Finding:
+    """The refusal with what kubelet's words mean, and with what the device plugin logged of this pod or around then.
+
+    `stripped`: HAMi bound the pod and its annotations are gone, which is what those words mean then.
+    """
     hits = find("kubelet-message", [evidence.quote for evidence in refused.evidence])
     proofs = [*refused.evidence, *_logged(pod, side)]
-    if not hits:
+    if not hits or stripped:
         return structs.replace(refused, evidence=tuple(proofs))
     words = hits[0].signature.words(say.language)
     claim = say("allocate-failed.means", claim=refused.claim.rstrip(".。 "), means=words.means)

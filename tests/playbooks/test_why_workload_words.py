@@ -1,0 +1,137 @@
+"""What other programs than HAMi-core say in a GPU container's log: drivers, PyTorch, vLLM, nvidia-smi."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.playbooks.test_why_inside import HALF, WHOLE, Object, asked, looping, placed
+from tests.playbooks.world import cause, codes, container, gpu, quotes
+
+NO_DRIVER = "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU"
+NO_NVML = "pynvml.nvml.NVMLError_LibraryNotFound: NVML Shared Library Not Found"
+SMI = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest"
+COMBINATION = "UserWarning: CUDA initialization: Unexpected error. Error 803: system has unsupported display driver / "
+TOO_OLD = "RuntimeError: The NVIDIA driver on your system is too old (found version 11040). Please update"
+INSUFFICIENT = "CUDA driver version is insufficient for CUDA runtime version"
+OLD_TORCH = "RuntimeError: cuda runtime error (35) : {} at /pytorch/aten/src/THC/THCGeneral.cpp:50"
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (NO_DRIVER, "gpu-runtime-missing"),
+        (NO_NVML, "gpu-runtime-missing"),
+        ("DEBUG Exception happens when checking CUDA platform: NVML Shared Library Not Found", "gpu-runtime-missing"),
+        (SMI, "driver-not-loaded"),
+        (COMBINATION + "cuda driver combination (Triggered internally)", "driver-not-loaded"),
+        (TOO_OLD, "gpu-start-failure"),
+        (f"  what():  {INSUFFICIENT}: cudaErrorInsufficientDriver", "gpu-start-failure"),
+        (f"cupy.cuda.runtime.CUDARuntimeError: cudaErrorInsufficientDriver: {INSUFFICIENT}", "gpu-start-failure"),
+        (OLD_TORCH.format(INSUFFICIENT), "gpu-start-failure"),
+        (f"Failed to allocate device vector A (error code {INSUFFICIENT})!", "gpu-start-failure"),
+    ],
+)
+def test_a_program_that_ends_for_want_of_a_driver_is_told_in_its_words(tmp_path: Path, line: str, code: str) -> None:
+    report = asked(tmp_path, placed(looping(1)), log=f"start\n{line}\n")
+    assert (codes(report)[0], cause(report).confidence) == (code, "confirmed")
+    assert any(quote in line for quote in quotes(report))
+
+
+def test_vllm_without_a_device_is_only_suspected_to_lack_the_runtime(tmp_path: Path) -> None:
+    report = asked(tmp_path, placed(looping(1)), log="RuntimeError: Failed to infer device type, please set\n")
+    assert (codes(report)[0], cause(report).confidence) == ("gpu-runtime-missing", "suspected")
+
+
+# ------------------------------------------------------------------------------------------- memory, without HAMi-core
+
+TORCH = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total {} of {} GiB of which"
+)
+OLDER = (
+    "OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 7.81 GiB total capacity; 7 GiB already"
+)
+NO_CACHE = "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`"
+
+
+@pytest.mark.parametrize("line", [TORCH.format("capacity", "7.81"), TORCH.format("capacty", "7.81"), OLDER])
+def test_memory_that_ends_where_the_container_s_limit_is_is_suspected_to_be_the_limit(
+    tmp_path: Path, line: str
+) -> None:
+    report = asked(tmp_path, placed(looping(1)), log=line)
+    assert (codes(report)[0], cause(report).confidence) == ("gpu-memory-limit", "suspected")
+    assert "8,000 MiB" in cause(report).claim
+    assert HALF["hami.io/vgpu-devices-allocated"] in quotes(report)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "total"), [(HALF, "14.57"), (WHOLE, "16.00")], ids=["another size", "a whole GPU"]
+)
+def test_memory_that_ends_elsewhere_is_not_the_limit(tmp_path: Path, annotations: Object, total: str) -> None:
+    report = asked(tmp_path, placed(looping(1), annotations=annotations), log=TORCH.format("capacity", total))
+    assert codes(report) == ["image-or-start-failure"]
+
+
+def test_a_program_that_goes_on_after_it_ran_out_of_memory_is_left_alone(tmp_path: Path) -> None:
+    assert codes(asked(tmp_path, placed(), log=TORCH.format("capacity", "7.81"))) == ["running"]
+
+
+def test_a_model_that_leaves_no_cache_is_suspected_to_reach_the_limit_where_there_is_one(tmp_path: Path) -> None:
+    limited = asked(tmp_path, placed(looping(1)), log=NO_CACHE)
+    assert (codes(limited)[0], cause(limited).confidence) == ("gpu-memory-limit", "suspected")
+    whole = asked(tmp_path, placed(looping(1), annotations=WHOLE), log=NO_CACHE)
+    assert codes(whole) == ["image-or-start-failure"]
+
+
+# ------------------------------------------------------------------------------------------------------------ quoted
+
+UNKNOWN = "Failed to initialize NVML: Unknown Error"
+MENTIONS = [
+    f'2026-11-23 08:11 INFO docs: if you see "Xid 79" or "{UNKNOWN}" call ops',
+    f"prompt: what does `{UNKNOWN}` mean?",
+    f"{{'role': 'user', 'content': 'my pod prints \"{UNKNOWN}\", why'}}",
+]
+
+
+@pytest.mark.parametrize("line", [*MENTIONS, f"2026-11-23 08:11 INFO a peer said: {UNKNOWN}"])
+def test_a_sound_container_that_mentions_an_error_has_none(tmp_path: Path, line: str) -> None:
+    assert codes(asked(tmp_path, placed(), log=f"{line}\n")) == ["running"]
+
+
+@pytest.mark.parametrize("line", MENTIONS)
+def test_a_quoted_error_is_not_why_a_container_ends(tmp_path: Path, line: str) -> None:
+    assert codes(asked(tmp_path, placed(looping(1)), log=f"{line}\n")) == ["image-or-start-failure"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        UNKNOWN,
+        f"2026-11-23 08:11:05,120 ERROR worker: {UNKNOWN}",
+        f'{{"level": "error", "msg": "{UNKNOWN}"}}',
+        f'level=error msg="{UNKNOWN}"',
+    ],
+)
+def test_the_same_error_as_a_logger_writes_it_counts(tmp_path: Path, line: str) -> None:
+    assert codes(asked(tmp_path, placed(), log=f"{line}\n")) == ["gpu-start-failure"]
+
+
+# ------------------------------------------------------------------------------------------------------ without a GPU
+
+NO_GPU = "RuntimeError: No CUDA GPUs are available"
+
+
+def test_a_container_that_sees_no_gpu_is_told_where_it_was_given_one(tmp_path: Path) -> None:
+    assert codes(asked(tmp_path, placed(looping(1)), log=NO_GPU))[0] == "gpu-start-failure"
+
+
+def test_a_container_that_asked_for_no_count_was_given_no_gpu_that_it_could_lose(tmp_path: Path) -> None:
+    alone = [container({"nvidia.com/gpumem": "4000"})]
+    report = asked(tmp_path, placed(looping(1), annotations={}, containers=alone), log=NO_GPU)
+    assert "gpu-start-failure" not in codes(report)
+    assert "image-or-start-failure" in codes(report)
+
+
+def test_a_count_alone_is_a_gpu_given(tmp_path: Path) -> None:
+    counted = [container(gpu())]
+    report = asked(tmp_path, placed(looping(1), annotations={}, containers=counted), log=NO_GPU)
+    assert "gpu-start-failure" in codes(report)
