@@ -47,8 +47,10 @@ def test_the_overview_has_only_those_that_are_idle() -> None:
 
 
 def test_that_some_are_not_measured_is_told_beside_those_that_are() -> None:
-    assert ask("idle-holders").findings[0].claim.endswith(
-        "or longer. 1 more pod is not measured: whether it is idle cannot be told."
+    assert (
+        ask("idle-holders")
+        .findings[0]
+        .claim.endswith("or longer. 1 more pod is not measured: whether it is idle cannot be told.")
     )
     assert ask("idle-holders", "for", "900h").verdict.startswith("No measured pod holds GPUs without a kernel for 900h")
 
