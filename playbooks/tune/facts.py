@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 from bot.hami.fit.allocated_totals import Ledger, build_ledger
-from bot.hami.fit.verdicts import TIME_SLICING_EXHAUSTED
 from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.installation.install import Install, flags_of
 from bot.hami.metrics.holder_usage import MeasuredHolding, held_by
+from bot.hami.scheduler_logs.filter_reasons import REASONS
 from bot.hami.scheduler_logs.throttling import NEEDLE, Wait, read_waits
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import NODES, PODS, RESOURCE_QUOTAS, Holder, Node, Pod
@@ -33,6 +33,9 @@ from playbooks.tune.pools import Pool, pools_of
 
 _SINCE_S = 3600
 _LOCKS = "lock"
+_MAY_LACK_SHARE = ("card-time-slicing-exhausted", "node-unfit-pod")
+_REFUSED = tuple(reason.text for reason in REASONS if reason.finding in _MAY_LACK_SHARE)
+"""What HAMi says of a node whose GPUs may lack a share: that, or up to 2.9 only that the node does not fit."""
 _LIMITS = ("kube-qps", "kube-burst")
 
 
@@ -61,7 +64,7 @@ class Throttled(NamedTuple):
 class Facts:
     """The cluster at one moment. Each part says itself what could not be read.
 
-    `without_share` are the waiting pods that HAMi refused for want of a share, on one GPU at least. The quotas of
+    `without_share` are the waiting pods that HAMi may have refused for want of a share. The quotas of
     `capacity` are read where there are some; `as_of` is the moment to judge the ages of registrations by.
     """
 
@@ -172,7 +175,7 @@ async def gather_facts(wanted: Request, sources: Sources) -> Facts:
     version = install.install.version
     ledger = build_ledger(() if isinstance(holders, Gap) else holders, version.version if version else NEWEST_READ)
     week = sources.prometheus if usage.of_prometheus else None
-    without_share = [] if isinstance(waiting, Gap) else [pod for pod in waiting if _lacks_share(pod)]
+    without_share = [] if isinstance(waiting, Gap) else [pod for pod in waiting if _may_lack_share(pod)]
     quotas = await seen("resource quotas", cluster.list(RESOURCE_QUOTAS)) if without_share else []
     shown = times_shown(cluster, [] if isinstance(nodes, Gap) else nodes, install.install)
     cores = await gather_cores(week, ledger.all(), cluster.now())
@@ -195,9 +198,9 @@ async def gather_facts(wanted: Request, sources: Sources) -> Facts:
     )
 
 
-def _lacks_share(pod: Pod) -> bool:
+def _may_lack_share(pod: Pod) -> bool:
     condition = pod.condition("PodScheduled")
-    return condition is not None and condition.status == "False" and TIME_SLICING_EXHAUSTED in condition.message
+    return condition is not None and condition.status == "False" and any(word in condition.message for word in _REFUSED)
 
 
 async def _gather_logs(cluster: Cluster, install: Install) -> tuple[Throttled, ExtenderLines]:

@@ -6,6 +6,7 @@ count (1,339 bytes at 10 and at 50 for 8 GPUs, seen on 2.10): what grows is kube
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from bot.hami.fit.verdicts import TIME_SLICING_EXHAUSTED
 from bot.hami.installation.helm_values import chart_value
@@ -24,54 +25,65 @@ from playbooks.tune.pools import Pool
 from playbooks.tune.proof import of_request
 from playbooks.tune.rows import Advice, AdviceRow, Direction
 
-_MOST_REQUESTS = 20
-"""Of pods that differ, so many are judged: on 5,000 nodes a second's worth."""
+_MOST_VERDICTS = 50_000
+"""Nodes looked at, for all requests that differ: a second's worth on one core of 2026."""
 _MANY_SPLITS, _MANY_NODES = 30, 200
 _SHOWN = 20
 _NONE = 2**31
 """More than any GPU has."""
 
 
-def advise_split(facts: Facts, say: Texts) -> list[Advice]:
-    """A row for each pool that pods hold GPUs of, or wait for."""
-    nodes = 0 if isinstance(facts.nodes, Gap) else len(facts.nodes)
-    pools = [pool for pool in facts.pools if pool.held]
-    short = _short_of_shares(facts) if any(map(_is_exhausted, pools)) else []
-    return [_judge(pool, nodes, short, facts, say) for pool in pools]
-
-
-def _short_of_shares(facts: Facts) -> list[tuple[Pod, frozenset[str]]]:
+class _Short(NamedTuple):
     """The pods that wait for nothing but a share, each with the nodes that would take it if their GPUs had more.
 
-    That HAMi names the reason is not enough: on a node it counts each GPU's, and another one may hold as well.
+    `untold`: why that is not known of all pods; empty where it is.
     """
-    quotas = facts.capacity.quotas
+
+    pods: Sequence[tuple[Pod, frozenset[str]]] = ()
+    untold: str = ""
+
+
+def advise_split(facts: Facts, say: Texts) -> list[Advice]:
+    """A row for each pool that pods hold GPUs of, or wait for."""
+    pools = [pool for pool in facts.pools if pool.held]
+    exhausted = frozenset(name for pool in pools for name in _exhausted(pool))
+    short = _short_of_shares(exhausted, facts, say) if exhausted and facts.without_share else _Short()
+    return [_judge(pool, short, facts, say) for pool in pools]
+
+
+def _short_of_shares(exhausted: frozenset[str], facts: Facts, say: Texts) -> _Short:
+    """HAMi's words are not enough: it gives each GPU of a node its own reason, and up to 2.9 none in the condition."""
+    quotas, total = facts.capacity.quotas, len(facts.without_share)
     if isinstance(quotas, Gap):
-        return []
+        return _Short(untold=say("tune.split-quotas", count=total))
+    most = max(1, _MOST_VERDICTS // max(1, len(facts.world.facts.nodes)))
     limited = {quota.namespace for quota in quotas}
     takers: dict[bytes, frozenset[str]] = {}
     found: list[tuple[Pod, frozenset[str]]] = []
     for pod in facts.without_share:
         alike = request_key(pod, limited)
-        if alike not in takers and len(takers) < _MOST_REQUESTS:
-            takers[alike] = _takers_with_more_shares(Case(pod, facts.world))
-        found.append((pod, takers.get(alike, frozenset())))
-    return found
+        if alike not in takers and len(takers) < most:
+            takers[alike] = _takers_with_more_shares(Case(pod, facts.world), exhausted)
+        if alike in takers:
+            found.append((pod, takers[alike]))
+    left = total - len(found)
+    return _Short(found, say("tune.split-many", count=left) if left else "")
 
 
-def _takers_with_more_shares(case: Case) -> frozenset[str]:
-    if case.fitting:
-        return frozenset()
-    relaxed = case.judge_each(case.candidates, frozenset({TIME_SLICING_EXHAUSTED}))
-    return frozenset(name for name, verdict in relaxed.items() if verdict.fits)
+def _takers_with_more_shares(case: Case, exhausted: frozenset[str]) -> frozenset[str]:
+    names = [name for name in case.candidates if name in exhausted]
+    relaxed = case.judge_each(names, frozenset({TIME_SLICING_EXHAUSTED}))
+    takers = frozenset(name for name, verdict in relaxed.items() if verdict.fits)
+    return takers if takers and not case.fitting else frozenset()
 
 
-def _judge(pool: Pool, nodes: int, short: Sequence[tuple[Pod, frozenset[str]]], facts: Facts, say: Texts) -> Advice:
+def _judge(pool: Pool, short: _Short, facts: Facts, say: Texts) -> Advice:
+    nodes = 0 if isinstance(facts.nodes, Gap) else len(facts.nodes)
     wanted = splits_for(pool.smallest_mib)
     most = max((state.slots for state in pool.gpus), default=0)
     values = {"splits": pool.splits, "smallest": mib(pool.smallest_mib), "wanted": wanted, "most": most}
     names = {node.name for node in pool.nodes}
-    refused = [pod for pod, takers in short if names & takers]
+    refused = [pod for pod, takers in short.pods if names & takers]
     if refused:
         wanted = max(wanted, 2 * pool.splits)
         why = say("tune.split-exhausted", **values, count=len(refused))
@@ -79,16 +91,19 @@ def _judge(pool: Pool, nodes: int, short: Sequence[tuple[Pod, frozenset[str]]], 
     if pool.splits > _MANY_SPLITS and nodes > _MANY_NODES and most <= wanted < pool.splits:
         why = say("tune.split-large", **values, nodes=nodes)
         return _change(_row("lower", pool, str(wanted), why), (), pool, facts, say)
-    if facts.without_share and isinstance(facts.capacity.quotas, Gap) and _is_exhausted(pool):
-        why = say("tune.split-untold", count=len(facts.without_share))
-        return Advice(_row("cannot-tell", pool, "", why), why)
+    if short.untold and _exhausted(pool):
+        return Advice(_row("cannot-tell", pool, "", short.untold), short.untold)
     why = say("tune.split-fits", **values)
     return Advice(_row("keep", pool, str(pool.splits), why), why)
 
 
-def _is_exhausted(pool: Pool) -> bool:
-    """Whether a GPU of the pool has memory and no share left."""
-    return any(state.slots >= state.card.slots and state.memory_mib < state.card.memory_mib for state in pool.gpus)
+def _exhausted(pool: Pool) -> list[str]:
+    """The nodes of the pool with a GPU that has memory and no share left."""
+    return [
+        node.name
+        for node, states in zip(pool.nodes, pool.by_node, strict=True)
+        if any(state.slots >= state.card.slots and state.memory_mib < state.card.memory_mib for state in states)
+    ]
 
 
 def _change(row: AdviceRow, refused: Sequence[Pod], pool: Pool, facts: Facts, say: Texts) -> Advice:

@@ -3,15 +3,19 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report
 from bot.texts import Texts
+from playbooks.pending.playbook import PLAYBOOK as PENDING
+from playbooks.pending.rows import PendingRow
 from playbooks.playbook import Sources
-from playbooks.tune.playbook import PLAYBOOK, request
-from tests.cases_support import CASES
+from playbooks.tune import split
+from playbooks.tune.playbook import PLAYBOOK
+from tests.cases_support import CASES, VERSIONS
 from tests.playbooks.world import Object, card, gpu, gpu_node, none_of, pod, refused, running, scheduler
 from tests.tune.lab import row, told, tune
-from tests.tune.support import rows_of
 
 SAID = refused(none_of(1, "1 1/1 CardTimeSlicingExhausted"))
 HOLDERS = [running(f"held-{number}", "gpu-1", ("GPU-a", 100, 0)) for number in range(10)]
@@ -50,9 +54,23 @@ def test_without_the_quotas_it_cannot_be_told(tmp_path: Path) -> None:
     assert row(report, "split-count").direction == "cannot-tell"
 
 
-def test_it_counts_the_pod_that_pending_counts() -> None:
-    cluster = RecordedCluster.open(CASES / "hami-2.10" / "recording.tar.gz")
-    report = PLAYBOOK.diagnose(asyncio.run(PLAYBOOK.gather(request(), Sources(cluster))), Texts("en"))
-    (found,) = (advice for advice in rows_of(report) if advice.topic == "split-count" and advice.direction == "raise")
-    assert found.why.startswith("1 pod waits for a share")
-    assert report.findings[0].evidence[0].object == "Pod ml/s17-slice-exhausted"
+def test_where_too_many_pods_differ_it_cannot_be_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(split, "_MOST_VERDICTS", 1)
+    report = asked(tmp_path, wait("large", memory=10**6), wait("small"))
+    found = row(report, "split-count")
+    assert found.direction == "cannot-tell"
+    assert found.why.startswith("1 waiting pod that was refused for want of a share was not judged")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_it_counts_the_pods_that_pending_counts(version: str) -> None:
+    cluster = RecordedCluster.open(CASES / version / "recording.tar.gz")
+    tuned, pending = (
+        playbook.diagnose(asyncio.run(playbook.gather(playbook.request(), Sources(cluster))), Texts("en"))
+        for playbook in (PLAYBOOK, PENDING)
+    )
+    waiting = {
+        f"{pod.namespace}/{pod.pod}" for pod in pending.typed(PendingRow) if pod.cause == "card-time-slicing-exhausted"
+    }
+    proofs = [proof for finding in tuned.findings if "shares" in finding.claim for proof in finding.evidence]
+    assert {proof.object.removeprefix("Pod ") for proof in proofs if proof.source == "condition"} == waiting
