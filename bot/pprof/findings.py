@@ -13,6 +13,8 @@ from bot.report import Confidence, Evidence, Finding, NextAction, Scope, Table
 from bot.texts import Texts
 
 GOROUTINES = "goroutine"
+_COUNTED = (GOROUTINES, "threadcreate")
+"""Of these every one is in the profile: nothing is sampled."""
 _NAMED = 2
 _GROUPS = 3
 _WAITS = ("contentions", "delay")
@@ -81,8 +83,9 @@ def _about_all(taken: SourcedProfile, kind: str, found: Hints, say: Texts) -> li
         claim = say("profile-hint.idle", share=share(found.idle))
         actions = _take(["mutex", "goroutine"], say)
         return [finding("idle", claim, [headline(taken, kind)], next_actions=actions)]
-    if found.few and kind != GOROUTINES:
-        claim = say("profile-hint.few", count=f"{found.observed:,.0f}")
+    if found.few and kind not in _COUNTED:
+        longer = taken.profile.duration_nanos > 0  # a snapshot has no length
+        claim = say("profile-hint.few-longer" if longer else "profile-hint.few", count=f"{found.observed:,.0f}")
         return [finding("few-samples", claim, [headline(taken, kind)])]
     return []
 

@@ -27,11 +27,11 @@ _MOST_NAMESPACES = 20
 
 
 class Counts(NamedTuple):
-    """How many objects the cluster has; None where they could not be read."""
+    """How many objects the cluster has; None where they could not be read. `holders` are pods that were given GPUs."""
 
     nodes: int | None
     pods: int | None
-    gpu_pods: int | None
+    holders: int | None
 
 
 class HeldBack(NamedTuple):
@@ -39,6 +39,17 @@ class HeldBack(NamedTuple):
 
     scheduler: Pod
     wait: Wait
+
+
+class LogSeen(NamedTuple):
+    """A log of one of the scheduler's containers: at which level that writes it, whether it could be read, and whether
+    something of it is missing.
+    """
+
+    container: str
+    level: int
+    is_read: bool
+    has_gap: bool
 
 
 class LatencySeen(NamedTuple):
@@ -54,6 +65,7 @@ class LatencySeen(NamedTuple):
     waits: tuple[HeldBack, ...] = ()
     throttling: bool = False
     unread: bool = False
+    logs: tuple[LogSeen, ...] = ()
     gaps: tuple[Gap, ...] = ()
 
     @property
@@ -78,7 +90,7 @@ async def gather_latency(cluster: Cluster, install: InstallSeen, since: datetime
         why = f"only the newest {MOST_PODS:,} of {len(new):,} new pods are measured"
         lists.append(Gap("pods", why, "ask for a shorter time: latency --since 10m"))
         new = sorted(new, key=lambda pod: pod.metadata.creation_timestamp or "")[-MOST_PODS:]
-    gaps = dict.fromkeys([*lists, *(gap for log in logs for gap in _gaps_of(log, since, now))])
+    of_logs = [_gaps_of(log, since, now) for log in logs]
     return LatencySeen(
         since,
         tuple(read_lives([] if isinstance(new, Gap) else new, [_as_read(log) for log in logs], now)),
@@ -86,7 +98,11 @@ async def gather_latency(cluster: Cluster, install: InstallSeen, since: datetime
         _waits(throttled, since, now),
         throttling=any(log.container == EXTENDER_CONTAINER and not isinstance(log.read, Gap) for log in throttled),
         unread=isinstance(new, Gap),
-        gaps=tuple(gaps),
+        logs=tuple(
+            LogSeen(log.container, log.verbosity, not isinstance(log.read, Gap), bool(gaps))
+            for log, gaps in zip(logs, of_logs, strict=True)
+        ),
+        gaps=tuple(dict.fromkeys([*lists, *(gap for gaps in of_logs for gap in gaps)])),
     )
 
 
@@ -117,8 +133,8 @@ def _is_between(created: str | None, since: datetime, until: datetime) -> bool:
 def _count(nodes: Sequence[object] | Gap, pods: Sequence[Holder] | Gap) -> Counts:
     if isinstance(pods, Gap):
         return Counts(None if isinstance(nodes, Gap) else len(nodes), None, None)
-    with_gpus = sum(1 for pod in pods if pod.metadata.annotation(NODE_KEY))
-    return Counts(None if isinstance(nodes, Gap) else len(nodes), len(pods), with_gpus)
+    holders = sum(1 for pod in pods if pod.metadata.annotation(NODE_KEY))
+    return Counts(None if isinstance(nodes, Gap) else len(nodes), len(pods), holders)
 
 
 def _as_read(log: LogOf) -> SchedulerLog:

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import NamedTuple
 
-from bot.errors import SourceError
+from bot.changes.durations import roughly
+from bot.errors import SourceError, UsageError
 from bot.hami.scheduler_logs.scheduling_latency import Life, read_lives
 from bot.kube.cluster import seen
 from bot.kube.models import HOLDERS, REPLICA_SETS, Holder, Workload
@@ -23,11 +24,14 @@ from playbooks.gather.usage_of_day import Day, gather_day
 from playbooks.playbook import Sources
 
 REVISION, HISTORY = "deployment.kubernetes.io/revision", "deployment.kubernetes.io/revision-history"
+_DAY = timedelta(days=1)
 
 
 class PastDay(NamedTuple):
-    """From `begin` to `end`, in UTC. `scheduler` is the ReplicaSet whose pods HAMi's scheduler had all that time, None
-    where nothing shows which it was. `lives` are of GPU pods that were created then and still exist.
+    """From `begin` to `end`, in UTC; a day that is not over ends now.
+
+    `scheduler` is the ReplicaSet whose pods HAMi's scheduler had all that time, None where nothing shows which it was.
+    `lives` are of GPU pods that were created then and still exist.
     """
 
     day: date
@@ -37,6 +41,10 @@ class PastDay(NamedTuple):
     scheduler: Workload | None = None
     lives: tuple[Life, ...] = ()
     gaps: tuple[Gap, ...] = ()
+
+    @property
+    def is_over(self) -> bool:
+        return self.end - self.begin == _DAY
 
 
 class PastDays(NamedTuple):
@@ -48,8 +56,11 @@ class PastDays(NamedTuple):
 
 
 async def gather_past_days(days: tuple[date, date], sources: Sources) -> PastDays:
-    """Of a day that is not over, the last 24 h. Never raises: what could not be read is a gap."""
+    """Of a day that is not over, what has passed of it. Raises UsageError for days that have not begun, or that are not
+    in their order; what could not be read is a gap.
+    """
     cluster = sources.cluster
+    _check(days, cluster.now())
     install = await gather_install(sources)
     replica_sets, pods = await asyncio.gather(
         seen("ReplicaSets", cluster.list(REPLICA_SETS, install.install.namespace)),
@@ -60,6 +71,19 @@ async def gather_past_days(days: tuple[date, date], sources: Sources) -> PastDay
     return PastDays(cluster.name, before, after)
 
 
+def _check(days: tuple[date, date], now: datetime) -> None:
+    before, after = days
+    today = now.astimezone(UTC).date()
+    if max(days) > today:
+        raise UsageError(f"{max(days)} has not begun", hint=f"Name days up to {today}.").worded(
+            "compare-not-begun", day=max(days), today=today
+        )
+    if before >= after:
+        raise UsageError(f"{before} is not before {after}", hint="Name two days, the earlier one first.").worded(
+            "compare-order", before=before, after=after
+        )
+
+
 async def _gather(
     day: date,
     sources: Sources,
@@ -68,11 +92,14 @@ async def _gather(
     pods: Sequence[Holder] | Gap,
 ) -> PastDay:
     cluster, now = sources.cluster, sources.cluster.now()
-    end = min(now, datetime.combine(day, time(), UTC) + timedelta(days=1))
-    begin = end - timedelta(days=1)
-    measured = await _measured(sources.prometheus, day, now)
+    begin = datetime.combine(day, time(), UTC)
+    end = min(now, begin + _DAY)
+    measured = await _measured(sources.prometheus, day, end)
     created = pods if isinstance(pods, Gap) else await created_between(cluster, install, pods, begin, end)
     gaps = [gap for gap in (replica_sets, created, measured) if isinstance(gap, Gap)]
+    if end - begin < _DAY:
+        gone = roughly((end - begin).total_seconds())
+        gaps.append(Gap("rest of the day", f"only its first {gone} have passed", "compare again when the day is over"))
     ran = None if isinstance(replica_sets, Gap) else ran_all_day(replica_sets, begin, end)
     if ran is None and not isinstance(replica_sets, Gap):
         gaps.append(Gap("ReplicaSets", f"none of those that are left shows the scheduler's arguments of all of {day}"))
@@ -80,11 +107,11 @@ async def _gather(
     return PastDay(day, begin, end, measured, ran, lives, tuple(gaps))
 
 
-async def _measured(prometheus: Prometheus | None, day: date, now: datetime) -> Day | Gap:
+async def _measured(prometheus: Prometheus | None, day: date, until: datetime) -> Day | Gap:
     if prometheus is None:
         return Gap(SOURCE, "the settings name none for this cluster", "Set clusters.NAME.prometheus.url.")
     try:
-        return await gather_day(prometheus, day, now)
+        return await gather_day(prometheus, day, until)
     except SourceError as error:
         return Gap(SOURCE, error.message, error.hint)
 

@@ -57,13 +57,16 @@ class Peak(NamedTuple):
 class UsageSeen(NamedTuple):
     """The newest figures, and the peaks where a week could be asked for. `of_prometheus`: it gave them all.
 
-    `monitors` are the pods that gave figures; empty with Prometheus.
+    `monitors` are the pods that gave figures, `unread` those whose answer could not be read; empty with Prometheus.
+    `all_known`: which monitors there are could be read, so a node without one of them has none.
     """
 
     usage: Usage
     peaks: tuple[Peak, ...] = ()
     of_prometheus: bool = False
     monitors: tuple[Pod, ...] = ()
+    unread: tuple[Pod, ...] = ()
+    all_known: bool = False
     gaps: tuple[Gap, ...] = ()
 
 
@@ -94,7 +97,8 @@ async def _measured(sources: Sources, first: Collection[str]) -> UsageSeen:
     pods = await seen("device plugin pods", sources.cluster.list(PODS, labels=labels))
     if isinstance(pods, Gap):
         return UsageSeen(Usage(), gaps=(pods,))
-    return await scraped(sources.ports, sorted(pods, key=lambda pod: pod.spec.node_name not in first))
+    measured = await scraped(sources.ports, sorted(pods, key=lambda pod: pod.spec.node_name not in first))
+    return measured._replace(all_known=True)
 
 
 async def _asked(prometheus: Prometheus, at: datetime) -> UsageSeen | Gap:
@@ -164,12 +168,19 @@ async def scraped(ports: PodPorts, plugin_pods: Sequence[Pod], *, within_s: floa
     turn = asyncio.Semaphore(_AT_ONCE)
     until = asyncio.get_running_loop().time() + within_s
     answers = await asyncio.gather(*(_scrape(ports, pod, turn, until) for pod in asked))
-    found = [(pod, answer) for pod, answer in zip(asked, answers, strict=True) if not isinstance(answer, Gap)]
-    gaps = _unread([answer for answer in answers if isinstance(answer, Gap)], len(asked))
-    if left := len(plugin_pods) - len(asked):
-        gaps.append(Gap(MONITOR_SOURCE, f"{left:,} of {len(plugin_pods):,} were not asked: set prometheus.url"))
-    usage = read_usage(sample for _, samples in found for sample in samples)
-    return UsageSeen(usage, monitors=tuple(pod for pod, _ in found), gaps=tuple(gaps))
+    read = [(pod, answer) for pod, answer in zip(asked, answers, strict=True) if not isinstance(answer, Gap)]
+    failed = [(pod, answer) for pod, answer in zip(asked, answers, strict=True) if isinstance(answer, Gap)]
+    empty = [_without_figure(pod) for pod, samples in read if not samples]
+    gaps = _unread([*empty, *(gap for _, gap in failed)], len(asked))
+    left = plugin_pods[_MOST_MONITORS:]
+    if left:
+        gaps.append(Gap(MONITOR_SOURCE, f"{len(left):,} of {len(plugin_pods):,} were not asked: set prometheus.url"))
+    return UsageSeen(
+        read_usage(sample for _, samples in read for sample in samples),
+        monitors=tuple(pod for pod, samples in read if samples),
+        unread=(*(pod for pod, _ in failed), *left),
+        gaps=tuple(gaps),
+    )
 
 
 def _unread(gaps: Sequence[Gap], asked: int) -> list[Gap]:
@@ -182,23 +193,33 @@ def _unread(gaps: Sequence[Gap], asked: int) -> list[Gap]:
     ]
 
 
+def _source(pod: Pod) -> str:
+    return f"{MONITOR_SOURCE} of {pod.namespace}/{pod.name}"
+
+
+def _wanted(pod: Pod, within_s: float = _WITHIN_S) -> PodGet:
+    return PodGet(pod.namespace, pod.name, "http", PORT, "metrics", within_s=within_s, limit_bytes=_MOST_BYTES)
+
+
+def _without_figure(pod: Pod) -> Gap:
+    return Gap(_source(pod), f"GET {_wanted(pod)}: the answer has no figure of vGPUmonitor")
+
+
 async def _scrape(ports: PodPorts, pod: Pod, turn: asyncio.Semaphore, until: float) -> list[Sample] | Gap:
-    source = f"{MONITOR_SOURCE} of {pod.namespace}/{pod.name}"
+    """What it measures, nothing where the answer has no figure; a gap where none could be read."""
+    source = _source(pod)
     async with turn:
         left = until - asyncio.get_running_loop().time()
         if left <= 0:
             return Gap(source, "not read: asking the others took all the time")
-        wanted = PodGet(
-            pod.namespace, pod.name, "http", PORT, "metrics", within_s=min(_WITHIN_S, left), limit_bytes=_MOST_BYTES
-        )
+        wanted = _wanted(pod, min(_WITHIN_S, left))
         answer = await _got(ports, wanted, source)
     if isinstance(answer, Gap):
         return answer
     if answer.status != 200 or answer.cut:
         why = f"more than {_MOST_BYTES:,} bytes" if answer.cut else f"HTTP {answer.status}"
         return Gap(source, f"GET {wanted}: {why}")
-    samples = read_samples(answer.body.decode("utf-8", "replace"), NAMES)
-    return samples or Gap(source, f"GET {wanted}: the answer has no figure of vGPUmonitor")
+    return read_samples(answer.body.decode("utf-8", "replace"), NAMES)
 
 
 async def _got(ports: PodPorts, wanted: PodGet, source: str) -> PodAnswer | Gap:

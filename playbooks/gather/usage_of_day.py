@@ -4,13 +4,15 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from typing import NamedTuple
 
+from bot.errors import SourceError
 from bot.hami.metrics.exposition import Sample
 from bot.hami.metrics.gpu_usage import CONTAINER_FIGURES, GPU_FIGURES, REGISTERED, ContainerUse, container_of, uuid_of
 from bot.prometheus.api import Prometheus
 from playbooks.gather.usage import by_share
 
-_LEAST_HOURS = 22
-"""Of the day, that a series has to have samples at: nothing is known of one that has fewer."""
+_HOUR = timedelta(hours=1)
+_MAY_LACK = 12
+"""Of so many hours, a series may lack one: nothing is known of one that lacks more."""
 _BUILD = "hami_build_info"
 
 
@@ -23,13 +25,15 @@ class Average(NamedTuple):
 
 
 class Day(NamedTuple):
-    """From `at` - 24 h to `at`. Bytes, percent, seconds; what was not measured for nearly the whole day is not there.
+    """From `begin` to `at`, whole hours. Bytes, percent, seconds; what was not measured for nearly all of them is not
+    there.
 
     `used`, `limit` and `last_kernel` by share of a GPU; `gpu_used`, `gpu_core` and `registered` (with what over-commit
     adds) by UUID. `versions` are those of HAMi's parts, since 2.8.
     """
 
     day: date
+    begin: datetime
     at: datetime
     used: Mapping[ContainerUse, Average]
     limit: Mapping[ContainerUse, Average]
@@ -40,27 +44,32 @@ class Day(NamedTuple):
     versions: tuple[str, ...]
 
 
-async def gather_day(prometheus: Prometheus, day: date, now: datetime) -> Day:
-    """The day in UTC; of a day that is not over, the last 24 h. Raises SourceError."""
-    at = min(now, datetime.combine(day, time(), UTC) + timedelta(days=1))
+async def gather_day(prometheus: Prometheus, day: date, until: datetime) -> Day:
+    """The day in UTC, of one that is not over `until` then its whole hours so far. Raises SourceError."""
+    begin = datetime.combine(day, time(), UTC)
+    hours = min(24, (until - begin) // _HOUR)
+    if not hours:
+        raise SourceError(f"less than an hour of {day} has passed", hint="compare again when the day is over")
+    at = begin + hours * _HOUR
 
     async def of_shares(figure: str) -> dict[ContainerUse, Average]:
         return {
             container_of(average.sample): average
             for name in reversed(CONTAINER_FIGURES[figure])
-            for average in await _averages(prometheus, by_share(name), at)
+            for average in await _averages(prometheus, by_share(name), at, hours)
         }
 
     async def of_gpus(names: tuple[str, ...]) -> dict[str, Average]:
         return {
             uuid_of(average.sample): average
             for name in reversed(names)
-            for average in await _averages(prometheus, _by_gpu(name), at)
+            for average in await _averages(prometheus, _by_gpu(name), at, hours)
         }
 
-    builds = await prometheus.query(f"count by (version) (count_over_time({_BUILD}[1d]))", at)
+    builds = await prometheus.query(f"count by (version) (count_over_time({_BUILD}[{hours}h]))", at)
     return Day(
         day,
+        begin,
         at,
         await of_shares("used"),
         await of_shares("limit"),
@@ -76,7 +85,7 @@ def _by_gpu(name: str) -> str:
     return f"max by ({'device_uuid' if name.startswith('hami_') else 'deviceuuid'}) ({name})"
 
 
-async def _averages(prometheus: Prometheus, series: str, at: datetime) -> list[Average]:
-    hours = f"({series})[1d:1h]"
-    query = f"avg_over_time({hours}) and count_over_time({hours}) >= {_LEAST_HOURS}"
+async def _averages(prometheus: Prometheus, series: str, at: datetime, hours: int) -> list[Average]:
+    window = f"({series})[{hours}h:1h]"
+    query = f"avg_over_time({window}) and count_over_time({window}) >= {hours - hours // _MAY_LACK}"
     return [Average(sample.value, sample, query) for sample in await prometheus.query(query, at)]

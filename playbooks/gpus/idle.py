@@ -124,7 +124,9 @@ async def _has_node(cluster: Cluster, name: str) -> bool:
 
 
 def diagnose_idle(snapshot: IdleSnapshot, say: Texts) -> Report:
-    """The idle ones first, those that hold most before the others; then those of which it cannot be told."""
+    """The idle ones first, those that hold most before the others; then those of which it cannot be told, then those
+    that work. The overview has the idle ones alone: whoever else stands beside them would be taken for one.
+    """
     held = snapshot.held
     idle = [holding for holding in held if holding.idle_s is not None and holding.idle_s >= snapshot.request.for_s]
     idle.sort(key=lambda holding: (-holding.holding.amounts[0], -(holding.idle_s or 0), holding.name))
@@ -132,9 +134,8 @@ def diagnose_idle(snapshot: IdleSnapshot, say: Texts) -> Report:
     busy = [holding for holding in held if holding.idle_s is not None and holding.idle_s < snapshot.request.for_s]
     found = _finding(snapshot, idle, unknown, say) if snapshot.is_there else _no_node(snapshot, say)
     owners = {(pod.namespace, pod.name): owner_of(pod) for pod in snapshot.holders}
-    shown = [_row(holding, owners, say) for holding in (*idle, *unknown)]
-    rows = [*shown, *(_row(holding, owners, say) for holding in busy)]
-    table = HOLDERS.table(rows, brief=None if snapshot.request.all else shown)
+    rows = [_row(holding, owners, say) for holding in (*idle, *unknown, *busy)]
+    table = HOLDERS.table(rows, brief=None if snapshot.request.all else rows[: len(idle)])
     return Report(
         schema=SCHEMA,
         playbook="gpus",
@@ -152,13 +153,21 @@ def diagnose_idle(snapshot: IdleSnapshot, say: Texts) -> Report:
 def _finding(
     snapshot: IdleSnapshot, idle: Sequence[MeasuredHolding], unknown: Sequence[MeasuredHolding], say: Texts
 ) -> Finding:
-    memory = mib(sum(holding.holding.amounts[0] for holding in idle))
-    time = roughly(snapshot.request.for_s)
+    measured = len(snapshot.held) - len(unknown)
+    values = {
+        "count": len(idle),
+        "memory": mib(sum(holding.holding.amounts[0] for holding in idle)),
+        "time": roughly(snapshot.request.for_s),
+        "unknown": len(unknown),
+    }
+    if unknown and not measured:
+        claim = say("idle.untold", **values)
+    else:
+        left = say("idle.unknown", **values) if unknown else ""
+        claim = " ".join(filter(None, (say("idle.claim" if idle else "idle.none", **values), left)))
     if not idle:
-        claim = say("idle.none", time=time, unknown=len(unknown))
         sure = not unknown and not snapshot.usage.gaps
         return finding("idle-holder", claim, "confirmed" if sure else "suspected", (), (), severity="info")
-    claim = say("idle.claim", count=len(idle), memory=memory, time=time, unknown=len(unknown))
     actions = [NextAction(say("idle.ask", pod=holding.name), "") for holding in idle[:1]]
     return finding("idle-holder", claim, "confirmed", (), _proofs(snapshot, idle), severity="warning", actions=actions)
 

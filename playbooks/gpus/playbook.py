@@ -76,7 +76,7 @@ TYPES = Sheet(
         "type": "type",
         "largest_slice": "largest slice",
         "node": "node",
-        "free": "free GPUs",
+        "free": "with room",
         "cards": "GPUs",
         "memory_stranded": "stranded",
         "memory_used": "used",

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from bot.hami.scheduler_logs.scheduling_latency import MOMENTS, Stage, measure, settled
+from bot.hami.scheduler_logs.scheduling_latency import Stage, measure, settled
 from bot.kube.cluster import seen
 from bot.kube.models import EVENTS, Event
 from bot.kube.times import format_time
@@ -14,6 +14,7 @@ from playbooks.gather.scheduling import InstallSeen, gather_install, nothing_rea
 from playbooks.latency.proof import of_moment
 from playbooks.latency.reasons import BY_KUBELET, longest, reason_of, retried
 from playbooks.latency.rows import COUNTS, LATENCY, PODS, count_rows, pod_rows, stage_rows
+from playbooks.latency.unseen import show_attempts, unseen_moments
 from playbooks.lookback import SINCE, read_since
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules.common.findings import finding
@@ -91,7 +92,8 @@ def _findings(snapshot: Snapshot, stages: list[Stage], say: Texts) -> tuple[str,
         pending = snapshot.seen.pending
         text = "latency.none-yet" if pending else "latency.none"
         claim = say(text, since=snapshot.request.words, count=len(pending))
-        return claim, [finding("not-enough-evidence", claim, "suspected", (), (), severity="info")]
+        steps = show_attempts(snapshot.seen, say)
+        return claim, [finding("not-enough-evidence", claim, "suspected", (), (), severity="info", actions=steps)]
     events = [] if isinstance(snapshot.events, Gap) else snapshot.events
     reason = reason_of(top, stages, snapshot.seen, events, say)
     head = _head(snapshot, stages[-1], top, say)
@@ -106,7 +108,7 @@ def _findings(snapshot: Snapshot, stages: list[Stage], say: Texts) -> tuple[str,
             (),
             (*_slowest(top), *reason.evidence),
             severity="warning" if reason.slow else "info",
-            actions=reason.actions,
+            actions=(*reason.actions, *show_attempts(snapshot.seen, say)),
         )
     ]
     again = retried(snapshot.seen, say)
@@ -131,11 +133,7 @@ def _slowest(top: Stage) -> list[Evidence]:
 def _gaps(snapshot: Snapshot, say: Texts) -> list[Gap]:
     gaps = [*snapshot.install.gaps, *snapshot.seen.gaps]
     gaps += [snapshot.events] if isinstance(snapshot.events, Gap) else []
-    lives = settled(snapshot.seen.lives)
-    unseen = [moment for moment in MOMENTS[1:-3] if not any(moment in life.logged for life in lives)]
-    if lives and unseen:
-        gaps.append(Gap("scheduler log", say("latency.unseen", moments=", ".join(unseen)), say("latency.unseen-hint")))
-    return gaps
+    return [*gaps, *unseen_moments(snapshot.seen, say)]
 
 
 PLAYBOOK = Playbook(

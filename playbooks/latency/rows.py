@@ -79,12 +79,12 @@ def _pod_row(life: Life, total: float, slowest: dict[tuple[str, str], tuple[floa
     )
 
 
-def count_rows(counts: Counts, measured: int, pending: int) -> list[CountRow]:
-    """Those of the cluster, then those that the figures are of."""
+def count_rows(counts: Counts, new: int, pending: int) -> list[CountRow]:
+    """Those of the cluster, then the pods that the figures are of."""
     return [
         CountRow("nodes", counts.nodes),
         CountRow("pods", counts.pods),
-        CountRow("pods with GPUs", counts.gpu_pods),
-        CountRow("of them new", measured),
-        CountRow("of them pending", pending),
+        CountRow("pods that were given GPUs", counts.holders),
+        CountRow("new GPU pods of HAMi's scheduler", new),
+        CountRow("of the new ones pending", pending),
     ]

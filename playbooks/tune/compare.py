@@ -145,7 +145,7 @@ def _of_waits(before: ComparedSide, after: ComparedSide) -> FigureRow:
 def _of_pending(before: ComparedSide, after: ComparedSide) -> FigureRow:
     pods = len(before.latency.lives), len(after.latency.lives)
     old, new = len(before.latency.pending), len(after.latency.pending)
-    return FigureRow("pending pods", pods[0], old, pods[1], new, compare_counts(old, new, *pods))
+    return FigureRow("new pods that are pending", pods[0], old, pods[1], new, compare_counts(old, new, *pods))
 
 
 def _verdict(

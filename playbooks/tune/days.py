@@ -7,7 +7,6 @@ memory in use of a GPU.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import timedelta
 
 from msgspec import structs
 
@@ -53,6 +52,7 @@ def compare_days(days: PastDays, say: Texts, *, everything: bool) -> Report:
     changes = [*arguments, *(row for row in measured if row.before != row.after)]
     late = _latency(before, after)
     used = list(_figures(before.measured, after.measured))
+    is_over = before.is_over and after.is_over
     by_pods = bool(arguments) or isinstance(before.measured, Gap) or isinstance(after.measured, Gap)
     verdict = _by_pods(days, late[0], changes, say) if by_pods else _by_use(days, used[0], changes, say)
     names = [say("tune.compare-change", name=row.setting, old=row.before, new=row.after) for row in changes]
@@ -60,7 +60,7 @@ def compare_days(days: PastDays, say: Texts, *, everything: bool) -> Report:
     result = finding(
         "tuning-effect",
         f"{verdict.text} {changed if changes else say('tune.compare-same')}",
-        "suspected" if by_pods or verdict.kind in UNDECIDED else "confirmed",
+        "suspected" if by_pods or not is_over or verdict.kind in UNDECIDED else "confirmed",
         (),
         [*_of_arguments(before, after, arguments), *(proof for day in (before, after) for proof in _proofs(day))],
         severity="warning" if verdict.kind == "worse" else "info",
@@ -212,7 +212,7 @@ def _proofs(day: PastDay) -> list[Evidence]:
     if isinstance(day.measured, Gap):
         return slow
     most = sorted(day.measured.gpu_used.items(), key=lambda item: -item[1].value)[:_SHOWN]
-    begin, end = format_time(day.measured.at - timedelta(days=1)), format_time(day.measured.at)
+    begin, end = format_time(day.measured.begin), format_time(day.measured.at)
     used = [
         Evidence("metrics", f"GPU {uuid}", end, sample.sample.line, f"PromQL: {sample.query}  # from {begin} to {end}")
         for uuid, sample in most

@@ -10,19 +10,32 @@ from bot.hami.fit.allocated_totals import Ledger, build_ledger
 from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.installation.install import Install, flags_of
 from bot.hami.metrics.holder_usage import MeasuredHolding, held_by
+from bot.hami.scheduler_logs.filter_reasons import REASONS
 from bot.hami.scheduler_logs.throttling import NEEDLE, Wait, read_waits
 from bot.kube.cluster import Cluster, seen
-from bot.kube.models import NODES, PODS, Holder, Node, Pod
+from bot.kube.models import NODES, PODS, RESOURCE_QUOTAS, Holder, Node, Pod
 from bot.report import Gap
 from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
-from playbooks.gather.scheduling import InstallSeen, gather_holders, gather_install, install_unread, nothing_read
+from playbooks.gather.scheduling import (
+    Capacity,
+    InstallSeen,
+    gather_holders,
+    gather_install,
+    install_unread,
+    nothing_read,
+    times_shown,
+)
 from playbooks.gather.usage import Peak, UsageSeen, ask_prometheus, or_measured
 from playbooks.gather.usage_of_cores import CoresSeen, gather_cores
 from playbooks.playbook import Sources
+from playbooks.rules.waiting.waiting_pod import World
 from playbooks.tune.pools import Pool, pools_of
 
 _SINCE_S = 3600
 _LOCKS = "lock"
+_MAY_LACK_SHARE = ("card-time-slicing-exhausted", "node-unfit-pod")
+_REFUSED = tuple(reason.text for reason in REASONS if reason.finding in _MAY_LACK_SHARE)
+"""What HAMi says of a node whose GPUs may lack a share: that, or up to 2.9 only that the node does not fit."""
 _LIMITS = ("kube-qps", "kube-burst")
 
 
@@ -49,7 +62,11 @@ class Throttled(NamedTuple):
 
 @dataclass(frozen=True)
 class Facts:
-    """The cluster at one moment. Each part says itself what could not be read."""
+    """The cluster at one moment. Each part says itself what could not be read.
+
+    `without_share` are the waiting pods that HAMi may have refused for want of a share. The quotas of
+    `capacity` are read where there are some; `as_of` is the moment to judge the ages of registrations by.
+    """
 
     request: Request
     cluster: str
@@ -58,6 +75,9 @@ class Facts:
     nodes: list[Node] | Gap
     holders: list[Holder] | Gap
     waiting: list[Pod] | Gap
+    without_share: list[Pod]
+    capacity: Capacity
+    as_of: datetime
     throttled: Throttled
     locked: ExtenderLines
     ledger: Ledger
@@ -89,6 +109,11 @@ class Facts:
     def held(self) -> list[MeasuredHolding]:
         """Who holds GPUs, with what is measured of it; nobody where the pods could not be read."""
         return held_by(self.ledger.all(), self.usage.usage)
+
+    @cached_property
+    def world(self) -> World:
+        """The cluster as HAMi sees it, to judge waiting pods in."""
+        return World(self.capacity, self.install.install, self.install.config, self.as_of)
 
     @cached_property
     def pools(self) -> list[Pool]:
@@ -125,7 +150,7 @@ class Facts:
     @property
     def gaps(self) -> tuple[Gap, ...]:
         """All that could not be read."""
-        lists = (self.nodes, self.holders, self.waiting)
+        lists = (self.nodes, self.holders, self.waiting, self.capacity.quotas)
         unread = [list_ for list_ in lists if isinstance(list_, Gap)]
         cores = [self.cores.gap] if self.cores.gap else []
         logs = (*self.throttled.gaps, *self.locked.gaps)
@@ -150,6 +175,9 @@ async def gather_facts(wanted: Request, sources: Sources) -> Facts:
     version = install.install.version
     ledger = build_ledger(() if isinstance(holders, Gap) else holders, version.version if version else NEWEST_READ)
     week = sources.prometheus if usage.of_prometheus else None
+    without_share = [] if isinstance(waiting, Gap) else [pod for pod in waiting if _may_lack_share(pod)]
+    quotas = await seen("resource quotas", cluster.list(RESOURCE_QUOTAS)) if without_share else []
+    shown = times_shown(cluster, [] if isinstance(nodes, Gap) else nodes, install.install)
     cores = await gather_cores(week, ledger.all(), cluster.now())
     return Facts(
         wanted,
@@ -159,12 +187,20 @@ async def gather_facts(wanted: Request, sources: Sources) -> Facts:
         nodes,
         holders,
         waiting,
+        without_share,
+        Capacity(nodes, holders, quotas, cluster.kept),
+        cluster.as_of(shown),
         throttled,
         locked,
         ledger,
         usage,
         cores,
     )
+
+
+def _may_lack_share(pod: Pod) -> bool:
+    condition = pod.condition("PodScheduled")
+    return condition is not None and condition.status == "False" and any(word in condition.message for word in _REFUSED)
 
 
 async def _gather_logs(cluster: Cluster, install: Install) -> tuple[Throttled, ExtenderLines]:

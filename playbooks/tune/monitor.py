@@ -1,4 +1,6 @@
-"""Nodes whose use cannot be told, because no figures of their vGPUmonitor were read."""
+"""Nodes of which vGPUmonitor gave no figure: a fault where its answer has none, else it is only not known."""
+
+from collections.abc import Sequence
 
 from bot.kube.times import format_time
 from bot.report import Evidence, Gap, NextAction
@@ -12,20 +14,36 @@ _SHOWN = 3
 
 
 def advise_monitor(facts: Facts, say: Texts) -> list[Advice]:
-    """One row where pods hold GPUs on nodes of which nothing was measured: no monitor or Prometheus gave figures."""
+    """A row for the nodes where pods hold GPUs and what was read has no figure of them; one for those where nothing
+    could be read.
+    """
     nodes = sorted({held.holding.node for held in facts.held})
     measured = _measured_nodes(facts)
     missing = [node for node in nodes if node not in measured]
-    if not missing:
-        return []
-    why = say("tune.monitor", missing=len(missing), nodes=len(nodes), which=prose.names(say, missing))
-    row = AdviceRow("monitor-gap", "raise", ",".join(missing), "", "", why)
-    look = "tune.monitor-scrape" if facts.usage.of_prometheus else "tune.monitor-do"
-    action = NextAction(say(look), prose.plugin_pods_command(missing[0]))
-    return [Advice(row, why, confidence="suspected", evidence=_proofs(missing, facts), actions=(action,))]
+    unread = [node for node in missing if _is_unread(node, facts)]
+    silent = [node for node in missing if node not in unread]
+    advice: list[Advice] = []
+    if silent:
+        why = say("tune.monitor", missing=len(silent), nodes=len(nodes), which=prose.names(say, silent))
+        row = AdviceRow("monitor-gap", "repair", ",".join(silent), "", "", why)
+        look = "tune.monitor-scrape" if facts.usage.of_prometheus else "tune.monitor-do"
+        action = NextAction(say(look), prose.plugin_pods_command(silent[0]))
+        advice.append(Advice(row, why, confidence="suspected", evidence=_proofs(silent, facts), actions=(action,)))
+    if unread:
+        why = say("tune.monitor-unread", missing=len(unread), nodes=len(nodes), which=prose.names(say, unread))
+        advice.append(Advice(AdviceRow("monitor-gap", "cannot-tell", ",".join(unread), "", "", why), why))
+    return advice
 
 
-def _proofs(missing: list[str], facts: Facts) -> tuple[Evidence, ...]:
+def _is_unread(node: str, facts: Facts) -> bool:
+    """Whether the node's vGPUmonitor may have figures that could not be read."""
+    usage = facts.usage
+    if usage.of_prometheus:
+        return False
+    return not usage.all_known or node in {pod.spec.node_name for pod in usage.unread}
+
+
+def _proofs(missing: Sequence[str], facts: Facts) -> tuple[Evidence, ...]:
     """What was asked and what came back; and of the first nodes a pod that holds GPUs there."""
     at, look = format_time(facts.taken_at), prose.plugin_pods_command(missing[0])
     answers = [Evidence("metrics", gap.source, at, gap.why, look) for gap in facts.usage.gaps]

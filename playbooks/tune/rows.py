@@ -21,7 +21,7 @@ Topic = Literal[
     "idle-holder",
     "monitor-gap",
 ]
-Direction = Literal["raise", "lower", "keep", "cannot-tell", "refuse"]
+Direction = Literal["raise", "lower", "keep", "cannot-tell", "refuse", "repair"]
 
 
 class AdviceRow(NamedTuple):
@@ -47,8 +47,8 @@ ADVICE = Sheet(
 class Advice(NamedTuple):
     """A row with its proof. `claim` is the sentence with the arithmetic: every number of it stands in `evidence`.
 
-    `severity` and `confidence` are of the finding that raise, lower and refuse become; `actions` say where in the
-    chart's values it is set, what it risks and how to check it afterwards. `of_symptom` is false where it rests on
+    `severity` and `confidence` are of the finding that raise, lower, refuse and repair become; `actions` say where in
+    the chart's values it is set, what it risks and how to check it afterwards. `of_symptom` is false where it rests on
     something else than the symptom that the guide's table of scenarios has for the topic.
     """
 
@@ -62,5 +62,5 @@ class Advice(NamedTuple):
 
     @property
     def changes(self) -> bool:
-        """Whether something is to be changed, or must not be."""
-        return self.row.direction in ("raise", "lower", "refuse")
+        """Whether something is to be changed or repaired, or must not be changed."""
+        return self.row.direction in ("raise", "lower", "refuse", "repair")

@@ -31,7 +31,7 @@ def scenario_table(advice: Sequence[Advice], say: Texts) -> Table:
 def _row(scenario: Scenario, advice: Sequence[Advice], say: Texts) -> ScenarioRow:
     telling = [each.row for each in advice if each.row.topic == scenario.topic and each.of_symptom]
     seen = "yes" if any(row.direction in scenario.directions for row in telling) else "no"
-    if all(row.direction == "cannot-tell" for row in telling) and scenario.topic != "monitor-gap":
+    if all(row.direction == "cannot-tell" for row in telling) and (telling or scenario.topic != "monitor-gap"):
         seen = "cannot-tell"
     ours = [each.row for each in advice if each.row.topic == scenario.topic]
     listed = sorted({" ".join(filter(None, (row.direction, row.recommended))) for row in ours})

@@ -6,7 +6,9 @@ count (1,339 bytes at 10 and at 50 for 8 GPUs, seen on 2.10): what grows is kube
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
+from bot.hami.fit.verdicts import TIME_SLICING_EXHAUSTED
 from bot.hami.installation.helm_values import chart_value
 from bot.hami.metrics.holder_usage import MeasuredHolding
 from bot.kube.models import Pod
@@ -14,6 +16,8 @@ from bot.report import Evidence, Gap, NextAction
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.rules.common.prose import mib
+from playbooks.rules.waiting.grouping import request_key
+from playbooks.rules.waiting.waiting_pod import Case
 from playbooks.tune.deployed import node_count
 from playbooks.tune.facts import Facts
 from playbooks.tune.guide import splits_for
@@ -21,24 +25,65 @@ from playbooks.tune.pools import Pool
 from playbooks.tune.proof import of_request
 from playbooks.tune.rows import Advice, AdviceRow, Direction
 
-_REASON = "CardTimeSlicingExhausted"
+_MOST_VERDICTS = 50_000
+"""Nodes looked at, for all requests that differ: a second's worth on one core of 2026."""
 _MANY_SPLITS, _MANY_NODES = 30, 200
 _SHOWN = 20
 _NONE = 2**31
 """More than any GPU has."""
 
 
+class _Short(NamedTuple):
+    """The pods that wait for nothing but a share, each with the nodes that would take it if their GPUs had more.
+
+    `untold`: why that is not known of all pods; empty where it is.
+    """
+
+    pods: Sequence[tuple[Pod, frozenset[str]]] = ()
+    untold: str = ""
+
+
 def advise_split(facts: Facts, say: Texts) -> list[Advice]:
     """A row for each pool that pods hold GPUs of, or wait for."""
+    pools = [pool for pool in facts.pools if pool.held]
+    exhausted = frozenset(name for pool in pools for name in _exhausted(pool))
+    short = _short_of_shares(exhausted, facts, say) if exhausted and facts.without_share else _Short()
+    return [_judge(pool, short, facts, say) for pool in pools]
+
+
+def _short_of_shares(exhausted: frozenset[str], facts: Facts, say: Texts) -> _Short:
+    """HAMi's words are not enough: it gives each GPU of a node its own reason, and up to 2.9 none in the condition."""
+    quotas, total = facts.capacity.quotas, len(facts.without_share)
+    if isinstance(quotas, Gap):
+        return _Short(untold=say("tune.split-quotas", count=total))
+    most = max(1, _MOST_VERDICTS // max(1, len(facts.world.facts.nodes)))
+    limited = {quota.namespace for quota in quotas}
+    takers: dict[bytes, frozenset[str]] = {}
+    found: list[tuple[Pod, frozenset[str]]] = []
+    for pod in facts.without_share:
+        alike = request_key(pod, limited)
+        if alike not in takers and len(takers) < most:
+            takers[alike] = _takers_with_more_shares(Case(pod, facts.world), exhausted)
+        if alike in takers:
+            found.append((pod, takers[alike]))
+    left = total - len(found)
+    return _Short(found, say("tune.split-many", count=left) if left else "")
+
+
+def _takers_with_more_shares(case: Case, exhausted: frozenset[str]) -> frozenset[str]:
+    names = [name for name in case.candidates if name in exhausted]
+    relaxed = case.judge_each(names, frozenset({TIME_SLICING_EXHAUSTED}))
+    takers = frozenset(name for name, verdict in relaxed.items() if verdict.fits)
+    return takers if takers and not case.fitting else frozenset()
+
+
+def _judge(pool: Pool, short: _Short, facts: Facts, say: Texts) -> Advice:
     nodes = 0 if isinstance(facts.nodes, Gap) else len(facts.nodes)
-    return [_judge(pool, nodes, facts, say) for pool in facts.pools if pool.held]
-
-
-def _judge(pool: Pool, nodes: int, facts: Facts, say: Texts) -> Advice:
     wanted = splits_for(pool.smallest_mib)
     most = max((state.slots for state in pool.gpus), default=0)
     values = {"splits": pool.splits, "smallest": mib(pool.smallest_mib), "wanted": wanted, "most": most}
-    refused = _refused(pool, facts)
+    names = {node.name for node in pool.nodes}
+    refused = [pod for pod, takers in short.pods if names & takers]
     if refused:
         wanted = max(wanted, 2 * pool.splits)
         why = say("tune.split-exhausted", **values, count=len(refused))
@@ -46,21 +91,19 @@ def _judge(pool: Pool, nodes: int, facts: Facts, say: Texts) -> Advice:
     if pool.splits > _MANY_SPLITS and nodes > _MANY_NODES and most <= wanted < pool.splits:
         why = say("tune.split-large", **values, nodes=nodes)
         return _change(_row("lower", pool, str(wanted), why), (), pool, facts, say)
+    if short.untold and _exhausted(pool):
+        return Advice(_row("cannot-tell", pool, "", short.untold), short.untold)
     why = say("tune.split-fits", **values)
     return Advice(_row("keep", pool, str(pool.splits), why), why)
 
 
-def _refused(pool: Pool, facts: Facts) -> list[Pod]:
-    """The pods that wait for a share, where a GPU of the pool has memory and no share left."""
-    exhausted = any(state.slots >= state.card.slots and state.memory_mib < state.card.memory_mib for state in pool.gpus)
-    if not exhausted or isinstance(facts.waiting, Gap):
-        return []
-    return [pod for pod in facts.waiting if _REASON in _told(pod)]
-
-
-def _told(pod: Pod) -> str:
-    condition = pod.condition("PodScheduled")
-    return condition.message if condition is not None and condition.status == "False" else ""
+def _exhausted(pool: Pool) -> list[str]:
+    """The nodes of the pool with a GPU that has memory and no share left."""
+    return [
+        node.name
+        for node, states in zip(pool.nodes, pool.by_node, strict=True)
+        if any(state.slots >= state.card.slots and state.memory_mib < state.card.memory_mib for state in states)
+    ]
 
 
 def _change(row: AdviceRow, refused: Sequence[Pod], pool: Pool, facts: Facts, say: Texts) -> Advice:

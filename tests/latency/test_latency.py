@@ -4,12 +4,26 @@ from pathlib import Path
 
 import pytest
 
+from bot.render.terminal import terminal
+from bot.report import Report
+from bot.texts import Texts
 from playbooks.gather import latency as gather
+from playbooks.latency.rows import CountRow
 from tests.latency.support import at, latency, pods_of, said, stages, started
 from tests.playbooks.world import HAMI, READY, codes, event, gpu, pod, refused
 
 ONE = said(filter=1, chosen=1.5, bind=2, bound=4)
 TRIED = said(attempt=0.5)
+RAISE = "verbosity 3 for 10m --container kube-scheduler"
+
+
+def commands(report: Report) -> list[str]:
+    return [action.command for finding in report.findings for action in finding.next_actions]
+
+
+def unseen(report: Report) -> list[str]:
+    """Why no log shows some moments."""
+    return [gap.why for gap in report.gaps if gap.source == "kube-scheduler log"]
 
 
 def test_each_stage_of_a_pod_is_measured(tmp_path: Path) -> None:
@@ -59,8 +73,45 @@ def test_a_quiet_kube_scheduler_leaves_its_stage_unknown(tmp_path: Path) -> None
     assert found["created -> first_attempt"] == (0, None)
     assert found["first_attempt -> first_filter"] == (0, None)
     assert found["created -> first_filter"] == (1, 1.0)
-    (gap,) = (gap for gap in report.gaps if "first_attempt" in gap.why)
-    assert "verbosity 3" in gap.hint
+    assert unseen(report) == [
+        "no line shows first_attempt: kube-scheduler runs at level 0, and logs its attempts from level 3 on"
+    ]
+    assert commands(report) == [RAISE]
+
+
+@pytest.mark.parametrize("level", [2, 4])
+def test_a_log_that_cannot_be_read_is_why_nothing_is_shown_at_any_level(tmp_path: Path, level: int) -> None:
+    report = latency(tmp_path, started(), extender=ONE, kube=None, kube_flags=[f"-v={level}"])
+    assert unseen(report) == []
+    assert f"log of {HAMI}/hami-scheduler-0/kube-scheduler" in [gap.source for gap in report.gaps]
+    assert RAISE not in commands(report)
+
+
+def test_at_a_level_that_shows_attempts_the_log_lacks_lines(tmp_path: Path) -> None:
+    report = latency(tmp_path, started(), extender=ONE, kube_flags=["-v=4"], since="11m")
+    why = "the log of kube-scheduler begins after these pods, or lines are missing in it"
+    assert unseen(report) == [f"no line shows first_attempt: {why}"]
+    assert RAISE not in commands(report)
+
+
+def test_without_a_pod_of_the_scheduler_that_is_why(tmp_path: Path) -> None:
+    report = latency(tmp_path, started(), statuses=())
+    assert unseen(report) == ["no line shows first_attempt: no pod of HAMi's scheduler with kube-scheduler was found"]
+
+
+def test_pods_that_are_tried_at_a_low_level_are_told_how_to_see_it(tmp_path: Path) -> None:
+    report = latency(tmp_path, pod("wl", age=600, limits=gpu()))
+    assert commands(report) == [RAISE]
+    shell = terminal(report, Texts("en"), width=100, colour=False)
+    assert "\n     hami-bot verbosity 3 for 10m --container kube-scheduler\n" in shell
+
+
+def test_its_counts_are_of_what_they_say(tmp_path: Path) -> None:
+    waiting = pod("new", age=600, limits=gpu())
+    counts = {row.objects: row.number for row in latency(tmp_path, started(), waiting).typed(CountRow)}
+    assert counts["new GPU pods of HAMi's scheduler"] == 2
+    assert counts["of the new ones pending"] == 1
+    assert counts["pods that were given GPUs"] == 0
 
 
 def test_a_missing_log_of_kube_scheduler_is_a_gap_and_leaves_the_rest(tmp_path: Path) -> None:

@@ -234,9 +234,9 @@ READY = {
 def scheduler(version: str = "2.10.0", **fields: Any) -> list[Object]:
     """HAMi's scheduler as the chart installs it: Deployment, pod, Lease and device config.
 
-    `fields`: namespace, name (of the Deployment), labels, scheduler_name, flags (more of the extender's), before and
-    after (containers around the extender), replicas, statuses (of its pods), renewed (seconds since the lease was),
-    config (the device config's text), image.
+    `fields`: namespace, name (of the Deployment), labels, scheduler_name, flags (more of the extender's), kube_flags
+    (kube-scheduler's), before and after (containers around the extender), replicas, statuses (of its pods), renewed
+    (seconds since the lease was), config (the device config's text), image.
     """
     name, namespace = fields.get("name", "hami-scheduler"), fields.get("namespace", HAMI)
     labels = fields.get("labels", COMPONENT)
@@ -247,7 +247,8 @@ def scheduler(version: str = "2.10.0", **fields: Any) -> list[Object]:
         flags += [f"--leader-elect-resource-namespace={namespace}"]
     image = fields.get("image", f"docker.io/projecthami/hami:v{version}")
     extender = {"name": EXTENDER, "image": image, "command": [*flags, *fields.get("flags", ())]}
-    kube = {"name": "kube-scheduler", "image": "registry.example/kube-scheduler:v1.34.1", "command": ["kube-scheduler"]}
+    kube_command = ["kube-scheduler", *fields.get("kube_flags", ())]
+    kube = {"name": "kube-scheduler", "image": "registry.example/kube-scheduler:v1.34.1", "command": kube_command}
     template = {"containers": [kube, *fields.get("before", ()), extender, *fields.get("after", ())]}
     statuses = fields.get("statuses", (READY,))
     ready = sum(1 for status in statuses if status is READY)

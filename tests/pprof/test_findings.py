@@ -15,6 +15,7 @@ from bot.pprof.versions import comparison_tables, explain_change
 from bot.report import Finding
 from bot.texts import LANGUAGES, Texts
 from handlers.profiles.shell import answer
+from tests.pprof import build
 from tests.pprof.build import Writer
 from tests.pprof.cases import PROFILES
 
@@ -196,6 +197,30 @@ def test_the_profiler_itself_is_no_hint() -> None:
         writer.function(number, name).location(number, number)
     found = explain(made(writer.sample([1, 2], 90, 90).sample([3], 10, 10).bytes()), SAY)
     assert "profile-lock-contention" not in {finding.code for finding in found}
+
+
+def few(*types: str, seconds: int = 0) -> list[str]:
+    """What is said of a profile of one sample, beside what stands out in it."""
+    writer = (
+        Writer(*types)
+        .function(1, "main.f")
+        .location(1, 1)
+        .sample([1], *(3 * 512 * 1024 if kind == "inuse_space" else 3 for kind in types))
+    )
+    profile = writer.raw(build.number(10, seconds * 10**9)).bytes() if seconds else writer.bytes()
+    return [found.claim for found in explain(made(profile), SAY) if found.code == "profile-few-samples"]
+
+
+def test_a_profile_of_few_samples_may_be_taken_for_longer_only_where_it_has_a_length() -> None:
+    assert few("contentions", "delay", seconds=2) == [
+        "Only about 3 samples: shares may be chance. Take a longer profile."
+    ]
+    assert few("inuse_objects", "inuse_space") == ["Only about 3 samples: shares may be chance."]
+
+
+@pytest.mark.parametrize("kind", ["goroutine", "threadcreate"])
+def test_what_is_counted_one_by_one_is_not_called_a_sample(kind: str) -> None:
+    assert few(kind) == []
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -92,11 +92,11 @@ def row(report: Report, topic: str) -> AdviceRow:
 
 
 def advised(report: Report) -> set[tuple[str, str]]:
-    """What is to be changed, or must not be: topic and direction."""
+    """What is to be changed or repaired, or must not be changed: topic and direction."""
     return {
         (advice.topic, advice.direction)
         for advice in rows_of(report)
-        if advice.direction in ("raise", "lower", "refuse")
+        if advice.direction in ("raise", "lower", "refuse", "repair")
     }
 
 

@@ -166,7 +166,7 @@ def test_a_quieter_log_says_nothing_of_throttling(tmp_path: Path) -> None:
 
 def test_more_pending_pods_are_worse(tmp_path: Path) -> None:
     report = compared(burst(tmp_path / "a", count=20), burst(tmp_path / "b", count=20, pending=25))
-    assert answers(report)["pending pods"] == "worse"
+    assert answers(report)["new pods that are pending"] == "worse"
 
 
 def test_every_claim_is_quoted(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.errors import UsageError
 from bot.hami.fit.allocated_totals import Holding, Share
 from bot.hami.metrics.exposition import Sample, read_samples
 from bot.hami.metrics.gpu_usage import NAMES, REGISTERED
@@ -161,6 +162,44 @@ def test_a_real_prometheus_has_the_average_of_every_share_with_a_whole_day_above
         seen = asyncio.run(usage_of_cores.gather_cores(PrometheusClient(Address(url)), held, WEEK_ENDS))
     assert (seen.gap, seen.limited, seen.known, len(seen.above)) == (None, 2, 12, 12)
     assert ("vision", "ocr-5") in {(use.of.namespace, use.of.pod) for use in seen.above}
+
+
+TODAY = date(2026, 11, 22)
+"""On which the case `healthy` was recorded."""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (date(2026, 11, 20), date(2026, 11, 23), "2026-11-23 has not begun\nName days up to 2026-11-22."),
+        (date(2026, 11, 24), date(2026, 11, 20), "2026-11-24 has not begun\nName days up to 2026-11-22."),
+        (NEW, OLD, "2026-11-20 is not before 2026-11-15\nName two days, the earlier one first."),
+        (NEW, NEW, "2026-11-20 is not before 2026-11-20\nName two days, the earlier one first."),
+    ],
+    ids=["not begun", "not begun and reversed", "reversed", "the same day"],
+)
+def test_days_that_cannot_be_compared_are_refused(old: date, new: date, told: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        compared(None, old=old, new=new)
+    assert str(refused.value) == told
+
+
+def test_today_is_compared_as_far_as_it_has_gone() -> None:
+    asked: list[tuple[str, datetime]] = []
+
+    class Noted(Days):
+        async def query(self, expression: str, at: datetime) -> list[Sample]:
+            asked.append((expression, at))
+            return await super().query(expression, at)
+
+    report = compared(Noted({OLD: day(20)}), old=OLD, new=TODAY)
+    hours = {at: expression for expression, at in asked if "avg_over_time" in expression}
+    assert set(hours) == {datetime(2026, 11, 16, tzinfo=UTC), datetime(2026, 11, 22, 13, tzinfo=UTC)}
+    assert "[13h:1h]) >= 12" in hours[datetime(2026, 11, 22, 13, tzinfo=UTC)]
+    assert "[24h:1h]) >= 22" in hours[datetime(2026, 11, 16, tzinfo=UTC)]
+    (rest,) = (gap for gap in report.gaps if gap.source == "2026-11-22: rest of the day")
+    assert rest.why == "only its first 13h28m have passed"
+    assert report.findings[0].confidence == "suspected"
 
 
 # ------------------------------------------------------------------------------------- of the cluster's own objects

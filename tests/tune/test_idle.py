@@ -1,12 +1,13 @@
 """Who holds GPUs without using them: `gpus --idle`, on a recording with vGPUmonitor's figures."""
 
 import asyncio
+import re
 
 import pytest
 
 from bot.errors import UsageError
 from bot.kube.recording.recorded_ports import RecordedPorts
-from bot.report import Report
+from bot.report import Report, Rows
 from bot.texts import Texts
 from playbooks.gpus.idle import HolderRow
 from playbooks.gpus.playbook import PLAYBOOK, request
@@ -25,6 +26,12 @@ def rows(report: Report) -> list[HolderRow]:
     return list(report.typed(HolderRow))
 
 
+def overview(report: Report) -> list[str]:
+    (table,) = report.tables
+    assert isinstance(table.rows, Rows)
+    return [row.pod for row in table.rows.brief or ()]
+
+
 def idle(report: Report) -> dict[str, str]:
     return {row.pod: row.idle for row in rows(report) if row.idle is not None}
 
@@ -32,6 +39,20 @@ def idle(report: Report) -> dict[str, str]:
 def test_the_largest_idle_holders_come_first_and_those_not_measured_last() -> None:
     found = [row.pod for row in rows(ask("idle-holders"))]
     assert found[:6] == ["labs/ws-3", "labs/ws-1", "labs/ws-7", "labs/ws-6", "labs/ws-0", "labs/ws-4"]
+
+
+def test_the_overview_has_only_those_that_are_idle() -> None:
+    assert overview(ask("idle-holders")) == ["labs/ws-3", "labs/ws-1", "labs/ws-7", "labs/ws-6", "labs/ws-0"]
+    assert overview(ask("no-metrics")) == []
+
+
+def test_that_some_are_not_measured_is_told_beside_those_that_are() -> None:
+    assert (
+        ask("idle-holders")
+        .findings[0]
+        .claim.endswith("or longer. 1 more pod is not measured: whether it is idle cannot be told.")
+    )
+    assert ask("idle-holders", "for", "900h").verdict.startswith("No measured pod holds GPUs without a kernel for 900h")
 
 
 def test_a_pod_without_figures_is_not_known_to_be_idle() -> None:
@@ -83,6 +104,9 @@ def test_its_owner_is_named() -> None:
 def test_without_any_figure_nobody_is_called_idle() -> None:
     report = ask("no-metrics")
     assert idle(report) == {}
+    told = re.fullmatch(r"Idle GPUs cannot be told: none of the (\d+) pods that hold GPUs .*", report.verdict)
+    assert told is not None
+    assert int(told[1]) == len(rows(report)) > 1
     assert report.severity == "info"
     assert report.findings[0].confidence == "suspected"
     assert any("vGPUmonitor" in gap.source for gap in report.gaps)

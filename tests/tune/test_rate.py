@@ -90,7 +90,8 @@ def test_a_scheduler_pod_is_judged_by_its_own_flags(
 def test_a_gap_of_the_monitor_quotes_what_was_asked_and_who_holds_gpus_there(tmp_path: Path) -> None:
     nodes = [gpu_node("gpu-1", card("GPU-a")), gpu_node("gpu-2", card("GPU-b"))]
     other = running("b", "gpu-2", ("GPU-b", 8192, 0))
-    report = tune(tmp_path, [*scheduler(), *nodes, HOLDER, other], monitors={"gpu-1": use(USED, "a", "GPU-a", 1)})
+    monitors = {"gpu-1": use(USED, "a", "GPU-a", 1), "gpu-2": "go_goroutines 12\n"}
+    report = tune(tmp_path, [*scheduler(), *nodes, HOLDER, other], monitors=monitors)
     asked, held = told(report, "vGPUmonitor's figures are missing").evidence
     assert "hami-device-plugin-gpu-2" in asked.object
     assert "9394" in asked.quote

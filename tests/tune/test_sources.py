@@ -8,15 +8,22 @@ from pathlib import Path
 import pytest
 
 from bot.hami.metrics.exposition import Sample
+from bot.kube.recording.recorded_cluster import RecordedCluster
+from bot.kube.recording.recorded_ports import RecordedPorts
 from bot.report import Report
+from bot.texts import Texts
 from handlers.shell_output import asked_there
 from playbooks.gather import usage
-from tests.playbooks.world import Object, card, gpu_node, running, scheduler
+from playbooks.playbook import Sources
+from playbooks.tune.facts import Request, gather_facts
+from playbooks.tune.playbook import advise
+from playbooks.tune.scenarios import ScenarioRow
+from tests.playbooks.world import Object, card, gpu_node, plugin_pod, record, running, scheduler
 from tests.tune.lab import GIB, HOURS, KERNEL, LIMIT, USED, FakePrometheus, advised, row, told, tune, use
 from tests.tune.support import rows_of
 
 HOUR = 3600
-NOTHING_TO_CHANGE = {("monitor-gap", "raise")}
+NOTHING_TO_CHANGE = {("monitor-gap", "repair")}
 A, B = running("a", "gpu-1", ("GPU-a", 8192, 0)), running("b", "gpu-1", ("GPU-b", 8192, 0))
 UNTOLD = ("memory-scaling", "idle-holder", "memory-limit-low-use", "memory-limit-high-use")
 
@@ -187,14 +194,39 @@ def two_nodes() -> list[Object]:
 
 def test_a_node_without_a_monitor_is_named_and_nothing_is_said_of_its_pods(tmp_path: Path) -> None:
     report = tune(tmp_path, two_nodes(), monitors={"gpu-1": measured("a", "GPU-a", kernel=9 * HOUR)})
-    assert of("monitor-gap", report) == [("raise", "gpu-2")]
+    assert of("monitor-gap", report) == [("cannot-tell", "gpu-2")]
     assert set(of("idle-holder", report)) == {("lower", "ml/a"), ("cannot-tell", "ml/b")}
+
+
+def test_monitors_that_cannot_be_read_are_no_fault(tmp_path: Path) -> None:
+    report = tune(tmp_path, two_nodes())
+    assert of("monitor-gap", report) == [("cannot-tell", "gpu-1,gpu-2")]
+    assert advised(report) == set()
+    (seen,) = (row.seen for row in report.typed(ScenarioRow) if row.topic == "monitor-gap")
+    assert seen == "cannot-tell"
+
+
+def test_a_monitor_without_a_figure_is_a_fault_beside_one_that_cannot_be_read(tmp_path: Path) -> None:
+    report = tune(tmp_path, two_nodes(), monitors={"gpu-1": "go_goroutines 12\n"})
+    assert of("monitor-gap", report) == [("repair", "gpu-1"), ("cannot-tell", "gpu-2")]
+
+
+def test_a_node_without_a_plugin_pod_has_no_monitor(tmp_path: Path) -> None:
+    path = record(tmp_path, [*two_nodes(), plugin_pod("gpu-1")], monitors={"gpu-1": measured("a", "GPU-a")})
+    opened = RecordedCluster.open(path)
+    facts = asyncio.run(gather_facts(Request(all=True), Sources(opened, ports=RecordedPorts(opened))))
+    assert of("monitor-gap", advise(facts, Texts("en"))) == [("repair", "gpu-2")]
+
+
+def test_a_node_of_which_prometheus_has_no_figure_is_a_fault(tmp_path: Path) -> None:
+    report = tune(tmp_path, two_nodes(), prometheus=FakePrometheus(measured("a", "GPU-a")))
+    assert of("monitor-gap", report) == [("repair", "gpu-2")]
 
 
 @pytest.mark.parametrize("answer", ["", "go_goroutines 12\n", "<html>404</html>\n"])
 def test_a_monitor_that_answers_without_a_figure_has_measured_nothing(tmp_path: Path, answer: str) -> None:
     report = tune(tmp_path, cluster(), monitors={"gpu-1": answer})
-    assert of("monitor-gap", report) == [("raise", "gpu-1")]
+    assert of("monitor-gap", report) == [("repair", "gpu-1")]
     assert sources(report) == ["vGPUmonitor metrics of hami-system/hami-device-plugin-gpu-1"]
 
 
