@@ -90,12 +90,12 @@ def run_change(tools: Tools, request: Request, consent: Consent) -> tuple[Report
     """
     if not isinstance(request, Raise):
         return asyncio.run(_at_once(tools, request))
-    if not (request.dry_run or consent.yes) and not sys.stdin.isatty():
-        hint = "Add --yes to do it without a question, or --dry-run to see what would be done."
-        raise UsageError("the bot cannot ask for a confirmation: this is not a terminal", hint=hint)
     looked = asyncio.run(_planned(tools, request))
     if not isinstance(looked, _Confirmed):
         return looked
+    if not consent.yes and not sys.stdin.isatty():
+        hint = "Add --yes to do it without a question, or --dry-run to see what would be done."
+        raise UsageError("the bot cannot ask for a confirmation: this is not a terminal", hint=hint)
     tools.tell(tools.show(planned_report(looked.found, request, looked.planned, tools.say)))
     if not consent.yes and not tools.ask(f"{tools.say('changing.shell-ask')} "):
         raise ChangeFailed("nothing was changed", hint="you did not say yes")
