@@ -10,7 +10,7 @@ import pty
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -259,7 +259,17 @@ def test_profiling_is_switched_on_and_off(tmp_path: Path) -> None:
         before = here.words()
         assert codes(report_of(here.hami_bot("profiling", "on", "--yes", "-o", "json"))) == ["change-open"]
         assert here.words() == [*before, "--profiling=true"]
-        assert codes(report_of(here.hami_bot("verbosity", "revert", "-o", "json"), 5)) == ["change-open"]
+        refused = report_of(here.hami_bot("verbosity", "revert", "-o", "json"), 5)
+        assert codes(refused) == ["change-refused"]
+        assert refused["verdict"].startswith(
+            "Not reverted: the open change is --profiling=true on vgpu-scheduler-extender"
+        )
+        assert "run `hami-bot profiling off`" in refused["verdict"]
+        assert [action["command"] for action in refused["findings"][0]["next_actions"]] == ["profiling off"]
+        assert refused["findings"][0]["evidence"][0]["quote"] == "--profiling=true"
+        longer = report_of(here.hami_bot("verbosity", "extend", "10m", "-o", "json"), 5)
+        assert longer["verdict"].startswith("Not extended: the open change is --profiling=true")
+        assert "run `hami-bot profiling extend 10m`" in longer["verdict"]
         assert codes(report_of(here.hami_bot("profiling", "off", "-o", "json"))) == ["change-reverted"]
         assert here.words() == before
 
@@ -287,7 +297,12 @@ def test_an_extension_beyond_the_longest_time_is_refused_before_anything_is_writ
 def test_where_there_is_nothing_to_do_nothing_is_written(tmp_path: Path) -> None:
     with cluster(tmp_path) as here:
         assert codes(report_of(here.hami_bot("verbosity", "4", "--yes", "-o", "json"))) == ["already-enough"]
-        assert codes(report_of(here.hami_bot("verbosity", "revert", "-o", "json"), 5)) == ["no-change-open"]
+        for words in (("verbosity", "revert"), ("profiling", "off")):
+            report = report_of(here.hami_bot(*words, "-o", "json"))
+            assert codes(report) == ["no-change-open"]
+            assert report["verdict"].startswith("Nothing to revert: no temporary change is open")
+        longer = report_of(here.hami_bot("verbosity", "extend", "10m", "-o", "json"), 5)
+        assert longer["verdict"].startswith("Nothing to extend: no temporary change is open")
         assert here.writes() == []
 
 
@@ -297,6 +312,33 @@ def test_nobody_to_ask_and_no_yes_changes_nothing(tmp_path: Path) -> None:
         assert done.returncode == 2
         assert "--yes" in done.stderr
         assert here.writes() == []
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "why"),
+    [
+        (("verbosity", "99"), 5, "this bot sets at most 7"),
+        (("verbosity", "5", "for", "10h"), 5, "a change lasts from 1m to 4h"),
+        (("verbosity", "4"), 0, "Nothing to do"),
+    ],
+)
+def test_what_cannot_be_done_is_told_before_a_yes_is_asked_for(
+    words: Sequence[str], code: int, why: str, tmp_path: Path
+) -> None:
+    with cluster(tmp_path) as here:
+        done = here.hami_bot(*words)
+        assert done.returncode == code, done.stderr
+        assert why in " ".join(done.stdout.split())
+        assert "--yes" not in done.stderr
+
+
+def test_a_recording_is_refused_before_a_yes_is_asked_for(tmp_path: Path) -> None:
+    recording = str(CASES / "hami-2.10" / "recording.tar.gz")
+    done = hami_bot(tmp_path, "verbosity", "5", "for", "10m", "--recording", recording)
+    assert done.returncode == 2
+    assert "a recording cannot be changed" in done.stderr
+    reverted = hami_bot(tmp_path, "verbosity", "revert", "--recording", recording)
+    assert (reverted.returncode, "Leave out --recording" in reverted.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("\n", 5)])

@@ -33,7 +33,7 @@ from bot.slack.render.report import render_report
 from bot.store.approvals import EXPIRES_S
 from handlers.actions import first_action
 from handlers.changes.draft import FRESH_S, Draft, read_draft, write_draft
-from handlers.changes.report import open_one, planned_report, shown_report
+from handlers.changes.report import not_open_report, open_one, planned_report, shown_report
 from handlers.changes.request import Requester, look, prepare
 from handlers.changes.service import LONGER_S, ChangeService
 from handlers.changes.stale_cards import edit_stale
@@ -175,8 +175,11 @@ class _Window:
         if isinstance(request, Raise):
             planned = prepare(found, request, Requester(who.user, who.channel), "dry-run", self._say)
             return self._report(planned_report(found, request, planned, self._say))
-        if isinstance(request, Show) or (record := open_one(found, request)) is None:
-            return self._report(shown_report(found, request, self._say))
+        if isinstance(request, Show):
+            # The verdict says what the table would.
+            return self._short(msgspec.structs.replace(shown_report(found, request, self._say), tables=()))
+        if (record := open_one(found, request)) is None:
+            return self._short(not_open_report(found, request, COMMAND, self._say))
         if not await self._changes.is_meant(taken, cluster, record):
             raise Refused(self._say("card.another"), hint=self._say("card.another-hint"))
         if isinstance(request, Extend):
@@ -185,6 +188,9 @@ class _Window:
 
     def _report(self, report: Report) -> Message:
         return render_report(report, self._say, channel_buttons=False, words="", names=True)
+
+    def _short(self, report: Report) -> Message:
+        return render_report(report, self._say, channel_buttons=False, words="", names=True, files=False)
 
     # ------------------------------------------------------------------------------------- shown and confirmed
 

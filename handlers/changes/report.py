@@ -8,9 +8,9 @@ from msgspec import UNSET, UnsetType
 from bot.changes.durations import format_duration
 from bot.changes.flags import Set, find_spot, last_set
 from bot.changes.journal import Event
-from bot.changes.kinds import KINDS, Kind, kind_of
+from bot.changes.kinds import Kind, kind_of
 from bot.changes.plan import NothingToDo, Plan, annotation
-from bot.changes.record import Record
+from bot.changes.record import Record, Unreadable
 from bot.changes.refusal import Refusal
 from bot.finding_codes import Code, as_code
 from bot.kube.recording.redact import masked_arguments
@@ -49,12 +49,42 @@ class MadeChange(NamedTuple):
     waits: str = ""
 
 
-def shown_report(found: ChangeSnapshot, request: Show | Extend | Revert, say: Texts) -> Report:
+def shown_report(found: ChangeSnapshot, request: Show, say: Texts) -> Report:
     """What is set now and what is open."""
-    finding = _open(found, say) or _of_record(
-        found, "no-change-open", "info", say("changing.none-open", target=found.target)
+    kind = kind_of(request.verb)
+    settings = [shown for name in kind.containers if (shown := _setting(found, name, kind))]
+    table = Table("flags", _COLUMNS, tuple(setting.row for setting in settings))
+    state = _state(settings, kind, say)
+    finding = _open(found, say)
+    if finding is None:
+        claim = say("changing.shown", state=state) if state else say("changing.none-open", target=found.target)
+        proof = _flag_shown(found, kind, kind.containers[0])
+        finding = _finding("no-change-open", "info", claim, (proof,), ())
+    elif finding.severity == "info" and state:
+        verdict = say("changing.shown-open", state=state)
+        return _report(found, request.verb, [finding], verdict=verdict, tables=(table,))
+    return _report(found, request.verb, [finding], tables=(table,))
+
+
+def not_open_report(found: ChangeSnapshot, request: Extend | Revert, program: str, say: Texts) -> Report:
+    """Why nothing was reverted or extended, where `open_one` found none; `program` is what commands begin with."""
+    reverts, record = isinstance(request, Revert), found.open
+    if record is None:
+        claim = say("changing.none-to-revert" if reverts else "changing.none-to-extend", target=found.target)
+        return _report(found, request.verb, [_of_record(found, "no-change-open", "info", claim)])
+    if isinstance(record, Unreadable):
+        claim = say("changing.unreadable", target=found.target, why=record.why)
+        return _report(found, request.verb, [_of_record(found, "change-unreadable", "warning", claim)])
+    step = undo(record, say)[0 if reverts else 1]
+    claim = say(
+        "changing.another-not-reverted" if reverts else "changing.another-not-extended",
+        flag=record.kind.flag.shown,
+        new=record.new,
+        container=record.container,
+        command=f"{program} {step.command}",
     )
-    return _report(found, request.verb, [finding], tables=(_flags(found),))
+    proof = _flag_shown(found, record.kind, record.container)
+    return _report(found, request.verb, [_finding("change-refused", "warning", claim, (proof,), (step,))])
 
 
 def planned_report(found: ChangeSnapshot, request: Raise, planned: PlannedChange, say: Texts) -> Report:
@@ -64,7 +94,7 @@ def planned_report(found: ChangeSnapshot, request: Raise, planned: PlannedChange
         claim = _planned(request, outcome, say)
         actions = (NextAction(say("changing.do-it"), words_of(request), changes_cluster=True),)
         severity = worst_of(planned.impacts)
-        finding = _finding("change-planned", severity, claim, (_flag_shown(found, planned),), actions)
+        finding = _finding("change-planned", severity, claim, (_wanted_shown(found, planned),), actions)
         return _report(found, request.verb, [finding], change=change_of(outcome, planned.impacts))
     if isinstance(outcome, NothingToDo):
         claim = say(
@@ -75,7 +105,7 @@ def planned_report(found: ChangeSnapshot, request: Raise, planned: PlannedChange
             target=found.target,
         )
         finding = _finding(
-            "already-enough", "info", claim, (_flag_shown(found, planned),), (_see_log(found, request, say),)
+            "already-enough", "info", claim, (_wanted_shown(found, planned),), (_see_log(found, request, say),)
         )
         return _report(found, request.verb, [finding])
     finding = _refused(found, planned, outcome, say)
@@ -153,7 +183,7 @@ def event_claim(event: Event, say: Texts) -> str:
 
 
 def open_one(found: ChangeSnapshot, request: Extend | Revert) -> Record | None:
-    """The open change that is to be extended or undone; None where none is, or one of another flag."""
+    """The open change that is to be extended or reverted; None where none is, or one of another flag."""
     record = found.open
     return record if isinstance(record, Record) and record.kind is kind_of(request.verb) else None
 
@@ -196,7 +226,7 @@ def _refused(found: ChangeSnapshot, planned: PlannedChange, refusal: Refusal, sa
     claim = say("changing.refused", why=_why(refusal, say))
     if refusal.record is not None:
         return _of_record(found, "change-refused", "warning", claim, undo(refusal.record, say))
-    return _finding("change-refused", "warning", claim, (_flag_shown(found, planned),), ())
+    return _finding("change-refused", "warning", claim, (_wanted_shown(found, planned),), ())
 
 
 def _why(refusal: Refusal, say: Texts) -> str:
@@ -210,13 +240,18 @@ def _see_log(found: ChangeSnapshot, request: Raise, say: Texts) -> NextAction:
     return NextAction(say("changing.see-log"), log)
 
 
-def _flag_shown(found: ChangeSnapshot, planned: PlannedChange) -> Evidence:
-    """The word that sets the flag now, or else the container's name."""
-    spot = find_spot(found.deployment, planned.wanted.container)
-    now = last_set(spot, planned.wanted.kind.flag) if spot else None
-    quote = spot.words(now.field)[now.at] if spot and now else planned.wanted.container
-    field = now.field if now else "name"
-    path = f'{{.spec.template.spec.containers[?(@.name=="{planned.wanted.container}")].{field}}}'
+def _wanted_shown(found: ChangeSnapshot, planned: PlannedChange) -> Evidence:
+    return _flag_shown(found, planned.wanted.kind, planned.wanted.container)
+
+
+def _flag_shown(found: ChangeSnapshot, kind: Kind, container: str) -> Evidence:
+    """The word that sets the flag now; all the container's words where none does, else its name."""
+    spot = find_spot(found.deployment, container)
+    now = last_set(spot, kind.flag) if spot else None
+    field = now.field if now else "args" if spot and spot.args else "command"
+    words = spot.words(field) if spot else ()
+    quote = words[now.at] if now else " ".join(masked_arguments(list(words))) or container
+    path = f'{{.spec.template.spec.containers[?(@.name=="{container}")].{field if words else "name"}}}'
     return _shown(found, quote, path)
 
 
@@ -247,23 +282,42 @@ def _finding(
 # ------------------------------------------------------------------------------------------------------- the report
 
 
-def _flags(found: ChangeSnapshot) -> Table:
-    names = dict.fromkeys(name for kind in KINDS.values() for name in kind.containers)
-    asked = [(name, kind) for name in names for kind in KINDS.values() if name in kind.containers]
-    rows = [row for name, kind in asked if (row := _row(found, name, kind))]
-    return Table("flags", _COLUMNS, tuple(rows))
+class _Setting(NamedTuple):
+    """What a container's flag is set to now. `word` is what sets it, empty where it has its default."""
+
+    container: str
+    flag: str
+    value: str
+    word: str
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        return tuple(self)
 
 
-def _row(found: ChangeSnapshot, container: str, kind: Kind) -> tuple[str, ...] | None:
+def _setting(found: ChangeSnapshot, container: str, kind: Kind) -> _Setting | None:
     spot = find_spot(found.deployment, container)
     if spot is None:
         return None
     now = last_set(spot, kind.flag)
     record = found.open
     if isinstance(record, Record) and (record.means, record.kind, record.container) == ("debug-flags", kind, container):
-        return container, kind.flag.shown, record.new, "PUT /debug/flags/v"
+        return _Setting(container, kind.flag.shown, record.new, "PUT /debug/flags/v")
     word = _word(spot.words(now.field), now) if now else ""
-    return container, kind.flag.shown, now.value if now else kind.values.default, word
+    return _Setting(container, kind.flag.shown, now.value if now else kind.values.default, word)
+
+
+def _state(settings: Sequence[_Setting], kind: Kind, say: Texts) -> str:
+    """What is set, in words; empty where the Deployment has none of the containers."""
+    if not settings:
+        return ""
+    first, *others = settings
+    if kind.is_log_level:
+        rest = ", ".join(say("changing.level-of", container=other.container, value=other.value) for other in others)
+        return say("changing.levels" if rest else "changing.level", others=rest, **first._asdict())
+    if first.word:
+        return say("changing.flag-set", flag=first.flag, value=first.value)
+    return say("changing.flag-unset" if kind.values.is_bool else "changing.flag-default", **first._asdict())
 
 
 def _word(words: Sequence[str], now: Set) -> str:
@@ -275,6 +329,7 @@ def _report(
     verb: str,
     findings: list[Finding],
     *,
+    verdict: str = "",
     tables: tuple[Table, ...] = (),
     change: Change | UnsetType = UNSET,
 ) -> Report:
@@ -284,7 +339,7 @@ def _report(
         cluster=found.cluster,
         taken_at=format_time(found.taken_at),
         subject=Subject("Deployment", found.namespace, found.name),
-        verdict=one_line(findings[0].claim),
+        verdict=one_line(verdict or findings[0].claim),
         severity=worst(tuple(findings)),
         findings=tuple(findings),
         tables=tables,

@@ -33,6 +33,7 @@ from handlers.changes.report import (
     ended_report,
     event_claim,
     extended_report,
+    not_open_report,
     open_one,
     planned_report,
     raised_report,
@@ -40,6 +41,7 @@ from handlers.changes.report import (
 )
 from handlers.changes.request import DRY_RUN_ID, ChangeSnapshot, PlannedChange, Requester, look, prepare, restarts
 from handlers.changes.words import Extend, Raise, Request, Revert, Show
+from handlers.shell_grammar import PROGRAM
 from handlers.shell_output import progress
 from playbooks.playbook import Sources
 
@@ -173,19 +175,21 @@ async def _rolled_out(tools: Tools, writer: Writer, found: ChangeSnapshot, recor
 async def _at_once(tools: Tools, request: Show | Extend | Revert) -> tuple[Report, int]:
     """What needs no confirmation: looking, and going back to how things were."""
     async with progress(), tools.open_sources() as sources:
-        found = await look(sources, request)
         if isinstance(request, Show):
-            return shown_report(found, request, tools.say), 0
-        if (record := open_one(found, request)) is None:
-            return shown_report(found, request, tools.say), FAILED
-        async with tools.open_writer() as writer:
-            changer = Changer(_live(writer), NoJournal())
+            return shown_report(await look(sources, request), request, tools.say), 0
+        async with tools.open_writer() as opened:
+            writer = _live(opened, dry_run_helps=False)
+            found = await look(sources, request)
+            if (record := open_one(found, request)) is None:
+                as_wanted = isinstance(request, Revert) and found.open is None
+                return not_open_report(found, request, PROGRAM, tools.say), 0 if as_wanted else FAILED
+            changer = Changer(writer, NoJournal())
             if isinstance(request, Revert):
                 with _as_a_change():
                     event = await changer.revert(found.namespace, found.name, by=whoami())
                 return ended_report(found, request, event, tools.say), 0
             with _as_a_change():
-                await _live(writer).deployment(found.namespace, found.name)  # its answer tells the API server's time
+                await writer.deployment(found.namespace, found.name)  # its answer tells the API server's time
                 until = later(record, request.seconds, now=changer.time())
                 outcome = await changer.extend(found.namespace, found.name, until, by=whoami())
             code = FAILED if isinstance(outcome, Refusal) else 0
@@ -214,9 +218,13 @@ def _detail(event: Event, say: Texts) -> str:
     return event.detail if event.kind in ("failed", "stuck", "unreadable") else event_claim(event, say)
 
 
-def _live(writer: Writer | None) -> Writer:
+def _live(writer: Writer | None, *, dry_run_helps: bool = True) -> Writer:
     if writer is None:
-        raise UsageError("a recording cannot be changed", hint="Add --dry-run to see what would be done.")
+        hint = "Leave out --recording to reach the cluster."
+        raise UsageError(
+            "a recording cannot be changed",
+            hint="Add --dry-run to see what would be done." if dry_run_helps else hint,
+        )
     return writer
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bot.changes.kinds import Kind
+from bot.changes.kinds import KINDS, VERBOSITY, Kind
 from bot.changes.record import KEY
 from bot.hami.vendors import ANNOTATIONS
 from bot.kube.recording.record import record
@@ -134,14 +134,40 @@ def test_what_could_not_be_read_is_a_gap_and_told_as_that(tmp_path: Path) -> Non
     assert {"scheduler pods", "nodes", "services", "webhooks"} <= {gap.source for gap in report.gaps}
 
 
+STATES = {
+    "verbosity": "vgpu-scheduler-extender logs at -v=4 (kube-scheduler at -v=4)",
+    "profiling": "--profiling is not set",
+    "kube-qps": "--kube-qps is 5 (the default)",
+    "kube-burst": "--kube-burst is 10 (the default)",
+    "kube-timeout": "--kube-timeout is 0 (the default)",
+}
+
+
 @pytest.mark.parametrize("version", VERSIONS)
-def test_without_words_what_is_set_is_shown(version: str) -> None:
-    report = shown_report(whole(version), Show("verbosity"), Texts("en"))
-    assert [finding.code for finding in report.findings] == ["no-change-open"]
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_without_words_what_is_set_is_the_verdict(version: str, kind: Kind) -> None:
+    report = shown_report(whole(version), Show(kind.verb), Texts("en"))
+    assert report.verdict == f"{STATES[kind.verb]}; no change is open"
+    (finding,) = report.findings
+    assert finding.code == "no-change-open"
     rows = {row[:2]: row[2:] for row in report.tables[0].rows}
-    assert sorted(rows) == sorted((container, kind.flag.shown) for kind, container in EVERY)
-    assert rows[EXTENDER, "-v"] == rows[KUBE_SCHEDULER, "-v"] == ("4", "-v=4")
-    assert rows[EXTENDER, "--profiling"] == ("false", "")
+    assert sorted(rows) == sorted((container, kind.flag.shown) for container in kind.containers)
+    if kind is VERBOSITY:
+        assert rows[EXTENDER, "-v"] == rows[KUBE_SCHEDULER, "-v"] == ("4", "-v=4")
+        assert finding.evidence[0].quote == "-v=4"
+    else:
+        assert rows[EXTENDER, kind.flag.shown] == (kind.values.default, "")
+        assert finding.evidence[0].quote.startswith("scheduler ")
+
+
+def test_what_is_set_is_the_verdict_while_another_change_is_open(tmp_path: Path) -> None:
+    plan = asked(whole("hami-2.10"), Raise("profiling", "true", EXTENDER, 600)).change
+    assert plan
+    found = seen(edited(tmp_path, "hami-2.10", apply_json_patch(recorded("hami-2.10"), plan.patch)))
+    report = shown_report(found, Show("verbosity"), Texts("en"))
+    assert report.verdict == f"{STATES['verbosity']}; a change is open"
+    assert report.findings[0].claim.startswith("--profiling=true is set on vgpu-scheduler-extender until")
+    assert shown_report(found, Show("profiling"), Texts("en")).verdict == "--profiling is true; a change is open"
 
 
 def test_an_open_change_is_shown_with_its_deadline_and_reason(tmp_path: Path) -> None:

@@ -50,6 +50,36 @@ def test_who_asked_for_an_open_change_is_shown_by_name_and_nobody_is_called(tmp_
     played(tmp_path, scene)
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("verbosity", "vgpu-scheduler-extender logs at -v=4 (kube-scheduler at -v=4); no change is open"),
+        ("profiling", "--profiling is not set; no change is open"),
+        ("kube-qps", "--kube-qps is 5 (the default); no change is open"),
+        ("verbosity revert", "Nothing to revert: no temporary change is open"),
+    ],
+)
+def test_what_is_set_is_told_in_one_message_without_files(tmp_path: Path, words: str, said: str) -> None:
+    async def scene(world: World) -> None:
+        await world.slack.command("grace", "gpu-oncall", words)
+        told = await world.told("grace", said)
+        assert "direct messages" not in text_of(told)
+        assert world.slack.messages(world.slack.dm("grace"), "grace") == []
+
+    played(tmp_path, scene)
+
+
+def test_a_revert_of_another_flag_says_what_reverts_the_open_change(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.raised("profiling on for 30m")
+        await world.slack.command("ada", "gpu-oncall", "verbosity revert")
+        told = await world.told("ada", "Not reverted: the open change is --profiling=true")
+        assert "run `/hami profiling off`" in text_of(told)
+        assert await world.is_open()
+
+    played(tmp_path, scene)
+
+
 def test_a_change_of_the_cluster_that_serve_was_started_for_is_looked_after(tmp_path: Path) -> None:
     async def scene(world: World) -> None:
         await world.raised("verbosity 5 for 30m --cluster lab")

@@ -53,6 +53,7 @@ def render_report(
     everything: bool = False,
     direct: bool = False,
     names: bool = False,
+    files: bool = True,
 ) -> Message:
     """The report as a message within Slack's limits; what it does not show is in its files.
 
@@ -60,7 +61,8 @@ def render_report(
     `channel_buttons` is for an answer that only the asker sees, which cannot carry files: it adds [Post to channel]
     and, in the place of files, [Show everything], which asks for the answer with `everything`: that has its files.
     `direct` is for one in a direct message: it has [Show everything] alone. `names`: users of Slack who asked for a
-    change are shown by name in the verdict and its detail, which calls them unless one person alone sees it.
+    change are shown by name in the verdict and its detail, which calls them unless one person alone sees it. Without
+    `files` there are none, and nothing says what is left out: for an answer that its verdict gives whole.
     """
     room = Room(TOTAL_BUDGET - _FRAME)
     closing = closing_buttons(
@@ -91,19 +93,19 @@ def render_report(
     def whole(room: Room, *, newer: bool) -> tuple[tuple[Block, ...], tuple[File, ...]]:
         tables = show_tables(report, overview, room, say, newer=newer)
         buttons = [button for button in closing if room.overflowed or button["action_id"] != EVERYTHING]
-        files: list[File] = []
-        if room.overflowed and not by_button:
-            files = [whole_answer(report, say), *table_files(tables.not_whole, say)]
-        small_print = blocks.context(*_left_out(room, files, say), seen)
+        attached: list[File] = []
+        if files and room.overflowed and not by_button:
+            attached = [whole_answer(report, say), *table_files(tables.not_whole, say)]
+        small_print = blocks.context(*(_left_out(room, attached, say) if files else ()), seen)
         asking = [blocks.actions(*buttons)] if buttons else []
         answer = (
             [*tables.blocks, *also, *following] if overview else [*change, *following, *proof, *also, *tables.blocks]
         )
-        return (*head, *answer, *gaps, small_print, *asking), tuple(files)
+        return (*head, *answer, *gaps, small_print, *asking), tuple(attached)
 
     newer, _ = whole(room.copy(), newer=True) if overview else ((), ())
-    shown, files = whole(room, newer=False)
-    return Message(_aloud(report, cause, say), shown, files, newer=newer)
+    shown, attached = whole(room, newer=False)
+    return Message(_aloud(report, cause, say), shown, attached, newer=newer)
 
 
 # ----------------------------------------------------------------------------------------------------------- head
