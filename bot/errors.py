@@ -23,6 +23,8 @@ class BotError(Exception):
     """An error whose text is meant for the person who asked."""
 
     exit_code = 1
+    people: tuple[str, ...] = ()
+    """The users of Slack whose ids stand in it."""
     text: tuple[str, Mapping[str, object]] | None = None
     """Its name among the errors in `bot.texts`, for people of another language, with its values; see `worded`."""
 

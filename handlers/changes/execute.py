@@ -86,7 +86,8 @@ class ChangeMaker:
             return found, planned, planned.outcome
         reason = planned_report(found, request, planned, self._deps.say).findings[0].claim
         passes = isinstance(planned.outcome, Refusal) and planned.outcome.code == "rollout"
-        raise NotNow(reason) if passes else Refused(reason)
+        in_the_way = planned.outcome.record if isinstance(planned.outcome, Refusal) else None
+        raise NotNow(reason) if passes else Refused(reason, record=in_the_way)
 
     async def make(self, writable: WritableCluster, found: ChangeSnapshot, planned: PlannedChange, plan: Plan) -> None:
         """Raises ChangeFailed or Refused when it is not done."""

@@ -8,7 +8,7 @@ from bot.errors import BotError
 from bot.slack.gateway import Gateway
 from bot.slack.message import Message
 from bot.slack.render.change import DETAIL, what
-from bot.slack.render.prose import error_line
+from bot.slack.render.prose import error_line, progress
 from bot.slack.render.text import escape, inert
 from bot.texts import Texts
 from handlers.changes.journal import key_of
@@ -57,7 +57,7 @@ class Storeless:
             self.told_in.add(channel)
             found = await gateway.keyed(channel, key, oldest=record.since)
             if all(is_edited(message.text, self._say) for message in found):
-                await gateway.say(channel, Message(escape(f"{trouble} {still_open}")), key=key)
+                await gateway.say(channel, progress(f"{trouble} {still_open}"), key=key)
 
 
 def render_again(say: Texts) -> Message:

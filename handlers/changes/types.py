@@ -21,7 +21,11 @@ class AccessDenied(NotAllowed):
 
 
 class Refused(BotError):  # noqa: N818  # what the person is told
-    """It is not done, whoever asks."""
+    """It is not done, whoever asks. `record`: of the open change that stands in the way."""
+
+    def __init__(self, message: str, *, hint: str = "", example: str = "", record: Record | None = None) -> None:
+        super().__init__(message, hint=hint, example=example)
+        self.people = (record.by,) if record else ()
 
 
 class Over(Refused):

@@ -134,7 +134,7 @@ def test_the_words_and_the_button_add_the_same_and_never_more_than_a_change_may_
     async def scene(world: World) -> None:
         card = await world.raised("verbosity 5 for 3h35m")
         await world.slack.command("ada", "gpu-oncall", "verbosity extend 10m")
-        await world.told("ada", "10m longer: it now lasts until")
+        await world.told("ada", "10m longer: it now lasts until <!date^")
         assert seconds_open(await world.record()) == (3 * 60 + 45) * 60
         await world.click("ada", card, "change:extend")
         await world.told("ada", "10m longer: it now lasts until", times=2)
@@ -165,7 +165,22 @@ def test_a_second_change_is_refused_with_the_open_one(tmp_path: Path) -> None:
         await world.raised()
         await world.slack.command("ada", "gpu-oncall", "verbosity 6 because more")
         await world.slack.wait_for(lambda: "is open on container" in text_of(world.slack.views("ada")))
+        (block,) = world.slack.views("ada")[-1]["blocks"]
+        parts = block["elements"][0]["elements"]
+        assert [part["type"] for part in parts] == ["text", "date", "text", "user", "text"]
+        assert parts[3]["user_id"] == ADA
         assert (await world.audit())[-1] == (ADA, "raise", "denied")
+
+
+def test_the_home_tab_shows_until_when_a_change_lasts_in_the_readers_own_time(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.raised()
+        await world.slack.open_home("ada")
+        home = await world.slack.wait_for(lambda: world.slack.home("ada"), seconds=180)
+        opened = next(block for block in home["blocks"] if "4 → 5" in text_of(block))
+        assert [part["type"] for part in opened["elements"][0]["elements"]] == ["text", "date", "text"]
+
+    played(tmp_path, scene)
 
     played(tmp_path, scene)
 

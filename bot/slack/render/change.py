@@ -22,6 +22,9 @@ from bot.slack.render.rich import (
     rich_text,
     somebody,
     span,
+    told,
+    told_mrkdwn,
+    told_plain,
 )
 from bot.slack.render.text import escape, inert, lines
 from bot.texts import Texts
@@ -75,7 +78,7 @@ def render_card(card: Card, say: Texts) -> Message:
     is_back = card.state in _PUT_BACK
     change = what(record, say, longer=card.longer, is_back=is_back)
     headline = say(f"card.{card.state}", what=change)
-    parts = [line(span(inert(headline, 2 * NAME), "bold")), bullets(*(line(*fact) for fact in _facts(card, say)))]
+    parts = [line(*told(inert(headline, 2 * NAME), "bold")), bullets(*(line(*fact) for fact in _facts(card, say)))]
     if shown := [
         inert(diff_line, NAME) for diff_line in card.detail[:DETAIL].splitlines()[:_DIFF_LINES] if diff_line.strip()
     ]:
@@ -90,8 +93,7 @@ def render_card(card: Card, say: Texts) -> Message:
     buttons = _buttons(card, say)
     built: list[Block] = [rich_text(*parts), *([blocks.actions(*buttons)] if buttons else [])]
     text = lines([escape(headline, _ALOUD), escape(aloud, _ALOUD)])
-    asker = mention(record.by)  # of somebody in a shell, their name as it is
-    return Message(text.replace(record.by, asker) if asker.startswith("<") else text, tuple(built))
+    return Message(told_mrkdwn(text, (record.by,) if mention(record.by).startswith("<") else ()), tuple(built))
 
 
 def render_late(card: Card, minutes: int, approvers: Sequence[str], by_hand: str, say: Texts) -> Message:
@@ -165,7 +167,7 @@ def _buttons(card: Card, say: Texts) -> list[blocks.Element]:
     if card.state == "pending":
         value = pressed_value(CardButton(card.approval, card.cluster, record.target, card.digest))
         change = what(record, say, longer=card.longer)
-        sure = blocks.confirm(say("slack.sure"), change, say("slack.yes"), say("slack.no"))
+        sure = blocks.confirm(say("slack.sure"), told_plain(change), say("slack.yes"), say("slack.no"))
         return [
             blocks.button(say("card.button-approve"), APPROVE, value, style="primary", confirm=sure),
             blocks.button(say("card.button-refuse"), REFUSE, value, style="danger"),

@@ -7,7 +7,8 @@ from bot.access import Role
 from bot.slack.message import Block
 from bot.slack.render import blocks
 from bot.slack.render.buttons import ASK, ask_value
-from bot.slack.render.rich import bullets, line, rich_text
+from bot.slack.render.rich import bullets, line, rich_text, told
+from bot.slack.render.text import inert
 from bot.slack.render.triage import in_short
 from bot.slack.render.triage_head import Head
 from bot.texts import Texts
@@ -15,6 +16,7 @@ from bot.texts import Texts
 OPEN_FORM = "ask-form"
 _QUESTIONS = ("pending", "gpus", "status")
 _SHOWN = 10
+_LONGEST = 600
 
 
 class HomeContent(NamedTuple):
@@ -65,7 +67,7 @@ def render_home(seen: HomeContent, example: str, say: Texts) -> blocks.Element:
 def _opened(seen: HomeContent, say: Texts) -> list[Block]:
     if seen.unread:
         return [blocks.plain_section(say("desk.home-unread", why=seen.unread))]
-    shown = [blocks.plain_section(text) for text in seen.opened[:_SHOWN]]
+    shown = [rich_text(line(*told(inert(text, _LONGEST)))) for text in seen.opened[:_SHOWN]]
     if seen.incidents:
         shown.append(rich_text(bullets(*(line(*in_short(incident, say)) for incident in seen.incidents[:_SHOWN]))))
     left = sum(max(0, len(some) - _SHOWN) for some in (seen.opened, seen.incidents))

@@ -6,7 +6,7 @@ from bot.errors import BotError
 from bot.render.words import visible
 from bot.slack.message import Message
 from bot.slack.render.limits import TOTAL_BUDGET
-from bot.slack.render.rich import line, preformatted, rich_text, span
+from bot.slack.render.rich import line, preformatted, rich_text, span, told, told_mrkdwn
 from bot.slack.render.text import cut, escape, inert, lines
 from bot.texts import Texts
 from bot.texts.errors import in_language
@@ -23,11 +23,12 @@ def render_error(error: BotError, say: Texts, example: str = "") -> Message:
     message = _sentence(inert(told_error, _MESSAGE).strip() or type(error).__name__)
     hint = inert(advice, _HINT).strip()
     example = inert(example, _EXAMPLE).strip()
-    pieces = [span(message, "bold"), *([span(f"\n{hint}")] if hint else [])]
+    pieces = told(message, "bold", ids=error.people) + (told(f"\n{hint}", ids=error.people) if hint else [])
     parts = [line(*pieces, *([span(f"\n{say('slack.example')}")] if example else []))]
     parts += [preformatted(example)] if example else []
     aloud = [message, hint, f"{say('slack.example')} {example}" if example else ""]
-    return Message(lines([escape(text, _ALOUD) for text in aloud if text]), (rich_text(*parts),))
+    text = lines([escape(text, _ALOUD) for text in aloud if text])
+    return Message(told_mrkdwn(text, error.people), (rich_text(*parts),))
 
 
 def in_words(error: BotError, say: Texts) -> tuple[str, str]:
@@ -64,5 +65,5 @@ def render_help(text: str) -> Message:
 
 
 def progress(text: str) -> Message:
-    """One line that says what is going on."""
-    return Message(escape(text))
+    """One line that says what is going on, with times in the reader's own zone."""
+    return Message(told_mrkdwn(escape(text)))

@@ -18,7 +18,7 @@ from bot.slack.render import blocks, limits
 from bot.slack.render.buttons import EVERYTHING, action_button, closing_buttons, gist, is_ours
 from bot.slack.render.files import table_files, whole_answer
 from bot.slack.render.limits import TOTAL_BUDGET, length
-from bot.slack.render.rich import Part, bullets, line, people, preformatted, quote, rich_text, span
+from bot.slack.render.rich import Part, bullets, line, preformatted, quote, rich_text, span, told
 from bot.slack.render.tables import show_tables
 from bot.slack.render.text import Mrkdwn, escape, lines
 from bot.slack.render.text_budget import Room
@@ -61,7 +61,8 @@ def render_report(
     `channel_buttons` is for an answer that only the asker sees, which cannot carry files: it adds [Post to channel]
     and, in the place of files, [Show everything], which asks for the answer with `everything`: that has its files.
     `direct` is for one in a direct message: it has [Show everything] alone. `names`: users of Slack who asked for a
-    change are shown by name in the verdict and its detail, which calls them unless one person alone sees it. Without
+    change are shown by name in the verdict and its detail, which calls them unless one person alone sees it, and times
+    in the reader's own zone. Without
     `files` there are none, and nothing says what is left out: for an answer that its verdict gives whole.
     """
     room = Room(TOTAL_BUDGET - _FRAME)
@@ -78,7 +79,7 @@ def render_report(
     room.take(closing)
     cause = report.findings[0] if report.findings else None
     overview = brief(report, say)
-    pieces_of = partial(people, ids=_askers(report) if names else ())
+    pieces_of = partial(told, ids=_askers(report)) if names else _as_it_is
 
     head = _head(report, None if overview else cause, room, say, pieces_of)
     proof = _evidence(cause.evidence if cause and not overview else (), report, room, say)
@@ -109,6 +110,10 @@ def render_report(
 
 
 # ----------------------------------------------------------------------------------------------------------- head
+
+
+def _as_it_is(text: str, *styles: str) -> list[Part]:
+    return [span(text, *styles)]
 
 
 def _askers(report: Report) -> set[str]:

@@ -4,19 +4,21 @@ Every function gives a part of a `rich_text` block and takes text that `inert` m
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from bot.kube.times import format_time
+from bot.kube.times import format_time, parse_time
 from bot.slack.message import Block
-from bot.slack.render.text import escape
+from bot.slack.render.text import Mrkdwn, escape
 
 Part = dict[str, Any]
 
 _USER, _GROUP = re.compile(r"[UW][A-Z0-9]{2,}"), re.compile(r"S[A-Z0-9]{2,}")
 _CHANNEL = re.compile(r"[CG][A-Z0-9]{2,}")
 _WHEN = "{date_short_pretty} {time_secs}"
+_TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\u200b?\d\dZ")
+"""As `utc` writes it; `escape` may have put a blank of no width into it."""
 
 
 def rich_text(*parts: Part) -> Block:
@@ -62,10 +64,23 @@ def mention(who: str) -> str:
     return f"<!subteam^{who}>" if _GROUP.fullmatch(who) else escape(who)
 
 
-def people(text: str, *styles: str, ids: Collection[str]) -> list[Part]:
-    """Text with each of these users of Slack as who that is: for one person alone, or each would be called."""
-    words = re.split(rf"\b({'|'.join(map(re.escape, ids))})\b", text) if ids else [text]
-    return [{"type": "user", "user_id": word} if word in ids else span(word, *styles) for word in words if word]
+def told(text: str, *styles: str, ids: Collection[str] = ()) -> list[Part]:
+    """Text with each time in UTC in the reader's own zone, and each of these users of Slack as who that is.
+
+    Whoever is named so is called, but by what one person alone sees.
+    """
+    words = re.split(f"({_to_tell(ids).pattern})", text)
+    return [_part(word, styles, ids) for word in words if word]
+
+
+def told_mrkdwn(text: Mrkdwn, ids: Collection[str] = ()) -> Mrkdwn:
+    """The same of escaped text."""
+    return Mrkdwn(_to_tell(ids).sub(lambda found: _token(found[0], ids), text))
+
+
+def told_plain(text: str) -> str:
+    """The same where nothing is parsed: each time as `05:00 UTC`, for what is soon."""
+    return _TIME.sub(lambda found: f"{found[0][11:16]} UTC", text)
 
 
 def link(url: str, text: str = "") -> Part:
@@ -83,6 +98,32 @@ def moment(at: float) -> Part:
     return {"type": "date", "timestamp": round(at), "format": _WHEN, "fallback": utc(at)}
 
 
+def moment_mrkdwn(at: float) -> Mrkdwn:
+    """The same as `moment` in mrkdwn."""
+    return Mrkdwn(f"<!date^{round(at)}^{_WHEN}|{utc(at)}>")
+
+
 def utc(at: float) -> str:
     """A time (unix seconds), to the nearest second: `2026-11-21T05:00:00Z`."""
     return format_time(datetime.fromtimestamp(round(at), UTC))
+
+
+def _to_tell(ids: Collection[str]) -> re.Pattern[str]:
+    names = "".join(rf"|\b{re.escape(who)}\b" for who in ids)
+    return re.compile(_TIME.pattern + names)
+
+
+def _part(word: str, styles: Sequence[str], ids: Collection[str]) -> Part:
+    at = _at(word)
+    return somebody(word) if word in ids else span(word, *styles) if at is None else moment(at)
+
+
+def _token(word: str, ids: Collection[str]) -> str:
+    at = _at(word)
+    return mention(word) if word in ids else word if at is None else moment_mrkdwn(at)
+
+
+def _at(word: str) -> float | None:
+    """The time that a word is, in unix seconds; None for any other word, and for a day that no month has."""
+    found = parse_time(word.replace("\u200b", "")) if _TIME.fullmatch(word) else None
+    return None if found is None else found.timestamp()

@@ -7,7 +7,7 @@ from bot.changes.durations import roughly
 from bot.slack.message import Block
 from bot.slack.render.rich import Part, bullets, channel, line, rich_text, somebody, span
 from bot.slack.render.text import inert
-from bot.slack.render.triage_head import Head, end_in_words
+from bot.slack.render.triage_head import Head, end_of
 from bot.texts import Texts
 from bot.triage.gputime import GpuTime
 from bot.triage.mute import read_until
@@ -103,7 +103,7 @@ def _deed(entry: TimelineEntry, say: Texts) -> list[Part]:
     news = entry.news
     what = say(f"triage.did-{news.turn}")
     if news.turn == "muted":
-        parts: list[Part] = [span(f"{what} {end_in_words(read_until(news.detail), say)}")]
+        parts: list[Part] = [span(f"{what} "), end_of(read_until(news.detail), say)]
     elif news.turn == "handed-over":
         parts = [span(f"{what} "), who_was(news.detail, say)]
     else:

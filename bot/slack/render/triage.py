@@ -9,7 +9,7 @@ from bot.slack.message import File, Message
 from bot.slack.render import blocks
 from bot.slack.render.buttons import object_in, object_value
 from bot.slack.render.escalation import callee, next_part
-from bot.slack.render.rich import Part, bullets, line, link, mention, rich_text, somebody, span, utc
+from bot.slack.render.rich import Part, bullets, line, link, mention, rich_text, somebody, span, told_mrkdwn, utc
 from bot.slack.render.summary import summary_lines
 from bot.slack.render.text import escape, inert
 from bot.slack.render.triage_head import BUTTONS, Head, count_of, end_in_words, end_of
@@ -72,7 +72,8 @@ def render_news(news: News, say: Texts) -> Message:
     if news.turn == "muted":
         until = read_until(detail)
         pieces = [span(f"{_who(news, say)} "), end_of(until, say)]
-        return Message(escape(f"{_who(news, say)} {end_in_words(until, say)}"), (rich_text(line(*pieces, *by)),))
+        text = told_mrkdwn(escape(f"{_who(news, say)} {end_in_words(until, say)}"))
+        return Message(text, (rich_text(line(*pieces, *by)),))
     headline, whom = _who(news, say), ""
     if news.turn in CALLS:
         pieces = [callee(detail, say), span(f" {say(f'triage.{news.turn}')}")]
@@ -185,8 +186,8 @@ def _who(news: News, say: Texts) -> str:
 
 
 def _written(part: Part) -> str:
-    """A part of rich text as Markdown: people and channels by id."""
-    return _plain(part.get("text") or part.get("user_id") or part.get("channel_id") or "")
+    """A part of rich text as Markdown: people and channels by id, times in UTC."""
+    return _plain(next((part[key] for key in ("text", "user_id", "channel_id", "fallback") if part.get(key)), ""))
 
 
 def _plain(text: str) -> str:
