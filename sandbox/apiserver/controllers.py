@@ -236,7 +236,7 @@ class Controllers:
         pod = pod_of(replica_set, self._writer.suffix(), sibling, node, self._new())
         self._pods.write(pod)
         if sibling:
-            self._ports.inherit(pod, pod["metadata"]["namespace"], sibling["metadata"]["name"])
+            self._ports.inherit(pod, sibling)
         self._later(self._timing.ready_s, lambda: self._make_ready(pod))
 
     def _make_ready(self, pod: Object) -> None:

@@ -70,7 +70,9 @@ class PodPorts:
         self._metrics = dict(metrics)
         self._profiles = dict(profiles)
         self._wait = wait
-        self._without_profiling: set[tuple[str, str]] = set()
+        self._inherited: set[tuple[str, str]] = set()
+        self._by_flag: set[tuple[str, str]] = set()
+        """Pods that inherited profiles which `--profiling` served."""
         self.profiling: set[tuple[str, str]] = set()
         self._alternates: dict[str, bytes] = {}
         self._taken: Counter[tuple[str, str, str]] = Counter()
@@ -79,20 +81,18 @@ class PodPorts:
         """Every second profile of this name that a pod gives is this one: there is something to compare."""
         self._alternates[name] = content
 
-    def inherit(self, pod: Object, namespace: str, sibling: str) -> None:
-        """A pod made from the same Deployment shows what its sibling did; profiles only while `--profiling` is set."""
-        name = pod["metadata"]["name"]
+    def inherit(self, pod: Object, sibling: Object) -> None:
+        """A pod made from the same Deployment shows what its sibling did. Where the recorded pod served its profiles
+        by `--profiling`, it shows those only while that is set.
+        """
+        here, there = _where(pod), _where(sibling)
         for recorded in (self._metrics, self._profiles):
-            for (where, which, what), content in list(recorded.items()):
-                if (where, which) == (namespace, sibling):
-                    recorded[namespace, name, what] = content
-        words = [
-            word
-            for container in pod["spec"]["containers"]
-            for word in [*container.get("command", ()), *container.get("args", ())]
-        ]
-        if not {"--profiling", "--profiling=true"} & {*words}:
-            self._without_profiling.add((namespace, name))
+            for (*owner, what), content in list(recorded.items()):
+                if tuple(owner) == there:
+                    recorded[*here, what] = content
+        if there in self._by_flag or (there not in self._inherited and _has_profiling(sibling)):
+            self._by_flag.add(here)
+        self._inherited.add(here)
 
     async def answer(self, pod: Object, address: Address, asked: Asked) -> Reply:
         """What the pod answers. Raises the server's 503 when nothing listens there."""
@@ -102,7 +102,7 @@ class PodPorts:
             raise unreachable(f"{ip}:{port}")
         if port in _TLS_PORTS and address.scheme != "https":
             return _text(400, "Client sent an HTTP request to an HTTPS server.\n")
-        where = pod["metadata"].get("namespace", ""), pod["metadata"]["name"]
+        where = _where(pod)
         path = asked.path
         if port == _KUBE_SCHEDULER_PORT and path == _VERBOSITY:
             return _set_verbosity(asked.method, asked.body.decode(errors="replace"))
@@ -110,9 +110,8 @@ class PodPorts:
             return _anonymous(path)
         if path == "metrics" and (metrics := self._metrics.get((*where, port))) is not None:
             return Reply(200, "text/plain; version=0.0.4; charset=utf-8", metrics)
-        serves_profiles = where not in self._without_profiling and any(
-            (namespace, name) == where for namespace, name, _ in self._profiles
-        )
+        has_profiles = any((namespace, name) == where for namespace, name, _ in self._profiles)
+        serves_profiles = has_profiles and (where not in self._by_flag or _has_profiling(pod))
         if port in _PROFILE_PORTS and path.startswith(_PPROF) and serves_profiles:
             return await self._profile(where, path.removeprefix(_PPROF), asked.query.get("seconds", ""))
         return _text(404, "404 page not found\n")
@@ -156,6 +155,16 @@ class PodPorts:
         """The port of a proxy request that names none: the first that the pod declares, else 80."""
         ports = [port for container in pod["spec"]["containers"] for port in container.get("ports") or ()]
         return str(ports[0]["containerPort"]) if ports else "80"
+
+
+def _where(pod: Object) -> tuple[str, str]:
+    return pod["metadata"].get("namespace", ""), pod["metadata"]["name"]
+
+
+def _has_profiling(pod: Object) -> bool:
+    containers = pod["spec"]["containers"]
+    words = {word for part in containers for word in [*part.get("command", ()), *part.get("args", ())]}
+    return bool(words & {"--profiling", "--profiling=true"})
 
 
 def _set_verbosity(method: str, value: str) -> Reply:

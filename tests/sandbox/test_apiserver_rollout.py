@@ -165,10 +165,15 @@ def test_the_lease_moves_to_the_new_pod_and_so_does_its_role():
     assert pod["labels"]["hami.io/scheduler-role"] == "leader"
 
 
-def test_a_new_pod_shows_the_metrics_of_the_old_one_and_profiles_where_its_flags_allow():
+def profiles_after(rollouts: list[list[str]], recorded_with: list[str]) -> list[tuple[bytes, int]]:
+    """The metrics, and the status of a profile, after rollouts to these flags; the recorded pod had others."""
+
     async def conversation(server, client, later):
+        pod = server.object("pods", "hami-system", OLD_POD)
+        pod["spec"]["containers"][1] |= {"command": ["scheduler"], "args": recorded_with}
+        server.write("pods", pod)
         shown = []
-        for flags in (["-v=5"], ["-v=5", "--profiling=true"]):
+        for flags in rollouts:
             container = {"name": "vgpu-scheduler-extender", "args": flags, "command": ["scheduler"]}
             await client.strategic_patch(PATH, {"spec": {"template": {"spec": {"containers": [container]}}}})
             for seconds in (0, 2, 1):
@@ -183,7 +188,17 @@ def test_a_new_pod_shows_the_metrics_of_the_old_one_and_profiles_where_its_flags
         "metrics": {("hami-system", OLD_POD, "9395"): b"hami_up 1\n"},
         "profiles": {("hami-system", OLD_POD, "heap"): b"profile"},
     }
-    assert stepped(conversation, **recorded) == [(b"hami_up 1\n", 404), (b"hami_up 1\n", 200)]
+    return stepped(conversation, **recorded)
+
+
+@pytest.mark.parametrize(
+    ("recorded_with", "statuses"),
+    [([], [200, 200, 200]), (["--profiling"], [404, 200, 404])],
+    ids=["profiles without the flag", "profiles by the flag"],
+)
+def test_a_new_pod_shows_the_metrics_of_the_old_one_and_profiles_where_its_flags_allow(recorded_with, statuses):
+    rollouts = [["-v=5"], ["-v=5", "--profiling=true"], ["-v=4"]]
+    assert profiles_after(rollouts, recorded_with) == [(b"hami_up 1\n", status) for status in statuses]
 
 
 def test_a_change_taken_back_brings_the_old_replicaset_back_at_a_new_revision():
