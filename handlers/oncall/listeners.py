@@ -165,7 +165,8 @@ class _Window:
                 who = Person(question.user, question.channel)
                 about = self._inbox.deps.the_cluster(cluster, question.channel)
                 return await self._digests.do(key, who, read_digest(words[1:]), about)
-            return await self._said(taken, read_words(words))
+            mentioned = not question.response_url
+            return await self._said(taken, read_words(words, mentioned=mentioned))
 
         await self._reply(key, question, reply)
 

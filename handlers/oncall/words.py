@@ -14,7 +14,7 @@ from bot.triage.state import Deed
 
 Verb = Literal["list", "report", "export", "show"]
 _SOME_ID = "3fa29c1b"
-REPORT_EXAMPLE, REPORT_OFF = "oncall report weekly mon 09:00 Asia/Shanghai", "oncall report off ends it"
+REPORT_EXAMPLE, REPORT_OFF = "oncall report weekly mon 09:00 Asia/Shanghai", "/hami oncall report off ends it"
 REPORT_EXAMPLES = f"/hami oncall report, or /hami {REPORT_EXAMPLE}"
 EXAMPLES = {"triage": f"triage note {_SOME_ID} rebooted gpu-7", "oncall": "oncall"}
 SUMMARIES = {
@@ -97,10 +97,11 @@ def explain_digest(command: click.Command, program: str) -> click.Command:
     return command
 
 
-def read_words(words: Sequence[str]) -> IncidentRequest:
+def read_words(words: Sequence[str], *, mentioned: bool = False) -> IncidentRequest:
     """What the words ask for, `triage` or `oncall` first. Raises UsageError, whose hint is an example.
 
-    People are ids, in Slack's own writing (`<@U0123ABCD>`) or bare.
+    People are ids, in Slack's own writing (`<@U0123ABCD>`) or bare; where the bot was not `mentioned`, as in a command,
+    they are only names.
     """
     verb, rest = (words[0].casefold() if words else ""), list(words[1:])
     if verb == "oncall":
@@ -117,7 +118,7 @@ def read_words(words: Sequence[str]) -> IncidentRequest:
         near = difflib.get_close_matches(word.casefold(), known, n=1)
         meant = f"; did you mean {near[0]!r}?" if near else ""
         raise _wrong(f"{word!r} is not understood{meant}")
-    return _with_rest(IncidentRequest(what, incident), rest)
+    return _with_rest(IncidentRequest(what, incident), rest, mentioned=mentioned)
 
 
 def _of_oncall(rest: Sequence[str]) -> IncidentRequest:
@@ -152,7 +153,7 @@ def _every_week(when: Sequence[str]) -> Schedule:
     return schedule
 
 
-def _with_rest(asked: IncidentRequest, rest: list[str]) -> IncidentRequest:
+def _with_rest(asked: IncidentRequest, rest: list[str], *, mentioned: bool) -> IncidentRequest:
     match asked.what:
         case "note" if not rest:
             raise _wrong("a note needs its text", "triage note rebooted gpu-7")
@@ -160,6 +161,9 @@ def _with_rest(asked: IncidentRequest, rest: list[str]) -> IncidentRequest:
             return asked._replace(text=" ".join(rest))
         case "handover":
             found = _PERSON.fullmatch(rest[0]) if len(rest) == 1 else None
+            if found is None and mentioned:
+                where = f"triage handover {asked.incident}" if asked.incident else "handover"
+                raise UsageError("handover needs a person", example=f"@hami-bot {where} @ada")
             if found is None:
                 why = "handover needs one person or user group, and in a command I am not told who @ada is"
                 raise _wrong(f"{why}: press Hand over, or mention me", "triage handover @ada")

@@ -87,6 +87,10 @@ def test_it_is_handed_over_to_no_bot_and_a_command_says_how_to_name_a_person(tmp
         await world.slack.mention("ada", ROOM, f"triage handover <@{bot}>", thread_ts=head["ts"])
         await world.told("ada", "I cannot own an incident")
         incident = text(head).split("Incident ")[1][:8]
+        await world.slack.mention("ada", ROOM, "handover", thread_ts=head["ts"])
+        told = await world.told("ada", "handover needs a person")
+        assert "@hami-bot handover @ada" in text(told)
+        assert "in a command" not in text(told)
         await world.slack.command("ada", ROOM, f"triage handover {incident} @grace")
         told = await world.told("ada", "press Hand over")
         assert "@hami-bot triage handover @ada" in told["text"]
@@ -213,7 +217,7 @@ def test_what_is_closed_is_listed_nowhere_and_a_mute_is_lifted(tmp_path: Path) -
         await world.reply(head, "The mute ended")
         await world.head("Acknowledged, warning")
         await world.slack.command("ada", ROOM, "oncall")
-        assert "nobody" in text(await world.told("ada", "Called in this order"))
+        await world.told("ada", "Nobody is called: oncall.rota is empty")
         await world.slack.open_home("ada")
         await world.slack.wait_for(lambda: incident in text(world.slack.home("ada") or {}) or None)
         await world.slack.mention("ada", ROOM, "close", thread_ts=head["ts"])

@@ -38,10 +38,8 @@ def render_open(heads: Sequence[Head], rota: Sequence[str], ignored: Ignored, sa
         said.append(bullets(*(line(*in_short(head, say)) for head in shown)))
     if more := len(heads) - len(shown):
         said.append(line(span(say("triage.more-open", count=more))))
-    people: list[Part] = [span(" "), span(say("triage.nobody-called"))]
-    if rota:
-        people = [part for person in rota[:_SHOWN_OPEN] for part in (span(" "), somebody(inert(person, _NAME)))]
-    said.append(line(span(say("triage.rota")), *people))
+    people = [part for person in rota[:_SHOWN_OPEN] for part in (span(" "), somebody(inert(person, _NAME)))]
+    said.append(line(span(say("triage.rota")), *people) if rota else line(span(say("triage.nobody-called"))))
     if ignored.alerts:
         said.append(line(span(_ignored_in_words(ignored, say))))
     first = "; ".join(f"{head.id}: {one_line(head.cause.claim, _NAME)}" for head in heads[:_SHOWN_NAMES])
