@@ -191,7 +191,7 @@ def test_a_raise_takes_effect_and_its_revert_leaves_everything_as_it_was(version
         assert codes(raised) == ["change-open"]
         assert raised["change"]["target"]["new"] == "5"
         assert raised["findings"][0]["evidence"][0]["quote"].endswith('FLAG: --v="5"')
-        assert "undo it with: hami-bot verbosity revert" in done.stderr
+        assert "revert it with: hami-bot verbosity revert" in done.stderr
         assert here.words()[-1] == "-v=5"
         record = json.loads(here.deployment["metadata"]["annotations"][KEY])
         assert (record["because"], record["old"], record["means"]) == ("a pod hangs", "4", "patch")

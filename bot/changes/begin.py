@@ -59,7 +59,7 @@ async def _unset(objects: Objects, record: Record, error: SourceError) -> NoRetu
             await objects.writer.patch_deployment(*place_of(record), plan_forget(deployment))
     except SourceError as second:
         text = f"some of the pods may have -v={record.new}: {second.message}"
-        raise ChangeFailed(text, hint=f"they are set back at {record.at}") from error
+        raise ChangeFailed(text, hint=f"the bot reverts them at {record.at}") from error
     raise ChangeFailed(f"nothing was changed: {error.message}", hint=error.hint) from error
 
 

@@ -151,7 +151,7 @@ VERBOSITY = Kind(
     name="v",
     values=Number(0, 7, "high-level", "high-level-do", shown="LEVEL"),
     containers=(EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER),
-    summary="Show how much the scheduler logs; raise it for a while, after which it is put back.",
+    summary="Show how much the scheduler logs; raise it for a while; the bot reverts it at the deadline.",
     example="verbosity 5 for 10m because ml/trainer-0 is refused",
     is_log_level=True,
     brings=loudness,

@@ -92,7 +92,7 @@ class Reconciler:
         for event in events:
             with _traced(event.record, event.target):
                 await self._telling.note(event._replace(at=self._objects.time()))
-        failed = [f"{event.target} cannot be undone: {event.detail}" for event in events if event.kind == "failed"]
+        failed = [f"{event.target} cannot be reverted: {event.detail}" for event in events if event.kind == "failed"]
         self.trouble = "; ".join([*([trouble] if trouble else []), *failed])
         return events
 
