@@ -45,10 +45,10 @@ def test_what_is_raised_in_english_is_found_again_among_the_texts():
 @pytest.mark.parametrize(
     ("raised", "told"),
     [
-        ("there is no verb 'wyh'", "没有动词 'wyh'"),
+        ("there is no verb 'wyh'", "没有命令 'wyh'"),
         ("nothing was changed: the store did not answer within 5 s", "没有做任何更改：存储未能在 5 秒内应答"),
         ("/tmp/x.tar.gz: the profile is empty", "/tmp/x.tar.gz：剖析是空的"),
-        ("Give either -f FILE or a number of GPUs. Name the unit.", "请只给出 -f FILE 或卡数之一。请写明单位。"),
+        ("Give either -f FILE or a number of GPUs. Name the unit.", "请只给出 -f FILE 或 GPU 数之一。请写明单位。"),
         (
             "Invalid value for '--cores': 200 is not in the range 0<=x<=100.",
             "'--cores' 的值无效：200 不在范围 0<=x<=100 内。",

@@ -18,7 +18,7 @@ from bot.hami.fit.advice import What
 from bot.hami.nodes.registration import Why
 from bot.hami.scheduler_logs.filter_reasons import REASONS
 from bot.report import VERDICT_LIMIT
-from bot.texts import LANGUAGES, Texts
+from bot.texts import LANGUAGES, OwnTexts, Texts
 
 _ROOT = Path(__file__).parents[1]
 _PACKAGES = ("bot", "playbooks", "handlers")
@@ -262,8 +262,40 @@ def test_the_article_is_that_of_the_word_as_it_is_spoken(noun, said):
 
 def test_chinese_texts_about_other_devices_speak_of_no_graphics_cards():
     said = Texts("zh").about("NPU")("card-not-healthy.seen", count=2, nodes="npu-1")
-    assert said == "npu-1 上有 2 张 NPU 注册为不健康。"
-    assert "设备" in Texts("zh").about("device")("bars.title")
+    assert said == "npu-1 上有 2 个 NPU 注册为不健康。"
+    assert Texts("zh").about("device")("words.devices", cards=2) == "2 个设备"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "said"),
+    [
+        ("gpu-1, gpu-2", "HAMi 找不到 gpu-1, gpu-2 的锁。"),
+        ("gpu-1 及另外 2 个", "HAMi 找不到 gpu-1 及另外 2 个的锁。"),
+        ("gpu-1（空闲）", "HAMi 找不到 gpu-1（空闲）的锁。"),
+        ("节点 甲", "HAMi 找不到节点 甲的锁。"),
+    ],
+)
+def test_in_chinese_a_blank_beside_a_value_goes_with_what_stands_there(nodes, said):
+    own = OwnTexts("zh", {"zh": {"lock.none": "HAMi 找不到 {nodes} 的锁。"}})
+    assert own("lock.none", nodes=nodes) == said
+
+
+@pytest.mark.parametrize(
+    "quote", ["拉取 镜像 失败 。 重试", 'kubectl annotate node gpu-1 note="甲 乙"', "甲；乙 ， 丙"]
+)
+def test_in_chinese_a_quote_keeps_its_blanks(quote):
+    assert quote in Texts("zh")("allocate-failed.claim", node="gpu-1", why=quote)
+
+
+@pytest.mark.parametrize(("language", "told"), [("en", "a; b, c. d"), ("zh", "a；b、c. d")])
+def test_clauses_and_lists_have_the_punctuation_of_the_language(language, told):
+    say = Texts(language)
+    assert f"{say.clauses(['a', say.listed(['b', 'c'])])}. d" == told
+
+
+@pytest.mark.parametrize(("language", "told"), [("en", "One. Two."), ("zh", "One.Two.")])
+def test_between_two_sentences_is_a_blank_but_not_in_chinese(language, told):
+    assert Texts(language).sentences("One.", "", "Two.") == told
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

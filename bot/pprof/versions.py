@@ -101,7 +101,7 @@ def _changed(ready: Sequence[SourcedProfile], found: Comparison, say: Texts) -> 
     chosen = [change for change in found.own if not (change.gone or change.new)][:_CHANGED]
     if found.total.noise and not chosen:
         return []
-    names = "; ".join(_told(short_name(change.name), found, change, say) for change in chosen)
+    names = say.clauses(_told(short_name(change.name), found, change, say) for change in chosen)
     whole = _told(_measured(found, say), found, found.total, say)
     claim = say("profile-change.claim", whole=whole)
     if names:

@@ -173,7 +173,7 @@ def _verdict(reports: Mapping[str, Report], unseen: Mapping[str, Gap], say: Text
         lines.append(say("digest.health", problems=problems) if problems else none)
     if unseen:
         lines.append(say("digest.unseen", what=", ".join(unseen)))
-    return "; ".join(lines)
+    return say.clauses(lines)
 
 
 def _sure(report: Report) -> str:

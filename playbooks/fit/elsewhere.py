@@ -41,7 +41,7 @@ def reasons(case: Case, names: Sequence[str], say: Texts, *, figures: bool = Tru
         for text, count in counts
     ]
     parts = [text for text, _ in counts] if len(counts) == 1 else [f"{count} {text}" for text, count in counts]
-    return ["; ".join(parts[:most]) for most in range(len(parts), 0, -1)]
+    return [say.clauses(parts[:most]) for most in range(len(parts), 0, -1)]
 
 
 def _shortage(case: Case, text: str, names: Sequence[str]) -> Shortage | None:

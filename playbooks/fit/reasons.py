@@ -57,13 +57,14 @@ def why_nowhere(case: Case, say: Texts) -> list[str]:
     codes = Counter(_telling(verdict.codes) for verdict in case.verdicts.values() if verdict.fits is False)
     ordered = sorted(codes.items(), key=lambda item: (_PASSING.isdisjoint(item[0]), -item[1], item[0]))
     words = _WORDS if case.device.vendor is FIRST else _WORDS_OF_OTHERS
-    parts = [(count, ", ".join(_in_words(some, words, say))) for some, count in ordered]
+    parts = [(count, say.listed(_in_words(some, words, say))) for some, count in ordered]
     dropped = [say("fit.dropped", count=len(case.obstacles))] if case.obstacles else []
     forms = [
-        [*_counted(parts[:most]), *_rest(parts[most:], say)] for most in range(min(len(parts), _REASONS_SHOWN), 0, -1)
+        [*_counted(parts[:most], say), *_rest(parts[most:], say)]
+        for most in range(min(len(parts), _REASONS_SHOWN), 0, -1)
     ]
-    return ["; ".join(form + dropped) for form in forms or [[]] if form + dropped] + [
-        "; ".join(form) for form in forms[-1:]
+    return [say.clauses(form + dropped) for form in forms or [[]] if form + dropped] + [
+        say.clauses(form) for form in forms[-1:]
     ]
 
 
@@ -77,8 +78,8 @@ def _in_words(codes: Iterable[str], words: Mapping[str, str], say: Texts) -> lis
     return [say(f"fit-reason.{words[code]}") if code in words else code for code in codes]
 
 
-def _counted(parts: Iterable[tuple[int, str]]) -> list[str]:
-    return [f"{count} {text}" for count, text in parts]
+def _counted(parts: Iterable[tuple[int, str]], say: Texts) -> list[str]:
+    return [say("fit-reason.counted", count=count, reasons=text) for count, text in parts]
 
 
 def _rest(parts: Iterable[tuple[int, str]], say: Texts) -> list[str]:

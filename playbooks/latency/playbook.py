@@ -103,7 +103,7 @@ def _findings(snapshot: Snapshot, stages: list[Stage], say: Texts) -> tuple[str,
     found = [
         finding(
             "scheduling-latency",
-            " ".join(filter(None, (head, reason.text, left))),
+            say.sentences(head, reason.text, left),
             "suspected" if incomplete else reason.confidence,
             (),
             (*_slowest(top), *reason.evidence),

@@ -180,4 +180,4 @@ def _why_different(space: Space, resource: str, around: QuotaContext, say: Texts
     if given:
         sums["gone"] = len(given), sum(around.held(pod, resource) for pod in given.values())
     parts = [say(f"quota-differs.{why}", count=count, amount=f"{amount:+,}") for why, (count, amount) in sums.items()]
-    return "; ".join(parts) or say("quota-differs.late")
+    return say.clauses(parts) or say("quota-differs.late")

@@ -69,7 +69,7 @@ def compare(before: ComparedSide, after: ComparedSide, say: Texts, *, everything
     verdict = _verdict(before, after, figures[0], changes, say)
     result = finding(
         "tuning-effect",
-        f"{verdict.text} {_told(changes, figures, say)}",
+        say.sentences(verdict.text, _told(changes, figures, say)),
         "suspected" if before.gaps or after.gaps or verdict.kind in UNDECIDED else "confirmed",
         (),
         _proof(before, after, changes),
@@ -174,7 +174,7 @@ def _told(changes: Sequence[ChangeRow], figures: Sequence[FigureRow], say: Texts
     waits = next(row for row in figures if row.figure == _THROTTLED)
     known = waits.before is not None and waits.after is not None
     held = say("tune.compare-waits", old=waits.before, new=waits.after) if known else ""
-    return " ".join(filter(None, (changed or say("tune.compare-same"), held)))
+    return say.sentences(changed or say("tune.compare-same"), held)
 
 
 def _proof(before: ComparedSide, after: ComparedSide, changes: Sequence[ChangeRow]) -> list[Evidence]:

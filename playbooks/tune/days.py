@@ -59,7 +59,7 @@ def compare_days(days: PastDays, say: Texts, *, everything: bool) -> Report:
     changed = say("tune.compare-changed", changes=prose.names(say, names, TOLD_CHANGES))
     result = finding(
         "tuning-effect",
-        f"{verdict.text} {changed if changes else say('tune.compare-same')}",
+        say.sentences(verdict.text, changed if changes else say("tune.compare-same")),
         "suspected" if by_pods or not is_over or verdict.kind in UNDECIDED else "confirmed",
         (),
         [*_of_arguments(before, after, arguments), *(proof for day in (before, after) for proof in _proofs(day))],

@@ -155,7 +155,7 @@ def test_why_it_lasts_no_longer_is_said_in_the_bots_language(tmp_path: Path) -> 
         await world.submit("ada", "trainer-0 hangs")
         await world.until(world.is_open)
         await world.slack.command("ada", "gpu-oncall", "verbosity extend 4h")
-        assert "最多还可延长 180 分钟" in text_of(await world.told("ada", "一次更改最长 4h"))
+        assert "最多还可延长 180 分钟" in text_of(await world.told("ada", "一次变更最长 4h"))
 
     played(tmp_path, scene, language="zh")
 

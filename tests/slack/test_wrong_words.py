@@ -17,7 +17,7 @@ from tests.slack.bot import a_bot
 
 MISTAKES = {
     "wy pod": "您是想用 why 吗",
-    "\N{GRINNING FACE}": "可用的动词",
+    "\N{GRINNING FACE}": "可用的命令",
     "why": "why 需要一个 Pod 的名称",
     "why --foo": "没有选项 --foo",
     "why trainer-0 trainer-1": "哪个词是 Pod",
@@ -61,7 +61,7 @@ def test_a_mistake_in_slack_is_told_in_the_language_that_was_asked_for(tmp_path:
     async def play() -> None:
         async with asyncio.timeout(180), a_bot(tmp_path) as here:
             await here.slack.command("ada", "gpu-oncall", "wy pod --lang zh")
-            told = await here.slack.wait_for(channel="gpu-oncall", containing="没有动词", user="ada")
+            told = await here.slack.wait_for(channel="gpu-oncall", containing="没有命令", user="ada")
             assert "/hami why" in "\n".join(strings_of(told))
 
     asyncio.run(play())

@@ -88,10 +88,10 @@ def _items(changed: Sequence[Difference], say: Texts) -> str:
     moved = [_moved(difference, say) for difference in changed if difference.before and difference.after]
     new = [_named(difference) for difference in changed if not difference.before]
     gone = [difference.what for difference in changed if not difference.after]
-    parts = [_few(moved, "; ", say)] if moved else []
+    parts = [_few(moved, say.semicolon, say)] if moved else []
     parts += [say("digest.new", what=_few(new, ", ", say))] if new else []
     parts += [say("digest.gone", what=_few(gone, ", ", say))] if gone else []
-    return "; ".join(parts)
+    return say.clauses(parts)
 
 
 def _few(items: Sequence[str], between: str, say: Texts) -> str:

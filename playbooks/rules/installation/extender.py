@@ -63,7 +63,7 @@ def _finding(
     config: SchedulerConfig, faults: Sequence[Fault], sure: Confidence, say: Texts, proofs: Sequence[Evidence] = ()
 ) -> Finding:
     lines = dict.fromkeys(_proof(config, fault.word) for fault in faults)
-    claim = say("extender-misconfigured.claim", file=config.key, why="; ".join(fault.text for fault in faults))
+    claim = say("extender-misconfigured.claim", file=config.key, why=say.clauses(fault.text for fault in faults))
     severity: Severity = "critical" if any(fault.severity == "critical" for fault in faults) else "warning"
     config_map = config.config_map
     look = kubectl("-n", config_map.namespace, "get", "configmap", config_map.name, "-o", "yaml")

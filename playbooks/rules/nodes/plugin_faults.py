@@ -82,7 +82,7 @@ def monitor_fault(side: NodeSide, now: datetime, say: Texts) -> list[NodeCause]:
             proofs = [proof for _, proof in found[:1]] + [_of_status(pod, down[0])]
             means = found[0][0].signature.words(say.language).means if found else ""
             claim = say("device-plugin-not-ready.monitor", nodes=side.name, why=_why(down[0]))
-            text = f"{claim} {means}".rstrip()
+            text = say.sentences(claim, means)
             fix = [fix_of(found[0][0], say)] if found else []
             actions = (*fix, plugin_log(pod, say))
             made = finding(

@@ -46,7 +46,7 @@ def after_scheduling(
     if past.code == "running" and causes:
         return [*down, *causes]
     if past.code == "running" and placed is not None:
-        past = with_remarks(past, remarks_of(pod, placed, say))
+        past = with_remarks(past, remarks_of(pod, placed, say), say)
     first = without_hami(pod, past, placed, now, say) if placed and not stripped else []
     unread = _unread(pod, past, events, placed, say)
     if past.code == "image-or-start-failure" and not _began(pod):

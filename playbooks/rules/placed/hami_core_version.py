@@ -37,7 +37,7 @@ def with_library(finding: Finding, library: Library | None, say: Texts) -> Findi
         return finding
     which = say("hami-core.version", version=library.version)
     proof = quotes.of_pod(library.plugin, library.image, "{.spec.containers[*].image}")
-    return structs.replace(finding, claim=f"{finding.claim} {which}", evidence=(*finding.evidence, proof))
+    return structs.replace(finding, claim=say.sentences(finding.claim, which), evidence=(*finding.evidence, proof))
 
 
 def with_paths(finding: Finding, plugins: Sequence[Pod], say: Texts) -> Finding:
@@ -56,7 +56,8 @@ def with_paths(finding: Finding, plugins: Sequence[Pod], say: Texts) -> Finding:
                 quotes.of_pod(plugin, hook, '{.spec.containers[*].env[?(@.name=="HOOK_PATH")].value}'),
                 quotes.of_pod(plugin, lib, '{.spec.volumes[?(@.name=="lib")].hostPath.path}'),
             )
-            return structs.replace(finding, claim=f"{finding.claim} {where}", evidence=(*finding.evidence, *proofs))
+            claim = say.sentences(finding.claim, where)
+            return structs.replace(finding, claim=claim, evidence=(*finding.evidence, *proofs))
     return finding
 
 

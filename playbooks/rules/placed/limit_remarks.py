@@ -39,13 +39,13 @@ class Remark(NamedTuple):
     proofs: tuple[Evidence, ...] = ()
 
 
-def with_remarks(running: Finding, remarks: Sequence[Remark]) -> Finding:
+def with_remarks(running: Finding, remarks: Sequence[Remark], say: Texts) -> Finding:
     """The finding of a pod that runs: the first fact joins its claim, the other remarks are steps."""
     first = next((remark for remark in remarks if remark.sentence), None)
     steps = tuple(remark.step for remark in sorted(remarks, key=lambda remark: remark is not first))
     if first is None:
         return structs.replace(running, next_actions=steps)
-    claim = f"{running.claim} {first.sentence}"
+    claim = say.sentences(running.claim, first.sentence)
     return structs.replace(running, claim=claim, evidence=(*running.evidence, *first.proofs), next_actions=steps)
 
 

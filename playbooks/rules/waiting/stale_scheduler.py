@@ -233,7 +233,8 @@ def _suspected(code: Code, dispute: _Dispute, say: Texts) -> Finding:
     ]
     actions = [*prose.see_cards(names[0], say), *restart(case.install, say)]
     if code == "scheduler-ledger-stale" and dispute.process.unread:
-        claim, actions = f"{claim} {say('scheduler-ledger-stale.unread')}", prose.see_cards(names[0], say)
+        claim = say.sentences(claim, say("scheduler-ledger-stale.unread"))
+        actions = prose.see_cards(names[0], say)
     return finding(code, claim, "suspected", names, proofs, severity="warning", actions=actions)
 
 

@@ -138,7 +138,8 @@ def _by_its_words(pod: Pod, named: str, quoted: Sequence[Evidence], say: Texts) 
     if not key:
         return claim, []
     look = kubectl_pod(pod, "get", "-o", "jsonpath={.spec.containers[*].resources.limits}")
-    return f"{claim} {say(f'volcano-scheduled.{key}')}", [NextAction(say(f"volcano-scheduled.fix-{key}"), look)]
+    means = say(f"volcano-scheduled.{key}")
+    return say.sentences(claim, means), [NextAction(say(f"volcano-scheduled.fix-{key}"), look)]
 
 
 def _part(words: str, pattern: re.Pattern[str]) -> str:

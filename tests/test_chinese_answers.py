@@ -1,0 +1,42 @@
+"""Answers in Chinese read as Chinese: no needless blanks or half-width punctuation, counts with their measure words."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bot.kube.recording.recorded_cluster import RecordedCluster
+from bot.report import Report
+from tests import cases_support
+from tests.cases_support import CASES, Question, ask_cluster, in_full
+from tests.playbooks.world import card, cluster, gpu_node, record, running
+
+_WIDE = "、。《》「」（），：；！？"
+_NEEDLESS_BLANK = re.compile(f"[一-鿿{_WIDE}] [一-鿿{_WIDE}]|[{_WIDE}] | [{_WIDE}]")
+_HALF_WIDTH = re.compile(r"[一-鿿][;,:!?]|[;,:] ?[一-鿿]|; ")
+
+
+def chinese(question: Question) -> Report:
+    recording = RecordedCluster.open(CASES / question.version / "recording.tar.gz")
+    return ask_cluster(recording, verb=question.verb, language="zh", **question.values)
+
+
+def words(report: Report) -> list[str]:
+    steps = (step.label for finding in report.findings for step in finding.next_actions)
+    return [report.verdict, *(finding.claim for finding in report.findings), *steps]
+
+
+@pytest.mark.parametrize("verb", sorted(in_full()))
+def test_no_answer_has_a_needless_blank_or_half_width_punctuation(verb: str) -> None:
+    said = words(chinese(in_full()[verb]))
+    assert [text for text in said if _NEEDLESS_BLANK.search(text) or _HALF_WIDTH.search(text)] == []
+
+
+def test_each_count_of_nodes_has_its_measure_word_and_reasons_of_one_node_are_listed(tmp_path: Path) -> None:
+    full, small = card("GPU-full", count=1), card("GPU-small", 4000)
+    nodes = gpu_node("gpu-1", full, small), gpu_node("gpu-2", card("GPU-ill", health=False))
+    path = record(tmp_path, cluster(*nodes, running("holder", "gpu-1", ("GPU-full", 100, 0))))
+    report = cases_support.ask(path, language="zh", verb="fit", cards="1x8Gi")
+    assert report.verdict == (
+        "2 个节点现在都放不下 1x8Gi（1 × 8,192 MiB）：1 个节点空闲显存不足、没有空闲份额；1 个节点 GPU 不健康。"
+    )
