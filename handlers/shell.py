@@ -233,11 +233,13 @@ def _asked_there(report: Report, options: dict[str, Any]) -> Report:
 
 
 async def _answer(where: ClusterChoice, asked: ParsedQuestion, say: Texts) -> Report:
-    async with progress(), open_sources(where) as sources:
+    async with progress(say), open_sources(where) as sources:
         snapshot = await asked.playbook.gather(asked.request, sources)
     return asked.playbook.diagnose(snapshot, say)
 
 
 async def _write_recording(asked: RecordAsked) -> str:
-    async with progress(), open_sources(chosen_cluster(asked.options)) as sources:
+    where = chosen_cluster(asked.options)
+    say = Texts(asked.options.get("lang") or language_of(where))
+    async with progress(say), open_sources(where) as sources:
         return await write_recording(sources, asked.out, asked.pod)

@@ -24,9 +24,12 @@ _AS_IT_IS = re.compile(r"(hami-bot )?profile (top|list|compare|hints)\b|grep |Pr
 
 
 @asynccontextmanager
-async def progress(what: str = "reading the cluster") -> AsyncGenerator[None]:
-    """A line on stderr for whatever takes longer than a second; it counts on a terminal and goes away at the end."""
-    task = asyncio.create_task(_count(what))
+async def progress(say: Texts, what: str = "") -> AsyncGenerator[None]:
+    """A line on stderr for whatever takes longer than a second; it counts on a terminal and goes away at the end.
+
+    `what`: what is being done; the cluster is read, if nothing is said.
+    """
+    task = asyncio.create_task(_count(say("words.going-on", what=what or say("words.reading")), say))
     try:
         yield
     finally:
@@ -35,7 +38,7 @@ async def progress(what: str = "reading the cluster") -> AsyncGenerator[None]:
             await task
 
 
-async def _count(what: str) -> None:
+async def _count(line: str, say: Texts) -> None:
     terminal = sys.stderr.isatty()
     seconds = 0
     try:
@@ -43,9 +46,9 @@ async def _count(what: str) -> None:
             await asyncio.sleep(_PATIENCE_S)
             seconds += 1
             if terminal:
-                tell(f"\r{what} … {seconds} s")
+                tell(f"\r{line} {say('age.seconds', count=seconds)}")
             elif seconds == 1:
-                tell(f"{what} …\n")
+                tell(f"{line}\n")
     finally:
         if terminal and seconds:
             tell("\r\033[K")

@@ -40,3 +40,8 @@ def test_each_count_of_nodes_has_its_measure_word_and_reasons_of_one_node_are_li
     assert report.verdict == (
         "2 个节点现在都放不下 1x8Gi（1 × 8,192 MiB）：1 个节点空闲显存不足、没有空闲份额；1 个节点 GPU 不健康。"
     )
+
+
+def test_how_far_the_log_reaches_is_told_in_chinese() -> None:
+    report = chinese(in_full()["logs"])
+    assert report.verdict.startswith("日志覆盖的 3 分钟内 HAMi 过滤 ml/s03-card-insufficient-memory 1 次；")

@@ -291,10 +291,11 @@ def test_an_unknown_setting_in_the_environment_is_an_error() -> None:
     assert_one_clear_error(hami_bot("why", POD, env={"HAMI_BOT_LANGAUGE": "en"}), 2, "HAMI_BOT_LANGAUGE")
 
 
-def test_whatever_takes_longer_than_a_second_shows_a_line_of_progress(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("language", "told"), [("en", "reading the cluster …\n"), ("zh", "正在读取集群……\n")])
+def test_whatever_takes_longer_than_a_second_shows_a_line_of_progress(language: str, told: str, tmp_path: Path) -> None:
     with served(tmp_path, faults=[Fault(r"/nodes$", "hang", times=1)]) as config:
         process = subprocess.Popen(
-            [sys.executable, "-m", "bot", "why", POD, "--kubeconfig", str(config)],
+            [sys.executable, "-m", "bot", "why", POD, "--kubeconfig", str(config), "--lang", language],
             cwd=ROOT,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -303,7 +304,7 @@ def test_whatever_takes_longer_than_a_second_shows_a_line_of_progress(tmp_path: 
         )
         with process:
             assert process.stderr is not None
-            assert process.stderr.readline().startswith("reading the cluster")
+            assert process.stderr.readline() == told
             process.kill()
 
 

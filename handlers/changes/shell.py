@@ -106,7 +106,7 @@ def run_change(tools: Tools, request: Request, consent: Consent) -> tuple[Report
 
 async def _planned(tools: Tools, request: Raise) -> _Confirmed | tuple[Report, int]:
     """What is to be confirmed; or a report and its exit code where nothing is."""
-    async with progress(), tools.open_sources() as sources, tools.open_writer() as writer:
+    async with progress(tools.say), tools.open_sources() as sources, tools.open_writer() as writer:
         if not request.dry_run:
             await _on_time(Changer(_live(writer), NoJournal()), tools.say)
         found = await look(sources, request, writer)
@@ -174,7 +174,7 @@ async def _rolled_out(tools: Tools, writer: Writer, found: ChangeSnapshot, recor
 
 async def _at_once(tools: Tools, request: Show | Extend | Revert) -> tuple[Report, int]:
     """What needs no confirmation: looking, and going back to how things were."""
-    async with progress(), tools.open_sources() as sources:
+    async with progress(tools.say), tools.open_sources() as sources:
         if isinstance(request, Show):
             return shown_report(await look(sources, request), request, tools.say), 0
         async with tools.open_writer() as opened:
@@ -201,7 +201,7 @@ async def revert_overdue(tools: Tools, namespace: str) -> tuple[str, int]:
 
     `namespace` limits it to one; empty: as the settings say, else all. Raises SourceError when nothing can be listed.
     """
-    async with progress(), tools.open_sources() as sources, tools.open_writer() as opened:
+    async with progress(tools.say), tools.open_sources() as sources, tools.open_writer() as opened:
         writer = _live(opened)
         where = namespace or sources.hami_namespace
         carriers = await writer.annotated(KEY, where)

@@ -142,7 +142,7 @@ class _Dialog:
 
     def _run(self, check: Coroutine[Any, Any, T]) -> T:
         async def shown() -> T:
-            async with progress(self._say("init.checking")):
+            async with progress(self._say, self._say("init.checking")):
                 return await check
 
         return asyncio.run(shown())

@@ -40,8 +40,8 @@ async def take(
     longest_s = settings.profiles.longest_s if settings else _LONGEST_S
     limit_bytes = settings.profiles.most_bytes if settings else _MOST_BYTES
     request = asked.within(longest_s=longest_s, limit_bytes=limit_bytes)
-    what = f"taking a {f'{asked.seconds} s ' if asked.seconds else ''}{asked.kind} profile"
-    async with progress(what), open_sources() as sources:
+    taking = "profile.taking-for" if asked.seconds else "profile.taking"
+    async with progress(say, say(taking, seconds=asked.seconds, kind=asked.kind)), open_sources() as sources:
         snapshot = await gather(request, sources)
     seen = await asyncio.to_thread(seen_in, snapshot)
     taken = snapshot.outcome

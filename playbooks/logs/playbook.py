@@ -167,6 +167,12 @@ def _told(snapshot: Snapshot, logged: Logged, about: LogSubject, pod: Pod | None
     )
 
 
+def _length(seconds: int, say: Texts) -> str:
+    if seconds < _IN_SECONDS:
+        return say("age.seconds", count=seconds)
+    return say("age.minutes", count=seconds // 60)
+
+
 def _window(snapshot: Snapshot, about: LogSubject, say: Texts) -> str:
     """How far back the extenders' logs were looked at: the time as typed, or as far as the oldest of them reaches."""
     logs = [log.read for log in snapshot.logs if log.container == filter_run_findings.EXTENDER_CONTAINER]
@@ -175,7 +181,7 @@ def _window(snapshot: Snapshot, about: LogSubject, say: Texts) -> str:
     if not begun or len(begun) < len(first) or min(begun) <= about.since + _SLACK:
         return snapshot.request.words
     seconds = max(1, round((snapshot.as_of - min(begun)).total_seconds()))
-    return say("logs.kept", time=f"{seconds} s" if seconds < _IN_SECONDS else f"{seconds // 60} min")
+    return say("logs.kept", time=_length(seconds, say))
 
 
 def _newest_unread(log: LogOf) -> bool:
