@@ -131,11 +131,14 @@ class Rig:
 
 
 class _Store:
-    """The store, of which every call about incidents and ignored alerts is a step."""
+    """The store, of which every call about alerts, incidents and their timelines is a step."""
 
     def __init__(self, store: Store, steps: Steps) -> None:
         self._store = store
+        self.alerts = steps.of(store.alerts)
         self.incidents = steps.of(store.incidents)
+        self.timeline = steps.of(store.timeline)
+        self.task_leases = steps.of(store.task_leases)
         self.ignored = steps.of(store.ignored)
 
     def __getattr__(self, name: str) -> Any:

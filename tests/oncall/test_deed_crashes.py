@@ -30,11 +30,13 @@ DEEDS: dict[str, tuple[IncidentDeed, Turn]] = {
 
 
 class _Stepped:
-    """The store, of which every call about incidents is a step."""
+    """The store, of which every call about incidents and their timelines is a step."""
 
     def __init__(self, store: Any, steps: Steps) -> None:
         self._store = store
+        self.alerts = steps.of(store.alerts)
         self.incidents = steps.of(store.incidents)
+        self.timeline = steps.of(store.timeline)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)

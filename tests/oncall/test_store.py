@@ -178,10 +178,11 @@ def test_whatever_order_two_processes_work_in_nobody_waits_for_ever(new_database
     async def talk(_: Clock, one: Store, two: Store) -> None:
         given = [pending(number) for number in range(60)]
         await one.alerts.take(given)
-        both = [store.incidents for store in (one, two)]
-        sorting = [rows.sort("", CAUSE, some, "C1") for rows, some in zip(both, (given, given[::-1]), strict=True)]
+        both = (one, two)
+        orders = (given, given[::-1])
+        sorting = [store.incidents.sort("", CAUSE, some, "C1") for store, some in zip(both, orders, strict=True)]
         over = [alert._replace(status="resolved") for alert in given]
-        await asyncio.gather(*sorting, *(rows.take(some) for rows in both for some in (over, over[::-1])))
+        await asyncio.gather(*sorting, *(store.alerts.take(some) for store in both for some in (over, over[::-1])))
         [row] = await one.incidents.opened()
         assert (await one.alerts.counts([row.id]))[row.id][:2] == (0, 60)
 
@@ -207,27 +208,27 @@ def test_what_every_pass_and_every_word_reads_is_found_by_an_index(tmp_path: Pat
     async def run() -> list[str]:
         said: list[tuple[str, object]] = []
         async with open_store(f"sqlite:///{tmp_path}/x.db") as store:
-            rows = store.incidents
-            await rows.take([pending(0)])
+            rows, alerts = store.incidents, store.alerts
+            await alerts.take([pending(0)])
             found = await rows.sort("", CAUSE, [pending(0)], "C1")
             [row] = await rows.opened()
             event.listen(
                 store._engine.sync_engine, "before_cursor_execute", lambda *given: said.append((given[2], given[3]))
             )
-            await rows.take([pending(0), pending(3)])
+            await alerts.take([pending(0), pending(3)])
             await rows.sort("", CAUSE, [pending(3)], "C1")
             for reading in (
-                rows.unsorted(9),
-                rows.counts([found]),
-                rows.untold(),
-                rows.firing_of("watch", ""),
-                rows.unsorted_labels(),
-                rows.unsorted(9, "a", ("b",)),
+                alerts.unsorted(9),
+                alerts.counts([found]),
+                store.timeline.untold(),
+                alerts.firing_of("watch", ""),
+                alerts.unsorted_labels(),
+                alerts.unsorted(9, "a", ("b",)),
                 rows.has_evidence(row),
             ):
                 await reading
-            await rows.silence("alertmanager", 0.0)
-            await rows.unwatch("watch", ("a",))
+            await alerts.silence("alertmanager", 0.0)
+            await alerts.unwatch("watch", ("a",))
             await rows.find_threads()
             await rows.of_thread("C1", "1.2")
         with sqlite3.connect(tmp_path / "x.db") as db:
