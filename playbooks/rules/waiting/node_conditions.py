@@ -43,8 +43,10 @@ def told_by_state(case: Case, attempt: Attempt, cause: Cause, say: Texts) -> lis
     """A finding for each such state of nodes that should have the device, then one for all other nodes of the cause."""
     by_state: defaultdict[_State, list[str]] = defaultdict(list)
     for name in cause.nodes if case.request.containers else ():
-        if case.expects_gpus(name) and (state := _state(case.obstacles[name])) is not None:
+        if (state := _state(case.obstacles[name])) is not None and case.expects_gpus(name):
             by_state[state].append(name)
+    if not by_state:
+        return [refusals.refused(case, attempt, cause, say)]
     found = [
         _finding(case, attempt, cause._replace(nodes=tuple(names)), state, say) for state, names in by_state.items()
     ]
@@ -52,7 +54,7 @@ def told_by_state(case: Case, attempt: Attempt, cause: Cause, say: Texts) -> lis
     rest = tuple(name for name in cause.nodes if name not in told)
     if rest:
         others = refusals.refused(case, attempt, cause._replace(nodes=rest), say)
-        found.append(structs.replace(others, severity="info") if found else others)
+        found.append(structs.replace(others, severity="info"))
     return found
 
 

@@ -209,8 +209,9 @@ def _action(case: Case, change: Change, say: Texts) -> NextAction:
 
 def _overdue_since(case: Case, full_name: str) -> str:
     """When the pod should have been gone; empty where it may still go by itself. It holds its GPUs until then."""
-    pods = (pod for pod in case.view.facts.pods or () if f"{pod.namespace}/{pod.name}" == full_name)
-    text = next((pod.metadata.deletion_timestamp or "" for pod in pods), "")
+    leaving = (pod for pod in case.view.facts.pods or () if pod.metadata.deletion_timestamp)  # few of many
+    found = (pod for pod in leaving if f"{pod.namespace}/{pod.name}" == full_name)
+    text = next((pod.metadata.deletion_timestamp or "" for pod in found), "")
     at = parse_time(text)
     return text if at is not None and case.now - at > _LEAVING else ""
 
