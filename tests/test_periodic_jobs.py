@@ -104,14 +104,14 @@ def test_a_wall_clock_that_is_set_back_holds_nothing_up() -> None:
     asyncio.run(run())
 
 
-class _Rows:
+class _Leases:
     """Counts how often the store was asked; gives the lease to nobody but `mine`."""
 
     def __init__(self) -> None:
         self.asked = 0
         self.mine = "one"
 
-    async def hold_lease(self, _: str, owner: str, __: float) -> bool:
+    async def hold(self, _: str, owner: str, __: float) -> bool:
         self.asked += 1
         return owner == self.mine
 
@@ -120,7 +120,7 @@ class _Lent:
     def __init__(self) -> None:
         self.seconds = 0.0
         self.store = self
-        self.incidents = _Rows()
+        self.task_leases = _Leases()
 
     def now(self) -> float:
         return self.seconds
@@ -132,8 +132,8 @@ def test_a_duty_is_asked_for_again_before_it_may_pass_to_another_and_each_time_w
         one, two = (TaskLease(cast(Any, deps), "triage", name, 30.0) for name in ("one", "two"))
         assert [await one.is_mine() for _ in range(5)] == [True] * 5
         assert [await two.is_mine() for _ in range(2)] == [False] * 2
-        assert deps.incidents.asked == 3
-        deps.incidents.mine, deps.seconds = "two", 10.0
+        assert deps.task_leases.asked == 3
+        deps.task_leases.mine, deps.seconds = "two", 10.0
         assert not await one.is_mine()
         assert await two.is_mine()
 

@@ -218,7 +218,7 @@ async def _one_case(place: Place, asked: str, at: int, when: When) -> None:
         truth = ("Approved and done",) if longer else ("Pending approval", "Approved, but not done")
         own = place.cards()[f"change:{record['id']}"]
         assert own.startswith(("Extended", "In effect"))
-        assert f"until {record['at']}" in own
+        assert f"|{record['at']}>" in own  # Slack shows it as the reader's time
     assert card.startswith(truth), (state, record, card)
     await _goes_on(place, 601 + UNDERWAY, 1801 + UNDERWAY, 3600)
     live = await place.live()
