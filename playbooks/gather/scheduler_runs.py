@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from bot.hami.installation.install import Install
 from bot.hami.installation.leader_election import lacks_leader
 from bot.kube.cluster import Cluster
 from bot.kube.hami_pods import KUBE_SCHEDULER_CONTAINER
 from bot.kube.models import ContainerStatus, Pod
 from bot.report import Gap
 from playbooks.gather.node_side import LogSeen, gather_logs
-from playbooks.gather.scheduling import LEASE_SOURCE, InstallSeen
+from playbooks.gather.scheduling import InstallSeen
 
 _MOST_PODS = 3
 """Replicas run the same program: what ends one ends the others."""
@@ -41,12 +40,9 @@ def _wanted(seen: InstallSeen, now: datetime) -> list[tuple[Pod, list[str]]]:
     install = seen.install
     if not install.ready_pods:
         return [(pod, names) for pod in install.pods[:_MOST_PODS] if (names := _sick(pod))]
-    unread = any(gap.source == LEASE_SOURCE for gap in seen.gaps)
-    return [] if unread or not lacks_leader(install, now) else [(pod, _kube(pod)) for pod in _first(install)]
-
-
-def _first(install: Install) -> Sequence[Pod]:
-    return install.ready_pods[:_MOST_PODS]
+    if seen.lease_unread or not lacks_leader(install, now):
+        return []
+    return [(pod, _kube(pod)) for pod in install.ready_pods[:_MOST_PODS]]
 
 
 def _kube(pod: Pod) -> list[str]:

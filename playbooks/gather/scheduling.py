@@ -58,6 +58,11 @@ class InstallSeen(NamedTuple):
     """What DRA drivers offer; read only where no HAMi scheduler was found."""
 
     @property
+    def lease_unread(self) -> bool:
+        """Whether the lease could not be read: one that is not there is None in `install` as well."""
+        return any(gap.source == LEASE_SOURCE for gap in self.gaps)
+
+    @property
     def confidence(self) -> Confidence:
         """Sure only when the scheduler itself was read whole: what is unread may explain what is seen."""
         return "suspected" if self.gaps else "confirmed"

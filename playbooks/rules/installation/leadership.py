@@ -21,7 +21,6 @@ from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, Gap, NextAction, Severity
 from bot.texts import Texts
 from playbooks import quotes
-from playbooks.gather.scheduling import LEASE_SOURCE
 from playbooks.quotes import kubectl
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.hami_objects import Parts, of_object
@@ -35,7 +34,7 @@ _SETTLING = timedelta(seconds=30)
 def leadership(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
     """No lease where one is needed, or lease, label and endpoints that name different pods."""
     install = parts.install
-    if not install.ready_pods or any(gap.source == LEASE_SOURCE for gap in parts.seen.gaps):
+    if not install.ready_pods or parts.seen.lease_unread:
         return []
     if not extender_waits_for_lease(install):
         return _kube_scheduler(parts, now, say)

@@ -12,7 +12,7 @@ from bot.report import Evidence, Finding, NextAction
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.gather.node_side import LogSeen
-from playbooks.gather.scheduling import LEASE_SOURCE, InstallSeen, is_absent
+from playbooks.gather.scheduling import InstallSeen, is_absent
 from playbooks.quotes import kubectl
 from playbooks.rules.common.findings import finding
 from playbooks.rules.installation.scheduler_ends import why_it_ends, why_nobody_leads
@@ -154,8 +154,12 @@ def _no_leader(install: Install, now: datetime, runs: Sequence[LogSeen], say: Te
 def never_led(seen: InstallSeen, runs: Sequence[LogSeen], proofs: Sequence[Evidence], say: Texts) -> list[Finding]:
     """That there is no lease where the extender waits for one; `proofs` are quoted first."""
     install = seen.install
-    unread = any(gap.source == LEASE_SOURCE for gap in seen.gaps)
-    if install.lease is not None or unread or not install.ready_pods or not extender_waits_for_lease(install):
+    if (
+        install.lease is not None
+        or seen.lease_unread
+        or not install.ready_pods
+        or not extender_waits_for_lease(install)
+    ):
         return []
     name = install.flags.get("leader-elect-resource-name") or install.scheduler_name
     namespace = install.flags.get("leader-elect-resource-namespace") or install.namespace

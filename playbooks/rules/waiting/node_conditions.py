@@ -10,6 +10,7 @@ from msgspec import structs
 
 from bot.kube.models import Node
 from bot.kube.node_filter import TAINT_TEXT, UNSCHEDULABLE_TEXT, Obstacle
+from bot.kube.node_readiness import CORDON_TAINT, NOT_READY_TAINTS, PRESSURE_TAINTS
 from bot.report import Confidence, Evidence, Finding, NextAction
 from bot.texts import Texts
 from playbooks import quotes
@@ -21,14 +22,10 @@ from playbooks.rules.waiting.attempt import Attempt
 from playbooks.rules.waiting.cause_ranking import Cause
 from playbooks.rules.waiting.waiting_pod import Case
 
-_UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 _TAINTS = {
-    "node.kubernetes.io/not-ready": "not-ready",
-    "node.kubernetes.io/unreachable": "not-ready",
-    "node.kubernetes.io/memory-pressure": "pressure",
-    "node.kubernetes.io/disk-pressure": "pressure",
-    "node.kubernetes.io/pid-pressure": "pressure",
-    _UNSCHEDULABLE: "cordoned",
+    **dict.fromkeys(NOT_READY_TAINTS, "not-ready"),
+    **dict.fromkeys(PRESSURE_TAINTS, "pressure"),
+    CORDON_TAINT: "cordoned",
 }
 
 
@@ -60,7 +57,7 @@ def told_by_state(case: Case, attempt: Attempt, cause: Cause, say: Texts) -> lis
 
 def _state(obstacle: Obstacle) -> _State | None:
     if obstacle.text == UNSCHEDULABLE_TEXT:
-        return _State("cordoned", _UNSCHEDULABLE)
+        return _State("cordoned", CORDON_TAINT)
     what = _TAINTS.get(obstacle.detail) if obstacle.text == TAINT_TEXT else None
     return _State(what, obstacle.detail) if what else None
 
