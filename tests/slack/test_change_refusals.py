@@ -78,7 +78,7 @@ def test_by_default_nobody_may(tmp_path: Path) -> None:
 def test_reading_is_open_to_everybody(tmp_path: Path, mode: Mode) -> None:
     async def scene(world: World) -> None:
         await world.slack.command("grace", "gpu-oncall", "verbosity")
-        assert "-v=4" in text_of(await world.told("grace", "No temporary change is open"))
+        assert "-v=4" in text_of(await world.told("grace", "no change is open"))
         await world.slack.command("grace", "gpu-oncall", f"{ASKED.split(' because', maxsplit=1)[0]} --dry-run")
         await world.told("grace", "-v=5")
         assert await world.audit() == []
