@@ -36,9 +36,9 @@ class Gate:
         """Whether listeners may have the payload. What they begin is known to be sent by that person."""
         origin = origin_of(body)
         SENT_BY.set(origin)
-        is_event = body.get("type") in {"event_callback", "url_verification"}
-        if not origin.user:
-            return is_event  # Slack's own news; listeners hear nobody in it
+        is_event = body.get("type") == "event_callback"
+        if not origin.user:  # news of Slack's own, in which listeners hear nobody, or nothing at all
+            return is_event or not (body.get("type") or body.get("command"))
         is_addressed = not is_event or _is_addressed(body.get("event") or {})
         if not is_addressed:  # most that is written in a channel is not for the bot: Slack is not asked about it
             return self._home.is_of(origin) is True

@@ -69,25 +69,19 @@ def check_scopes(granted: frozenset[str], *, guests: bool = True) -> None:
 class BotApp(AsyncApp):
     """Awaits `kept` before each answer to Slack. Listeners are given text that can be stored and sent again.
 
-    A listener acks, begins work and ends: Slack is answered when it has. No listener is given what `lets_in` does not
-    let in, nor what Slack sent to another app than `app_id`, where that is known.
+    A listener acks, begins work and ends: Slack is answered when it has. `app_id` is this app's, empty where it is not
+    known.
     """
 
-    def __init__(self, kept: Callable[[], Awaitable[None]], lets_in: LetsIn, app_id: str, **options: Any) -> None:
+    def __init__(self, kept: Callable[[], Awaitable[None]], app_id: str, **options: Any) -> None:
         super().__init__(**options)
         self._kept = kept
-        self._lets_in = lets_in
         self.app_id = app_id
 
     async def async_dispatch(self, req: AsyncBoltRequest) -> BoltResponse:
         began = time.monotonic()
         req.body = _writable(req.body)
-        sent_to = req.body.get("api_app_id")
-        if sent_to and self.app_id and sent_to != self.app_id:
-            log.warning("dropped what Slack sent to the app %s: this is %s", sent_to, self.app_id)
-            return BoltResponse(status=200, body="")
-        is_let_in = await self._lets_in(req.body)
-        response = await super().async_dispatch(req) if is_let_in else BoltResponse(status=200, body="")
+        response = await super().async_dispatch(req)
         await self._kept()
         process_counters.ACKS.observe(time.monotonic() - began)
         return response
@@ -135,7 +129,8 @@ def build_app(
 ) -> AsyncApp:
     """An app without listeners. Slack is answered when `kept` returns: it waits until what was accepted is safe.
 
-    `lets_in` and `app_id`: see `BotApp`. Socket Mode tells the app's id at the beginning of each connection.
+    No listener is given what `lets_in` does not let in, nor what Slack sent to another app than `app_id`; Socket Mode
+    tells that at the beginning of each connection.
 
     It believes what it is given: `bot.http` verifies signatures, Socket Mode has none.
 
@@ -154,7 +149,6 @@ def build_app(
 
     app = BotApp(
         kept,
-        lets_in,
         app_id,
         name="hami-bot",  # bolt would read the source of every caller for one, 40 ms
         client=AsyncWebClient(base_url=api_url, retry_handlers=[]),
@@ -163,6 +157,16 @@ def build_app(
         process_before_response=True,  # else bolt looks every 10 ms whether the listener has acked
         logger=logging.getLogger("slack_bolt"),
     )
+
+    async def gate(body: dict[str, Any], next: Callable[[], Awaitable[None]]) -> BoltResponse | None:  # noqa: A002  # bolt's name
+        sent_to = body.get("api_app_id")
+        if sent_to and app.app_id and sent_to != app.app_id:
+            log.warning("dropped what Slack sent to the app %s: this is %s", sent_to, app.app_id)
+        elif await lets_in(body):
+            return await next()
+        return BoltResponse(status=200, body="")
+
+    cast("App", app).middleware(gate)
     app.error(_last_net)
     return app
 
