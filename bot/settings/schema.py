@@ -148,7 +148,8 @@ class MetricsSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     token: HeaderSecret = SecretStr("")
-    """The bearer token that Prometheus sends. Without it only clients on the same machine are answered."""
+    """The bearer token that Prometheus sends. Without it only clients on the same machine (127.0.0.1 and
+    ::1) are answered."""
 
 
 class StoreSettings(BaseModel):
