@@ -37,7 +37,11 @@ _VALUES = _keys(
     podsProxy=_keys(enabled=_SWITCH),
     workloadLogs=_keys(namespaces=_NAMES),
     playbooks=_keys(configMap=_TEXT),
-    store=_keys(persistence=_keys(size=_QUANTITY, storageClass=_TEXT), postgres=_keys(secretName=_TEXT, key=_FILLED)),
+    store=_keys(
+        persistence=_keys(size=_QUANTITY, storageClass=_TEXT),
+        auditKey=_keys(secretName=_TEXT, key=_FILLED),
+        postgres=_keys(secretName=_TEXT, key=_FILLED),
+    ),
     metrics=_keys(
         secretName=_TEXT,
         key=_FILLED,

@@ -88,6 +88,12 @@ def test_alertmanagers_token_comes_from_a_secret_where_one_is_named() -> None:
     assert "HAMI_BOT_ONCALL__TOKEN" not in environment(manifests({}))
 
 
+def test_the_key_of_the_audit_log_comes_from_a_secret_where_one_is_named() -> None:
+    named = environment(manifests({"store": {"auditKey": {"secretName": "bot"}}}))["HAMI_BOT_STORE__AUDIT_KEY"]
+    assert named["valueFrom"] == {"secretKeyRef": {"name": "bot", "key": "audit-key"}}
+    assert "HAMI_BOT_STORE__AUDIT_KEY" not in environment(manifests({}))
+
+
 def test_the_secrets_of_pagers_come_from_the_same_secret() -> None:
     given = {"secretName": "alerts", "key": "token", "paging": {"pagerdutyRoutingKey": "pd", "opsgenieApiKey": "og"}}
     found = environment(manifests({"oncall": given}))

@@ -162,6 +162,23 @@ class StoreSettings(BaseModel):
     image has it).
     """
 
+    audit_key: SecretStr = SecretStr("")
+    """The key that signs the audit log: 32 characters or more, such as `openssl rand -hex 32` prints. To change it, put
+    the new key in front of the old one, with a space between: the first signs, the others only verify.
+    """
+
+    @field_validator("audit_key")
+    @classmethod
+    def _long_enough(cls, keys: SecretStr) -> SecretStr:
+        if any(len(key) < 32 for key in keys.get_secret_value().split()):
+            raise ValueError("a key has 32 characters or more: openssl rand -hex 32 makes one")
+        return keys
+
+    @property
+    def audit_keys(self) -> tuple[str, ...]:
+        """The keys of the audit log, the one that signs first."""
+        return tuple(self.audit_key.get_secret_value().split())
+
     @property
     def is_one_process_own(self) -> bool:
         """Whether the store is a file, which one process at a time may have."""
