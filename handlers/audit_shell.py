@@ -86,20 +86,22 @@ async def _verify(audit: "Audit", asked: AuditAsked, *, has_key: bool) -> tuple[
         return f"the audit log is not whole{f', entry {found.seq}' if found.seq else ''}: {found.why}", BROKEN
     code = BROKEN if has_key and found.entries and not found.signed_from else 0
     if asked.output == "json":
-        return _json({"verdict": "whole" if found.signed_from else "unsigned", **found._asdict()}), code
+        verdict = "whole" if found.signed_from == 1 else "partly signed" if found.signed_from else "unsigned"
+        return _json({"verdict": verdict, **found._asdict()}), code
     return "\n".join(_told(found, has_key=has_key)), code
 
 
 def _told(found: "Verified", *, has_key: bool) -> list[str]:
     if not found.entries:
         return ["the audit log is empty"]
-    if found.signed_from:
-        lines = [f"the audit log is whole: {found.entries} entries, signed from entry {found.signed_from} on"]
-        if found.signed_from > 1:
-            lines.append(
-                f"This check cannot detect changes that entries 1 to {found.signed_from - 1} had before entry"
-                f" {found.signed_from} was written: they were written without a key"
-            )
+    first = found.signed_from
+    if first == 1:
+        lines = [f"the audit log is whole: {found.entries} entries, all signed"]
+    elif first:
+        lines = [
+            f"the audit log is signed from entry {first} of {found.entries} on, and unchanged since that was written",
+            f"This check cannot detect that entries 1 to {first - 1} were changed before: they have no signatures",
+        ]
     else:
         why = "no entry has a signature, but store.audit_key is set" if has_key else "store.audit_key is not set"
         lines = [

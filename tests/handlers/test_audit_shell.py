@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import update
 
 from bot.store import Store, open_store
+from bot.store.audit import Audit
 from bot.store.tables import audit
 from tests.stores import NewDatabase
 
@@ -84,7 +85,7 @@ def test_without_a_key_the_log_is_unsigned_and_what_is_not_found_out_is_said(dat
 def test_a_signed_log_is_whole_and_the_hash_that_it_says_to_keep_is_taken(database: str) -> None:
     shown, code = beside(database, "--verify", key=KEY)
     assert code == 0
-    assert shown.startswith("the audit log is whole: 3 entries, signed from entry 1 on\n")
+    assert shown.startswith("the audit log is whole: 3 entries, all signed\n")
     newest = shown.split()[-1]
     again = asked(database, "--verify", "--last-hash", newest, key=KEY)
     assert again.returncode == 0
@@ -102,6 +103,20 @@ def test_a_log_without_any_signature_is_no_success_where_a_key_is_set(database: 
     done = asked(database, "--verify", "-o", "json", key=KEY)
     assert done.returncode == 5
     assert json.loads(done.stdout)["verdict"] == "unsigned"
+
+
+async def _sign(store: Store) -> None:
+    with_key = Audit(store._engine, store.now, [KEY])
+    await with_key.append(actor="U1", action="raise", target="a/b", outcome="allowed")
+
+
+def test_a_log_that_is_signed_in_part_is_not_called_whole(database: str) -> None:
+    beside(database, after=_sign)
+    done = asked(database, "--verify", key=KEY)
+    assert done.returncode == 0
+    assert "whole" not in done.stdout
+    assert done.stdout.startswith("the audit log is signed from entry 4 of 4 on")
+    assert "cannot detect that entries 1 to 3 were changed before" in done.stdout
 
 
 def test_a_short_key_is_refused_and_not_shown(database: str) -> None:
