@@ -213,7 +213,8 @@ async def running(
         )
         gateway = Gateway(client, session, newer=slack.newer_blocks)
         start = Start(front, limits.pace.pass_s, change_supervisor.are_possible, change_supervisor.without_store)
-        opening = partial(open_store, store_url, alone=sending_as.alone, now=limits.now)
+        keys = settings.store.audit_keys
+        opening = partial(open_store, store_url, alone=sending_as.alone, now=limits.now, audit_keys=keys)
         store = await stack.enter_async_context(opened(opening, gateway, start))
         stack.callback(front.stopping.set)  # before the store is closed
         await stack.enter_async_context(in_background(clock.repeat(BEAT_S, "a sign of life", store.hold)))

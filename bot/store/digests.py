@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from bot.digest.figures import Figures
 from bot.digest.schedule import Schedule, Slot
-from bot.store.audit import Line, audited
+from bot.store.audit import Audit, Line
 from bot.store.clock import HOLDS_S
 from bot.store.engine import store_errors
 from bot.store.facts import is_known, make_known
@@ -59,10 +59,11 @@ Noted = Callable[[Digest], Line]
 class DigestRows:
     """Every method is one transaction, or tries one twice, and raises only StoreError."""
 
-    def __init__(self, engine: AsyncEngine, now: Callable[[], float], owner: str) -> None:
+    def __init__(self, engine: AsyncEngine, now: Callable[[], float], owner: str, audit: Audit) -> None:
         self._engine = engine
         self._now = now
         self._owner = owner
+        self._audit = audit
 
     async def add(
         self,
@@ -82,7 +83,7 @@ class DigestRows:
         made = Digest(_id_of(once), channel, cluster, schedule, by, self._now(), kind)
         values = {**made._asdict(), "schedule": msgspec.json.encode(tuple(schedule)).decode(), "stopped": 0}
         with store_errors("keeping a digest"):
-            async with audited(self._engine, self._now) as (connection, write):
+            async with self._audit.transaction() as (connection, write):
                 if not await is_known(connection, once):
                     await connection.execute(insert(digests).values(**values))
                     await make_known(connection, once, self._now())
@@ -102,7 +103,7 @@ class DigestRows:
         """
         here = and_(digests.c.id == digest_id, digests.c.channel == channel, digests.c.stopped == 0)
         with store_errors("stopping a digest"):
-            async with audited(self._engine, self._now) as (connection, write):
+            async with self._audit.transaction() as (connection, write):
                 if await is_known(connection, once):
                     return True
                 if (await connection.execute(update(digests).where(here).values(stopped=1))).rowcount != 1:

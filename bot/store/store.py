@@ -9,7 +9,7 @@ import math
 import time
 import uuid
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, and_, case, delete, insert, not_, or_, select, update
@@ -60,7 +60,7 @@ class Store:
     `now` gives the seconds since 1970 with which its times are compared; the processes that share it agree on them.
     """
 
-    def __init__(self, engine: AsyncEngine, now: Callable[[], float]) -> None:
+    def __init__(self, engine: AsyncEngine, now: Callable[[], float], audit_keys: Sequence[str] = ()) -> None:
         self._engine = engine
         self.now = now
         self._owner = uuid.uuid4().hex
@@ -68,16 +68,16 @@ class Store:
         self._judges_from = -math.inf
         self._insert = _INSERT[engine.dialect.name]
         self.outbox = OutboxRows(engine)
-        self.audit = Audit(engine, now)
-        self.approvals = Approvals(engine, now)
+        self.audit = Audit(engine, now, audit_keys)
+        self.approvals = Approvals(engine, now, self.audit)
         self.profiles = ProfileRows(engine)
         self.alerts = AlertRows(engine, now)
-        self.incidents = IncidentRows(engine, now)
+        self.incidents = IncidentRows(engine, now, self.audit)
         self.timeline = Timeline(engine)
         self.task_leases = TaskLeases(engine, now)
         self.spells = SpellRows(engine)
         self.ignored = IgnoredRows(engine)
-        self.digests = DigestRows(engine, now, self._owner)
+        self.digests = DigestRows(engine, now, self._owner, self.audit)
         self.facts = Facts(engine, now)
         self.pages = PageRows(engine, now)
         self.marks = MarkRows(engine, now, self._insert)
@@ -89,7 +89,7 @@ class Store:
 
     def changes(self, cluster: str) -> ChangeRows:
         """The rows of the temporary changes of one cluster."""
-        return ChangeRows(self._engine, cluster, self.now)
+        return ChangeRows(self._engine, cluster, self.now, self.audit)
 
     async def claim(self, key: str, payload: str = "") -> bool:
         """Whether the work on `key` is the caller's: False if it was done, or somebody is at it.
@@ -252,14 +252,19 @@ def _done(now: float) -> dict[str, object]:
 
 @contextlib.asynccontextmanager
 async def open_store(
-    url: str, *, alone: bool = False, now: Callable[[], float] | None = None, patience: float = 5.0
+    url: str,
+    *,
+    alone: bool = False,
+    now: Callable[[], float] | None = None,
+    patience: float = 5.0,
+    audit_keys: Sequence[str] = (),
 ) -> AsyncGenerator[Store]:
     """Opens the store, e.g. `sqlite:////var/lib/hami-bot/state.db`; makes its folder and tables if there are none.
 
     `alone`: no other process has it open. In an SQLite file, which one machine has, all that is still claimed was left
     by a process that died, and is `unfinished` at once; otherwise claims hold until they lapse.
-    `now` gives seconds since 1970; without it, PostgreSQL's clock does, or this machine's. Raises StoreError if it
-    cannot be used, or was written by a newer version.
+    `now` gives seconds since 1970; without it, PostgreSQL's clock does, or this machine's. The first of `audit_keys`
+    signs the audit log. Raises StoreError if it cannot be used, or was written by a newer version.
     """
     async with open_engine(url, patience) as engine:
         if alone and engine.dialect.name == "sqlite":
@@ -268,16 +273,16 @@ async def open_store(
                     died = update(seen).where(seen.c.state == "running").values(expires_at=0.0)
                     await connection.execute(died)
         shared = DatabaseClock(engine) if engine.dialect.name == "postgresql" else time.time
-        store = Store(engine, now or shared)
+        store = Store(engine, now or shared, audit_keys)
         await store.read_clock()
         yield store
 
 
 @contextlib.asynccontextmanager
-async def open_audit(url: str, *, patience: float = 5.0) -> AsyncGenerator[Audit]:
+async def open_audit(url: str, *, patience: float = 5.0, audit_keys: Sequence[str] = ()) -> AsyncGenerator[Audit]:
     """The audit log of a store, for reading beside the bot that has it open. Raises StoreError as `open_store` does."""
     async with open_engine_as_it_is(url, patience) as engine:
-        yield Audit(engine, time.time)
+        yield Audit(engine, time.time, audit_keys)
 
 
 @contextlib.asynccontextmanager

@@ -155,6 +155,8 @@ audit = Table(
     Column("detail", Text, nullable=False),  # JSON in ASCII
     Column("previous", String(64), nullable=False),  # the hash of the row before
     Column("hash", String(64), nullable=False),
+    Column("key_id", String(16), nullable=False),  # "" without a signature
+    Column("signature", String(64), nullable=False),  # of the hash: HMAC-SHA256 in hex
 )
 
 alerts = Table(
