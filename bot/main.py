@@ -36,6 +36,7 @@ from bot.slack.question_tasks import DEED_S, KEEPING_S, LONGEST_S, Work
 from bot.slack.sockets import PING_INTERVAL_S, WATCH_S, Sockets
 from bot.startup_wait import SlackIdentity, Start, opened, reached
 from bot.store import StoreError, open_store
+from bot.store.clock import BEAT_S
 from bot.texts import Texts
 from handlers import buttons, command, diagnose, fit_form, home, mention, unhandled_events
 from handlers.changes import listeners
@@ -213,9 +214,11 @@ async def running(
         )
         gateway = Gateway(client, session, newer=slack.newer_blocks)
         start = Start(front, limits.pace.pass_s, change_supervisor.are_possible, change_supervisor.without_store)
-        opening = partial(open_store, store_url, alone=sending_as.alone, now=limits.now)
+        keys = settings.store.audit_keys
+        opening = partial(open_store, store_url, alone=sending_as.alone, now=limits.now, audit_keys=keys)
         store = await stack.enter_async_context(opened(opening, gateway, start))
         stack.callback(front.stopping.set)  # before the store is closed
+        await stack.enter_async_context(in_background(clock.repeat(BEAT_S, "a sign of life", store.hold)))
         outbox = Outbox(store, gateway, owner=sending_as.name)
         work = Work(store, longest_s=limits.answer_s, keeping_s=limits.keeping_s, deed_s=limits.deed_s)
         deps = Deps(
@@ -315,6 +318,8 @@ async def _answering(parts: _Parts) -> AsyncGenerator[None]:
                     log.warning(text, cut.kept)
                 if cut.lost:
                     log.error("%d questions and requests are lost: the store did not keep them", cut.lost)
+                with contextlib.suppress(StoreError):  # they lapse
+                    await deps.store.let_go(await deps.store.mine())
                 await _flush(deps.outbox)
 
 

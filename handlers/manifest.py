@@ -65,7 +65,8 @@ def create_link() -> str:
 
 
 def _usage() -> str:
-    return f"why <pod> | {' | '.join(sorted({*load(), *build_grammar().commands} - {'why', 'help'}))} | help"
+    shown = (name for name, command in build_grammar().commands.items() if not command.hidden)
+    return f"why <pod> | {' | '.join(sorted({*load(), *shown} - {'why', 'help'}))} | help"
 
 
 if __name__ == "__main__":

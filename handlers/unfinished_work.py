@@ -1,5 +1,6 @@
 """What an earlier process took and did not finish: taken up where that is right, else told as not done."""
 
+import asyncio
 import logging
 from functools import partial
 
@@ -8,16 +9,22 @@ from bot.periodic_jobs import Clock
 from bot.report import one_line
 from bot.slack.origin import SENT_BY, Origin
 from bot.slack.question_tasks import Tell
-from bot.store.store import DROPPED
+from bot.store.clock import BEAT_S
+from bot.store.store import DROPPED, Unfinished
 from handlers.gate import Gate
 from handlers.inbox import AT_ONCE, SHOWN_WORDS, GaveUp, Inbox
 from handlers.parsing.question import Question, read_question
 from handlers.parsing.slack_words import plain_text
 from handlers.user_actions import TOO_LATE_S, Deed, NotDone, Why, read_deed
 
-_EVERY_S = 60.0
+_EVERY_S = BEAT_S
+_TIDIED_S = 60.0
+APART_S, _MORE_APART, _FARTHEST = 0.25, 4, 5
+"""So long after one the next is begun, and longer with every process that died of it: what ends processes is then soon
+at work alone, and known by that.
+"""
 _WHY: dict[str, str] = {
-    "not-done-tries": "every try to answer it ended the bot's process",
+    "not-done-tries": "the bot's process ended again and again while it answered nothing else",
     "not-done-late": "it was asked too long ago, and the bot was away",
 }
 
@@ -33,22 +40,30 @@ class Leftovers:
         self._deps = inbox.deps
 
     async def run(self, clock: Clock) -> None:
-        """Takes them up now and then, and has the store forget what is of no use any more."""
-        await clock.repeat(_EVERY_S, "what an earlier process left", self._look)
+        """Takes them up at once, and has the store forget what is of no use any more now and then."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(clock.repeat(_EVERY_S, "what an earlier process left", self.resume))
+            group.create_task(clock.repeat(_TIDIED_S, "tidying the store", self._tidy))
 
-    async def _look(self) -> None:
+    async def _tidy(self) -> None:
+        """What this process could neither do nor tell is tried again, too."""
         store = self._deps.store
         await store.read_clock()
-        await self.resume()
+        claimed = await store.mine()
+        await store.let_go(claimed - self._deps.work.keys)  # of now: what was begun since is not among the claimed
         await store.sweep(store.now())
 
     async def resume(self) -> int:
-        """Takes them up, few at once; how many. Tells what it drops. Raises StoreError."""
-        taken = 0
-        await self._deps.store.give_up()
-        for key, payload in await self._deps.store.unfinished():
-            await self._deps.work.room(AT_ONCE)
+        """Takes them up, first deeds, then questions as long as few are answered; how many. Tells what it drops.
+
+        Raises StoreError.
+        """
+        taken, work = 0, self._deps.work
+        for key, payload, deaths in sorted(await self._deps.store.unfinished(), key=_turn):
+            if read_deed(payload) is None and len(work) >= AT_ONCE:
+                continue
             taken += await self._resume(key, payload)
+            await work.ended(key, within_s=APART_S * _MORE_APART ** min(max(deaths - 1, 0), _FARTHEST))
         return taken
 
     async def _resume(self, key: str, payload: str) -> bool:
@@ -115,6 +130,11 @@ class Leftovers:
 
     def _tell(self, key: str, question: Question) -> Tell:
         return partial(self._inbox.tell, key, question.for_who_asked())
+
+
+def _turn(left: Unfinished) -> tuple[bool, bool]:
+    """What may have ended several processes holds up nothing else, and a question no deed."""
+    return left.deaths > 1, read_deed(left.payload) is None
 
 
 def _unanswered(question: Question, why: Why) -> GaveUp:

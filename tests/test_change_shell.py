@@ -197,6 +197,9 @@ def test_a_raise_takes_effect_and_its_revert_leaves_everything_as_it_was(version
         assert (record["because"], record["old"], record["means"]) == ("a pod hangs", "4", "patch")
 
         assert codes(report_of(here.hami_bot("verbosity", "-o", "json"))) == ["change-open"]
+        how = report_of(here.hami_bot("undo", "-o", "json"))
+        assert codes(how) == ["change-open"]
+        assert how["verdict"].endswith("To revert it now: hami-bot verbosity revert")
         longer = report_of(here.hami_bot("verbosity", "extend", "1h", "-o", "json"))
         assert longer["verdict"].startswith("1h longer: -v=5 is set")
         until = json.loads(here.deployment["metadata"]["annotations"][KEY])["at"]
@@ -204,6 +207,7 @@ def test_a_raise_takes_effect_and_its_revert_leaves_everything_as_it_was(version
         assert codes(report_of(here.hami_bot("verbosity", "revert", "-o", "json"))) == ["change-reverted"]
         assert json.dumps(here.deployment["spec"]) == before
         assert KEY not in here.deployment["metadata"]["annotations"]
+        assert codes(report_of(here.hami_bot("revert", "-o", "json"))) == ["no-change-open"]
 
 
 def test_what_the_restart_destroys_is_captured_before(tmp_path: Path) -> None:

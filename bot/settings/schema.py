@@ -161,7 +161,8 @@ class MetricsSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     token: HeaderSecret = SecretStr("")
-    """The bearer token that Prometheus sends. Without it only clients on the same machine are answered."""
+    """The bearer token that Prometheus sends. Without it only clients on the same machine (127.0.0.1 and
+    ::1) are answered."""
 
 
 class StoreSettings(BaseModel):
@@ -173,6 +174,23 @@ class StoreSettings(BaseModel):
     """The database: a SQLite file, or `postgresql://USER:PASSWORD@HOST/DATABASE` (`pip install '.[postgres]'`; the
     image has it).
     """
+
+    audit_key: SecretStr = SecretStr("")
+    """The key that signs the audit log: 32 characters or more, such as `openssl rand -hex 32` prints. To change it, put
+    the new key in front of the old one, with a space between: the first signs, the others only verify.
+    """
+
+    @field_validator("audit_key")
+    @classmethod
+    def _long_enough(cls, keys: SecretStr) -> SecretStr:
+        if any(len(key) < 32 for key in keys.get_secret_value().split()):
+            raise ValueError("a key has 32 characters or more: openssl rand -hex 32 makes one")
+        return keys
+
+    @property
+    def audit_keys(self) -> tuple[str, ...]:
+        """The keys of the audit log, the one that signs first."""
+        return tuple(self.audit_key.get_secret_value().split())
 
     @property
     def is_one_process_own(self) -> bool:

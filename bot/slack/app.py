@@ -18,7 +18,7 @@ from bot.slack.gateway import Identity
 
 NEEDED_SCOPES = {
     "app_mentions:read": "hears @hami-bot in channels and threads",
-    "channels:history": "looks an answer up whose outcome is unknown, so that it is not posted twice",
+    "channels:history": "looks an answer up whose outcome is unknown, and reads the head of a thread where it is asked",
     "chat:write": "answers",
     "commands": "/hami and the message shortcut",
     "files:write": "attaches what is too long for a message, and pictures",

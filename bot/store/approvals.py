@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from sqlalchemy import ColumnElement, RowMapping, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from bot.store.audit import Line, audited
+from bot.store.audit import Audit, Line
 from bot.store.engine import store_errors
 from bot.store.tables import approvals, audit
 
@@ -57,9 +57,10 @@ class Approval(NamedTuple):
 class Approvals:
     """Every method is one transaction and raises only StoreError."""
 
-    def __init__(self, engine: AsyncEngine, now: Callable[[], float]) -> None:
+    def __init__(self, engine: AsyncEngine, now: Callable[[], float], log: Audit) -> None:
         self._engine = engine
         self._now = now
+        self._audit = log
 
     async def ask(
         self,
@@ -135,7 +136,7 @@ class Approvals:
     async def _move(self, change_id: str, here: ColumnElement[bool], line: Line | None, **values: str | float) -> bool:
         moved = update(approvals).where(approvals.c.id == change_id, here).values(**values)
         with store_errors("noting a decision"):
-            async with audited(self._engine, self._now) as (connection, write):
+            async with self._audit.transaction() as (connection, write):
                 if (await connection.execute(moved)).rowcount != 1:
                     return False
                 if line is not None:

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from bot.changes.journal import ENDS, Event, Open
 from bot.changes.record import Record, read_record, write_record
-from bot.store.audit import Line, audited
+from bot.store.audit import Audit, Line
 from bot.store.engine import store_errors
 from bot.store.tables import changes
 
@@ -29,10 +29,11 @@ class KnownRecord(NamedTuple):
 class ChangeRows:
     """The changes of one cluster. Every method is one transaction and raises only StoreError."""
 
-    def __init__(self, engine: AsyncEngine, cluster: str, now: Callable[[], float]) -> None:
+    def __init__(self, engine: AsyncEngine, cluster: str, now: Callable[[], float], audit: Audit) -> None:
         self._engine = engine
         self._cluster = cluster
         self._now = now
+        self._audit = audit
 
     async def planned(self, record: Record, uid: str, line: Line | None = None) -> None:
         """Before anything is written to the cluster. Planned again (another attempt) it replaces the plan.
@@ -41,7 +42,7 @@ class ChangeRows:
         """
         values = {"uid": uid, "record": write_record(record), "updated_at": self._now()}
         with store_errors("noting a planned change"):
-            async with audited(self._engine, self._now) as (connection, write):
+            async with self._audit.transaction() as (connection, write):
                 here = (changes.c.id == record.id) & (changes.c.state == "planned")
                 if (await connection.execute(update(changes).where(here).values(**values))).rowcount == 0:
                     fresh = self._fresh(record, "planned") | values
@@ -57,7 +58,7 @@ class ChangeRows:
             return False
         with store_errors("noting what became of a change"):
             try:
-                async with audited(self._engine, self._now) as (connection, write):
+                async with self._audit.transaction() as (connection, write):
                     here = changes.c.id == event.record.id
                     row = (await connection.execute(select(changes).where(here).with_for_update())).mappings().first()
                     values = _after(event, dict(row) if row else self._fresh(event.record, "planned"))

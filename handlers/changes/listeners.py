@@ -177,7 +177,9 @@ class _Window:
             return self._report(planned_report(found, request, planned, self._say))
         if isinstance(request, Show):
             # The verdict says what the table would.
-            return self._short(msgspec.structs.replace(shown_report(found, request, self._say), tables=()))
+            return self._short(
+                msgspec.structs.replace(shown_report(found, request, taken.asked.program, self._say), tables=())
+            )
         if (record := open_one(found, request)) is None:
             return self._short(not_open_report(found, request, COMMAND, self._say))
         if not await self._changes.is_meant(taken, cluster, record):

@@ -176,7 +176,7 @@ async def _at_once(tools: Tools, request: Show | Extend | Revert) -> tuple[Repor
     """What needs no confirmation: looking, and going back to how things were."""
     async with progress(tools.say), tools.open_sources() as sources:
         if isinstance(request, Show):
-            return shown_report(await look(sources, request), request, tools.say), 0
+            return shown_report(await look(sources, request), request, PROGRAM, tools.say), 0
         async with tools.open_writer() as opened:
             writer = _live(opened, dry_run_helps=False)
             found = await look(sources, request)
