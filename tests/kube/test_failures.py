@@ -190,11 +190,6 @@ def test_a_host_without_an_address_is_told(tmp_path):
     assert error.hint == f"check the server of context 'lab' in {tmp_path / 'kubeconfig'}, DNS and VPN"
 
 
-def test_an_address_without_a_scheme_is_told(tmp_path):
-    error = failure_at("127.0.0.1:6443", tmp_path)
-    assert error.message == "GET /api/v1/nodes?limit=500 from 127.0.0.1:6443: this is no http(s) address"
-
-
 def test_a_proxy_that_cannot_be_reached_is_told(tmp_path):
     with closing(socket.socket()) as bound:
         bound.bind(("127.0.0.1", 0))
