@@ -163,7 +163,9 @@ class OfficialLink:
                 list(request.content) if isinstance(request.content, tuple) else request.content,
                 _request_timeout=limits,
             )
-        except ValueError:  # the kubeconfig's own addresses were read before
+        except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, aiohttp.ClientResponseError, OSError):
+            raise
+        except ValueError:  # of an address; those of the kubeconfig were read before
             raise SourceError(
                 f"{request} from {self.server}: the proxy of the environment is no address",
                 hint="check HTTPS_PROXY and HTTP_PROXY",
