@@ -50,6 +50,7 @@ from handlers.doctor import slack_command
 from handlers.doctor.examination import examine
 from handlers.doctor.selftest import PACE_S as TEST_PACE_S
 from handlers.doctor.selftest import SelfTest
+from handlers.gate import Gate, home_of
 from handlers.health_monitor import PACE_S, HealthMonitor, watched
 from handlers.inbox import Inbox
 from handlers.metrics_poller import Observer
@@ -267,7 +268,9 @@ async def _answering(parts: _Parts) -> AsyncGenerator[None]:
         keeping = oncall_desk(settings, inbox, clock, identity=oncall_id, pace=limits.oncall)
         oncall = await stack.enter_async_context(keeping)
         front.ears = oncall.ears
-        app = build_app(slack.api_url, slack.bot_token.get_secret_value(), who.identity, deps.work.kept)
+        gate = Gate(deps, home_of(settings.access, who.identity))
+        bot_token = slack.bot_token.get_secret_value()
+        app = build_app(slack.api_url, bot_token, who.identity, deps.work.kept, lets_in=gate.lets_in, app_id=who.app_id)
         profiling.register(app, inbox, ProfileService(inbox, settings.profiles))
         slack_command.register(app, inbox, change.guard, examining)
         listen(app, inbox, change, oncall)
@@ -297,7 +300,7 @@ async def _answering(parts: _Parts) -> AsyncGenerator[None]:
             await stack.enter_async_context(in_background(Observer(deps, front.exposition).run(clock)))
         self_test = SelfTest(deps, owner=uuid.uuid4().hex, pace_s=limits.test_s)
         await stack.enter_async_context(in_background(self_test.run(clock)))
-        async with health_monitor.looking(clock), in_background(Leftovers(inbox).run(clock)) as (resuming,):
+        async with health_monitor.looking(clock), in_background(Leftovers(inbox, gate).run(clock)) as (resuming,):
             try:
                 if sockets:
                     await sockets.connected()

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, m
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from bot.settings.addresses import HeaderSecret, never_in_clear
-from bot.settings.ids import CHANNEL, Ids, listed, named_people
+from bot.settings.ids import CHANNEL, TEAM, Ids, listed, named_people
 from bot.settings.oncall import OncallSettings
 from bot.settings.prometheus import PrometheusSettings
 from bot.texts import Language
@@ -82,7 +82,7 @@ class SlackSettings(BaseModel):
 
 
 class AccessSettings(BaseModel):
-    """Who may change something; by default nobody. See `bot.access`."""
+    """Who may ask: by default everybody in the bot's workspace. Who may change something: nobody. See `bot.access`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -98,8 +98,14 @@ class AccessSettings(BaseModel):
     """`true`: somebody else has to approve each change and each extension."""
     changes_per_hour: int = Field(default=6, ge=1)
     """The most changes that one person may ask for in an hour."""
+    teams: Ids = ()
+    """Ids of further workspaces (`T…`) and Enterprise Grids (`E…`) whose people may ask, as a list or separated by
+    commas. Without it only those of the bot's own workspace may, or of its Grid if the app is installed for all of it.
+    """
+    guests: bool = True
+    """`false`: Slack's guests may not ask. Needs the scope `users:read`."""
 
-    @field_validator("operators", "approvers", "channels", mode="before")
+    @field_validator("operators", "approvers", "channels", "teams", mode="before")
     @classmethod
     def _list(cls, given: object) -> object:
         return listed(given)
@@ -114,6 +120,13 @@ class AccessSettings(BaseModel):
     def _rooms(cls, ids: tuple[str, ...]) -> tuple[str, ...]:
         if wrong := [channel for channel in ids if not CHANNEL.fullmatch(channel)]:
             raise ValueError(f"{', '.join(wrong)}: a channel is named by its id, such as C0123ABCD, not by its name")
+        return ids
+
+    @field_validator("teams")
+    @classmethod
+    def _workspaces(cls, ids: tuple[str, ...]) -> tuple[str, ...]:
+        if wrong := [team for team in ids if not TEAM.fullmatch(team)]:
+            raise ValueError(f"{', '.join(wrong)}: a workspace is named by its id, such as T0123ABCD")
         return ids
 
     @model_validator(mode="after")

@@ -10,13 +10,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from bot.slack.origin import Origin
 from bot.store import Store
 from bot.store.clock import BEAT_S, HOLDS_S
-from bot.store.store import TRIES
+from bot.store.store import DROPPED, TRIES
 from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, Deed, Kind, Nothing
+from sandbox.slack import Fault
 from tests.changes.rig import Killed, When
 from tests.deeds.rig import KEY, Bot, Life, Place, a_place, crash_points
 from tests.sampling import Sample
+from tests.slack.changing import ADA
 
 TS = "1795365974.621041"
 HEAP = "profile heap"
@@ -31,11 +34,11 @@ def _played(folder: Path, scene: Callable[[Place], Awaitable[None]]) -> None:
     asyncio.run(play())
 
 
-async def _kept(place: Place, kind: str, words: str = "", details: Any = None) -> None:
+async def _kept(place: Place, kind: str, words: str = "", details: Any = None, *, key: str = KEY, **more: Any) -> None:
     """A process took the deed, and ended before it did anything."""
-    deed = Deed(kind, place.asked(words), msgspec.Raw(msgspec.json.encode(details or {})))
+    deed = Deed(kind, place.asked(words, **more), msgspec.Raw(msgspec.json.encode(details or {})))
     async with place.bot() as bot:
-        await bot.deps.store.claim(KEY, msgspec.json.encode(deed).decode())
+        await bot.deps.store.claim(key, msgspec.json.encode(deed).decode())
 
 
 async def _told_after_a_restart(place: Place) -> str:
@@ -89,6 +92,35 @@ def test_a_profile_that_a_kill_cut_off_is_told_with_its_words_and_an_answer_stay
             return 2 * len(points)
 
     record_property("crash_points", asyncio.run(run()))
+
+
+def test_deeds_of_somebody_of_another_organisation_are_not_carried_out_and_they_are_told_once(tmp_path: Path) -> None:
+    async def scene(place: Place) -> None:
+        for key in (KEY, "trigger-2", f"trigger-3{DROPPED}"):
+            await _kept(place, "profile", HEAP, key=key, sent_by=Origin(ADA, (("T0PARTNER1", ""),), is_said=True))
+        assert "You are from another one" in await _told_after_a_restart(place)
+        assert place.answers() == {}
+        assert place.rows("select key from seen where state != 'done'") == []
+
+    _played(tmp_path, scene)
+
+
+def test_a_deed_of_somebody_whom_slack_does_not_name_waits_until_it_does_or_it_is_too_late(tmp_path: Path) -> None:
+    async def scene(place: Place) -> None:
+        for away_s, told in ((0, "the bot restarted while"), (TOO_LATE_S + 1, "Slack did not tell me who")):
+            await place.new_case()
+            await _kept(place, "profile", HEAP, sent_by=Origin(ADA), public=True, asked_ts=TS, thread_ts=TS)
+            place.slack.faults.append(Fault("error", where="api/users.info", error="fatal_error", times=9))
+            async with place.bot() as bot:
+                await bot.resumes()
+                assert (place.told(), place.answers()) == ([], {})
+                if not away_s:
+                    place.slack.faults.clear()
+                place.ahead_s = away_s
+                await bot.resumes()
+            assert told in "".join([*place.told(), *place.answers().values()])
+
+    _played(tmp_path, scene)
 
 
 @pytest.mark.parametrize(
