@@ -190,6 +190,7 @@ class ChangeService:
             namespace, _, name = record.target.partition("/")
             async with writable.busy:
                 event = await writable.changer.revert(namespace, name, by=who.user)
+            await self.approving.look_after_in(writable.cluster)
         return self.deps.say("card.reverted-now", kind=event.kind)
 
     async def is_meant(self, taken: AcceptedDeed[Any], cluster: str, record: Record) -> bool:
