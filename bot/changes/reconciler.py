@@ -187,7 +187,8 @@ class Reconciler:
     async def _not_carried(self, opened: list[Open], looked_after: list[Record]) -> list[Event]:
         """Of what the objects do not carry: what ended without anybody here noting it, and what is open all the same.
 
-        Changes with the records in `looked_after` are left out. Of several changes of one flag the newest goes back first, as it was made on top of the others.
+        Changes with the records in `looked_after` are left out. Of several changes of one flag the newest goes back
+        first, as it was made on top of the others.
         """
         events: list[Event] = []
         above: set[tuple[str, str, str]] = set()
