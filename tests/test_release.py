@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.store.test_left import STORES
 from tests.test_project import PROJECT, ROOT, committed_files
 
 pytestmark = pytest.mark.few(6)  # each process that runs one builds the wheel
@@ -104,18 +103,13 @@ def test_the_wheel_alone_knows_the_demo_and_its_recording(installed: Path, here:
     assert Path(place.strip()).is_relative_to(installed.parent)
 
 
-def test_the_wheel_alone_upgrades_an_old_store(installed: Path, here: Path) -> None:
-    code = f"""
-import asyncio, sqlite3
-from bot.store import open_store
-from bot.store.migrations import NEWEST
-store = sqlite3.connect("state.db")
-store.executescript({(ROOT / "tests/store/left" / f"{STORES[0]}.sql").read_text()!r})
-async def main():
-    async with open_store("sqlite:///state.db") as opened:
-        await opened.audit.verify()
-asyncio.run(main())
-assert store.execute("SELECT version_num FROM alembic_version").fetchone() == (NEWEST,)
+def test_the_wheel_alone_runs_the_revisions(installed: Path, here: Path) -> None:
+    code = """
+from sqlalchemy import create_engine
+from bot.store.migrations import NEWEST, revision, upgrade
+with create_engine("sqlite:///state.db").begin() as connection:
+    upgrade(connection)
+    assert revision(connection) == NEWEST
 """
     run(installed / "python", "-I", "-c", code, folder=here)
 

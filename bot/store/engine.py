@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from bot.errors import BotError
-from bot.store.migrations import NEWEST, NewerDatabaseError, migrate, revision
+from bot.store.migrations import FIRST, NEWEST, OtherSchemaError, migrate, revision
 
 T = TypeVar("T")
 
@@ -189,21 +189,24 @@ async def _prepare(engine: AsyncEngine, shown: str) -> None:
                 if found != "ok":
                     raise StoreError(f"the store {shown} is damaged: {found}", hint=_hint("malformed"))
             await connection.run_sync(migrate)
-    except NewerDatabaseError as error:
-        raise _newer(shown, error) from error
+    except OtherSchemaError as error:
+        raise _of_another_program(shown, error.found) from error
 
 
 async def _check(engine: AsyncEngine, shown: str) -> None:
     try:
         async with engine.connect() as connection:
             found = await connection.run_sync(revision)
-    except NewerDatabaseError as error:
-        raise _newer(shown, error) from error
+    except OtherSchemaError as error:
+        raise _of_another_program(shown, error.found) from error
     if found != NEWEST:
         text = f"the store {shown} is of an older hami-bot (schema {found or 'none'}, this one knows {NEWEST})"
         raise OlderStoreError(text, hint="hami-bot serve upgrades it when it starts")
 
 
-def _newer(shown: str, error: NewerDatabaseError) -> StoreError:
-    text = f"the store {shown} was written by a newer hami-bot (schema {error.found}, this one knows {NEWEST})"
+def _of_another_program(shown: str, found: str) -> StoreError:
+    if found < FIRST:
+        text = f"the store {shown} is of an unreleased hami-bot (schema {found}, this one knows {NEWEST})"
+        return StoreError(text, hint="keep that file or database as it is, and give this one an empty store")
+    text = f"the store {shown} was written by a newer hami-bot (schema {found}, this one knows {NEWEST})"
     return StoreError(text, hint="run that version again, or give this one another store")

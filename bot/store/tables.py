@@ -1,6 +1,6 @@
 """The tables. Times are seconds since 1970; nothing here is specific to one database.
 
-`bot.store.migrations` makes them: what is changed here needs a revision there.
+`bot.store.migrations` makes them, and says when a change here needs a revision there.
 """
 
 from sqlalchemy import (

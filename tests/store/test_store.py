@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from bot.store import Store, StoreError, open_store
-from bot.store.migrations import NEWEST
 from bot.store.outbox_rows import DONE_KEPT, QueuedMessage, stored_file
 from bot.store.store import DROPPED, REMEMBERED, RUNNING, THREADS_KEPT, TRIES
 
@@ -218,20 +217,6 @@ def refusal(url: str) -> StoreError:
         asyncio.run(main())
     assert caught.value.hint
     return caught.value
-
-
-def test_a_store_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path):
-    with sqlite3.connect(tmp_path / "state.db") as database:
-        database.execute("create table schema_version (version integer primary key)")
-        database.execute("insert into schema_version values (7)")
-    database.close()
-    error = refusal(f"sqlite:///{tmp_path}/state.db")
-    assert f"newer hami-bot (schema 7, this one knows {NEWEST})" in error.message
-    with sqlite3.connect(tmp_path / "state.db") as database:
-        assert database.execute("select name from sqlite_master where type = 'table'").fetchall() == [
-            ("schema_version",)
-        ]
-    database.close()
 
 
 def test_a_file_that_is_no_database_is_named(tmp_path: Path):

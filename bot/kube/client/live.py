@@ -43,13 +43,14 @@ class Link(Protocol):
     """An authenticated way to one API server.
 
     `credentials` says in words where they came from; `namespace` is the default namespace that came with them;
-    `cluster` is the name in the settings, empty without one.
+    `cluster` is the name in the settings, empty without one; `context` is the kubeconfig's, empty without one.
     """
 
     server: str
     credentials: str
     namespace: str
     cluster: str
+    context: str
 
     async def send(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         """The answer, whatever its status, its body unread. Raises aiohttp.ClientError, OSError or SourceError."""
@@ -112,6 +113,7 @@ class LiveCluster:
     ) -> None:
         self.name = name
         self.known_as = link.cluster
+        self.context = link.context
         self.home = home
         self.namespace = link.namespace
         self.clock = ServerClock()
