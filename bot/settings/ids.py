@@ -9,6 +9,7 @@ from pydantic_settings import NoDecode
 
 CHANNEL = re.compile(r"[CGD][A-Z0-9]{2,}")
 PERSON = re.compile(r"[UWS][A-Z0-9]{2,}")
+TEAM = re.compile(r"[TE][A-Z0-9]{2,}")
 
 Ids = Annotated[tuple[str, ...], NoDecode]
 """In the environment a JSON list, or ids with commas between them."""

@@ -30,7 +30,7 @@ _REPEATABLE = frozenset(
         *("auth.test", "apps.connections.open", "chat.update", "views.update", "views.publish", "reactions.add"),
         *("reactions.remove", "conversations.history", "conversations.replies", "conversations.open"),
         "conversations.join",
-        *("files.getUploadURLExternal", "usergroups.users.list"),
+        *("files.getUploadURLExternal", "usergroups.users.list", "users.info"),
     }
 )
 """Done twice is the same as done once."""

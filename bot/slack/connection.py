@@ -16,6 +16,7 @@ from slack_sdk.socket_mode.aiohttp import SocketModeClient
 from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
+from bot.slack.app import BotApp
 from bot.slack.calls import proxy_for
 from bot.slack.failures import seconds_to_wait
 
@@ -114,6 +115,9 @@ class Connection:
         if not frame.startswith("{"):
             return True
         envelope: dict[str, Any] = json.loads(frame)
+        if envelope.get("type") == "hello" and isinstance(self._app, BotApp):
+            info: dict[str, Any] = envelope.get("connection_info") or {}
+            self._app.app_id = str(info.get("app_id") or "")
         if envelope.get("type") != "disconnect":
             return True
         self.leaving = str(envelope.get("reason") or "disconnect")

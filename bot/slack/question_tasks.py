@@ -15,7 +15,6 @@ from weakref import WeakKeyDictionary
 from bot import request_ids
 from bot.errors import BotError
 from bot.store import Store, StoreError
-from bot.store.store import RUNNING, Claim
 from bot.unexpected_errors import REPORT, bugs_as_errors
 
 T = TypeVar("T")
@@ -27,8 +26,6 @@ KEEPING_S = 0.025
 would hold up every ack, little. What is acked before it is kept is lost if the process is killed in that moment."""
 DEED_S = 2.0
 """How long an ack waits until what a person did is kept. Slack waits 3 s for the ack."""
-ENDING_S = 30.0
-"""Seconds in which a job that took too long is told, and is noted as done: no other process takes it up meanwhile."""
 BUSY_AT_ONCE = 2
 """Steps that keep a processor busy: one that takes a second does not hold up every other answer."""
 _UNCLAIMED_KEPT = 1000
@@ -121,8 +118,7 @@ class Work:
         if key in self._running or key in self._unclaimed:
             return
         longest_s = longest_s or self._longest_s
-        held = Claim(payload, max(RUNNING, longest_s + ENDING_S))
-        claim = asyncio.ensure_future(self._claims.write(key, held))
+        claim = asyncio.ensure_future(self._claims.write(key, payload))
         within_s = self._deed_s if is_deed else None
         once = self._once(key, job, tell, claim, regardless=regardless, within_s=within_s, longest_s=longest_s)
         task = asyncio.create_task(once, name=key)
@@ -178,10 +174,15 @@ class Work:
             self._given_up[asyncio.current_task()] = why
             raise
 
-    async def room(self, most: int) -> None:
-        """Waits until fewer than so many are running."""
-        while len(self._running) >= most:
-            await asyncio.wait(list(self._running.values()), return_when=asyncio.FIRST_COMPLETED)
+    @property
+    def keys(self) -> set[str]:
+        """Of what is running."""
+        return set(self._running)
+
+    async def ended(self, key: str, within_s: float) -> None:
+        """Waits until what was begun under that key has ended, at most so long."""
+        if task := self._running.get(key):
+            await asyncio.wait({task}, timeout=within_s)
 
     async def drain(self, patience_s: float) -> CutOffJobs:
         """Waits for what is running; how many were cut off when patience ended. What is kept stays unfinished in the

@@ -113,6 +113,18 @@ def test_a_scope_that_is_missing_is_named_with_what_it_is_for(tmp_path: Path) ->
     with_world(tmp_path, work, seed=Seed(app=replace(App(), scopes=kept)))
 
 
+@pytest.mark.parametrize("guests", [True, False])
+def test_the_optional_scope_is_named_and_is_missed_only_where_guests_are_refused(guests: bool, tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        world.settings["access"] = {"guests": guests}
+        link = await world.link("slack-scopes")
+        assert link.state == ("ok" if guests else "failed")
+        assert "users:read" in link.seen
+
+    kept = tuple(scope for scope in App().scopes if scope != "users:read")
+    with_world(tmp_path, work, seed=Seed(app=replace(App(), scopes=kept)))
+
+
 @pytest.mark.parametrize(("channel", "state"), [("C0GPUONC01", "ok"), ("C0NOSUCH01", "failed")])
 def test_each_channel_of_the_settings_is_asked_about(channel: str, state: str, tmp_path: Path) -> None:
     async def work(world: World) -> None:
