@@ -111,6 +111,7 @@ class Outbox:
         update_ts: str = "",
         sought_since: float = 0.0,
         fact: Fact | None = None,
+        asker: str = "",
     ) -> None:
         """Durable when it returns; raises StoreError if it could not be kept.
 
@@ -118,7 +119,7 @@ class Outbox:
         the same content again does nothing. With `update_ts` it edits that message. `channel` may be a user's id.
         `sought_since` (seconds since 1970): a key that is new to this store is looked for in the channel from then on,
         and what is found there is edited: a bot with another store may have posted it. `fact` is kept with the message,
-        in one transaction.
+        in one transaction. `asker` is the id of the person whom it answers: in a channel turns go round by person.
         """
         content = {"text": message.text, "blocks": list(message.blocks)}
         content |= {"broadcast": True} if message.broadcast else {}
@@ -134,6 +135,7 @@ class Outbox:
             now=self._now(),
             sought_since=sought_since,
             fact=fact,
+            asker=asker,
         )
         self._empty.clear()
         self._wake.set()

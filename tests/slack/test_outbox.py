@@ -15,6 +15,7 @@ from sandbox.slack import Fault, Seed
 from tests.slack.outbox_support import (
     ADA,
     GENERAL,
+    GRACE,
     ONCALL,
     START,
     Bot,
@@ -70,6 +71,22 @@ def test_the_most_severe_goes_first_then_the_oldest_and_one_a_second(database: s
         assert texts(bot, ONCALL) == ["critical 2", "critical 4", "warning 1", "info 0", "info 3"]
         times = [entry.at for entry in bot.slack.journal.of("api", POST)]
         assert [later - earlier for earlier, later in itertools.pairwise(times)] == [1.0] * 4
+
+    with_outbox(database, work)
+
+
+def test_answers_in_one_channel_go_round_by_person_and_what_the_bot_says_by_itself_has_its_turn(database: str):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        for number in range(4):
+            await outbox.put(f"ada-{number}", ONCALL, line(f"ada {number}"), asker=ADA)
+        for number in range(2):
+            await bot.clock.advance(1)
+            await outbox.put(f"grace-{number}", ONCALL, line(f"grace {number}"), asker=GRACE)
+        await outbox.put("digest", ONCALL, line("digest"))
+        await outbox.put("incident", ONCALL, line("incident"), severity="critical")
+        await drain(store, bot.clock, outbox)
+        rounds = ["ada 0", "grace 0", "digest", "ada 1", "grace 1", "ada 2", "ada 3"]
+        assert texts(bot, ONCALL) == ["incident", *rounds]
 
     with_outbox(database, work)
 
