@@ -95,6 +95,7 @@ class Outbox:
         self._owner = owner or uuid.uuid4().hex
         self._lanes: defaultdict[str, _Lane] = defaultdict(_Lane)
         self._refused_until = 0.0
+        self._storeless = set[str]()
         self.ready = True
         self._waiting = 0
         self._wake = asyncio.Event()
@@ -163,9 +164,11 @@ class Outbox:
                 self._wake.clear()
                 try:
                     channels = await self._rows.channels()
-                except StoreError:
-                    log.exception("the outbox cannot be read")
+                except StoreError as error:
+                    self._store_fails("", error)
                     channels = []
+                else:
+                    self._store_works("")
                 senders = {channel: sender for channel, sender in senders.items() if not sender.done()}
                 for channel in channels:
                     if channel not in senders:
@@ -184,10 +187,27 @@ class Outbox:
             try:
                 with bugs_as_errors():  # in one channel's sender, it stops no other
                     wait = await self.step(channel)
-            except (StoreError, Bug):
+            except StoreError as error:
+                self._store_fails(channel, error)
+                wait = self._backoff(self._lanes[channel])
+            except Bug:
                 log.exception("the outbox cannot be used")
                 wait = self._backoff(self._lanes[channel])
+            else:
+                self._store_works(channel)
         self._wake.set()  # a row that was put just now saw this sender still at work
+
+    def _store_fails(self, whose: str, error: StoreError) -> None:
+        """One line in the log for as long as the store is away, however many look: a channel's sender, or `run`."""
+        if not self._storeless:
+            log.error("nothing is sent to Slack until the store can be used again: %s", error)
+        self._storeless.add(whose)
+
+    def _store_works(self, whose: str) -> None:
+        if whose in self._storeless:
+            self._storeless.remove(whose)
+            if not self._storeless:
+                log.warning("the store can be used again, and messages are sent to Slack")
 
     async def step(self, channel: str) -> float | None:
         """At most one message, or the files of one, to the channel.
