@@ -36,6 +36,7 @@ from bot.slack.question_tasks import DEED_S, KEEPING_S, LONGEST_S, Work
 from bot.slack.sockets import PING_INTERVAL_S, WATCH_S, Sockets
 from bot.startup_wait import SlackIdentity, Start, opened, reached
 from bot.store import StoreError, open_store
+from bot.store.clock import BEAT_S
 from bot.texts import Texts
 from handlers import buttons, command, diagnose, fit_form, home, mention, unhandled_events
 from handlers.changes import listeners
@@ -49,6 +50,7 @@ from handlers.doctor import slack_command
 from handlers.doctor.examination import examine
 from handlers.doctor.selftest import PACE_S as TEST_PACE_S
 from handlers.doctor.selftest import SelfTest
+from handlers.gate import Gate, home_of
 from handlers.health_monitor import PACE_S, HealthMonitor, watched
 from handlers.inbox import Inbox
 from handlers.metrics_poller import Observer
@@ -212,9 +214,11 @@ async def running(
         )
         gateway = Gateway(client, session, newer=slack.newer_blocks)
         start = Start(front, limits.pace.pass_s, change_supervisor.are_possible, change_supervisor.without_store)
-        opening = partial(open_store, store_url, alone=sending_as.alone, now=limits.now)
+        keys = settings.store.audit_keys
+        opening = partial(open_store, store_url, alone=sending_as.alone, now=limits.now, audit_keys=keys)
         store = await stack.enter_async_context(opened(opening, gateway, start))
         stack.callback(front.stopping.set)  # before the store is closed
+        await stack.enter_async_context(in_background(clock.repeat(BEAT_S, "a sign of life", store.hold)))
         outbox = Outbox(store, gateway, owner=sending_as.name)
         work = Work(store, longest_s=limits.answer_s, keeping_s=limits.keeping_s, deed_s=limits.deed_s)
         deps = Deps(
@@ -264,7 +268,9 @@ async def _answering(parts: _Parts) -> AsyncGenerator[None]:
         keeping = oncall_desk(settings, inbox, clock, identity=oncall_id, pace=limits.oncall)
         oncall = await stack.enter_async_context(keeping)
         front.ears = oncall.ears
-        app = build_app(slack.api_url, slack.bot_token.get_secret_value(), who.identity, deps.work.kept)
+        gate = Gate(deps, home_of(settings.access, who.identity))
+        bot_token = slack.bot_token.get_secret_value()
+        app = build_app(slack.api_url, bot_token, who.identity, deps.work.kept, lets_in=gate.lets_in, app_id=who.app_id)
         profiling.register(app, inbox, ProfileService(inbox, settings.profiles))
         slack_command.register(app, inbox, change.guard, examining)
         listen(app, inbox, change, oncall)
@@ -295,7 +301,7 @@ async def _answering(parts: _Parts) -> AsyncGenerator[None]:
             await stack.enter_async_context(in_background(Observer(deps, front.exposition).run(clock)))
         self_test = SelfTest(deps, owner=uuid.uuid4().hex, pace_s=limits.test_s)
         await stack.enter_async_context(in_background(self_test.run(clock)))
-        async with health_monitor.looking(clock), in_background(Leftovers(inbox).run(clock)) as (resuming,):
+        async with health_monitor.looking(clock), in_background(Leftovers(inbox, gate).run(clock)) as (resuming,):
             try:
                 if sockets:
                     await sockets.connected()
@@ -313,6 +319,8 @@ async def _answering(parts: _Parts) -> AsyncGenerator[None]:
                     log.warning(text, cut.kept)
                 if cut.lost:
                     log.error("%d questions and requests are lost: the store did not keep them", cut.lost)
+                with contextlib.suppress(StoreError):  # they lapse
+                    await deps.store.let_go(await deps.store.mine())
                 await _flush(deps.outbox)
 
 

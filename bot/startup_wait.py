@@ -26,10 +26,14 @@ log = logging.getLogger(__name__)
 
 
 class SlackIdentity(NamedTuple):
-    """Who the bot is in Slack, and the address of its first connection in Socket Mode."""
+    """Who the bot is in Slack, and the address of its first connection in Socket Mode.
+
+    `app_id` is empty where it is not known yet: each connection tells it.
+    """
 
     identity: Identity
     ticket: str = ""
+    app_id: str = ""
 
 
 class Start(NamedTuple):
@@ -86,7 +90,7 @@ async def reached(gateway: Gateway, slack: SlackSettings, settings: Settings, st
     """
     while True:
         try:
-            return await _proven(gateway, slack)
+            return await _proven(gateway, slack, settings)
         except WrongInstall as error:
             failure = error.failure
             takes_alerts = settings.oncall is not None and failure is not None and failure.problem is Problem.TRANSIENT
@@ -97,7 +101,7 @@ async def reached(gateway: Gateway, slack: SlackSettings, settings: Settings, st
         await start.wait(why, retry_after)
 
 
-async def _proven(gateway: Gateway, slack: SlackSettings) -> SlackIdentity:
+async def _proven(gateway: Gateway, slack: SlackSettings, settings: Settings) -> SlackIdentity:
     """Who the bot is, and the address of its first connection. Raises WrongInstall if that cannot be learnt, or the
     tokens are not what is needed.
     """
@@ -105,13 +109,21 @@ async def _proven(gateway: Gateway, slack: SlackSettings) -> SlackIdentity:
         identity = await gateway.identity()
     except SlackFailure as failure:
         raise refused(failure, GET_BOT_KEY) from failure
-    check_scopes(identity.scopes)
+    check_scopes(identity.scopes, guests=settings.access.guests)
     if slack.mode == "http":
-        return SlackIdentity(identity)
+        return SlackIdentity(identity, app_id=await _app_of(gateway, identity))
     try:
         return SlackIdentity(identity, await gateway.open_socket(slack.app_token.get_secret_value()))
     except SlackFailure as failure:
         raise refused(failure, GET_APP_KEY) from failure
+
+
+async def _app_of(gateway: Gateway, identity: Identity) -> str:
+    """The app's id, if Slack tells it: without the scope the signature alone says whose a request is."""
+    try:
+        return (await gateway.person(identity.user_id)).app_id
+    except SlackFailure:
+        return ""
 
 
 def refused(failure: SlackFailure, about_token: str) -> WrongInstall:

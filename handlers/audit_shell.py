@@ -13,10 +13,10 @@ from bot.render.words import visible
 from bot.settings import load_settings
 
 if TYPE_CHECKING:
-    from bot.store.audit import Audit, Entry
+    from bot.store.audit import Audit, Entry, Verified
 
 BROKEN = 5
-"""The exit code of `--verify` for a log that is not as it was written."""
+"""The exit code of `--verify` for a log that is not as it was written, or has no signature where a key is set."""
 _COLUMNS = ("seq", "at", "actor", "action", "target", "outcome", "detail")
 
 
@@ -25,6 +25,7 @@ class AuditAsked(NamedTuple):
 
     limit: int
     verify: bool
+    last_hash: str
     output: str
     config: Path | None
 
@@ -39,6 +40,12 @@ def audit_command(program: str) -> click.Command:
         params=[
             click.Option(["--limit"], type=click.IntRange(min=1), default=20, show_default=True, metavar="N"),
             click.Option(["--verify"], is_flag=True, help="Check every entry; exit code 5 for a broken log."),
+            click.Option(
+                ["--last-hash"],
+                default="",
+                metavar="HASH",
+                help="With --verify: the last hash that you kept. Its entry has to be there still.",
+            ),
             click.Option(["-o", "--output"], type=click.Choice(("text", "json")), default="text", show_default=True),
             click.Option(
                 ["--config"],
@@ -60,27 +67,54 @@ async def run_audit(asked: AuditAsked) -> tuple[str, int]:
 
     settings = load_settings(asked.config)
     store = settings.store if settings else StoreSettings()
-    async with open_audit(store.url.get_secret_value()) as audit:
-        if asked.verify:
-            return await _verify(audit, asked.output)
+    async with open_audit(store.url.get_secret_value(), audit_keys=store.audit_keys) as audit:
+        if asked.verify or asked.last_hash:
+            return await _verify(audit, asked, has_key=bool(store.audit_keys))
         entries = (await audit.read(asked.limit))[::-1]
     if asked.output == "json":
         return _json({"entries": [entry._asdict() for entry in entries]}), 0
     return "\n".join(_lines(entries)) or "the audit log is empty", 0
 
 
-async def _verify(audit: "Audit", output: str) -> tuple[str, int]:
-    newest = await audit.read(1)
-    found = await audit.verify()
-    if isinstance(found, int):
-        seal = newest[0].hash if newest else ""
-        if output == "json":
-            return _json({"whole": True, "newest": seal}), 0
-        sealed = f"; entry {newest[0].seq} is sealed with {seal}" if newest else ""
-        return f"the audit log is whole: {found} entries{sealed}", 0
-    if output == "json":
-        return _json({"whole": False, "first_bad": found._asdict()}), BROKEN
-    return f"the audit log is not whole, entry {found.seq}: {found.why}", BROKEN
+async def _verify(audit: "Audit", asked: AuditAsked, *, has_key: bool) -> tuple[str, int]:
+    from bot.store.audit import Broken  # noqa: PLC0415  # with the store, half a second
+
+    found = await audit.verify(asked.last_hash.strip().lower())
+    if isinstance(found, Broken):
+        if asked.output == "json":
+            return _json({"verdict": "broken", "first_bad": found._asdict()}), BROKEN
+        return f"the audit log is not whole{f', entry {found.seq}' if found.seq else ''}: {found.why}", BROKEN
+    code = BROKEN if has_key and found.entries and not found.signed_from else 0
+    if asked.output == "json":
+        verdict = "whole" if found.signed_from == 1 else "partly signed" if found.signed_from else "unsigned"
+        return _json({"verdict": verdict, **found._asdict()}), code
+    return "\n".join(_told(found, has_key=has_key)), code
+
+
+def _told(found: "Verified", *, has_key: bool) -> list[str]:
+    if not found.entries:
+        return ["the audit log is empty"]
+    first = found.signed_from
+    if first == 1:
+        lines = [f"the audit log is whole: {found.entries} entries, all signed"]
+    elif first:
+        lines = [
+            f"the audit log is signed from entry {first} of {found.entries} on, and unchanged since that was written",
+            f"This check cannot detect that entries 1 to {first - 1} were changed before: they have no signatures",
+        ]
+    else:
+        why = "no entry has a signature, but store.audit_key is set" if has_key else "store.audit_key is not set"
+        lines = [
+            f"the audit log is unsigned ({why}): {found.entries} entries, each with the hash of the one before",
+            "This check cannot detect that somebody who can write the store changed an entry and all later hashes",
+        ]
+    if found.kept_at:
+        lines.append(
+            f"The hash that you kept is of entry {found.kept_at}: entries 1 to {found.kept_at} are as they were"
+        )
+    else:
+        lines.append("This check cannot detect that newest entries were removed: --last-hash with a hash you kept can")
+    return [*lines, f"Keep this last hash, of entry {found.entries}: {found.newest}"]
 
 
 def _lines(entries: "list[Entry]") -> list[str]:

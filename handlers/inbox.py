@@ -16,6 +16,7 @@ from bot.render.picture import alt_text, picture
 from bot.report import Report, one_line
 from bot.slack.failures import SlackFailure
 from bot.slack.message import File, Message
+from bot.slack.origin import SENT_BY
 from bot.slack.question_tasks import NOBODY, Asker, NotKept, Turns
 from bot.slack.render import blocks
 from bot.slack.render.buttons import gist
@@ -86,6 +87,7 @@ class Inbox:
 
         Without a store a replica that Slack delivers it to as well answers, too.
         """
+        question = _signed(question)
         job = partial(self._answer, key, question)
         tell = partial(self.tell_unanswered, key, question.for_who_asked())
         self.deps.work.start(key, job, tell, payload=_kept(question), regardless=True)
@@ -113,6 +115,7 @@ class Inbox:
         done nevertheless, and then perhaps more than once. `longest_s`: see `Work.start`. After `lasts_s` it is too
         late for it.
         """
+        asked = _signed(asked)
         payload = kind.written(asked, details, lasts_s)
         self.carry_out(AcceptedDeed(key, asked, details), kind, payload, regardless=regardless, longest_s=longest_s)
         await self.deps.work.settled(key)
@@ -365,6 +368,12 @@ def _asker(question: Question) -> Asker:
 
 def _answered(key: str) -> str:
     return f"answered:{key}"
+
+
+def _signed(question: Question) -> Question:
+    """The question with who sent it, so that this can be checked again after a restart."""
+    sent_by = SENT_BY.get()
+    return msgspec.structs.replace(question, sent_by=sent_by) if sent_by else question
 
 
 def _kept(question: Question) -> str:

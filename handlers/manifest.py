@@ -8,7 +8,7 @@ import sys
 from typing import Any
 from urllib.parse import quote
 
-from bot.slack.app import NEEDED_SCOPES
+from bot.slack.app import NEEDED_SCOPES, WISHED_SCOPES
 from handlers import diagnose
 from handlers.parsing.slack_grammar import BOT, COMMAND, build_grammar
 from playbooks.playbook import load
@@ -47,7 +47,7 @@ def manifest() -> dict[str, Any]:
                 }
             ],
         },
-        "oauth_config": {"scopes": {"bot": sorted(NEEDED_SCOPES)}},
+        "oauth_config": {"scopes": {"bot": sorted({*NEEDED_SCOPES, *WISHED_SCOPES})}},
         "settings": {
             "event_subscriptions": {"bot_events": list(EVENTS)},
             "interactivity": {"is_enabled": True},
@@ -65,7 +65,8 @@ def create_link() -> str:
 
 
 def _usage() -> str:
-    return f"why <pod> | {' | '.join(sorted({*load(), *build_grammar().commands} - {'why', 'help'}))} | help"
+    shown = (name for name, command in build_grammar().commands.items() if not command.hidden)
+    return f"why <pod> | {' | '.join(sorted({*load(), *shown} - {'why', 'help'}))} | help"
 
 
 if __name__ == "__main__":

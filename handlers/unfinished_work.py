@@ -1,21 +1,30 @@
 """What an earlier process took and did not finish: taken up where that is right, else told as not done."""
 
+import asyncio
 import logging
 from functools import partial
 
 from bot.errors import BotError
 from bot.periodic_jobs import Clock
 from bot.report import one_line
+from bot.slack.origin import SENT_BY, Origin
 from bot.slack.question_tasks import Tell
-from bot.store.store import DROPPED
+from bot.store.clock import BEAT_S
+from bot.store.store import DROPPED, Unfinished
+from handlers.gate import Gate
 from handlers.inbox import AT_ONCE, SHOWN_WORDS, GaveUp, Inbox
 from handlers.parsing.question import Question, read_question
 from handlers.parsing.slack_words import plain_text
 from handlers.user_actions import TOO_LATE_S, Deed, NotDone, Why, read_deed
 
-_EVERY_S = 60.0
+_EVERY_S = BEAT_S
+_TIDIED_S = 60.0
+APART_S, _MORE_APART, _FARTHEST = 0.25, 4, 5
+"""So long after one the next is begun, and longer with every process that died of it: what ends processes is then soon
+at work alone, and known by that.
+"""
 _WHY: dict[str, str] = {
-    "not-done-tries": "every try to answer it ended the bot's process",
+    "not-done-tries": "the bot's process ended again and again while it answered nothing else",
     "not-done-late": "it was asked too long ago, and the bot was away",
 }
 
@@ -25,48 +34,66 @@ log = logging.getLogger(__name__)
 class Leftovers:
     """The questions and deeds that the store has, and no living process is at."""
 
-    def __init__(self, inbox: Inbox) -> None:
+    def __init__(self, inbox: Inbox, gate: Gate) -> None:
         self._inbox = inbox
+        self._gate = gate
         self._deps = inbox.deps
 
     async def run(self, clock: Clock) -> None:
-        """Takes them up now and then, and has the store forget what is of no use any more."""
-        await clock.repeat(_EVERY_S, "what an earlier process left", self._look)
+        """Takes them up at once, and has the store forget what is of no use any more now and then."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(clock.repeat(_EVERY_S, "what an earlier process left", self.resume))
+            group.create_task(clock.repeat(_TIDIED_S, "tidying the store", self._tidy))
 
-    async def _look(self) -> None:
+    async def _tidy(self) -> None:
+        """What this process could neither do nor tell is tried again, too."""
         store = self._deps.store
         await store.read_clock()
-        await self.resume()
+        claimed = await store.mine()
+        await store.let_go(claimed - self._deps.work.keys)  # of now: what was begun since is not among the claimed
         await store.sweep(store.now())
 
     async def resume(self) -> int:
-        """Takes them up, few at once; how many. Tells what it drops. Raises StoreError."""
-        taken = 0
-        await self._deps.store.give_up()
-        for key, payload in await self._deps.store.unfinished():
-            await self._deps.work.room(AT_ONCE)
-            taken += self._resume(key, payload)
+        """Takes them up, first deeds, then questions as long as few are answered; how many. Tells what it drops.
+
+        Raises StoreError.
+        """
+        taken, work = 0, self._deps.work
+        for key, payload, deaths in sorted(await self._deps.store.unfinished(), key=_turn):
+            if read_deed(payload) is None and len(work) >= AT_ONCE:
+                continue
+            taken += await self._resume(key, payload)
+            await work.ended(key, within_s=APART_S * _MORE_APART ** min(max(deaths - 1, 0), _FARTHEST))
         return taken
 
-    def _resume(self, key: str, payload: str) -> bool:
-        """Whether it is taken up, and not dropped."""
+    async def _resume(self, key: str, payload: str) -> bool:
+        """Whether it is taken up, and neither dropped nor left for the next look."""
+        deed = read_deed(payload)
+        question = deed.asked if deed else read_question(payload)
+        is_late = question is None or self._deps.now() - question.asked_at > (deed.lasts_s if deed else TOO_LATE_S)
+        if question and (why := await self._gate.why_not_now(question)):
+            if is_late or why != "stranger-unread":  # else Slack may tell who it is next time
+                sent_by = question.sent_by or Origin(question.user)
+                self._gate.refuse(sent_by, why, question.channel, thread_ts=question.thread_ts)
+                self._deps.work.start(key, _nothing, _untold, payload=payload)
+            return False
+        SENT_BY.set(question.sent_by if question else None)
         if key.endswith(DROPPED):
             self._drop(key, payload, "not-done-tries")
-            return False
-        if deed := read_deed(payload):
-            return self._resume_deed(key, payload, deed)
-        question = read_question(payload)
-        if question is None or self._deps.now() - question.asked_at > TOO_LATE_S:
+        elif deed:
+            return self._resume_deed(key, payload, deed, is_late=is_late)
+        elif question is None or is_late:
             self._drop(key, payload, "not-done-late")
-            return False
-        self._inbox.ask(key, question)
-        return True
+        else:
+            self._inbox.ask(key, question)
+            return True
+        return False
 
-    def _resume_deed(self, key: str, payload: str, deed: Deed) -> bool:
+    def _resume_deed(self, key: str, payload: str, deed: Deed, *, is_late: bool) -> bool:
         known = self._inbox.kinds.read(key, deed)
         if known is None:
             self._drop(key, payload, "not-done-version")
-        elif self._deps.now() - deed.asked.asked_at > deed.lasts_s:
+        elif is_late:
             self._drop(key, payload, "not-done-late")
         elif known[0].is_live:
             self._drop(key, payload, "not-done-live")
@@ -105,6 +132,11 @@ class Leftovers:
         return partial(self._inbox.tell, key, question.for_who_asked())
 
 
+def _turn(left: Unfinished) -> tuple[bool, bool]:
+    """What may have ended several processes holds up nothing else, and a question no deed."""
+    return left.deaths > 1, read_deed(left.payload) is None
+
+
 def _unanswered(question: Question, why: Why) -> GaveUp:
     asked = one_line(plain_text(question.words), SHOWN_WORDS)
     hint = f"Please ask again: {asked}" if asked else ""
@@ -112,7 +144,7 @@ def _unanswered(question: Question, why: Why) -> GaveUp:
 
 
 async def _nothing() -> None:
-    """Of what nobody can read nothing is done."""
+    """Nothing is done of what nobody can read, or of what somebody asked who is not answered."""
 
 
 async def _untold(error: BotError) -> None:

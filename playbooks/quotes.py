@@ -37,7 +37,7 @@ name is`). `kubectl apply` keeps the whole manifest in one of them."""
 
 def shown(text: str) -> str:
     """What another program wrote, as a channel may see it: no credentials, no list of a pod's annotations, cut."""
-    return masked(_ANNOTATIONS.sub("", text.rstrip("\n")))[:_LONGEST]
+    return masked(_ANNOTATIONS.sub("", text.rstrip("\n")), _LONGEST)
 
 
 def kubectl(*words: str) -> str:

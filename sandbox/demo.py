@@ -22,7 +22,7 @@ from bot.errors import BotError, UsageError
 from playbooks.playbook import find, load
 from sandbox.apiserver import ApiServer, Timing
 from sandbox.slack import SlackServer
-from sandbox.slack.seed import Room, Seed, Verb
+from sandbox.slack.seed import PAT, SHARED, Room, Seed, Verb
 
 RECORDING = Path(__file__).parent / "recordings" / "hami-2.10.tar.gz"
 BUSY = RECORDING.with_name("hami-2.10.busy-cpu.pb.gz")
@@ -44,6 +44,7 @@ THINGS_TO_TRY = (
     "Type  /hami profile cpu 5s  and open its thread: flame graph, table and file of a recorded profile.",
     "Take another one: the scheduler is busier then. /hami profile kept  lists both; compare them by their ids.",
     "As Ada type  /hami verbosity 5 for 10m because it hangs  and see what it would do before it is done.",
+    f"As {PAT.name}, who is of another company, ask in #{SHARED.name}: the bot answers only its own workspace.",
 )
 
 
@@ -180,7 +181,8 @@ def _seed() -> Seed:
         "profile": "profile cpu 5s",
     }
     verbs = tuple(Verb(verb, usage[verb], find(verb).summary) for verb in sorted(usage, reverse=True))
-    return replace(Seed(), channels=(*Seed().channels, INCIDENTS), verbs=verbs, welcome=WELCOME)
+    users, channels = (*Seed().users, PAT), (*Seed().channels, INCIDENTS, SHARED)
+    return replace(Seed(), users=users, channels=channels, verbs=verbs, welcome=WELCOME)
 
 
 def invitation(running: Demo) -> str:

@@ -14,6 +14,8 @@ _NAME: Schema = {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-
 _NAMES: Schema = {"type": "array", "uniqueItems": True, "items": _NAME}
 _QUANTITY: Schema = {"type": ["string", "number"], "pattern": r"^[0-9]+(\.[0-9]+)?([EPTGMk]i?|m)?$"}
 _INTERVAL: Schema = {"type": "string", "pattern": "^[0-9]+(ms|s|m|h)$"}
+_DIGEST: Schema = {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"}
+_PORTS: Schema = {"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 1, "maximum": 65535}}
 _PAGERS = ("pagerdutyRoutingKey", "pagerdutyWebhookSecret", "opsgenieApiKey", "opsgenieWebhookToken", "webhookSecret")
 
 
@@ -24,7 +26,9 @@ def _keys(*required: str, **properties: Schema) -> Schema:
 
 
 _VALUES = _keys(
-    image=_keys(repository=_FILLED, tag=_TEXT, pullPolicy={"enum": ["Always", "IfNotPresent", "Never"]}),
+    image=_keys(
+        repository=_FILLED, tag=_TEXT, digest=_DIGEST, pullPolicy={"enum": ["Always", "IfNotPresent", "Never"]}
+    ),
     imagePullSecrets={"type": "array", "items": _keys("name", name=_NAME)},
     replicas={"type": "integer", "minimum": 1},
     slack=_keys(mode={"enum": ["socket", "http"]}, secretName=_NAME),
@@ -37,7 +41,11 @@ _VALUES = _keys(
     podsProxy=_keys(enabled=_SWITCH),
     workloadLogs=_keys(namespaces=_NAMES),
     playbooks=_keys(configMap=_TEXT),
-    store=_keys(persistence=_keys(size=_QUANTITY, storageClass=_TEXT), postgres=_keys(secretName=_TEXT, key=_FILLED)),
+    store=_keys(
+        persistence=_keys(size=_QUANTITY, storageClass=_TEXT),
+        auditKey=_keys(secretName=_TEXT, key=_FILLED),
+        postgres=_keys(secretName=_TEXT, key=_FILLED),
+    ),
     metrics=_keys(
         secretName=_TEXT,
         key=_FILLED,
@@ -45,7 +53,7 @@ _VALUES = _keys(
         prometheusRule=_keys(enabled=_SWITCH, labels=_TEXTS),
         dashboard=_keys(enabled=_SWITCH, labels=_TEXTS),
     ),
-    networkPolicy=_keys(enabled=_SWITCH, **{"from": {"type": "array", "items": _ANY}}),
+    networkPolicy=_keys(enabled=_SWITCH, ports=_PORTS, **{"from": {"type": "array", "items": _ANY}}),
     podDisruptionBudget=_keys(enabled=_SWITCH),
     resources=_ANY,
     nodeSelector=_TEXTS,

@@ -88,6 +88,12 @@ def test_alertmanagers_token_comes_from_a_secret_where_one_is_named() -> None:
     assert "HAMI_BOT_ONCALL__TOKEN" not in environment(manifests({}))
 
 
+def test_the_key_of_the_audit_log_comes_from_a_secret_where_one_is_named() -> None:
+    named = environment(manifests({"store": {"auditKey": {"secretName": "bot"}}}))["HAMI_BOT_STORE__AUDIT_KEY"]
+    assert named["valueFrom"] == {"secretKeyRef": {"name": "bot", "key": "audit-key"}}
+    assert "HAMI_BOT_STORE__AUDIT_KEY" not in environment(manifests({}))
+
+
 def test_the_secrets_of_pagers_come_from_the_same_secret() -> None:
     given = {"secretName": "alerts", "key": "token", "paging": {"pagerdutyRoutingKey": "pd", "opsgenieApiKey": "og"}}
     found = environment(manifests({"oncall": given}))
@@ -184,10 +190,63 @@ def test_no_token_stands_in_a_release() -> None:
     assert of_kind("Secret", manifests()) == []
 
 
+# -------------------------------------------------------------------------------------------------- network policies
+
+
+def policies(values: dict[str, Any] | None = None) -> dict[str, Any]:
+    return {one["metadata"]["name"]: one["spec"] for one in of_kind("NetworkPolicy", manifests(values))}
+
+
+def anywhere(policy: Manifest) -> set[tuple[str, int]]:
+    """The ports that may be reached at any address."""
+    return {(port["protocol"], port["port"]) for rule in policy["egress"] if "to" not in rule for port in rule["ports"]}
+
+
+DNS = {(protocol, port) for protocol in ("UDP", "TCP") for port in (53, 5353)}
+
+
+def test_the_bot_reaches_dns_slack_pagers_api_servers_and_prometheus_and_nothing_else() -> None:
+    policy = policies()[BOT]
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    assert anywhere(policy) == DNS | {("TCP", 443), ("TCP", 6443), ("TCP", 9090)}
+    assert [rule for rule in policy["egress"] if "to" in rule] == []
+
+
+def test_the_bot_reaches_postgresql_where_that_is_its_store() -> None:
+    assert ("TCP", 5432) in anywhere(policies(POSTGRES)[BOT])
+
+
+def test_the_bot_reaches_the_port_of_every_address_in_the_settings() -> None:
+    prometheus = {"url": "http://thanos.monitoring:10902"}
+    settings = {
+        "clusters": {"lab": {"prometheus": prometheus}, "b": {"prometheus": {"url": "https://prometheus.example"}}},
+        "oncall": {"paging": {"webhook": {"url": "https://pager.example:8443/hook"}}},
+    }
+    opened = anywhere(policies({"settings": settings})[BOT]) - anywhere(policies()[BOT])
+    assert opened == {("TCP", 10902), ("TCP", 8443)}
+
+
+@pytest.mark.parametrize("also", [["ml", "vision"], "ml, vision"])
+def test_the_bot_reaches_pods_straight_only_where_it_may_profile_them_so(also: Any) -> None:
+    spec = policies({"settings": {"profiles": {"direct": True, "namespaces": also}}})[BOT]
+    (rule,) = [rule for rule in spec["egress"] if "to" in rule]
+    named = [peer["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"] for peer in rule["to"]]
+    assert named == ["hami-system", "ml", "vision"]
+    assert rule["ports"] == [{"protocol": "TCP"}]
+
+
+def test_the_dead_man_reaches_what_the_bot_reaches_and_nobody_reaches_it() -> None:
+    objects = manifests(CHANGING)
+    spec, (job,) = policies(CHANGING)[DEAD_MAN], of_kind("CronJob", objects)
+    labels = job["spec"]["jobTemplate"]["spec"]["template"]["metadata"]["labels"]
+    assert spec["podSelector"]["matchLabels"].items() <= labels.items()
+    assert spec["ingress"] == []
+    assert anywhere(spec) == anywhere(policies()[BOT])
+
+
 def test_the_network_policy_lets_those_in_whom_the_values_name_and_only_to_the_port() -> None:
-    objects = manifests({"networkPolicy": {"enabled": True, "from": [MONITORING]}})
+    objects = manifests({"networkPolicy": {"from": [MONITORING]}})
     (policy,), (bot,) = of_kind("NetworkPolicy", objects), of_kind("Deployment", objects)
-    assert policy["spec"]["policyTypes"] == ["Ingress"]
     assert policy["spec"]["ingress"] == [{"from": [MONITORING], "ports": [{"port": "http", "protocol": "TCP"}]}]
     labels = bot["spec"]["template"]["metadata"]["labels"]
     assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
@@ -195,12 +254,34 @@ def test_the_network_policy_lets_those_in_whom_the_values_name_and_only_to_the_p
 
 
 def test_a_network_policy_that_names_nobody_lets_nobody_in() -> None:
-    (policy,) = of_kind("NetworkPolicy", manifests({"networkPolicy": {"enabled": True}}))
-    assert policy["spec"]["ingress"] == []
+    assert policies()[BOT]["ingress"] == []
 
 
-def test_without_the_value_there_is_no_network_policy() -> None:
-    assert of_kind("NetworkPolicy", manifests()) == []
+@pytest.mark.parametrize(
+    "values", [{"slack": {"mode": "http"}}, {"oncall": {"secretName": "a"}}, {"metrics": {"secretName": "a"}}]
+)
+def test_who_posts_to_the_bot_reaches_its_port_where_the_values_name_nobody(values: dict[str, Any]) -> None:
+    assert policies(values)[BOT]["ingress"] == [{"ports": [{"port": "http", "protocol": "TCP"}]}]
+    assert "networkPolicy.from" in rendered(values)["NOTES.txt"]
+
+
+def test_network_policies_can_be_switched_off() -> None:
+    assert policies({**CHANGING, "networkPolicy": {"enabled": False}}) == {}
+
+
+# ------------------------------------------------------------------------------------------------------------- image
+
+
+def test_an_image_with_a_digest_is_pulled_by_it() -> None:
+    digest = f"sha256:{'ab' * 32}"
+    pulled = pods(manifests({**CHANGING, "image": {"repository": "r.example/bot", "tag": "1.2", "digest": digest}}))
+    assert {container["image"] for pod in pulled for container in pod["containers"]} == {f"r.example/bot@{digest}"}
+    assert len(pulled) == 2
+
+
+def test_an_image_without_a_digest_is_pulled_by_its_tag() -> None:
+    (pod,) = pods(manifests({"image": {"repository": "r.example/bot", "tag": "1.2"}}))
+    assert pod["containers"][0]["image"] == "r.example/bot:1.2"
 
 
 def test_logs_of_workloads_are_read_only_in_the_namespaces_that_the_values_name() -> None:
@@ -237,7 +318,7 @@ def role(name: str) -> set[str]:
             role("hami-bot-change")
             | role("hami-bot-lease")
             | role(DEAD_MAN)
-            | {f"ServiceAccount/{DEAD_MAN}", f"CronJob/{DEAD_MAN}"},
+            | {f"ServiceAccount/{DEAD_MAN}", f"CronJob/{DEAD_MAN}", f"NetworkPolicy/{DEAD_MAN}"},
             {"Role/hami-bot-pods-proxy"},  # `update`, which only a change needs
         ),
         ({"podsProxy": {"enabled": False}}, role("hami-bot-pods-proxy"), {f"Role/{DEAD_MAN}"}),
@@ -312,6 +393,9 @@ def test_the_schema_of_the_values_takes_what_the_chart_takes(values: dict[str, A
         ({"changes": {"enabled": "yes"}}, "enabled"),
         ({"hami": {"namespace": "Kube_System"}}, "namespace"),
         ({"store": {"persistence": {"size": "one gig"}}}, "size"),
+        ({"image": {"digest": "1.2.3"}}, "digest"),
+        ({"networkPolicy": {"ports": ["https"]}}, "ports"),
+        ({"networkPolicy": {"ports": []}}, "ports"),  # in a policy no port means every port
     ],
 )
 def test_a_value_that_makes_no_sense_is_refused_before_anything_is_rendered(values: dict[str, Any], about: str) -> None:

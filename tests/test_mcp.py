@@ -138,6 +138,58 @@ def test_what_went_wrong_is_told_in_words_and_the_server_goes_on(language: str) 
         assert "Did you mean why?" in wrong[2].text
 
 
+def by_id(messages: Sequence[str], last: int) -> dict[Any, Any]:
+    """What a server answers to these lines, up to the answer with the id `last`, by their ids."""
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    first = json.dumps({"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": hello})
+    words = [sys.executable, "-m", "bot", "mcp", "--recording", RECORDING]
+    with subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdin
+        assert server.stdout
+        server.stdin.write("".join(f"{line}\n" for line in (first, *messages)).encode())
+        server.stdin.flush()
+        answers = {}
+        while last not in answers:
+            answer = json.loads(server.stdout.readline())
+            answers[answer["id"]] = answer
+        server.stdin.close()
+        assert server.stdout.read() == b""
+    assert server.returncode == 0
+    return answers
+
+
+def test_text_that_is_no_unicode_gets_an_error_and_the_server_goes_on() -> None:
+    half = r"\ud800"
+
+    def call(number: object, arguments: str, verb: str = "why") -> str:
+        params = f'{{"name": "{verb}", "arguments": {arguments}}}'
+        return f'{{"jsonrpc": "2.0", "id": {number}, "method": "tools/call", "params": {params}}}'
+
+    messages = [
+        call(1, f'{{"pod": "{half}"}}'),
+        call(2, f'{{"pod": "x", "namespace": "a{half}"}}'),
+        call(3, f'{{"{half}": "x"}}'),
+        call(4, "{}", verb=half),
+        call(5, f'{{"manifest": "kind: Pod\\n{half}"}}', verb="fit"),
+        call(6, f'{{"pod": ["{half}"]}}'),
+        call('"a"', r'{"pod": "\udc00\ud800"}'),
+        call(7, "[" * 5_000 + "]" * 5_000),
+        '{"jsonrpc": "2.0", "id": 8}',
+        call(f'"{half}"', "{}"),
+        f'{{"jsonrpc": "2.0", "method": "notifications/{half}"}}',
+        "",
+        call(9, '{"pod": "x"}'),
+    ]
+    answers = by_id(messages, 9)
+    assert len(answers) == 11
+    for number in (1, 2, 3, 4, 5, 6, "a"):
+        assert answers[number]["error"]["code"] == -32700
+        assert "hex escape" in answers[number]["error"]["message"]
+    assert answers[8]["error"]["code"] == -32600
+    assert answers[None]["error"]["code"] == -32700
+    assert answers[9]["result"]["isError"] is False
+
+
 def test_a_live_cluster_is_read_as_the_shell_reads_it(tmp_path: Path) -> None:
     with served(tmp_path) as kubeconfig:
         _, told = session(["--kubeconfig", str(kubeconfig)], [("why", {"pod": POD})])

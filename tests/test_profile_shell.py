@@ -120,6 +120,10 @@ def test_a_base_that_cannot_be_read_is_named() -> None:
         (["hints", CPU], "80.8% of the CPU time in this capture is for JSON"),
         (["compare", CPU, CPU], "no change beyond noise"),
         (["compare", CPU, AFTER], "go tool pprof -top -cum -nodecount=10 -diff_base:"),
+        (
+            ["compare", str(PROFILES / "meter.v1.allocs.pb.gz"), str(PROFILES / "meter.v2.allocs.pb.gz")],
+            "go tool pprof -top -cum -nodecount=10 -sample_index=alloc_objects -diff_base:",
+        ),
         (["list", "^main.burn$", CPU], "ROUTINE ======================== main.burn in /build/svc/main.go"),
     ],
 )

@@ -121,11 +121,6 @@ def test_the_workflow_runs_what_ci_runs() -> None:
     assert job["steps"][-1] == {"run": ".ci/run"}
 
 
-def test_the_python_that_the_workflow_installs_is_the_oldest_that_we_support() -> None:
-    text = (ROOT / ".github" / "workflows" / "check.yml").read_text()
-    assert re.findall(r'python-version: "(.*)"', text) == [PROJECT["project"]["requires-python"].removeprefix(">=")]
-
-
 def test_who_reports_a_wrong_answer_is_asked_for_a_recording() -> None:
     form = yaml.safe_load((ROOT / ".github" / "ISSUE_TEMPLATE" / "wrong-answer.yml").read_text())
     fields = {field["id"]: field for field in form["body"] if "id" in field}

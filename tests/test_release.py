@@ -191,11 +191,53 @@ def test_the_workflows_are_as_their_published_schema_says(tools: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
+def test_renovates_settings_are_as_its_published_schema_says(tools: Path) -> None:
+    command = [tools / "check-jsonschema", "--builtin-schema", "vendor.renovate", ROOT / ".github" / "renovate.json"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_a_workflow_gives_a_job_no_more_than_it_names_and_ends_by_itself(path: Path) -> None:
     workflow = yaml.safe_load(path.read_text())
     assert workflow["permissions"] == {"contents": "read"}
     assert all("timeout-minutes" in job for job in workflow["jobs"].values())
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_a_workflow_uses_actions_by_their_commit_with_the_version_beside_it(path: Path) -> None:
+    """A tag can be moved to other code; a commit cannot."""
+    used = re.findall(r"\buses: (.*)$", path.read_text(), re.MULTILINE)
+    assert [action for action in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action)] == []
+
+
+def test_an_action_has_the_same_commit_in_every_workflow() -> None:
+    used = {action for path in WORKFLOWS for action in re.findall(r"\buses: (.*)$", path.read_text(), re.MULTILINE)}
+    assert len(used) == len({action.split("@")[0] for action in used})
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_a_checkout_leaves_no_credentials_for_the_steps_after_it(path: Path) -> None:
+    steps = [step for job in yaml.safe_load(path.read_text())["jobs"].values() for step in job["steps"]]
+    checkouts = [step for step in steps if step.get("uses", "").startswith("actions/checkout@")]
+    assert [step for step in checkouts if step.get("with", {}).get("persist-credentials") is not False] == []
+
+
+def test_ci_tests_the_python_of_the_image_and_the_lowest_that_is_supported() -> None:
+    [image] = set(re.findall(r"^FROM python:([\d.]+)-slim", (ROOT / "Dockerfile").read_text(), re.MULTILINE))
+    lowest = PROJECT["project"]["requires-python"].removeprefix(">=")
+    check = yaml.safe_load((ROOT / ".github" / "workflows" / "check.yml").read_text())["jobs"]["check"]
+    assert check["strategy"]["matrix"] == {"python": [lowest, image]}
+    said = re.findall(r'python-version: "([\d.]+)"', "".join(path.read_text() for path in WORKFLOWS))
+    assert set(said) == {image}
+
+
+def test_the_base_image_has_a_digest_or_renovate_is_told_to_give_it_one() -> None:
+    renovate = json.loads((ROOT / ".github" / "renovate.json").read_text())
+    bases = re.findall(r"^FROM (\S+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert len(set(bases)) == 1
+    assert "@sha256:" in bases[0] or "docker:pinDigests" in renovate["extends"]
+    assert {"dockerfile", "github-actions"} <= set(renovate["enabledManagers"])
 
 
 def test_only_signing_and_publishing_get_an_identity_and_no_secret_of_ours_is_used() -> None:

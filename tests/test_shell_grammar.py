@@ -1,12 +1,32 @@
 """What is typed in a shell and is no verb there."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from bot.changes.kinds import KINDS
 from bot.errors import UsageError
-from handlers.parsing.grammar import read
-from handlers.shell_grammar import build_grammar, chosen_cluster
+from handlers.mcp.server import chosen
+from handlers.parsing.grammar import ParsedQuestion, read
+from handlers.parsing.sentences import from_verb
+from handlers.parsing.slack_grammar import understand
+from handlers.shell_grammar import build_grammar, chosen_cluster, reading_grammar
+
+CHANGING = (*KINDS, "revert-overdue")
+MISSPELT = [
+    *(verb[:at] + verb[at + 1 :] for verb in CHANGING for at in range(len(verb))),
+    *(f"{verb}-on" for verb in CHANGING),
+    *("kubectl", "kubectl-hami", "reset", "rollback", "restore", "unde", "reverts"),
+]
+SURFACES: dict[str, Callable[[Sequence[str]], object]] = {
+    "shell": lambda words: read(build_grammar(), words),
+    "kubectl plugin": lambda words: read(reading_grammar("kubectl hami"), words),
+    "help": lambda words: read(build_grammar(), ["help", *words]),
+    "Slack": lambda words: understand(from_verb(list(words))),
+    "Slack help": lambda words: understand(["help", *words]),
+    "MCP": lambda words: chosen(tuple(words)),
+}
 
 
 def hint_for(*words: str) -> str:
@@ -15,12 +35,56 @@ def hint_for(*words: str) -> str:
     return refused.value.hint
 
 
+@pytest.mark.parametrize("surface", SURFACES)
+def test_no_misspelling_is_answered_with_a_verb_that_changes_the_cluster(surface: str) -> None:
+    for word in MISSPELT:
+        with pytest.raises(UsageError) as refused:
+            SURFACES[surface]([word])
+        meant, example = refused.value.advice.removeprefix("Did you mean ").split("?")[0], refused.value.example
+        for verb in CHANGING:
+            assert meant != verb, word
+            assert f"{verb} " not in f"{example} ", word
+
+
+@pytest.mark.parametrize("deed", ["on", "off", "revert", "extend"])
+@pytest.mark.parametrize("verb", KINDS)
+def test_no_misspelt_deed_is_answered_with_one(verb: str, deed: str) -> None:
+    for word in (*(deed[:at] + deed[at + 1 :] for at in range(len(deed))), f"{deed}{deed[-1]}", "reset"):
+        with pytest.raises(UsageError, match="is not understood: ") as refused:
+            read(build_grammar(), [verb, word])
+        assert "did you mean" not in str(refused.value)
+        assert refused.value.example == f"hami-bot {verb}"
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "describe pod trainer-0 -n ml",
+        "describe pods/trainer-0 --namespace=ml",
+        "-n ml describe po trainer-0",
+        "get pod trainer-0 -n ml -o yaml",
+        "get pod/trainer-0 --namespace ml -owide",
+    ],
+)
+def test_kubectl_about_one_pod_asks_why(typed: str) -> None:
+    words = ["kubectl", *typed.split()]
+    for surface in ("shell", "kubectl plugin", "Slack"):
+        asked = SURFACES[surface](words)
+        assert isinstance(asked, ParsedQuestion)
+        assert asked.playbook.verb == "why"
+        assert (asked.request.namespace, asked.request.name) == ("ml", "trainer-0")
+
+
+@pytest.mark.parametrize("typed", ["get nodes", "describe", "delete pod trainer-0", "get pods", ""])
+def test_of_other_words_for_kubectl_why_is_the_usual_question(typed: str) -> None:
+    assert hint_for("kubectl", *typed.split()).startswith("Did you mean why? For example: hami-bot why ")
+
+
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
         ("card-falt", "help card-fault"),
         ("terminating", "help terminating"),
-        ("profiling-on", "profiling"),
         ("profile-cpu", "profile"),
         ("latncy", "latency"),
     ],

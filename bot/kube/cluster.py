@@ -80,6 +80,11 @@ class Cluster(Protocol):
         ...
 
     @property
+    def context(self) -> str:
+        """The kubeconfig's context that leads to it; empty for a recording, and inside the cluster itself."""
+        ...
+
+    @property
     def hami_version_hint(self) -> str:
         """HAMi's version as a recording's meta.json states it; empty for a live cluster."""
         ...

@@ -20,7 +20,7 @@ _SOURCES = (
     *("finished pods", "fit", "kube-scheduler config", "lock owner", "log", "metrics", "namespaces", "node", "nodes"),
     *("objects", "pods", "previous log", "resource claims", "resource quotas", "resource slices", "scheduler flags"),
     *("scheduler lease", "scheduler metrics", "scheduler pods", "services", "vGPUmonitor metrics", "webhook"),
-    "webhooks",
+    *("webhooks", "newer HAMi"),
 )
 _SOURCE = re.compile(rf"({'|'.join(sorted(map(re.escape, _SOURCES), key=len, reverse=True))})(?= |$)")
 

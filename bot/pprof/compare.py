@@ -14,10 +14,10 @@ from bot.errors import UsageError
 from bot.pprof.function_shares import function_cum, is_own, observations, shares
 from bot.pprof.nodes import base_name
 from bot.pprof.profile import Profile, ValueType
-from bot.pprof.sampletypes import sample_index
+from bot.pprof.sampletypes import ALLOCATED, sample_index
 
 GC = re.compile(r"runtime\.(gcBgMarkWorker|bgsweep|bgscavenge|gcAssistAlloc)")
-_ALLOCATED, _ALLOCATED_OBJECTS = "alloc_space", "alloc_objects"
+_ALLOCATED_OBJECTS = "alloc_objects"
 _DEVIATIONS = 2.0
 _MOMENT = ("inuse_objects", "inuse_space", "goroutine", "threadcreate")
 _LONGER = 1.2
@@ -91,7 +91,7 @@ class _Side(NamedTuple):
 
 def compare(profiles: Sequence[Profile], wanted: str = "") -> Comparison:
     """The profiles, oldest first, each as `top.prepared` gives it. Raises UsageError when they are of several kinds."""
-    indexes = [sample_index(profile, wanted or _default(profile)) for profile in profiles]
+    indexes = [sample_index(profile, wanted or compared_type(profile)) for profile in profiles]
     kinds = [profile.sample_types[index] for profile, index in zip(profiles, indexes, strict=True)]
     if len(set(kinds)) > 1:
         raise UsageError(
@@ -116,8 +116,11 @@ def compare(profiles: Sequence[Profile], wanted: str = "") -> Comparison:
     )
 
 
-def _default(profile: Profile) -> str:
-    """Of what happened during a time it is the allocations that two versions differ in; else what pprof takes."""
+def compared_type(profile: Profile) -> str:
+    """The sample type that is compared where nobody named one; empty for the default, which pprof takes.
+
+    Of what happened during a time it is the allocations that two versions differ in.
+    """
     allocates = any(value_type.type == _ALLOCATED_OBJECTS for value_type in profile.sample_types)
     return _ALLOCATED_OBJECTS if allocates and profile.duration_nanos > 0 else ""
 
@@ -126,7 +129,7 @@ def _side(profile: Profile, index: int, *, per_second: bool) -> _Side:
     total = sum(value for _, value in profile.samples.stacks(index))
     size = sum(abs(value) for _, value in profile.samples.stacks(index))
     types = [value_type.type for value_type in profile.sample_types]
-    space = types.index(_ALLOCATED) if _ALLOCATED in types else None
+    space = types.index(ALLOCATED) if ALLOCATED in types else None
     return _Side(
         seconds=profile.duration_nanos / _SECOND_NS if per_second else 1.0,
         total=total,

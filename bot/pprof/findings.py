@@ -8,7 +8,7 @@ from bot.pprof.goroutines import Group, crowded, groups
 from bot.pprof.hints import PROFILER, Hint, Hints, hints
 from bot.pprof.patterns import literally
 from bot.pprof.quotes import SourcedProfile, focused, headline, printable, question, short_name
-from bot.pprof.sampletypes import sample_index
+from bot.pprof.sampletypes import sample_index, shown_type
 from bot.report import Confidence, Evidence, Finding, NextAction, Scope, Table
 from bot.texts import Texts
 
@@ -30,7 +30,7 @@ def explain(taken: SourcedProfile, say: Texts, *, sample_index_name: str = "") -
     """
     taken = taken.ready()
     profile = taken.profile
-    index = sample_index(profile, sample_index_name)
+    index = sample_index(profile, sample_index_name or shown_type(profile))
     kind = profile.sample_types[index].type
     if not any(value for _, value in profile.samples.stacks(index)):
         return (_nothing(taken, kind, say),)

@@ -55,7 +55,8 @@ def observations(profile: Profile, index: int) -> Callable[[int, int], float]:
         space = types[index].replace("objects", "space")
         events = _total(profile, types.index(space)) / (profile.period or _HEAP_PERIOD) if space in types else 0.0
     else:
-        counted = next((i for i, value_type in enumerate(profile.sample_types) if value_type.unit == "count"), index)
+        types = profile.sample_types
+        counted = next((i for i in (index, *range(len(types))) if types[i].unit == "count"), index)
         events = float(_total(profile, counted))
 
     def count(value: int, total: int) -> float:

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from bot.errors import UsageError
 from bot.pprof.profile import Profile, SampleList
 
+ALLOCATED = "alloc_space"
+
 
 def sample_index(profile: Profile, wanted: str) -> int:
     """The position of the wanted sample type, or of the default one. Raises UsageError with those that there are."""
@@ -21,6 +23,17 @@ def sample_index(profile: Profile, wanted: str) -> int:
         if name in (wanted, bare):
             return index
     raise UsageError(f'sample_index "{wanted}" must be one of: [{" ".join(types)}]', **_one_of(types))
+
+
+def shown_type(profile: Profile) -> str:
+    """The sample type that an answer shows where nobody named one; empty for the default, which pprof takes.
+
+    Of what a heap gives during a time it is the bytes allocated: Go's difference of two heaps names no default
+    (net/http/pprof, `deltaProfile`), and the last type, the memory in use, is negative where memory was freed.
+    """
+    is_difference = profile.duration_nanos > 0 and not profile.default_sample_type
+    allocates = any(value_type.type == ALLOCATED for value_type in profile.sample_types)
+    return ALLOCATED if is_difference and allocates else ""
 
 
 def _one_of(types: list[str]) -> dict[str, str]:

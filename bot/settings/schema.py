@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, m
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from bot.settings.addresses import HeaderSecret, never_in_clear
-from bot.settings.ids import CHANNEL, Ids, listed, named_people
+from bot.settings.ids import CHANNEL, TEAM, Ids, listed, named_people, wrong_ones
 from bot.settings.oncall import OncallSettings
 from bot.settings.prometheus import PrometheusSettings
 from bot.texts import Language
@@ -82,7 +82,7 @@ class SlackSettings(BaseModel):
 
 
 class AccessSettings(BaseModel):
-    """Who may change something; by default nobody. See `bot.access`."""
+    """Who may ask: by default everybody in the bot's workspace. Who may change something: nobody. See `bot.access`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -98,8 +98,14 @@ class AccessSettings(BaseModel):
     """`true`: somebody else has to approve each change and each extension."""
     changes_per_hour: int = Field(default=6, ge=1)
     """The most changes that one person may ask for in an hour."""
+    teams: Ids = ()
+    """Ids of further workspaces (`T…`) and Enterprise Grids (`E…`) whose people may ask, as a list or separated by
+    commas. Without it only those of the bot's own workspace may, or of its Grid if the app is installed for all of it.
+    """
+    guests: bool = True
+    """`false`: Slack's guests may not ask. Needs the scope `users:read`."""
 
-    @field_validator("operators", "approvers", "channels", mode="before")
+    @field_validator("operators", "approvers", "channels", "teams", mode="before")
     @classmethod
     def _list(cls, given: object) -> object:
         return listed(given)
@@ -112,8 +118,15 @@ class AccessSettings(BaseModel):
     @field_validator("channels")
     @classmethod
     def _rooms(cls, ids: tuple[str, ...]) -> tuple[str, ...]:
-        if wrong := [channel for channel in ids if not CHANNEL.fullmatch(channel)]:
-            raise ValueError(f"{', '.join(wrong)}: a channel is named by its id, such as C0123ABCD, not by its name")
+        if wrong := wrong_ones(ids, CHANNEL):
+            raise ValueError(f"entry {wrong}: a channel is named by its id, such as C0123ABCD, not by its name")
+        return ids
+
+    @field_validator("teams")
+    @classmethod
+    def _workspaces(cls, ids: tuple[str, ...]) -> tuple[str, ...]:
+        if wrong := wrong_ones(ids, TEAM):
+            raise ValueError(f"entry {wrong}: a workspace is named by its id, such as T0123ABCD")
         return ids
 
     @model_validator(mode="after")
@@ -148,7 +161,8 @@ class MetricsSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     token: HeaderSecret = SecretStr("")
-    """The bearer token that Prometheus sends. Without it only clients on the same machine are answered."""
+    """The bearer token that Prometheus sends. Without it only clients on the same machine (127.0.0.1 and
+    ::1) are answered."""
 
 
 class StoreSettings(BaseModel):
@@ -160,6 +174,23 @@ class StoreSettings(BaseModel):
     """The database: a SQLite file, or `postgresql://USER:PASSWORD@HOST/DATABASE` (`pip install '.[postgres]'`; the
     image has it).
     """
+
+    audit_key: SecretStr = SecretStr("")
+    """The key that signs the audit log: 32 characters or more, such as `openssl rand -hex 32` prints. To change it, put
+    the new key in front of the old one, with a space between: the first signs, the others only verify.
+    """
+
+    @field_validator("audit_key")
+    @classmethod
+    def _long_enough(cls, keys: SecretStr) -> SecretStr:
+        if any(len(key) < 32 for key in keys.get_secret_value().split()):
+            raise ValueError("a key has 32 characters or more: openssl rand -hex 32 makes one")
+        return keys
+
+    @property
+    def audit_keys(self) -> tuple[str, ...]:
+        """The keys of the audit log, the one that signs first."""
+        return tuple(self.audit_key.get_secret_value().split())
 
     @property
     def is_one_process_own(self) -> bool:
@@ -240,20 +271,17 @@ class Settings(BaseSettings):
     def _by_id(cls, channels: dict[str, ChannelSettings]) -> dict[str, ChannelSettings]:
         """Ids as Slack writes them; the environment's names come in lower case."""
         ids = {name.upper(): channel for name, channel in channels.items()}
-        if wrong := [name for name in channels if not CHANNEL.fullmatch(name.upper())]:
-            raise ValueError(f"{', '.join(wrong)}: a channel is named by its id, such as C0123ABCD, not by its name")
+        if wrong := wrong_ones(ids, CHANNEL):
+            raise ValueError(f"entry {wrong}: a channel is named by its id, such as C0123ABCD, not by its name")
         return ids
 
     @model_validator(mode="after")
     def _known_clusters(self) -> Self:
-        for channel, chosen in self.channels.items():
+        for place, chosen in enumerate(self.channels.values(), 1):
             if chosen.cluster not in self.clusters:
-                known = ", ".join(sorted(self.clusters)) or "none"
-                raise ValueError(
-                    f"channels.{channel}.cluster: there is no cluster {chosen.cluster!r} (clusters: {known})"
-                )
+                raise ValueError(f"the cluster of entry {place} of channels is none of those under clusters")
         if self.oncall and self.oncall.cluster and self.oncall.cluster not in self.clusters:
-            raise ValueError(f"oncall.cluster: there is no cluster {self.oncall.cluster!r}")
+            raise ValueError("oncall.cluster is none of the clusters under clusters")
         return self
 
     @classmethod

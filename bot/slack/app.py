@@ -18,7 +18,7 @@ from bot.slack.gateway import Identity
 
 NEEDED_SCOPES = {
     "app_mentions:read": "hears @hami-bot in channels and threads",
-    "channels:history": "looks an answer up whose outcome is unknown, so that it is not posted twice",
+    "channels:history": "looks an answer up whose outcome is unknown, and reads the head of a thread where it is asked",
     "chat:write": "answers",
     "commands": "/hami and the message shortcut",
     "files:write": "attaches what is too long for a message, and pictures",
@@ -28,8 +28,14 @@ NEEDED_SCOPES = {
     "reactions:write": "marks a question as seen, done or failed",
     "usergroups:read": "knows who is in the user groups that may change something",
 }
-"""Every bot scope and why it is asked for. `deploy/slack-manifest.json` is made from this table."""
+"""Every bot scope that is needed, and why. `deploy/slack-manifest.json` is made from this table and the next."""
+WISHED_SCOPES = {
+    "users:read": "knows who is of another organisation where a shared channel does not say it, and who is a guest",
+}
+"""Those that it does without, where they are not granted: then it answers fewer people."""
 
+LetsIn = Callable[[dict[str, Any]], Awaitable[bool]]
+"""Whether a payload may reach a listener."""
 App = Any
 """An AsyncApp to register listeners with: its decorators carry no annotations."""
 
@@ -46,26 +52,31 @@ class WrongInstall(BotError):  # noqa: N818  # what the person is told
         self.failure = failure
 
 
-def check_scopes(granted: frozenset[str]) -> None:
-    """Raises WrongInstall that names what is missing and why it is needed."""
-    missing = sorted(NEEDED_SCOPES.keys() - granted)
+def check_scopes(granted: frozenset[str], *, guests: bool = True) -> None:
+    """Raises WrongInstall that names what is missing and why it is needed. Unless `guests` may ask, Slack has to say
+    who is one.
+    """
+    needed = NEEDED_SCOPES if guests else NEEDED_SCOPES | WISHED_SCOPES
+    missing = sorted(needed.keys() - granted)
     if missing:
-        reasons = "; ".join(f"{scope} ({NEEDED_SCOPES[scope]})" for scope in missing)
+        reasons = "; ".join(f"{scope} ({needed[scope]})" for scope in missing)
         raise WrongInstall(
             f"the bot token lacks scopes: {reasons}",
             hint="Update the app from deploy/slack-manifest.json, reinstall it to the workspace and use the new token.",
         )
 
 
-class _App(AsyncApp):
+class BotApp(AsyncApp):
     """Awaits `kept` before each answer to Slack. Listeners are given text that can be stored and sent again.
 
-    A listener acks, begins work and ends: Slack is answered when it has.
+    A listener acks, begins work and ends: Slack is answered when it has. `app_id` is this app's, empty where it is not
+    known.
     """
 
-    def __init__(self, kept: Callable[[], Awaitable[None]], **options: Any) -> None:
+    def __init__(self, kept: Callable[[], Awaitable[None]], app_id: str, **options: Any) -> None:
         super().__init__(**options)
         self._kept = kept
+        self.app_id = app_id
 
     async def async_dispatch(self, req: AsyncBoltRequest) -> BoltResponse:
         began = time.monotonic()
@@ -107,8 +118,19 @@ class Grouped:
             getattr(app, kind)(*args, **options)(listener)
 
 
-def build_app(api_url: str, bot_token: str, identity: Identity, kept: Callable[[], Awaitable[None]]) -> AsyncApp:
+def build_app(
+    api_url: str,
+    bot_token: str,
+    identity: Identity,
+    kept: Callable[[], Awaitable[None]],
+    *,
+    lets_in: LetsIn,
+    app_id: str = "",
+) -> AsyncApp:
     """An app without listeners. Slack is answered when `kept` returns: it waits until what was accepted is safe.
+
+    No listener is given what `lets_in` does not let in, nor what Slack sent to another app than `app_id`; Socket Mode
+    tells that at the beginning of each connection.
 
     It believes what it is given: `bot.http` verifies signatures, Socket Mode has none.
 
@@ -125,8 +147,9 @@ def build_app(api_url: str, bot_token: str, identity: Identity, kept: Callable[[
             bot_id=identity.bot_id,
         )
 
-    app = _App(
+    app = BotApp(
         kept,
+        app_id,
         name="hami-bot",  # bolt would read the source of every caller for one, 40 ms
         client=AsyncWebClient(base_url=api_url, retry_handlers=[]),
         authorize=authorize,
@@ -134,6 +157,16 @@ def build_app(api_url: str, bot_token: str, identity: Identity, kept: Callable[[
         process_before_response=True,  # else bolt looks every 10 ms whether the listener has acked
         logger=logging.getLogger("slack_bolt"),
     )
+
+    async def gate(body: dict[str, Any], next: Callable[[], Awaitable[None]]) -> BoltResponse | None:  # noqa: A002  # bolt's name
+        sent_to = body.get("api_app_id")
+        if sent_to and app.app_id and sent_to != app.app_id:
+            log.warning("dropped what Slack sent to the app %s: this is %s", sent_to, app.app_id)
+        elif await lets_in(body):
+            return await next()
+        return BoltResponse(status=200, body="")
+
+    cast("App", app).middleware(gate)
     app.error(_last_net)
     return app
 

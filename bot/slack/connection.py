@@ -16,6 +16,7 @@ from slack_sdk.socket_mode.aiohttp import SocketModeClient
 from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
+from bot.slack.app import BotApp
 from bot.slack.calls import proxy_for
 from bot.slack.failures import seconds_to_wait
 
@@ -23,11 +24,12 @@ LONGEST_WAIT_S = 60.0
 _LONGEST_ACK_S = 3.5
 """Slack waits 3 s for an ack."""
 _FORESEEN = (SlackClientError, aiohttp.ClientError, OSError, TimeoutError)
-_SECRET = re.compile(r"((?:ticket|app_id)=)[^\s&'\")>]+")
+_SECRET = re.compile(r"((?:ticket|app_id)=)[^\s&'\")>]+|(?<=//)[^\s/'\"]+(?=@)")
 
 
 class _Discreet(logging.Filter):
-    """slack-sdk logs the address of a connection with its ticket, which is all that somebody else needs to take it.
+    """slack-sdk logs the address of a connection with its ticket, which is all that somebody else needs to take it, and
+    of a proxy with its password.
 
     What a network does to a connection it logs with a traceback, as if it were a bug; its message says enough.
     """
@@ -113,6 +115,9 @@ class Connection:
         if not frame.startswith("{"):
             return True
         envelope: dict[str, Any] = json.loads(frame)
+        if envelope.get("type") == "hello" and isinstance(self._app, BotApp):
+            info: dict[str, Any] = envelope.get("connection_info") or {}
+            self._app.app_id = str(info.get("app_id") or "")
         if envelope.get("type") != "disconnect":
             return True
         self.leaving = str(envelope.get("reason") or "disconnect")

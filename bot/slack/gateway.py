@@ -42,7 +42,10 @@ _TOO_MUCH = frozenset(
 
 
 class Identity(NamedTuple):
-    """Who the bot is in which workspace, and what it was allowed there."""
+    """Who the bot is in which workspace, and what it was allowed there.
+
+    `enterprise_id` is the workspace's Grid, or empty; `is_org_wide`: the app is installed for all of that.
+    """
 
     team_id: str
     team: str
@@ -50,6 +53,16 @@ class Identity(NamedTuple):
     bot_id: str
     url: str
     scopes: frozenset[str]
+    enterprise_id: str = ""
+    is_org_wide: bool = False
+
+
+class Person(NamedTuple):
+    """A user: the ids of their workspaces and their enterprise. `app_id` is a bot's app."""
+
+    teams: frozenset[str]
+    is_guest: bool = False
+    app_id: str = ""
 
 
 class Keyed(NamedTuple):
@@ -70,7 +83,8 @@ class Posted(NamedTuple):
 
 @contextlib.asynccontextmanager
 async def open_client(api_url: str, bot_token: str) -> AsyncGenerator[tuple[AsyncWebClient, aiohttp.ClientSession]]:
-    """Slack's client and the session it shares with `Gateway`. Raises UsageError for an address that tells the token.
+    """Slack's client and the session it shares with `Gateway`. Raises UsageError for an address that tells the token,
+    and for a proxy of the environment that is none.
 
     Of the environment's proxies, see `proxy_for`.
     """
@@ -79,9 +93,13 @@ async def open_client(api_url: str, bot_token: str) -> AsyncGenerator[tuple[Asyn
             f"the address of Slack's API is {api_url!r}",
             hint="the address must begin with https:// (http:// only on loopback)",
         )
+    try:
+        proxy = proxy_for(api_url)
+    except ValueError as error:
+        raise UsageError(str(error), hint="such as http://proxy.example:3128") from None
     async with aiohttp.ClientSession(timeout=TIMEOUT) as session:
         client = AsyncWebClient(bot_token, base_url=api_url, session=session, retry_handlers=[])
-        client.proxy = proxy_for(api_url)
+        client.proxy = proxy
         yield client, session
 
 
@@ -111,7 +129,12 @@ class Gateway:
         answer, headers = await self._calls.call("auth.test")
         scopes = frozenset(scope.strip() for scope in headers.get("x-oauth-scopes", "").split(",") if scope.strip())
         names = ("team_id", "team", "user_id", "bot_id", "url")
-        found = Identity(*(str(answer.get(name, "")) for name in names), scopes=scopes)
+        found = Identity(
+            *(str(answer.get(name, "")) for name in names),
+            scopes=scopes,
+            enterprise_id=str(answer.get("enterprise_id") or ""),
+            is_org_wide=answer.get("is_enterprise_install") is True,
+        )
         self._bot_id = found.bot_id
         return found
 
@@ -292,6 +315,16 @@ class Gateway:
         """The user ids of a user group's members."""
         answer, _ = await self._calls.call("usergroups.users.list", {"usergroup": group}, verb="GET")
         return frozenset(map(str, cast("list[Any]", answer.get("users") or [])))
+
+    async def person(self, user: str) -> Person:
+        """Who that is, also somebody of another organisation; if the scope users:read was granted."""
+        answer, _ = await self._calls.call("users.info", {"user": user}, verb="GET")
+        found: Json = answer.get("user") or {}
+        grid: Json = found.get("enterprise_user") or {}
+        profile: Json = found.get("profile") or {}
+        teams = (found.get("team_id"), grid.get("enterprise_id"), *cast("list[Any]", grid.get("teams") or []))
+        is_guest = bool(found.get("is_restricted") or found.get("is_ultra_restricted"))
+        return Person(frozenset(str(team) for team in teams if team), is_guest, str(profile.get("api_app_id") or ""))
 
     async def react(self, channel: str, ts: str, name: str) -> None:
         """Adds the bot's reaction, which may be there already."""

@@ -22,6 +22,7 @@ from bot.slack.gateway import Gateway, Posted
 from bot.slack.message import File, Message
 from bot.slack.render.text import escape
 from bot.store import Store, StoreError
+from bot.store.clock import BEAT_S, HOLDS_S
 from bot.store.facts import Fact
 from bot.store.outbox_rows import SPACING, QueuedMessage, StoredFile, stored_file
 from bot.unexpected_errors import Bug, bugs_as_errors
@@ -29,9 +30,8 @@ from bot.unexpected_errors import Bug, bugs_as_errors
 Severity = Literal["critical", "warning", "info"]
 _TURN: dict[Severity, int] = {"critical": 0, "warning": 1, "info": 2}
 
-LEASE = 120.0
-"""Seconds that a row is its sender's: more than a post with all its simpler forms can take (5 x 15 s)."""
-UPLOAD_LEASE = 180.0
+LEASE = HOLDS_S
+"""Seconds that a row is its sender's without a sign of life (`Outbox.run`): a post and an upload may take longer."""
 CLOCK_SKEW = 600.0
 """Seconds that Slack's clock may be behind ours: so much older messages are looked at as well."""
 SETTLING = 3.0
@@ -44,7 +44,7 @@ FIRST_WAIT, LONGEST_WAIT = 2.0, 60.0
 REFUSED_WAIT = 60.0
 """Seconds between tries while Slack refuses the token: the app may be installed again at any time."""
 LOOK_AGAIN = 10.0
-"""Seconds after which rows that another process left are noticed."""
+"""Seconds that a sender waits at most before it looks again whether it is its turn."""
 
 _SOON = 0.05
 
@@ -157,12 +157,13 @@ class Outbox:
         await self._empty.wait()
 
     async def run(self) -> None:
-        """Sends until it is cancelled."""
+        """Sends until it is cancelled, and shows meanwhile that this process lives: what it sends stays its own."""
         senders: dict[str, asyncio.Task[None]] = {}
         async with asyncio.TaskGroup() as group:
             while True:
                 self._wake.clear()
                 try:
+                    await self._rows.hold(self._owner, self._now(), LEASE)
                     channels = await self._rows.channels()
                 except StoreError as error:
                     self._store_fails("", error)
@@ -174,7 +175,7 @@ class Outbox:
                     if channel not in senders:
                         senders[channel] = group.create_task(self._drain(channel))
                 try:
-                    async with asyncio.timeout(LOOK_AGAIN):
+                    async with asyncio.timeout(BEAT_S):
                         await self._wake.wait()
                 except TimeoutError:
                     continue
@@ -440,7 +441,7 @@ class Outbox:
 
     async def _note(self, row: QueuedMessage, stored: StoredFile, state: str, file_id: str, reason: str = "") -> None:
         now = self._now()
-        await self._rows.note_file(row, stored, state, file_id=file_id, reason=reason, now=now, lease=UPLOAD_LEASE)
+        await self._rows.note_file(row, stored, state, file_id=file_id, reason=reason, now=now, lease=LEASE)
 
     async def _count(self) -> None:
         self._waiting = await self._rows.waiting()

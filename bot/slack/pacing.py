@@ -30,6 +30,7 @@ _TIER_OF = {
     "files.getUploadURLExternal": 4,
     "reactions.add": 3,
     "reactions.remove": 2,
+    "users.info": 4,
     "views.open": 4,
     "views.publish": 4,
     "views.update": 4,

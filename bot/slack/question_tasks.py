@@ -18,7 +18,6 @@ from weakref import WeakKeyDictionary
 from bot import request_ids
 from bot.errors import BotError
 from bot.store import Store, StoreError
-from bot.store.store import RUNNING, Claim
 from bot.unexpected_errors import REPORT, bugs_as_errors
 
 T = TypeVar("T")
@@ -30,8 +29,6 @@ KEEPING_S = 0.025
 would hold up every ack, little. What is acked before it is kept is lost if the process is killed in that moment."""
 DEED_S = 2.0
 """How long an ack waits until what a person did is kept. Slack waits 3 s for the ack."""
-ENDING_S = 30.0
-"""Seconds in which a job that took too long is told, and is noted as done: no other process takes it up meanwhile."""
 BUSY_AT_ONCE = 2
 """Steps that keep a processor busy: one that takes a second does not hold up every other answer."""
 OF_ONE = 12
@@ -39,11 +36,12 @@ OF_ONE = 12
 fewer, those that a cluster leaves hanging would soon hold up the same person's questions about another.
 """
 _UNCLAIMED_KEPT = 1000
-_SLOW_CLUSTER, _NO_PLACE, _SLOW_STEP = "overdue-cluster", "overdue-place", "overdue-step"
+_SLOW_CLUSTER, _NO_PLACE, _NO_TURN, _SLOW_STEP = "overdue-cluster", "overdue-place", "overdue-turn", "overdue-step"
 _HINTS = {
     _SLOW_CLUSTER: "Ask again; if the timeout repeats, the cluster answers slowly.",
     _NO_PLACE: "The bot was busy with other answers and did not start this one. "
     "Ask again; if the timeout repeats, restart the bot.",
+    _NO_TURN: "You asked many questions at once, and the bot did not get to this one. Ask it again, later.",
     _SLOW_STEP: f"The bot read the cluster, but working out the answer took too long. {REPORT}",
 }
 """What held an answer up, as its text is named, and what to do about it."""
@@ -200,8 +198,7 @@ class Work:
         if key in self._running or key in self._unclaimed:
             return
         longest_s = longest_s or self._longest_s
-        held = Claim(payload, max(RUNNING, longest_s + ENDING_S))
-        claim = asyncio.ensure_future(self._claims.write(key, held))
+        claim = asyncio.ensure_future(self._claims.write(key, payload))
         within_s = self._deed_s if is_deed else None
         once = self._once(key, job, tell, claim, regardless=regardless, within_s=within_s, longest_s=longest_s)
         task = asyncio.create_task(once, name=key)
@@ -264,17 +261,22 @@ class Work:
         try:
             await self._people.take(asker)
         except asyncio.CancelledError:
-            self._given_up[asyncio.current_task()] = _NO_PLACE
+            self._given_up[asyncio.current_task()] = _NO_TURN
             raise
         try:
             yield
         finally:
             self._people.leave(asker)
 
-    async def room(self, most: int) -> None:
-        """Waits until fewer than so many are running."""
-        while len(self._running) >= most:
-            await asyncio.wait(list(self._running.values()), return_when=asyncio.FIRST_COMPLETED)
+    @property
+    def keys(self) -> set[str]:
+        """Of what is running."""
+        return set(self._running)
+
+    async def ended(self, key: str, within_s: float) -> None:
+        """Waits until what was begun under that key has ended, at most so long."""
+        if task := self._running.get(key):
+            await asyncio.wait({task}, timeout=within_s)
 
     async def drain(self, patience_s: float) -> CutOffJobs:
         """Waits for what is running; how many were cut off when patience ended. What is kept stays unfinished in the

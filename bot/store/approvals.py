@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from sqlalchemy import ColumnElement, RowMapping, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from bot.store.audit import Line, audited
+from bot.store.audit import Audit, Line
 from bot.store.engine import store_errors
 from bot.store.tables import approvals, audit
 
@@ -57,9 +57,10 @@ class Approval(NamedTuple):
 class Approvals:
     """Every method is one transaction and raises only StoreError."""
 
-    def __init__(self, engine: AsyncEngine, now: Callable[[], float]) -> None:
+    def __init__(self, engine: AsyncEngine, now: Callable[[], float], log: Audit) -> None:
         self._engine = engine
         self._now = now
+        self._audit = log
 
     async def ask(
         self,
@@ -108,15 +109,16 @@ class Approvals:
                 return [str(cluster) for cluster in (await connection.execute(wanted)).scalars()]
 
     async def left(self, cluster: str, seconds: float, *, now: float) -> list[Approval]:
-        """Those of a cluster that nobody decided in time, shown as expired; those that were approved at least so long
-        ago and of which nobody noted what came of it; and those that were refused or void lately. The oldest first.
+        """Those of a cluster that wait, shown as expired where nobody decided in time; those that were approved at
+        least so long ago and of which nobody noted what came of it; and those that were refused or void lately. The
+        oldest first.
         """
-        late = (approvals.c.state == "pending") & (approvals.c.expires_at <= now)
+        waiting = approvals.c.state == "pending"
         unfinished = (approvals.c.state == "approved") & (approvals.c.decided_at <= now - seconds)
         ended = approvals.c.state.in_(("refused", "void")) & (approvals.c.decided_at > now - _LATELY_S)
         with store_errors("reading approvals"):
             async with self._engine.connect() as connection:
-                here = (approvals.c.cluster == cluster) & (late | unfinished | ended)
+                here = (approvals.c.cluster == cluster) & (waiting | unfinished | ended)
                 wanted = select(approvals).where(here).order_by(approvals.c.created_at)
                 found = [_approval(row) for row in (await connection.execute(wanted)).mappings()]
         return [approval.at(now) for approval in found]
@@ -135,7 +137,7 @@ class Approvals:
     async def _move(self, change_id: str, here: ColumnElement[bool], line: Line | None, **values: str | float) -> bool:
         moved = update(approvals).where(approvals.c.id == change_id, here).values(**values)
         with store_errors("noting a decision"):
-            async with audited(self._engine, self._now) as (connection, write):
+            async with self._audit.transaction() as (connection, write):
                 if (await connection.execute(moved)).rowcount != 1:
                     return False
                 if line is not None:

@@ -1,10 +1,12 @@
 """The audit log: who asked for what, and what came of it. Rows are only ever added, each sealed with the one before it.
 
-Whoever changes, removes or reorders rows breaks the chain of hashes, and `verify` names the first bad one. What it
-cannot see is that the newest rows were cut off: for that keep the hash of the newest row elsewhere (it is logged).
+Whoever changes, removes or reorders rows breaks the chain of hashes, and `verify` names the first bad one. Whoever also
+computes all later hashes again needs a key for it where the rows are signed. `verify` cannot see that the newest rows
+were cut off, except by a hash that its caller kept: each is logged when its row is written.
 """
 
 import hashlib
+import hmac
 import json
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -52,25 +54,38 @@ class Line(NamedTuple):
 
 
 class Broken(NamedTuple):
-    """The first row that is not as it was written, and what is wrong with it."""
+    """The first row that is not as it was written, and what is wrong with it; 0 where no row can be named."""
 
     seq: int
     why: str
 
 
-class Audit:
-    """Every method raises only StoreError."""
+class Verified(NamedTuple):
+    """The number of rows, each as its hash says, and the newest hash. `signed_from` is the first signed row, whose
+    signature holds for the rows before it too, as they were then; 0 where no signature was checked. `kept_at` is the
+    row with the hash that the caller kept, 0 without one.
+    """
 
-    def __init__(self, engine: AsyncEngine, now: Callable[[], float]) -> None:
+    entries: int
+    signed_from: int
+    newest: str
+    kept_at: int = 0
+
+
+class Audit:
+    """Every method raises only StoreError. The first of the keys signs, all of them verify."""
+
+    def __init__(self, engine: AsyncEngine, now: Callable[[], float], keys: Sequence[str] = ()) -> None:
         self._engine = engine
         self._now = now
+        self._keys = {_key_id(key): key.encode() for key in keys}
 
     async def append(
         self, *, actor: str, action: str, target: str, outcome: str, detail: Mapping[str, Any] | None = None
     ) -> int:
         """Adds a row; its number. What may not be lost is appended before it is done, and what came of it after."""
         with store_errors("writing the audit log"):
-            async with audited(self._engine, self._now) as (_, write):
+            async with self.transaction() as (_, write):
                 return await write(Line(actor, action, target, outcome, detail or {}))
 
     async def read(self, limit: int, *, before: int = 2**31 - 1) -> list[Entry]:
@@ -80,16 +95,68 @@ class Audit:
             async with self._engine.connect() as connection:
                 return [_entry(row) for row in await connection.execute(wanted)]
 
-    async def verify(self) -> Broken | int:
-        """How many rows there are, all as they were written; or the first that is not."""
-        number, previous = 0, BEGINNING
+    async def verify(self, kept: str = "") -> Broken | Verified:
+        """The first row that is not as it was written, if there is one. `kept` is the hash of a row that has to be
+        there still.
+        """
+        number, previous, signed_from, kept_at = 0, BEGINNING, 0, 0
         while page := await self._after(number):
             for row in page:
                 number += 1
-                if why := _flaw(row, number, previous):
+                if why := _flaw(row, number, previous) or self._forgery(row, is_signed=signed_from > 0):
                     return Broken(number, why)
                 previous = row["hash"]
-        return number
+                if self._keys and row["signature"] and not signed_from:
+                    signed_from = number
+                if previous == kept:
+                    kept_at = number
+        if kept and not kept_at:
+            return Broken(
+                0, "no entry has the hash that you kept: newest entries were removed, or all were written anew"
+            )
+        return Verified(number, signed_from, previous if number else "", kept_at)
+
+    def _forgery(self, row: RowMapping, *, is_signed: bool) -> str:
+        if not self._keys:
+            return ""
+        if not row["signature"]:
+            return "it is not signed, and the entry before it is" if is_signed else ""
+        key = self._keys.get(row["key_id"])
+        if key is None:
+            return f"it is signed with the key {row['key_id']}, which store.audit_key does not have"
+        return "" if hmac.compare_digest(row["signature"], _sign(key, row["hash"])) else "its signature is wrong"
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[tuple[AsyncConnection, Write]]:
+        """A transaction, and how to write down what is done in it: both are there afterwards, or neither.
+
+        Lock rows of other tables before that: what is written down locks the log until the end.
+        """
+        written: list[dict[str, Any]] = []
+        async with self._engine.begin() as connection:
+
+            async def write(line: Line) -> int:
+                at = datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="microseconds")
+                row = {"at": at, **line._asdict(), "detail": _ascii(dict(line.detail))}
+                written.append(await self._append(connection, row))
+                return written[-1]["seq"]
+
+            yield connection, write
+        for row in written:
+            log.info("audit %d %s: %s %s %s by %s", row["seq"], row["hash"], *(row[column] for column in _SHOWN))
+
+    async def _append(self, connection: AsyncConnection, row: dict[str, Any]) -> dict[str, Any]:
+        if connection.dialect.name == "postgresql":  # SQLite has one writer anyway: the next one waits for this row
+            await connection.execute(text(f"LOCK TABLE {audit.name} IN EXCLUSIVE MODE"))
+        newest = select(audit.c.seq, audit.c.hash).order_by(audit.c.seq.desc()).limit(1)
+        last = (await connection.execute(newest)).first()
+        seq, previous = (last.seq + 1, last.hash) if last else (1, BEGINNING)
+        sealed: dict[str, Any] = {"seq": seq, **row, "previous": previous, "key_id": "", "signature": ""}
+        sealed["hash"] = _seal(sealed)
+        for key_id, key in [*self._keys.items()][:1]:
+            sealed |= {"key_id": key_id, "signature": _sign(key, sealed["hash"])}
+        await connection.execute(insert(audit).values(**sealed))
+        return sealed
 
     async def _after(self, number: int) -> Sequence[RowMapping]:
         """The rows that follow; before the first also those that should not be there."""
@@ -97,38 +164,6 @@ class Audit:
         with store_errors("reading the audit log"):
             async with self._engine.connect() as connection:
                 return (await connection.execute(wanted)).mappings().all()
-
-
-@asynccontextmanager
-async def audited(engine: AsyncEngine, now: Callable[[], float]) -> AsyncGenerator[tuple[AsyncConnection, Write]]:
-    """A transaction, and how to write down what is done in it: both are there afterwards, or neither.
-
-    Lock rows of other tables before that: what is written down locks the log until the end.
-    """
-    written: list[dict[str, Any]] = []
-    async with engine.begin() as connection:
-
-        async def write(line: Line) -> int:
-            at = datetime.fromtimestamp(now(), UTC).isoformat(timespec="microseconds")
-            row = {"at": at, **line._asdict(), "detail": _ascii(dict(line.detail))}
-            written.append(await _append(connection, row))
-            return written[-1]["seq"]
-
-        yield connection, write
-    for row in written:
-        log.info("audit %d %s: %s %s %s by %s", row["seq"], row["hash"], *(row[column] for column in _SHOWN))
-
-
-async def _append(connection: AsyncConnection, row: dict[str, Any]) -> dict[str, Any]:
-    if connection.dialect.name == "postgresql":  # SQLite has one writer anyway: the next one waits for this row
-        await connection.execute(text(f"LOCK TABLE {audit.name} IN EXCLUSIVE MODE"))
-    newest = select(audit.c.seq, audit.c.hash).order_by(audit.c.seq.desc()).limit(1)
-    last = (await connection.execute(newest)).first()
-    seq, previous = (last.seq + 1, last.hash) if last else (1, BEGINNING)
-    sealed = {"seq": seq, **row, "previous": previous}
-    sealed["hash"] = _seal(sealed)
-    await connection.execute(insert(audit).values(**sealed))
-    return sealed
 
 
 def _flaw(row: RowMapping, number: int, previous: str) -> str:
@@ -146,6 +181,15 @@ _SEALED = ("seq", "at", "actor", "action", "target", "outcome", "detail", "previ
 def _seal(row: Mapping[Any, Any]) -> str:
     """SHA-256 of the row's columns as a JSON array, in this order."""
     return hashlib.sha256(msgspec.json.encode([row[name] for name in _SEALED])).hexdigest()
+
+
+def _key_id(key: str) -> str:
+    """Names a key without telling it."""
+    return hashlib.sha256(b"hami-bot audit key " + key.encode()).hexdigest()[:16]
+
+
+def _sign(key: bytes, seal: str) -> str:
+    return hmac.new(key, seal.encode(), hashlib.sha256).hexdigest()
 
 
 def _ascii(detail: dict[str, Any]) -> str:

@@ -1,8 +1,9 @@
 """The rows of temporary changes: what is known of each, for telling and for noticing what ended unseen.
 
-A row undoes nothing by itself: the record on the object does.
+The record on the object says how a change is undone; the row's copy does where that record is damaged or gone.
 """
 
+import logging
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, cast
 
@@ -11,10 +12,12 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from bot.changes.journal import ENDS, Event, Open
-from bot.changes.record import Record, read_record, write_record
-from bot.store.audit import Line, audited
+from bot.changes.record import Record, Unreadable, read_record, with_times_of, write_record
+from bot.store.audit import Audit, Line
 from bot.store.engine import store_errors
 from bot.store.tables import changes
+
+log = logging.getLogger(__name__)
 
 _LATER = {"planned": 0, "raised": 1, "effective": 2}
 
@@ -29,10 +32,11 @@ class KnownRecord(NamedTuple):
 class ChangeRows:
     """The changes of one cluster. Every method is one transaction and raises only StoreError."""
 
-    def __init__(self, engine: AsyncEngine, cluster: str, now: Callable[[], float]) -> None:
+    def __init__(self, engine: AsyncEngine, cluster: str, now: Callable[[], float], audit: Audit) -> None:
         self._engine = engine
         self._cluster = cluster
         self._now = now
+        self._audit = audit
 
     async def planned(self, record: Record, uid: str, line: Line | None = None) -> None:
         """Before anything is written to the cluster. Planned again (another attempt) it replaces the plan.
@@ -41,7 +45,7 @@ class ChangeRows:
         """
         values = {"uid": uid, "record": write_record(record), "updated_at": self._now()}
         with store_errors("noting a planned change"):
-            async with audited(self._engine, self._now) as (connection, write):
+            async with self._audit.transaction() as (connection, write):
                 here = (changes.c.id == record.id) & (changes.c.state == "planned")
                 if (await connection.execute(update(changes).where(here).values(**values))).rowcount == 0:
                     fresh = self._fresh(record, "planned") | values
@@ -57,7 +61,7 @@ class ChangeRows:
             return False
         with store_errors("noting what became of a change"):
             try:
-                async with audited(self._engine, self._now) as (connection, write):
+                async with self._audit.transaction() as (connection, write):
                     here = changes.c.id == event.record.id
                     row = (await connection.execute(select(changes).where(here).with_for_update())).mappings().first()
                     values = _after(event, dict(row) if row else self._fresh(event.record, "planned"))
@@ -103,7 +107,9 @@ class ChangeRows:
         found: list[Open] = []
         for row in rows:
             record = read_record(row.record)
-            if isinstance(record, Record):
+            if isinstance(record, Unreadable):
+                log.error("the store's copy of the change %s of %s cannot be used: %s", row.id, row.target, record.why)
+            else:
                 state = cast(Literal["planned", "raised", "effective"], row.state)
                 found.append(Open(record, row.uid, state))
         return found
@@ -129,13 +135,16 @@ def _after(event: Event, row: dict[str, Any]) -> dict[str, Any]:
         return {}
     if event.kind in ENDS:
         return {"state": event.kind, "trouble": event.detail}
+    known = read_record(row["record"])
+    # On the object somebody may have edited how to undo it.
+    text = write_record(with_times_of(known, record) if isinstance(known, Record) else record)
     if event.kind in ("extended", "retimed"):
-        return {} if row["record"] == write_record(record) else {"record": write_record(record)}
+        return {} if row["record"] == text else {"record": text}
     if event.kind in _LATER:
         if _LATER[event.kind] <= _LATER.get(row["state"], -1):
             return {}
         uid = {"uid": event.uid} if event.uid else {}
-        return {"state": event.kind, "record": write_record(record), "trouble": ""} | uid
+        return {"state": event.kind, "record": text, "trouble": ""} | uid
     return {"trouble": event.detail} if row["trouble"] != event.detail else {}
 
 

@@ -1,4 +1,7 @@
-"""The time of day that all processes of one store share: claims and leases are compared with it."""
+"""The time of day that all processes of one store share: claims and leases are compared with it.
+
+What a process has claimed is its own as long as it lives, which it shows every `BEAT_S` by renewing all its claims.
+"""
 
 import time
 
@@ -7,6 +10,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from bot.store.engine import store_errors
 
+BEAT_S = 2.0
+"""Seconds between two signs of life."""
+HOLDS_S = 8.0
+"""Seconds without a sign of life after which a process is held dead, and others take over what it had claimed."""
 _NOW = text("SELECT CAST(extract(epoch FROM clock_timestamp()) AS double precision)")
 
 

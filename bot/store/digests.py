@@ -12,19 +12,20 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
-from sqlalchemy import RowMapping, and_, delete, insert, select, update
+from sqlalchemy import ColumnElement, RowMapping, and_, delete, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from bot.digest.figures import Figures
 from bot.digest.schedule import Schedule, Slot
-from bot.store.audit import Line, audited
+from bot.store.audit import Audit, Line
+from bot.store.clock import HOLDS_S
 from bot.store.engine import store_errors
 from bot.store.facts import is_known, make_known
 from bot.store.tables import digest_runs, digests
 
-CLAIM_S = 300.0
-"""Seconds that whoever began a digest may take: longer than reading the cluster can."""
+AGAIN_S = 300.0
+"""Seconds after which a digest is tried again that could not be made."""
 RUNS_KEPT_S = 400 * 86400.0
 
 
@@ -58,9 +59,11 @@ Noted = Callable[[Digest], Line]
 class DigestRows:
     """Every method is one transaction, or tries one twice, and raises only StoreError."""
 
-    def __init__(self, engine: AsyncEngine, now: Callable[[], float]) -> None:
+    def __init__(self, engine: AsyncEngine, now: Callable[[], float], owner: str, audit: Audit) -> None:
         self._engine = engine
         self._now = now
+        self._owner = owner
+        self._audit = audit
 
     async def add(
         self,
@@ -80,7 +83,7 @@ class DigestRows:
         made = Digest(_id_of(once), channel, cluster, schedule, by, self._now(), kind)
         values = {**made._asdict(), "schedule": msgspec.json.encode(tuple(schedule)).decode(), "stopped": 0}
         with store_errors("keeping a digest"):
-            async with audited(self._engine, self._now) as (connection, write):
+            async with self._audit.transaction() as (connection, write):
                 if not await is_known(connection, once):
                     await connection.execute(insert(digests).values(**values))
                     await make_known(connection, once, self._now())
@@ -100,7 +103,7 @@ class DigestRows:
         """
         here = and_(digests.c.id == digest_id, digests.c.channel == channel, digests.c.stopped == 0)
         with store_errors("stopping a digest"):
-            async with audited(self._engine, self._now) as (connection, write):
+            async with self._audit.transaction() as (connection, write):
                 if await is_known(connection, once):
                     return True
                 if (await connection.execute(update(digests).where(here).values(stopped=1))).rowcount != 1:
@@ -119,9 +122,9 @@ class DigestRows:
                 return [_digest(row) for row in (await connection.execute(query)).mappings()]
 
     async def claim(self, digest: Digest, slot: Slot) -> bool:
-        """Whether the digest that was due then is the caller's to post, for `CLAIM_S` seconds."""
+        """Whether the digest that was due then is the caller's to post, as long as this process lives (`hold`)."""
         now = self._now()
-        values = {"claimed_until": now + CLAIM_S, "state": "claimed"}
+        values = {"claimed_until": now + HOLDS_S, "state": "claimed", "owner": self._owner}
         here = and_(digest_runs.c.digest == digest.id, digest_runs.c.wall == slot.wall)
         with store_errors("claiming a digest"):
             with contextlib.suppress(IntegrityError):
@@ -130,8 +133,26 @@ class DigestRows:
                     await connection.execute(insert(digest_runs).values(**fresh, **values))
                 return True
             async with self._engine.begin() as connection:
-                died = and_(here, digest_runs.c.state == "claimed", digest_runs.c.claimed_until <= now)
-                return (await connection.execute(update(digest_runs).where(died).values(**values))).rowcount == 1
+                free = or_(digest_runs.c.claimed_until <= now, digest_runs.c.owner == self._owner)
+                left = and_(here, digest_runs.c.state == "claimed", free)
+                return (await connection.execute(update(digest_runs).where(left).values(**values))).rowcount == 1
+
+    async def hold(self, connection: AsyncConnection) -> None:
+        """Renews what this process has claimed, in that transaction."""
+        values = {"claimed_until": self._now() + HOLDS_S}
+        await connection.execute(update(digest_runs).where(self._mine).values(**values))
+
+    async def put_off(self, digest: Digest) -> None:
+        """What this process has claimed of that digest is anybody's to try again, after `AGAIN_S` seconds."""
+        values = {"owner": "", "claimed_until": self._now() + AGAIN_S}
+        with store_errors("putting a digest off"):
+            async with self._engine.begin() as connection:
+                ours = and_(self._mine, digest_runs.c.digest == digest.id)
+                await connection.execute(update(digest_runs).where(ours).values(**values))
+
+    @property
+    def _mine(self) -> ColumnElement[bool]:
+        return and_(digest_runs.c.state == "claimed", digest_runs.c.owner == self._owner)
 
     async def posted(self, digest: Digest, slot: Slot, figures: Figures) -> None:
         """Notes that the message is safe in the outbox, and what the next digest is compared with."""
@@ -144,11 +165,12 @@ class DigestRows:
 
     async def skip(self, digest: Digest, missed: Sequence[Slot]) -> None:
         """Notes those that nobody will post: the bot was away, or could not read the cluster."""
+        nobodys = {"claimed_until": 0.0, "owner": ""}
         for slot in missed:
             values = {"digest": digest.id, "wall": slot.wall, "state": "skipped", "at": slot.at}
             with store_errors("noting a missed digest"), contextlib.suppress(IntegrityError):
                 async with self._engine.begin() as connection:
-                    await connection.execute(insert(digest_runs).values(**values, claimed_until=0.0, figures="{}"))
+                    await connection.execute(insert(digest_runs).values(**values, **nobodys, figures="{}"))
         if missed:
             these = and_(digest_runs.c.digest == digest.id, digest_runs.c.wall.in_([slot.wall for slot in missed]))
             begun = and_(these, digest_runs.c.state == "claimed")

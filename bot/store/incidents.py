@@ -23,7 +23,7 @@ from bot.store.alert_rows import (
     note_needs,
     parts,
 )
-from bot.store.audit import Line, audited
+from bot.store.audit import Audit, Line
 from bot.store.engine import store_errors, transaction
 from bot.store.facts import is_known, make_known
 from bot.store.page_rows import queue
@@ -64,9 +64,10 @@ class Row(NamedTuple):
 class IncidentRows:
     """Every method is one transaction and raises only StoreError."""
 
-    def __init__(self, engine: AsyncEngine, now: Callable[[], float]) -> None:
+    def __init__(self, engine: AsyncEngine, now: Callable[[], float], audit: Audit) -> None:
         self._engine = engine
         self._now = now
+        self._audit = audit
 
     async def sort(  # what an incident is made of
         self,
@@ -186,7 +187,7 @@ class IncidentRows:
         the result is `BEFORE`. What the pagers are to be told of it is queued with it, but for the one that `knows`.
         """
         with store_errors("changing an incident"):
-            async with audited(self._engine, self._now) as (connection, write):
+            async with self._audit.transaction() as (connection, write):
                 if await is_known(connection, once):
                     return BEFORE
                 step = await self._change(connection, incident_id, decide, knows)

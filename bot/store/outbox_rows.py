@@ -1,9 +1,10 @@
 """The rows of the outbox: what is to be said in Slack, and how far each message and file has come.
 
-A row goes new -> sending -> done or failed. Whoever sends it owns it until `lease_until`; a row still `sending` after
-that was left by a process that died, and whoever takes it over has to look what became of it. `version` counts its
-contents: the newest one is what Slack shall show, so `sent_version < version` is work to do. A row in `files` is said,
-and nobody's; its files are tried again from `lease_until` on, after all that is new.
+A row goes new -> sending -> done or failed. Whoever sends it owns it until `lease_until`, which it renews as long as it
+lives (`OutboxRows.hold`); a row still `sending` after that was left by a process that died, and whoever takes it over
+has to look what became of it. `version` counts its contents: the newest one is what Slack shall show, so
+`sent_version < version` is work to do. A row in `files` is said, and nobody's; its files are tried again from
+`lease_until` on, after all that is new.
 """
 
 import contextlib
@@ -173,6 +174,13 @@ class OutboxRows:
                     lease = await connection.scalar(select(func.min(outbox.c.lease_until)).where(here, _files))
                 last = await connection.scalar(select(func.max(outbox.c.sent_at)).where(here, outbox.c.sent_at <= now))
         return max((lease or 0.0) - now, (last or 0.0) + SPACING - now, 0.0)
+
+    async def hold(self, owner: str, now: float, lease: float) -> None:
+        """What the owner is sending stays its own for `lease` seconds from now."""
+        theirs = and_(outbox.c.state == "sending", outbox.c.owner == owner)
+        with store_errors("showing that a sender lives"):
+            async with self._engine.begin() as connection:
+                await connection.execute(update(outbox).where(theirs).values(lease_until=now + lease))
 
     async def unsettled(self, channel: str, owner: str, now: float, lease: float) -> QueuedMessage | None:
         """The channel's row that the owner is sending, or one that was left behind, taken over for `lease` seconds."""

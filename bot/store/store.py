@@ -1,20 +1,27 @@
-"""What was seen, what a thread is about, and the rows of the outbox."""
+"""What was seen, what a thread is about, and the rows of the outbox.
+
+Work that a process has claimed stays its own as long as that process lives, which it shows by renewing all its claims
+(`Store.hold`). A process of whose claims none was renewed for `HOLDS_S` is dead, and what it left is anybody's.
+"""
 
 import contextlib
+import math
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+import uuid
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import and_, delete, insert, not_, or_, select, update
+from sqlalchemy import ColumnElement, and_, case, delete, insert, not_, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from bot.store.alerts import AlertRows
 from bot.store.approvals import Approvals
 from bot.store.audit import Audit
 from bot.store.changes import ChangeRows
-from bot.store.clock import DatabaseClock
+from bot.store.clock import HOLDS_S, DatabaseClock
 from bot.store.digests import DigestRows
 from bot.store.engine import open_engine, open_engine_as_it_is, store_errors
 from bot.store.facts import Facts
@@ -29,10 +36,8 @@ from bot.store.task_leases import TaskLeases
 from bot.store.timeline import Timeline
 from bot.store.timestamps import MarkRows
 
-RUNNING = 150.0
-"""Seconds that a claim holds without a `done`: more than most work may take, and a dead process never says."""
 TRIES = 3
-"""Work that ended its process so many times is not begun again."""
+"""Work is not begun again once so many processes died that were at nothing else."""
 DROPPED = "/dropped"
 """Ends the key of the work to tell that what has the key before it is not tried any more."""
 REMEMBERED = 3600.0
@@ -41,11 +46,12 @@ THREADS_KEPT = 90 * 86400.0
 _INSERT = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 
-class Claim(NamedTuple):
-    """What another process needs to do the work should this one die, and the seconds after which it is held dead."""
+class Unfinished(NamedTuple):
+    """Work that nobody is at, and how many processes died that were at it."""
 
-    payload: str = ""
-    holds_s: float = RUNNING
+    key: str
+    payload: str
+    deaths: int = 0
 
 
 class Store:
@@ -54,21 +60,24 @@ class Store:
     `now` gives the seconds since 1970 with which its times are compared; the processes that share it agree on them.
     """
 
-    def __init__(self, engine: AsyncEngine, now: Callable[[], float]) -> None:
+    def __init__(self, engine: AsyncEngine, now: Callable[[], float], audit_keys: Sequence[str] = ()) -> None:
         self._engine = engine
         self.now = now
+        self._owner = uuid.uuid4().hex
+        self._held_at = math.inf
+        self._judges_from = -math.inf
         self._insert = _INSERT[engine.dialect.name]
         self.outbox = OutboxRows(engine)
-        self.audit = Audit(engine, now)
-        self.approvals = Approvals(engine, now)
+        self.audit = Audit(engine, now, audit_keys)
+        self.approvals = Approvals(engine, now, self.audit)
         self.profiles = ProfileRows(engine)
         self.alerts = AlertRows(engine, now)
-        self.incidents = IncidentRows(engine, now)
+        self.incidents = IncidentRows(engine, now, self.audit)
         self.timeline = Timeline(engine)
         self.task_leases = TaskLeases(engine, now)
         self.spells = SpellRows(engine)
         self.ignored = IgnoredRows(engine)
-        self.digests = DigestRows(engine, now)
+        self.digests = DigestRows(engine, now, self._owner, self.audit)
         self.facts = Facts(engine, now)
         self.pages = PageRows(engine, now)
         self.marks = MarkRows(engine, now, self._insert)
@@ -80,56 +89,105 @@ class Store:
 
     def changes(self, cluster: str) -> ChangeRows:
         """The rows of the temporary changes of one cluster."""
-        return ChangeRows(self._engine, cluster, self.now)
+        return ChangeRows(self._engine, cluster, self.now, self.audit)
 
     async def claim(self, key: str, payload: str = "") -> bool:
         """Whether the work on `key` is the caller's: False if it was done, or somebody is at it.
 
         `payload` is what another process needs to do it, should this one die (`unfinished`).
         """
-        return key in await self.claim_all({key: Claim(payload)})
+        return key in await self.claim_all({key: payload})
 
-    async def claim_all(self, wanted: Mapping[str, Claim]) -> set[str]:
-        """The keys of which the work is the caller's, as by `claim`, in one transaction."""
+    async def claim_all(self, wanted: Mapping[str, str]) -> set[str]:
+        """The keys, given with their payloads, of which the work is the caller's, as by `claim`, in one transaction."""
         now = self.now()
         rows = [
-            {"key": key, "state": "running", "expires_at": now + claim.holds_s, "payload": claim.payload, "tries": 1}
-            for key, claim in sorted(wanted.items())  # in one order, or two processes wait for each other
+            {"key": key, "payload": payload, "deaths": 0, "tries": 0, **self._held(now)}
+            for key, payload in sorted(wanted.items())  # in one order, or two processes wait for each other
         ]
-        new = self._insert(seen)
-        again = new.on_conflict_do_update(
-            index_elements=[seen.c.key],
-            set_={"state": "running", "expires_at": new.excluded.expires_at, "tries": seen.c.tries + 1},
-            where=and_(seen.c.expires_at <= now, seen.c.tries < TRIES),
-        )
+        free = or_(_nobodys, and_(seen.c.state == "done", seen.c.expires_at <= now))
+        again = self._insert(seen).on_conflict_do_update(index_elements=[seen.c.key], set_=self._held(now), where=free)
         with store_errors("claiming deliveries"):
             async with self._engine.begin() as connection:
                 return set((await connection.scalars(again.returning(seen.c.key), rows)).all())
 
-    async def unfinished(self) -> list[tuple[str, str]]:
-        """The key and payload of work that was claimed and not done, by nobody who is still at it."""
-        lapsed = and_(seen.c.state == "running", seen.c.expires_at <= self.now(), seen.c.tries < TRIES)
-        wanted = select(seen.c.key, seen.c.payload).where(lapsed, seen.c.payload != "")
+    def _held(self, now: float) -> dict[str, object]:
+        return {"state": "running", "owner": self._owner, "expires_at": now + HOLDS_S}
+
+    async def hold(self) -> None:
+        """Shows that this process lives: what it is at stays its own. To be called every `BEAT_S`."""
+        now = self.now()
+        # Two that lock many rows wait for each other for ever; what is locked is noted as done.
+        free = select(seen.c.key).where(self._mine).with_for_update(skip_locked=True)
+        renewed = update(seen).where(seen.c.key.in_(free)).values(expires_at=now + HOLDS_S)
+        with store_errors("showing that this process lives"):
+            async with self._engine.begin() as connection:
+                await connection.execute(renewed)
+                await self.digests.hold(connection)
+        if now - self._held_at > HOLDS_S:  # nobody could, perhaps: the others get as long for it
+            self._judges_from = now + HOLDS_S
+        self._held_at = now
+
+    async def mine(self) -> set[str]:
+        """The keys that this process has claimed, and of which it has not noted that they are done."""
         with store_errors("looking for unfinished work"):
             async with self._engine.connect() as connection:
-                return [(row.key, row.payload) for row in await connection.execute(wanted)]
+                return set((await connection.scalars(select(seen.c.key).where(self._mine))).all())
 
-    async def give_up(self) -> None:
-        """Work that ended its process `TRIES` times is not begun again: to tell so is `unfinished` work, `DROPPED`."""
-        now = self.now()
-        spent = and_(seen.c.state == "running", seen.c.expires_at <= now, seen.c.tries >= TRIES)
-        is_told = not_(seen.c.key.endswith(DROPPED))
-        wanted = select(seen.c.key, seen.c.payload).where(spent, seen.c.payload != "", is_told)
-        with store_errors("giving work up"):
+    async def let_go(self, keys: Collection[str]) -> None:
+        """What this process has claimed of these, and is at no more, is anybody's; it died of none of them."""
+        with store_errors("leaving work to others"):
             async with self._engine.begin() as connection:
-                rows = [
-                    {"key": key + DROPPED, "state": "running", "expires_at": now, "payload": payload, "tries": 0}
-                    for key, payload in await connection.execute(wanted.with_for_update())
-                ]
-                if rows:
-                    await connection.execute(self._insert(seen).on_conflict_do_nothing(), rows)
-                values = {"state": "done", "payload": "", "expires_at": now + REMEMBERED}
-                await connection.execute(update(seen).where(spent).values(**values))
+                await connection.execute(update(seen).where(self._mine, seen.c.key.in_(keys)).values(owner=""))
+
+    @property
+    def _mine(self) -> ColumnElement[bool]:
+        return and_(_running, seen.c.owner == self._owner)
+
+    async def unfinished(self) -> list[Unfinished]:
+        """The work that nobody is at any more, what fewest processes died of first. Where work was given up, to tell so
+        is such work, and its key ends with `DROPPED`: as often as it takes.
+        """
+        await self.hold()
+        wanted = select(seen.c.key, seen.c.payload, seen.c.deaths).where(_nobodys, seen.c.payload != "")
+        in_order = wanted.order_by(seen.c.deaths, seen.c.key)
+        with store_errors("looking for unfinished work"):
+            async with self._engine.begin() as connection:
+                if self.now() >= self._judges_from:
+                    await self._take_from_the_dead(connection)
+                await self._give_up(connection)
+                return [Unfinished(*row) for row in await connection.execute(in_order)]
+
+    async def claimed(self) -> list[str]:
+        """The payloads of all work that is not finished, whoever is at it."""
+        with store_errors("looking for work that is under way"):
+            async with self._engine.connect() as connection:
+                found = select(seen.c.payload).where(_running, seen.c.payload != "")
+                return list((await connection.scalars(found)).all())
+
+    async def _take_from_the_dead(self, connection: AsyncConnection) -> None:
+        """A try is what its process was at alone when it died: of more, nobody knows which one ended it."""
+        living = select(seen.c.owner).where(_running, seen.c.expires_at > self.now())
+        dead = and_(_running, seen.c.owner.not_in(("", self._owner)), seen.c.owner.not_in(living))
+        found = select(seen.c.key, seen.c.owner).where(dead).order_by(seen.c.key).with_for_update()
+        left = (await connection.execute(found)).all()
+        together = Counter(row.owner for row in left)
+        alone = [row.key for row in left if together[row.owner] == 1]
+        tries = case((seen.c.key.in_(alone), seen.c.tries + 1), else_=seen.c.tries)
+        these = seen.c.key.in_([row.key for row in left])
+        if left:
+            await connection.execute(update(seen).where(these).values(owner="", deaths=seen.c.deaths + 1, tries=tries))
+
+    async def _give_up(self, connection: AsyncConnection) -> None:
+        spent = and_(_nobodys, seen.c.payload != "", seen.c.tries >= TRIES, not_(seen.c.key.endswith(DROPPED)))
+        wanted = select(seen.c.key, seen.c.payload).where(spent).with_for_update()
+        now = self.now()
+        fresh = {"state": "running", "owner": "", "expires_at": now, "deaths": 0, "tries": 0}
+        if given_up := (await connection.execute(wanted)).all():
+            notices = [{"key": row.key + DROPPED, "payload": row.payload, **fresh} for row in given_up]
+            await connection.execute(self._insert(seen).on_conflict_do_nothing(), notices)
+            these = seen.c.key.in_([row.key for row in given_up])
+            await connection.execute(update(seen).where(these).values(**_done(now)))
 
     async def done(self, key: str) -> None:
         """The work on `key` need not be done again."""
@@ -139,8 +197,7 @@ class Store:
         """The work on these keys need not be done again."""
         with store_errors("noting deliveries as done"):
             async with self._engine.begin() as connection:
-                values = {"state": "done", "payload": "", "expires_at": self.now() + REMEMBERED}
-                await connection.execute(update(seen).where(seen.c.key.in_(keys)).values(**values))
+                await connection.execute(update(seen).where(seen.c.key.in_(keys)).values(**_done(self.now())))
 
     async def remember_thread(self, channel: str, thread_ts: str, words: str, cluster: str) -> None:
         """The question (`words`, as typed) that the thread is about; a later one replaces it.
@@ -174,7 +231,8 @@ class Store:
         """Forgets what is of no use any more; call it now and then."""
         with store_errors("sweeping the store"):
             async with self._engine.begin() as connection:
-                await connection.execute(delete(seen).where(seen.c.expires_at <= now - REMEMBERED))
+                over = and_(seen.c.expires_at <= now - REMEMBERED, or_(seen.c.state == "done", seen.c.payload == ""))
+                await connection.execute(delete(seen).where(over))
                 await connection.execute(delete(threads).where(threads.c.at <= now - THREADS_KEPT))
         await self.outbox.sweep(now)
         await self.profiles.sweep(now)
@@ -184,16 +242,29 @@ class Store:
         await self.pages.sweep(now)
 
 
+_running = seen.c.state == "running"
+_nobodys = and_(_running, seen.c.owner == "")
+
+
+def _done(now: float) -> dict[str, object]:
+    return {"state": "done", "owner": "", "payload": "", "expires_at": now + REMEMBERED}
+
+
 @contextlib.asynccontextmanager
 async def open_store(
-    url: str, *, alone: bool = False, now: Callable[[], float] | None = None, patience: float = 5.0
+    url: str,
+    *,
+    alone: bool = False,
+    now: Callable[[], float] | None = None,
+    patience: float = 5.0,
+    audit_keys: Sequence[str] = (),
 ) -> AsyncGenerator[Store]:
     """Opens the store, e.g. `sqlite:////var/lib/hami-bot/state.db`; makes its folder and tables if there are none.
 
     `alone`: no other process has it open. In an SQLite file, which one machine has, all that is still claimed was left
     by a process that died, and is `unfinished` at once; otherwise claims hold until they lapse.
-    `now` gives seconds since 1970; without it, PostgreSQL's clock does, or this machine's. Raises StoreError if it
-    cannot be used, or was written by a newer version.
+    `now` gives seconds since 1970; without it, PostgreSQL's clock does, or this machine's. The first of `audit_keys`
+    signs the audit log. Raises StoreError if it cannot be used, or was written by a newer version.
     """
     async with open_engine(url, patience) as engine:
         if alone and engine.dialect.name == "sqlite":
@@ -202,16 +273,25 @@ async def open_store(
                     died = update(seen).where(seen.c.state == "running").values(expires_at=0.0)
                     await connection.execute(died)
         shared = DatabaseClock(engine) if engine.dialect.name == "postgresql" else time.time
-        store = Store(engine, now or shared)
+        store = Store(engine, now or shared, audit_keys)
         await store.read_clock()
         yield store
 
 
 @contextlib.asynccontextmanager
-async def open_audit(url: str, *, patience: float = 5.0) -> AsyncGenerator[Audit]:
+async def open_audit(url: str, *, patience: float = 5.0, audit_keys: Sequence[str] = ()) -> AsyncGenerator[Audit]:
     """The audit log of a store, for reading beside the bot that has it open. Raises StoreError as `open_store` does."""
     async with open_engine_as_it_is(url, patience) as engine:
-        yield Audit(engine, time.time)
+        yield Audit(engine, time.time, audit_keys)
+
+
+@contextlib.asynccontextmanager
+async def open_changes(url: str, cluster: str, *, patience: float = 5.0) -> AsyncGenerator[ChangeRows]:
+    """A cluster's changes in a store, for reading beside the bot that has it open. Raises StoreError as `open_store`
+    does.
+    """
+    async with open_engine_as_it_is(url, patience) as engine:
+        yield ChangeRows(engine, cluster, time.time)
 
 
 @contextlib.asynccontextmanager

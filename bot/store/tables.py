@@ -67,9 +67,12 @@ seen = Table(
     metadata,
     Column("key", String(255), primary_key=True),
     Column("state", String(16), nullable=False),  # running, done
-    Column("expires_at", Double, nullable=False),
+    Column("owner", String(32), nullable=False),  # the process that is at it, "" if none is; see bot.store.store
+    Column("expires_at", Double, nullable=False),  # until when the owner is held alive; of what is done, a duplicate
     Column("payload", Text, nullable=False),  # the work itself, until it is done
-    Column("tries", Integer, nullable=False),
+    Column("deaths", Integer, nullable=False),  # how often a process died that was at this
+    Column("tries", Integer, nullable=False),  # how often one died that was at nothing else
+    Index("seen_by_owner", "state", "owner"),
 )
 
 facts = Table(
@@ -153,6 +156,8 @@ audit = Table(
     Column("detail", Text, nullable=False),  # JSON in ASCII
     Column("previous", String(64), nullable=False),  # the hash of the row before
     Column("hash", String(64), nullable=False),
+    Column("key_id", String(16), nullable=False),  # "" without a signature
+    Column("signature", String(64), nullable=False),  # of the hash: HMAC-SHA256 in hex
 )
 
 alerts = Table(
@@ -287,6 +292,7 @@ digest_runs = Table(
     Column("wall", String(16), primary_key=True),  # the local date and time: one digest each, whatever the clock does
     Column("state", String(16), nullable=False),  # claimed, posted, skipped
     Column("at", Double, nullable=False),  # when it was due
+    Column("owner", String(32), nullable=False),  # the process that makes it, "" if none does
     Column("claimed_until", Double, nullable=False),
     Column("figures", Text, nullable=False),  # JSON in ASCII: what the next one is compared with
 )

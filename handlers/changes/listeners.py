@@ -171,13 +171,15 @@ class _Window:
         if isinstance(request, Raise) and not request.dry_run:
             return await self._offered(who, cluster, request)
         async with self._inbox.deps.open_sources(cluster) as sources:
-            found = await look(sources, request)
+            found = await self._changes.completed(cluster, await look(sources, request))
         if isinstance(request, Raise):
             planned = prepare(found, request, Requester(who.user, who.channel), "dry-run", self._say)
             return self._report(planned_report(found, request, planned, self._say))
         if isinstance(request, Show):
             # The verdict says what the table would.
-            return self._short(msgspec.structs.replace(shown_report(found, request, self._say), tables=()))
+            return self._short(
+                msgspec.structs.replace(shown_report(found, request, taken.asked.program, self._say), tables=())
+            )
         if (record := open_one(found, request)) is None:
             return self._short(not_open_report(found, request, COMMAND, self._say))
         if not await self._changes.is_meant(taken, cluster, record):

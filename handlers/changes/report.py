@@ -34,11 +34,12 @@ from bot.report import (
 )
 from bot.texts import Texts
 from handlers.changes.request import ChangeSnapshot, PlannedChange
-from handlers.changes.words import Extend, Raise, Revert, Show, words_of
+from handlers.changes.words import HOW_TO_REVERT, Extend, Raise, Revert, Show, words_of
 from playbooks.quotes import kubectl
 from playbooks.rules.installation.open_change import described, of_record, open_change, undo
 
 _COLUMNS = ("container", "flag", "value", "set by")
+_ENDED = frozenset({"reverted", "reverted-by-another", "drifted", "container-gone", "replaced"})
 
 
 class MadeChange(NamedTuple):
@@ -49,8 +50,10 @@ class MadeChange(NamedTuple):
     waits: str = ""
 
 
-def shown_report(found: ChangeSnapshot, request: Show, say: Texts) -> Report:
-    """What is set now and what is open."""
+def shown_report(found: ChangeSnapshot, request: Show, program: str, say: Texts) -> Report:
+    """What is set now and what is open; `program` is what commands begin with."""
+    if not request.verb:
+        return _how_to_revert(found, program, say)
     kind = kind_of(request.verb)
     settings = [shown for name in kind.containers if (shown := _setting(found, name, kind))]
     table = Table("flags", _COLUMNS, tuple(setting.row for setting in settings))
@@ -66,12 +69,26 @@ def shown_report(found: ChangeSnapshot, request: Show, say: Texts) -> Report:
     return _report(found, request.verb, [finding], tables=(table,))
 
 
+def _how_to_revert(found: ChangeSnapshot, program: str, say: Texts) -> Report:
+    verb, record = HOW_TO_REVERT[0], found.open
+    finding = _open(found, say) or _nothing_open(found, "changing.none-to-revert", say)
+    if not isinstance(record, Record):
+        return _report(found, verb, [finding])
+    command = f"{program} {record.kind.reverting}".strip()
+    verdict = say("changing.how-to-revert", command=command, **described(record, found.taken_at))
+    return _report(found, verb, [finding], verdict=verdict)
+
+
+def _nothing_open(found: ChangeSnapshot, text: str, say: Texts) -> Finding:
+    return _of_record(found, "no-change-open", "info", say(text, target=found.target))
+
+
 def not_open_report(found: ChangeSnapshot, request: Extend | Revert, program: str, say: Texts) -> Report:
     """Why nothing was reverted or extended, where `open_one` found none; `program` is what commands begin with."""
     reverts, record = isinstance(request, Revert), found.open
     if record is None:
-        claim = say("changing.none-to-revert" if reverts else "changing.none-to-extend", target=found.target)
-        return _report(found, request.verb, [_of_record(found, "no-change-open", "info", claim)])
+        text = "changing.none-to-revert" if reverts else "changing.none-to-extend"
+        return _report(found, request.verb, [_nothing_open(found, text, say)])
     if isinstance(record, Unreadable):
         claim = say("changing.unreadable", target=found.target, why=record.why)
         return _report(found, request.verb, [_of_record(found, "change-unreadable", "warning", claim)])
@@ -167,19 +184,12 @@ def event_claim(event: Event, say: Texts) -> str:
         "flag": record.kind.flag.shown,
         "old": record.old or say("changing.unset"),
     }
-    match event.kind:
-        case "reverted":
-            return say("changing.reverted", **values)
-        case "reverted-by-another":
-            return say("changing.reverted-by-another", **values)
-        case "drifted":
-            return say("changing.drifted", **values)
-        case "container-gone":
-            return say("changing.container-gone", **values)
-        case "replaced":
-            return say("changing.replaced", **values)
-        case _:
-            return f"{event.target}: {event.kind}: {event.detail}"
+    if event.kind == "unreadable":
+        return say("changing.kept", new=record.new, until=record.at, **values)
+    if event.kind not in _ENDED:
+        return f"{event.target}: {event.kind}: {event.detail}"
+    claim = say(f"changing.{event.kind}", **values)
+    return f"{claim} {say('changing.by-copy')}" if event.source == "copy" else claim
 
 
 def open_one(found: ChangeSnapshot, request: Extend | Revert) -> Record | None:
@@ -205,6 +215,10 @@ def worst_of(impacts: Sequence[Impact]) -> Severity:
 
 
 def _open(found: ChangeSnapshot, say: Texts) -> Finding | None:
+    if copy := found.copy:
+        values = {"flag": copy.kind.flag.shown, "new": copy.new, "container": copy.container, "until": copy.at}
+        claim = say("changing.kept", target=found.target, **values)
+        return _of_record(found, "change-unreadable", "warning", claim, undo(copy, say)[:1])
     text, deployment = annotation(found.deployment), found.install.deployment
     return None if text is None or deployment is None else open_change(deployment, text, found.taken_at, say)
 

@@ -5,11 +5,11 @@ import shlex
 
 from bot.changes.kinds import KINDS
 from handlers.changes.draft import Draft
-from handlers.changes.words import Raise, words_of
+from handlers.changes.words import HOW_TO_REVERT, Raise, words_of
 from handlers.parsing.slack_words import join_words, plain_text, split_words
 
 _BECAUSE = re.compile(r"\sbecause\s+", re.IGNORECASE)
-_CHANGE = re.compile(rf"\s*(?:--(?:cluster|lang)[= ]\S+\s+)*(?:{'|'.join(KINDS)})\b")
+_CHANGE = re.compile(rf"\s*(?:--(?:cluster|lang)[= ]\S+\s+)*(?:{'|'.join((*KINDS, *HOW_TO_REVERT))})\b")
 _REVERTING = re.compile(rf"\b(?:{'|'.join(kind.values.revert for kind in KINDS.values())})\s*$")
 
 

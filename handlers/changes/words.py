@@ -25,13 +25,16 @@ _UNITS = {
 }
 _UNTIL = "until-captured"
 _KEYWORDS = ("for", "because", _UNTIL)
+HOW_TO_REVERT = ("revert", "undo")
+"""What people type who want a change reverted and name none: they are told what is open, and nothing is reverted."""
+REVERT_SUMMARY = "Show which temporary change is open, and the words that revert it."
 _WORDS = frozenset({*_KEYWORDS, "extend", *(word for kind in KINDS.values() for word in kind.values.words)})
 
 
 class Show(NamedTuple):
-    """What is set now, and what is open."""
+    """What is set now, and what is open; without a verb, what is open and the words that revert it."""
 
-    verb: str
+    verb: str = ""
 
 
 class Raise(NamedTuple):
@@ -89,7 +92,22 @@ def change_commands(program: str, options: Callable[[], Sequence[click.Parameter
             epilog=f"Example: {program} {kind.example}",
         )
 
-    return [command(kind) for kind in KINDS.values()]
+    def ask_how(**values: Any) -> ChangeAsked:
+        del values["words"]
+        return ChangeAsked(Show(), values)
+
+    def how_to_revert(word: str) -> click.Command:
+        return click.Command(
+            word,
+            callback=ask_how,
+            params=[click.Argument(["words"], nargs=-1, metavar="", type=click.UNPROCESSED), *options()],
+            help=REVERT_SUMMARY,
+            epilog=f"Example: {program} {word}",
+            hidden=word != HOW_TO_REVERT[0],
+            context_settings={"ignore_unknown_options": True},
+        )
+
+    return [*map(command, KINDS.values()), *map(how_to_revert, HOW_TO_REVERT)]
 
 
 def read_change(
@@ -147,7 +165,7 @@ def _read(kind: Kind, words: list[str], *, dry_run: bool, container: str, until:
 def _raise(kind: Kind, words: list[str], *, dry_run: bool, container: str, until: str) -> Raise:
     word, *rest = words
     if (value := kind.values.read(word)) is None:
-        raise _not_understood(kind, word)
+        raise _no_deed(kind, word)
     clauses = _clauses(kind, rest)
     pod = until or clauses.get("until-captured", "")
     if pod and not re.fullmatch(r"[^/\s]+/[^/\s]+", pod):
@@ -210,13 +228,19 @@ def _keywords(kind: Kind) -> tuple[str, ...]:
     return _KEYWORDS if kind.is_log_level else tuple(keyword for keyword in _KEYWORDS if keyword != _UNTIL)
 
 
+def _no_deed(kind: Kind, word: str) -> _WrongError:
+    """All that the verb does, and an example that changes nothing: what was meant is not guessed from the spelling."""
+    verb, shown, usual = kind.verb, kind.values.shown, format_duration(kind.usual_s)
+    text = f"{word!r} is not understood: {verb} takes {shown} [for {usual}], {kind.values.revert} or extend 10m"
+    return _WrongError(text, verb)
+
+
 def _not_understood(kind: Kind, word: str) -> _WrongError:
-    near = difflib.get_close_matches(word, (*kind.values.words, "extend", *_keywords(kind)), n=1)
+    near = difflib.get_close_matches(word, _keywords(kind), n=1)
     meant = f"; did you mean {near[0]!r}?" if near else ""
     if read_duration(word) is not None:
         meant = f"; did you mean 'for {word}'?"
-    examples = {kind.values.revert: kind.reverting, "extend": f"{kind.verb} extend 10m"}
-    return _WrongError(f"{word!r} is not understood{meant}", examples.get(near[0], "") if near else "")
+    return _WrongError(f"{word!r} is not understood{meant}")
 
 
 def _grammar(kind: Kind) -> str:

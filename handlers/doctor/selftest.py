@@ -21,7 +21,7 @@ PACE_S = 300.0
 BLIND, TESTED = "blind:", "self-test"
 """Marks in the store: by cluster why the bot is blind there, and when the last test was."""
 _WITHIN_S = 120.0
-_BLIND_CODES = ("bot-blind", "not-found")
+_BLIND_CODES = ("bot-blind", "not-found", "hami-not-installed")
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ import time
 
 from bot.errors import BotError
 from bot.settings.schema import Settings, SlackSettings, channels_of
-from bot.slack.app import WrongInstall, check_scopes
+from bot.slack.app import WISHED_SCOPES, WrongInstall, check_scopes
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.gateway import Gateway, Identity, open_client
 from bot.startup_wait import GET_APP_KEY, GET_BOT_KEY, refused
@@ -24,7 +24,7 @@ async def examine_slack(settings: Settings, slack: SlackSettings, say: Texts) ->
 
 
 async def _examine(gateway: Gateway, settings: Settings, slack: SlackSettings, say: Texts) -> list[Link]:
-    links, scopes = await examine_token(gateway, say)
+    links, scopes = await examine_token(gateway, say, guests=settings.access.guests)
     if has_failed(links[:1]):
         return links
     if slack.mode == "http":
@@ -36,21 +36,23 @@ async def _examine(gateway: Gateway, settings: Settings, slack: SlackSettings, s
     return [*links, *channels]
 
 
-async def examine_token(gateway: Gateway, say: Texts) -> tuple[list[Link], frozenset[str]]:
-    """The links of the bot token, and its scopes; of a token that Slack refuses only the first."""
+async def examine_token(gateway: Gateway, say: Texts, *, guests: bool = True) -> tuple[list[Link], frozenset[str]]:
+    """The links of the bot token, and its scopes; of a token that Slack refuses only the first. `guests` may ask."""
     try:
         who = await gateway.identity()
     except SlackFailure as failure:
         return [broken("slack-token", refused(failure, GET_BOT_KEY))], frozenset()
     token = Link("slack-token", "ok", say("doctor.token", team=who.team, user=who.user_id))
-    return [token, _scopes(who, say)], who.scopes
+    return [token, _scopes(who, say, guests=guests)], who.scopes
 
 
-def _scopes(who: Identity, say: Texts) -> Link:
+def _scopes(who: Identity, say: Texts, *, guests: bool) -> Link:
     try:
-        check_scopes(who.scopes)
+        check_scopes(who.scopes, guests=guests)
     except WrongInstall as error:
         return broken("slack-scopes", error)
+    if wished := ", ".join(sorted(WISHED_SCOPES.keys() - who.scopes)):
+        return Link("slack-scopes", "ok", say("doctor.scopes-wished", scope=wished))
     return Link("slack-scopes", "ok", say("doctor.scopes"))
 
 

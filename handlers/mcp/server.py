@@ -2,13 +2,19 @@
 
 import asyncio
 import importlib.metadata
+import json
+from collections.abc import AsyncIterable, Awaitable, Callable
 from typing import Any, cast
 
+import anyio
 import mcp_types as types
 import msgspec
+from anyio.streams.memory import MemoryObjectSendStream
 from mcp.server import Server
 from mcp.server.context import ServerRequestContext
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
 
 from bot.errors import BotError, UsageError
 from bot.render.as_json import as_json
@@ -51,8 +57,47 @@ async def serve(where: ClusterChoice, verbs: tuple[str, ...], say: Texts) -> Non
         on_list_tools=tools.listed,
         on_call_tool=tools.called,
     )
-    async with stdio_server() as (reading, writing):
-        await server.run(reading, writing, server.create_initialization_options())
+    async with stdio_server() as (reading, writing), asyncio.TaskGroup() as tasks:
+        understood, messages = anyio.create_memory_object_stream[SessionMessage | Exception]()
+        reader = tasks.create_task(_read(reading, understood, writing.send))
+        await server.run(messages, writing, server.create_initialization_options())
+        reader.cancel()
+
+
+async def _read(
+    lines: AsyncIterable[SessionMessage | Exception],
+    understood: MemoryObjectSendStream[SessionMessage | Exception],
+    answer: Callable[[SessionMessage], Awaitable[None]],
+) -> None:
+    """Hands on what is a message and answers what is none: the SDK drops such a line, and its client waits for ever."""
+    async with understood:
+        async for line in lines:
+            if isinstance(line, SessionMessage):
+                await understood.send(line)
+            elif isinstance(line, ValidationError) and (refused := refusal(line)):
+                await answer(SessionMessage(refused))
+
+
+def refusal(error: ValidationError) -> types.JSONRPCError | None:
+    """The answer to a line that is no message, under its id where it has one; None for a notification.
+
+    With half a surrogate a line is no JSON for the SDK, yet its id can be read.
+    """
+    wrong, *others = error.errors(include_url=False)
+    is_json = wrong["type"] != "json_invalid"
+    try:
+        lacking = (one["input"] for one in (wrong, *others) if one["type"] == "missing" and len(one["loc"]) == 2)
+        request: Any = next(lacking, None) if is_json else json.loads(wrong["input"])
+    except (ValueError, RecursionError):
+        request = None
+    fields = cast("dict[str, Any]", request) if isinstance(request, dict) else {"id": None}
+    if "id" not in fields or (not is_json and not wrong["input"].strip()):
+        return None
+    number = fields["id"]
+    known = type(number) is int or (isinstance(number, str) and number.isprintable())  # so without half a surrogate
+    code = types.INVALID_REQUEST if is_json else types.PARSE_ERROR
+    said = types.ErrorData(code=code, message=str(wrong["msg"]))
+    return types.JSONRPCError(jsonrpc="2.0", id=number if known else None, error=said)
 
 
 def chosen(named: tuple[str, ...]) -> dict[str, Playbook]:

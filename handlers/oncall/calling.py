@@ -1,6 +1,11 @@
 """Who is called for an incident: how bad it is now, who is due, and what a last resort is told."""
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
 
 from bot.slack.message import Message
 from bot.slack.render.escalation import render_last_resort
@@ -10,6 +15,55 @@ from bot.texts import Texts
 from bot.triage.cause import severest
 from bot.triage.state import Call, Extent, IncidentTimes, News, next_call, wants_call
 from handlers.oncall.on_call_now import ON_CALL, Rota
+from handlers.oncall.words import DEEDS
+from handlers.user_actions import read_deed
+
+PRESSED, SUBMITTED, IN_WORDS = "triage-press", "triage-form", "triage"
+"""The kinds of deeds about an incident: a button, a form, words."""
+_CALM = frozenset(DEEDS.values()) - {"note"}
+"""After these nobody needs to be called."""
+_WORDS = re.compile(
+    rf"\s*(?:--cluster[= ]\S+\s+)?triage\s+({'|'.join(DEEDS)})\b(?:\s+([0-9a-f]{{8}})\b)?", re.IGNORECASE
+)
+
+
+class Unfinished(NamedTuple):
+    """Something that a person did about an incident, and that is not carried out yet. Without `incident` it is about
+    that of the thread.
+    """
+
+    incident: str
+    channel: str
+    thread_ts: str
+
+    def is_about(self, row: Row) -> bool:
+        """Whether it is that incident."""
+        if self.incident:
+            return self.incident == row.id
+        return (self.channel, self.thread_ts) == (row.channel, row.thread_ts)
+
+
+class _Deed(msgspec.Struct, frozen=True):
+    """As much as counts here of the details of a button and of a form. Both may be made up."""
+
+    deed: str = ""
+    incident: str = ""
+
+
+def read_unfinished(payloads: Iterable[str]) -> list[Unfinished]:
+    """What of the store's unfinished work spares others a call, such as an acknowledgement."""
+    found: list[Unfinished] = []
+    for kept in filter(None, map(read_deed, payloads)):
+        asked, what, incident = kept.asked, "", ""
+        if kept.kind == IN_WORDS and (words := _WORDS.match(asked.words)):
+            what, incident = DEEDS[words[1].casefold()], words[2] or ""
+        elif kept.kind in {PRESSED, SUBMITTED}:
+            with contextlib.suppress(msgspec.DecodeError):  # of another version
+                details = msgspec.json.decode(kept.details, type=_Deed)
+                what, incident = details.deed, details.incident
+        if what in _CALM:
+            found.append(Unfinished(incident, asked.channel, asked.thread_ts))
+    return found
 
 
 def extent_of(row: Row, counts: Counts) -> Extent:

@@ -30,9 +30,8 @@ from handlers.oncall.words import CRON_EXAMPLE, DIGEST_EXAMPLE, REPORT_EXAMPLE, 
 from handlers.parsing.slack_grammar import COMMAND
 from playbooks.playbook import find
 
-TICK_S = 20.0
+TICK_S = 5.0
 READING_S = 120.0
-"""Less than a claim lasts (`bot.store.digests.CLAIM_S`)."""
 AT_ONCE = 4
 """Digests that are made at the same time: a cluster that hangs does not hold up those of the others."""
 MOST = 10
@@ -143,9 +142,10 @@ class Digests:
                     await self._look_at(digest)
         except StoreError:
             raise
-        except BotError as error:  # of one digest: tried again once its claim has lapsed
+        except BotError as error:  # of one digest: tried again later
             self._failed[digest.id] = one_line(error.message, _REASON)
             log.warning("the digest %s of %s: %s", digest.id, digest.channel, error)
+            await self._rows.put_off(digest)
 
     async def _look_at(self, digest: Digest) -> None:
         now = self._deps.now()

@@ -23,7 +23,7 @@ from bot.unexpected_errors import bugs_as_errors
 from handlers.deps import Deps
 from handlers.oncall.alert_sorter import AlertSorter
 from handlers.oncall.attempt import attempt
-from handlers.oncall.calling import is_asked_for, terms_now
+from handlers.oncall.calling import is_asked_for, read_unfinished, terms_now
 from handlers.oncall.causes import registration_state
 from handlers.oncall.incident_threads import IncidentThreads
 from handlers.oncall.on_call_now import Rota
@@ -36,7 +36,7 @@ as it fires, at least each `group_interval`, which is 5 minutes unless somebody 
 LOOKED_S = 60.0
 """Between two looks at a node whose registration ends a mute."""
 LEASE = "triage"
-LEASE_S = 30.0
+LEASE_S = 8.0
 
 log = logging.getLogger(__name__)
 
@@ -129,11 +129,14 @@ class Keeper:
         if is_asked_for(rows, counts, self.terms, self.rota, self._deps.now()):
             self._begin("the rota", "", self._ask_rota)
         terms = terms_now(self.terms, self.rota)
+        unfinished = read_unfinished(await self._store.claimed())
         for row in rows:
+            acted = any(deed.is_about(row) for deed in unfinished)
             try:
                 with bugs_as_errors():
                     seen, counted = self._nodes_seen(row), counts.get(row.id, Counts())
-                    await self._incident_threads.keep(row, terms, counted, seen, untold.get(row.id, ()))
+                    its = terms._replace(call_s=0.0) if acted else terms
+                    await self._incident_threads.keep(row, its, counted, seen, untold.get(row.id, ()))
             except StoreError:
                 raise
             except BotError as error:  # of one incident: the others are looked after

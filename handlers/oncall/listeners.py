@@ -22,6 +22,7 @@ from handlers.actions import first_action
 from handlers.changes.types import AccessDenied, Person
 from handlers.inbox import DONE, Inbox
 from handlers.message_events import edited_ts, heard, is_direct, key_of
+from handlers.oncall.calling import IN_WORDS, PRESSED, SUBMITTED
 from handlers.oncall.digests import AddDigest, Digests, StopReport, read_digest
 from handlers.oncall.service import DeedTime, IncidentDeed, TriageService
 from handlers.oncall.words import DEEDS, IncidentRequest, read_mute, read_words
@@ -107,11 +108,11 @@ class _Window:
         self._digests = digests
         self._say = inbox.deps.say
         add = inbox.kinds.add
-        self._in_words = add(Kind("triage", _InWords, self._answer, may_be_question=True))
-        self._of_head = add(Kind("triage-press", _Press, self._pressed, again=_words_of_press))
+        self._in_words = add(Kind(IN_WORDS, _InWords, self._answer, may_be_question=True))
+        self._of_head = add(Kind(PRESSED, _Press, self._pressed, again=_words_of_press))
         self._to_open = add(Kind("triage-open", _Press, self._open, is_live=True, again=_words_of_press))
         self._of_menu = add(Kind("triage-open-cause", _Choice, self._chosen))
-        self._of_form = add(Kind("triage-form", _Form, self._submitted, again=_words_of_form))
+        self._of_form = add(Kind(SUBMITTED, _Form, self._submitted, again=_words_of_form))
         self._of_no_form = add(Kind("triage-forged", Nothing, self._forged))
 
     @property

@@ -22,7 +22,7 @@ from handlers.oncall.causes import FINDING, all_findings
 from handlers.oncall.keeper import Keeper
 from handlers.task_lease import TaskLease
 from playbooks.gather.waiting import gather_waiting
-from playbooks.playbook import Sources
+from playbooks.playbook import NEWER_HAMI, Sources
 
 WATCHED = {verb: watched_in(verb) for verb in ("status", "nodes")}
 """By question, the findings that somebody has to look at."""
@@ -120,7 +120,8 @@ class Watcher:
 
 
 def _sources(gaps: Sequence[Gap]) -> set[str]:
-    return {gap.source for gap in gaps}
+    """What was not seen; that HAMi is newer than the rules hides nothing."""
+    return {gap.source for gap in gaps} - {NEWER_HAMI}
 
 
 def _unseen_then(alert: Alert) -> set[str]:

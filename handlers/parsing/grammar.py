@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from bot.changes.kinds import KINDS
 from bot.errors import UsageError
 from bot.finding_codes import CODES, about
 from bot.texts import LANGUAGES, Texts
@@ -26,8 +27,20 @@ DASHES = "‐‑‒–—―−─⸺⸻ー－﹘﹣"
 _LONG_DASHES = "—―─⸺⸻ー"
 _OPTION = re.compile(rf"([-{DASHES}]+)(?=[A-Za-z])")
 _SENTENCES = re.compile(r"(?<=[.?])\s")
-_MEANT = {"pods": "pending"}
+_MEANT = {"pods": "pending", "kubectl": "why"}
 """Verbs that kubectl's users type for ours, and that another of ours looks more like."""
+_CHANGING = frozenset((*KINDS, "revert-overdue"))
+"""Verbs that change the cluster: none is suggested for a word that looks like it."""
+_KUBECTL = click.Command(
+    "kubectl",
+    params=[
+        click.Option(["-n", "--namespace"]),
+        click.Option(["-o", "--output"]),
+        click.Argument(["words"], nargs=-1, type=click.UNPROCESSED),
+    ],
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True},
+)
 
 _OF_SLACK = frozenset(("oncall", "triage"))
 """Reserved verbs that a terminal has not."""
@@ -53,7 +66,7 @@ class Grammar(click.Group):
         self.instead: dict[str, Callable[[], click.Command]] = {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
-        return sorted({*verbs(), *self.commands})
+        return sorted({*verbs(), *(name for name, command in self.commands.items() if not command.hidden)})
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
         cmd.short_help = cmd.short_help or _SENTENCES.split(cmd.help or "")[0]  # of which click shows 45 characters
@@ -192,10 +205,29 @@ def _code_meant(word: str, known: Sequence[str]) -> str:
 
 
 def nearest(word: str, verbs: Sequence[str]) -> list[str]:
-    """The verb that was most likely meant, if any is."""
+    """The verb that was most likely meant, if any is; none where that one changes the cluster."""
     if (meant := _MEANT.get(word, "")) in verbs:
         return [meant]
-    return difflib.get_close_matches(word, verbs, n=1, cutoff=_CLOSE)
+    near = difflib.get_close_matches(word, verbs, n=1, cutoff=_CLOSE)
+    return [verb for verb in near if verb not in _CHANGING]
+
+
+def from_kubectl(words: Sequence[str]) -> Sequence[str]:
+    """`why trainer-0 -n ml` for `kubectl describe pod trainer-0 -n ml`; any other words as they are."""
+    if not words or words[0] != _KUBECTL.name:
+        return words
+    try:
+        given = _KUBECTL.make_context(_KUBECTL.name, [*words[1:]]).params
+    except click.ClickException:
+        return words
+    namespace = ["-n", given["namespace"]] if given["namespace"] else []
+    match given["words"]:
+        case ("describe" | "get", "pod" | "pods" | "po", name, *others) if not name.startswith("-"):
+            return ["why", name, *namespace, *others]
+        case ("describe" | "get", about, *others) if about.startswith(("pod/", "pods/", "po/")):
+            return ["why", about.partition("/")[2], *namespace, *others]
+        case _:
+            return words
 
 
 def straight_option(word: str) -> str:
@@ -209,6 +241,7 @@ def straight_option(word: str) -> str:
 
 def read(grammar: Grammar, words: Sequence[str]) -> Any:
     """What the words ask for: an `ParsedQuestion`, or what a surface's own command returns. Raises UsageError."""
+    words = from_kubectl(words)
     until = list(words).index("because") if "because" in words else len(words)
     words = [*map(straight_option, words[:until]), *words[until:]]
     try:

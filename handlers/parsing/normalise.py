@@ -5,6 +5,7 @@ put marks before a question, and the bot's own escape inserts characters that no
 """
 
 import re
+import string
 import unicodedata
 
 from bot.changes.kinds import KINDS
@@ -45,6 +46,9 @@ _LEAD = re.compile(
 _MARKED = re.compile(r"([`*_~]{1,6})([^`*_~](?:.*[^`*_~])?)([`*_~]{1,6})", re.DOTALL)
 _VERB = re.compile(r"[`*_~]*([A-Za-z]+(?:-[A-Za-z]+)*)[`*_~?!.,:]*")
 _END = "?!.,"
+_END_OR_SPACE = f"{_END}{string.whitespace}"
+LONGEST = 2000
+"""Of a question in its normal form. What stands behind so many characters is left as it is: it is not read."""
 _MOST_BEFORE = 8
 """So many words of options before a verb are looked through."""
 
@@ -71,6 +75,8 @@ def _simpler(text: str) -> str:
     words: list[str] = []
     shown: list[str] = []
     for found in _PIECE.finditer(text):
+        if found.end() > LONGEST:
+            return "".join(shown) + text[found.start() :]
         word = _simpler_word(found[2], words)
         if not word:
             continue
@@ -123,4 +129,4 @@ def _without_end(text: str, words: list[str]) -> str:
     asked = words[_verb_at(words) :]
     if asked[:1] == ["profile"] or (len(asked) < 3 and not "".join(asked[-1:]).strip(_END)):
         return text
-    return text.rstrip(_END).rstrip()
+    return text.rstrip(_END_OR_SPACE)

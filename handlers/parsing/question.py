@@ -2,6 +2,7 @@
 
 import msgspec
 
+from bot.slack.origin import Origin
 from handlers.parsing.slack_grammar import BOT, COMMAND
 
 
@@ -15,7 +16,7 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     where one person alone sees it. `manifest` is the pod of a `fit`; `about` is a
     message that names a pod, for a question without words. `edited_ts`: the message was edited then, and these are its
     words since. `read` is the gist of the answer that is to be posted: if
-    the answer is another one by now, it is not.
+    the answer is another one by now, it is not. `sent_by`: who sent it, to be checked again after a restart.
     """
 
     words: str
@@ -32,6 +33,7 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     about: str = ""
     read: str = ""
     edited_ts: str = ""
+    sent_by: Origin | None = None
 
     @property
     def message(self) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from bot.errors import UsageError
+from handlers.parsing.grammar import from_kubectl
 from handlers.parsing.slack_grammar import build_grammar, understand
 from playbooks.own.errors import OwnPlaybookError
 from playbooks.verbs import is_verb, playbook_of
@@ -37,7 +38,7 @@ _WHY_IN_CHINESE = re.compile(
 )
 _HELP_IN_CHINESE = re.compile("(?:使用)?(?:帮助|幫助|说明|說明)|怎[么麼](?:使)?用")
 _SPACE_NAMED = "(?:命名|名字|名称|名稱)(?:空间|空間)"
-_NAMESPACE_BEHIND = re.compile(rf"([a-z0-9][a-z0-9-]*)\s*(?:[这這][个個])?{_SPACE_NAMED}(?!\s*[a-z0-9])")
+_NAMESPACE_BEHIND = re.compile(rf"(?<![a-z0-9-])([a-z0-9][a-z0-9-]*)\s*(?:[这這][个個])?{_SPACE_NAMED}(?!\s*[a-z0-9])")
 _NAMESPACE_BEFORE = re.compile(rf"{_SPACE_NAMED}[\s是为為:]*([a-z0-9][a-z0-9-]*)")
 _LATIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9./_-]*")
 _IS_OPTION = re.compile("--?[a-z]")
@@ -65,6 +66,7 @@ def from_verb(words: list[str]) -> list[str]:
 
     Backticks around them are dropped too, as none of those verbs takes free text.
     """
+    words = [*from_kubectl(words)]
     bare = [word.strip(_AROUND).lower() for word in words]
     if bare and bare[0] in build_grammar().commands:
         return words

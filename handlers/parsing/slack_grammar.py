@@ -10,7 +10,7 @@ import click
 from bot.changes.kinds import KINDS
 from bot.errors import UsageError
 from bot.texts import LANGUAGES, Language, Texts
-from handlers.changes.words import ChangeAsked, change_commands
+from handlers.changes.words import HOW_TO_REVERT, REVERT_SUMMARY, ChangeAsked, change_commands
 from handlers.doctor import words as doctor
 from handlers.oncall import words as oncall
 from handlers.parsing.grammar import (
@@ -35,12 +35,14 @@ BOT = "hami-bot"
 """Its name in the workspace, as the manifest gives it."""
 _EXAMPLES = {
     **{kind.verb: kind.example for kind in KINDS.values()},
+    HOW_TO_REVERT[0]: HOW_TO_REVERT[0],
     **oncall.EXAMPLES,
     "digest": oncall.DIGEST_EXAMPLE,
     doctor.VERB: doctor.VERB,
 }
 _SUMMARIES = {
     **{kind.verb: kind.summary for kind in KINDS.values()},
+    HOW_TO_REVERT[0]: REVERT_SUMMARY,
     **oncall.SUMMARIES,
     "digest": oncall.DIGEST_SUMMARY,
     doctor.VERB: f"{doctor.SUMMARY} For operators.",

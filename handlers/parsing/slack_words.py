@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from bot.errors import UsageError
-from handlers.parsing.normalise import QUOTES, normalise
+from handlers.parsing.normalise import LONGEST, QUOTES, normalise
 
-LONGEST = 2000
 _APOSTROPHE = re.compile("(?<=[A-Za-z])'(?=[A-Za-z])")
 """As in `isn't`: no quote. Joined words have none between letters."""
 _ENTITY = re.compile(r"<([^<>|]*)(?:\|([^<>]*))?>")
@@ -52,7 +51,7 @@ def as_delivered(typed: str) -> str:
 
 def mentioned_words(event: dict[str, Any], bot_user: str) -> str:
     """What a message asks, in its normal form and still escaped: without the bot's own mention, wherever that is."""
-    return normalise(re.sub(rf"<@{re.escape(bot_user)}(\|[^>]*)?>", " ", event.get("text") or ""))
+    return normalise(re.sub(rf"<@{re.escape(bot_user)}(\|[^<>]*)?>", " ", event.get("text") or ""))
 
 
 def command_words(body: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bot.errors import UsageError
 from bot.kube.times import format_time
+from bot.pprof.compare import compared_type
 from bot.pprof.decode import read
 from bot.pprof.findings import explain, symptom_table
 from bot.pprof.graph import Trim
@@ -80,9 +81,11 @@ def compare_text(asked: Words, say: Texts) -> str:
     if len(versions) != 2:
         return text
     before, after = (version.profile for version in versions)
+    kind = kind or compared_type(after)
     options = Options(sample_index=kind, trim=Trim(cum=True, nodecount=_ROWS))
     difference = top(after, before, diff=True, options=options)
-    return f"{text}\ngo tool pprof -top -cum -nodecount={_ROWS} -diff_base:\n{difference}"
+    named = f" -sample_index={kind}" if kind else ""
+    return f"{text}\ngo tool pprof -top -cum -nodecount={_ROWS}{named} -diff_base:\n{difference}"
 
 
 def hints_text(asked: Words, say: Texts) -> str:

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from bot.kube.times import format_time
 from bot.pprof.nodes import no_location, node_table
 from bot.pprof.profile import Profile
-from bot.pprof.sampletypes import sample_index
-from bot.pprof.top import prepared, top, total_of
+from bot.pprof.sampletypes import sample_index, shown_type
+from bot.pprof.top import Options, prepared, top, total_of
 from bot.pprof.units import AUTO, label
 from bot.render.flame import Sample, lay_out
 from bot.render.flamepage import flame_page
@@ -23,9 +23,10 @@ def profile_files(  # noqa: PLR0917  # each is needed
     name: str, kind: str, pod: str, content: bytes, source: Profile, say: Texts
 ) -> tuple[File, ...]:
     """The picture first. `source` is what `decode.read` made of `content`; takes a second for 100,000 samples."""
-    table = top(source.copy()).encode("utf-8", "surrogateescape")
+    measured = shown_type(source)
+    table = top(source.copy(), options=Options(sample_index=measured)).encode("utf-8", "surrogateescape")
     profile = prepared(source.copy())
-    index = sample_index(profile, "")
+    index = sample_index(profile, measured)
     unit = profile.sample_types[index].unit
     seconds = profile.duration_nanos / _SECOND_NS
     title = " · ".join(filter(None, (pod, kind, f"{seconds:.0f} s" if seconds > 0 else "")))
@@ -37,7 +38,11 @@ def profile_files(  # noqa: PLR0917  # each is needed
     alt_text = flame_alt_text(flame, title, say) if flame.boxes else say("profile.alt-none")
     return (
         File(f"{name}.png", flame_picture(flame, title, subtitle, say), say("profile.picture"), alt_text),
-        File(f"{name}.top.txt", table, say("profile.whole-table")),
+        File(
+            f"{name}.top.txt",
+            table,
+            say("profile.whole-table-of", kind=measured) if measured else say("profile.whole-table"),
+        ),
         File(f"{name}.html", flame_page(flame, title, subtitle).encode(), say("profile.page")),
         File(f"{name}.pb.gz", content, say("profile.as-fetched")),
     )

@@ -60,7 +60,7 @@ def _nodes(report: Report, part: Any) -> dict[str, str]:
 
 def _on_nodes(findings: Sequence[Finding], counts: str, names: str) -> dict[str, str]:
     by_code: dict[str, set[str]] = {}
-    for finding in findings:
+    for finding in (finding for finding in findings if finding.scope.nodes):
         by_code.setdefault(finding.code.removeprefix(_LOCKS), set()).update(finding.scope.nodes)
     figures = {f"{counts}/{code}": str(len(nodes)) for code, nodes in by_code.items()}
     many = sorted(code for code, nodes in by_code.items() if len(nodes) > _NAMED_NODES)

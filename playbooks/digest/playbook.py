@@ -107,7 +107,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Cluster", "", snapshot.cluster),
-        verdict=one_line(_verdict(reports, snapshot.unseen, say)),
+        verdict=_without_hami(reports) or one_line(_verdict(reports, snapshot.unseen, say)),
         severity=worst(tuple(findings)),
         findings=tuple(prose.few_actions(findings)),
         tables=tuple(table for table in tables if table.rows),
@@ -174,6 +174,12 @@ def _verdict(reports: Mapping[str, Report], unseen: Mapping[str, Gap], say: Text
     if unseen:
         lines.append(say("digest.unseen", what=", ".join(unseen)))
     return say.clauses(lines)
+
+
+def _without_hami(reports: Mapping[str, Report]) -> str:
+    """What the questions answer where HAMi is not installed: then no node and no pod was judged."""
+    told = (report for verb, report in reports.items() if verb != "pending")
+    return next((report.verdict for report in told if report.findings[0].code == "hami-not-installed"), "")
 
 
 def _sure(report: Report) -> str:

@@ -44,6 +44,7 @@ from playbooks.rules.capacity.idle_holders import MeasuredNodes, in_question, wi
 from playbooks.rules.common import prose
 from playbooks.rules.common.gaps import capacity_gaps, confidence_in, fit_gaps
 from playbooks.rules.dra.devices import DraDevices, served, with_dra
+from playbooks.rules.installation.not_installed import answer_without_hami
 from playbooks.rules.waiting.after_restart import maybe_unknown
 from playbooks.rules.waiting.waiting_pod import Case, World
 
@@ -158,6 +159,8 @@ async def _deserted(cluster: Cluster, namespace: str, capacity: Capacity) -> Emp
 
 def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     """A finding per pod; the nodes grouped by reason, and one by one. None is judged where only DRA gives devices."""
+    if (without := answer_without_hami("fit", snapshot, snapshot.install, say)) is not None:
+        return without
     wanted, offered = (
         snapshot.request,
         DraDevices(snapshot.install, snapshot.capacity.nodes, snapshot.slices, snapshot.as_of),

@@ -3,24 +3,36 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from bot.errors import NotFound, Unusable
-from bot.hami.installation.install import GUIDES_LABEL, Install, extender_of, find_device_config, read_install
+from bot.hami.fit.version_differences import NEWEST_READ
+from bot.hami.installation import dra
+from bot.hami.installation.install import (
+    GUIDES_LABEL,
+    Install,
+    extender_of,
+    find_device_config,
+    is_trace,
+    read_install,
+)
 from bot.hami.nodes.handshake import parse_handshake
 from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors import FIRST
+from bot.hami.version import Version
 from bot.kube.cluster import Cluster, seen
 from bot.kube.hami_pods import COMPONENT_LABEL, SCHEDULER_COMPONENT
 from bot.kube.models import (
     CONFIG_MAPS,
+    DAEMON_SETS,
     DEPLOYMENTS,
     HOLDERS,
     LEASES,
     NODES,
     PODS,
     RESOURCE_QUOTAS,
+    WEBHOOKS,
     ConfigMap,
     Holder,
     Lease,
@@ -35,7 +47,7 @@ from bot.kube.selectors import label_matcher
 from bot.kube.times import parse_time
 from bot.report import Confidence, Gap
 from playbooks.gather.dra import gather_slices
-from playbooks.playbook import Sources
+from playbooks.playbook import NEWER_HAMI, Sources
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 _UNZONED = ("Requesting_", "Deleted_")
@@ -56,6 +68,11 @@ class InstallSeen(NamedTuple):
     config_maps: tuple[ConfigMap, ...] = ()
     slices: Sequence[ResourceSlice] | Gap = ()
     """What DRA drivers offer; read only where no HAMi scheduler was found."""
+    presence: Literal["found", "absent", "unknown"] = "found"
+    """Whether anything of HAMi is in the cluster: `absent` only where all that would show it was read."""
+    cluster: str = ""
+    context: str = ""
+    """The kubeconfig's context, where the cluster is not called by it."""
 
     @property
     def lease_unread(self) -> bool:
@@ -139,8 +156,37 @@ async def gather_install(sources: Sources) -> InstallSeen:
     elif any(gap.source in (DEPLOYMENTS_SOURCE, PODS_SOURCE) for gap in gaps):
         gaps.append(Gap("device config", "HAMi's scheduler could not be found", _ASSUMED))
     config = config.hinted(cluster.device_hints).switched_on(install.flags)
-    read = InstallSeen(install, config, tuple(gaps), config_maps)
-    return read._replace(slices=await gather_slices(cluster)) if is_absent(read) else read
+    if install.version and install.version.version > NEWEST_READ:
+        gaps.append(_newer(install.version.version))
+    context = "" if cluster.context == cluster.name else cluster.context
+    read = InstallSeen(install, config, tuple(gaps), config_maps, cluster=cluster.name, context=context)
+    return read if install.seen else await _looked_for(cluster, read)
+
+
+def _newer(version: Version) -> Gap:
+    why = f"HAMi {version} is newer than {NEWEST_READ}, the newest version whose rules the bot knows"
+    return Gap(NEWER_HAMI, why, "all verdicts are only suspected: compare them with what HAMi itself says")
+
+
+async def _looked_for(cluster: Cluster, install: InstallSeen) -> InstallSeen:
+    """Where no scheduler of HAMi's was found: whether anything else of HAMi is there, in any namespace."""
+    slices: Sequence[ResourceSlice] | Gap = ()
+    if is_absent(install):
+        slices = await gather_slices(cluster)
+    lists = await asyncio.gather(
+        seen(DEPLOYMENTS_SOURCE, cluster.list(DEPLOYMENTS)),
+        seen("daemon sets", cluster.list(DAEMON_SETS)),
+        seen("webhooks", cluster.list(WEBHOOKS)),
+        seen("nodes", cluster.list(NODES)),
+    )
+    unread = [some for some in lists if isinstance(some, Gap)]
+    by_dra = not isinstance(slices, Gap) and bool(dra.of_hami(slices))
+    if by_dra or any(is_trace(item) for some in lists if not isinstance(some, Gap) for item in some):
+        return install._replace(slices=slices)
+    if is_absent(install) and not unread:
+        return install._replace(slices=slices, presence="absent")
+    gaps = tuple(dict.fromkeys((*install.gaps, *unread)))
+    return install._replace(slices=slices, presence="unknown", gaps=gaps)
 
 
 def _bad_selector(install: Install) -> Gap | None:

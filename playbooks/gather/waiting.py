@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from bot.errors import SourceError
 from bot.hami.installation.dra import claimed_by
+from bot.hami.installation.install import is_anothers
 from bot.hami.pods.allocations import waits
 from bot.hami.pods.request_parsing import asked_resources
 from bot.hami.scheduler_logs.log_lines import FILTER_STARTS, NODE_UNFIT, LogLine, parse_line, pod_key_of
@@ -56,6 +57,8 @@ class Waiting(NamedTuple):
     gaps: tuple[Gap, ...]
     by_claims: Sequence[Pod] = ()
     """Further pods that wait and ask through ResourceClaims: whether for HAMi's devices is not looked at."""
+    of_others: Sequence[Pod] = ()
+    """Further pods that wait and ask for resources of HAMi's names, and that somebody else's scheduler has."""
 
 
 class Messages(NamedTuple):
@@ -89,10 +92,13 @@ async def gather_waiting(sources: Sources, namespace: str) -> tuple[InstallSeen,
     def concerns_hami(pod: Pod) -> bool:
         return pod.spec.scheduler_name == known or claimed_by(pod) or bool(asked_resources(pod, install.config))
 
-    pods = [pod for pod in found.pods if waits(pod) and concerns_hami(pod)]
-    others = [pod for pod in found.pods if waits(pod) and pod.spec.resource_claims and not concerns_hami(pod)]
-    pods.sort(key=lambda pod: (pod.metadata.creation_timestamp or "", pod.namespace, pod.name))
-    return install, found._replace(pods=pods, by_claims=others)
+    waiting = sorted(
+        filter(waits, found.pods), key=lambda pod: (pod.metadata.creation_timestamp or "", pod.namespace, pod.name)
+    )
+    claiming = [pod for pod in waiting if pod.spec.resource_claims and not concerns_hami(pod)]
+    asking = [(is_anothers(pod.spec.scheduler_name, install.install), pod) for pod in waiting if concerns_hami(pod)]
+    pods, of_others = ([pod for anothers, pod in asking if anothers is it] for it in (False, True))
+    return install, found._replace(pods=pods, by_claims=claiming, of_others=of_others)
 
 
 async def _pending(cluster: Cluster, namespace: str) -> Waiting:

@@ -47,6 +47,7 @@ from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.gaps import capacity_gaps, confidence_in
 from playbooks.rules.dra.devices import DraDevices, served, with_dra
+from playbooks.rules.installation.not_installed import answer_without_hami
 from playbooks.rules.installation.scheduler_totals import differing, ledger_table
 from playbooks.rules.nodes.node_not_found import near_names, see_all_nodes
 from playbooks.rules.waiting.stale_scheduler import ghosts_told
@@ -160,6 +161,8 @@ async def _gather(wanted: Request, sources: Sources) -> Snapshot:
 
 def diagnose(snapshot: Snapshot | IdleSnapshot, say: Texts) -> Report:
     """Totals and the largest slice first, then what is stranded or not registered; or who holds GPUs without use."""
+    if (without := answer_without_hami("gpus", snapshot, snapshot.install, say)) is not None:
+        return without
     if isinstance(snapshot, IdleSnapshot):
         return diagnose_idle(snapshot, say)
     wanted, install = snapshot.request, snapshot.install

@@ -27,7 +27,7 @@ from playbooks.rules.capacity.impossible_request import impossible
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.gaps import fit_gaps, other_vendors
 from playbooks.rules.dra import claims, devices
-from playbooks.rules.installation import extender, schedulers
+from playbooks.rules.installation import extender, not_installed, schedulers
 from playbooks.rules.waiting import (
     after_restart,
     binding,
@@ -100,6 +100,8 @@ def judge(case: Case, attempt: Attempt, around: ClusterContext, say: Texts, *, a
         return Judgement([volcano.with_plugin(of_volcano, around.volcano_logs, say)], None)
     if (unclaimed := devices.unclaimed(pod, asked_resources(pod, case.config), around.install, say)) is not None:
         return Judgement([unclaimed], None)
+    if (elsewhere := _of_no_hami(case, attempt, around, quoted, say)) is not None:
+        return Judgement([elsewhere], None)
     no_hami = schedulers.none_found(pod, around.install, say)
     trouble = [no_hami] if no_hami else schedulers.scheduler_trouble(install, case.now, say, around.process.runs)
     trouble = [*panics.ended(install, around.process.panics, case.now, say), *trouble]
@@ -130,6 +132,19 @@ def judge(case: Case, attempt: Attempt, around: ClusterContext, say: Texts, *, a
     if claimed is not None and claimed.decides:
         findings = [claimed.finding, *findings]
     return Judgement(_with_trouble(findings, trouble), case)
+
+
+def _of_no_hami(
+    case: Case, attempt: Attempt, around: ClusterContext, quoted: Sequence[Evidence], say: Texts
+) -> Finding | None:
+    """That HAMi has no part in the pod: it is not installed, or somebody else's scheduler has the pod."""
+    pod, asks, words = case.pod, asked_resources(case.pod, case.config), attempt.evidence
+    absent = asks or not pod.spec.resource_claims
+    return (
+        (not_installed.pod_without_hami(pod, words, around.install, say) if absent else None)
+        or before_scheduling.anothers(pod, case.install, quoted, say)
+        or (not_installed.perhaps_without_hami(pod, words, around.install, say) if asks else None)
+    )
 
 
 def _with_kubernetes(claimed: claims.ClaimTold, attempt: Attempt, say: Texts) -> list[Finding]:

@@ -19,6 +19,7 @@ from playbooks.lookback import SINCE, read_since
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.prose import few_actions
+from playbooks.rules.installation.not_installed import answer_without_hami
 
 _SHOWN_PODS = 5
 
@@ -65,6 +66,8 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
 
 def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     """The stage that takes the most and why; a row for each stage, then the slowest pods."""
+    if (without := answer_without_hami("latency", snapshot, snapshot.install, say)) is not None:
+        return without
     stages = measure(settled(snapshot.seen.lives))
     head, findings = _findings(snapshot, stages, say)
     overview = not snapshot.request.all

@@ -32,6 +32,7 @@ from playbooks.playbook import Playbook, Sources
 from playbooks.rules.admission.not_found import no_such_pod
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
+from playbooks.rules.installation.not_installed import answer_without_hami
 from playbooks.rules.waiting import filter_run_findings
 from playbooks.rules.waiting.filter_run_findings import RunWording
 from playbooks.rules.waiting.panics import panicked_in
@@ -111,6 +112,8 @@ async def _subject(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | Absen
 
 def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     """What the newest run says, then what kube-scheduler made of it, then how closely was looked."""
+    if (without := answer_without_hami("logs", snapshot, snapshot.install, say)) is not None:
+        return without
     pod = snapshot.subject.pod if isinstance(snapshot.subject, FoundPod) else None
     about = _about(snapshot, pod)
     logged = read_logs(snapshot.logs, about)

@@ -58,6 +58,7 @@ from playbooks.rules.common.findings import finding
 from playbooks.rules.common.gaps import capacity_gaps
 from playbooks.rules.common.known_bugs import with_upgrades
 from playbooks.rules.dra.devices import DraDevices, with_dra
+from playbooks.rules.installation.not_installed import answer_without_hami
 from playbooks.rules.nodes.node_causes import node_causes
 from playbooks.rules.nodes.node_not_found import near_names, see_all_nodes
 from playbooks.rules.nodes.not_selected import in_use
@@ -139,6 +140,8 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
 
 def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     """What is wrong first, one finding per cause; then how many nodes have nothing wrong with them."""
+    if (without := answer_without_hami("nodes", snapshot, snapshot.install, say)) is not None:
+        return without
     wanted = snapshot.request
     asked = [node for node in snapshot.nodes if wanted.node in ("", node.name)]
     say = say.about(called_on(asked, snapshot.install.config))

@@ -38,7 +38,7 @@ def told_by_name(verb: str, file: str) -> Generator[None]:
         is_wrong = isinstance(error, WrongPlaybookError)
         kind = "" if is_wrong else f"{type(error).__name__}: "
         said = error.msg if isinstance(error, SyntaxError) else error
-        what = one_line(masked(f"{kind}{said}{_place(error, file, steps)}"), _LONGEST)
+        what = one_line(masked(f"{kind}{said}{_place(error, file, steps)}", _LONGEST + 1), _LONGEST)
         raise OwnPlaybookError(
             f"the playbook {verb} does not work: {what}",
             hint=_WRONG if is_wrong else _BROKEN,

@@ -24,11 +24,12 @@ from bot.report import (
     worst,
 )
 from bot.texts import Texts
+from playbooks import quotes
 from playbooks.gather.namespaces import EmptyNamespace, gather_deserted
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.gather.waiting import Waiting, WaitingContext, gather_scene, gather_waiting
 from playbooks.judgement.pods import JudgedPod, by_cause, judge_all, waiting_row
-from playbooks.pending.rows import CauseRow, PendingRow
+from playbooks.pending.rows import CauseRow, OthersRow, PendingRow
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules.admission.not_found import no_such_namespace
 from playbooks.rules.common import prose
@@ -41,8 +42,14 @@ CAUSES = Sheet(
     tells_findings=True,
 )
 PODS = Sheet("pending", PendingRow)
+OTHERS = Sheet(
+    "other schedulers",
+    OthersRow,
+    brief={"scheduler": "scheduler", "pods": "pods", "oldest": "oldest pod", "waiting_since": "waits"},
+)
 
 _MAX_GROUPS = 10
+_PROVEN = 3
 _GRACE = timedelta(seconds=30)
 """A pod that is younger waits as every pod does: a scheduling cycle, an event and a log line take seconds."""
 
@@ -115,6 +122,10 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         causes = CAUSES.table(rows, brief=None if snapshot.request.all else rows)
         tables = causes, PODS.table(_pod_rows(judged, groups, snapshot))
         verdict = _verdict(groups, len(judged), say)
+    if anothers := snapshot.waiting.of_others:
+        findings.append(_of_others(anothers, say))
+        rows = _others_rows(anothers)
+        tables = *tables, OTHERS.table(rows, brief=None if snapshot.request.all else rows)
     return Report(
         schema=SCHEMA,
         playbook="pending",
@@ -174,6 +185,31 @@ def _unjudged(waiting: Waiting, say: Texts) -> list[Gap]:
         return []
     hint = say("pending.by-claims-hint", pod=names[0])
     return [Gap("pods", say("pending.by-claims", count=len(names), pods=prose.names(say, names)), hint)]
+
+
+def _of_others(pods: Sequence[Pod], say: Texts) -> Finding:
+    """The pods of somebody else's schedulers, which say themselves why they wait: none of them counts as HAMi's."""
+    names = [f"{pod.namespace}/{pod.name}" for pod in pods]
+    schedulers = ", ".join(sorted({pod.spec.scheduler_name for pod in pods}))
+    claim = say("pending.of-others", count=len(pods), schedulers=schedulers, pods=prose.names(say, names))
+    proofs = [quotes.of_pod(pod, pod.spec.scheduler_name, "{.spec.schedulerName}") for pod in pods[:_PROVEN]]
+    return finding("other-scheduler", claim, "confirmed", (), proofs, severity="info")
+
+
+def _others_rows(pods: Sequence[Pod]) -> list[OthersRow]:
+    """A row per scheduler, that of the oldest pod first."""
+    by_scheduler: dict[str, list[Pod]] = {}
+    for pod in pods:
+        by_scheduler.setdefault(pod.spec.scheduler_name, []).append(pod)
+    return [
+        OthersRow(
+            scheduler,
+            len(some),
+            f"{some[0].namespace}/{some[0].name}",
+            parse_time(some[0].metadata.creation_timestamp),
+        )
+        for scheduler, some in by_scheduler.items()
+    ]
 
 
 def _finding(group: Group, say: Texts) -> Finding:

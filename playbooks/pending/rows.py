@@ -16,6 +16,15 @@ class CauseRow(NamedTuple):
     nodes: FirstNames
 
 
+class OthersRow(NamedTuple):
+    """Pods that wait for a scheduler that is somebody else's, with the oldest of them."""
+
+    scheduler: str
+    pods: int
+    oldest: str
+    waiting_since: datetime | None
+
+
 class PendingRow(NamedTuple):
     """A pod that waits: `playbooks.judgement.pods.WaitingRow`, and its cause with how many nodes that concerns.
 

@@ -7,6 +7,7 @@ from bot.hami.installation.install import PROFILING_SINCE
 from bot.kube.times import format_time
 from bot.pprof.findings import explain
 from bot.pprof.quotes import SourcedProfile, headline, top_table
+from bot.pprof.sampletypes import ALLOCATED
 from bot.report import SCHEMA, Evidence, Finding, Gap, NextAction, Report, Scope, Subject, Table, one_line, worst
 from bot.texts import Texts
 from playbooks.profile.fetch import FetchedProfile, Off, Snapshot, TriedPort
@@ -91,6 +92,8 @@ def _claim(kind: Kind, taken: FetchedProfile, seen: View, say: Texts) -> str:
     if kind == "cpu" and seen.seconds > 0 and seen.kind.unit == "nanoseconds":
         share = f"{seen.total / (seen.seconds * 1e9):.1%}"
         return say("profile.cpu", pod=who, total=seen.total_text, seconds=f"{seen.seconds:.0f}", share=share)
+    if seen.seconds > 0 and seen.kind.type == ALLOCATED:
+        return say("profile.allocated", pod=who, total=seen.total_text, seconds=f"{seen.seconds:.0f}")
     meanwhile = f" {say('profile.change', seconds=f'{seen.seconds:.0f}')}" if seen.seconds > 0 else ""
     key = "cpu-total" if kind == "cpu" else kind
     return say(f"profile.{key}", pod=who, total=seen.total_text, meanwhile=meanwhile)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from bot.pprof.decode import read
 from bot.pprof.graph import Trim
 from bot.pprof.profile import Profile, ValueType
-from bot.pprof.sampletypes import sample_index
+from bot.pprof.sampletypes import sample_index, shown_type
 from bot.pprof.top import Options, TopRow, listing, prepared, total_of
 from bot.pprof.units import AUTO, label
 
@@ -31,8 +31,9 @@ class View(NamedTuple):
 def view(content: bytes) -> View:
     """Raises SourceError for what is no profile."""
     profile = read(content)
-    found = listing(prepared(profile.copy()), Options(trim=Trim(nodecount=ROWS)))
-    index = sample_index(profile, "")
+    kind_shown = shown_type(profile)
+    found = listing(prepared(profile.copy()), Options(sample_index=kind_shown, trim=Trim(nodecount=ROWS)))
+    index = sample_index(profile, kind_shown)
     kind, total = profile.sample_types[index], total_of(profile, index)
     return View(
         kind=kind,

@@ -31,6 +31,7 @@ from playbooks.quota.waiting import KEPT_OUT, KeptOut, QuotaSources, gather_kept
 from playbooks.rules.admission.not_found import no_such_namespace
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
+from playbooks.rules.installation.not_installed import answer_without_hami
 
 _MAX_READ, _MOST_HOLDERS = 20, 5_000
 """Namespaces, and pods in them that hold cards: of more, what the pods ask for is not read, only what HAMi counts."""
@@ -128,6 +129,8 @@ async def _pods(cluster: Cluster, namespaces: Sequence[str]) -> dict[str, list[P
 
 def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     """Who is kept out first, then other problems, then how the two ways of counting differ; a row per resource."""
+    if (without := answer_without_hami("quota", snapshot, snapshot.install, say)) is not None:
+        return without
     spaces, around = _spaces(snapshot)
     say = say.about(_noun(spaces, around.config))
     brief = not snapshot.request.all

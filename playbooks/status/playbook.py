@@ -47,6 +47,7 @@ from playbooks.rules.installation import (
     plugin_coverage,
     schedulers,
 )
+from playbooks.rules.installation.not_installed import answer_without_hami
 from playbooks.status.process import ProcessSeen, gather_process, process_table, process_told
 from playbooks.status.tables import tables
 
@@ -113,6 +114,8 @@ async def _questioned(cluster: Cluster, components: Components, config: DeviceCo
 
 def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     """The worst first; one finding when everything is well."""
+    if (without := answer_without_hami("status", snapshot, snapshot.parts.seen, say)) is not None:
+        return without
     parts = snapshot.parts
     gaps = [*_gaps(snapshot, say), *snapshot.process.gaps]
     findings = _findings(snapshot, gaps, say)

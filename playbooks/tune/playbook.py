@@ -12,6 +12,7 @@ from bot.report import SCHEMA, SEVERITIES, Finding, Report, Subject, one_line, w
 from bot.texts import Texts
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules.common.findings import finding
+from playbooks.rules.installation.not_installed import answer_without_hami
 from playbooks.tune.cores import advise_core_policy
 from playbooks.tune.facts import Facts, Request, gather_facts
 from playbooks.tune.guide import TEMPLATES
@@ -97,6 +98,8 @@ def diagnose(seen: Facts | DaysSeen, say: Texts) -> Report:
 
 def advise(facts: Facts, say: Texts) -> Report:
     """The table has what should be kept or cannot be told as well."""
+    if (without := answer_without_hami("tune", facts, facts.install, say)) is not None:
+        return without
     advice = [item for topic in _TOPICS for item in topic(facts, say)]
     if facts.request.template:
         return compare(facts.request.template, facts, advice, say)

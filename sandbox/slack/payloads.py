@@ -34,7 +34,7 @@ def command_payload(world: World, command: Command, text: str, response: Respons
     names = {"im": "directmessage", "group": "privategroup", "mpim": channel.name, "channel": channel.name}
     return {
         "token": VERIFICATION_TOKEN,
-        "team_id": world.seed.team_id,
+        "team_id": world.workspace.users[user]["team_id"],
         "team_domain": world.seed.team.lower(),
         "channel_id": channel.id,
         "channel_name": names[channel.kind],
@@ -50,12 +50,18 @@ def command_payload(world: World, command: Command, text: str, response: Respons
 
 
 def as_sent(world: World, channel: Channel, message: Record) -> Record:
-    """A person's message as it stands in events: with blocks, and if it is also sent with the head of its thread."""
+    """A person's message as it stands in events: with blocks, and if it is also sent with the head of its thread.
+
+    Of people of other organisations it says their team. Of the app's own Slack does not, in shared channels either.
+    """
     sent = world.workspace.dressed(channel, message) | {
         "team": world.seed.team_id,
         "blocks": rich_text(message["text"]),
     }
     del sent["channel"]
+    if world.workspace.is_foreign(message["user"]):
+        team = world.workspace.users[message["user"]]["team_id"]
+        sent |= {"user_team": team, "source_team": team, "user_profile": {"team": team}}
     root = channel.messages.get(message.get("thread_ts", ""))
     if root is not None and message.get("subtype") == "thread_broadcast":
         shown = world.workspace.dressed(channel, root) | {"team": world.seed.team_id, "is_locked": False}
@@ -78,8 +84,8 @@ def changed(channel: Channel, before: Record, after: Record, ts: str) -> Record:
     }
 
 
-def event_payload(world: World, event: Record) -> Record:
-    """An event_callback; `event` has its type and its event_ts."""
+def event_payload(world: World, event: Record, *, is_shared: bool = False) -> Record:
+    """An event_callback; `event` has its type and event_ts. `is_shared`: another organisation has its channel too."""
     seed = world.seed
     authorization = {
         "enterprise_id": None,
@@ -97,7 +103,7 @@ def event_payload(world: World, event: Record) -> Record:
         "event_id": world.workspace.new_id("Ev"),
         "event_time": int(world.clock.now()),
         "authorizations": [authorization],
-        "is_ext_shared_channel": False,
+        "is_ext_shared_channel": is_shared,
         "event_context": f"4-{secrets.token_hex(12)}",
     }
 
@@ -105,11 +111,12 @@ def event_payload(world: World, event: Record) -> Record:
 def interaction(world: World, kind: str, user: str) -> Record:
     """What all interactive payloads begin with."""
     person = world.workspace.users[user]
+    team = person["team_id"]
     return {
         "type": kind,
         "token": VERIFICATION_TOKEN,
-        "user": {"id": user, "username": person["name"], "name": person["name"], "team_id": world.seed.team_id},
-        "team": world.team(),
+        "user": {"id": user, "username": person["name"], "name": person["name"], "team_id": team},
+        "team": {"id": team, "domain": world.seed.team.lower()},
         "enterprise": None,
         "is_enterprise_install": False,
         "api_app_id": world.seed.app.id,

@@ -284,7 +284,7 @@ class People:
         world = self._world
         if subscription not in world.seed.app.events or world.seed.app.bot_user_id not in room.members:
             return Ack(ok=True)
-        payload = event_payload(world, event)
+        payload = event_payload(world, event, is_shared=world.workspace.is_shared(room))
         return await world.delivery.send("events_api", payload, subscription, answerable=False)
 
     def _view(self, user_id: str, view_id: str) -> Record:

@@ -13,19 +13,27 @@ DEFAULT_SCOPES = (
     "im:history",
     "im:write",
     "usergroups:read",
+    "users:read",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
+    """`team_id` is that of another organisation's workspace; empty for the people of this one."""
+
     id: str
     name: str
     real_name: str
+    team_id: str = ""
+    is_guest: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """A channel; `members` are user ids of people, `with_app` says whether the bot is in it."""
+    """A channel; `members` are user ids of people, `with_app` says whether the bot is in it.
+
+    `is_shared`: another organisation has it too (Slack Connect).
+    """
 
     id: str
     name: str
@@ -34,6 +42,7 @@ class Room:
     is_private: bool = False
     is_archived: bool = False
     with_app: bool = True
+    is_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,3 +146,15 @@ class Seed:
     app: App = field(default_factory=App)
     verbs: tuple[Verb, ...] = ()
     welcome: str = ""
+
+
+PAT = Person("U0PAT00001", "pat", "Pat (another company)", team_id="T0PARTNER1")
+"""Somebody of another organisation."""
+SHARED = Room(
+    "C0PARTNER1",
+    "gpu-partners",
+    (_ADA, _GRACE, _LINUS, PAT.id),
+    "Shared with another company: hami-bot answers only its own workspace",
+    is_shared=True,
+)
+"""A channel that PAT is in. Neither is in a workspace unless its seed says so."""

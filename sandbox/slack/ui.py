@@ -59,6 +59,7 @@ class Ui:
                 "is_mpim": channel.is_mpim,
                 "is_private": channel.is_private,
                 "is_archived": channel.is_archived,
+                "is_shared": self._world.workspace.is_shared(channel),
                 "topic": channel.topic,
                 "members": channel.members,
             }

@@ -32,6 +32,7 @@ class Channel:
     is_mpim: bool = False
     is_private: bool = False
     is_archived: bool = False
+    is_shared: bool = False
     messages: dict[str, Record] = field(default_factory=dict)
     ephemerals: dict[str, dict[str, Record]] = field(default_factory=dict)
     replies: dict[str, list[str]] = field(default_factory=dict)
@@ -60,7 +61,10 @@ class Workspace:
         self._changed = on_change
         self._last_ts = 0.0
         self._numbers = itertools.count(1)
-        self.users: dict[str, Record] = {p.id: _user(p.id, p.name, p.real_name, seed.team_id) for p in seed.users}
+        self.users: dict[str, Record] = {
+            p.id: _user(p.id, p.name, p.real_name, p.team_id or seed.team_id) | {"is_restricted": p.is_guest}
+            for p in seed.users
+        }
         bot = _user(self.app.bot_user_id, self.app.name, self.app.name, seed.team_id)
         self.users[self.app.bot_user_id] = bot | {"is_bot": True}
         self.users[self.app.bot_user_id]["profile"] |= {"bot_id": self.app.bot_id, "api_app_id": self.app.id}
@@ -74,6 +78,7 @@ class Workspace:
                 room.topic,
                 is_private=room.is_private,
                 is_archived=room.is_archived,
+                is_shared=room.is_shared,
             )
         for person in seed.users:
             self.open_dm(person.id)
@@ -135,6 +140,14 @@ class Workspace:
             self.channels[group.id] = group
             self.touch(group.id)
         return group
+
+    def is_foreign(self, user: str) -> bool:
+        """Whether the user is of another organisation."""
+        return self.users[user]["team_id"] != self.seed.team_id
+
+    def is_shared(self, channel: Channel) -> bool:
+        """Whether another organisation has the channel too; a direct message of its people always."""
+        return channel.is_shared or (channel.is_im and any(map(self.is_foreign, channel.members)))
 
     # messages
 

@@ -2,7 +2,6 @@
 
 import secrets
 from dataclasses import dataclass, field
-from typing import Any
 
 from sandbox.slack.changes import Changes
 from sandbox.slack.clock import Clock, Timer
@@ -87,9 +86,6 @@ class World:
     def clear_status(self, channel: str, thread_ts: str) -> None:
         if (channel, thread_ts) in self._statuses:
             self.set_status(channel, thread_ts, "")
-
-    def team(self) -> dict[str, Any]:
-        return {"id": self.seed.team_id, "domain": self.seed.team.lower()}
 
     def _on_entry(self, entry: Entry) -> None:
         self.changes.tell({"type": "journal", "cursor": entry.id})

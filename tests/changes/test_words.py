@@ -43,6 +43,8 @@ LEVEL = Raise("verbosity", "5", EXTENDER, 600)
     [
         ("verbosity", Show("verbosity")),
         ("profiling", Show("profiling")),
+        ("revert", Show()),
+        ("undo the last change", Show()),
         ("verbosity 5", LEVEL),
         ("verbosity 05", LEVEL),
         ("verbosity 5 for 90s", LEVEL._replace(seconds=90)),
@@ -74,7 +76,7 @@ def test_the_words_are_understood(text: str, request_: Request) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("verbosity five", "/hami verbosity 5 for 10m"),
+        ("verbosity five", "verbosity takes LEVEL [for 10m], revert or extend 10m"),
         ("verbosity -5", "No such option"),
         ("verbosity 5 10m", "'for 10m'"),
         ("verbosity 5 fro 10m", "'for'"),
@@ -83,7 +85,7 @@ def test_the_words_are_understood(text: str, request_: Request) -> None:
         ("verbosity 5 for m", "write 90s"),
         ("verbosity 5 for 10m for 5m", "twice"),
         ("verbosity 5 because", "nothing follows"),
-        ("verbosity rever", "/hami verbosity revert"),
+        ("verbosity rever", "verbosity takes LEVEL [for 10m], revert or extend 10m"),
         ("verbosity revert now", "revert"),
         ("verbosity extend", "/hami verbosity extend 10m"),
         ("verbosity extend 10m 5m", "/hami verbosity extend 10m"),
@@ -91,8 +93,8 @@ def test_the_words_are_understood(text: str, request_: Request) -> None:
         ("verbosity revert --dry-run", "raising"),
         ("verbosity --container extender", "raising"),
         ("verbosity 5 --container x", "kube-scheduler"),
-        ("profiling 5", "/hami profiling on"),
-        ("profiling onn", "'on'"),
+        ("profiling 5", "profiling takes on [for 10m], off or extend 10m"),
+        ("profiling onn", "profiling takes on [for 10m], off or extend 10m"),
         ("profiling on --container extender", "No such option"),
         ("profiling on until-captured ml/a", "not understood"),
     ],

@@ -27,6 +27,7 @@ from bot.kube.client.writer import Writer
 from bot.settings.schema import AccessSettings, ProfileSettings, Settings
 from bot.slack.app import Grouped
 from bot.slack.gateway import Gateway, open_client
+from bot.slack.origin import Home
 from bot.slack.outbox import Outbox
 from bot.slack.question_tasks import Work
 from bot.store import Store, open_store
@@ -37,6 +38,7 @@ from handlers.changes import listeners as changes
 from handlers.changes.service import ChangeService
 from handlers.changes.setup import ChangeDeps, ChangeSupervisor
 from handlers.deps import Deps
+from handlers.gate import Gate
 from handlers.inbox import Inbox
 from handlers.oncall import digest_form
 from handlers.oncall import listeners as triage
@@ -67,7 +69,7 @@ UNDERWAY = 200.0
 _PARTS = ("audit", "approvals", "facts", "digests", "incidents", "profiles")
 _READS = {
     "get", "read", "opened", "known", "wanted", "left", "listed", "content", "last", "is_added", "asked_for", "thread",
-    "unfinished", "find", "head", "members", "identity", "fit", "deployment", "pods_of", "takes_verbosity",
+    "unfinished", "find", "head", "members", "identity", "person", "fit", "deployment", "pods_of", "takes_verbosity",
     "stage", "shared", "heads", "settled", "of_thread",
 }  # fmt: skip
 
@@ -224,7 +226,8 @@ class Place:
             digest_form.register(listening, inbox, digests)
             fit_form.FitForm(inbox)
             home.register(listening, inbox, change.access, None)
-            yield Bot(inbox, Leftovers(inbox), change, here, deps, life)
+            gate = Gate(deps, Home(frozenset({self.slack.workspace.seed.team_id})))
+            yield Bot(inbox, Leftovers(inbox, gate), change, here, deps, life)
 
     async def new_case(self) -> None:
         """A new store, and the Deployment as it was, rolled out."""

@@ -10,12 +10,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from bot.slack.origin import Origin
 from bot.store import Store
-from bot.store.store import RUNNING, TRIES
+from bot.store.clock import BEAT_S, HOLDS_S
+from bot.store.store import DROPPED, TRIES
 from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, Deed, Kind, Nothing
+from sandbox.slack import Fault
 from tests.changes.rig import Killed, When
-from tests.deeds.rig import KEY, Life, Place, a_place, crash_points
+from tests.deeds.rig import KEY, Bot, Life, Place, a_place, crash_points
 from tests.sampling import Sample
+from tests.slack.changing import ADA
 
 TS = "1795365974.621041"
 HEAP = "profile heap"
@@ -30,11 +34,11 @@ def _played(folder: Path, scene: Callable[[Place], Awaitable[None]]) -> None:
     asyncio.run(play())
 
 
-async def _kept(place: Place, kind: str, words: str = "", details: Any = None) -> None:
+async def _kept(place: Place, kind: str, words: str = "", details: Any = None, *, key: str = KEY, **more: Any) -> None:
     """A process took the deed, and ended before it did anything."""
-    deed = Deed(kind, place.asked(words), msgspec.Raw(msgspec.json.encode(details or {})))
+    deed = Deed(kind, place.asked(words, **more), msgspec.Raw(msgspec.json.encode(details or {})))
     async with place.bot() as bot:
-        await bot.deps.store.claim(KEY, msgspec.json.encode(deed).decode())
+        await bot.deps.store.claim(key, msgspec.json.encode(deed).decode())
 
 
 async def _told_after_a_restart(place: Place) -> str:
@@ -88,6 +92,35 @@ def test_a_profile_that_a_kill_cut_off_is_told_with_its_words_and_an_answer_stay
             return 2 * len(points)
 
     record_property("crash_points", asyncio.run(run()))
+
+
+def test_deeds_of_somebody_of_another_organisation_are_not_carried_out_and_they_are_told_once(tmp_path: Path) -> None:
+    async def scene(place: Place) -> None:
+        for key in (KEY, "trigger-2", f"trigger-3{DROPPED}"):
+            await _kept(place, "profile", HEAP, key=key, sent_by=Origin(ADA, (("T0PARTNER1", ""),), is_said=True))
+        assert "You are from another one" in await _told_after_a_restart(place)
+        assert place.answers() == {}
+        assert place.rows("select key from seen where state != 'done'") == []
+
+    _played(tmp_path, scene)
+
+
+def test_a_deed_of_somebody_whom_slack_does_not_name_waits_until_it_does_or_it_is_too_late(tmp_path: Path) -> None:
+    async def scene(place: Place) -> None:
+        for away_s, told in ((0, "the bot restarted while"), (TOO_LATE_S + 1, "Slack did not tell me who")):
+            await place.new_case()
+            await _kept(place, "profile", HEAP, sent_by=Origin(ADA), public=True, asked_ts=TS, thread_ts=TS)
+            place.slack.faults.append(Fault("error", where="api/users.info", error="fatal_error", times=9))
+            async with place.bot() as bot:
+                await bot.resumes()
+                assert (place.told(), place.answers()) == ([], {})
+                if not away_s:
+                    place.slack.faults.clear()
+                place.ahead_s = away_s
+                await bot.resumes()
+            assert told in "".join([*place.told(), *place.answers().values()])
+
+    _played(tmp_path, scene)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +187,7 @@ def test_a_deed_that_was_given_up_is_told_whenever_a_process_ends_meanwhile(tmp_
 # ------------------------------------------------------------------------------------------------- another replica
 
 
-def test_a_deed_that_may_take_long_stays_its_replica_s_as_long(tmp_path: Path) -> None:
+def test_a_deed_stays_its_replica_s_as_long_as_that_lives_however_long_it_takes(tmp_path: Path) -> None:
     async def scene(place: Place) -> None:
         begun, gate, done = asyncio.Event(), asyncio.Event(), list[str]()
 
@@ -168,18 +201,57 @@ def test_a_deed_that_may_take_long_stays_its_replica_s_as_long(tmp_path: Path) -
             kind, _ = [bot.inbox.kinds.add(Kind("takes-long", Nothing, take_long)) for bot in (one, other)]
             await one.inbox.do(KEY, kind, asked, NOTHING, longest_s=330)
             await begun.wait()
-            for at in (RUNNING + 1, 331):
-                place.ahead_s = at
+            for _ in range(100):
+                place.ahead_s += BEAT_S
+                await one.deps.store.hold()
                 assert await other.leftovers.resume() == 0
-            place.ahead_s = 370
-            assert [key for key, _ in await other.deps.store.unfinished()] == [KEY]
             gate.set()
             await one.ended()
+            place.ahead_s += HOLDS_S
             assert await other.leftovers.resume() == 0
         assert done == [KEY]
         assert place.told() == []
 
     _played(tmp_path, scene)
+
+
+def test_of_several_deeds_one_ends_every_process_and_the_others_are_done(tmp_path: Path) -> None:
+    async def scene(place: Place) -> None:
+        done, begun = list[str](), asyncio.Event()
+
+        async def kill(_: AcceptedDeed[Nothing]) -> None:
+            begun.set()
+            await asyncio.Event().wait()  # nothing else is done in this process
+
+        async def do(taken: AcceptedDeed[Nothing]) -> None:
+            done.append(taken.key)
+
+        async with place.bot() as bot:
+            for key, kind in (("a", "does"), ("b", "kills"), ("c", "does"), ("d", "does")):
+                deed = Deed(kind, place.asked(f"do {key}"))
+                await bot.deps.store.claim(key, msgspec.json.encode(deed).decode())
+        async with asyncio.timeout(60):
+            while not place.told():
+                begun.clear()
+                async with place.bot() as bot:
+                    bot.inbox.kinds.add(Kind("kills", Nothing, kill))
+                    bot.inbox.kinds.add(Kind("does", Nothing, do))
+                    await _until_killed(bot, begun)
+        [told] = place.told()
+        assert "do b" in told
+        assert set(done) == {"a", "c", "d"}
+
+    _played(tmp_path, scene)
+
+
+async def _until_killed(bot: Bot, killed: asyncio.Event) -> None:
+    """As far as the process comes."""
+    works, dies = asyncio.create_task(bot.resumes()), asyncio.create_task(killed.wait())
+    await asyncio.wait({works, dies}, return_when=asyncio.FIRST_COMPLETED)
+    for task in (works, dies):
+        task.cancel()
+    await asyncio.gather(works, dies, return_exceptions=True)
+    await bot.deps.work.drain(0)
 
 
 # --------------------------------------------------------------------------------------------------- a slow store

@@ -70,7 +70,7 @@ def test_settings_that_cannot_be_read_are_the_only_link(tmp_path: Path) -> None:
         world.settings["colour"] = "blue"
         (link,) = await world.doctor()
         assert (link.name, link.state) == ("settings", "failed")
-        assert "colour" in link.seen + link.fix
+        assert "unknown settings" in link.seen
 
     with_world(tmp_path, work)
 
@@ -110,6 +110,18 @@ def test_a_scope_that_is_missing_is_named_with_what_it_is_for(tmp_path: Path) ->
         assert "slack-manifest.json" in link.fix
 
     kept = tuple(scope for scope in App().scopes if scope != "files:write")
+    with_world(tmp_path, work, seed=Seed(app=replace(App(), scopes=kept)))
+
+
+@pytest.mark.parametrize("guests", [True, False])
+def test_the_optional_scope_is_named_and_is_missed_only_where_guests_are_refused(guests: bool, tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        world.settings["access"] = {"guests": guests}
+        link = await world.link("slack-scopes")
+        assert link.state == ("ok" if guests else "failed")
+        assert "users:read" in link.seen
+
+    kept = tuple(scope for scope in App().scopes if scope != "users:read")
     with_world(tmp_path, work, seed=Seed(app=replace(App(), scopes=kept)))
 
 

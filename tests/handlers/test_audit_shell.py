@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import update
 
 from bot.store import Store, open_store
+from bot.store.audit import Audit
 from bot.store.tables import audit
 from tests.stores import NewDatabase
 
@@ -20,19 +21,24 @@ pytestmark = pytest.mark.few(3)
 ROOT = Path(__file__).parents[2]
 
 
-def asked(database: str, *words: str) -> subprocess.CompletedProcess[str]:
+KEY = "0123456789abcdef0123456789abcdef"
+
+
+def asked(database: str, *words: str, key: str = "") -> subprocess.CompletedProcess[str]:
     """What the command gives."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HAMI_BOT_")}  # noqa: TID251
     command = [sys.executable, "-m", "bot", "audit", *words]
-    environment |= {"HAMI_BOT_STORE__URL": database}
+    environment |= {"HAMI_BOT_STORE__URL": database, "HAMI_BOT_STORE__AUDIT_KEY": key}
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
-def beside(database: str, *words: str, after: Callable[[Store], Awaitable[object]] | None = None) -> tuple[str, int]:
+def beside(
+    database: str, *words: str, after: Callable[[Store], Awaitable[object]] | None = None, key: str = ""
+) -> tuple[str, int]:
     """The same while a bot has the store open and did three things; nothing is to be said on standard error."""
 
     async def main() -> subprocess.CompletedProcess[str]:
-        async with open_store(database, now=lambda: 1_795_237_200.0) as store:
+        async with open_store(database, now=lambda: 1_795_237_200.0, audit_keys=key.split()) as store:
             assert await store.claim("Ev1", "at work")
             for number in range(3):
                 await store.audit.append(
@@ -40,7 +46,7 @@ def beside(database: str, *words: str, after: Callable[[Store], Awaitable[object
                 )
             if after:
                 await after(store)
-            done = await asyncio.to_thread(asked, database, *words)
+            done = await asyncio.to_thread(asked, database, *words, key=key)
             assert await store.unfinished() == []  # it is still this process's work
             return done
 
@@ -68,10 +74,56 @@ def test_they_are_shown_as_json(database: str) -> None:
     ]
 
 
-def test_a_whole_log_is_said_to_be_whole_with_the_seal_of_its_end(database: str) -> None:
+def test_without_a_key_the_log_is_unsigned_and_what_is_not_found_out_is_said(database: str) -> None:
     shown, code = beside(database, "--verify")
     assert code == 0
-    assert shown.startswith("the audit log is whole: 3 entries; entry 3 is sealed with ")
+    assert "whole" not in shown
+    assert shown.startswith("the audit log is unsigned (store.audit_key is not set): 3 entries")
+    assert "cannot detect that somebody who can write the store changed an entry" in shown
+
+
+def test_a_signed_log_is_whole_and_the_hash_that_it_says_to_keep_is_taken(database: str) -> None:
+    shown, code = beside(database, "--verify", key=KEY)
+    assert code == 0
+    assert shown.startswith("the audit log is whole: 3 entries, all signed\n")
+    newest = shown.split()[-1]
+    again = asked(database, "--verify", "--last-hash", newest, key=KEY)
+    assert again.returncode == 0
+    assert "The hash that you kept is of entry 3: entries 1 to 3 are as they were" in again.stdout
+
+
+def test_a_log_without_the_hash_that_the_reader_kept_is_not_whole(database: str) -> None:
+    shown, code = beside(database, "--last-hash", "ab" * 32, key=KEY)
+    assert code == 5
+    assert shown.startswith("the audit log is not whole: no entry has the hash that you kept")
+
+
+def test_a_log_without_any_signature_is_no_success_where_a_key_is_set(database: str) -> None:
+    beside(database, "--verify")
+    done = asked(database, "--verify", "-o", "json", key=KEY)
+    assert done.returncode == 5
+    assert json.loads(done.stdout)["verdict"] == "unsigned"
+
+
+async def _sign(store: Store) -> None:
+    with_key = Audit(store._engine, store.now, [KEY])
+    await with_key.append(actor="U1", action="raise", target="a/b", outcome="allowed")
+
+
+def test_a_log_that_is_signed_in_part_is_not_called_whole(database: str) -> None:
+    beside(database, after=_sign)
+    done = asked(database, "--verify", key=KEY)
+    assert done.returncode == 0
+    assert "whole" not in done.stdout
+    assert done.stdout.startswith("the audit log is signed from entry 4 of 4 on")
+    assert "cannot detect that entries 1 to 3 were changed before" in done.stdout
+
+
+def test_a_short_key_is_refused_and_not_shown(database: str) -> None:
+    done = asked(database, "--verify", key="hunter2")
+    assert done.returncode == 2
+    assert "32 characters" in done.stderr
+    assert "hunter2" not in done.stderr
 
 
 async def _tamper(store: Store) -> None:

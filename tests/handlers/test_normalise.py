@@ -2,10 +2,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.errors import UsageError
 from bot.slack.render.text import escape
 from handlers.parsing.normalise import normalise, without_invisible
 from handlers.parsing.sentences import from_verb, plain_question
-from handlers.parsing.slack_words import split_words
+from handlers.parsing.slack_grammar import understand
+from handlers.parsing.slack_words import mentioned_words, split_words
+from tests.growth import grows_faster
 
 
 @pytest.mark.parametrize(
@@ -101,6 +104,33 @@ def test_what_is_quoted_listed_or_copied_with_its_command_is_the_question(typed:
 )
 def test_of_a_reason_and_a_note_only_what_nobody_sees_goes(typed: str, read: str) -> None:
     assert normalise(typed) == read
+
+
+def read(text: str) -> object:
+    """All that is done with the words of a message before a cluster is read; a mistake is an answer too."""
+    try:
+        return understand(plain_question(from_verb(split_words(mentioned_words({"text": text}, "U0BOT")))))
+    except UsageError as error:
+        return error
+
+
+PIECES = (
+    "<@U0BOT|, <@U0BOT>, <, >, <a|b, `, *, _, ~, a, A, a-, a/, 1, -, --, ., ?, !, ;, &gt;, &amp;, ﷺ, é, ａ, —, ＜, off,"
+    " /hami, @hami-bot, --cluster, --cluster=a, --lang=x, because, verbosity, note, why, for, ns, 为什么, 命名空间,"
+    " kubectl, \", ', \n, \u200b, \u0301\u0316"
+)
+
+
+@pytest.mark.parametrize("piece", PIECES.split(", "))
+def test_no_message_makes_reading_grow_faster_than_itself(piece: str) -> None:
+    for before in ("", "why x", "why ", "为什么 ", "verbosity 5 ", "kubectl "):
+        for repeated in (piece, f" {piece}", f"a{piece}", f"{piece}`"):
+            for length in (500, 10_000):
+
+                def text(length: int, before: str = before, repeated: str = repeated) -> str:
+                    return f"{before}{repeated * ((length - len(before)) // len(repeated))}"
+
+                assert not grows_faster(read, text, length), (before, repeated)
 
 
 def test_a_regular_expression_of_go_keeps_its_end() -> None:

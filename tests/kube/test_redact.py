@@ -18,6 +18,7 @@ from bot.kube.models import (
     WorkloadSpec,
 )
 from bot.kube.recording.redact import masked, masked_arguments, masked_log, redacted
+from tests.growth import grows_faster
 
 SECRET = "c4n4ryS3cr3tV4lu3xx"
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl"
@@ -85,6 +86,35 @@ def test_what_looks_like_a_credential_is_masked_and_the_rest_kept(text, left):
 )
 def test_what_a_diagnosis_quotes_is_left_as_it_is(text):
     assert masked(text) == text
+
+
+PIECES = (
+    "last-applied-configuration|Name:|Name:a Value:|,ValueFrom:|authorization|bearer |basic |token|password|secrets|"
+    "api_key|--|-|a|=|:|***|://|@|/|cookie:|hooks.slack.com/|sig=|&|eyJ|eyJ-|eyJaaaaa|.|ghp_|sk-|xox|AKIA|,|{|pass|pwd|"
+    '"name":"a","value":"|"name"|"|\'|\\|\\"|token="|key= |--token |-----BEGIN A-----\n|-----BEGIN |-----END |\n'
+)
+
+
+@pytest.mark.parametrize("piece", PIECES.split("|"))
+def test_no_text_makes_masking_grow_faster_than_itself(piece):
+    for before in ("", "ValueFrom: -----BEGIN -- eyJ token= cookie: ", f"{piece}x", "authorization:", 'token="'):
+        for repeated in (piece, f"{piece} ", f"a{piece}", f"{piece}\n"):
+
+            def text(length, before=before, repeated=repeated):
+                return f"{before}{repeated * (length // len(repeated))}"
+
+            assert not grows_faster(masked, text, 4000), (before, repeated)
+
+
+def test_of_a_long_text_only_the_beginning_is_masked_and_no_half_credential_is_left():
+    text = "x" * 30 + " token=a" * 1_000
+    assert masked(text, 100) == masked(f"{text}{text}", 100) == masked(text)[:100]
+    for at in range(180, 205):
+        for credential in (f"https://u:{SECRET}@host", f"key={SECRET}", f"Name:A,Value:{SECRET},ValueFrom:nil", JWT):
+            left = masked(f"{'pass=x' * 30 + ' '}{'-' * (at - 180)}{credential} and more {'x' * 300}", 100)
+            assert len(left) <= 100
+            assert SECRET[:4] not in left
+            assert JWT.split(".")[1][:4] not in left
 
 
 def test_a_key_over_several_lines_of_a_log_is_masked():

@@ -69,14 +69,18 @@ class World:
     async def click(self, user: str, head: dict[str, Any], action: str, **given: Any) -> None:
         await self.slack.click(user, f"triage:{action}", channel=ROOM, message_ts=head["ts"], **given)
 
-    async def forged(self, user: str, head: dict[str, Any], action: str, value: str, room: str = ROOM) -> None:
-        """A click that no button of the message makes."""
+    async def forged(
+        self, user: str, head: dict[str, Any], action: str, value: str, room: str = ROOM, *, trigger: str = ""
+    ) -> None:
+        """A click that no button of the message makes; the same again is another one with another trigger."""
         who = {"id": self.slack.workspace.user_id(user)}
         pressed = {"type": "button", "block_id": "b", "action_id": action, "value": value, "action_ts": "1"}
         place = self.slack.workspace.channel_id(room)
         container = {"type": "message", "message_ts": head["ts"], "channel_id": place, "is_ephemeral": False}
         where = {"container": container, "channel": {"id": place}}
-        await sent(self.slack, "block_actions", user=who, actions=[pressed], trigger_id=f"t{value}{action}", **where)
+        await sent(
+            self.slack, "block_actions", user=who, actions=[pressed], trigger_id=f"t{value}{action}{trigger}", **where
+        )
 
 
 def webhook(*pods: str, status: str = "firing", **labels: str) -> dict[str, Any]:

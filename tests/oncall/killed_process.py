@@ -1,11 +1,12 @@
 """The whole bot in a process of its own, to be killed for good (SIGKILL) by whoever reads its pid.
 
 Each line of standard input is one life, as JSON: {"api_url", "bot_token", "app_token", "store", "recording",
-"starts_at", "speed"}. A life is forked from here, so that none imports anything again; once it takes alerts it tells
-{"pid", "url"} on a line. Told to stop (SIGTERM), it ends as the bot does; how each life ended is a line as well.
+"starts_at", "speed"}; "slack" and "oncall" replace settings. A life is forked from here, so that none imports anything
+again; once it takes alerts it tells {"pid", "url"} on a line. Told to stop (SIGTERM), it ends as the bot does; how each
+life ended is a line as well.
 
 A life starts at the time of day `starts_at` (seconds since 1970) and its time passes `speed` times as fast: nobody
-waits for what is edited every 45 s.
+waits for what is edited every 45 s. Without them it goes by the store's time.
 """
 
 import asyncio
@@ -40,12 +41,13 @@ async def live(life: dict[str, Any]) -> None:
         del cluster
         yield Sources(RecordedCluster.open(recording))
 
-    slack = SlackSettings(**{name: life[name] for name in ("api_url", "bot_token", "app_token")})
+    tokens = {name: life[name] for name in ("api_url", "bot_token", "app_token")}
+    slack = SlackSettings(**tokens | life.get("slack", {}))
     wanted = Settings(
         slack=slack,
         http=HttpSettings(bind="127.0.0.1:0"),
         store=StoreSettings(url=SecretStr(life["store"])),
-        oncall=WATCHING_NOTHING,
+        oncall=WATCHING_NOTHING.model_copy(update=life.get("oncall", {})),
     )
 
     began = time.time()
@@ -53,7 +55,7 @@ async def live(life: dict[str, Any]) -> None:
     def now() -> float:
         return life["starts_at"] + life["speed"] * (time.time() - began)
 
-    limits = Limits(oncall=0.3, deed_s=60, now=now)
+    limits = Limits(oncall=0.3, deed_s=60, now=now if "speed" in life else None)
     async with running(wanted, slack, recorded, limits) as url:
         print(json.dumps({"pid": os.getpid(), "url": url}), flush=True)  # noqa: T201
         await stopped.wait()

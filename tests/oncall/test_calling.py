@@ -5,11 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from bot.settings.schema import Settings
 from handlers.health_monitor import watched
 from handlers.oncall.keeper import Keeper
+from handlers.parsing.question import Question
+from handlers.user_actions import Deed
 from tests.changes.rig import Killed, Steps, When
 from tests.oncall.bot import GIVEN
 from tests.oncall.rig import TERMS, Rig, a_rig, pending, text, with_rig
@@ -42,6 +45,49 @@ def test_the_head_says_who_was_called_and_who_is_next_and_when(new_database: New
         assert (
             blocks.index(ADA) < blocks.index(GROUP) < blocks.index(f"'timestamp': {row.incident.called_at + 900:.0f}")
         )
+
+    with_rig(new_database(), busy_cluster(tmp_path, 3), scene)
+
+
+_UNFINISHED: list[tuple[tuple[str, str, dict[str, Any]], bool]] = [
+    (("triage-press", "", {"deed": "ack", "incident": "ID"}), False),
+    (("triage-press", "", {"deed": "take", "incident": "ID"}), False),
+    (("triage-form", "", {"deed": "mute", "incident": "ID", "mute": "2h"}), False),
+    (("triage", "triage close ID", {}), False),
+    (("triage", "--cluster lab Triage ACK", {"in_short": True}), False),
+    (("triage", "triage note ID: triage ack", {}), True),
+    (("triage-press", "", {"deed": "ack", "incident": "ffffffff"}), True),
+    (("triage", "triage ack ffffffff", {}), True),
+    (("triage-form", "", {"deed": 7, "incident": []}), True),
+    (("triage-open", "", {"deed": "handover", "incident": "ID"}), True),
+]
+
+
+@pytest.mark.parametrize(("deed", "calls"), _UNFINISHED)
+def test_nobody_is_called_while_somebody_s_acknowledgement_is_not_carried_out_yet(
+    deed: tuple[str, str, dict[str, Any]], *, calls: bool, new_database: NewDatabase, tmp_path: Path
+) -> None:
+    kind, words, details = deed
+
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        await keeper.take([pending(0)])
+        await rig.passes(100, keeper, step_s=50)
+        [row] = await rig.store.incidents.opened()
+
+        def about(text: str) -> str:
+            return text.replace("ID", row.id)
+
+        asked = Question(about(words), ADA, ONCALL, rig.now, thread_ts=row.thread_ts)
+        raw = msgspec.Raw(about(msgspec.json.encode(details).decode()).encode())
+        assert await rig.store.claim("deed", msgspec.json.encode(Deed(kind, asked, raw)).decode())
+        await rig.passes(900, keeper, step_s=50)
+        [row] = await rig.store.incidents.opened()
+        assert row.incident.called == ((ADA,) if calls else ())
+        await rig.store.done("deed")
+        await rig.passes(5, keeper)
+        [row] = await rig.store.incidents.opened()
+        assert row.incident.called == (ADA,)
 
     with_rig(new_database(), busy_cluster(tmp_path, 3), scene)
 

@@ -11,8 +11,10 @@ import msgspec
 import pytest
 
 from bot.slack.app import Grouped
+from bot.slack.origin import Home
 from bot.slack.question_tasks import Work
 from bot.triage.state import Turn
+from handlers.gate import Gate
 from handlers.inbox import Inbox
 from handlers.oncall.digests import Digests
 from handlers.oncall.listeners import register
@@ -74,7 +76,8 @@ async def _killed(rig: Rig, deed: str, at: int, when: When) -> None:
     await rig.bot.clock.advance(200)
     kept = bool(await rig.store.unfinished())
     async with _a_desk(rig, Life()) as inbox:
-        await Leftovers(inbox).resume()
+        home = Home(frozenset({rig.bot.slack.workspace.seed.team_id}))
+        await Leftovers(inbox, Gate(inbox.deps, home)).resume()
     place, was_told = (deed, at, when), "ephemeral" in life.names[: at + (when == "after")]
     turns = Counter(event.news.turn for event in await rig.store.timeline.of(incident))
     audited = Counter((line.action, line.outcome) for line in await rig.store.audit.read(9))

@@ -49,19 +49,22 @@ class Process:
     @contextlib.asynccontextmanager
     async def life(self, slack: SlackServer, session: aiohttp.ClientSession) -> AsyncGenerator["Life"]:
         began = time.time()
-        told = self._told | {"starts_at": self._starts_at}
-        assert self._process.stdin
-        self._process.stdin.write(json.dumps(told) + "\n")
-        self._process.stdin.flush()
-        begun = await self._line()
-        assert isinstance(begun, dict), begun
-        life = Life(begun["pid"], World(slack, begun["url"], session))
+        life = await self.begin(slack, session, starts_at=self._starts_at)
         try:
             yield life
         except BaseException:
             await self.ended(life, signal.SIGKILL)  # else whoever forked it would wait for it
             raise
         self._starts_at += self._told["speed"] * (time.time() - began) + LATER_S
+
+    async def begin(self, slack: SlackServer, session: aiohttp.ClientSession, **told: Any) -> "Life":
+        """A life that whoever began it has to end."""
+        assert self._process.stdin
+        self._process.stdin.write(json.dumps(self._told | told) + "\n")
+        self._process.stdin.flush()
+        begun: dict[str, Any] = await self._line()
+        assert isinstance(begun, dict), begun
+        return Life(begun["pid"], World(slack, begun["url"], session))
 
     async def ended(self, life: "Life", how: signal.Signals) -> int:
         """Sends the signal; the exit status, negative for a signal."""

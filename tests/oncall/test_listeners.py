@@ -50,7 +50,12 @@ def test_the_ack_of_a_word_in_a_thread_does_not_wait_for_a_store_that_hangs(
     async def scene(rig: Rig) -> None:
         store = _Hanging(rig.store)
         inbox = Inbox(rig.deps(store))
-        app = build_app(rig.bot.slack.api_url, "xoxb-1", await rig.bot.gateway.identity(), inbox.deps.work.kept)
+
+        async def lets_in(_: dict[str, Any]) -> bool:
+            return True
+
+        identity = await rig.bot.gateway.identity()
+        app = build_app(rig.bot.slack.api_url, "xoxb-1", identity, inbox.deps.work.kept, lets_in=lets_in)
         register(app, inbox, TriageService(inbox.deps, rig.keeper(), ()), Digests(inbox.deps))
         mention.register(app, inbox)
         await rig.bot.slack.say("ada", ONCALL, "look at this")

@@ -1,6 +1,7 @@
 """Rows of alerts and incidents: once, whatever comes twice, and for as long as they are of use."""
 
 import asyncio
+import contextlib
 import sqlite3
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -231,7 +232,7 @@ def test_what_every_pass_and_every_word_reads_is_found_by_an_index(tmp_path: Pat
             await alerts.unwatch("watch", ("a",))
             await rows.find_threads()
             await rows.of_thread("C1", "1.2")
-        with sqlite3.connect(tmp_path / "x.db") as db:
+        with contextlib.closing(sqlite3.connect(tmp_path / "x.db")) as db:
             asked = [text for text in said if not text[0].startswith(("BEGIN", "PRAGMA", "INSERT"))]
             return [
                 f"{row[3]}: {what}" for what, given in asked for row in db.execute(f"EXPLAIN QUERY PLAN {what}", given)

@@ -55,6 +55,21 @@ def test_a_namespace_has_its_own_patience(database: str, tmp_path: Path) -> None
     with_rig(database, seen(tmp_path / "c", *objects), scene)
 
 
+def test_pods_of_other_schedulers_are_left_to_them(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        await looked(rig, watcher(rig), watcher(rig))
+        [head] = rig.heads()
+        assert "ml/misspelt" in text(head)
+        assert "1 of 1 pod" in text(head)
+
+    objects = [
+        pod("kai", age=900, schedulerName="kai-scheduler"),
+        pod("koord", age=900, schedulerName="koord-scheduler"),
+    ]
+    misspelt = pod("misspelt", age=900, schedulerName="hami-schedulr")
+    with_rig(database, seen(tmp_path / "c", misspelt, *objects), scene)
+
+
 def test_it_is_over_when_the_pod_waits_no_more(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
         one = watcher(rig)

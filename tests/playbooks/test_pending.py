@@ -132,8 +132,8 @@ def test_what_pods_themselves_say_tells_causes_apart(tmp_path: Path) -> None:
 
 def test_the_most_pods_come_first_and_what_is_harmless_last(tmp_path: Path) -> None:
     fitting = [pod(f"fits-{number}", said=FULL, age=4000) for number in range(3)]
-    locked = pod("named", schedulerName="other", age=5000)
-    report = ask(tmp_path, *full(), *fitting, too_large("a"), too_large("b"), locked)
+    misspelt = pod("named", schedulerName="hami-schedulr", age=5000)
+    report = ask(tmp_path, *full(), *fitting, too_large("a"), too_large("b"), misspelt)
     assert codes(report) == ["card-insufficient-memory", "wrong-scheduler", "waiting-for-retry"]
     assert cause(report).severity == "warning"
 
@@ -155,7 +155,7 @@ def test_at_most_ten_causes_are_told_and_all_are_counted(tmp_path: Path) -> None
 
 
 def test_the_next_actions_ask_why_about_the_oldest_pods(tmp_path: Path) -> None:
-    report = ask(tmp_path, *full(), too_large("a"), too_large("b", age=500), pod("odd", schedulerName="other"))
+    report = ask(tmp_path, *full(), too_large("a"), too_large("b", age=500), pod("odd", schedulerName="hami-schedulr"))
     assert commands(report) == ["why ml/b", "why ml/odd"]
 
 
@@ -194,9 +194,25 @@ def test_a_pod_that_names_the_scheduler_without_a_request_counts(tmp_path: Path)
 
 def test_cards_asked_for_under_configured_names_count(tmp_path: Path) -> None:
     config = "nvidia:\n  resourceCountName: example.com/card\n"
-    objects = [*scheduler(config=config), gpu_node(), pod("wl", {"example.com/card": "1"}, schedulerName="x")]
+    objects = [
+        *scheduler(config=config),
+        gpu_node(),
+        pod("wl", {"example.com/card": "1"}, schedulerName="hami-schedulr"),
+    ]
     report = answer("pending", record(tmp_path, objects), {})
     assert (codes(report), rows(report)[0]["asks"]) == (["wrong-scheduler"], "card 1")
+
+
+def test_pods_of_other_schedulers_are_told_apart_and_not_counted(tmp_path: Path) -> None:
+    said = refused("Resources were not found for 1 node(s)")
+    of_kai = [pod(name, said=said, schedulerName="kai-scheduler", age=age) for name, age in (("k1", 50), ("k2", 900))]
+    report = ask(tmp_path, *full(), too_large("a"), *of_kai, pod("misspelt", schedulerName="hami-schedulr"))
+    assert codes(report) == ["card-insufficient-memory", "wrong-scheduler", "other-scheduler"]
+    assert sorted(names(report)) == ["a", "misspelt"]
+    assert (report.findings[-1].severity, report.findings[-1].next_actions) == ("info", ())
+    assert [row["oldest"] for row in rows(report, "other schedulers")] == ["ml/k2"]
+    alone = ask(tmp_path / "alone", gpu_node(), *of_kai)
+    assert codes(alone) == ["nothing-pending", "other-scheduler"]
 
 
 def test_one_namespace_is_asked_about_alone(tmp_path: Path) -> None:

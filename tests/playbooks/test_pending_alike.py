@@ -42,7 +42,7 @@ def test_pods_that_are_alike_take_the_room_of_one(tmp_path: Path) -> None:
         {"nodeSelector": {"gpu": "on"}},
         {"annotations": {"nvidia.com/use-gputype": "T4"}},
         {"tolerations": [{"key": "a", "operator": "Exists"}]},
-        {"schedulerName": "other"},
+        {"schedulerName": "hami-schedulr"},
         {"schedulingGates": [{"name": "later"}]},
         {"labels": {"hami.io/webhook": "ignore"}},
         {"annotations": given("gpu-1", ("GPU-gpu-1", 1, 0))},

@@ -143,11 +143,6 @@ def test_a_webhook_that_is_switched_off_is_meant(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------------------- nobody
 
 
-def test_a_cluster_without_hami_is_told_so(tmp_path: Path) -> None:
-    report = ask(tmp_path, [node("cpu-1")])
-    assert codes(report) == ["not-found"]
-
-
 def test_what_is_left_of_hami_is_shown(tmp_path: Path) -> None:
     report = ask(tmp_path, [webhook(), daemon_set(0)])
     assert codes(report) == ["not-found"]

@@ -136,12 +136,27 @@ def test_a_gated_pod_was_not_tried_whatever_else_is_wrong_with_it(tmp_path: Path
 # ------------------------------------------------------------------------------------------ other schedulers
 
 
-@pytest.mark.parametrize(("version", "code"), [("2.6.1", "webhook-bypassed"), ("2.7.1", "wrong-scheduler")])
-def test_since_2_7_the_webhook_respects_a_foreign_scheduler_s_name(tmp_path: Path, version: str, code: str) -> None:
-    report = ask(tmp_path, cluster(pod(schedulerName="koord-scheduler"), version=version))
-    assert codes(report) == [code]
-    assert cause(report).confidence == "confirmed"
-    assert "koord-scheduler" in report.verdict
+@pytest.mark.parametrize("version", ["2.6.1", "2.10.0"])
+@pytest.mark.parametrize("scheduler", ["koord-scheduler", "kai-scheduler", "gpu-share-scheduler"])
+def test_a_pod_of_another_scheduler_is_left_to_it_with_its_words_and_no_advice(
+    tmp_path: Path, version: str, scheduler: str
+) -> None:
+    said = refused("Resources were not found for 1 node(s)")
+    report = ask(tmp_path, cluster(pod(schedulerName=scheduler, said=said), version=version))
+    assert codes(report) == ["other-scheduler"]
+    assert (cause(report).confidence, cause(report).next_actions) == ("confirmed", ())
+    assert scheduler in report.verdict
+    assert said["message"] in quotes(report)
+
+
+@pytest.mark.parametrize("scheduler", ["hami-schedulr", "hmai-scheduler", "ham-scheduler", "hami_scheduler", "hami"])
+def test_a_misspelt_name_of_hami_s_scheduler_is_nobody_else_s(tmp_path: Path, scheduler: str) -> None:
+    assert codes(ask(tmp_path, cluster(gpu_node(), pod(schedulerName=scheduler)))) == ["wrong-scheduler"]
+
+
+def test_a_pod_that_waits_for_kueue_is_told_as_kueue_s(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(gpu_node(), pod(schedulingGates=[{"name": "kueue.x-k8s.io/admission"}])))
+    assert "Kueue has not admitted the pod" in report.verdict
 
 
 def test_a_pod_left_to_the_default_scheduler_was_missed_by_the_webhook(tmp_path: Path) -> None:
@@ -198,7 +213,7 @@ def test_a_misspelt_scheduler_name_gets_no_event_at_all_and_is_still_found(tmp_p
 
 def test_where_hami_could_not_be_read_another_scheduler_is_only_suspected(tmp_path: Path) -> None:
     report = ask(tmp_path, [pod(schedulerName="koord-scheduler")], missing=["deployments"])
-    assert (codes(report), cause(report).confidence) == (["wrong-scheduler"], "suspected")
+    assert (codes(report), cause(report).confidence) == (["other-scheduler"], "suspected")
     assert "deployments" in [gap.source for gap in report.gaps]
 
 

@@ -190,13 +190,13 @@ def test_a_scheduler_scaled_to_zero_is_told_as_that(tmp_path: Path) -> None:
     assert cause(report).next_actions[0].changes_cluster
 
 
-def test_a_cluster_without_hami_is_told_as_that_and_only_suspected(tmp_path: Path) -> None:
+def test_a_registered_node_without_a_scheduler_is_told_and_only_suspected(tmp_path: Path) -> None:
     report = ask(tmp_path, [gpu_node(), pod()])
     assert (codes(report)[0], cause(report).confidence) == ("scheduler-down", "suspected")
     assert "No HAMi scheduler was found" in report.verdict
 
 
-def test_without_hami_a_pod_of_the_default_scheduler_was_not_missed_by_a_webhook_first_of_all(tmp_path: Path) -> None:
+def test_without_a_scheduler_a_pod_was_not_missed_by_a_webhook_first_of_all(tmp_path: Path) -> None:
     report = ask(tmp_path, [gpu_node(), pod(schedulerName="default-scheduler")])
     assert codes(report) == ["scheduler-down", "webhook-bypassed"]
 

@@ -39,7 +39,7 @@ COMPONENT = {"app.kubernetes.io/component": "hami-scheduler"}
 PLUGIN = {"app.kubernetes.io/component": "hami-device-plugin"}
 
 FILES = {API_KINDS[kind.plural]: f"objects/{kind.file_name}" for kind in ALL_KINDS}
-_NO_QUOTE_NEEDED = ("not-found", "not-enough-evidence", "bot-blind", "nothing-pending")
+_NO_QUOTE_NEEDED = ("not-found", "not-enough-evidence", "bot-blind", "nothing-pending", "hami-not-installed")
 
 
 def ago(seconds: float) -> str:

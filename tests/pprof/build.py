@@ -23,13 +23,14 @@ def data(tag: int, value: bytes) -> bytes:
 
 
 class Writer:
-    """A profile of one or more sample types, in the unit that is given."""
+    """A profile of one or more sample types, in the unit that is given; `cpu/nanoseconds` has its own."""
 
     def __init__(self, *types: str, unit: str = "count") -> None:
         self._texts: dict[bytes, int] = {b"": 0}
         self._parts: list[bytes] = []
         for type_ in types or ("samples",):
-            self._parts.append(data(1, number(1, self.text(type_)) + number(2, self.text(unit))))
+            name, _, own = type_.partition("/")
+            self._parts.append(data(1, number(1, self.text(name)) + number(2, self.text(own or unit))))
 
     def text(self, text: str | bytes) -> int:
         text = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text

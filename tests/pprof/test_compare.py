@@ -45,7 +45,7 @@ def test_equal_runs_show_no_change_beyond_noise() -> None:
 
 def test_a_few_samples_more_are_noise() -> None:
     def run(samples: int) -> Profile:
-        writer = Writer("samples", "cpu").function(1, "main.f").location(1, 1)
+        writer = Writer("samples", "cpu/nanoseconds").function(1, "main.f").location(1, 1)
         return prepared(read(writer.sample([1], samples, samples * 10_000_000).bytes()))
 
     assert compare([run(100), run(125)]).functions[0].noise

@@ -81,6 +81,24 @@ def test_json_is_named_with_who_calls_it_and_where_to_look() -> None:
     assert json.next_actions[0].command.startswith("profile list -sample_index=cpu '^main")
 
 
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("hami.allocs-delta-5s", "64"), ("hami.heap-load", "9"), ("before.heap", ""), ("meter.v1.allocs", "")],
+)
+def test_few_samples_are_those_of_the_type_that_is_spoken_of(name: str, count: str) -> None:
+    (few,) = [finding for finding in explain(taken(name), SAY) if finding.code == "profile-few-samples"] or [None]
+    assert bool(few) is bool(count)
+    if few:
+        assert few.claim.startswith(f"Only about {count} samples")
+
+
+@pytest.mark.parametrize(("kind", "count"), [("requests", ""), ("errors", "3")])
+def test_of_two_types_that_are_counts_each_counts_itself(kind: str, count: str) -> None:
+    profile = made(Writer("requests", "errors").function(1, "main.f").location(1, 1).sample([1], 1000, 3).bytes())
+    claims = [finding.claim for finding in explain(profile, SAY, sample_index_name=kind)]
+    assert claims == ([f"Only about {count} samples: shares may be chance."] if count else [])
+
+
 def test_an_idle_process_is_told_to_take_mutex_or_goroutine_instead() -> None:
     first, *others = explain(taken("meter.v3.cpu"), SAY)
     assert first.code == "profile-idle"

@@ -9,6 +9,8 @@ import pytest
 from PIL import Image
 
 from bot.kube.client.pod_http_request import PodGet
+from bot.pprof.decode import read
+from bot.pprof.top import Options, top
 from bot.texts import LANGUAGES, Language, Texts
 from handlers.profiles.capture_answer import answer_to
 from playbooks.profile.fetch import FetchedProfile, Snapshot
@@ -23,9 +25,12 @@ NOW = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
 SMALL = sorted(path for path in PROFILES.iterdir() if path.stat().st_size < 20_000)
 
 
-def snapshot(content: bytes) -> Snapshot:
+CPU = Request("cpu", 30)
+
+
+def snapshot(content: bytes, request: Request = CPU) -> Snapshot:
     taken = FetchedProfile(WANTED, content, "2.10.0", leads=True)
-    return Snapshot("lab", NOW, Request("cpu", 30), None, taken, ())
+    return Snapshot("lab", NOW, request, None, taken, ())
 
 
 @pytest.mark.parametrize("path", SMALL, ids=lambda path: path.name)
@@ -49,6 +54,32 @@ def test_the_report_survives_json_and_has_ten_rows(language: Language) -> None:
     assert report.findings[-1].code == "profile-taken"
     assert "leads" in report.verdict or "leader" in report.verdict
     assert len(report.verdict) <= 140
+
+
+@pytest.mark.parametrize(
+    ("name", "request_", "said"),
+    [
+        ("hami.allocs-delta-5s", Request("allocs", 5), "Allocations of sched-0 (it leads): 44.78MB in 5 s."),
+        ("before.heap.delta", Request("heap", 3), "Allocations of sched-0 (it leads): 849.47MB in 3 s."),
+        ("meter.v1.allocs", Request("allocs", 4), "Allocations of sched-0 (it leads): 70.36MB in 4 s."),
+        ("before.allocs", Request("allocs", 0), "Allocations of sched-0 (it leads): 4.70GB."),
+        ("before.heap", Request("heap", 0), "Memory of sched-0 (it leads): 16.25MB in use."),
+    ],
+)
+def test_what_a_heap_gives_in_a_time_is_what_was_allocated(name: str, request_: Request, said: str) -> None:
+    """Go's difference of two heaps names no type, and pprof takes the memory in use: less where some was freed."""
+    content = (PROFILES / f"{name}.pb.gz").read_bytes()
+    answer = answer_to(snapshot(content, request_), "profile allocs", Texts("en"))
+    report = diagnose(snapshot(content, request_), Texts("en"))
+    kind = "inuse_space" if "in use" in said else "alloc_space"
+    assert report.verdict == said
+    assert not [row for row in report.tables[0].rows if row[0].startswith("-")]
+    assert {word for finding in report.findings for proof in finding.evidence for word in proof.command.split()} & {
+        f"-sample_index={other}" for other in ("alloc_space", "inuse_space")
+    } == {f"-sample_index={kind}"}
+    table = next(file for file in answer.message.files if file.name.endswith(".top.txt"))
+    assert table.content.decode() == top(read(content), options=Options(sample_index=kind))
+    assert ("-sample_index=alloc_space" in table.title) is (name != "before.allocs" and kind == "alloc_space")
 
 
 HOSTILE = [

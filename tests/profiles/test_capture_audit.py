@@ -1,6 +1,7 @@
 """A profile counts more than the note of how it ended: the one before it has been written."""
 
 import asyncio
+import contextlib
 import sqlite3
 from pathlib import Path
 
@@ -21,7 +22,7 @@ def taken(folder: Path, *, lost_from: str, error: Exception | None = None) -> li
     done = list[str]()
 
     def lose() -> None:
-        with sqlite3.connect(folder / "bot.db") as database:
+        with contextlib.closing(sqlite3.connect(folder / "bot.db")) as database:
             database.execute("DROP TABLE audit")
 
     async def take() -> None:

@@ -179,8 +179,8 @@ def test_what_slack_refuses_is_refused_in_its_words(word: str, method: str, argu
 
 def test_a_missing_scope_names_what_is_needed_and_what_is_there() -> None:
     async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        body = await refusal(client.users_list())
-        assert body["needed"] == "users:read"
+        body = await refusal(client.conversations_join(channel=ONCALL))
+        assert body["needed"] == "channels:join"
         assert body["provided"].split(",") == list(App().scopes)
 
     talk(conversation)

@@ -12,6 +12,7 @@ import pytest
 from slack_sdk.errors import SlackApiError
 
 from sandbox.slack import App, Fault, Seed, SlackError, SlackServer, VirtualClock, strangers
+from sandbox.slack.seed import PAT, SHARED
 from tests.sandbox.slack_support import new_app, page, socket_mode, web_client
 
 ADA, ONCALL = "U0ADA00001", "C0GPUONC01"
@@ -98,6 +99,27 @@ def test_an_edit_is_told_as_message_changed_with_what_it_was() -> None:
         assert (changed["message"]["ts"], changed["channel_type"], changed["hidden"]) == (ts, "im", True)
         assert lacks(changed, "message/message_changed") == set()
         assert (shown["text"], shown["edited"]["user"]) == ("why ml/y", ADA)
+
+    asyncio.run(run())
+
+
+def test_what_somebody_of_another_organisation_does_names_their_team() -> None:
+    seed = Seed(users=(*Seed().users, PAT), channels=(*Seed().channels, SHARED), app=App(events=ALL_EVENTS))
+
+    async def run() -> None:
+        async with SlackServer(seed=seed) as slack:
+            await slack.mention("pat", SHARED.name, "help")
+            await slack.mention("ada", SHARED.name, "help")
+            await slack.say("pat", slack.dm("pat"), "help")
+            await slack.command("pat", SHARED.name, "help")
+            told = [entry.request for entry in slack.journal.of("delivery")]
+            events = [payload for payload in told if "event" in payload]
+            mentions = [payload for payload in events if payload["event"]["type"] == "app_mention"]
+            assert all(payload["is_ext_shared_channel"] for payload in events)
+            assert [payload["event"].get("user_team") for payload in mentions] == [PAT.team_id, None]
+            assert told[-1]["team_id"] == PAT.team_id
+            person = await web_client(slack).users_info(user=PAT.id)
+            assert person["user"]["team_id"] == PAT.team_id
 
     asyncio.run(run())
 

@@ -35,6 +35,9 @@ class Here(NamedTuple):
     address: str
 
 
+AUDIT_KEY = "what-signs-the-audit-log-of-this-bot"
+
+
 def settings(slack: SlackServer, folder: Path, mode: Mode = "socket", **over: str) -> Settings:
     """The bot's settings for that workspace; `over` replaces values of its Slack part."""
     words = {
@@ -47,7 +50,7 @@ def settings(slack: SlackServer, folder: Path, mode: Mode = "socket", **over: st
     return Settings(
         slack=SlackSettings(**{**words, **over}),
         http=HttpSettings(bind="127.0.0.1:0"),
-        store=StoreSettings(url=SecretStr(_store(folder / "bot.db"))),
+        store=StoreSettings(url=SecretStr(_store(folder / "bot.db")), audit_key=SecretStr(AUDIT_KEY)),
     )
 
 

@@ -154,8 +154,9 @@ JSON = {"Content-Type": "application/json"}
 
 
 def command(here: Here, text: str = "help") -> bytes:
-    fields = {"command": "/hami", "text": text, "user_id": "U0ADA00001", "channel_id": "C0GPUONC01", "team_id": "T1"}
-    fields |= {"trigger_id": "1.2.3", "response_url": f"{here.slack.url}/commands/T/1/x", "token": "t"}
+    fields = {"command": "/hami", "text": text, "user_id": "U0ADA00001", "team_id": Seed().team_id}
+    fields |= {"channel_id": "C0GPUONC01", "trigger_id": "1.2.3", "token": "t"}
+    fields |= {"response_url": f"{here.slack.url}/commands/T/1/x"}
     return urlencode(fields).encode()
 
 
@@ -237,7 +238,9 @@ def test_an_event_that_only_talks_about_the_check_of_an_address_is_heard(tmp_pat
         rich = {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": [text]}]}
         event = {"type": "message", "channel_type": "im", "user": "U0ADA00001", "text": "help", "ts": "1.000001"}
         event |= {"channel": here.slack.dm("ada"), "event_ts": "1.000001", "blocks": [rich]}
-        body = json.dumps({"type": "event_callback", "event_id": "Ev1", "team_id": "T1", "event": event}).encode()
+        body = json.dumps(
+            {"type": "event_callback", "event_id": "Ev1", "team_id": Seed().team_id, "event": event}
+        ).encode()
         assert (await posted(here, body, signed(here, body) | JSON))[0] == 200
         await here.slack.wait_for(channel=here.slack.dm("ada"), containing="You can ask")
 
@@ -248,7 +251,9 @@ def test_a_message_whose_text_is_null_is_one_without_words(tmp_path: Path) -> No
     async def scene(here: Here) -> None:
         event = {"type": "message", "channel_type": "im", "user": "U0ADA00001", "text": None, "ts": "1.000001"}
         event |= {"channel": here.slack.dm("ada"), "event_ts": "1.000001"}
-        body = json.dumps({"type": "event_callback", "event_id": "Ev1", "team_id": "T1", "event": event}).encode()
+        body = json.dumps(
+            {"type": "event_callback", "event_id": "Ev1", "team_id": Seed().team_id, "event": event}
+        ).encode()
         assert (await posted(here, body, signed(here, body) | JSON))[0] == 200
         await here.slack.wait_for(channel=here.slack.dm("ada"), containing="You can ask")
 

@@ -132,9 +132,19 @@ async def left_unanswered(slack: SlackServer, folder: Path) -> str:
     return asked.ts
 
 
+def test_a_stop_leaves_what_is_not_answered_to_others_at_once_and_counts_as_no_death(tmp_path: Path) -> None:
+    async def play() -> list[tuple[str, str, int]]:
+        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
+            await left_unanswered(slack, tmp_path)
+        with contextlib.closing(sqlite3.connect(tmp_path / "bot.db")) as store:
+            return store.execute("SELECT state, owner, tries FROM seen").fetchall()
+
+    assert asyncio.run(play()) == [("running", "", 0)]
+
+
 @pytest.mark.parametrize(
     ("ahead_s", "tries", "why"),
-    [(0, TRIES, "ended the bot's process"), (3600, 1, "too long ago")],
+    [(0, TRIES, "the bot's process ended"), (3600, 1, "too long ago")],
 )
 def test_who_asked_what_is_not_answered_any_more_is_told_once(
     tmp_path: Path, ahead_s: float, tries: int, why: str

@@ -3,13 +3,15 @@
 import asyncio
 import sqlite3
 import threading
+from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from bot.errors import BotError, UsageError
 from bot.slack.app import Grouped
-from bot.slack.question_tasks import Asker, Turns, Work
+from bot.slack.question_tasks import OF_ONE, Asker, Turns, Work
 from bot.store import open_store
 
 
@@ -136,6 +138,35 @@ def test_who_gives_up_in_the_moment_of_their_turn_leaves_the_place_to_the_next()
     asyncio.run(main())
 
 
+def test_a_question_that_waits_behind_the_same_persons_until_its_time_is_over_is_told_so(tmp_path: Path) -> None:
+    told = list[BotError]()
+
+    async def main() -> None:
+        async with (
+            asyncio.timeout(180),
+            open_store(f"sqlite:///{tmp_path}/state.db") as store,
+            AsyncExitStack() as held,
+        ):
+            work = Work(store, longest_s=0.05)
+            for _ in range(OF_ONE):
+                await held.enter_async_context(work.turn(Asker(ADA)))
+
+            async def job(who: Asker) -> None:
+                async with work.turn(who):
+                    pass
+
+            async def tell(error: BotError) -> None:
+                told.append(error)
+
+            for who in (ADA, GRACE):
+                work.start(who, partial(job, Asker(who)), tell)
+                await work.ended(who, 60)
+
+    asyncio.run(main())
+    [late] = told
+    assert "asked many questions" in late.hint
+
+
 def test_only_two_steps_at_once_keep_a_processor_busy(tmp_path: Path) -> None:
     entered, go_on = threading.Semaphore(0), threading.Event()
 
@@ -186,10 +217,11 @@ def test_a_step_that_was_given_up_keeps_its_place_and_who_had_none_is_told_so(tm
                 told.append(error)
 
             while len(hung.threads) < 2:
-                work.start(f"Ev{len(told)}", job, tell)
-                await work.room(1)
+                key = f"Ev{len(told)}"
+                work.start(key, job, tell)
+                await work.ended(key, 60)
             work.start("one more", job, tell)
-            await work.room(1)
+            await work.ended("one more", 60)
             hung.go_on.set()
             assert await work.beside(lambda: 1) == 1
 

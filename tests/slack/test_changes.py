@@ -57,6 +57,8 @@ def test_who_asked_for_an_open_change_is_shown_by_name_and_nobody_is_called(tmp_
         ("profiling", "--profiling is not set; no change is open"),
         ("kube-qps", "--kube-qps is 5 (the default); no change is open"),
         ("verbosity revert", "Nothing to revert: no temporary change is open"),
+        ("revert", "Nothing to revert: no temporary change is open on hami-system/hami-scheduler"),
+        ("undo", "Nothing to revert: no temporary change is open on hami-system/hami-scheduler"),
     ],
 )
 def test_what_is_set_is_told_in_one_message_without_files(tmp_path: Path, words: str, said: str) -> None:
@@ -75,6 +77,20 @@ def test_a_revert_of_another_flag_says_what_reverts_the_open_change(tmp_path: Pa
         await world.slack.command("ada", "gpu-oncall", "verbosity revert")
         told = await world.told("ada", "Not reverted: the open change is --profiling=true")
         assert "run `/hami profiling off`" in text_of(told)
+        assert await world.is_open()
+
+    played(tmp_path, scene)
+
+
+@pytest.mark.parametrize("typed", ["revert", "undo", "Revert it please"])
+def test_revert_names_the_open_change_and_what_reverts_it_and_reverts_nothing(tmp_path: Path, typed: str) -> None:
+    async def scene(world: World) -> None:
+        await world.raised("profiling on for 30m")
+        await world.slack.command("ada", "gpu-oncall", typed)
+        told = text_of(await world.told("ada", "--profiling=true is set on vgpu-scheduler-extender (deadline"))
+        assert "To revert it now: /hami profiling off" in told
+        await world.slack.mention("ada", "gpu-oncall", typed)
+        await world.slack.wait_for(channel="gpu-oncall", containing="To revert it now: @hami-bot profiling off")
         assert await world.is_open()
 
     played(tmp_path, scene)

@@ -21,6 +21,7 @@ from bot.pprof.top import top
 from bot.settings.schema import ClusterSettings, ProfileSettings
 from bot.slack.render.profile import CANCEL
 from bot.store import open_audit, open_profiles, open_store
+from bot.store.audit import Verified
 from handlers.parsing.question import Question
 from handlers.profiles.memory_budget import AT_ONCE
 from playbooks.playbook import Sources
@@ -28,7 +29,7 @@ from sandbox.apiserver import ApiServer
 from sandbox.apiserver.recordings import read_recording
 from sandbox.slack import SlackServer
 from tests.pprof.cases import PROFILES
-from tests.slack.bot import PATIENT, RECORDING, settings
+from tests.slack.bot import AUDIT_KEY, PATIENT, RECORDING, settings
 from tests.slack.changing import actions, text_of
 from tests.slack.test_bot_deliveries import sent
 
@@ -291,6 +292,18 @@ def test_who_takes_a_profile_of_another_program_is_in_the_audit_log_and_of_hamis
         await world.answer("CPU of")
         ada = world.slack.workspace.user_id("ada")
         assert await world.audited() == [("requested", ada, place, "cpu"), ("taken", ada, place, "cpu")]
+
+    played(tmp_path, scene)
+
+
+def test_a_running_bot_signs_the_audit_log_with_the_key_of_its_settings(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.slack.command("ada", ROOM, f"profile cpu 5s --target https://{NAMESPACE}/{POD}:443")
+        await world.answer("CPU of")
+        async with open_audit(f"sqlite:///{world.folder / 'bot.db'}", audit_keys=(AUDIT_KEY,)) as audit:
+            found = await audit.verify()
+        assert isinstance(found, Verified)
+        assert (found.entries, found.signed_from) == (2, 1)
 
     played(tmp_path, scene)
 

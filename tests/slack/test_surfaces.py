@@ -413,6 +413,7 @@ def test_an_example_is_as_it_is_typed_where_the_mistake_was_made(tmp_path: Path)
     "sentence",
     [
         "Why is my pod `{}` still pending?",
+        "kubectl describe pod {} -n ml",
         "why can’t ml/{} start",
         "为什么 {} 一直 pending？",
         "> /hami ｗｈｙ\u3000ml/{}。",

@@ -9,9 +9,10 @@ from bot.errors import NoSuchCluster, UsageError, WhichCluster
 from bot.slack.question_tasks import _HINTS, Overdue
 from bot.slack.render.prose import in_words
 from bot.texts import Texts
+from handlers.parsing.normalise import LONGEST
 from handlers.parsing.sentences import plain_question
 from handlers.parsing.slack_grammar import understand
-from handlers.parsing.slack_words import LONGEST, split_words
+from handlers.parsing.slack_words import split_words
 from sandbox.slack.content import strings_of
 from tests.slack.bot import a_bot
 

@@ -1,6 +1,7 @@
 """A question to SQLite that is cancelled leaves no lock behind."""
 
 import asyncio
+import contextlib
 import sqlite3
 import threading
 from pathlib import Path
@@ -37,7 +38,7 @@ def test_a_transaction_that_was_cancelled_locks_nobody_out(tmp_path: Path) -> No
             with pytest.raises(asyncio.CancelledError) as held:
                 await task
             assert held.tb is not None  # as long as the error is known, the statement is
-            with sqlite3.connect(tmp_path / "a.db", timeout=0) as other:
+            with contextlib.closing(sqlite3.connect(tmp_path / "a.db", timeout=0)) as other:
                 other.execute("BEGIN IMMEDIATE")
 
     asyncio.run(run())

@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
-from bot.slack.outbox import LEASE
+from bot.background import in_background
+from bot.periodic_jobs import Clock
 from bot.store import Store, open_store
+from bot.store.clock import BEAT_S
 
+LEASE = 120.0
 ROOT = Path(__file__).parents[2]
 FAST = """
 import asyncio, json, sys, time
@@ -26,7 +29,6 @@ from bot.store import open_store
 async def main():
     async with open_store(sys.argv[1]) as store:
         claimed = await store.claim("Ev1")
-        await store.give_up()
         unfinished = await store.unfinished()
         held = await store.task_leases.hold("pages", "fast", 60.0)
         await Outbox(store, None, owner="fast").step("C1")
@@ -57,7 +59,12 @@ async def _is_at_work(store: Store) -> None:
 @pytest.mark.parametrize("new_database", ["postgresql"], indirect=True)
 def test_a_replica_whose_clock_is_three_hours_fast_takes_nothing_over(database: str) -> None:
     async def main() -> None:
-        async with asyncio.timeout(180), open_store(database) as store:
+        async with (
+            asyncio.timeout(180),
+            open_store(database) as store,
+            Clock() as clock,
+            in_background(clock.repeat(BEAT_S, "a sign of life", store.hold)),
+        ):
             await _is_at_work(store)
             assert await _taken_by_a_fast_one(database) == [False, [], False]
             row = await store.outbox.unsettled("C1", "right", time.time(), LEASE)

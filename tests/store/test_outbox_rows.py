@@ -40,6 +40,19 @@ def test_content_that_is_put_while_its_row_is_being_ended_is_sent(database: str,
     asyncio.run(play())
 
 
+def test_what_a_living_process_sends_stays_its_own_and_of_one_that_is_silent_another_s(database: str) -> None:
+    async def play() -> None:
+        async with open_store(database) as store:
+            await being_sent(store)
+            rows, later = store.outbox, NOW + 5 * LEASE
+            await rows.hold("me", later, LEASE)
+            await rows.hold("other", later + LEASE, LEASE)
+            assert await rows.unsettled(CHANNEL, "other", later + LEASE - 1, LEASE) is None
+            assert await rows.unsettled(CHANNEL, "other", later + LEASE, LEASE)
+
+    asyncio.run(play())
+
+
 async def being_sent(store: Store) -> QueuedMessage:
     """A row whose content Slack has shown, and nothing more is noted yet."""
     rows = store.outbox

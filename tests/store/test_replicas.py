@@ -7,8 +7,10 @@ from collections.abc import Awaitable, Callable
 
 from bot.changes.journal import Event
 from bot.store import Store, open_store
+from bot.store.audit import Verified
+from bot.store.clock import HOLDS_S
 from bot.store.outbox_rows import SPACING
-from bot.store.store import Claim
+from bot.store.store import DROPPED, TRIES
 from tests.records import RECORD
 
 NOW = 1_000_000.0
@@ -37,12 +39,22 @@ def test_a_delivery_is_claimed_by_one_of_them(database: str) -> None:
 
 def test_of_two_batches_with_the_same_deliveries_each_is_claimed_once(database: str) -> None:
     async def work(one: Store, other: Store) -> None:
-        batches = [
-            {f"Ev{number}": Claim("payload") for number in range(first, first + 10)} for first in range(0, 30, 5)
-        ]
+        batches = [{f"Ev{number}": "payload" for number in range(first, first + 10)} for first in range(0, 30, 5)]
         claims = [store.claim_all(batch) for batch in batches for store in (one, other)]
         granted = Counter(itertools.chain(*await asyncio.gather(*claims)))
         assert granted == {f"Ev{number}": 1 for number in range(35)}
+
+    with_replicas(database, work)
+
+
+def test_a_death_is_counted_by_one_of_those_who_notice_it(database: str) -> None:
+    async def work(one: Store, other: Store) -> None:
+        for death in range(TRIES):
+            async with open_store(database, now=lambda: NOW - 2 * HOLDS_S, patience=30) as dies:
+                assert await dies.claim("Ev1", "the event itself")
+            looks = await asyncio.gather(*(store.unfinished() for store in (one, other) for _ in range(5)))
+            assert [left.key for left in await one.unfinished()] == ["Ev1" if death < TRIES - 1 else f"Ev1{DROPPED}"]
+            assert all(len(found) <= 1 for found in looks)
 
     with_replicas(database, work)
 
@@ -107,7 +119,7 @@ def test_both_write_one_audit_log(database: str) -> None:
             for store in (one, other)
         ]
         assert sorted(await asyncio.gather(*entries)) == list(range(1, 21))
-        assert await other.audit.verify() == 20
+        assert await other.audit.verify() == Verified(20, 0, (await other.audit.read(1))[0].hash)
 
     with_replicas(database, work)
 

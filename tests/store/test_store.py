@@ -4,14 +4,16 @@ import asyncio
 import contextlib
 import sqlite3
 import stat
+import traceback
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from bot.store import Store, StoreError, open_store
+from bot.store.clock import BEAT_S, HOLDS_S
 from bot.store.outbox_rows import DONE_KEPT, QueuedMessage, stored_file
-from bot.store.store import DROPPED, REMEMBERED, RUNNING, THREADS_KEPT, TRIES
+from bot.store.store import DROPPED, REMEMBERED, THREADS_KEPT, TRIES
 
 
 class Now:
@@ -29,6 +31,43 @@ def with_store(database: str, work: Callable[[Store, Now], Awaitable[None]], *, 
             await work(store, now)
 
     asyncio.run(main())
+
+
+class Processes:
+    """Those that share a database."""
+
+    def __init__(self, database: str, stack: contextlib.AsyncExitStack) -> None:
+        self._database, self._stack, self.now = database, stack, Now()
+
+    async def begin(self) -> Store:
+        return await self._stack.enter_async_context(open_store(self._database, now=self.now, patience=5))
+
+    async def passes(self, seconds: float, *living: Store) -> None:
+        """Only these show meanwhile that they live."""
+        end = self.now.at + seconds
+        while self.now.at < end:
+            self.now.at = min(self.now.at + BEAT_S, end)
+            for store in living:
+                await store.hold()
+
+    async def dies_at(self, heir: Store, *keys: str) -> None:
+        """A process takes these up, and dies; the heir lives on."""
+        process = await self.begin()
+        assert await process.claim_all(dict.fromkeys(keys, "the event itself")) == set(keys)
+        await self.passes(HOLDS_S, heir)
+
+
+def with_processes(database: str, work: Callable[[Processes], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            await work(Processes(database, stack))
+
+    asyncio.run(main())
+
+
+async def left(store: Store) -> list[tuple[str, str]]:
+    """The key and payload of what nobody is at."""
+    return [(one.key, one.payload) for one in await store.unfinished()]
 
 
 def test_a_delivery_is_claimed_once(database: str):
@@ -58,7 +97,7 @@ def test_what_a_process_with_its_own_file_left_when_it_died_can_be_claimed_by_th
         assert await store.unfinished() == []
 
     async def comes_back(store: Store, now: Now) -> None:
-        assert await store.unfinished() == [("Ev1", "the event itself")]
+        assert await left(store) == [("Ev1", "the event itself")]
         assert await store.claim("Ev1")
         assert await store.unfinished() == []
         assert not await store.claim("Ev2")
@@ -72,33 +111,86 @@ def test_what_a_process_with_its_own_file_left_when_it_died_can_be_claimed_by_th
     with_store(f"sqlite:///{tmp_path}/state.db", comes_back, alone=True)
 
 
-def test_work_that_nobody_finished_can_be_claimed_again_but_not_for_ever(database: str):
-    async def work(store: Store, now: Now) -> None:
-        for _ in range(TRIES):
-            assert await store.claim("Ev1", "the event itself")
-            now.at += RUNNING - 1
-            assert not await store.claim("Ev1")
-            now.at += 1
-        assert await store.unfinished() == []
-        assert not await store.claim("Ev1")
-        for _ in range(2):
-            await store.give_up()
-            assert await store.unfinished() == [(f"Ev1{DROPPED}", "the event itself")]
-        assert not await store.claim("Ev1")
-        await store.done(f"Ev1{DROPPED}")
-        assert await store.unfinished() == []
+def test_what_a_living_process_is_at_stays_its_own_however_long_it_takes(database: str):
+    async def work(processes: Processes) -> None:
+        slow, heir = await processes.begin(), await processes.begin()
+        assert await slow.claim("Ev1", "the event itself")
+        await processes.passes(20 * HOLDS_S, slow, heir)
+        assert await heir.unfinished() == []
+        assert not await heir.claim("Ev1")
+        await processes.passes(HOLDS_S - 1, heir)
+        assert await heir.unfinished() == []
+        await processes.passes(1, heir)
+        assert await left(heir) == [("Ev1", "the event itself")]
+        assert await heir.claim("Ev1")
+        assert await heir.unfinished() == []
+
+    with_processes(database, work)
 
 
-def test_that_work_was_given_up_is_itself_given_up_once_it_ended_its_process_as_often(database: str):
-    async def work(store: Store, now: Now) -> None:
-        for key in ("Ev1", f"Ev1{DROPPED}"):
-            for _ in range(TRIES):
-                assert await store.claim(key, "the event itself")
-                now.at += RUNNING
-            await store.give_up()
-        assert await store.unfinished() == []
+def test_who_could_not_reach_the_store_holds_nobody_dead_for_having_been_silent_meanwhile(database: str):
+    async def work(processes: Processes) -> None:
+        one, other = await processes.begin(), await processes.begin()
+        assert await one.claim("Ev1", "the event itself")
+        await processes.passes(BEAT_S, one, other)
+        processes.now.at += 3 * HOLDS_S
+        assert await other.unfinished() == []
+        await processes.passes(2 * HOLDS_S, one, other)
+        assert await other.unfinished() == []
+        await processes.passes(HOLDS_S, other)
+        assert await left(other) == [("Ev1", "the event itself")]
 
-    with_store(database, work)
+    with_processes(database, work)
+
+
+def test_of_several_that_a_process_was_at_when_it_died_none_is_held_to_have_ended_it(database: str):
+    async def work(processes: Processes) -> None:
+        heir, keys = await processes.begin(), ["Ev1", "Ev2"]
+        for _ in range(3 * TRIES):
+            await processes.dies_at(heir, *keys)
+            assert [key for key, _ in await left(heir)] == keys
+        await processes.dies_at(heir, "Ev1")
+        # What most processes died of comes last.
+        assert [(one.key, one.deaths) for one in await heir.unfinished()] == [
+            ("Ev2", 3 * TRIES),
+            ("Ev1", 3 * TRIES + 1),
+        ]
+
+    with_processes(database, work)
+
+
+def test_what_a_process_was_at_alone_when_it_died_is_given_up_after_some_deaths_and_that_is_told_as_often_as_it_takes(
+    database: str,
+):
+    async def work(processes: Processes) -> None:
+        heir, told = await processes.begin(), f"Ev1{DROPPED}"
+        for _ in range(TRIES - 1):
+            await processes.dies_at(heir, "Ev1")
+            assert await left(heir) == [("Ev1", "the event itself")]
+        await processes.dies_at(heir, "Ev1")
+        for _ in range(2 * TRIES):
+            assert await left(heir) == [(told, "the event itself")]
+            assert not await heir.claim("Ev1")
+            await processes.dies_at(heir, told)
+        await heir.sweep(processes.now.at + 10 * REMEMBERED)
+        assert await left(heir) == [(told, "the event itself")]
+        assert await heir.claim(told)
+        await heir.done(told)
+        assert await heir.unfinished() == []
+
+    with_processes(database, work)
+
+
+def test_what_a_living_process_leaves_is_another_s_at_once_and_no_death_of_it(database: str):
+    async def work(processes: Processes) -> None:
+        one, other = await processes.begin(), await processes.begin()
+        for _ in range(TRIES + 1):
+            assert "Ev1" in await one.claim_all({"Ev1": "the event itself", "Ev2": "still at it"})
+            assert await one.mine() == {"Ev1", "Ev2"}
+            await one.let_go({"Ev1"})
+            assert await left(other) == [("Ev1", "the event itself")]
+
+    with_processes(database, work)
 
 
 def test_what_was_done_stays_a_duplicate_for_an_hour(database: str):
@@ -128,15 +220,17 @@ def test_a_thread_remembers_its_last_question(database: str):
 def test_sweeping_forgets_only_what_is_over(database: str):
     async def work(store: Store, now: Now) -> None:
         await store.remember_thread("C1", "1.0", "gpus", "")
-        await store.claim("old", "payload")
-        now.at += RUNNING
+        await store.claim("undone", "payload")
+        await store.claim("done")
+        await store.done("done")
+        await store.let_go({"undone"})
         await store.sweep(now.at)
-        assert await store.unfinished() == [("old", "payload")]
         assert await store.thread("C1", "1.0")
+        assert not await store.claim("done")
         await store.sweep(now.at + THREADS_KEPT)
-        assert await store.unfinished() == []
+        assert await left(store) == [("undone", "payload")]
         assert await store.thread("C1", "1.0") is None
-        assert await store.claim("old")
+        assert await store.claim("done")
 
     with_store(database, work)
 
@@ -196,6 +290,22 @@ def test_the_folder_is_made_for_its_owner_only(tmp_path: Path):
     assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o700
 
 
+def modes_in(folder: Path) -> dict[str, int]:
+    return {file.name: stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()}
+
+
+def test_nobody_but_its_owner_may_read_the_file_even_one_that_others_could(tmp_path: Path):
+    (tmp_path / "state.db").touch(0o666)
+    modes: dict[str, int] = {}
+
+    async def work(store: Store, now: Now) -> None:
+        assert await store.claim("Ev1")
+        modes.update(modes_in(tmp_path))
+
+    with_store(f"sqlite:///{tmp_path}/state.db", work)
+    assert modes == dict.fromkeys(("state.db", "state.db-wal", "state.db-shm"), 0o600)
+
+
 def test_it_is_written_to_survive_a_power_cut(tmp_path: Path):
     async def work(store: Store, now: Now) -> None:
         async with store._engine.connect() as connection:
@@ -242,10 +352,14 @@ def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "url", ["", "nonsense", "oracle://u:secret@h/x", "mariadb+nodriver://u:secret@h/x", "redis://h"]
+    "url",
+    [
+        *("", "nonsense", "oracle://u:secret@h/x", "mariadb+nodriver://u:secret@h/x", "redis://h"),
+        *("postgresql://u:p@secret@h/x", "postgresql://h:secret/x", "postgresql://127.0.0.1:1/x?password=secret"),
+    ],
 )
 def test_an_address_that_cannot_be_used_is_not_repeated(url: str):
-    assert "secret" not in str(refusal(url))
+    assert "secret" not in "".join(traceback.format_exception(refusal(url)))
 
 
 def test_a_database_that_cannot_be_reached_is_named_without_its_password(tmp_path: Path):

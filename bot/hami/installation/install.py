@@ -5,15 +5,18 @@ Object shapes per chart version: HAMi charts/hami/templates at v2.4 to v2.10.
 
 import re
 from collections.abc import Iterable, Sequence
+from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE, DeviceConfig, read_device_config
 from bot.hami.version import Version, parse_version
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER, read_flags
-from bot.kube.models import ConfigMap, Container, Lease, Pod, PodSpec, Workload
+from bot.kube.models import ConfigMap, Container, Lease, MutatingWebhookConfiguration, Node, Pod, PodSpec, Workload
 
 GUIDES_LABEL = ("app", "hami-scheduler")
 DEFAULT_SCHEDULER_NAME = "hami-scheduler"
+KUBERNETES_SCHEDULER = "default-scheduler"
+VOLCANO_SCHEDULERS = ("volcano", "vc-scheduler")
 ROLE_LABEL = "hami.io/scheduler-role"
 CLIENT_FLAGS_SINCE = Version(2, 6, 0)
 """HAMi's extender has --kube-qps, --kube-burst and --kube-timeout (cmd/scheduler/main.go)."""
@@ -22,9 +25,16 @@ PROFILING_SINCE, METRICS_CLOSED_SINCE = Version(2, 6, 0), Version(2, 10, 0)
 port serves them as well, whatever the flag says: importing net/http/pprof puts them on Go's default mux.
 """
 
+_OF_HAMI = re.compile(r"hami(?!-bot)|4pd|vgpu-scheduler|vgpu-device-plugin", re.IGNORECASE)
+"""In the names of HAMi's objects, of its predecessor's (4pd) and of Volcano's plugin that HAMi maintains."""
+_NODE_KEYS = ("hami.io/", "4pd.io/", "volcano.sh/node-vgpu")
+"""How annotations begin that one of these wrote on a node."""
+_NAME_LABEL, _BOT = "app.kubernetes.io/name", "hami-bot"
 _VERSION_LABELS = ("app.kubernetes.io/version", "helm.sh/chart")
 _VERBOSITY = re.compile(r"--?v(?:=?(-?\d+))?")
 _LONGEST_HOSTNAME = 63
+_NEAR_FIRST_WORD, _NEAR = 0.75, 0.85
+"""How like HAMi's scheduler's name a misspelt one is: 0.75 is two letters of `hami` in the wrong order."""
 
 
 class VersionSeen(NamedTuple):
@@ -69,6 +79,46 @@ class Install(NamedTuple):
         name = self.lease_holder
         names = ((pod, (pod.name[:_LONGEST_HOSTNAME], pod.spec.node_name)) for pod in self.pods)
         return next((pod for pod, own in names if name and name in own), None)
+
+
+def is_trace(item: Workload | MutatingWebhookConfiguration | Node) -> bool:
+    """Whether something of HAMi is in the cluster, by a workload's names and images, a webhook's name, or what HAMi
+    wrote on a node. This bot itself is none.
+    """
+    if isinstance(item, Node):
+        return any(key.startswith(_NODE_KEYS) for key in item.metadata.annotations or ())
+    names = [item.metadata.name]
+    if isinstance(item, MutatingWebhookConfiguration):
+        names += [hook.name for hook in item.webhooks or ()]
+    else:
+        if item.metadata.label(_NAME_LABEL) == _BOT:
+            return False
+        names += (item.metadata.labels or {}).values()
+        for container in item.spec.template.spec.containers:
+            names += (container.name, container.image)
+    return any(map(_OF_HAMI.search, names))
+
+
+def is_anothers(scheduler: str, install: Install) -> bool:
+    """Whether a pod's scheduler is somebody else's: neither HAMi's, nor a misspelt one of HAMi's, nor Kubernetes' own.
+
+    Volcano's is not among them: it has rules of its own.
+    """
+    known = ("", KUBERNETES_SCHEDULER, *VOLCANO_SCHEDULERS)
+    return scheduler not in known and not any(
+        _is_near(scheduler, name) for name in (install.scheduler_name, DEFAULT_SCHEDULER_NAME)
+    )
+
+
+def _is_near(name: str, hami: str) -> bool:
+    """Whether HAMi's scheduler was meant: `kai-scheduler` is like `hami-scheduler`, but not in its first word."""
+    first, own = name.partition("-")[0], hami.partition("-")[0]
+    alike = _likeness(first, own) >= _NEAR_FIRST_WORD and _likeness(name, hami) >= _NEAR
+    return "hami" in name or alike
+
+
+def _likeness(one: str, other: str) -> float:
+    return SequenceMatcher(None, one, other).ratio()
 
 
 def is_ready(pod: Pod) -> bool:

@@ -43,13 +43,14 @@ class Link(Protocol):
     """An authenticated way to one API server.
 
     `credentials` says in words where they came from; `namespace` is the default namespace that came with them;
-    `cluster` is the name in the settings, empty without one.
+    `cluster` is the name in the settings, empty without one; `context` is the kubeconfig's, empty without one.
     """
 
     server: str
     credentials: str
     namespace: str
     cluster: str
+    context: str
 
     async def send(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         """The answer, whatever its status, its body unread. Raises aiohttp.ClientError, OSError or SourceError."""
@@ -112,6 +113,7 @@ class LiveCluster:
     ) -> None:
         self.name = name
         self.known_as = link.cluster
+        self.context = link.context
         self.home = home
         self.namespace = link.namespace
         self.clock = ServerClock()
@@ -205,7 +207,7 @@ class LiveCluster:
         except TimeoutError as error:
             raise too_slow(wanted) from error
         except (aiohttp.ClientError, OSError) as error:
-            raise broken(request, error, link.server, link.credentials, limits) from error
+            raise broken(request, error, link.server, link.credentials, limits) from None
 
     async def log(self, wanted: LogWanted) -> LogLines:
         path = PODS.path(segment(wanted.namespace), segment(wanted.pod)) + "/log"
@@ -264,7 +266,7 @@ class LiveCluster:
                         await asyncio.sleep(GATHER_S)
             except (aiohttp.ClientError, OSError) as error:
                 # Told here, because a read that breaks off is repeated, and this one must not begin at `version` again.
-                raise broken(request, error, self._link.server, self._link.credentials, limits) from error
+                raise broken(request, error, self._link.server, self._link.credentials, limits) from None
 
         await self._ask(request, use, limits)
 
@@ -287,7 +289,7 @@ class LiveCluster:
                 answer = await self._exchange(link, request, limits, use)
             except (aiohttp.ClientError, OSError) as error:
                 if not (is_cut(error) and repetitions):
-                    raise broken(request, error, link.server, link.credentials, limits) from error
+                    raise broken(request, error, link.server, link.credentials, limits) from None
                 repetitions -= 1
                 continue
             if not isinstance(answer, Refusal):

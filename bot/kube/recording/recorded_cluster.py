@@ -70,6 +70,7 @@ class RecordedCluster:
     """
 
     cache_age_s = None
+    context = ""
     kept = None
     clocks = None
 

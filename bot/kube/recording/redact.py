@@ -5,7 +5,7 @@ What they do hold as free text is handled here: env values, annotations, command
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import msgspec
@@ -68,7 +68,15 @@ _PEM = re.compile(
     r"-----BEGIN [^-\n]{1,40}-----"
     r"(?:(?:(?!-----BEGIN)[\s\S]){0,16384}?-----END [^-\n]{1,40}-----|(?:[\w+/=\s]|\\[nrt])*)"
 )
-_RULES: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
+
+
+def _if_found(found: re.Match[str]) -> str:
+    return f"{found[1]}{MASK}" if found[1] is not None else found[0]
+
+
+# Each takes time in proportion to the text, whatever stands there. Where a run of characters could be tried from each
+# of them, the pattern takes the whole run (`*+`, `++`), and `_if_found` leaves it as it was.
+_RULES: tuple[tuple[tuple[str, ...], re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (
         ("last-applied",),
         re.compile(rf"(last-applied-configuration[\\\"']*\s*[:=]\s*)(?!\{{\}}){_UNMASKED}(?:{_QUOTED}|[^\n]*)"),
@@ -79,7 +87,7 @@ _RULES: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
         re.compile(rf"(\\?\"name\\?\"\s*:\s*\\?\"[^\"\\]*\\?\"\s*,\s*\\?\"value\\?\"\s*:\s*){_UNMASKED}(?:{_QUOTED})"),
         rf"\1{MASK}",
     ),
-    (("valuefrom",), re.compile(r"(\bName:[\w.-]+[, ]Value:).*?(?=[, ]ValueFrom:)"), rf"\1{MASK}"),
+    (("valuefrom",), re.compile(r"(\bName:[\w.-]+[, ]Value:).*?(?=[, ]ValueFrom:|$)", re.MULTILINE), rf"\1{MASK}"),
     (
         ("authorization",),
         re.compile(rf"(authorization[\\\"']*\s*[:=]\s*)(?:(?:basic|bearer|negotiate)\s+)?{_VALUE}", re.IGNORECASE),
@@ -91,12 +99,16 @@ _RULES: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
         re.compile(rf"({_SENSITIVE}\\?[\"']?\s*[=:]\s*){_VALUE}", re.IGNORECASE),
         rf"\1{MASK}",
     ),
-    (("--",), re.compile(rf"(--[\w-]{{0,40}}{_SENSITIVE}\s+)(?!-){_VALUE}", re.IGNORECASE), rf"\1{MASK}"),
+    (
+        ("--",),
+        re.compile(rf"(--[\w-]*?{_SENSITIVE}\s+)(?!-){_VALUE}|--[\w-]*+", re.IGNORECASE),
+        _if_found,
+    ),
     (("://",), re.compile(r"(://)[^\s/\"'<>]+@"), rf"\1{MASK}@"),
     (("cookie",), re.compile(r"(\bcookie:\s*)[^\n]+", re.IGNORECASE), rf"\1{MASK}"),
     (("hooks.slack.com",), re.compile(r"(hooks\.slack\.com/)[\w/-]+", re.IGNORECASE), rf"\1{MASK}"),
     (("sig=",), re.compile(r"(\bsig=)[^&\s\"']+", re.IGNORECASE), rf"\1{MASK}"),
-    (("eyj",), re.compile(r"\beyJ[\w-]{5,2000}\.[\w-]+(?:\.[\w-]*)?"), MASK),
+    (("eyj",), re.compile(r"()\beyJ[\w-]{5,}+\.[\w-]+(?:\.[\w-]*)?|\beyJ[\w-]++"), _if_found),
     (("akia", "asia"), re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"), MASK),
     (
         ("gh", "glpat-", "xox", "hf_", "sk-", "aiza"),
@@ -109,14 +121,27 @@ _RULES: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
 )
 
 
-def masked(text: str) -> str:
-    """The text with everything masked that looks like a credential; what stands around it is kept."""
+def masked(text: str, longest: int | None = None) -> str:
+    """The text with everything masked that looks like a credential; what stands around it is kept.
+
+    With `longest` so many characters of the result are given, and only twice as many of the text are looked at.
+    """
+    if longest is not None:
+        return masked(_beginning(text, 2 * longest))[:longest]
     text = _PEM.sub(MASK, text) if "-----BEGIN" in text else text
     lowered = text.lower()
     for words, pattern, replacement in _RULES:
         if any(word in lowered for word in words):
             text = pattern.sub(replacement, text)
     return text
+
+
+def _beginning(text: str, length: int) -> str:
+    """The first characters, up to the last word that is whole: half a credential may not look like one."""
+    if len(text) <= length:
+        return text
+    text = text[:length]
+    return text[: max(text.rfind(character) for character in " \t\n\"'<>/") + 1] or text
 
 
 def masked_log(lines: Iterable[str]) -> str:

@@ -97,6 +97,10 @@ class CachedCluster:
         return self._live.name
 
     @property
+    def context(self) -> str:
+        return self._live.context
+
+    @property
     def namespace(self) -> str:
         return self._live.namespace
 

@@ -15,8 +15,24 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 
 {{- define "hami-bot.image" -}}
-image: "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
+image: "{{ .Values.image.repository }}{{ with .Values.image.digest }}@{{ . }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}"
 imagePullPolicy: {{ .Values.image.pullPolicy }}
+{{- end }}
+
+{{- define "hami-bot.egress" -}}
+# DNS anywhere: a cache on the node is no pod. 5353 is what OpenShift's listens on.
+- ports: [{port: 53, protocol: UDP}, {port: 53, protocol: TCP}, {port: 5353, protocol: UDP}, {port: 5353, protocol: TCP}]
+{{- $ports := .Values.networkPolicy.ports }}
+{{- range regexFindAll `https?://[^/\s"']+:[0-9]+` (toYaml .Values.settings) -1 }}
+{{- $ports = append $ports (regexFind "[0-9]+$" . | int) }}
+{{- end }}
+{{- if .Values.store.postgres.secretName }}
+{{- $ports = append $ports 5432 }}
+{{- end }}
+- ports:
+    {{- range $ports | uniq }}
+    - {port: {{ int . }}, protocol: TCP}
+    {{- end }}
 {{- end }}
 
 {{- define "hami-bot.podSecurity" -}}

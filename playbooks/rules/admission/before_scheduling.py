@@ -1,9 +1,12 @@
 """What must be right before a scheduler looks at a pod: admission, gates, the scheduler's name, a request."""
 
+from collections.abc import Sequence
+
 from bot.finding_codes import Code
+from bot.hami.installation.install import Install, is_anothers
 from bot.hami.pods.request_parsing import asked_resources
 from bot.kube.models import Pod
-from bot.report import Confidence, Evidence, Finding, NextAction
+from bot.report import Confidence, Evidence, Finding, NextAction, one_line
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.gather.subject import AbsentPod
@@ -15,6 +18,8 @@ from playbooks.rules.common.findings import finding
 from playbooks.rules.common.gaps import other_vendors
 from playbooks.rules.waiting.waiting_pod import Case
 
+_KUEUE = "kueue.x-k8s.io/admission"
+_LONGEST_WORDS = 200
 _DENIED = f'"{WEBHOOK_NAME}" denied the request'
 
 
@@ -63,15 +68,32 @@ def gated(pod: Pod, say: Texts) -> Finding | None:
     gates = [gate.name for gate in pod.spec.scheduling_gates or ()]
     if not gates:
         return None
+    proofs = [quotes.of_pod(pod, gate, "{.spec.schedulingGates[*].name}") for gate in gates]
+    if gates == [_KUEUE]:
+        workloads = kubectl("-n", pod.namespace, "get", "workloads.kueue.x-k8s.io")
+        look = NextAction(say("scheduling-gated.workload"), workloads)
+        return _finding("scheduling-gated", say("scheduling-gated.kueue", gate=_KUEUE), proofs, look)
     return _finding(
         "scheduling-gated",
         say("scheduling-gated.claim", gates=", ".join(gates)),
-        [quotes.of_pod(pod, gate, "{.spec.schedulingGates[*].name}") for gate in gates],
+        proofs,
         NextAction(
             say("scheduling-gated.owner"),
             kubectl_pod(pod, "get", "-o", "jsonpath={.metadata.managedFields[*].manager}"),
         ),
     )
+
+
+def anothers(pod: Pod, install: Install, words: Sequence[Evidence], say: Texts) -> Finding | None:
+    """Somebody else's scheduler has the pod: its name and its words. There is nothing to advise."""
+    scheduler = pod.spec.scheduler_name
+    if not is_anothers(scheduler, install):
+        return None
+    said = one_line(words[0].quote, _LONGEST_WORDS).rstrip(".。") if words else ""
+    claim = say("other-scheduler.claim" if said else "other-scheduler.silent", scheduler=scheduler, words=said)
+    proofs = [quotes.of_pod(pod, scheduler, "{.spec.schedulerName}"), *words]
+    sure: Confidence = "confirmed" if install.seen else "suspected"  # else HAMi's scheduler may be called so
+    return finding("other-scheduler", claim, sure, (), proofs, severity="info")
 
 
 def nothing_asked(case: Case, say: Texts) -> Finding | None:

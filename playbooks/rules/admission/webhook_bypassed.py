@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from bot.hami.installation.install import Install
+from bot.hami.installation.install import KUBERNETES_SCHEDULER, Install
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.version import Version
 from bot.hami.webhook.left_alone import LeftAlone, left_alone
@@ -23,7 +23,6 @@ from playbooks.rules.admission.webhook_health import faults
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.hami_objects import of_object
 
-DEFAULT_SCHEDULER = "default-scheduler"
 _RESPECTS_FOREIGN = Version(2, 7, 0)
 _OVERWRITE = "force-overwrite-default-scheduler"
 _SAME_MOMENT_S = 3
@@ -48,7 +47,7 @@ class BypassFacts(NamedTuple):
 
     @property
     def scheduler(self) -> str:
-        return self.pod.spec.scheduler_name or DEFAULT_SCHEDULER
+        return self.pod.spec.scheduler_name or KUBERNETES_SCHEDULER
 
     @property
     def reason(self) -> LeftAlone | None:
@@ -92,7 +91,7 @@ def missed(facts: BypassFacts, say: Texts) -> list[Finding]:
 
 def _left_in_place(facts: BypassFacts) -> bool:
     """Whether HAMi's webhook would leave the pod to the scheduler that it names."""
-    if facts.scheduler != DEFAULT_SCHEDULER:
+    if facts.scheduler != KUBERNETES_SCHEDULER:
         return facts.version is None or facts.version >= _RESPECTS_FOREIGN
     respects = facts.version is not None and facts.version >= _RESPECTS_FOREIGN
     return respects and facts.install.flags.get(_OVERWRITE) == "false"
@@ -187,7 +186,7 @@ def _bypassed(facts: BypassFacts, how: str, shown: Sequence[Evidence], reason: L
 def _wrong_scheduler(facts: BypassFacts, say: Texts) -> Finding:
     hami = facts.install.scheduler_name
     claim = say("wrong-scheduler.claim", scheduler=facts.scheduler, hami=hami)
-    key = "name" if facts.scheduler == DEFAULT_SCHEDULER else "fix"
+    key = "name" if facts.scheduler == KUBERNETES_SCHEDULER else "fix"
     fix = NextAction(say(f"wrong-scheduler.{key}", hami=hami), kubectl_pod(facts.pod, "get", "-o", "yaml"))
     sure: Confidence = "confirmed" if facts.install.seen else "suspected"
     steps = [fix, _recreate(facts.pod, say)]

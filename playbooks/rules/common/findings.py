@@ -33,7 +33,7 @@ def finding(
     """The claim on one line and without credentials, for it may name what other programs wrote; each proof once."""
     return Finding(
         code=code,
-        claim=one_line(masked(claim), _LONGEST_CLAIM),
+        claim=one_line(masked(claim, _LONGEST_CLAIM + 1), _LONGEST_CLAIM),
         severity=severity,
         confidence=confidence,
         scope=Scope(nodes=tuple(sorted(nodes))),

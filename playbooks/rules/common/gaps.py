@@ -12,7 +12,7 @@ from playbooks.rules.waiting.waiting_pod import Case
 def capacity_gaps(install: InstallSeen, capacity: Capacity, undecodable: Sequence[str], say: Texts) -> list[Gap]:
     """The install's and the cards' gaps; HAMi's version is one of its own."""
     gaps = [*install.gaps, *capacity.gaps]
-    if install.install.version is None:
+    if install.install.version is None and install.presence != "absent":
         gaps.append(Gap("HAMi version", say("gap.version"), say("gap.version-hint")))
     return gaps + [Gap("objects", name, say("gap.undecodable")) for name in undecodable]
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.installation.install import Install, kube_scheduler_of
 from bot.hami.installation.kube_scheduler import (
     DEFAULT_TIMEOUT_S,
@@ -24,6 +25,10 @@ from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.hami_objects import Parts, of_object
 
+EXTENDER_BIND, _OWN_PORT = "extender-bind", 9444
+"""Where /filter and /bind are after 2.10, and the port without that flag (HAMi's main branch, cmd/scheduler/main.go).
+Whether it speaks TLS there was not seen. Without the flag they are at --http_bind, as ever.
+"""
 _RETRIES_SINCE = Version(2, 10, 0)
 _DEFAULT_RETRY_S = 28.0
 """--node-lock-retry-timeout: a bind waits so long for a node's lock (HAMi cmd/scheduler/main.go at v2.10)."""
@@ -115,18 +120,26 @@ def _of_asking(seen: InstallSeen, config: SchedulerConfig, say: Texts) -> Iterat
 
 def _address(install: Install, extender: Extender, say: Texts) -> Iterator[Fault]:
     """The address that kube-scheduler asks, against the one that the extender listens at."""
-    bind = install.flags.get("http_bind", "")
+    main = install.flags.get("http_bind", "")
+    own = install.flags.get(EXTENDER_BIND, "")
+    bind = own or main
     try:
         asked = urlsplit(extender.url_prefix)
         port = asked.port or (443 if asked.scheme == "https" else 80)
     except ValueError:
         yield Fault(say("extender-misconfigured.address", url=masked(extender.url_prefix), bind=bind), "urlPrefix")
         return
-    listens = bind.rpartition(":")[2]
     scheme = "https" if install.flags.get("cert_file") else "http"
-    if bind and extender.is_local and (str(port) != listens or asked.scheme != scheme):
-        where = f"{scheme}://{bind}"
+    right = str(port) == bind.rpartition(":")[2] and (bool(own) or asked.scheme == scheme)
+    right = right or (not own and port == _OWN_PORT and _may_have_own_port(install))
+    if bind and extender.is_local and not right:
+        where = bind if own else f"{scheme}://{bind}"
         yield Fault(say("extender-misconfigured.address", url=masked(extender.url_prefix), bind=where), "urlPrefix")
+
+
+def _may_have_own_port(install: Install) -> bool:
+    """Whether the extender may listen at the flag's default: a version that is not known may have that flag."""
+    return install.version is None or install.version.version > NEWEST_READ
 
 
 def _unmanaged(parts: Parts, extender: Extender, say: Texts) -> Iterator[Fault]:

@@ -34,8 +34,8 @@ def scheduler_trouble(install: Install, now: datetime, say: Texts, runs: Sequenc
 
 
 def none_found(pod: Pod, seen: InstallSeen, say: Texts) -> Finding | None:
-    """Deployments and pods were read, and none of them is HAMi's scheduler."""
-    if not is_absent(seen):
+    """Deployments and pods were read, and none of them is HAMi's scheduler, though something else of HAMi is there."""
+    if not is_absent(seen) or seen.presence != "found":
         return None
     name = pod.spec.scheduler_name or pod.name
     return finding(

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from bot.hami.installation.install import kube_scheduler_of
+from bot.hami.installation.install import is_anothers, kube_scheduler_of
 from bot.hami.installation.kube_scheduler import SchedulerConfig, find_scheduler_config
 from bot.hami.pods.allocations import reserved_node
 from bot.hami.pods.request_parsing import asked_resources
@@ -21,10 +21,15 @@ from playbooks.rules.waiting.volcano import scheduled_by_volcano
 
 
 def without_hami(pod: Pod, refusal: Finding, placed: PlacedPod, now: datetime, say: Texts) -> list[Finding]:
-    """Why the pod came to its node without a GPU from HAMi; nothing where HAMi placed it, or nothing tells."""
+    """Why the pod came to its node without a GPU from HAMi; nothing where HAMi placed it, or nothing tells.
+
+    Somebody else's scheduler means to place its pods without HAMi.
+    """
+    install, config = placed.install.install, placed.install.config
     if refusal.code != "allocate-failed" or reserved_node(pod.metadata):
         return []
-    install, config = placed.install.install, placed.install.config
+    if placed.install.presence == "absent" or is_anothers(pod.spec.scheduler_name, install):
+        return []
     if (of_volcano := scheduled_by_volcano(pod, install, config, refusal.evidence, say)) is not None:
         return [of_volcano]
     asked = asked_resources(pod, config)

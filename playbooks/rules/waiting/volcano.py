@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
-from bot.hami.installation.install import Install
+from bot.hami.installation.install import KUBERNETES_SCHEDULER, VOLCANO_SCHEDULERS, Install
 from bot.hami.pods.request_parsing import DeviceConfig, asked_resources, extended_resources
 from bot.kube.models import Container, Event, Pod
 from bot.report import Evidence, Finding, NextAction, one_line
@@ -21,14 +21,12 @@ from playbooks.rules.common.findings import finding
 from playbooks.rules.common.signature_findings import fix_of
 from playbooks.rules.nodes.plugin_runs import in_plugin_log
 
-SCHEDULERS = ("volcano", "vc-scheduler")
 _DOMAIN = "volcano.sh/"
 _VGPU = "volcano.sh/vgpu-"
 _OLD_MODE = ("volcano.sh/gpu-memory", "volcano.sh/gpu-number")
 """Of gpushare, which cannot be mixed with vGPUs (volcano#3624)."""
 _GROUP_KEYS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 _GIVEN_KEYS = ("volcano.sh/vgpu-node", "volcano.sh/bind-phase")
-_DEFAULT = "default-scheduler"
 _MEANINGS = tuple(
     (re.compile(pattern), key)
     for pattern, key in (
@@ -66,10 +64,10 @@ def is_of_volcano(pod: Pod, install: Install) -> bool:
 
     A PodGroup alone does not tell where HAMi's or Kubernetes' own scheduler is named: other tools use the annotation.
     """
-    named = pod.spec.scheduler_name or _DEFAULT
-    if named in SCHEDULERS or any(name.startswith(_DOMAIN) for name in extended_resources(pod)):
+    named = pod.spec.scheduler_name or KUBERNETES_SCHEDULER
+    if named in VOLCANO_SCHEDULERS or any(name.startswith(_DOMAIN) for name in extended_resources(pod)):
         return True
-    return bool(pod_group(pod)) and named not in (_DEFAULT, install.scheduler_name)
+    return bool(pod_group(pod)) and named not in (KUBERNETES_SCHEDULER, install.scheduler_name)
 
 
 def scheduled_by_volcano(
@@ -78,11 +76,11 @@ def scheduled_by_volcano(
     """What Volcano says of its pod; None for any other. `told`: the words about the pod, then about its PodGroup."""
     if not is_of_volcano(pod, install):
         return None
-    named = pod.spec.scheduler_name or _DEFAULT
+    named = pod.spec.scheduler_name or KUBERNETES_SCHEDULER
     asked = extended_resources(pod)
     ours = [name for name in asked_resources(pod, config) if name.startswith(f"{config.gpus.count.split('/')[0]}/")]
     theirs = [name for name in asked if name.startswith(_DOMAIN)]
-    if theirs and named in (_DEFAULT, install.scheduler_name):
+    if theirs and named in (KUBERNETES_SCHEDULER, install.scheduler_name):
         claim = say("volcano-scheduled.elsewhere", resource=theirs[0], scheduler=named)
         steps = [NextAction(say("volcano-scheduled.fix-elsewhere"), kubectl_pod(pod, "get", "-o", "yaml"))]
     elif old := [name for name in theirs if name in _OLD_MODE and any(their.startswith(_VGPU) for their in theirs)]:

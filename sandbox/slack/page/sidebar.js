@@ -24,7 +24,7 @@ export function drawSidebar(current) {
   mark(start, current === "start");
   order(byId("places"), [
     top,
-    ...part("Channels", all.filter((one) => !isDirect(one)), (one) => (one.is_private ? "🔒" : "#"), current),
+    ...part("Channels", all.filter((one) => !isDirect(one)), (one) => (one.is_shared ? "⇄" : one.is_private ? "🔒" : "#"), current),
     ...part("Direct messages", all.filter((one) => isDirect(one) && !isAppDm(one)), () => "@", current),
     ...part("App", all.filter(isAppDm), () => "◆", current),
   ]);

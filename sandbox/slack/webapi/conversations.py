@@ -145,6 +145,7 @@ def _shown(call: Call, channel: Channel) -> Record:
         "is_channel": channel.kind == "channel",
         "is_group": channel.kind == "group",
         "is_private": channel.is_private or channel.is_im,
+        "is_ext_shared": call.world.workspace.is_shared(channel),
         "is_archived": channel.is_archived,
         "is_member": bot in channel.members,
         "num_members": len(channel.members),

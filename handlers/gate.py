@@ -1,0 +1,100 @@
+"""Who is answered at all: the people of the bot's own workspace, and nobody of another organisation.
+
+Every payload of Slack passes here before a listener sees it, and what an earlier process took passes again when it is
+taken up.
+"""
+
+import logging
+from typing import Any, Literal
+
+from bot.errors import BotError
+from bot.settings.schema import AccessSettings
+from bot.slack.gateway import Identity
+from bot.slack.message import Message
+from bot.slack.origin import SENT_BY, Home, Origin, channel_of, origin_of
+from bot.slack.people import People
+from bot.slack.responder import Responder
+from handlers.deps import Deps
+from handlers.message_events import heard, is_direct
+from handlers.parsing.question import Question
+
+WhyNot = Literal["", "stranger", "stranger-unread", "stranger-guest"]
+"""Why somebody is not answered, as its text is named; empty for who is."""
+
+log = logging.getLogger(__name__)
+
+
+class Gate:
+    """Lets in whoever `home` answers. Others are told once, where they alone read it."""
+
+    def __init__(self, deps: Deps, home: Home) -> None:
+        self._deps = deps
+        self._home = home
+        self._people = People(deps.gateway)
+
+    async def lets_in(self, body: dict[str, Any]) -> bool:
+        """Whether listeners may have the payload. What they begin is known to be sent by that person."""
+        origin = origin_of(body)
+        SENT_BY.set(origin)
+        is_event = body.get("type") == "event_callback"
+        if not origin.user:  # news of Slack's own, in which listeners hear nobody, or nothing at all
+            return is_event or not (body.get("type") or body.get("command"))
+        is_addressed = not is_event or _is_addressed(body.get("event") or {})
+        if not is_addressed:  # most that is written in a channel is not for the bot: Slack is not asked about it
+            return self._home.is_of(origin) is True
+        why = await self.why_not(origin)
+        if why:
+            event: dict[str, Any] = body.get("event") or {}
+            url, thread_ts = str(body.get("response_url") or ""), str(event.get("thread_ts") or "")
+            self.refuse(origin, why, channel_of(body), url=url, thread_ts=thread_ts)
+        return not why
+
+    async def why_not(self, origin: Origin) -> WhyNot:
+        """Why the person is not answered. Slack is asked where the payload does not decide, and about guests."""
+        is_ours = self._home.is_of(origin)
+        if is_ours is False:
+            return "stranger"
+        if is_ours and self._home.guests:
+            return ""
+        person = await self._people.person(origin.user)
+        if person is None:
+            return "stranger-unread"
+        if not is_ours and not self._home.teams & person.teams:
+            return "stranger"
+        return "stranger-guest" if person.is_guest and not self._home.guests else ""
+
+    async def why_not_now(self, question: Question) -> WhyNot:
+        """The same of what an earlier process took."""
+        return await self.why_not(question.sent_by or Origin(question.user))
+
+    def refuse(self, origin: Origin, why: WhyNot, channel: str, *, url: str = "", thread_ts: str = "") -> None:
+        """Tells it to the person alone, at most once an hour, and that of all replicas together."""
+        deps, message, key = self._deps, Message(self._deps.say(f"desk.{why}")), f"stranger:{origin.user}"
+        log.warning("%s is not answered (%s): %s", origin.user, why, origin.claims)
+
+        async def tell() -> None:
+            if not (channel or url):
+                await deps.outbox.put(key, origin.user, message)
+                return
+            way = (deps.gateway, deps.outbox, url, channel, origin.user)
+            await Responder(*way, key=key, thread_ts=thread_ts, now=deps.now).answer(message)
+
+        deps.work.start(key, tell, _untold, regardless=True)
+
+
+def home_of(access: AccessSettings, bot: Identity) -> Home:
+    """Whose people a bot answers."""
+    own = bot.enterprise_id if bot.is_org_wide else bot.team_id
+    return Home(frozenset({own, *access.teams}), bot.enterprise_id, access.guests)
+
+
+def _is_addressed(event: dict[str, Any]) -> bool:
+    """Whether a person turned to the bot."""
+    if event.get("type") == "app_home_opened":
+        return True
+    return (event.get("type") == "app_mention" or is_direct(event)) and heard(event) is not None
+
+
+async def _untold(error: BotError) -> None:
+    """It is not worth a second try."""
+    log.warning("somebody was not told that they are not answered: %s", error)

@@ -1,0 +1,215 @@
+"""kill -9 of one of two replicas that share PostgreSQL: the other does within seconds what that one had taken.
+
+Each is killed while its transaction waits for a lock that the test holds, so it never does what it acked. Slack is told
+to deliver to the one that is to die. Nothing but the other's own watch tells it of the death.
+"""
+
+import asyncio
+import contextlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+from sqlalchemy import select, update
+from sqlalchemy import text as sql
+
+from bot.digest.schedule import Schedule
+from bot.slack.render.triage_head import button_value
+from bot.store import Store, open_store
+from bot.store.incidents import Row
+from bot.store.tables import digest_runs, incidents
+from bot.triage.state import CALLS, opened
+from sandbox.slack import Fault, SlackServer
+from tests.oncall.bot import CHANNEL, ROOM, World
+from tests.oncall.scenes import CAUSES, busy_cluster
+from tests.oncall.test_killed import ROOT, Life, Process
+from tests.sampling import Sample
+from tests.stores import NewDatabase, blocked
+
+KILLS = 20
+WITHIN_S, DIGEST_WITHIN_S = 15.0, 30.0
+DEEDS = {"ack": "acknowledged", "take": "taken", "close": "closed"}
+LONG_AGO_S = 3600.0
+"""More than an open incident waits before somebody is called."""
+
+pytestmark = [pytest.mark.few(2), pytest.mark.parametrize("new_database", ["postgresql"], indirect=True)]
+
+
+@pytest.fixture(scope="module")
+def forking() -> Iterator[tuple[subprocess.Popen[str], ...]]:
+    """Two, started once: what they import takes longer than a life."""
+    arguments, pipe = (sys.executable, "-m", "tests.oncall.killed_process"), subprocess.PIPE
+    with contextlib.ExitStack() as stack:
+        yield tuple(
+            stack.enter_context(subprocess.Popen(arguments, cwd=ROOT, stdin=pipe, stdout=pipe, text=True))
+            for _ in range(2)
+        )
+
+
+class Replicas:
+    """Two processes of one bot; which of them lives."""
+
+    def __init__(self, processes: list[Process], slack: SlackServer, session: aiohttp.ClientSession) -> None:
+        self._processes, self._slack, self._session = processes, slack, session
+        self._lives: dict[int, Life] = {}
+
+    async def begin(self, number: int) -> World:
+        """Unless it lives."""
+        if number not in self._lives:
+            self._lives[number] = await self._processes[number].begin(self._slack, self._session)
+        return self._lives[number].world
+
+    async def kill(self, number: int) -> float:
+        """When it was killed, by this process's monotonic clock."""
+        at = time.monotonic()
+        life = self._lives.pop(number)
+        assert await self._processes[number].ended(life, signal.SIGKILL) == -signal.SIGKILL
+        return at
+
+    async def end(self) -> None:
+        for number in list(self._lives):
+            await self.kill(number)
+
+
+@contextlib.asynccontextmanager
+async def two_replicas(
+    forking: tuple[subprocess.Popen[str], ...], database: str, recording: Path
+) -> AsyncGenerator[tuple[Replicas, SlackServer, Store]]:
+    async with (
+        asyncio.timeout(580),
+        SlackServer(deadline_s=60) as slack,
+        aiohttp.ClientSession() as session,
+        open_store(database) as store,
+    ):
+        told: dict[str, Any] = {"api_url": slack.api_url, "bot_token": slack.bot_token, "app_token": ""}
+        told |= {"slack": {"mode": "http", "signing_secret": slack.signing_secret}}
+        told |= {"oncall": {"rota": ["U0GRACE001"]}, "store": database, "recording": str(recording)}
+        slack.delivery = "http"
+        replicas = Replicas([Process(process, told) for process in forking], slack, session)
+        try:
+            yield replicas, slack, store
+        finally:
+            await replicas.end()
+
+
+async def until(read: Callable[[], Awaitable[object]]) -> None:
+    while not await read():  # noqa: ASYNC110  # only the store can tell
+        await asyncio.sleep(0.02)
+
+
+async def acted(world: World, deed: str, number: int, row: Row) -> None:
+    """A person does it, by a button, by a command, or by words in the thread, and it is acked."""
+    if deed == "ack" and number % 2:
+        assert (await world.slack.mention("ada", ROOM, "ack", thread_ts=row.thread_ts)).ok
+    elif deed == "ack":
+        await world.forged("ada", {"ts": row.thread_ts}, "triage:ack", button_value(row.id), trigger=str(number))
+    else:
+        assert (await world.slack.command("ada", ROOM, f"triage {deed} {row.id}")).ok
+
+
+def test_what_a_killed_replica_had_acked_the_other_does_within_15_s_and_calls_nobody_before(
+    forking: tuple[subprocess.Popen[str], ...],
+    new_database: NewDatabase,
+    tmp_path: Path,
+    sample: Sample,
+    record_property: Callable[[str, object], None],
+) -> None:
+    database, kills = new_database(), sample(range(KILLS), 1)
+
+    async def run() -> list[float]:
+        took: list[float] = []
+        async with two_replicas(forking, database, busy_cluster(tmp_path / "cluster", 4)) as (replicas, slack, store):
+            world = await replicas.begin(0)
+            await world.alert("trainer-0")
+            head = await world.head(CAUSES[0])
+            await world.reply(head, "Evidence")
+            for number in kills:
+                took.append(await killed(number, replicas, slack, store))  # noqa: PERF401  # one after the other
+            [row] = await store.incidents.opened()
+            turns = [event.news.turn for event in await store.timeline.of(row.id)]
+            assert not CALLS & set(turns)
+            assert len([turn for turn in turns if turn in DEEDS.values()]) == len(kills)
+        return took
+
+    async def killed(number: int, replicas: Replicas, slack: SlackServer, store: Store) -> float:
+        """Seconds from the kill until what the killed one had acked is done."""
+        for each in (0, 1):
+            await replicas.begin(each)
+        dies = (number + 1) % 2
+        world = await replicas.begin(dies)
+        slack.request_url = f"{world.url}/slack/events"
+        deed = list(DEEDS)[number % len(DEEDS)]
+
+        async def told() -> bool:
+            [row] = await store.incidents.opened()
+            looked_at = bool(row.incident.severity) or row.incident.state in {"open", "closed"}
+            return looked_at and not await store.timeline.untold() and not await store.outbox.waiting()
+
+        await until(told)
+        [row] = await store.incidents.opened()
+        before = len(await store.timeline.of(row.id))
+        due = msgspec.json.encode(opened(store.now() - LONG_AGO_S)).decode()
+        async with store._engine.begin() as holder:
+            await holder.execute(update(incidents).where(incidents.c.id == row.id).values(machine=due))
+            await acted(world, deed, number, row)
+            await blocked(store._engine, asyncio.Future())
+            at = await replicas.kill(dies)
+
+        async def done() -> bool:
+            return len(await store.timeline.of(row.id)) > before
+
+        await until(done)
+        took = time.monotonic() - at
+        [first, *_] = (await store.timeline.of(row.id))[before:]
+        assert (first.news.turn, first.news.by) == (DEEDS[deed], "U0ADA00001")
+        return took
+
+    took = asyncio.run(run())
+    print("seconds from a kill to the deed:", *(f"{seconds:.1f}" for seconds in sorted(took)))  # noqa: T201
+    assert max(took) < WITHIN_S, took
+    record_property("killed_replicas", len(took))
+
+
+@pytest.mark.parametrize("moment", ["it is made", "it is sent"])
+def test_a_digest_whose_replica_is_killed_the_other_posts_within_30_s(
+    moment: str, forking: tuple[subprocess.Popen[str], ...], new_database: NewDatabase, tmp_path: Path
+) -> None:
+    database, due = new_database(), datetime.fromtimestamp(time.time() - 120, UTC)
+
+    async def run() -> float:
+        async with two_replicas(forking, database, busy_cluster(tmp_path / "cluster", 4)) as (replicas, slack, store):
+            async with open_store(database, now=lambda: store.now() - LONG_AGO_S) as before:
+                await before.digests.add(CHANNEL, "", Schedule(f"{due.minute} {due.hour} * * *", "UTC"), "U0ADA00001")
+
+            async def claimed() -> bool:
+                async with store._engine.connect() as reading:
+                    return bool(await reading.scalar(select(digest_runs.c.digest)))
+
+            async with store._engine.begin() as holder:
+                if moment == "it is made":
+                    await holder.execute(sql("LOCK TABLE outbox IN EXCLUSIVE MODE"))  # which may be read
+                else:
+                    slack.faults.append(Fault("hang", "^api/chat.postMessage"))
+                await replicas.begin(0)
+                await (until(claimed) if moment == "it is made" else slack.wait_for(lambda: hung(slack), seconds=60))
+                await replicas.begin(1)
+                at = await replicas.kill(0)
+            slack.faults.clear()
+            await slack.wait_for(channel=ROOM, containing="4 pods are pending for 3 causes", seconds=180)
+            return time.monotonic() - at
+
+    took = asyncio.run(run())
+    print(f"seconds from the kill to the digest: {took:.1f}")  # noqa: T201
+    assert took < DIGEST_WITHIN_S
+
+
+def hung(slack: SlackServer) -> bool | None:
+    return any(call.error == "fault: hang" for call in slack.journal.of("api", "chat.postMessage")) or None

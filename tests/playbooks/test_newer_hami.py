@@ -1,0 +1,79 @@
+"""HAMi newer than any version that was read: its new port is no fault, and nothing is certain.
+
+Flags and ports are those of HAMi's main branch.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.kube.recording.recorded_cluster import RecordedCluster
+from playbooks.playbook import NEWER_HAMI
+from tests.cases_support import CASES, Files, ask, ask_cluster, edited
+from tests.playbooks.status_support import CONFIG, configured, healthy
+from tests.playbooks.world import answer, codes, record
+
+POD = "ml/s05-exclusive-cores100"
+QUESTIONS: dict[str, dict[str, Any]] = {
+    "why": {"pod": POD},
+    "logs": {"pod": POD, "since": "1h"},
+    "fit": {"cards": "1"},
+    **{verb: {} for verb in ("status", "pending", "nodes", "gpus", "tune", "digest", "quota", "latency")},
+}
+
+
+def newer(folder: Path) -> RecordedCluster:
+    def edit(files: Files) -> None:
+        for name, data in files.items():
+            files[name] = data.replace(b"hami:v2.10.0", b"hami:v2.11.0") if name.startswith("objects/") else data
+
+    return RecordedCluster.open(edited("hami-2.10", folder / "newer.tar.gz", edit))
+
+
+@pytest.mark.parametrize("verb", QUESTIONS)
+def test_every_verdict_is_only_suspected_and_one_gap_names_the_version(verb: str, tmp_path: Path) -> None:
+    report = ask_cluster(newer(tmp_path), verb=verb, **QUESTIONS[verb])
+    assert {finding.confidence for finding in report.findings} == {"suspected"}
+    assert ["2.11.0" in gap.why for gap in report.gaps if gap.source == NEWER_HAMI] == [True]
+
+
+def test_the_newest_version_that_was_read_is_no_newer_one() -> None:
+    report = ask(CASES / "hami-2.10" / "recording.tar.gz", POD)
+    assert NEWER_HAMI not in [gap.source for gap in report.gaps]
+    assert report.findings[0].confidence == "confirmed"
+
+
+def asks_at(folder: Path, url: str, flag: str, version: str) -> list[str]:
+    """What `status` finds where kube-scheduler asks at that URL; `flag` is the extender's --extender-bind."""
+    flags = [f"--extender-bind={flag}"] if flag else []
+    image = f"docker.io/projecthami/hami:{version}"
+    objects = configured(healthy(flags=flags, image=image), CONFIG.replace("https://127.0.0.1:443", url))
+    return codes(answer("status", record(folder, objects), {}))
+
+
+@pytest.mark.parametrize(
+    ("url", "flag", "version"),
+    [
+        ("https://127.0.0.1:9444", "127.0.0.1:9444", "v2.11.0"),
+        ("http://127.0.0.1:9555", "127.0.0.1:9555", "v2.11.0"),
+        ("https://127.0.0.1:9444", "", "v2.12.3"),
+        ("https://127.0.0.1:9444", "", "main"),
+        ("https://127.0.0.1:443", "", "v2.11.0"),
+    ],
+)
+def test_the_extender_is_asked_at_its_own_port(tmp_path: Path, url: str, flag: str, version: str) -> None:
+    assert "extender-misconfigured" not in asks_at(tmp_path, url, flag, version)
+
+
+@pytest.mark.parametrize(
+    ("url", "flag", "version"),
+    [
+        ("https://127.0.0.1:443", "127.0.0.1:9444", "v2.11.0"),
+        ("https://127.0.0.1:9555", "", "v2.11.0"),
+        ("https://127.0.0.1:9444", "127.0.0.1:9555", "v2.11.0"),
+        ("https://127.0.0.1:9444", "", "v2.10.0"),
+    ],
+)
+def test_an_address_where_nobody_listens_is_still_a_fault(tmp_path: Path, url: str, flag: str, version: str) -> None:
+    assert "extender-misconfigured" in asks_at(tmp_path, url, flag, version)
