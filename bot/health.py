@@ -8,6 +8,10 @@ from bot.texts import Texts
 DEAF_S = 30.0
 WAITING_S = 300.0
 """So old the oldest message that was not sent may be."""
+BLIND_S = 270.0
+"""A cluster is told in Slack when looks so far apart could not read it: looked at every minute, after five minutes.
+/readyz tells it at once.
+"""
 
 _UNNAMED = "(default)"
 
@@ -19,7 +23,8 @@ class Facts(NamedTuple):
 
     `closed`: why nothing can be posted to a channel; `oldest_s` is the age of the oldest message that was not sent, to
     `oldest_for`; `unheard_s`: seconds since Alertmanager's Watchdog was heard, of which `watchdog_s` are fine (0: any).
-    `blind`: why a cluster cannot be read, by its name.
+    `blind`: why a cluster is not seen, by its name, as two self-tests in a row found. `unread`: why, and for how many
+    seconds, a cluster could not be read at the last looks.
     """
 
     stopped: bool = False
@@ -32,15 +37,19 @@ class Facts(NamedTuple):
     unheard_s: float = 0.0
     watchdog_s: float = 0.0
     blind: Mapping[str, str] = {}
+    unread: Mapping[str, tuple[str, float]] = {}
 
 
 class Trouble(NamedTuple):
-    """One trouble. `channel` or `cluster` is the one that it is about, `values` those of its text."""
+    """One trouble. `channel` or `cluster` is the one that it is about, `values` those of its text. `may_pass`: it is
+    too young to be told in Slack.
+    """
 
     kind: Kind
     values: Mapping[str, str] = {}
     channel: str = ""
     cluster: str = ""
+    may_pass: bool = False
 
     @property
     def key(self) -> str:
@@ -78,8 +87,25 @@ def judge(facts: Facts) -> list[Trouble]:
         found.append(Trouble("outbox", values, facts.oldest_for))
     if facts.watchdog_s and facts.unheard_s > facts.watchdog_s:
         found.append(Trouble("watchdog", {"minutes": f"{facts.unheard_s / 60:.0f}"}))
-    found += [
-        Trouble("blind", {"cluster": name or _UNNAMED, "why": why}, cluster=name)
-        for name, why in sorted(facts.blind.items())
-    ]
+    for name in sorted({*facts.blind, *facts.unread}):
+        why, unread_s = facts.unread.get(name, (facts.blind.get(name, ""), 0.0))
+        may_pass = name not in facts.blind and unread_s < BLIND_S
+        values = {"cluster": name or _UNNAMED, "why": why}
+        found.append(Trouble("blind", values, cluster=name, may_pass=may_pass))
     return found
+
+
+class SteadyAge:
+    """An age by the wall clock, which may jump: it grows no faster than a clock that does not. All in seconds."""
+
+    def __init__(self) -> None:
+        self._last: tuple[float, float] | None = None
+
+    def of(self, age_s: float, at: float) -> float:
+        """The age, given what the wall clock makes of it, and the other clock at that moment. The first is believed."""
+        age_s = max(age_s, 0.0)
+        if self._last:
+            was_s, was_at = self._last
+            age_s = min(age_s, was_s + at - was_at)
+        self._last = age_s, at
+        return age_s

@@ -293,6 +293,7 @@ async def _answering(parts: _Parts) -> AsyncGenerator[None]:
             partial(_live, sockets, deps.outbox, sending),
             owner=uuid.uuid4().hex,
             pace_s=limits.look_s,
+            clock=limits.clock,
         )
         front.why_not_ready, front.notes = health_monitor.why_not_ready, health_monitor.notes
         front.app = app

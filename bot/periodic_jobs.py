@@ -66,9 +66,10 @@ class Clock:
         """Does the work every so many seconds until it is cancelled, one time after the other.
 
         Whoever sets `due` has it done at once, or once more after this time. Without `due` it is done for the first
-        time at once. What goes wrong is logged, and tried again at the next time.
+        time at once. What goes wrong is tried again at the next time. It is logged once, and once when it works again.
         """
         bugs: set[str] = set()
+        told = ""
         if due is None:
             due = asyncio.Event()
             due.set()
@@ -79,4 +80,10 @@ class Clock:
                     with bugs_as_errors(bugs):
                         await work()
                 except BotError as error:
-                    log.warning("%s: %s", what, error)
+                    if str(error) != told:
+                        log.warning("%s: %s", what, error)
+                    told = str(error)
+                else:
+                    if told:
+                        log.warning("%s: works again", what)
+                    told = ""

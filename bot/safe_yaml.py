@@ -1,11 +1,15 @@
-"""YAML from people and clusters: whatever is in it, it gives plain values or a ValueError."""
+"""YAML from people and clusters: whatever is in it, it gives plain values or a ValueError that repeats none of it."""
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import yaml
 
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 _DEEPEST = 200
+_QUOTED = re.compile(r"""'.*'|".*\"""", re.DOTALL)
 
 
 def parse_documents(text: str) -> list[Any]:
@@ -16,10 +20,54 @@ def parse_documents(text: str) -> list[Any]:
         documents: list[Any] = [] if deep else list(yaml.load_all(text, Loader=loader))
     except (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError, TypeError) as error:
         # The safe loader answers an explicit tag on a wrong value (`!!bool maybe`) with whatever it stumbles over.
-        raise ValueError(" ".join(f"{type(error).__name__}: {error}".split())[:200]) from error
+        raise ValueError(reason(error)) from None
     if deep:
         raise ValueError("nested too deeply")
     return documents
+
+
+def reason(error: Exception) -> str:
+    """Why a text cannot be read and where, without a word of it: a file of settings, or a kubeconfig, holds secrets.
+
+    `error` comes from a YAML or msgspec parser, both of which quote what they read. Who tells the reason raises
+    `from None`: a traceback would show the original.
+    """
+    match error:
+        case yaml.MarkedYAMLError() if error.problem_mark:
+            line, column = error.problem_mark.line + 1, error.problem_mark.column + 1
+            return f"line {line}, column {column}: {_QUOTED.sub('…', error.problem or '')}"
+        case yaml.reader.ReaderError():
+            return f"a character that YAML does not allow, at position {error.position + 1}"
+        case msgspec.ValidationError():
+            return _QUOTED.sub("…", str(error))
+        case UnicodeDecodeError():
+            return f"it is not UTF-8, at byte {error.start + 1}"
+        case RecursionError():
+            return "nested too deeply"
+        case _:
+            return "a value does not fit its tag"
+
+
+def line_of(text: str, path: Sequence[str | int]) -> int:
+    """The line of what the path leads to in the first document of a text that `parse_documents` reads.
+
+    It is the line of the last key that is there; 0 without any.
+    """
+    reader: Any = yaml
+    node, line = next(reader.compose_all(text, Loader=_loader()), None), 0
+    for part in path:
+        match node:
+            case yaml.MappingNode():
+                found = [(key, value) for key, value in node.value if key.value == str(part)]
+            case yaml.SequenceNode() if isinstance(part, int) and part < len(node.value):
+                found = [(node.value[part], node.value[part])]
+            case _:
+                found = []
+        if not found:
+            break
+        key, node = found[-1]
+        line = key.start_mark.line + 1
+    return line
 
 
 def _is_deep(text: str, loader: Any) -> bool:

@@ -1,6 +1,6 @@
 """Which cluster a shell means, and how it is opened: what was typed counts before the settings."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,6 +14,7 @@ from bot.texts import Language
 from playbooks.playbook import Sources
 
 if TYPE_CHECKING:
+    from bot.changes.journal import Open
     from bot.kube.client.live import LiveCluster
     from bot.kube.client.writer import Writer
     from bot.prometheus.api import Prometheus
@@ -82,6 +83,24 @@ async def open_writing(where: ClusterChoice) -> "AsyncGenerator[Writer | None]":
 
     async with await open_writer(name=where.cluster, kubeconfig=where.kubeconfig, context=where.context) as writer:
         yield writer
+
+
+async def open_in_the_store(where: ClusterChoice) -> "Sequence[Open] | None":
+    """The changes of the same cluster that the store has as open, read beside the bot; None where the settings name no
+    store. Raises BotError.
+    """
+    settings = load_settings(where.config)
+    if settings is None:
+        return None
+    from bot.store import NoStoreError, open_changes  # noqa: PLC0415  # half a second
+
+    try:
+        async with open_changes(settings.store.url.get_secret_value(), _with_settings(where)[0].cluster) as rows:
+            return await rows.opened()
+    except NoStoreError:
+        if "store" in settings.model_fields_set:
+            raise
+        return None  # nobody made one where it is by default
 
 
 def playbooks_folder(where: ClusterChoice) -> Path | None:

@@ -4,12 +4,15 @@ import asyncio
 import contextlib
 import json
 import logging
+import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from bot.alerts_endpoint import Take
-from bot.health import Facts, Trouble, judge
+from bot.errors import BotError
+from bot.health import Facts, SteadyAge, Trouble, judge
+from bot.kube.models import NODES, PODS
 from bot.periodic_jobs import Clock
 from bot.settings.schema import Settings, channels_of
 from bot.slack.failures import Problem, SlackFailure
@@ -19,6 +22,7 @@ from bot.store import StoreError
 from bot.store.timestamps import Mark, MarkRows
 from bot.texts import Texts
 from bot.triage.webhook import Alert
+from bot.unexpected_errors import bugs_as_errors
 from handlers.deps import Deps
 from handlers.doctor.selftest import BLIND
 
@@ -31,6 +35,8 @@ _MOST_PEOPLE = 5
 _ENDING_S = 3.0
 _TOLD_S = 900.0
 """What another replica, or this one before it was started again, told of the store so long ago is not told again."""
+READ_S = 20.0
+"""A cluster that was not read within so many seconds could not be read."""
 _LEASE, HEARD, _PROBE, _OPEN = "troubles", "watchdog", "probe", "trouble:"
 
 log = logging.getLogger(__name__)
@@ -71,27 +77,44 @@ def hearing(take: Take, marks: MarkRows) -> Take:
 
 
 class HealthMonitor:
-    """What is wrong, as of the last look. `live` is what needs no look. `owner` is this process's name alone."""
+    """What is wrong, as of the last look. `live` is what needs no look. `owner` is this process's name alone.
+
+    `clock` is one that does not jump, in seconds. A cluster that is not read within `patience_s` could not be read.
+    """
 
     def __init__(
-        self, deps: Deps, watched: Watched, live: Callable[[], Facts], owner: str, pace_s: float = PACE_S
+        self,
+        deps: Deps,
+        watched: Watched,
+        live: Callable[[], Facts],
+        owner: str,
+        pace_s: float = PACE_S,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        patience_s: float = READ_S,
     ) -> None:
         self._deps = deps
         self._watched = watched
         self._live = live
         self._owner = owner
         self._pace_s = pace_s
+        self._clock = clock
+        self._patience_s = patience_s
         self._began = deps.now()
-        self._looked = 0
+        self._waiting, self._unheard = SteadyAge(), SteadyAge()
+        self._unread: dict[str, tuple[str, float]] | None = None
+        """Why a cluster could not be read at the last look, and since when; None before the first look at them."""
+        self._looks = self._looked = 0
         self._seen = Facts(watchdog_s=watched.watchdog_s)
+        self._store_fails = False
         self._told_directly: tuple[str, ...] = ()
 
     def troubles(self) -> list[Trouble]:
         """What is wrong now."""
         live = self._live()
-        return judge(
-            self._seen._replace(stopped=live.stopped, token=live.token or self._seen.token, deaf_s=live.deaf_s)
-        )
+        unread = {name: (why, self._clock() - since) for name, (why, since) in (self._unread or {}).items()}
+        token = live.token or self._seen.token
+        return judge(self._seen._replace(stopped=live.stopped, token=token, deaf_s=live.deaf_s, unread=unread))
 
     def why_not_ready(self) -> str:
         """Why nothing should be sent to this process, a line each; empty when it is ready."""
@@ -121,9 +144,15 @@ class HealthMonitor:
             await asyncio.gather(task, return_exceptions=True)
 
     async def look(self) -> None:
-        """Asks the store and Slack, and tells what is new or over."""
+        """Asks the store, Slack and the clusters, and tells what is new or over.
+
+        Clusters are not asked by the first look: then the bot starts, and has them to open.
+        """
         await self._ask_store()
         await self._ask_slack()
+        if self._looks:
+            await self._ask_clusters()
+        self._looks += 1
         found = self.troubles()
         await self._tell_of_store(next((trouble for trouble in found if trouble.kind == "store"), None))
         if not self._seen.store:
@@ -134,7 +163,7 @@ class HealthMonitor:
     # ------------------------------------------------------------------------------------------------------ asking
 
     async def _ask_store(self) -> None:
-        store, now = self._deps.store, self._deps.now()
+        store, now, at = self._deps.store, self._deps.now(), self._clock()
         try:
             await store.marks.set(_PROBE)
             oldest = await store.outbox.oldest()
@@ -145,8 +174,9 @@ class HealthMonitor:
             return
         channel, queued_at = oldest or ("", now)
         last = max([self._began, *(mark.at for mark in heard)])
+        oldest_s, unheard_s = self._waiting.of(now - queued_at, at), self._unheard.of(now - last, at)
         self._seen = self._seen._replace(
-            store="", oldest_s=now - queued_at, oldest_for=channel, unheard_s=now - last, blind=blind
+            store="", oldest_s=oldest_s, oldest_for=channel, unheard_s=unheard_s, blind=blind
         )
 
     async def _ask_slack(self) -> None:
@@ -166,6 +196,28 @@ class HealthMonitor:
         shut = {channel: why for channel, why in closed.items() if why and channel in channels}
         self._seen = self._seen._replace(token=False, closed=shut)
         self._looked += 1
+
+    async def _ask_clusters(self) -> None:
+        names, known = self._deps.clusters or ("",), self._unread or {}
+        found = zip(names, await asyncio.gather(*map(self._why_unread, names)), strict=True)
+        self._unread = {name: (why, known[name][1] if name in known else self._clock()) for name, why in found if why}
+
+    async def _why_unread(self, cluster: str) -> str:
+        """Why the cluster cannot be read, empty if it can.
+
+        A pod is always asked for. Nodes come from memory as long as their watch tells something, and are read anew
+        where it is silent.
+        """
+        try:
+            async with asyncio.timeout(self._patience_s), self._deps.open_sources(cluster) as sources:
+                with bugs_as_errors():
+                    await sources.cluster.list(PODS, metadata_only=True, most=1)
+                    await sources.cluster.list(NODES)
+        except TimeoutError:
+            return self._deps.say("doctor.no-answer", seconds=f"{self._patience_s:.0f}")
+        except BotError as error:
+            return error.message
+        return ""
 
     async def _channels(self) -> tuple[str, ...]:
         """Those of the settings, and of digests."""
@@ -206,12 +258,16 @@ class HealthMonitor:
 
     async def _tell_of_store(self, trouble: Trouble | None) -> None:
         """Straight to Slack: nothing can be kept. Once, as far as this process remembers, or Slack not long ago."""
-        if trouble and not self._told_directly:
+        if trouble and not self._store_fails:
             log.error("%s", trouble.in_words(_ENGLISH))
+        elif self._store_fails and not trouble:
+            log.warning("the store takes writes again")
+        self._store_fails = bool(trouble)
+        if trouble and not self._told_directly:
             reached = [place for place in self._places(trouble) if await self._say(place, self._message(trouble))]
             self._told_directly = tuple(reached)
         elif not trouble and self._told_directly:
-            over = Message(escape(self._deps.say("trouble.store-over")))
+            over = Message(self._deps.say("trouble.store-over"))
             for place in self._told_directly:
                 await self._deps.outbox.put(f"{_OPEN}store:{self._deps.now()}", place, over, severity="warning")
             self._told_directly = ()
@@ -233,14 +289,16 @@ class HealthMonitor:
             return
         open_ = {mark.name: mark for mark in await marks.all(_OPEN)}
         for trouble in found:
-            if (name := f"{_OPEN}{trouble.key}") not in open_:
+            if (name := f"{_OPEN}{trouble.key}") not in open_ and not trouble.may_pass:
                 log.warning("%s", trouble.in_words(_ENGLISH))
                 kept = [self._places(trouble), self._message(trouble).text, trouble.in_words(self._deps.say)]
                 await marks.set(name, json.dumps(kept))
         still = {f"{_OPEN}{trouble.key}" for trouble in found}
         for mark in await marks.all(_OPEN):
-            await self._put(mark, is_over=mark.name not in still)
-            if mark.name not in still:
+            is_unknown = self._unread is None and mark.name.startswith(f"{_OPEN}blind:")
+            is_over = mark.name not in still and not is_unknown
+            await self._put(mark, is_over=is_over)
+            if is_over:
                 await marks.drop(mark.name)
 
     async def _put(self, mark: Mark, *, is_over: bool) -> None:

@@ -1,6 +1,5 @@
 """Where questions from Slack are answered: each is kept until it is, and its answer goes where it was asked."""
 
-import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable
@@ -18,7 +17,7 @@ from bot.report import Report, one_line
 from bot.slack.failures import SlackFailure
 from bot.slack.message import File, Message
 from bot.slack.origin import SENT_BY
-from bot.slack.question_tasks import NotKept
+from bot.slack.question_tasks import NOBODY, Asker, NotKept, Turns
 from bot.slack.render import blocks
 from bot.slack.render.buttons import gist
 from bot.slack.render.candidates import render_choice, render_clusters
@@ -51,7 +50,9 @@ DONE, FAILED = "white_check_mark", "x"
 SHOWN_WORDS = 80
 """As much of a question as stands with what is told of it."""
 AT_ONCE = 6
-"""Questions that read one cluster, and hold what they read, at the same time."""
+"""Questions that read one cluster, and hold what they read, at the same time; of one person one less, so that others
+are answered while those hang.
+"""
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +80,7 @@ class Inbox:
         self.deps = deps
         self.kinds = Kinds()
         self.edits = Edits(deps.store)
-        self._turns: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(AT_ONCE))
+        self._turns: defaultdict[str, Turns] = defaultdict(lambda: Turns(AT_ONCE, of_one=AT_ONCE - 1))
 
     def ask(self, key: str, question: Question) -> None:
         """Answers the question once, however often Slack delivers it; `key` is Slack's id of the delivery.
@@ -174,23 +175,28 @@ class Inbox:
         return True
 
     async def _answer(self, key: str, question: Question) -> None:
-        if question.message:
-            news = await self.edits.news(key, question)
-            if news == "same":
-                return
-            if news == "changed":
-                await self.edits.note(key, question)
         reply = self.reply(key, question)
-        words = one_line(plain_text(question.words), SHOWN_WORDS)
-        progress = escape(self.deps.say("desk.progress" if reply.replaces else "desk.progress-stays", words=words))
         try:
-            async with nullcontext() if question.read else reply.expecting(progress):
-                message = await self._message(key, question)
+            async with self.deps.work.turn(_asker(question)):
+                message = await self._worked_out(key, question, reply)
         except AnotherAnswer as other:
             await self.reply(key, question.for_who_asked()).answer(other.shown, mark=DONE)
         else:
-            if await self.is_current(key, question):
+            if message and await self.is_current(key, question):
                 await reply.answer(message, mark=DONE)
+
+    async def _worked_out(self, key: str, question: Question, reply: Reply) -> Message | None:
+        """The answer; None for what a message asked already."""
+        if question.message:
+            news = await self.edits.news(key, question)
+            if news == "same":
+                return None
+            if news == "changed":
+                await self.edits.note(key, question)
+        words = one_line(plain_text(question.words), SHOWN_WORDS)
+        progress = escape(self.deps.say("desk.progress" if reply.replaces else "desk.progress-stays", words=words))
+        async with nullcontext() if question.read else reply.expecting(progress):
+            return await self._message(key, question)
 
     async def _message(self, key: str, question: Question) -> Message:
         """Raises BotError for what cannot be answered."""
@@ -223,7 +229,7 @@ class Inbox:
         say = self.deps.texts(asked.options.get("lang"))
         cluster = asked.options.get("cluster") or await usual_cluster(self.deps, question)
         try:
-            report = await self._report(asked, cluster, say)
+            report = await self._report(asked, cluster, say, _asker(question))
         except WhichCluster as error:
             if question.manifest:
                 raise
@@ -243,26 +249,26 @@ class Inbox:
             direct=question.is_direct,
             names=is_other or not question.public,
         )
-        message = await self.deps.work.beside(partial(with_picture, rendered, report, say))
+        message = await self.deps.work.beside(partial(with_picture, rendered, report, say), _asker(question))
         if is_other:
             note = say("desk.another-answer")
             raise AnotherAnswer(Message(f"{escape(note)}\n{message.text}", (blocks.context(note), *message.blocks)))
         return message
 
-    async def _report(self, asked: ParsedQuestion, cluster: str, say: Texts) -> Report:
-        async with self.reading(cluster) as sources:
+    async def _report(self, asked: ParsedQuestion, cluster: str, say: Texts, asker: Asker) -> Report:
+        async with self.reading(cluster, asker) as sources:
             await self.deps.work.acks_first()
             with timed(asked.playbook.verb):
                 snapshot = await asked.playbook.gather(asked.request, sources)
-                report = await self.deps.work.beside(partial(asked.playbook.diagnose, snapshot, say))
+                report = await self.deps.work.beside(partial(asked.playbook.diagnose, snapshot, say), asker)
             age_s = sources.cluster.cache_age_s
         return report if age_s is None else msgspec.structs.replace(report, cache_age_s=age_s)
 
     @asynccontextmanager
-    async def reading(self, cluster: str) -> AsyncGenerator[Sources]:
-        """The cluster, when it is this question's turn: `AT_ONCE` read it. One that hangs holds up no other."""
-        turn = self._turns[cluster if cluster in self.deps.clusters else ""]
-        async with turn, self.deps.open_sources(cluster) as sources:
+    async def reading(self, cluster: str, asker: Asker = NOBODY) -> AsyncGenerator[Sources]:
+        """The cluster, when it is the asker's turn: `AT_ONCE` read it. One that hangs holds up no other."""
+        turns = self._turns[cluster if cluster in self.deps.clusters else ""]
+        async with turns.turn(asker), self.deps.open_sources(cluster) as sources:
             yield sources
 
     async def _about_message(self, key: str, question: Question) -> Message:
@@ -277,7 +283,7 @@ class Inbox:
     async def _asks_about(self, question: Question, text: str, verb: str) -> list[str]:
         """The questions about each pod that the text names."""
         cluster = await usual_cluster(self.deps, question)
-        async with self.reading(cluster) as sources:
+        async with self.reading(cluster, _asker(question)) as sources:
             named = await pods_named_in(sources.cluster, plain_text(text))
         return [f"{verb} {subject.namespace}/{subject.name}" for subject in named]
 
@@ -334,6 +340,7 @@ class Inbox:
                 key,
                 question.channel,
                 answered=answered,
+                asker=question.user,
                 thread_ts=question.thread_ts,
                 asked_ts=question.asked_ts,
                 url=question.response_url,
@@ -353,6 +360,10 @@ class Inbox:
                 words=FileNotices(line=self._files_of(question)),
             )
         )
+
+
+def _asker(question: Question) -> Asker:
+    return Asker(question.user, question.channel)
 
 
 def _answered(key: str) -> str:

@@ -10,6 +10,7 @@ from typing import cast
 from bot.errors import BotError
 from bot.finding_codes import Code
 from bot.gpu_rows import GpuRow
+from bot.health import SteadyAge
 from bot.metrics.endpoint import Exposition
 from bot.metrics.figures import BotFigures, ClusterFigures, Pending, counted, gaps_by_source, largest_by_type
 from bot.periodic_jobs import Clock
@@ -38,6 +39,7 @@ class Observer:
         self._figures = exposition.figures
         self._pace_s = pace_s
         self._turn = asyncio.Lock()
+        self._waiting = SteadyAge()
 
     async def run(self, clock: Clock) -> None:
         """Looks at once, and then again and again until it is cancelled."""
@@ -54,7 +56,8 @@ class Observer:
             marks = await self._deps.store.marks.all(BLIND)
             self._figures.blind = frozenset(mark.name.removeprefix(BLIND) for mark in marks)
         except StoreError as error:
-            log.warning("no metrics of the store: %s", error.message)
+            if self._figures.bot:
+                log.warning("no metrics of the store: %s", error.message)
             self._figures.bot = None
 
     async def _see(self, cluster: str) -> None:
@@ -69,7 +72,8 @@ class Observer:
         self._figures.clusters = {**self._figures.clusters, cluster: seen}
 
     async def _own(self) -> BotFigures:
-        store, now, work = self._deps.store, self._deps.now(), self._deps.work
+        store, work = self._deps.store, self._deps.work
+        now, at = self._deps.now(), time.monotonic()
         changes = [change for name in self._deps.clusters or ("",) for change in await store.changes(name).opened()]
         oldest = await store.outbox.oldest()
         states = [row.incident.state for row in await store.incidents.opened()]
@@ -78,7 +82,7 @@ class Observer:
             overdue_changes=sum(change.record.deadline < now for change in changes),
             incidents=Counter(state for state in states if state not in ENDS),
             unsent_messages=await store.outbox.waiting(),
-            oldest_unsent_s=max(0.0, now - oldest[1]) if oldest else 0.0,
+            oldest_unsent_s=self._waiting.of(now - oldest[1] if oldest else 0.0, at),
             questions=len(work),
             oldest_question_s=work.oldest_s,
         )

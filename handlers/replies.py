@@ -54,7 +54,7 @@ class EphemeralReply:
 
 class ChannelReply:
     """A message in the channel or thread, kept until Slack has it; `key` is its key in the outbox, `answered` that of
-    the fact that it is the answer.
+    the fact that it is the answer; `asker` is the person's id.
 
     `asked_ts` is the message that asked, if one did. `url` is the response_url of the click that asked, if one did;
     `clears`: what that person was shown is taken away.
@@ -71,6 +71,7 @@ class ChannelReply:
         channel: str,
         *,
         answered: str,
+        asker: str,
         thread_ts: str,
         asked_ts: str,
         url: str,
@@ -81,6 +82,7 @@ class ChannelReply:
         self._key = key
         self._channel = channel
         self._answered = answered
+        self._asker = asker
         self._thread_ts = thread_ts
         self._asked_ts = asked_ts
         self._url = url
@@ -153,7 +155,9 @@ class ChannelReply:
 
     async def _put(self, message: Message, fact: Fact | None = None) -> None:
         """Under one key, so that the answer replaces the progress, also when another process gives it."""
-        await self._outbox.put(self._key, self._channel, message, thread_ts=self._thread_ts, fact=fact)
+        await self._outbox.put(
+            self._key, self._channel, message, thread_ts=self._thread_ts, fact=fact, asker=self._asker
+        )
 
     async def _mark(self, name: str, *, remove: bool = False) -> None:
         if not self._asked_ts:

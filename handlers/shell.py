@@ -19,7 +19,7 @@ from bot.texts import LANGUAGES, Language, Texts
 from bot.unexpected_errors import bugs_as_errors
 from handlers.audit_shell import AuditAsked, run_audit
 from handlers.changes.words import ChangeAsked
-from handlers.cluster_choice import ClusterChoice, open_sources, open_writing, playbooks_folder
+from handlers.cluster_choice import ClusterChoice, open_in_the_store, open_sources, open_writing, playbooks_folder
 from handlers.cluster_choice import language as language_of
 from handlers.doctor.shell import DoctorAsked, run_doctor
 from handlers.init.shell import InitAsked, run_init
@@ -158,6 +158,7 @@ def _change(asked: ChangeAsked | OverdueAsked) -> int:
     tools = Tools(
         open_sources=lambda: open_sources(where),
         open_writer=lambda: open_writing(where),
+        copies=lambda: open_in_the_store(where),
         capture=write_capture,
         ask=agrees,
         tell=tell,

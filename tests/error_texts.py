@@ -24,7 +24,9 @@ _TABLES = {
 """Texts that stand in dictionaries."""
 _MAKERS = {
     "bot/unexpected_errors.py": ("_report",),
+    "bot/kube/client/connect.py": ("_unusable",),
     "bot/kube/client/failures.py": ("_broken", "_grant"),
+    "bot/safe_yaml.py": ("reason",),
     "bot/store/engine.py": ("_hint",),
     "bot/pprof/listing.py": ("_heaviest",),
     "bot/pprof/sampletypes.py": ("_measured",),
@@ -32,6 +34,9 @@ _MAKERS = {
     "playbooks/gather/subject.py": ("_no_pod",),
 }
 """Functions that return such texts."""
+
+_OF_SETTINGS = ("bot/settings/", "bot/triage/hours.py", "bot/triage/routes.py")
+"""Where a ValueError is a text about the settings."""
 
 Known = Mapping[str, list[str]]
 
@@ -104,7 +109,7 @@ def _made(tree: ast.Module, place: str, constants: Known, errors: set[str]) -> I
 
 def _of_call(call: ast.Call, place: str, errors: set[str]) -> list[ast.expr]:
     name = call.func.id if isinstance(call.func, ast.Name) else ""
-    is_of_settings = name == "ValueError" and place.startswith("bot/settings/")
+    is_of_settings = name == "ValueError" and place.startswith(_OF_SETTINGS)
     is_of_hami = place.startswith("bot/hami/webhook/")  # its words, verbatim
     if name in _NOT_A_TEXT or is_of_hami or not (name in errors or name in _TEXTS or is_of_settings):
         return []
@@ -141,7 +146,7 @@ def _texts(expression: ast.expr, known: Known) -> list[str]:
             return [*_texts(body, known), *_texts(orelse, known)]
         case ast.Name(id=name):
             return known.get(name, [])
-        case ast.BinOp(left=left, op=ast.Add(), right=right):
+        case ast.BinOp(left=left, op=ast.Add(), right=right) if not isinstance(right, ast.Constant):
             return [text + two for text in _texts(left, known) or [_HOLE] for two in _texts(right, known) or [_HOLE]]
         case ast.Call(func=ast.Attribute(value=said, attr="format" | "rstrip" | "strip")):
             return [re.sub(r"\{\w+\}", _HOLE, text).strip() for text in _texts(said, known)]

@@ -19,9 +19,12 @@ from typing import Any
 import pytest
 
 from bot.__main__ import run
+from bot.changes.journal import Event
 from bot.changes.plan import unfinished_rollout
-from bot.changes.record import KEY
+from bot.changes.record import KEY, Record, read_record
 from bot.kube.recording.recorded_cluster import RecordedCluster
+from bot.store import open_store
+from bot.texts import Texts
 from sandbox.apiserver import ApiServer, Fault
 from sandbox.apiserver.access import Rule
 from sandbox.apiserver.controllers import Timing
@@ -34,6 +37,7 @@ ROOT = Path(__file__).parents[1]
 FAST = Timing(ready_s=0.05, gone_s=0.05, lease_s=0.05)
 PROXY = "/proxy/debug/flags/v"
 NAMESPACE, NAME = "hami-system", "hami-scheduler"
+NO_STORE = f"{Texts('en')('changing.shell-no-store')}\n"
 
 
 class Cluster:
@@ -416,16 +420,89 @@ def test_what_is_overdue_is_undone_by_the_dead_mans_pass(tmp_path: Path) -> None
     with cluster(tmp_path) as here:
         before = json.dumps(here.deployment["spec"])
         nothing = here.hami_bot("revert-overdue")
-        assert (nothing.returncode, nothing.stdout) == (0, "no change is open\n")
+        assert (nothing.returncode, nothing.stdout) == (0, f"no change is open\n{NO_STORE}")
         assert here.hami_bot("verbosity", "5", "--yes", "--no-capture").returncode == 0
         waiting = here.hami_bot("revert-overdue", "-n", "hami-system")
-        assert (waiting.returncode, waiting.stdout) == (0, "changes open: 1, nothing overdue\n")
+        assert (waiting.returncode, waiting.stdout) == (0, f"changes open: 1, nothing overdue\n{NO_STORE}")
         overdue(here)
         late = here.hami_bot("verbosity", "-o", "json")
         assert report_of(late)["severity"] == "warning"
         done = here.hami_bot("revert-overdue")
         assert done.returncode == 0, done.stderr
         assert done.stdout.startswith("reverted hami-system/hami-scheduler: ")
+        assert json.dumps(here.deployment["spec"]) == before
+
+
+def in_the_store(here: Cluster) -> str:
+    """The change that is open is in a bot's store, and the record on the Deployment is removed; the bot's settings."""
+    url = f"sqlite:///{here.folder}/bot.db"
+    live = here.deployment
+    record = read_record(live["metadata"]["annotations"][KEY])
+    assert isinstance(record, Record)
+
+    async def keep() -> None:
+        async with open_store(url) as store:
+            await store.changes("").note(Event("raised", record.target, record, uid=live["metadata"]["uid"]))
+
+    asyncio.run(keep())
+    unrecorded(here)
+    config = here.folder / "bot.yaml"
+    config.write_text(f"store: {{url: '{url}'}}")
+    return str(config)
+
+
+def unrecorded(here: Cluster) -> None:
+    async def edit() -> None:
+        live = here.server.object("deployments.apps", NAMESPACE, NAME)
+        annotations = {key: text for key, text in live["metadata"]["annotations"].items() if key != KEY}
+        here.server.write("deployments.apps", live | {"metadata": live["metadata"] | {"annotations": annotations}})
+
+    here.do(edit())
+
+
+def test_an_overdue_change_whose_record_is_gone_is_undone_by_the_copy_in_the_store(tmp_path: Path) -> None:
+    with cluster(tmp_path) as here:
+        before = json.dumps(here.deployment["spec"])
+        assert here.hami_bot("verbosity", "5", "--yes", "--no-capture").returncode == 0
+        overdue(here)
+        config = in_the_store(here)
+        without = here.hami_bot("revert-overdue")
+        assert (without.returncode, without.stdout) == (0, f"no change is open\n{NO_STORE}")
+        done = here.hami_bot("revert-overdue", "--config", config)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith(f"reverted {NAMESPACE}/{NAME}: ")
+        assert "the store's copy was used" in done.stdout
+        assert json.dumps(here.deployment["spec"]) == before
+        again = here.hami_bot("revert-overdue", "--config", config)
+        assert (again.returncode, again.stdout) == (0, "no change is open\n")
+
+
+def test_a_change_whose_record_is_gone_is_open_until_its_deadline(tmp_path: Path) -> None:
+    with cluster(tmp_path) as here:
+        before = json.dumps(here.deployment["spec"])
+        assert here.hami_bot("verbosity", "5", "--yes", "--no-capture").returncode == 0
+        config = in_the_store(here)
+        waiting = here.hami_bot("revert-overdue", "--config", config)
+        assert waiting.returncode == 0
+        assert "is damaged or gone; by the store's copy it is reverted at" in waiting.stdout
+        assert "-v=5" in here.words()
+        nothing = here.hami_bot("verbosity", "revert")
+        assert "Nothing to revert" in nothing.stdout
+        done = here.hami_bot("verbosity", "revert", "--config", config)
+        assert "is 4 again. The record on the Deployment was damaged or gone" in done.stdout
+        assert json.dumps(here.deployment["spec"]) == before
+
+
+def test_a_store_that_cannot_be_read_is_said_and_what_is_due_undone_all_the_same(tmp_path: Path) -> None:
+    with cluster(tmp_path) as here:
+        before = json.dumps(here.deployment["spec"])
+        assert here.hami_bot("verbosity", "5", "--yes", "--no-capture").returncode == 0
+        overdue(here)
+        config = tmp_path / "bot.yaml"
+        config.write_text(f"store: {{url: 'sqlite:///{tmp_path}/none.db'}}")
+        done = here.hami_bot("revert-overdue", "--config", str(config))
+        assert done.returncode == 5
+        assert "the store could not be read (there is no store" in done.stdout
         assert json.dumps(here.deployment["spec"]) == before
 
 

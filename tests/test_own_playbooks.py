@@ -203,6 +203,20 @@ def test_doctor_has_a_line_for_each(examples: Path) -> None:
     ]
 
 
+def test_doctor_warns_of_a_folder_and_of_files_that_everybody_may_change(examples: Path) -> None:
+    for path in (examples, examples / "evictions.py"):
+        path.chmod(path.stat().st_mode | 0o002)
+    warned = [(link.state, link.seen, link.fix) for link in examine_playbooks(Texts("en")) if link.state != "ok"]
+    assert warned == [
+        (
+            "degraded",
+            f"Every user of this machine can change {path}. The bot runs what is in it with its own rights.",
+            f"chmod o-w {path}",
+        )
+        for path in (examples, examples / "evictions.py")
+    ]
+
+
 def test_an_installed_package_adds_a_verb(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:

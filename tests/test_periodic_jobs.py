@@ -57,14 +57,18 @@ def test_a_work_is_done_at_once_and_again_and_again() -> None:
 
 
 @pytest.mark.parametrize("error", [BotError("the store is away"), ValueError("a bug")])
-def test_what_goes_wrong_is_logged_and_tried_again(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_goes_wrong_is_tried_again_and_logged_once_until_it_works(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
     async def run() -> None:
-        work = Work(error, times=2)
+        work = Work(error, times=4)
         async with Clock() as clock, repeated(clock, OFTEN_S, work):
-            await work.was_done(4)
+            await work.was_done(7)
 
     asyncio.run(run())
-    assert len([record for record in caplog.records if record.message.startswith("a test: ")]) == 2
+    told = [record.message for record in caplog.records if record.message.startswith("a test: ")]
+    assert [str(error) in line for line in told] == [True, False]
+    assert told[1] == "a test: works again"
 
 
 def test_it_is_done_at_once_when_somebody_asks_for_it_and_once_more_after_a_time_that_runs() -> None:

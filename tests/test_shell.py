@@ -343,7 +343,7 @@ def test_a_setting_that_does_not_exist_gets_the_near_one(tmp_path: Path) -> None
     config = tmp_path / "hami-bot.yaml"
     config.write_text("clusters:\n  prod:\n    contex: x\n")
     done = hami_bot("why", POD, "--config", str(config))
-    assert_one_clear_error(done, 2, "clusters.prod.contex: there is no such setting", "did you mean context?")
+    assert_one_clear_error(done, 2, "clusters.NAME.NAME [line 3]: there is no such setting", "did you mean context?")
 
 
 @pytest.mark.parametrize(

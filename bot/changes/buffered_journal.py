@@ -2,14 +2,22 @@
 
 import asyncio
 import logging
+from collections.abc import Mapping
 
 from bot.changes.begin import ChangeFailed
-from bot.changes.journal import Event, Journal, NotYet, Open
+from bot.changes.journal import ENDS, Event, Journal, NotYet, Open
 from bot.changes.plan import Plan
+from bot.changes.record import same_way_back
 from bot.errors import BotError
 from bot.unexpected_errors import bugs_as_errors
 
 log = logging.getLogger(__name__)
+
+
+def contradicted(event: Event, known: Mapping[str, Open] | None) -> Open | None:
+    """The change that ended by a record which somebody had edited: the journal's copy says how it is to be undone."""
+    opened = known.get(event.record.id) if known and event.record and event.kind in ENDS else None
+    return None if not opened or not event.record or same_way_back(opened.record, event.record) else opened
 
 
 class Telling:

@@ -5,13 +5,13 @@ import uuid
 from collections.abc import Callable
 
 from bot.changes.begin import ChangeFailed, looked_at, open_record, set_in_all
-from bot.changes.buffered_journal import Telling
+from bot.changes.buffered_journal import Telling, contradicted
 from bot.changes.deadline import wrong_clock
 from bot.changes.deployments import FOREVER, Object, Objects
 from bot.changes.journal import Event, Journal, Open
-from bot.changes.plan import ChangeRequest, NothingToDo, Plan, plan_extension, plan_raise
+from bot.changes.plan import ChangeRequest, NothingToDo, Plan, annotation, plan_extension, plan_raise
 from bot.changes.reconciler import Endings, Reconciler
-from bot.changes.record import Record
+from bot.changes.record import Record, read_record
 from bot.changes.refusal import Refusal
 from bot.changes.unnoticed_end import carries, how_it_ended
 from bot.errors import SourceError
@@ -138,19 +138,25 @@ class Changer:
         return longer
 
     async def revert(self, namespace: str, name: str, *, by: str) -> Event:
-        """Undoes the open change now, as at its deadline."""
+        """Undoes the open change now, as at its deadline; by the journal's copy where its record is damaged or gone."""
         wanted: Open | None = None
         last: SourceError | None = None
         for _ in range(ATTEMPTS):
             deployment = await self._objects.read(namespace, name)
-            if wanted and not carries(deployment, wanted.record):  # by a write whose answer was lost, or by another
-                event = how_it_ended(deployment, wanted)._replace(by=by)
-            else:
-                wanted = Open(open_record(deployment), str(deployment["metadata"].get("uid", "")), "effective")
-                try:
+            try:
+                if wanted is None and (wanted := await self.not_carried(deployment)) is None:
+                    wanted = Open(open_record(deployment), str(deployment["metadata"].get("uid", "")), "effective")
+                if carries(deployment, wanted.record):
                     event = await self._objects.act(deployment, FOREVER, by=by)
-                except (Conflict, OutcomeUnknown) as error:
-                    last = error
+                else:  # its record is damaged or gone; or it ended by a write whose answer was lost, or by another
+                    event = await self._objects.act_by_copy(deployment, wanted, FOREVER, by=by)
+            except (Conflict, OutcomeUnknown) as error:
+                last = error
+                continue
+            if event is not None and event.kind in ("drifted", "container-gone") and event.source == "record":
+                edited = contradicted(event, await self._telling.opened(namespace))
+                if edited is not None:
+                    wanted = edited
                     continue
             if event is not None and event.kind == "failed":
                 await self._note(event)
@@ -159,6 +165,23 @@ class Changer:
                 await self._note(event)
                 return event
         raise ChangeFailed(f"{namespace}/{name} could not be reverted now; it stays due and is tried again") from last
+
+    async def not_carried(self, deployment: Object) -> Open | None:
+        """The change that is open on the Deployment by the journal's copy alone, the newest; None where the Deployment
+        carries a record that can be read, or no change is open on it. Raises ChangeFailed where the journal is out of
+        reach.
+        """
+        meta = deployment["metadata"]
+        here = f"{meta['namespace']}/{meta['name']}"
+        found = read_record(annotation(deployment) or "")
+        if isinstance(found, Record) and found.target == here:
+            return None
+        opened = await self._telling.opened(meta["namespace"])
+        if opened is None:
+            text = f"{here} carries no record of a change that can be read, nor can the store's copy be read now"
+            raise ChangeFailed(text, hint="nothing was changed; try again in a moment")
+        here_open = [change for change in opened.values() if change.record.target == here]
+        return next((change for change in reversed(here_open) if how_it_ended(deployment, change) is None), None)
 
     async def begin(self, deployment: Object, record: Record) -> Record:
         """What follows once the record stands on the object; done again it is the same. Raises ChangeFailed."""

@@ -1,16 +1,19 @@
-"""What is due on a Deployment that carries a record of an open change: pure, the same for every replica that looks.
+"""What is due on a Deployment on which a change is open: pure, the same for every replica that looks.
 
 What somebody else made of the object is never overwritten. Among their edits our own element alone goes back
-(`bot.changes.merge`); where it has another value the record is dropped instead, and that is told.
+(`bot.changes.merge`); where it has another value the record is dropped instead, and that is told. The record on the
+object is the truth; the journal's copy counts where that record is damaged or gone, and on the same object alone.
 """
 
 import difflib
 from typing import Literal, NamedTuple
 
-from bot.changes.flags import Object, find_spot
-from bot.changes.merge import OurElement, stand_of
+from bot.changes.flags import ArgumentList, Object, find_spot
+from bot.changes.journal import Event, Open
+from bot.changes.merge import OurElement, Stand, stand_of
 from bot.changes.plan import Patch, annotation, plan_forget, plan_retime, plan_revert
-from bot.changes.record import Record, Unreadable, read_record
+from bot.changes.record import Record, Unreadable, id_in, read_record
+from bot.changes.unnoticed_end import how_it_ended, is_of_another, is_replaced, is_under, record_of_another
 from bot.kube.recording.redact import masked_arguments
 
 AHEAD_S = 5
@@ -62,6 +65,13 @@ class Forget(NamedTuple):
     diff: str = ""
 
 
+class Ended(NamedTuple):
+    """Nothing of ours is left but, where there is a patch, what remains of the record: the patch removes that."""
+
+    event: Event
+    patch: Patch = ()
+
+
 def decide(deployment: Object, now: float) -> Wait | Retime | Restore | Forget | Blocked | Unreadable | None:
     """What is due at `now` (seconds since 1970, by the API server's clock); None for an object without a record."""
     text = annotation(deployment)
@@ -79,15 +89,57 @@ def decide(deployment: Object, now: float) -> Wait | Retime | Restore | Forget |
     if stand == "back":
         return Forget(record, plan_forget(deployment), "reverted-by-another")
     if now < record.deadline:
-        from_the_future = record.since > now + AHEAD_S or record.deadline > now + record.kind.longest_s + AHEAD_S
-        return _retimed(deployment, record, now) if from_the_future else Wait(record)
+        return _retimed(deployment, record, now) if _is_from_the_future(record, now) else Wait(record)
+    return _back(deployment, record, spot, stand)
+
+
+def decide_by_copy(deployment: Object, change: Open, now: float) -> Wait | Restore | Forget | Blocked | Ended | None:
+    """What is due at `now` of a change that the object does not carry, by the journal's copy of its record.
+
+    None while another change of the same flag is open on the object.
+    """
+    record = change.record
+    if ended := how_it_ended(deployment, change):
+        is_left = id_in(annotation(deployment) or "") == record.id
+        return Ended(ended._replace(source="copy"), plan_forget(deployment)) if is_left else Ended(ended)
+    if is_under(deployment, record):
+        return None
+    # Whether a running process has its old level again cannot be read; to set it once more does no harm.
+    is_due = now >= record.deadline or _is_from_the_future(record, now)
+    if not is_due and (record.means == "patch" or annotation(deployment) is not None):
+        return Wait(record)
+    if why := _why_not_by_copy(deployment, change):
+        return Blocked(record, why)
+    spot = find_spot(deployment, record.container)
+    assert spot, "without its container a change has ended"
+    return _back(deployment, record, spot, stand_of(record, spot), takes_off=not is_of_another(deployment, record))
+
+
+def _why_not_by_copy(deployment: Object, change: Open) -> str:
+    record, here = change.record, _name(deployment)
+    if not change.uid or is_replaced(deployment, change):
+        value = f"{record.kind.flag.shown}={record.new}"
+        return f"{here} is not known to be the Deployment that was changed, and has {value} as that had"
+    if is_of_another(deployment, record) and record_of_another(deployment, record) is None:
+        return f"{here} carries a record of another change that cannot be read"
+    return ""
+
+
+def _back(
+    deployment: Object, record: Record, spot: ArgumentList, stand: Stand, *, takes_off: bool = True
+) -> Restore | Forget | Blocked:
+    """Of what is due: our element goes back, if it can be told, and what stands under our key goes with `takes_off`."""
     diff = _diff(record.words_after, spot.words(record.field))
     if isinstance(stand, OurElement):
-        return Restore(record, plan_revert(deployment, record, stand.words), diff)
+        return Restore(record, plan_revert(deployment, record, stand.words, takes_off=takes_off), diff)
     if stand == "unclear":
-        where = f"container {record.container} of {here}"
+        where = f"container {record.container} of {_name(deployment)}"
         return Blocked(record, f"{record.kind.flag.shown} is {record.new} in several places of {where}")
-    return Forget(record, plan_forget(deployment), "drifted", diff)
+    return Forget(record, plan_forget(deployment) if takes_off else (), "drifted", diff)
+
+
+def _is_from_the_future(record: Record, now: float) -> bool:
+    return record.since > now + AHEAD_S or record.deadline > now + record.kind.longest_s + AHEAD_S
 
 
 def _retimed(deployment: Object, record: Record, now: float) -> Retime:

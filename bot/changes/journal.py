@@ -27,13 +27,22 @@ ENDS: frozenset[EventKind] = frozenset(
 """After these nothing is left to be undone."""
 
 
+Source = Literal["record", "copy", "found"]
+"""By what it was done: by the record on the object, or by the journal's copy of a record that is damaged or not there
+any more. `found`: nothing was done here.
+"""
+
+
 class Event(NamedTuple):
     """Something that happened to a change. `by` is who made it happen, empty for the deadline or what was found.
 
+    `unreadable`: the record on the object is damaged or gone. Where the journal has a copy, `record` is that copy, by
+    which the change is reverted at its deadline; else it is None, and nothing is reverted.
+
     `at` is when, in seconds since 1970 by the API server's clock; whoever notes it sets that.
 
-    `record` is None for an annotation that cannot be read; `target` is `namespace/name` of the Deployment, `uid` its
-    uid where that is told. `by_hand`, of one that failed, is the shell line with which a person reverts it.
+    `target` is `namespace/name` of the Deployment, `uid` its uid where that is told. `by_hand`, of one that failed, is
+    the shell line with which a person reverts it.
     """
 
     kind: EventKind
@@ -44,6 +53,7 @@ class Event(NamedTuple):
     uid: str = ""
     by_hand: str = ""
     at: float = 0.0
+    source: Source = "record"
 
 
 class NotYet(BotError):  # noqa: N818  # what the person is told

@@ -6,8 +6,8 @@ from typing import Any
 
 from bot.changes.flags import ArgumentList, Object, Set, find_spot, sets_of
 from bot.changes.merge import first_word, was_set
-from bot.changes.plan import KEY_PATH
-from bot.changes.record import KEY, Record
+from bot.changes.plan import KEY_PATH, annotation
+from bot.changes.record import KEY, Record, id_in
 
 
 def by_hand(deployment: Object | None, record: Record) -> str:
@@ -26,12 +26,20 @@ def by_hand(deployment: Object | None, record: Record) -> str:
         [daemon_set for daemon_set in sets_of(spot, record.kind.flag) if daemon_set.value == record.new] if spot else []
     )
     if spot is None or not found:
-        return shlex.join([*at, "edit", "deployment", name])
+        return in_an_editor(record.target)
     back = [each for daemon_set in reversed(found) for each in _set_back(record, spot, daemon_set)]
     name_at = f"{spot.path(record.field).rpartition('/')[0]}/name"
-    patch = [{"op": "test", "path": name_at, "value": spot.container}, *back, {"op": "remove", "path": KEY_PATH}]
+    text = annotation(deployment) if deployment else None
+    forget = [] if text is None or id_in(text) not in ("", record.id) else [{"op": "remove", "path": KEY_PATH}]
+    patch = [{"op": "test", "path": name_at, "value": spot.container}, *back, *forget]
     text = json.dumps(patch, separators=(",", ":"))
     return shlex.join([*at, "patch", "deployment", name, "--type=json", "-p", text])
+
+
+def in_an_editor(target: str) -> str:
+    """The shell line that opens the Deployment."""
+    namespace, _, name = target.partition("/")
+    return shlex.join(["kubectl", "-n", namespace, "edit", "deployment", name])
 
 
 def _set_back(record: Record, spot: ArgumentList, daemon_set: Set) -> list[dict[str, Any]]:

@@ -125,15 +125,24 @@ def plan_raise(
     return Plan(record, _uid(deployment), basis_of(deployment), tuple(patch), undo)
 
 
-def plan_revert(deployment: Object, record: Record, words: tuple[str, ...]) -> Patch:
-    """Makes `words` of the list that was changed, which is otherwise as it was looked at, and takes the record off."""
+def plan_revert(deployment: Object, record: Record, words: tuple[str, ...], *, takes_off: bool = True) -> Patch:
+    """Makes `words` of the list that was changed, which is otherwise as it was looked at, and takes the record off.
+
+    Without `takes_off` what stands under our key, if anything does, stays: it is another change's. Where nothing is
+    left to be done there is no operation.
+    """
     spot = find_spot(deployment, record.container)
     place, now = (spot.place, spot.words(record.field)) if spot else (0, ())
-    return _undo(_uid(deployment), _set_words(place, record, now, words), annotation(deployment))
+    back = _set_words(place, record, now, words)
+    if annotation(deployment) is None or not takes_off:
+        return () if now == words else (_test("/metadata/uid", _uid(deployment)), *back)
+    return _undo(_uid(deployment), back, annotation(deployment))
 
 
 def plan_forget(deployment: Object) -> Patch:
-    """Takes the record off and leaves everything else as somebody made it."""
+    """Takes the record off and leaves everything else as somebody made it; no operation where none is there."""
+    if annotation(deployment) is None:
+        return ()
     return (_test("/metadata/uid", _uid(deployment)), _test(KEY_PATH, annotation(deployment)), _REMOVE)
 
 

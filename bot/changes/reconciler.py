@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 from bot import request_ids
 from bot.changes.begin import set_in_all
-from bot.changes.buffered_journal import Telling
+from bot.changes.buffered_journal import Telling, contradicted
 from bot.changes.decide import Wait, decide
 from bot.changes.deployments import FOREVER, Object, Objects, place_of
 from bot.changes.journal import ENDS, Event, Open
 from bot.changes.manual_revert import by_hand
 from bot.changes.plan import unfinished_rollout
-from bot.changes.record import KEY, Record, Unreadable
-from bot.changes.unnoticed_end import carries, how_it_ended, is_hidden
+from bot.changes.record import KEY, Record, Unreadable, same_way_back
+from bot.changes.unnoticed_end import carries
 from bot.errors import BotError, NotFound, SourceError
 from bot.kube.client.writer import Conflict, OutcomeUnknown
 from bot.unexpected_errors import Bug, bugs_as_errors
@@ -80,33 +80,44 @@ class Reconciler:
             places = sorted({place_of(change.record) for change in (known or {}).values()})
             looked = [await self._pass(*where) for where in places]
         events = [self._attributed(look.event, known) for look in looked if look.event]
-        for deployment, record in [look.waiting for look in looked if look.waiting]:
+        events = [event for event in events if not contradicted(event, known)]
+        waiting = [look.waiting for look in looked if look.waiting]
+        for deployment, record in waiting:
             with self._beside(record.target):
                 events += await self._waiting(deployment, record, known)
         # An object that could not be read now, and on which nothing is due yet, is no revert that failed.
         events = [event for event in events if not self._early_failure(event)]
-        ended = {event.record.id for event in events if event.record and event.kind in ENDS}
-        events += await self._ended_unseen(
-            [change for change in (known or {}).values() if change.record.id not in ended]
-        )
+        looked_after = [record for _, record in waiting]
+        looked_after += [event.record for event in events if event.record and event.kind in (*ENDS, "failed")]
+        events += await self._not_carried(list((known or {}).values()), looked_after)
+        events = [event for event in events if event.record or not _is_known(event, events, known)]
         for event in events:
             with _traced(event.record, event.target):
                 await self._telling.note(event._replace(at=self._objects.time()))
-        failed = [f"{event.target} cannot be reverted: {event.detail}" for event in events if event.kind == "failed"]
+        failed = [
+            f"{event.target} cannot be reverted: {event.detail}"
+            for event in events
+            if event.kind == "failed" or (event.kind == "unreadable" and event.record is None)
+        ]
         self.trouble = "; ".join([*([trouble] if trouble else []), *failed])
         return events
 
     def _early_failure(self, event: Event) -> bool:
         return event.kind == "failed" and event.record is not None and self._objects.time() < event.record.deadline
 
-    async def _pass(self, namespace: str, name: str, *, early: str = "") -> _Looked:
-        """Undoes what is due on one object; with `early`, the reason, also what is not due yet."""
-        record: Record | None = None
+    async def _pass(self, namespace: str, name: str, *, early: str = "", change: Open | None = None) -> _Looked:
+        """Undoes what is due on one object; with `early`, the reason, also what is not due yet.
+
+        With `change`, that change alone: by the journal's copy where the object does not carry it.
+        """
+        record = change.record if change else None
         deployment: Object | None = None
         try:
             with bugs_as_errors(self._bugs):
                 deployment = await self._objects.read(namespace, name)
                 now = FOREVER if early else self._objects.time()
+                if change:
+                    return _Looked(await self._by_copy(deployment, change, now, early))
                 due = decide(deployment, now)
                 record = None if due is None or isinstance(due, Unreadable) else due.record
                 if isinstance(due, Wait):
@@ -114,7 +125,8 @@ class Reconciler:
                 with _traced(record, f"{namespace}/{name}"):
                     return _Looked(await self._objects.act(deployment, now, detail=early))
         except NotFound:
-            return _Looked()
+            gone = Event("replaced", f"{namespace}/{name}", record, "the Deployment is gone", source="found")
+            return _Looked(gone if change else None)
         except (SourceError, Bug) as error:
             with _traced(record, f"{namespace}/{name}"):
                 log.warning("%s/%s: %s", namespace, name, error)
@@ -127,7 +139,7 @@ class Reconciler:
 
     def _attributed(self, event: Event, known: dict[str, Open] | None) -> Event:
         """With the change that it is about, where the object could not be read for it."""
-        if event.record is not None or known is None:
+        if event.kind != "failed" or event.record is not None or known is None:
             return event
         record = next((change.record for change in known.values() if change.record.target == event.target), None)
         return event._replace(record=record, by_hand=by_hand(None, record) if record else "")
@@ -139,6 +151,8 @@ class Reconciler:
         if known is None:
             return []
         opened = known.get(record.id)
+        if opened and not same_way_back(record, opened.record):
+            return []
         events: list[Event] = []
         if opened is None or opened.state == "planned":
             # Whoever raised it may have been killed before every running process had its level.
@@ -170,25 +184,35 @@ class Reconciler:
             return [Event("stuck", record.target, record, str(waits))]
         return []
 
-    async def _ended_unseen(self, opened: list[Open]) -> list[Event]:
-        """Changes that ended without anybody here noting it: killed in between, or the object was replaced."""
+    async def _not_carried(self, opened: list[Open], looked_after: list[Record]) -> list[Event]:
+        """Of what the objects do not carry: what ended without anybody here noting it, and what is open all the same.
+
+        Changes with the records in `looked_after` are left out. Of several changes of one flag the newest goes back
+        first, as it was made on top of the others.
+        """
         events: list[Event] = []
-        for change in opened:
-            with self._beside(change.record.target):
-                if event := await self._unseen(change):
-                    events.append(event)
+        above: set[tuple[str, str, str]] = set()
+        for change in reversed(opened):
+            record = change.record
+            place = record.target, record.container, record.flag
+            if place in above or any(same_way_back(record, done) for done in looked_after):
+                continue
+            event = (await self._pass(*place_of(record), change=change)).event
+            if event and event.kind == "unreadable" and (reason := await self._ending(record)):
+                event = (await self._pass(*place_of(record), early=reason, change=change)).event
+            if event and not self._early_failure(event):
+                events.append(event)
+            if event is None or event.kind not in ENDS:
+                above.add(place)
         return events
 
-    async def _unseen(self, change: Open) -> Event | None:
+    async def _by_copy(self, deployment: Object, change: Open, now: float, early: str) -> Event | None:
         record = change.record
-        try:
-            deployment = await self._objects.read(*place_of(record))
-        except NotFound:
-            return Event("replaced", record.target, record, "the Deployment is gone")
         underway = change.state == "planned" and self._objects.time() - record.since < UNDERWAY_S
-        if carries(deployment, record) or is_hidden(deployment) or underway:
+        if carries(deployment, record) or underway:
             return None
-        return how_it_ended(deployment, change)
+        with _traced(record, record.target):
+            return await self._objects.act_by_copy(deployment, change, now, detail=early)
 
     @contextmanager
     def _beside(self, what: str) -> Generator[None]:
@@ -203,3 +227,10 @@ class Reconciler:
 def _traced(record: Record | None, target: str) -> AbstractContextManager[None]:
     """Lines of the log about one change have one id, whichever replica tries, and however often."""
     return request_ids.about(record.id if record else target)
+
+
+def _is_known(unread: Event, events: list[Event], known: dict[str, Open] | None) -> bool:
+    """Whether the journal has what an object's damaged record is about: that change goes back by its copy."""
+    ended = {event.record.id: event for event in events if event.record and event.kind in ENDS}
+    here = [change.record.id for change in (known or {}).values() if change.record.target == unread.target]
+    return any(change_id not in ended or ended[change_id].source == "copy" for change_id in here)

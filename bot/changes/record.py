@@ -3,6 +3,7 @@
 It is the truth about how to undo the change; rows in a database are history.
 """
 
+import re
 from typing import Literal
 
 import msgspec
@@ -13,6 +14,7 @@ from bot.kube.times import parse_time
 
 KEY = "hami-bot.io/temporary-change"
 VERSION = 1
+_ID = re.compile(r'"id"\s*:\s*"([^"\\]+)"')
 _LONGEST = 64 * 1024
 """An annotation that is longer was not written here; all annotations together may have 256 KiB."""
 
@@ -87,6 +89,28 @@ def read_record(text: str) -> Record | Unreadable:
     if parse_time(record.at) is None or parse_time(record.raised_at) is None:
         return Unreadable(text, "its times cannot be read")
     return record
+
+
+def id_in(text: str) -> str:
+    """The id of the change that a text under our key names, also where it is no record; empty where it names none."""
+    found = _ID.search(text[:_LONGEST])
+    return found[1] if found else ""
+
+
+def with_times_of(record: Record, other: Record) -> Record:
+    """The other record; where that tells another way back, this one with the other's times."""
+    times = {"raised_at": other.raised_at, "at": other.at, "extended": other.extended}
+    return other if same_way_back(record, other) else msgspec.structs.replace(record, **times)
+
+
+def same_way_back(one: Record, other: Record) -> bool:
+    """Whether both are of one change and undo it alike: an extension alters the times alone."""
+    return _way_back(one) == _way_back(other)
+
+
+def _way_back(record: Record) -> tuple[object, ...]:
+    words = record.field, record.words_before, record.words_after
+    return record.id, record.target, record.flag, record.container, *words, record.old, record.new, record.means
 
 
 def write_record(record: Record) -> str:

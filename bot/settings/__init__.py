@@ -6,11 +6,12 @@ something to check: pydantic-settings takes 0.4 s, a whole `why` on a recording 
 
 import difflib
 import os
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from bot.errors import UsageError
-from bot.safe_yaml import parse_documents
+from bot.safe_yaml import line_of, parse_documents, reason
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -48,12 +49,13 @@ def load_settings(config: Path | None = None) -> "Settings | None":
     if unknown := [name for name in ours if name.upper().split("__")[0] not in fields]:
         known = ", ".join(sorted(fields))
         raise UsageError(f"unknown setting in the environment: {', '.join(unknown)}", hint=f"Known: {known}.")
+    text = _text_of(path) if path else ""
     try:
-        return Settings(**(_read(path, set(Settings.model_fields)) if path else {}))
+        return Settings(**_read(path, text, set(Settings.model_fields)))
     except SettingsError as error:
         raise UsageError(f"a setting in the environment cannot be read: {error}") from None
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, problem['loc']))}: {_problem(problem)}" for problem in error.errors())
+        problems = "; ".join(_problem(problem, text, ours) for problem in error.errors(include_input=False))
         raise UsageError(f"settings{f' in {path}' if path else ''} are wrong: {problems}") from None
 
 
@@ -62,31 +64,52 @@ def variable(name: str) -> str:
     return os.environ.get(PREFIX + name, "")  # noqa: TID251  # this module is the one reader
 
 
-def _problem(error: "ErrorDetails") -> str:
-    """What pydantic says; of a key that there is not, the one that it looks like."""
-    if error["type"] != "extra_forbidden":
-        return error["msg"]
+def _problem(error: "ErrorDetails", text: str, ours: list[str]) -> str:
+    """What pydantic says and of which setting; of a key that there is not, the one that it looks like.
+
+    Of the file only keys of the schema are repeated: what else is written where a key should be may be a secret.
+    """
+    loc, known = error["loc"], _known()
+    variable = PREFIX + "__".join(map(str, loc)).upper()
+    given = [name for name in ours if f"{variable}__".startswith(f"{name.upper()}__")]
+    line = line_of(text, loc)
+    place = given[0] if given else f"line {line}" if line else ""
+    said = error["msg"]
+    if error["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(str(loc[-1]), known, n=1)
+        said = f"there is no such setting; did you mean {near[0]}?" if near else "there is no such setting"
+    names = ".".join(str(part) if isinstance(part, int) or part in known else "NAME" for part in loc)
+    return f"{names}{f' [{place}]' if place else ''}: {said}" if names else said
+
+
+@cache
+def _known() -> list[str]:
+    """Every key of the schema, at whatever level."""
     from bot.settings.schema import Settings  # noqa: PLC0415  # see the module's docstring
 
     sections = Settings.model_json_schema().get("$defs", {}).values()
-    known = sorted({name for section in sections for name in section.get("properties", ())})
-    near = difflib.get_close_matches(str(error["loc"][-1]), known, n=1)
-    return f"there is no such setting; did you mean {near[0]}?" if near else "there is no such setting"
+    return sorted({*Settings.model_fields, *(name for section in sections for name in section.get("properties", ()))})
 
 
-def _read(path: Path, known: set[str]) -> dict[str, Any]:
+def _text_of(path: Path) -> str:
     try:
-        document: object = next(iter(parse_documents(path.read_text(encoding="utf-8"))), None)
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         hint = "check the path and its permissions; hami-bot init writes a settings file"
         raise UsageError(f"the settings file {path} cannot be read: {error.strerror}", hint=hint) from error
-    except (RecursionError, ValueError) as error:
-        raise UsageError(f"the settings file {path} is not YAML: {' '.join(str(error).split())}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"the settings file {path} is not YAML: {reason(error)}") from None
+
+
+def _read(path: Path | None, text: str, known: set[str]) -> dict[str, Any]:
+    try:
+        document: object = next(iter(parse_documents(text)), None)
+    except ValueError as error:
+        raise UsageError(f"the settings file {path} is not YAML: {error}") from None
     if document is not None and not isinstance(document, dict):
         raise UsageError(f"the settings file {path} does not hold a mapping of settings")
     settings = cast("dict[Any, Any]", document or {})
-    if unknown := sorted(str(key) for key in settings if key not in known):
-        raise UsageError(
-            f"unknown settings in {path}: {', '.join(unknown)}", hint=f"Known: {', '.join(sorted(known))}."
-        )
+    if unknown := [key for key in settings if key not in known]:
+        lines = ", ".join(str(line_of(text, (str(key),)) or "?") for key in unknown)
+        raise UsageError(f"unknown settings in {path}: line {lines}", hint=f"Known: {', '.join(sorted(known))}.")
     return settings

@@ -3,7 +3,7 @@
 import ipaddress
 import re
 from typing import Annotated
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, SecretStr
 
@@ -13,12 +13,24 @@ VISIBLE = re.compile(r"[!-~]+")
 
 def never_in_clear(url: str) -> str:
     """The address if it is https, or http on loopback. Raises ValueError."""
-    parts = urlsplit(url)
+    parts = parts_of(url)
     if parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname or "")):
-        if not parts.hostname or not VISIBLE.fullmatch(url) or parts.port == 0:  # one that is no number raises
+        if not parts.hostname or not VISIBLE.fullmatch(url):
             raise ValueError("is no address of a server")
         return url
     raise ValueError("must begin with https:// (http:// only on loopback)")
+
+
+def parts_of(url: str) -> SplitResult:
+    """Its parts. Raises ValueError, which repeats nothing of it, where Python's own would: it may hold a password."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise ValueError("is no address of a server") from None
+    if port == 0:
+        raise ValueError("is no address of a server")
+    return parts
 
 
 def fits_a_header(secret: SecretStr) -> SecretStr:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic_settings import NoDecode
@@ -17,8 +18,13 @@ Ids = Annotated[tuple[str, ...], NoDecode]
 def channel_id(given: str) -> str:
     """The same, if it is a channel's id. Raises ValueError."""
     if not CHANNEL.fullmatch(given):
-        raise ValueError(f"{given}: a channel is named by its id, such as C0123ABCD, not by its name")
+        raise ValueError("a channel is named by its id, such as C0123ABCD, not by its name")
     return given
+
+
+def wrong_ones(given: Iterable[str], form: re.Pattern[str]) -> str:
+    """Which of them have another form, by their places: what somebody wrote there by mistake may be a secret."""
+    return ", ".join(str(place) for place, one in enumerate(given, 1) if not form.fullmatch(one))
 
 
 def listed(given: object) -> object:
@@ -32,7 +38,8 @@ def listed(given: object) -> object:
 
 def named_people(ids: tuple[str, ...]) -> tuple[str, ...]:
     """The ids, all of users or user groups. Raises ValueError."""
-    if wrong := [person for person in ids if not PERSON.fullmatch(person)]:
-        text = "a user is named by an id such as U0123ABCD, a user group by one such as S0123ABCD"
-        raise ValueError(f"{', '.join(wrong)}: {text}")
+    if wrong := wrong_ones(ids, PERSON):
+        raise ValueError(
+            f"entry {wrong}: a user is named by an id such as U0123ABCD, a user group by one such as S0123ABCD"
+        )
     return ids

@@ -6,12 +6,13 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from bot.settings.addresses import fits_a_header, never_in_clear
-from bot.settings.ids import CHANNEL, PERSON, Ids, channel_id, listed, named_people
+from bot.settings.ids import CHANNEL, PERSON, Ids, channel_id, listed, named_people, wrong_ones
 from bot.settings.paging import PagingSettings
 from bot.settings.routing import RouteSettings
 from bot.triage.hours import read_hours
 
 _SCHEDULE = re.compile(r"[A-Z0-9]{2,32}")
+_ADDRESS = re.compile(r".*@.*", re.DOTALL)
 
 
 class PagerDutySettings(BaseModel):
@@ -38,15 +39,15 @@ class PagerDutySettings(BaseModel):
     @field_validator("schedules")
     @classmethod
     def _ids(cls, schedules: tuple[str, ...]) -> tuple[str, ...]:
-        if wrong := [schedule for schedule in schedules if not _SCHEDULE.fullmatch(schedule)]:
-            raise ValueError(f"{', '.join(wrong)}: a schedule is named by its id, such as PI7DH85, as in its address")
+        if wrong := wrong_ones(schedules, _SCHEDULE):
+            raise ValueError(f"entry {wrong}: a schedule is named by its id, such as PI7DH85, as in its address")
         return schedules
 
     @field_validator("people")
     @classmethod
     def _by_address(cls, people: dict[str, str]) -> dict[str, str]:
-        if wrong := [person for person in people if "@" not in person]:
-            raise ValueError(f"{', '.join(wrong)}: people are named by their e-mail address in PagerDuty")
+        if wrong := wrong_ones(people, _ADDRESS):
+            raise ValueError(f"entry {wrong}: people are named by their e-mail address in PagerDuty")
         named_people(tuple(people.values()))
         return {address.casefold(): person for address, person in people.items()}
 
@@ -149,7 +150,7 @@ class OncallSettings(BaseModel):
     @classmethod
     def _somebody(cls, last: str) -> str:
         if last and not (CHANNEL.fullmatch(last) or PERSON.fullmatch(last)):
-            raise ValueError(f"{last}: it is the id of a user group, a channel or a user, such as S0123ABCD")
+            raise ValueError("it is the id of a user group, a channel or a user, such as S0123ABCD")
         return last
 
     @model_validator(mode="after")

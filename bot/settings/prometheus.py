@@ -2,11 +2,10 @@
 
 from pathlib import Path
 from typing import Self
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, SecretStr, model_validator
 
-from bot.settings.addresses import VISIBLE, HeaderSecret, never_in_clear
+from bot.settings.addresses import VISIBLE, HeaderSecret, never_in_clear, parts_of
 
 _NONE = SecretStr("")
 
@@ -31,7 +30,7 @@ class PrometheusSettings(BaseModel):
 
     @model_validator(mode="after")
     def _secret_stays_so(self) -> Self:
-        parts = urlsplit(self.url)
+        parts = parts_of(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname or not VISIBLE.fullmatch(self.url):
             raise ValueError("url must be an address such as http://prometheus.monitoring:9090")
         if parts.username or parts.password or parts.query or parts.fragment:

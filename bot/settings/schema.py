@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, m
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from bot.settings.addresses import HeaderSecret, never_in_clear
-from bot.settings.ids import CHANNEL, TEAM, Ids, listed, named_people
+from bot.settings.ids import CHANNEL, TEAM, Ids, listed, named_people, wrong_ones
 from bot.settings.oncall import OncallSettings
 from bot.settings.prometheus import PrometheusSettings
 from bot.texts import Language
@@ -118,15 +118,15 @@ class AccessSettings(BaseModel):
     @field_validator("channels")
     @classmethod
     def _rooms(cls, ids: tuple[str, ...]) -> tuple[str, ...]:
-        if wrong := [channel for channel in ids if not CHANNEL.fullmatch(channel)]:
-            raise ValueError(f"{', '.join(wrong)}: a channel is named by its id, such as C0123ABCD, not by its name")
+        if wrong := wrong_ones(ids, CHANNEL):
+            raise ValueError(f"entry {wrong}: a channel is named by its id, such as C0123ABCD, not by its name")
         return ids
 
     @field_validator("teams")
     @classmethod
     def _workspaces(cls, ids: tuple[str, ...]) -> tuple[str, ...]:
-        if wrong := [team for team in ids if not TEAM.fullmatch(team)]:
-            raise ValueError(f"{', '.join(wrong)}: a workspace is named by its id, such as T0123ABCD")
+        if wrong := wrong_ones(ids, TEAM):
+            raise ValueError(f"entry {wrong}: a workspace is named by its id, such as T0123ABCD")
         return ids
 
     @model_validator(mode="after")
@@ -271,20 +271,17 @@ class Settings(BaseSettings):
     def _by_id(cls, channels: dict[str, ChannelSettings]) -> dict[str, ChannelSettings]:
         """Ids as Slack writes them; the environment's names come in lower case."""
         ids = {name.upper(): channel for name, channel in channels.items()}
-        if wrong := [name for name in channels if not CHANNEL.fullmatch(name.upper())]:
-            raise ValueError(f"{', '.join(wrong)}: a channel is named by its id, such as C0123ABCD, not by its name")
+        if wrong := wrong_ones(ids, CHANNEL):
+            raise ValueError(f"entry {wrong}: a channel is named by its id, such as C0123ABCD, not by its name")
         return ids
 
     @model_validator(mode="after")
     def _known_clusters(self) -> Self:
-        for channel, chosen in self.channels.items():
+        for place, chosen in enumerate(self.channels.values(), 1):
             if chosen.cluster not in self.clusters:
-                known = ", ".join(sorted(self.clusters)) or "none"
-                raise ValueError(
-                    f"channels.{channel}.cluster: there is no cluster {chosen.cluster!r} (clusters: {known})"
-                )
+                raise ValueError(f"the cluster of entry {place} of channels is none of those under clusters")
         if self.oncall and self.oncall.cluster and self.oncall.cluster not in self.clusters:
-            raise ValueError(f"oncall.cluster: there is no cluster {self.oncall.cluster!r}")
+            raise ValueError("oncall.cluster is none of the clusters under clusters")
         return self
 
     @classmethod

@@ -48,10 +48,18 @@ def is_safe(url: str) -> bool:
 def proxy_for(url: str) -> str | None:
     """The proxy of the environment through which the address is to be reached, if it is not to be reached directly.
 
-    slack-sdk never reads NO_PROXY: here it counts, and a loopback address is always direct.
+    slack-sdk never reads NO_PROXY: here it counts, and a loopback address is always direct. Raises ValueError, which
+    repeats nothing, for a proxy's address that cannot be read: it may hold a password.
     """
     host = urlsplit(url).hostname or ""
-    return None if host in LOOPBACK or proxy_bypass(host) else load_http_proxy_from_env()
+    proxy = None if host in LOOPBACK or proxy_bypass(host) else load_http_proxy_from_env()
+    try:
+        is_address = proxy is None or (bool(urlsplit(proxy).hostname) and urlsplit(proxy).port != 0)
+    except ValueError:
+        is_address = False
+    if not is_address:
+        raise ValueError("HTTPS_PROXY or HTTP_PROXY is no address")
+    return proxy
 
 
 class Calls:
@@ -122,7 +130,7 @@ class Calls:
             headers = cast("Headers", getattr(answer, "headers", {}))
             raise answered(method, status, headers, getattr(answer, "data", None), repeatable=repeatable) from error
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise broken(method, error, repeatable=repeatable) from error
+            raise broken(method, error, repeatable=repeatable) from None
         except (AttributeError, ValueError, RecursionError) as error:
             # What the SDK stumbles over when the answer is a JSON list, a text, no UTF-8 or nested without end.
             raise answered(method, 200, {}, None, repeatable=repeatable) from error
@@ -157,7 +165,7 @@ class Calls:
                 text = (await response.read()).decode(errors="replace").strip()
                 return response.status, response.headers, _decoded(text)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise broken(what, error, repeatable=repeatable) from error
+            raise broken(what, error, repeatable=repeatable) from None
 
 
 def _decoded(text: str) -> Any:

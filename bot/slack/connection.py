@@ -24,11 +24,12 @@ LONGEST_WAIT_S = 60.0
 _LONGEST_ACK_S = 3.5
 """Slack waits 3 s for an ack."""
 _FORESEEN = (SlackClientError, aiohttp.ClientError, OSError, TimeoutError)
-_SECRET = re.compile(r"((?:ticket|app_id)=)[^\s&'\")>]+")
+_SECRET = re.compile(r"((?:ticket|app_id)=)[^\s&'\")>]+|(?<=//)[^\s/'\"]+(?=@)")
 
 
 class _Discreet(logging.Filter):
-    """slack-sdk logs the address of a connection with its ticket, which is all that somebody else needs to take it.
+    """slack-sdk logs the address of a connection with its ticket, which is all that somebody else needs to take it, and
+    of a proxy with its password.
 
     What a network does to a connection it logs with a traceback, as if it were a bug; its message says enough.
     """

@@ -77,9 +77,11 @@ def _told(status: int, word: str, answer: dict[str, Any]) -> str:
 
 def broken(method: str, error: Exception, *, repeatable: bool = False) -> SlackFailure:
     """The failure for a call that brought no answer at all: `error` is a ClientError, an OSError or a TimeoutError."""
-    what = str(error) or type(error).__name__
     if isinstance(error, aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError):
-        return SlackFailure(f"{method}: {what} is not a valid URL", Problem.BAD_REQUEST)
+        return SlackFailure(f"{method}: its address is not a valid URL", Problem.BAD_REQUEST)
+    what = str(error) or type(error).__name__
+    if isinstance(error, aiohttp.ClientHttpProxyError):  # whose text has the proxy's password
+        what = f"the proxy answered HTTP {error.status}"
     # These two are raised before the first byte of the request is written; a reset may come after the last.
     never_sent = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
     problem = Problem.TRANSIENT if never_sent or repeatable else Problem.UNKNOWN_OUTCOME

@@ -83,7 +83,8 @@ class Posted(NamedTuple):
 
 @contextlib.asynccontextmanager
 async def open_client(api_url: str, bot_token: str) -> AsyncGenerator[tuple[AsyncWebClient, aiohttp.ClientSession]]:
-    """Slack's client and the session it shares with `Gateway`. Raises UsageError for an address that tells the token.
+    """Slack's client and the session it shares with `Gateway`. Raises UsageError for an address that tells the token,
+    and for a proxy of the environment that is none.
 
     Of the environment's proxies, see `proxy_for`.
     """
@@ -92,9 +93,13 @@ async def open_client(api_url: str, bot_token: str) -> AsyncGenerator[tuple[Asyn
             f"the address of Slack's API is {api_url!r}",
             hint="the address must begin with https:// (http:// only on loopback)",
         )
+    try:
+        proxy = proxy_for(api_url)
+    except ValueError as error:
+        raise UsageError(str(error), hint="such as http://proxy.example:3128") from None
     async with aiohttp.ClientSession(timeout=TIMEOUT) as session:
         client = AsyncWebClient(bot_token, base_url=api_url, session=session, retry_handlers=[])
-        client.proxy = proxy_for(api_url)
+        client.proxy = proxy
         yield client, session
 
 

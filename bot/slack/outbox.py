@@ -95,6 +95,7 @@ class Outbox:
         self._owner = owner or uuid.uuid4().hex
         self._lanes: defaultdict[str, _Lane] = defaultdict(_Lane)
         self._refused_until = 0.0
+        self._storeless = set[str]()
         self.ready = True
         self._waiting = 0
         self._wake = asyncio.Event()
@@ -111,6 +112,7 @@ class Outbox:
         update_ts: str = "",
         sought_since: float = 0.0,
         fact: Fact | None = None,
+        asker: str = "",
     ) -> None:
         """Durable when it returns; raises StoreError if it could not be kept.
 
@@ -118,7 +120,7 @@ class Outbox:
         the same content again does nothing. With `update_ts` it edits that message. `channel` may be a user's id.
         `sought_since` (seconds since 1970): a key that is new to this store is looked for in the channel from then on,
         and what is found there is edited: a bot with another store may have posted it. `fact` is kept with the message,
-        in one transaction.
+        in one transaction. `asker` is the id of the person whom it answers: in a channel turns go round by person.
         """
         content = {"text": message.text, "blocks": list(message.blocks)}
         content |= {"broadcast": True} if message.broadcast else {}
@@ -134,6 +136,7 @@ class Outbox:
             now=self._now(),
             sought_since=sought_since,
             fact=fact,
+            asker=asker,
         )
         self._empty.clear()
         self._wake.set()
@@ -162,9 +165,11 @@ class Outbox:
                 try:
                     await self._rows.hold(self._owner, self._now(), LEASE)
                     channels = await self._rows.channels()
-                except StoreError:
-                    log.exception("the outbox cannot be read")
+                except StoreError as error:
+                    self._store_fails("", error)
                     channels = []
+                else:
+                    self._store_works("")
                 senders = {channel: sender for channel, sender in senders.items() if not sender.done()}
                 for channel in channels:
                     if channel not in senders:
@@ -183,10 +188,27 @@ class Outbox:
             try:
                 with bugs_as_errors():  # in one channel's sender, it stops no other
                     wait = await self.step(channel)
-            except (StoreError, Bug):
+            except StoreError as error:
+                self._store_fails(channel, error)
+                wait = self._backoff(self._lanes[channel])
+            except Bug:
                 log.exception("the outbox cannot be used")
                 wait = self._backoff(self._lanes[channel])
+            else:
+                self._store_works(channel)
         self._wake.set()  # a row that was put just now saw this sender still at work
+
+    def _store_fails(self, whose: str, error: StoreError) -> None:
+        """One line in the log for as long as the store is away, however many look: a channel's sender, or `run`."""
+        if not self._storeless:
+            log.error("nothing is sent to Slack until the store can be used again: %s", error)
+        self._storeless.add(whose)
+
+    def _store_works(self, whose: str) -> None:
+        if whose in self._storeless:
+            self._storeless.remove(whose)
+            if not self._storeless:
+                log.warning("the store can be used again, and messages are sent to Slack")
 
     async def step(self, channel: str) -> float | None:
         """At most one message, or the files of one, to the channel.

@@ -3,11 +3,14 @@
 import asyncio
 import contextlib
 import logging
+import math
 import time
-from collections import deque
-from collections.abc import Awaitable, Callable
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from concurrent.futures import Future
+from contextlib import asynccontextmanager
 from contextvars import copy_context
+from functools import partial
 from threading import Thread
 from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
@@ -28,12 +31,17 @@ DEED_S = 2.0
 """How long an ack waits until what a person did is kept. Slack waits 3 s for the ack."""
 BUSY_AT_ONCE = 2
 """Steps that keep a processor busy: one that takes a second does not hold up every other answer."""
+OF_ONE = 12
+"""Questions of one person that are worked on at once. More would keep the store busy, and everybody else waiting; with
+fewer, those that a cluster leaves hanging would soon hold up the same person's questions about another.
+"""
 _UNCLAIMED_KEPT = 1000
-_SLOW_CLUSTER, _NO_PLACE, _SLOW_STEP = "overdue-cluster", "overdue-place", "overdue-step"
+_SLOW_CLUSTER, _NO_PLACE, _NO_TURN, _SLOW_STEP = "overdue-cluster", "overdue-place", "overdue-turn", "overdue-step"
 _HINTS = {
     _SLOW_CLUSTER: "Ask again; if the timeout repeats, the cluster answers slowly.",
     _NO_PLACE: "The bot was busy with other answers and did not start this one. "
     "Ask again; if the timeout repeats, restart the bot.",
+    _NO_TURN: "You asked many questions at once, and the bot did not get to this one. Ask it again, later.",
     _SLOW_STEP: f"The bot read the cluster, but working out the answer took too long. {REPORT}",
 }
 """What held an answer up, as its text is named, and what to do about it."""
@@ -57,6 +65,77 @@ class CutOffJobs(NamedTuple):
 
     kept: int
     lost: int
+
+
+class Asker(NamedTuple):
+    """The ids of who asks, and of the channel in which they ask."""
+
+    user: str = ""
+    channel: str = ""
+
+
+NOBODY = Asker()
+"""The asker of what the bot does by itself."""
+
+
+class Turns:
+    """Places that those who ask share: `places` are held at once, and by one person at most `of_one`.
+
+    A free place goes to the next person who waits, however much another one asked before, and of one person's
+    questions to one of the next channel.
+    """
+
+    def __init__(self, places: float = math.inf, *, of_one: float = math.inf) -> None:
+        self._places = places
+        self._of_one = of_one
+        self._held = Counter[str]()
+        self._waiting: dict[str, dict[str, deque[asyncio.Future[None]]]] = {}
+        """By person and by channel, those whose turn is next first."""
+
+    async def take(self, asker: Asker) -> None:
+        """Waits for a place, which is to be given back with `leave`."""
+        place = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(asker.user, {}).setdefault(asker.channel, deque()).append(place)
+        self._give()
+        try:
+            await place
+        except asyncio.CancelledError:
+            if not place.cancelled():  # it was given in that moment
+                self.leave(asker)
+            raise
+
+    def leave(self, asker: Asker) -> None:
+        """Gives the place to the next."""
+        self._held -= Counter([asker.user])
+        self._give()
+
+    @asynccontextmanager
+    async def turn(self, asker: Asker) -> AsyncGenerator[None]:
+        """A place while the context lasts."""
+        await self.take(asker)
+        try:
+            yield
+        finally:
+            self.leave(asker)
+
+    def _give(self) -> None:
+        while self._held.total() < self._places:
+            free = (person for person in self._waiting if not person or self._held[person] < self._of_one)
+            person = next(free, None)
+            if person is None:
+                return
+            channels = self._waiting[person]
+            channel, line = next(iter(channels.items()))
+            place = line.popleft()
+            if not place.cancelled():
+                place.set_result(None)
+                self._held[person] += 1
+                channels[channel] = channels.pop(channel)  # now the last
+                self._waiting[person] = self._waiting.pop(person)
+            if not line:
+                del channels[channel]
+            if not channels:
+                del self._waiting[person]
 
 
 class Work:
@@ -83,7 +162,8 @@ class Work:
         self._claims = _Together(store.claim_all)
         self._ends = _Together[None, None](store.done_all)
         self._one_goes_on = asyncio.Lock()
-        self._busy = asyncio.Semaphore(BUSY_AT_ONCE)
+        self._busy = Turns(BUSY_AT_ONCE)
+        self._people = Turns(of_one=OF_ONE)
         self._given_up = WeakKeyDictionary[asyncio.Task[Any] | None, str]()
         self._unclaimed: deque[str] = deque(maxlen=_UNCLAIMED_KEPT)
 
@@ -153,8 +233,8 @@ class Work:
             await asyncio.sleep(0)
             await self.kept()
 
-    async def beside(self, step: Callable[[], T]) -> T:
-        """What a step returns that keeps a processor busy: done in a thread, after acks, and few at once.
+    async def beside(self, step: Callable[[], T], asker: Asker = NOBODY) -> T:
+        """What a step returns that keeps a processor busy: done in a thread, after acks, and few at once, in turn.
 
         One thread runs Python at a time. Each that wants to makes the event loop wait for one more turn
         (`bot.main._TURN_S`) whenever it reads or writes, and no answer is given sooner by them. So a step that is given
@@ -163,16 +243,30 @@ class Work:
         why = _NO_PLACE
         try:
             with contextlib.ExitStack() as place:
-                await self._busy.acquire()
-                place.callback(self._busy.release)
+                await self._busy.take(asker)
+                leave = partial(self._busy.leave, asker)
+                place.callback(leave)
                 await self.acks_first()
-                begun = _threaded(step, self._busy.release)
+                begun = _threaded(step, leave)
                 place.pop_all()
             why = _SLOW_STEP
             return await asyncio.wrap_future(begun)
         except asyncio.CancelledError:
             self._given_up[asyncio.current_task()] = why
             raise
+
+    @asynccontextmanager
+    async def turn(self, asker: Asker) -> AsyncGenerator[None]:
+        """Waits until fewer than `OF_ONE` questions of that person are worked on; to be held while one is."""
+        try:
+            await self._people.take(asker)
+        except asyncio.CancelledError:
+            self._given_up[asyncio.current_task()] = _NO_TURN
+            raise
+        try:
+            yield
+        finally:
+            self._people.leave(asker)
 
     @property
     def keys(self) -> set[str]:

@@ -119,7 +119,7 @@ class Responder:
             try:
                 return await self._first_way_open(message)
             except StoreError as error:
-                log.exception("an answer to %s is lost: %s", self._user, error.message)
+                log.error("an answer to %s is lost: %s", self._user, error.message)  # noqa: TRY400  # it is foreseen
                 return Delivery.LOST
 
     async def _first_way_open(self, message: Message) -> Delivery:
@@ -165,7 +165,7 @@ class Responder:
         try:
             await self._direct(Message(self._words.line, files=form.files))
         except StoreError as error:
-            log.exception("the files of an answer to %s are lost: %s", self._user, error.message)
+            log.error("the files of an answer to %s are lost: %s", self._user, error.message)  # noqa: TRY400  # the same
             return form._replace(files=())
         return without_files(form, self._words.where)
 

@@ -109,15 +109,16 @@ class Approvals:
                 return [str(cluster) for cluster in (await connection.execute(wanted)).scalars()]
 
     async def left(self, cluster: str, seconds: float, *, now: float) -> list[Approval]:
-        """Those of a cluster that nobody decided in time, shown as expired; those that were approved at least so long
-        ago and of which nobody noted what came of it; and those that were refused or void lately. The oldest first.
+        """Those of a cluster that wait, shown as expired where nobody decided in time; those that were approved at
+        least so long ago and of which nobody noted what came of it; and those that were refused or void lately. The
+        oldest first.
         """
-        late = (approvals.c.state == "pending") & (approvals.c.expires_at <= now)
+        waiting = approvals.c.state == "pending"
         unfinished = (approvals.c.state == "approved") & (approvals.c.decided_at <= now - seconds)
         ended = approvals.c.state.in_(("refused", "void")) & (approvals.c.decided_at > now - _LATELY_S)
         with store_errors("reading approvals"):
             async with self._engine.connect() as connection:
-                here = (approvals.c.cluster == cluster) & (late | unfinished | ended)
+                here = (approvals.c.cluster == cluster) & (waiting | unfinished | ended)
                 wanted = select(approvals).where(here).order_by(approvals.c.created_at)
                 found = [_approval(row) for row in (await connection.execute(wanted)).mappings()]
         return [approval.at(now) for approval in found]

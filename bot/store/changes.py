@@ -1,8 +1,9 @@
 """The rows of temporary changes: what is known of each, for telling and for noticing what ended unseen.
 
-A row undoes nothing by itself: the record on the object does.
+The record on the object says how a change is undone; the row's copy does where that record is damaged or gone.
 """
 
+import logging
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, cast
 
@@ -11,10 +12,12 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from bot.changes.journal import ENDS, Event, Open
-from bot.changes.record import Record, read_record, write_record
+from bot.changes.record import Record, Unreadable, read_record, with_times_of, write_record
 from bot.store.audit import Audit, Line
 from bot.store.engine import store_errors
 from bot.store.tables import changes
+
+log = logging.getLogger(__name__)
 
 _LATER = {"planned": 0, "raised": 1, "effective": 2}
 
@@ -104,7 +107,9 @@ class ChangeRows:
         found: list[Open] = []
         for row in rows:
             record = read_record(row.record)
-            if isinstance(record, Record):
+            if isinstance(record, Unreadable):
+                log.error("the store's copy of the change %s of %s cannot be used: %s", row.id, row.target, record.why)
+            else:
                 state = cast(Literal["planned", "raised", "effective"], row.state)
                 found.append(Open(record, row.uid, state))
         return found
@@ -130,13 +135,16 @@ def _after(event: Event, row: dict[str, Any]) -> dict[str, Any]:
         return {}
     if event.kind in ENDS:
         return {"state": event.kind, "trouble": event.detail}
+    known = read_record(row["record"])
+    # On the object somebody may have edited how to undo it.
+    text = write_record(with_times_of(known, record) if isinstance(known, Record) else record)
     if event.kind in ("extended", "retimed"):
-        return {} if row["record"] == write_record(record) else {"record": write_record(record)}
+        return {} if row["record"] == text else {"record": text}
     if event.kind in _LATER:
         if _LATER[event.kind] <= _LATER.get(row["state"], -1):
             return {}
         uid = {"uid": event.uid} if event.uid else {}
-        return {"state": event.kind, "record": write_record(record), "trouble": ""} | uid
+        return {"state": event.kind, "record": text, "trouble": ""} | uid
     return {"trouble": event.detail} if row["trouble"] != event.detail else {}
 
 

@@ -99,13 +99,15 @@ async def open_engine_as_it_is(url: str, patience: float) -> AsyncGenerator[Asyn
 async def connect(url: str, patience: float, *, make: bool = True) -> AsyncGenerator[tuple[AsyncEngine, str]]:
     """The database as it is, and its address without a password. An SQLite file is made unless it is not to be."""
     address = _address(url)
-    shown = address.render_as_string(hide_password=True)
+    shown = address.set(query={}).render_as_string(hide_password=True)  # a driver takes a password there as well
     if not make and _is_file(address) and not await asyncio.to_thread(Path(str(address.database)).exists):
         raise NoStoreError(
             f"there is no store {shown}", hint="hami-bot serve creates it; is this the store.url of its settings?"
         )
     with store_errors(f"opening the store {shown}"):
         engine = await _engine(address, patience)
+        if make and _is_file(address):
+            await asyncio.to_thread(_keep_private, Path(str(address.database)))
     try:
         yield engine, shown
     finally:
@@ -119,12 +121,21 @@ def _address(url: str) -> URL:
         if "sslmode" in address.query:  # libpq's word, which managed databases hand out; asyncpg's is shorter
             address = address.difference_update_query(["sslmode"]).update_query_dict({"ssl": address.query["sslmode"]})
         driver = address.get_dialect().driver
-    except (ArgumentError, NoSuchModuleError) as error:
-        text = "the store's address cannot be read"  # not repeated: it may hold a password
-        raise StoreError(text, hint="e.g. sqlite:////var/lib/hami-bot/state.db or postgresql://host/hami") from error
+    except (ArgumentError, NoSuchModuleError, ValueError):
+        raise _unreadable() from None
+    if "@" in (address.host or ""):  # the rest of a password
+        raise _unreadable()
     if importlib.util.find_spec(driver) is None:
         raise StoreError(f"{driver} is not installed", hint="pip install 'hami-bot[postgres]'")
     return address
+
+
+def _unreadable() -> StoreError:
+    """It does not repeat the address, which may hold a password."""
+    return StoreError(
+        "the store's address cannot be read",
+        hint="e.g. sqlite:////var/lib/hami-bot/state.db or postgresql://host/hami; in a password write %40 for @",
+    )
 
 
 async def _engine(address: URL, patience: float) -> AsyncEngine:
@@ -161,6 +172,13 @@ async def _engine(address: URL, patience: float) -> AsyncEngine:
             connection.rollback()
 
     return engine
+
+
+def _keep_private(file: Path) -> None:
+    """Only its owner may read it, from its first byte on. SQLite gives the files beside it the same mode."""
+    with contextlib.suppress(OSError):  # SQLite says what is wrong with the place
+        file.touch(mode=0o600)
+        file.chmod(0o600)
 
 
 def _write_ahead(cursor: Any, until: float) -> None:

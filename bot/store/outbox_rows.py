@@ -23,6 +23,8 @@ from bot.store.tables import outbox, outbox_files
 
 SPACING = 1.0
 """Seconds between two messages to one channel: Slack's limit."""
+ROUND = 600.0
+"""Seconds after which nobody counts as answered lately: more than one answer to each of many people takes."""
 DONE_KEPT = 7 * 86400.0
 """Seconds that a sent row still makes the same key a repetition."""
 FAILED_KEPT = 90 * 86400.0
@@ -68,6 +70,7 @@ class QueuedMessage(NamedTuple):
     posted_channel: str
     posted_ts: str
     reason: str
+    asker: str
 
 
 def stored_file(about: Values, content: bytes) -> StoredFile:
@@ -95,6 +98,7 @@ class OutboxRows:
         now: float,
         sought_since: float = 0.0,
         fact: Fact | None = None,
+        asker: str = "",
     ) -> None:
         """Makes this what the channel's message `key` says. The same again changes nothing, unless it had failed.
 
@@ -106,6 +110,7 @@ class OutboxRows:
             "thread_ts": thread_ts,
             "severity": severity,
             "update_ts": update_ts,
+            "asker": asker,
         }
         fresh: Values = dict.fromkeys(("tried_version", "sent_version", "lease_until", "claimed_at", "sent_at"), 0)
         fresh |= dict.fromkeys(("owner", "posted_channel", "posted_ts", "reason"), "")
@@ -190,8 +195,9 @@ class OutboxRows:
                 return await _change(connection, mine, {"owner": owner, "lease_until": now + lease})
 
     async def claim(self, channel: str, owner: str, now: float, lease: float) -> QueuedMessage | None:
-        """The channel's most severe, then oldest new row, now `sending` and the owner's for `lease` seconds; where
-        nothing is new, one whose files are to be tried again.
+        """The channel's new row whose turn it is, now `sending` and the owner's for `lease` seconds: the most severe,
+        then one for the person who was answered there longest ago, then the oldest. Where nothing is new, one whose
+        files are to be tried again.
 
         None if there is none, or if somebody else is sending to the channel or did less than `SPACING` ago.
         """
@@ -203,8 +209,13 @@ class OutboxRows:
         with store_errors("claiming a message"):
             async with self._engine.begin() as connection:
                 due = and_(or_(_new, and_(_files, outbox.c.lease_until <= now)), not_(busy))
-                wanted = select(outbox.c.id).where(outbox.c.channel == channel, due)
-                found = await connection.scalar(wanted.order_by(not_(_new), *_turn).limit(1))
+                lately = select(outbox.c.asker, func.max(outbox.c.sent_at).label("at")).group_by(outbox.c.asker)
+                had = lately.where(outbox.c.channel == channel, outbox.c.sent_at > now - ROUND).subquery()
+                wanted = select(outbox.c.id).outerjoin(had, had.c.asker == outbox.c.asker)
+                wanted = wanted.where(outbox.c.channel == channel, due)
+                severity, *oldest = _turn
+                turn = (not_(_new), severity, func.coalesce(had.c.at, 0.0), *oldest)
+                found = await connection.scalar(wanted.order_by(*turn).limit(1))
                 if found is None:
                     return None
                 still = and_(outbox.c.id == found, due)

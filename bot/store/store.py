@@ -286,6 +286,17 @@ async def open_audit(url: str, *, patience: float = 5.0, audit_keys: Sequence[st
 
 
 @contextlib.asynccontextmanager
+async def open_changes(
+    url: str, cluster: str, *, patience: float = 5.0, audit_keys: Sequence[str] = ()
+) -> AsyncGenerator[ChangeRows]:
+    """A cluster's changes in a store, for reading beside the bot that has it open. Raises StoreError as `open_store`
+    does.
+    """
+    async with open_engine_as_it_is(url, patience) as engine:
+        yield ChangeRows(engine, cluster, time.time, Audit(engine, time.time, audit_keys))
+
+
+@contextlib.asynccontextmanager
 async def open_profiles(url: str, *, patience: float = 5.0) -> AsyncGenerator[ProfileRows]:
     """The kept profiles of a store, for reading beside the bot that has it open. Raises StoreError as `open_store`."""
     async with open_engine_as_it_is(url, patience) as engine:

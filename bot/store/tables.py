@@ -41,6 +41,7 @@ outbox = Table(
     Column("posted_channel", String(64), nullable=False),
     Column("posted_ts", String(32), nullable=False),
     Column("reason", Text, nullable=False),  # why it failed
+    Column("asker", String(64), nullable=False, server_default=""),  # whom it answers, "" if nobody asked
     UniqueConstraint("channel", "key"),
     Index("outbox_by_turn", "channel", "state", "severity", "queued_at"),
     Index("outbox_by_time", "channel", "sent_at"),

@@ -21,21 +21,21 @@ class Hours(NamedTuple):
 
 
 def read_hours(text: str) -> Hours | None:
-    """The hours, None for an empty text, which means always. Raises ValueError that says what is wrong."""
+    """The hours, None for an empty text, which means always. Raises ValueError, which does not repeat it."""
     if not text.strip():
         return None
     found = _TEXT.fullmatch(text.strip())
     if found is None:
-        raise ValueError(f"{text!r} are no hours, such as mon-fri 09:00-18:00 Europe/Berlin")
+        raise ValueError("these are no hours, such as mon-fri 09:00-18:00 Europe/Berlin")
     start, end = _time(found[2]), None if found[3] == _MIDNIGHT else _time(found[3])
     if end is not None and end <= start:
-        raise ValueError(f"{text!r}: the end is not after the start")
+        raise ValueError("the end is not after the start")
     try:
         known = bool(_ZONE.fullmatch(found[4])) and bool(ZoneInfo(found[4]))
     except (ZoneInfoNotFoundError, ValueError, OSError):
         known = False
     if not known:
-        raise ValueError(f"{found[4]!r} is not a time zone, such as Europe/Berlin")
+        raise ValueError("the last word is not a time zone, such as Europe/Berlin")
     return Hours(_days(found[1].casefold()), start, end, found[4])
 
 
@@ -66,7 +66,7 @@ def _moment(local: datetime) -> float:
 def _time(text: str) -> time:
     hour, _, minute = text.partition(":")
     if int(hour) > 23 or int(minute) > 59:
-        raise ValueError(f"{text!r} is not a time of day, such as 09:00")
+        raise ValueError("that is not a time of day, such as 09:00")
     return time(int(hour), int(minute))
 
 
@@ -75,7 +75,7 @@ def _days(text: str) -> frozenset[int]:
     for part in text.split(","):
         first, _, last = part.partition("-")
         if first not in _DAYS or (last or first) not in _DAYS:
-            raise ValueError(f"{text!r} are no days, such as mon-fri or mon,thu")
+            raise ValueError("the first word is no days, such as mon-fri or mon,thu")
         start, end = _DAYS.index(first), _DAYS.index(last or first)
         found |= {number % 7 for number in range(start, end + 1 if end >= start else end + 8)}
     return frozenset(found)

@@ -61,19 +61,24 @@ class Ignored(NamedTuple):
 
 
 def read_route(match: Sequence[str], channel: str, group_by: Sequence[str] = ()) -> Route:
-    """Raises ValueError that says which matcher or label is wrong."""
-    if wrong := [label for label in group_by if not _LABEL.fullmatch(label)]:
-        raise ValueError(f"{wrong[0]!r} is not a name of a label, such as namespace")
-    return Route("\0".join(match), tuple(map(read_matcher, match)), channel, tuple(group_by))
+    """Raises ValueError that says which matcher or label is wrong, by its place."""
+    for place, label in enumerate(group_by, 1):
+        if not _LABEL.fullmatch(label):
+            raise ValueError(f"entry {place} of group_by is not a name of a label, such as namespace")
+    matchers = [read_matcher(text, f"entry {place} of match") for place, text in enumerate(match, 1)]
+    return Route("\0".join(match), tuple(matchers), channel, tuple(group_by))
 
 
-def read_matcher(text: str) -> Matcher:
-    """A label, `=`, `!=`, `=~` or `!~`, and a value, with or without quotation marks. Raises ValueError."""
+def read_matcher(text: str, place: str = "this") -> Matcher:
+    """A label, `=`, `!=`, `=~` or `!~`, and a value, with or without quotation marks.
+
+    Raises ValueError, which calls it `place`.
+    """
     found = _MATCHER.fullmatch(text)
     value = _value(found[3]) if found else None
     if found is None or value is None:
-        raise ValueError(f"{text!r} is no matcher, such as {EXAMPLE}")
-    holds = _pattern(value, text) if "~" in found[2] else _equal(value)
+        raise ValueError(f"{place} is no matcher, such as {EXAMPLE}")
+    holds = _pattern(value, place) if "~" in found[2] else _equal(value)
     return Matcher(found[1], _not(holds) if "!" in found[2] else holds)
 
 
@@ -117,12 +122,12 @@ def _not(holds: Holds) -> Holds:
     return fails
 
 
-def _pattern(pattern: str, text: str) -> Holds:
+def _pattern(pattern: str, place: str) -> Holds:
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _MAX_MEMORY
     try:
         fullmatch: Callable[[str], object] = re2.compile(pattern, options=options).fullmatch
     except re2.error as error:
-        raise ValueError(f'{text!r} has a wrong regular expression; a right one is alertname=~"GPU.*"') from error
+        raise ValueError(f'{place} has a wrong regular expression, unlike alertname=~"GPU.*"') from error
     return lambda given: fullmatch(given) is not None

@@ -12,6 +12,7 @@ from functools import partial
 
 import msgspec
 
+from bot.changes.journal import ENDS
 from bot.errors import BotError, NotAllowed
 from bot.slack.question_tasks import LONGEST_S
 from bot.store.approvals import Approval
@@ -103,15 +104,17 @@ class Approving:
         return self._deps.say("card.cancelled")
 
     async def look_after(self) -> None:
-        """Ends what nobody approved in time, and tells what became of what was decided by a process that was killed.
+        """Ends what nobody approved in time, and what would extend a change that has ended; tells what became of what
+        was decided by a process that was killed.
 
         A cluster that does not answer, or one approval that fails, keeps no other waiting; it is found again.
         """
         here = self._deps.clusters or ("",)
         found = [cluster for cluster in await self._deps.store.approvals.clusters() if cluster in here]
-        await asyncio.gather(*(self._look_after_in(cluster) for cluster in found))
+        await asyncio.gather(*(self.look_after_in(cluster) for cluster in found))
 
-    async def _look_after_in(self, cluster: str) -> None:
+    async def look_after_in(self, cluster: str) -> None:
+        """The same of one cluster."""
         with self._found_again(cluster, f"approvals in {cluster or 'this cluster'}"):
             writable = await self._maker.timed(cluster)
             for approval in await self._deps.store.approvals.left(cluster, _CUT_S, now=writable.changer.time()):
@@ -131,6 +134,8 @@ class Approving:
 
     async def _look_after(self, writable: WritableCluster, approval: Approval) -> None:
         match approval.state:
+            case "pending":
+                await self._void_if_ended(writable, approval)
             case "expired":
                 await self._expire(writable, approval)
             case "approved":
@@ -143,6 +148,21 @@ class Approving:
         """That it was refused or is void; told again it is the same."""
         record, by = pending_of(approval).record, approval.decided_by
         await writable.journal.show_waiting(approval, record, approval.state, by="" if by == ITSELF else by)
+
+    async def _void_if_ended(self, writable: WritableCluster, approval: Approval) -> None:
+        """An extension of a change that has ended can neither be made nor approved."""
+        pending = pending_of(approval)
+        known = None
+        if pending.draft is None:
+            known = await self._deps.store.changes(writable.cluster).known(pending.record.id)
+        if known is not None and known.state in ENDS:
+            await self._void(writable, approval, self._deps.say("card.ended"))
+
+    async def _void(self, writable: WritableCluster, approval: Approval, why: str) -> None:
+        voided = approval._replace(state="void", decided_by=ITSELF, reason=why)
+        line, now = _line(ITSELF, voided, "void"), writable.changer.time()
+        if await self._deps.store.approvals.decide(approval.id, "void", now=now, by=ITSELF, reason=why, line=line):
+            await self._tell_no(writable, voided)
 
     # What is shown can be shown twice; a row that has moved on is never found again. Hence the card first.
 
@@ -244,10 +264,7 @@ class Approving:
         except NotNow as error:
             raise NotNow(f"nothing was changed: {error.message}", hint=self._deps.say("card.still-waits")) from error
         except (NotAllowed, Refused) as error:
-            voided = approval._replace(state="void", decided_by=ITSELF, reason=error.message)
-            line, now, why = _line(ITSELF, voided, "void"), writable.changer.time(), error.message
-            if await self._deps.store.approvals.decide(approval.id, "void", now=now, by=ITSELF, reason=why, line=line):
-                await self._tell_no(writable, voided)
+            await self._void(writable, approval, error.message)
             raise Refused(f"nothing was changed: {error.message}", hint="ask for the change again") from error
 
     async def _as_asked(

@@ -12,7 +12,7 @@ from bot.changes.deadline import no_extension
 from bot.changes.deployments import place_of
 from bot.changes.journal import Open
 from bot.changes.plan import Plan, annotation
-from bot.changes.record import Record, read_record
+from bot.changes.record import Record, Unreadable, read_record
 from bot.changes.refusal import Refusal
 from bot.changes.unnoticed_end import carries, how_it_ended
 from bot.errors import BotError
@@ -112,10 +112,10 @@ class ChangeMaker:
         record = known.record
         async with writable.busy:
             deployment = await writable.writer.deployment(*place_of(record))
-            if carries(deployment, record):
+            event = how_it_ended(deployment, Open(record, "", "planned"))
+            if event is None or carries(deployment, record):
                 await writable.changer.begin(deployment, record)
                 return "raised"
-            event = how_it_ended(deployment, Open(record, "", "planned"))
             await writable.journal.note(event._replace(at=writable.changer.time()))
         return event.kind
 
@@ -130,14 +130,26 @@ class ChangeMaker:
             content = await asyncio.to_thread(archive.read_bytes)
         return File("before.tar.gz", content, "what the restart destroyed, recorded before it")
 
-    async def open(self, writable: WritableCluster, target: str, change_id: str) -> OpenChange:
-        """Raises Over when no change, or not this one, is open. An empty `change_id` means whichever is."""
+    async def open(
+        self, writable: WritableCluster, target: str, change_id: str, *, or_copy: bool = False
+    ) -> OpenChange:
+        """Raises Over when no change, or not this one, is open. An empty `change_id` means whichever is.
+
+        One whose record is damaged or gone is taken from the store's copy with `or_copy`, else Refused.
+        """
         namespace, _, name = target.partition("/")
         deployment = await writable.writer.deployment(namespace, name)
         text = annotation(deployment)
         record = read_record(text) if text is not None else None
-        if not isinstance(record, Record) or change_id not in ("", record.id):
-            raise Over(self._deps.say("card.ended"), hint="see its card for the result")
+        say = self._deps.say
+        if copy := await writable.changer.not_carried(deployment):
+            record = copy.record
+        if isinstance(record, Unreadable):
+            raise Refused(say("changing.unreadable", target=target, why=record.why))
+        if record is None or change_id not in ("", record.id):
+            raise Over(say("card.ended"), hint="see its card for the result")
+        if copy and not or_copy:
+            raise Refused(say("card.not-longer"), hint=say("card.not-longer-do"))
         return OpenChange(record, basis_of(deployment))
 
     async def longer(self, writable: WritableCluster, record: Record, until: float, user: str) -> None:

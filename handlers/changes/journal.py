@@ -5,11 +5,11 @@ import logging
 from collections.abc import Callable, Sequence
 
 from bot.changes.journal import ENDS, Event, NotYet, Open
+from bot.changes.manual_revert import in_an_editor
 from bot.changes.record import Record
 from bot.settings.schema import AccessSettings
 from bot.slack.message import File, Message
-from bot.slack.render.change import DETAIL, Card, State, render_card, render_late
-from bot.slack.render.text import escape, inert
+from bot.slack.render.change import Card, State, render_card, render_late, render_unreadable
 from bot.store.approvals import Approval
 from bot.store.audit import Line
 from bot.store.changes import ChangeRows
@@ -70,10 +70,15 @@ class ChangeJournal:
             await self._call_for_help(event, record)
         if not await rows.is_news(event):
             return
-        card = Card(event.kind, record, self._cluster, event.detail, event.by, at=event.at)
+        by_copy = self._deps().say("card.by-copy") if event.source == "copy" and event.kind in ENDS else ""
+        detail = "\n".join(filter(None, (by_copy, event.detail)))
+        card = Card(event.kind, record, self._cluster, detail, event.by, at=event.at)
         await self.show(card, elsewhere=await rows.known(record.id) is None)
         action = "extend" if event.kind in _MOVES else "raise" if event.kind in _BEGINS else "revert"
-        await rows.note(event, self._line(action, event.kind, event.by or ITSELF, record, event.detail))
+        line = self._line(action, event.kind, event.by or ITSELF, record, event.detail)
+        if event.source == "copy":
+            line = line._replace(detail={**line.detail, "record": "the store's copy"})
+        await rows.note(event, line)
         if event.kind in ENDS:
             self._files.pop(record.id, None)
 
@@ -122,9 +127,7 @@ class ChangeJournal:
 
         Where there is no channel, as for a change made from a shell, everybody whom the settings name gets it.
         """
-        minutes = int(event.at - record.deadline) // 60
-        reached = [*(late for late in LATE_MINUTES if minutes >= late), *range(60, minutes + 1, 60)]
-        if not reached:
+        if not (reached := _reached(event.at - record.deadline)):
             return
         level = len(reached) - 1
         channel = record.channel or self._channel
@@ -134,12 +137,24 @@ class ChangeJournal:
         await self._put(f"{key_of(record.id)}:late:{level}", channel, message)
 
     async def _alarm(self, event: Event) -> None:
-        """Of a record that nobody can read: nothing will be undone by itself. Told once for each object."""
+        """Of a record that nobody can read and of which the store has no copy: nothing will be undone by itself.
+
+        Told at once, and then as often as what cannot be undone, counted from now: its deadline is not known.
+        """
         log.error("%s: %s", event.target, event.detail)
-        if event.kind == "unreadable":
-            text = self._deps().say("changing.unreadable", target=event.target, why=inert(event.detail, DETAIL))
-            name = hashlib.sha256(place(self._cluster, event.target).encode()).hexdigest()[:16]
-            await self._put(f"{key_of(name)}:unreadable", self._channel, Message(escape(text)))
+        if event.kind != "unreadable":
+            return
+        store, where = self._deps().store, place(self._cluster, event.target)
+        key = f"{key_of(hashlib.sha256(f'{where} {event.detail}'.encode()).hexdigest()[:16])}:unreadable"
+        if await store.facts.get(key) is None:
+            detail = {"detail": event.detail}
+            await store.audit.append(actor=ITSELF, action="revert", target=where, outcome="unreadable", detail=detail)
+        since = float(await store.facts.first(key, str(event.at)))
+        level = len(_reached(event.at - since))
+        called = self._access.approvers if level > 1 and self._channel else ()
+        line = in_an_editor(event.target)
+        message = render_unreadable(event.target, event.detail, called, line, self._deps().say)
+        await self._put(f"{key}:{level}", self._channel, message)
 
     def told_in(self, record: Record) -> list[str]:
         """The channel where the change is told; where there is none, as for one from a shell, all who are named."""
@@ -156,6 +171,12 @@ class ChangeJournal:
     def _line(self, action: str, outcome: str, actor: str, record: Record, detail: str = "") -> Line:
         details = about(record) | ({"detail": detail} if detail else {})
         return Line(actor, action, place(self._cluster, record.target), outcome, details)
+
+
+def _reached(late_s: float) -> list[int]:
+    """The minutes after which it has been told by now that something cannot be undone."""
+    minutes = int(late_s) // 60
+    return [*(late for late in LATE_MINUTES if minutes >= late), *range(60, minutes + 1, 60)]
 
 
 def about(record: Record) -> dict[str, str]:

@@ -171,7 +171,7 @@ class _Window:
         if isinstance(request, Raise) and not request.dry_run:
             return await self._offered(who, cluster, request)
         async with self._inbox.deps.open_sources(cluster) as sources:
-            found = await look(sources, request)
+            found = await self._changes.completed(cluster, await look(sources, request))
         if isinstance(request, Raise):
             planned = prepare(found, request, Requester(who.user, who.channel), "dry-run", self._say)
             return self._report(planned_report(found, request, planned, self._say))

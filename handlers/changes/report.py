@@ -39,6 +39,7 @@ from playbooks.quotes import kubectl
 from playbooks.rules.installation.open_change import described, of_record, open_change, undo
 
 _COLUMNS = ("container", "flag", "value", "set by")
+_ENDED = frozenset({"reverted", "reverted-by-another", "drifted", "container-gone", "replaced"})
 
 
 class MadeChange(NamedTuple):
@@ -183,19 +184,12 @@ def event_claim(event: Event, say: Texts) -> str:
         "flag": record.kind.flag.shown,
         "old": record.old or say("changing.unset"),
     }
-    match event.kind:
-        case "reverted":
-            return say("changing.reverted", **values)
-        case "reverted-by-another":
-            return say("changing.reverted-by-another", **values)
-        case "drifted":
-            return say("changing.drifted", **values)
-        case "container-gone":
-            return say("changing.container-gone", **values)
-        case "replaced":
-            return say("changing.replaced", **values)
-        case _:
-            return f"{event.target}: {event.kind}: {event.detail}"
+    if event.kind == "unreadable":
+        return say("changing.kept", new=record.new, until=record.at, **values)
+    if event.kind not in _ENDED:
+        return f"{event.target}: {event.kind}: {event.detail}"
+    claim = say(f"changing.{event.kind}", **values)
+    return f"{claim} {say('changing.by-copy')}" if event.source == "copy" else claim
 
 
 def open_one(found: ChangeSnapshot, request: Extend | Revert) -> Record | None:
@@ -221,6 +215,10 @@ def worst_of(impacts: Sequence[Impact]) -> Severity:
 
 
 def _open(found: ChangeSnapshot, say: Texts) -> Finding | None:
+    if copy := found.copy:
+        values = {"flag": copy.kind.flag.shown, "new": copy.new, "container": copy.container, "until": copy.at}
+        claim = say("changing.kept", target=found.target, **values)
+        return _of_record(found, "change-unreadable", "warning", claim, undo(copy, say)[:1])
     text, deployment = annotation(found.deployment), found.install.deployment
     return None if text is None or deployment is None else open_change(deployment, text, found.taken_at, say)
 

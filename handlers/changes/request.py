@@ -38,7 +38,8 @@ class ChangeSnapshot(NamedTuple):
     """The scheduler's Deployment and what stands around it, at one moment.
 
     `taken_at` is by the API server's clock, and this machine's is `skew_s` ahead of it. `means` is how a level of
-    kube-scheduler's would be set. `gaps` tell what could not be read.
+    kube-scheduler's would be set. `gaps` tell what could not be read. `copy` is the record of an open change that the
+    Deployment does not carry, where a store has it.
     """
 
     cluster: str
@@ -49,6 +50,7 @@ class ChangeSnapshot(NamedTuple):
     means: Means
     gaps: tuple[Gap, ...]
     skew_s: float = 0.0
+    copy: Record | None = None
 
     @property
     def namespace(self) -> str:
@@ -72,7 +74,7 @@ class ChangeSnapshot(NamedTuple):
     def open(self) -> Record | Unreadable | None:
         """The change that is open on it, None when none is."""
         text = annotation(self.deployment)
-        return None if text is None else read_record(text)
+        return self.copy or (None if text is None else read_record(text))
 
 
 class Requester(NamedTuple):

@@ -13,6 +13,7 @@ from bot.changes.deadline import later
 from bot.changes.durations import format_duration
 from bot.changes.journal import ENDS
 from bot.changes.record import Record
+from bot.errors import BotError
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.groups import Groups
 from bot.slack.render.change_offer import Offer
@@ -23,6 +24,7 @@ from handlers.changes.draft import FRESH_S, OTHER_CLOCK_S, Draft, draft_of, seal
 from handlers.changes.execute import Capture, ChangeMaker, time_of
 from handlers.changes.guard import Guard
 from handlers.changes.journal import key_of, place
+from handlers.changes.request import ChangeSnapshot
 from handlers.changes.typed_command import draft_words
 from handlers.changes.types import Pending, Person, Refused, pending_of, seal_longer
 from handlers.changes.words import Raise
@@ -183,11 +185,12 @@ class ChangeService:
             return self.deps.say("card.ended-since")
         async with self.guard.refusals(who, "revert", place(cluster, target), {"id": change_id}):
             writable = await self._maker.writable(cluster)
-            record = (await self._maker.open(writable, target, change_id)).record
+            record = (await self._maker.open(writable, target, change_id, or_copy=True)).record
             await self.guard.allowed(who, "revert", requester=record.by)
             namespace, _, name = record.target.partition("/")
             async with writable.busy:
                 event = await writable.changer.revert(namespace, name, by=who.user)
+            await self.approving.look_after_in(writable.cluster)
         return self.deps.say("card.reverted-now", kind=event.kind)
 
     async def is_meant(self, taken: AcceptedDeed[Any], cluster: str, record: Record) -> bool:
@@ -207,9 +210,16 @@ class ChangeService:
         age_s = writable.changer.time() - record.since
         return age_s >= self.deps.now() - taken.asked.asked_at - _ROUNDED_S
 
+    async def completed(self, cluster: str, found: ChangeSnapshot) -> ChangeSnapshot:
+        """With the change that is open by the store's copy alone, where the Deployment carries no record of it."""
+        with contextlib.suppress(BotError):  # a bot that may not write has made no change
+            copy = await (await self._maker.writable(cluster)).changer.not_carried(found.deployment)
+            return found._replace(copy=copy.record if copy else None)
+        return found
+
     async def _is_open(self, cluster: str, target: str, change_id: str) -> bool:
         try:
-            await self._maker.open(await self._maker.writable(cluster), target, change_id)
+            await self._maker.open(await self._maker.writable(cluster), target, change_id, or_copy=True)
         except Refused:
             return False
         return True

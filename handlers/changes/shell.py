@@ -1,6 +1,7 @@
 """Temporary changes from a terminal: shows what would be done, asks, does it, says until when and how to undo it.
 
-No store is used: the record on the object is the truth, and whichever bot serves the cluster takes the change over.
+No store is needed: the record on the object is the truth, and whichever bot serves the cluster takes the change over.
+Where that record is damaged or gone, a change is reverted by the copy in the store that the settings name.
 """
 
 import asyncio
@@ -26,6 +27,7 @@ from bot.errors import BotError, NotAllowed, SourceError, UsageError
 from bot.kube.client.failures import ForbiddenError
 from bot.kube.client.writer import Writer
 from bot.report import Evidence, Report
+from bot.slack.render.prose import error_line
 from bot.texts import Texts
 from handlers.changes.effect_check import effect_of
 from handlers.changes.report import (
@@ -59,11 +61,13 @@ Capture = Callable[[Sources, ChangeSnapshot, Path], Awaitable[str]]
 class Tools(NamedTuple):
     """What a change from the shell works with. `open_writer` gives None where the cluster is a recording.
 
+    `copies` reads the changes that the store has as open, None where the settings name no store; it raises BotError.
     `ask` puts a yes-or-no question; `tell` is for all but the report.
     """
 
     open_sources: Callable[[], AbstractAsyncContextManager[Sources]]
     open_writer: Callable[[], AbstractAsyncContextManager[Writer | None]]
+    copies: Callable[[], Awaitable[Sequence[Open] | None]]
     capture: Capture
     ask: Callable[[str], bool]
     tell: Callable[[str], None]
@@ -179,11 +183,17 @@ async def _at_once(tools: Tools, request: Show | Extend | Revert) -> tuple[Repor
             return shown_report(await look(sources, request), request, PROGRAM, tools.say), 0
         async with tools.open_writer() as opened:
             writer = _live(opened, dry_run_helps=False)
-            found = await look(sources, request)
+            found, journal = await look(sources, request), NoJournal()
+            if not isinstance(found.open, Record):
+                copies = await _copies(tools)
+                journal = NoJournal(copies.opened)
+                copy = await Changer(writer, journal).not_carried(found.deployment)
+                found = found._replace(copy=copy.record if copy else None)
+                tools.tell(f"{copies.why}\n" if copies.unread else "")
             if (record := open_one(found, request)) is None:
                 as_wanted = isinstance(request, Revert) and found.open is None
                 return not_open_report(found, request, PROGRAM, tools.say), 0 if as_wanted else FAILED
-            changer = Changer(writer, NoJournal())
+            changer = Changer(writer, journal)
             if isinstance(request, Revert):
                 with _as_a_change():
                     event = await changer.revert(found.namespace, found.name, by=whoami())
@@ -205,17 +215,41 @@ async def revert_overdue(tools: Tools, namespace: str) -> tuple[str, int]:
         writer = _live(opened)
         where = namespace or sources.hami_namespace
         carriers = await writer.annotated(KEY, where)
-        events = await Changer(writer, NoJournal(), namespace=where).passes.reconcile() if carriers else []
-    news = [event for event in events if event.kind not in _QUIET]
+        copies = await _copies(tools)
+        changer = Changer(writer, NoJournal(copies.opened), namespace=where)
+        events = await changer.passes.reconcile() if carriers or copies.opened else []
+    news = [event for event in events if event.kind not in _QUIET and event.source != "found"]
     lines = [f"{event.kind} {event.target}: {_detail(event, tools.say)}" for event in news]
     say = tools.say
     left = say("changing.shell-open", count=len(carriers)) if carriers else say("changing.shell-none-open")
-    failed = any(event.kind in ("failed", "unreadable") for event in news)
-    return "\n".join(lines) or left, FAILED if failed else 0
+    failed = copies.unread or any(event.kind == "failed" or _is_unknown(event) for event in news)
+    told = [*(lines or [left]), *([copies.why] if copies.why else [])]
+    return "\n".join(told), FAILED if failed else 0
+
+
+def _is_unknown(event: Event) -> bool:
+    """Whether it is about a record that cannot be read, and of which no copy is known."""
+    return event.kind == "unreadable" and event.record is None
 
 
 def _detail(event: Event, say: Texts) -> str:
-    return event.detail if event.kind in ("failed", "stuck", "unreadable") else event_claim(event, say)
+    return event.detail if event.kind in ("failed", "stuck") or _is_unknown(event) else event_claim(event, say)
+
+
+class _Copies(NamedTuple):
+    """The changes that the store has as open; `why` none are known, `unread` if the store could not be read."""
+
+    opened: Sequence[Open] = ()
+    why: str = ""
+    unread: bool = False
+
+
+async def _copies(tools: Tools) -> _Copies:
+    try:
+        opened = await tools.copies()
+    except BotError as error:
+        return _Copies(why=tools.say("changing.shell-store-unread", why=error_line(error, tools.say)), unread=True)
+    return _Copies(why=tools.say("changing.shell-no-store")) if opened is None else _Copies(opened)
 
 
 def _live(writer: Writer | None, *, dry_run_helps: bool = True) -> Writer:
@@ -229,7 +263,13 @@ def _live(writer: Writer | None, *, dry_run_helps: bool = True) -> Writer:
 
 
 class NoJournal:
-    """Keeps nothing: a shell ends, and the bot that serves the cluster finds the record on the object."""
+    """Keeps nothing: a shell ends, and the bot that serves the cluster finds what was done.
+
+    `opened` are the changes that the store has as open, where it was read.
+    """
+
+    def __init__(self, opened: Sequence[Open] = ()) -> None:
+        self._opened = opened
 
     async def planned(self, record: Record, uid: str) -> None:
         log.info("%s (%s): %s", record.target, uid, record)
@@ -238,7 +278,7 @@ class NoJournal:
         log.info("%s %s %s", event.kind, event.target, event.detail)
 
     async def opened(self) -> Sequence[Open]:
-        return ()
+        return self._opened
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 """The links to playbooks of a team's own: each of them can be asked, or the line says why not."""
 
+import shlex
+
 from bot.texts import Texts
 from handlers.doctor.links import Link
 from playbooks.own import discovery
@@ -24,4 +26,7 @@ def examine_playbooks(say: Texts) -> list[Link]:
                 left_out.verb,
             )
         )
+    for place in discovery.writable_by_all():
+        fix = say("own-playbook.writable-fix", place=shlex.quote(place))
+        links.append(Link("playbook", "degraded", say("own-playbook.writable", place=place), fix))
     return links

@@ -6,7 +6,9 @@ verb is asked, and one that does not work takes nothing else with it.
 
 import importlib.metadata
 import logging
+import os
 import re
+import stat
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -174,6 +176,18 @@ def _changed(file: str) -> int:
         return Path(file).stat().st_mtime_ns
     except OSError:
         return 0
+
+
+def writable_by_all() -> list[str]:
+    """The folder, and the files in it, that every user of the machine may change; none of a file system to read only.
+
+    A ConfigMap is mounted such: its folder has the mode 0777.
+    """
+    folder = _folder()
+    if folder is None or not folder.is_dir() or os.statvfs(folder).f_flag & os.ST_RDONLY:
+        return []
+    files = filter(Path.exists, sorted(folder.glob("*.py")))
+    return [str(path) for path in (folder, *files) if path.stat().st_mode & stat.S_IWOTH]
 
 
 def import_all() -> list[tuple[Source, OwnPlaybookError | None]]:

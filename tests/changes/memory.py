@@ -20,7 +20,7 @@ from bot.changes.changer import Changer
 from bot.changes.flags import find_spot
 from bot.changes.journal import ENDS, Event, Open
 from bot.changes.plan import annotation
-from bot.changes.record import KEY, Record, read_record, write_record
+from bot.changes.record import KEY, Record, read_record, same_way_back, with_times_of, write_record
 from bot.errors import BotError
 from bot.kube.client.failures import Request
 from bot.kube.client.server_clock import ServerClock
@@ -84,6 +84,7 @@ class Cluster:
         self.storm = 0
         self.done: Counter[tuple[str, str]] = Counter()
         self.asked_early: set[str] = set()
+        self.raised: list[tuple[str, Record]] = []
         self._once: set[tuple[str, str, str]] = set()
         self.foreign_edits = 0
         self.original = json.dumps(self.live()["spec"])
@@ -100,7 +101,7 @@ class Cluster:
         """The open change as it stands on the object."""
         live = self.found()
         found = read_record(annotation(live) or "") if live else None
-        return found if isinstance(found, Record) else None
+        return found if isinstance(found, Record) and self._is_genuine(found) else None
 
     def edit(self, change: Callable[[dict[str, Any]], None]) -> None:
         """Somebody else's edit."""
@@ -115,6 +116,13 @@ class Cluster:
         times = {"raised_at": _time(record.since + ahead_s), "at": _time(record.deadline + ahead_s)}
         live = self.live()
         live["metadata"]["annotations"][KEY] = write_record(msgspec.structs.replace(record, **times))
+        self.store.of(DEPLOYMENTS).write(live)
+
+    def damage(self, text: str | None) -> None:
+        """Somebody writes this under our key, or (None) removes what stands there."""
+        live = self.live()
+        live["metadata"]["annotations"].pop(KEY, None)
+        live["metadata"]["annotations"] |= {} if text is None else {KEY: text}
         self.store.of(DEPLOYMENTS).write(live)
 
     def remove(self) -> None:
@@ -199,21 +207,28 @@ class Cluster:
         """That a bot's write is one that a bot may do."""
         texts = annotation(before), annotation(after)
         records = [read_record(text) if text is not None else None for text in texts]
-        ours, now = records[0] or records[1], records[1]
-        assert isinstance(ours, Record), f"written over what is no record: {texts}"
+        found, now = records[0] or records[1], records[1]
         other = [
             {k: v for k, v in (item["metadata"]["annotations"] or {}).items() if k != KEY} for item in (before, after)
         ]
         assert other[0] == other[1]
-        if records[0] is None:
+        same_spec = before["spec"] == after["spec"]
+        if not self._is_genuine(found) and same_spec:
+            assert now is None or (isinstance(now, Record) and isinstance(found, Record) and now.id == found.id)
+            return
+        by_copy = not self._is_genuine(found) or (texts[0] == texts[1] and not same_spec)
+        ours = self._not_carried(before) if by_copy else found
+        assert isinstance(ours, Record)
+        if records[0] is None and not by_copy:
             did = "raise"
             _assert_words(before, after, ours, ours.words_before, ours.words_after)
-        elif isinstance(now, Record) and now.since < ours.since:
+            self.raised.append((after["metadata"]["uid"], ours))
+        elif not by_copy and isinstance(now, Record) and now.since < ours.since:
             did = "extend"
             assert before["spec"] == after["spec"]
             assert self.now - 2 < now.since <= self.now < ours.since
             assert now.deadline - now.since <= ours.deadline - ours.since
-        elif isinstance(now, Record):
+        elif not by_copy and isinstance(now, Record):
             did = "extend"
             assert before["spec"] == after["spec"]
             assert (now.id, now.words_before, now.words_after) == (ours.id, ours.words_before, ours.words_after)
@@ -231,6 +246,22 @@ class Cluster:
         once = (did, ours.id, after["metadata"]["uid"])
         assert did == "extend" or once not in self._once, f"a second {did}"
         self._once.add(once)
+
+    def _is_genuine(self, record: object) -> bool:
+        """Whether a bot wrote it so."""
+        known = {raised.id: raised for _, raised in self.raised}
+        return isinstance(record, Record) and same_way_back(record, known.get(record.id, record))
+
+    def _not_carried(self, before: dict[str, Any]) -> Record:
+        """The change that was raised on this very object, and stands there without its record."""
+        carried = read_record(annotation(before) or "")
+        for uid, record in reversed(self.raised):
+            if isinstance(carried, Record) and same_way_back(carried, record):
+                continue
+            spot = find_spot(before, record.container)
+            if uid == before["metadata"]["uid"] and spot and standing(list(spot.words(record.field)), record):
+                return record
+        raise AssertionError(f"written over what is no record: {annotation(before)}")
 
 
 def _others(deployment: dict[str, Any]) -> dict[str, str]:
@@ -350,6 +381,7 @@ class MemoryJournal:
             self.rows[record.id] = event
             return
         row = row or Open(record, "", "planned")
+        record = with_times_of(row.record, record)
         if event.kind in _STATES and _STATES.index(event.kind) > _STATES.index(row.state):
             row = Open(record, event.uid or row.uid, event.kind)  # type: ignore[arg-type]
         elif event.kind in ("extended", "retimed"):

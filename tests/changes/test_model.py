@@ -10,6 +10,7 @@
 - Nothing is undone before its deadline unless somebody asked for that.
 - A record is dropped without an undoing only where our element is not there any more.
 - A raise that is refused writes nothing.
+- A record that somebody damages or removes keeps nothing raised, as long as the journal has its copy.
 - In the end no change is left open in the journal, none is told as ended that is open, and one that ended by a revert
   is told so unless somebody else's edit came after.
 
@@ -28,9 +29,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from bot.changes.changer import Changer
 from bot.changes.decide import Blocked, decide
+from bot.changes.journal import Open
 from bot.changes.kinds import KINDS, LONGEST_S, VERBOSITY
 from bot.changes.plan import ChangeRequest, Plan, annotation
-from bot.changes.record import KEY, Record, read_record
+from bot.changes.record import KEY, Record, read_record, write_record
 from bot.errors import BotError
 from bot.kube.client.writer import OutcomeUnknown
 from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW, new_value
@@ -98,6 +100,15 @@ EDITS: dict[str, Edit] = {
         name=EXTENDER
     ),
 }
+DAMAGES: dict[str, Callable[[str], str | None]] = {
+    "off": lambda _: None,
+    "broken": lambda _: "{",
+    "cut": lambda text: text[: len(text) // 2],
+    "of another version": lambda text: text.replace('"v":1', '"v":2'),
+    "edited": lambda text: json.dumps(json.loads(text) | {"new": "1", "to": ["other"]}),
+    "copied from elsewhere": lambda text: json.dumps(json.loads(text) | {"target": "a/b"}),
+}
+"""What becomes of the record under our key."""
 HARMLESS = ["a word", "another container", "an annotation", "the words back", "helm resets", "reordered"]
 
 bots = st.integers(0, 2)
@@ -135,7 +146,7 @@ class Undisturbed(RuleBasedStateMachine):
         self.journal = MemoryJournal()
         self.replicas = [Replica(self.cluster, self.journal, skew) for skew in (0, 45, 10_800)]
         self.made = 0
-        self.disturbed = False
+        self.disturbed = self.damaged = False
         self._raise(bot, wanted, cut, lambda: None)
 
     @rule(bot=bots, wanted=wishes, cut=cuts, late_s=st.sampled_from([0, 0, 130]))
@@ -157,6 +168,13 @@ class Undisturbed(RuleBasedStateMachine):
             self.cluster.misdate(record, ahead_s)
             self._pass(bot, None)
 
+    @rule(damage=st.sampled_from(sorted(DAMAGES)))
+    def the_record_is_damaged(self, damage: str) -> None:
+        record = self.cluster.record()
+        if record and isinstance(self.journal.rows.get(record.id), Open):
+            self.damaged = True
+            self.cluster.damage(DAMAGES[damage](write_record(record)))
+
     @rule(bot=bots, seconds=st.sampled_from([60, 900, 7200]), cut=cuts)
     def extend(self, bot: int, seconds: int, cut: Any) -> None:
         record = self.cluster.record()
@@ -166,8 +184,7 @@ class Undisturbed(RuleBasedStateMachine):
     @rule(bot=bots, cut=cuts)
     def revert_now(self, bot: int, cut: Any) -> None:
         record = self.cluster.record()
-        if record:
-            self.cluster.asked_early.add(record.id)
+        self.cluster.asked_early.update([record.id] if record else self.journal.rows)
         self._act(bot, cut, lambda changer: changer.revert(NAMESPACE, NAME, by="U2"))
 
     @rule(bot=bots, cut=cuts)
@@ -216,7 +233,7 @@ class Undisturbed(RuleBasedStateMachine):
         else:
             self.disturbed = True
             self.journal.down = what == "down"
-            if what == "lost":
+            if what == "lost" and not self.damaged:
                 self.journal.rows.clear()
 
     # ------------------------------------------------------------------------------------------------ what must hold
@@ -232,7 +249,6 @@ class Undisturbed(RuleBasedStateMachine):
             return
         self.journal.down, self.cluster.storm = False, 0
         if self.cluster.foreign_edits:
-            self.cluster.edit(EDITS["the record mended"])
             self.cluster.edit(EDITS["the level once"])
         for replica in self.replicas:
             replica.way.down, replica.way.next = False, None
@@ -240,7 +256,11 @@ class Undisturbed(RuleBasedStateMachine):
         record = self.cluster.record()
         assert not record or record.since <= self.cluster.now + 5
         assert not record or record.deadline - record.since <= LONGEST_S
-        self.cluster.now = max(self.cluster.now + 200, record.deadline if record else 0)
+        opened, live = asyncio.run(self.journal.opened()), self.cluster.found()
+        if live and any(change.uid != live["metadata"]["uid"] for change in opened):
+            self.cluster.edit(EDITS["helm resets"])  # on another object nothing is undone without a record
+        deadlines = [change.record.deadline for change in opened]
+        self.cluster.now = max(self.cluster.now + 200, record.deadline if record else 0, *deadlines)
         self._pass(0, None)
         self._pass(1, None)
         assert [change.record for change in asyncio.run(self.journal.opened())] == []

@@ -338,20 +338,6 @@ def test_where_deployments_cannot_be_listed_the_journal_says_where_to_look() -> 
     asyncio.run(run())
 
 
-def test_a_record_that_was_made_unreadable_is_not_told_as_reverted() -> None:
-    async def run() -> None:
-        here = Several(2)
-        await here.raise_(here.replicas[0].changer())
-        await here.passes(15)
-        here.cluster.edit(
-            lambda object_: object_["metadata"]["annotations"].update({"hami-bot.io/temporary-change": "{"})
-        )
-        await here.passes(*UNTIL, *LATER)
-        assert [change.record.id for change in await here.journal.opened()] == ["c1"]
-
-    asyncio.run(run())
-
-
 def test_two_that_raise_at_once_make_one_change() -> None:
     async def run() -> None:
         here = Several(2)

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import time
+import traceback
 from contextlib import closing
 
 import pytest
@@ -190,11 +191,6 @@ def test_a_host_without_an_address_is_told(tmp_path):
     assert error.hint == f"check the server of context 'lab' in {tmp_path / 'kubeconfig'}, DNS and VPN"
 
 
-def test_an_address_without_a_scheme_is_told(tmp_path):
-    error = failure_at("127.0.0.1:6443", tmp_path)
-    assert error.message == "GET /api/v1/nodes?limit=500 from 127.0.0.1:6443: this is no http(s) address"
-
-
 def test_a_proxy_that_cannot_be_reached_is_told(tmp_path):
     with closing(socket.socket()) as bound:
         bound.bind(("127.0.0.1", 0))
@@ -202,6 +198,24 @@ def test_a_proxy_that_cannot_be_reached_is_told(tmp_path):
         error = failure_at("http://127.0.0.1:1", tmp_path, cluster={"proxy-url": proxy})
     assert error.message.endswith("the proxy cannot be reached: connection refused")
     assert error.hint.startswith("check proxy-url of context 'lab'")
+
+
+def test_a_proxy_that_refuses_is_told_and_its_password_nowhere(tmp_path):
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    async def attempt() -> SourceError:
+        async with await asyncio.start_server(refuse, "127.0.0.1", 0) as proxy:
+            address = f"http://u:s3cret@127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
+            file = write_kubeconfig(tmp_path, "https://127.0.0.1:1", **{"proxy-url": address})
+            async with await open_cluster(kubeconfig=file) as cluster:
+                with pytest.raises(SourceError, match="the proxy answered HTTP 407") as caught:
+                    await cluster.list(NODES)
+                return caught.value
+
+    assert "s3cret" not in "".join(traceback.format_exception(asyncio.run(attempt())))
 
 
 def test_a_connection_that_does_not_come_about_ends_in_time(tmp_path, silent_port):

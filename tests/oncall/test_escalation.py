@@ -118,7 +118,7 @@ def test_hours_begin_when_the_clock_of_their_zone_says_so(hours: str, at: str, b
     [
         ("9 to 5", "are no hours"),
         ("mon-fri 09:00-18:00", "are no hours"),
-        ("mon-foo 09:00-18:00 UTC", "are no days"),
+        ("mon-foo 09:00-18:00 UTC", "is no days"),
         ("mon-fri 18:00-09:00 UTC", "the end is not after the start"),
         ("mon-fri 09:00-25:00 UTC", "not a time of day"),
         ("mon-fri 09:00-18:00 Europe/Nowhere", "not a time zone"),

@@ -12,15 +12,24 @@ from typing import Any
 
 import aiohttp
 
+from bot.errors import SourceError
 from bot.health import Facts, judge
+from bot.kube.watch.cache import CachedCluster
 from bot.main import running
 from bot.settings.oncall import OncallSettings
 from bot.settings.schema import AccessSettings
+from bot.slack.message import Message
 from bot.texts import Texts
+from handlers.health_monitor import HealthMonitor, Watched
+from playbooks.playbook import Sources
+from sandbox.apiserver import Rule
 from sandbox.slack import Fault, Seed, SlackServer
+from tests.cases_support import CASES
+from tests.kube.cache_lab import QUICK, lab
 from tests.oncall.bot import BEARER, CHANNEL, GIVEN, ROOM, webhook
-from tests.slack.bot import PATIENT, recorded, settings
-from tests.slack.outbox_support import ADA, BUDGET, GENERAL, seed
+from tests.oncall.rig import Rig, with_rig
+from tests.slack.bot import PATIENT, Gated, recorded, settings
+from tests.slack.outbox_support import ADA, BUDGET, GENERAL, seed, texts
 
 ELSEWHERE = AccessSettings(channels=(GENERAL,))
 ROTA = GIVEN.model_copy(update={"rota": (ADA,)})
@@ -28,7 +37,7 @@ ROTA = GIVEN.model_copy(update={"rota": (ADA,)})
 
 @dataclass
 class World:
-    """A workspace, and the folder of the bot's store. `ahead_s` is how far the bot's clock is ahead."""
+    """A workspace, and the folder of the bot's store. `ahead_s` is how much later than here it is for the bot."""
 
     slack: SlackServer
     folder: Path
@@ -39,7 +48,12 @@ class World:
     @asynccontextmanager
     async def bot(self, oncall: OncallSettings = GIVEN, access: AccessSettings = ELSEWHERE) -> AsyncGenerator[None]:
         wanted = settings(self.slack, self.folder).model_copy(update={"oncall": oncall, "access": access})
-        limits = PATIENT._replace(oncall=0.05, look_s=0.02, now=lambda: time.time() + self.ahead_s)
+        limits = PATIENT._replace(
+            oncall=0.05,
+            look_s=0.02,
+            now=lambda: time.time() + self.ahead_s,
+            clock=lambda: time.monotonic() + self.ahead_s,
+        )
         async with (
             running(wanted, wanted.slack, recorded, limits) as self.address,
             aiohttp.ClientSession() as self.session,
@@ -182,7 +196,8 @@ def test_a_store_that_refuses_writes_is_told_of_without_it(tmp_path: Path) -> No
             for table in ("marks", "outbox", "alerts", "seen"):
                 for event in ("INSERT", "UPDATE"):
                     await asyncio.to_thread(world.sql, f"DROP TRIGGER full_{table}_{event}")
-            await world.slack.wait_for(channel=ROOM, containing="the store takes writes again")
+            over = await world.slack.wait_for(channel=ROOM, containing="hami-bot: the store takes writes again")
+            assert over["text"] == ":white_check_mark: hami-bot: the store takes writes again."
             await world.is_well()
             assert world.told(ROOM, "the store refuses writes") == 1
 
@@ -201,11 +216,12 @@ def test_a_message_that_waits_for_long_is_told_of_elsewhere(tmp_path: Path) -> N
                 "state": "'sending'",
                 "owner": "'another'",
                 "lease_until": "9e9",
-                "queued_at": str(time.time() - 400),
+                "queued_at": str(time.time()),
             }
             waiting = row | others
             names, values = ", ".join(waiting), ", ".join(waiting.values())
             await asyncio.to_thread(world.sql, f"INSERT INTO outbox ({names}) VALUES ({values})")
+            world.ahead_s = 400.0
             await world.slack.wait_for(
                 channel=ROOM, containing=f"the oldest message that waits for <#{BUDGET}> is 7 min"
             )
@@ -248,6 +264,145 @@ def test_watchdog_opens_no_incident_and_keeps_no_other_alert_from_it(tmp_path: P
             assert world.told(ROOM, "Watchdog") == 0
 
     played(tmp_path, scene)
+
+
+# ------------------------------------------------------------------------------------------- looks in virtual time
+
+RECORDING = CASES / "hami-2.10" / "recording.tar.gz"
+REFUSED = SourceError("GET /api/v1/pods: connection refused")
+LOOK_S = 60.0
+BLIND = "the bot is blind on the cluster (default): GET /api/v1/pods: connection refused"
+
+
+@dataclass
+class Looks:
+    """What looks, at a bot whose cluster is down where the rig's is. `jumped_s`: how far its wall clock has jumped."""
+
+    rig: Rig
+    watched: Watched = Watched((GENERAL,))  # noqa: RUF009  # it is a constant
+    jumped_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.begin()
+
+    def begin(self, sources: Callable[[str], Any] | None = None, patience_s: float = 60.0) -> None:
+        """The process begins, for the first time or again."""
+        deps = self.rig.deps()
+        deps = deps._replace(open_sources=sources or deps.open_sources, now=lambda: self.rig.now + self.jumped_s)
+        self.monitor = HealthMonitor(
+            deps, self.watched, Facts, "one", clock=self.rig.bot.clock.now, patience_s=patience_s
+        )
+
+    async def go_on(self, seconds: float, *, sends: bool = True) -> None:
+        """Looks every minute for so long; what there is to say is said, unless nothing is to be sent."""
+        for _ in range(int(seconds / LOOK_S)):
+            await self.rig.bot.clock.advance(LOOK_S)
+            await self.monitor.look()
+            if sends:
+                await self.rig.send()
+
+    @property
+    def told(self) -> list[str]:
+        return texts(self.rig.bot, GENERAL)
+
+
+def looked(folder: Path, scene: Callable[[Looks], Awaitable[None]], watched: Watched | None = None) -> None:
+    async def play(rig: Rig) -> None:
+        looks = Looks(rig, watched) if watched else Looks(rig)
+        await looks.monitor.look()
+        await scene(looks)
+
+    with_rig(f"sqlite:///{folder / 'bot.db'}", RECORDING, play)
+
+
+def test_a_cluster_that_cannot_be_read_is_said_within_two_minutes_and_told_after_five_once(tmp_path: Path) -> None:
+    async def scene(looks: Looks) -> None:
+        looks.rig.down = REFUSED
+        await looks.go_on(120)
+        assert looks.monitor.notes() == f"{BLIND}\n"
+        assert looks.monitor.why_not_ready() == ""
+        await looks.go_on(120)
+        assert looks.told == []
+        await looks.go_on(1800)
+        [blind] = looks.told
+        assert BLIND in blind
+        looks.rig.down = None
+        await looks.go_on(600)
+        assert looks.monitor.notes() == ""
+        assert looks.told == [blind, f":white_check_mark: hami-bot: resolved: {BLIND}."]
+
+    looked(tmp_path, scene)
+
+
+def test_a_cluster_that_is_away_for_less_than_five_minutes_is_told_nobody(tmp_path: Path) -> None:
+    async def scene(looks: Looks) -> None:
+        for _ in range(3):
+            looks.rig.down = REFUSED
+            await looks.go_on(240)
+            looks.rig.down = None
+            await looks.go_on(60)
+        assert looks.told == []
+
+    looked(tmp_path, scene)
+
+
+def test_a_process_that_is_started_while_it_is_blind_neither_repeats_nor_resolves_it(tmp_path: Path) -> None:
+    async def scene(looks: Looks) -> None:
+        looks.rig.down = REFUSED
+        await looks.go_on(480)
+        looks.begin()
+        await looks.monitor.look()
+        await looks.go_on(600)
+        assert len(looks.told) == 1
+        looks.begin()
+        looks.rig.down = None
+        await looks.go_on(60)
+        await looks.go_on(60)
+        assert len(looks.told) == 2
+
+    looked(tmp_path, scene)
+
+
+def test_an_api_server_that_does_not_answer_is_as_good_as_none(tmp_path: Path) -> None:
+    async def scene(looks: Looks) -> None:
+        looks.begin(Gated().opener, patience_s=0.01)
+        await looks.go_on(120)
+        assert "no answer within" in looks.monitor.notes()
+
+    looked(tmp_path, scene)
+
+
+def test_a_list_whose_watch_is_silent_is_read_and_one_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    async def play(rig: Rig) -> None:
+        async with lab(tmp_path, pace=QUICK._replace(silence_s=0.001)) as here:
+
+            @contextlib.asynccontextmanager
+            async def watched_cluster(_: str) -> AsyncGenerator[Sources]:
+                yield Sources(CachedCluster(here.cache))
+
+            looks = Looks(rig)
+            looks.begin(watched_cluster)
+            await looks.go_on(120)
+            assert looks.monitor.notes() == ""
+            here.server.access.refused.append(Rule(["list"], ["nodes"]))
+            await looks.go_on(60)
+            assert "GET /api/v1/nodes?limit=500: HTTP 403" in looks.monitor.notes()
+
+    with_rig(f"sqlite:///{tmp_path / 'bot.db'}", RECORDING, play)
+
+
+def test_a_wall_clock_that_jumps_makes_no_message_old_and_no_alertmanager_silent(tmp_path: Path) -> None:
+    async def scene(looks: Looks) -> None:
+        await looks.rig.outbox.put("waits", BUDGET, Message("waits"))
+        await looks.go_on(60, sends=False)
+        for hours in (3, -2, 5):
+            looks.jumped_s += hours * 3600
+            await looks.go_on(60, sends=False)
+            assert looks.monitor.notes() == ""
+        await looks.go_on(120, sends=False)
+        assert "waits for C0BUDGET01 is 6 min old" in looks.monitor.notes()
+
+    looked(tmp_path, scene, Watched((GENERAL,), watchdog_s=900.0))
 
 
 # ---------------------------------------------------------------------------------------------------------- judgement

@@ -97,9 +97,9 @@ def test_a_cause_is_a_thread_in_each_channel_and_in_the_usual_one_the_same_as_wi
 @pytest.mark.parametrize(
     ("route", "problem"),
     [
-        ("{match: ['severity'], channel: C0200}", "'severity' is no matcher, such as severity=\"critical\""),
+        ("{match: ['severity'], channel: C0200}", 'entry 1 of match is no matcher, such as severity="critical"'),
         ("{match: ['a=\"b'], channel: C0200}", "is no matcher, such as"),
-        ("{match: ['a=~\"(\"'], channel: C0200}", "has a wrong regular expression; a right one is"),
+        ("{match: ['a=~\"(\"'], channel: C0200}", "has a wrong regular expression, unlike"),
         ("{match: [], channel: C0200}", "name at least one matcher, such as"),
         ("{match: ['a=b']}", "either a channel, such as C0123ABCD, or ignore: true"),
         ("{match: ['a=b'], channel: C0200, ignore: true}", "either a channel, such as C0123ABCD, or ignore: true"),

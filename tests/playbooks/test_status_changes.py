@@ -44,6 +44,8 @@ def test_an_open_change_is_told_with_who_made_it_until_when_and_how_to_undo_it(t
     claim = only(report, "change-open").claim
     assert all(part in claim for part in ("--profiling", "ada", "filter runs are slow", "2026-11-21T05:05:00Z"))
     assert "profiling off" in commands(report)
+    labels = [action.label for action in only(report, "change-open").next_actions]
+    assert labels[0] == "Revert --profiling=true on vgpu-scheduler-extender now"
 
 
 def test_a_change_that_nobody_undid_in_time_is_a_warning(tmp_path: Path) -> None:

@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 
 from bot.errors import SourceError
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.main import Limits, running
 from bot.settings.schema import ClusterSettings
 from bot.slack.render.buttons import EVERYTHING
 from handlers.inbox import AT_ONCE
 from playbooks.playbook import Sources
 from sandbox.slack import Fault, Seed, SlackServer, VirtualClock
-from tests.slack.bot import PATIENT, POD, VERDICT, Gated, Here, Mode, a_bot, connected, recorded, settings
+from tests.slack.bot import PATIENT, POD, RECORDING, VERDICT, Gated, Here, Mode, a_bot, connected, recorded, settings
 from tests.slack.test_bot_deliveries import later, sent
 from tests.slack.test_surfaces import button, text_of
 
@@ -75,15 +76,44 @@ def test_few_questions_at_once_read_a_cluster_and_the_others_wait_their_turn(tmp
 
     async def scene(here: Here) -> None:
         names = [f"question-{number}" for number in range(2 * AT_ONCE)]
-        for name in names:
-            await here.slack.command("ada", "gpu-oncall", f"why ml/{name}")
+        for number, name in enumerate(names):
+            await here.slack.command(("ada", "grace")[number % 2], "gpu-oncall", f"why ml/{name}")
         await enough.wait()
         await later(here.slack)
         assert len(reading) == AT_ONCE
         cluster.gate.set()
         for name in names:
-            await here.slack.wait_for(channel="gpu-oncall", containing=f'"{name}"', user="ada")
+            await here.slack.wait_for(channel="gpu-oncall", containing=f'"{name}"')
         assert sorted(set(reading)) == sorted(names)
+
+    played(tmp_path, scene, opener=opener)
+
+
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_a_person_is_answered_while_many_questions_of_another_hang(tmp_path: Path, *, elsewhere: bool) -> None:
+    cluster = Gated()
+
+    class HangingForSome:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(recorded_cluster, name)
+
+        async def get(self, kind: Any, name: str, namespace: str = "") -> Any:
+            return await (cluster if name.startswith("hangs") else recorded_cluster).get(kind, name, namespace)
+
+    recorded_cluster = RecordedCluster.open(RECORDING)
+
+    @asynccontextmanager
+    async def opener(name: str) -> AsyncGenerator[Sources]:
+        del name
+        yield Sources(HangingForSome())
+
+    async def scene(here: Here) -> None:
+        for number in range(5 * AT_ONCE):
+            await here.slack.command("ada", "gpu-oncall", f"why ml/hangs-{number}")
+        room = "general" if elsewhere else "gpu-oncall"
+        await here.slack.command("grace", room, f"why {POD}")
+        await here.slack.wait_for(channel=room, containing=VERDICT, user="grace")
+        cluster.gate.set()
 
     played(tmp_path, scene, opener=opener)
 

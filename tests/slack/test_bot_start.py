@@ -91,7 +91,7 @@ def test_without_tokens_it_says_which_settings_are_missing(tmp_path: Path) -> No
         ({"slack__mode": "http"}, "signing_secret is missing"),
         ({"slack__mode": "carrier-pigeon"}, "slack.mode"),
         ({"slack__api_url": "http://slack.example/api/"}, "https://"),
-        ({"slack__bot_tokne": "x"}, "bot_tokne"),
+        ({"slack__bot_tokne": "x"}, "did you mean bot_token?"),
         ({"http__bind": "8080"}, "HOST:PORT"),
         ({"colour": "blue"}, "HAMI_BOT_COLOUR"),
         ({"store__url": "mysql+nothing://user:geheim@host/x"}, "store"),

@@ -3,13 +3,15 @@
 import asyncio
 import sqlite3
 import threading
+from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from bot.errors import BotError, UsageError
 from bot.slack.app import Grouped
-from bot.slack.question_tasks import Work
+from bot.slack.question_tasks import OF_ONE, Asker, Turns, Work
 from bot.store import open_store
 
 
@@ -79,6 +81,92 @@ def test_an_answer_goes_on_when_what_was_taken_is_in_the_store(tmp_path: Path) -
     assert sorted(order[1:]) == ["the first goes on", "the second begins"]
 
 
+ADA, GRACE = "ada", "grace"
+
+
+def in_turn(asked: list[Asker], given_up: int = -1) -> list[int]:
+    """The order in which these get the one place, all of whom ask while somebody else has it."""
+    order = list[int]()
+
+    async def main() -> None:
+        turns, gate = Turns(1), asyncio.Event()
+
+        async def hold(number: int, who: Asker) -> None:
+            async with turns.turn(who):
+                order.append(number)
+                await gate.wait()
+
+        waiting = [asyncio.create_task(hold(-1, Asker("linus", "x")))]
+        waiting += [asyncio.create_task(hold(number, who)) for number, who in enumerate(asked)]
+        await asyncio.sleep(0)
+        assert order == [-1]
+        if given_up >= 0:
+            waiting.pop(given_up + 1).cancel()
+        gate.set()
+        await asyncio.gather(*waiting)
+
+    asyncio.run(main())
+    return order[1:]
+
+
+def test_turns_go_round_by_person_and_of_one_person_by_channel() -> None:
+    alone = [Asker(ADA, "oncall")] * 5
+    assert in_turn(alone) == [0, 1, 2, 3, 4]
+    assert in_turn([*alone, Asker(GRACE, "oncall"), Asker(GRACE, "oncall")]) == [0, 5, 1, 6, 2, 3, 4]
+    assert in_turn([*alone, Asker(ADA, "general"), Asker(GRACE, "oncall")]) == [0, 6, 5, 1, 2, 3, 4]
+
+
+def test_who_gives_up_waiting_takes_nobodys_turn() -> None:
+    asked = [Asker(ADA, "oncall"), Asker(GRACE, "oncall"), Asker(ADA, "oncall"), Asker(GRACE, "general")]
+    assert in_turn(asked, given_up=1) == [0, 3, 2]
+
+
+def test_who_gives_up_in_the_moment_of_their_turn_leaves_the_place_to_the_next() -> None:
+    async def main() -> None:
+        turns = Turns(1)
+        async with asyncio.timeout(60):
+            async with turns.turn(Asker(ADA)):
+                late = asyncio.create_task(taken(turns))
+                await asyncio.sleep(0)
+            late.cancel()  # the place is theirs, and they have not run since
+            await taken(turns)
+
+    async def taken(turns: Turns) -> None:
+        async with turns.turn(Asker(GRACE)):
+            pass
+
+    asyncio.run(main())
+
+
+def test_a_question_that_waits_behind_the_same_persons_until_its_time_is_over_is_told_so(tmp_path: Path) -> None:
+    told = list[BotError]()
+
+    async def main() -> None:
+        async with (
+            asyncio.timeout(180),
+            open_store(f"sqlite:///{tmp_path}/state.db") as store,
+            AsyncExitStack() as held,
+        ):
+            work = Work(store, longest_s=0.05)
+            for _ in range(OF_ONE):
+                await held.enter_async_context(work.turn(Asker(ADA)))
+
+            async def job(who: Asker) -> None:
+                async with work.turn(who):
+                    pass
+
+            async def tell(error: BotError) -> None:
+                told.append(error)
+
+            for who in (ADA, GRACE):
+                work.start(who, partial(job, Asker(who)), tell)
+                await work.ended(who, 60)
+
+    asyncio.run(main())
+    [late] = told
+    assert "asked many questions" in late.hint
+
+
 def test_only_two_steps_at_once_keep_a_processor_busy(tmp_path: Path) -> None:
     entered, go_on = threading.Semaphore(0), threading.Event()
 
@@ -129,10 +217,11 @@ def test_a_step_that_was_given_up_keeps_its_place_and_who_had_none_is_told_so(tm
                 told.append(error)
 
             while len(hung.threads) < 2:
-                work.start(f"Ev{len(told)}", job, tell)
-                await work.room(1)
+                key = f"Ev{len(told)}"
+                work.start(key, job, tell)
+                await work.ended(key, 60)
             work.start("one more", job, tell)
-            await work.room(1)
+            await work.ended("one more", 60)
             hung.go_on.set()
             assert await work.beside(lambda: 1) == 1
 

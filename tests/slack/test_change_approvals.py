@@ -309,3 +309,40 @@ def test_while_slack_tells_no_groups_nothing_is_decided(tmp_path: Path) -> None:
                 await world.card("In effect")
 
     asyncio.run(run())
+
+
+async def asked_to_extend(world: World) -> dict:
+    """The card of an extension that ada asked for, which waits for its approval."""
+    await world.click("linus", await waiting(world), "change:approve")
+    await world.click("ada", await world.card("In effect"), "change:extend")
+    return await world.card("Pending approval")
+
+
+def test_an_extension_that_is_refused_loses_its_buttons_at_once(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        asked = await asked_to_extend(world)
+        await world.click("linus", asked, "change:refuse")
+        ended = await world.card("Not approved")
+        assert (ended["ts"], actions(ended)) == (asked["ts"], {})
+
+    played(tmp_path, scene, access=TWO)
+
+
+@pytest.mark.parametrize("how", ["somebody reverts it", "its deadline comes"])
+def test_an_extension_loses_its_buttons_once_its_change_has_ended(how: str, tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        asked = await asked_to_extend(world)
+        value = actions(asked)["change:approve"]
+        if how == "its deadline comes":
+            await world.rewritten(await world.record() | {"at": "2026-01-01T00:00:00Z"})
+        else:
+            await world.click("ada", await world.card("In effect"), "change:revert")
+        await world.card("Reverted")
+        ended = await world.card("No longer what was requested")
+        assert (ended["ts"], actions(ended)) == (asked["ts"], {})
+        assert "no longer open" in text_of(ended)
+        await world.pressed("linus", asked, "change:approve", value)
+        await world.told("linus", "decided before: void")
+        assert ("hami-bot", "approve", "void") in await world.audit()
+
+    played(tmp_path, scene, access=TWO)

@@ -273,10 +273,10 @@ def test_a_channel_may_be_written_in_lower_case_as_the_environment_gives_it(tmp_
 @pytest.mark.parametrize(
     ("channels", "said"),
     [
-        ({"C0123": {"cluster": "prdo"}}, "there is no cluster 'prdo' (clusters: prod)"),
+        ({"C0123": {"cluster": "prdo"}}, "the cluster of entry 1 of channels is none of those under clusters"),
         ({"gpu-oncall": {"cluster": "prod"}}, "not by its name"),
-        ({"C0123": {}}, "channels.C0123.cluster"),
-        ({"C0123": {"cluster": "prod", "color": "red"}}, "color"),
+        ({"C0123": {}}, "channels.NAME.cluster [line 1]"),
+        ({"C0123": {"cluster": "prod", "color": "red"}}, "channels.NAME.NAME [line 1]: there is no such setting"),
     ],
 )
 def test_a_channel_setting_that_cannot_be_meant_is_an_error_at_the_start(

@@ -4,6 +4,8 @@ import aiohttp
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
 
 from bot.slack.failures import LONGEST_WAIT, SHORTEST_WAIT, Problem, answered, broken, seconds_to_wait
 
@@ -47,6 +49,24 @@ def test_slacks_words_are_sorted(word: str, problem: Problem):
     assert "chat.postMessage" in failure.message
     assert word in failure.message
     assert failure.hint
+
+
+PROXY = URL("http://u:s3cret@proxy.example")
+REFUSED = aiohttp.RequestInfo(PROXY, "CONNECT", CIMultiDictProxy(CIMultiDict()), PROXY)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (aiohttp.ClientHttpProxyError(REFUSED, (), status=407), "the proxy answered HTTP 407"),
+        (aiohttp.InvalidURL(PROXY), "its address is not a valid URL"),
+    ],
+)
+def test_a_proxys_password_is_not_repeated(error: aiohttp.ClientError, said: str):
+    failure = broken("auth.test", error)
+    assert said in failure.message
+    assert "s3cret" in str(error)
+    assert "s3cret" not in failure.message
 
 
 def test_a_missing_scope_stops_the_bot_only_where_it_cannot_do_without():

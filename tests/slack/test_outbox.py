@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import event
 
 from bot.slack.message import File, Message
 from bot.slack.outbox import FILES_TRIED, LATE_FILES, LEASE, Outbox
@@ -15,6 +16,7 @@ from sandbox.slack import Fault, Seed
 from tests.slack.outbox_support import (
     ADA,
     GENERAL,
+    GRACE,
     ONCALL,
     START,
     Bot,
@@ -72,6 +74,59 @@ def test_the_most_severe_goes_first_then_the_oldest_and_one_a_second(database: s
         assert [later - earlier for earlier, later in itertools.pairwise(times)] == [1.0] * 4
 
     with_outbox(database, work)
+
+
+def test_answers_in_one_channel_go_round_by_person_and_what_the_bot_says_by_itself_has_its_turn(database: str):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        for number in range(4):
+            await outbox.put(f"ada-{number}", ONCALL, line(f"ada {number}"), asker=ADA)
+        for number in range(2):
+            await bot.clock.advance(1)
+            await outbox.put(f"grace-{number}", ONCALL, line(f"grace {number}"), asker=GRACE)
+        await outbox.put("digest", ONCALL, line("digest"))
+        await outbox.put("incident", ONCALL, line("incident"), severity="critical")
+        await drain(store, bot.clock, outbox)
+        rounds = ["ada 0", "grace 0", "digest", "ada 1", "grace 1", "ada 2", "ada 3"]
+        assert texts(bot, ONCALL) == ["incident", *rounds]
+
+    with_outbox(database, work)
+
+
+@pytest.mark.parametrize("sending", [True, False])
+def test_while_the_store_is_away_the_log_has_one_line_and_one_when_it_is_back(
+    database: str, caplog: pytest.LogCaptureFixture, *, sending: bool
+):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        failed = asyncio.Event()
+        event.listen(store._engine.sync_engine, "handle_error", lambda _: failed.set())
+        await outbox.put("a", ONCALL, line("to on-call"))
+        await renamed(store, "outbox", "away")
+        sender = asyncio.create_task(outbox._drain(ONCALL) if sending else outbox.run())
+        for _ in range(5):
+            await failed.wait()
+            failed.clear()
+            outbox._wake.set()
+        await renamed(store, "away", "outbox")
+        while not texts(bot, ONCALL):
+            outbox._wake.set()
+            await asyncio.sleep(0)
+        await outbox.settled()
+        sender.cancel()
+
+    async def main() -> None:
+        async with a_workspace() as bot, an_outbox(bot, database, sleep=bot.clock.advance) as (outbox, store):
+            await work(bot, outbox, store)
+
+    asyncio.run(main())
+    told = [record for record in caplog.records if record.name == "bot.slack.outbox"]
+    assert [record.levelname for record in told] == ["ERROR", "WARNING"]
+    assert "reading" in told[0].message or "taking over" in told[0].message
+    assert not any(record.exc_info for record in told)
+
+
+async def renamed(store: Store, old: str, new: str) -> None:
+    async with store._engine.begin() as connection:
+        await connection.exec_driver_sql(f"ALTER TABLE {old} RENAME TO {new}")
 
 
 def test_the_same_key_again_is_one_message_that_says_the_newest(database: str):

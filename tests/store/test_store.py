@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import sqlite3
 import stat
+import traceback
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -289,6 +290,22 @@ def test_the_folder_is_made_for_its_owner_only(tmp_path: Path):
     assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o700
 
 
+def modes_in(folder: Path) -> dict[str, int]:
+    return {file.name: stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()}
+
+
+def test_nobody_but_its_owner_may_read_the_file_even_one_that_others_could(tmp_path: Path):
+    (tmp_path / "state.db").touch(0o666)
+    modes: dict[str, int] = {}
+
+    async def work(store: Store, now: Now) -> None:
+        assert await store.claim("Ev1")
+        modes.update(modes_in(tmp_path))
+
+    with_store(f"sqlite:///{tmp_path}/state.db", work)
+    assert modes == dict.fromkeys(("state.db", "state.db-wal", "state.db-shm"), 0o600)
+
+
 def test_it_is_written_to_survive_a_power_cut(tmp_path: Path):
     async def work(store: Store, now: Now) -> None:
         async with store._engine.connect() as connection:
@@ -335,10 +352,14 @@ def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "url", ["", "nonsense", "oracle://u:secret@h/x", "mariadb+nodriver://u:secret@h/x", "redis://h"]
+    "url",
+    [
+        *("", "nonsense", "oracle://u:secret@h/x", "mariadb+nodriver://u:secret@h/x", "redis://h"),
+        *("postgresql://u:p@secret@h/x", "postgresql://h:secret/x", "postgresql://127.0.0.1:1/x?password=secret"),
+    ],
 )
 def test_an_address_that_cannot_be_used_is_not_repeated(url: str):
-    assert "secret" not in str(refusal(url))
+    assert "secret" not in "".join(traceback.format_exception(refusal(url)))
 
 
 def test_a_database_that_cannot_be_reached_is_named_without_its_password(tmp_path: Path):

@@ -4,29 +4,30 @@ This is the only importer of `kubernetes`, which takes 0.35 s of processor time:
 is really opened.
 """
 
-import ast
 import asyncio
+import base64
+import json
 import logging
 import os
-import re
+import subprocess
+import sys
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlencode
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode, urlsplit
 
 import aiohttp
 import msgspec
-import yaml
 
 from bot import process_counters, request_ids
 from bot.errors import SourceError
-from bot.kube.client.failures import Request, quoted
+from bot.kube.client.failures import Request
 from bot.kube.client.lazy_client import promised, unused_parts_deferred
 from bot.kube.client.live import LiveCluster
 from bot.kube.client.writer import Writer
+from bot.safe_yaml import parse_documents, reason
 
 with unused_parts_deferred():
     from kubernetes.aio import client, config
@@ -34,18 +35,19 @@ with unused_parts_deferred():
     from kubernetes.aio.client.rest import RESTClientObject
 
     with promised(client, "ApiClient"):
-        dir(config)  # executes it
+        from kubernetes.aio.config import kube_config
 
 official: Any = config  # its functions carry no annotations
 log = logging.getLogger(__name__)
 CONNECTIONS = 16
 LOGIN_TIMEOUT_S = 60
 """How long an exec plugin or an identity provider may take."""
+PERSON_TIMEOUT_S = 15 * 60
+"""The same where a person sees at a terminal what the plugin wants, such as a code for a browser."""
 TRICKLE = 4
 """An answer that trickles is given up after so many read timeouts."""
 UNUSABLE = (
     config.ConfigException,
-    yaml.YAMLError,
     aiohttp.ClientError,
     OSError,
     ValueError,
@@ -53,7 +55,13 @@ UNUSABLE = (
     AttributeError,
     LookupError,
 )
-"""What the official loader raises for a kubeconfig it cannot use; it checks no types, hence the last three."""
+"""What the official loader raises for a kubeconfig it cannot use; it checks few types, hence the last three."""
+_IN_HEADERS = "!#$&'*+^`|"
+_SHOW = "`kubectl config view --minify` with the same context shows what it consists of"
+
+
+class PluginError(SourceError):
+    """An exec plugin gave no credentials."""
 
 
 async def open_cluster(
@@ -96,23 +104,22 @@ class OfficialLink:
     kubeconfig's server may be far away, even at a loopback address; its lists alone are large enough to pay.
     """
 
-    def __init__(
-        self, configuration: Configuration, context: str, namespace: str, credentials: str, cluster: str
-    ) -> None:
+    def __init__(self, configuration: Configuration, chosen: "Chosen", credentials: str, cluster: str) -> None:
         configuration.client_session_kwargs = {
             "auto_decompress": False,  # see bot.kube.client.gzip_body
             # For every event that aiohttp takes from a buffer less full than this it asks its parser for more. The
             # client's 2 MB make a busy watch a tenth dearer, and what does not fit waits in the socket.
             "read_bufsize": 2**16,
+            "headers": chosen.impersonated,
         }
         self._configuration = configuration
         self._rest: Any = RESTClientObject(configuration)  # its methods carry no annotations
-        self.server = re.sub(r"//[^/@]*@", "//", configuration.host)
-        self.context = context
-        self.namespace = namespace
+        self.server = configuration.host
+        self.context = chosen.context
+        self.namespace = chosen.namespace
         self.credentials = credentials
         self.cluster = cluster
-        self._encodings = {"list": "gzip"} if context else {}
+        self._encodings = {"list": "gzip"} if chosen.context else {}
 
     async def send(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         began, status = time.monotonic(), "none"
@@ -133,7 +140,7 @@ class OfficialLink:
         try:
             token = (await self._configuration.auth_settings()).get("BearerToken")
         except config.ConfigException as error:  # the service account's token is read again every minute
-            raise SourceError(f"{self.credentials}: {error}", hint="check that the token is mounted") from error
+            raise SourceError(f"{self.credentials}: {error}", hint="check that the token is mounted") from None
         headers = {
             "Accept": request.accept,
             "Accept-Encoding": self._encodings.get(request.verb, "identity"),
@@ -143,13 +150,26 @@ class OfficialLink:
         if token and token["value"]:
             # A token file is taken as it is, with the line break that an editor left at its end.
             headers["Authorization"] = token["value"].strip()
-        answer = await self._rest.request(
-            request.method,
-            _url(self._configuration.host, request),
-            headers,
-            list(request.content) if isinstance(request.content, tuple) else request.content,
-            _request_timeout=limits,
-        )
+            if not headers["Authorization"].isprintable():
+                raise SourceError(
+                    f"{self.credentials}: the token is not one line of text",
+                    hint="renew it: a token has visible characters only",
+                )
+        try:
+            answer = await self._rest.request(
+                request.method,
+                _url(self._configuration.host, request),
+                headers,
+                list(request.content) if isinstance(request.content, tuple) else request.content,
+                _request_timeout=limits,
+            )
+        except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, aiohttp.ClientResponseError, OSError):
+            raise
+        except ValueError:  # of an address; those of the kubeconfig were read before
+            raise SourceError(
+                f"{request} from {self.server}: the proxy of the environment is no address",
+                hint="check HTTPS_PROXY and HTTP_PROXY",
+            ) from None
         return answer.response
 
     async def aclose(self) -> None:
@@ -175,15 +195,15 @@ def _content_type(request: Request) -> dict[str, str]:
 async def _connect(kubeconfig: Path | None, context: str, cluster: str) -> OfficialLink:
     configuration = Configuration(connection_pool_maxsize=CONNECTIONS)
     files = [kubeconfig] if kubeconfig else _default_files()
-    namespace = ""
     if files:
-        context, namespace = await _load_kubeconfig(configuration, files, context)
-        credentials = f"context {context!r} in {_names(files)}"
+        chosen = _chosen(files, context)
+        credentials = f"context {chosen.context!r} in {_names(files)}"
+        await _log_in(configuration, chosen, credentials)
     else:
         _load_service_account(configuration, context)
-        credentials = "this pod's service account"
+        chosen, credentials = Chosen(), "this pod's service account"
     try:
-        return OfficialLink(configuration, context, namespace, credentials, cluster)
+        return OfficialLink(configuration, chosen, credentials, cluster)
     except OSError as error:  # every ssl.SSLError is one
         raise SourceError(
             f"the certificates of {credentials} cannot be loaded: {error}",
@@ -210,62 +230,7 @@ def _load_service_account(configuration: Configuration, context: str) -> None:
         ) from error
 
 
-async def _load_kubeconfig(configuration: Configuration, files: list[Path], context: str) -> tuple[str, str]:
-    """Fills the configuration; gives the names of the context and of its default namespace."""
-    with _logged() as complaints:
-        try:
-            async with asyncio.timeout(LOGIN_TIMEOUT_S):
-                loader = await official.load_kube_config(
-                    config_file=os.pathsep.join(map(str, files)),
-                    context=context or None,
-                    client_configuration=configuration,
-                    persist_config=False,
-                )
-        except TimeoutError as error:
-            raise SourceError(
-                f"{_names(files)}: logging in took longer than {LOGIN_TIMEOUT_S} s",
-                hint="run the exec plugin of this kubeconfig by hand: does it wait for input?",
-            ) from error
-        except UNUSABLE as error:
-            raise _unusable(files, context, error) from error
-    used: dict[str, Any] = loader.current_context
-    if complaints and not (configuration.api_key or configuration.cert_file):
-        raise SourceError(
-            f"context {used['name']!r} in {_names(files)}: no credentials from its exec plugin: {complaints[-1]}",
-            hint="run the plugin by hand: is it installed, on PATH, and logged in?",
-        )
-    return used["name"], str(used["context"].get("namespace") or "")
-
-
-@contextmanager
-def _logged() -> Generator[list[str]]:
-    """What this task makes the official loader log: it tells a log, and nobody else, why an exec plugin failed."""
-    said: list[str] = []
-    task = asyncio.current_task()
-
-    class Listener(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if asyncio.current_task() is task:
-                said.append(_plain(record.getMessage()))
-
-    log, listener = logging.getLogger("kubernetes.aio.config.kube_config"), Listener(logging.ERROR)
-    log.addHandler(listener)
-    try:
-        yield said
-    finally:
-        log.removeHandler(listener)
-
-
-def _plain(complaint: str) -> str:
-    """The loader quotes a plugin's stderr as a Python bytes literal: `exec: process returned 1. b'not logged in'`."""
-    literal = re.search(r"""b(['"]).*\1$""", complaint, re.DOTALL)
-    if literal:
-        stderr: bytes = ast.literal_eval(literal[0])
-        complaint = complaint[: literal.start()] + stderr.decode(errors="replace")
-    return quoted(complaint)
-
-
-# ------------------------------------------------------------------------------------------------ what is wrong with it
+# ------------------------------------------------------------------------------------------------ a kubeconfig
 
 
 class NamedContext(msgspec.Struct):
@@ -273,14 +238,50 @@ class NamedContext(msgspec.Struct):
     context: dict[str, Any]
 
 
+class Server(msgspec.Struct, rename="kebab"):
+    """The entries whose types the official loader takes for granted."""
+
+    server: str = ""
+    certificate_authority: str | None = None
+    insecure_skip_tls_verify: bool | None = None
+    tls_server_name: str | None = None
+    proxy_url: str | None = None
+
+
 class NamedCluster(msgspec.Struct):
     name: str
-    cluster: dict[str, Any]
+    cluster: Server
+
+
+class Variable(msgspec.Struct):
+    name: str
+    value: str
+
+
+class Plugin(msgspec.Struct):
+    command: str
+    api_version: str = msgspec.field(name="apiVersion")
+    args: list[str] | None = None
+    env: list[Variable] | None = None
+
+
+class User(msgspec.Struct, rename="kebab"):
+    token: str | None = None
+    token_file: str | None = msgspec.field(name="tokenFile", default=None)
+    username: str | None = None
+    password: str | None = None
+    client_certificate: str | None = None
+    client_key: str | None = None
+    exec: Plugin | None = None
+    as_user: str | None = msgspec.field(name="as", default=None)
+    as_uid: str | None = None
+    as_groups: list[str] | None = None
+    as_user_extra: dict[str, list[str]] | None = None
 
 
 class NamedUser(msgspec.Struct):
     name: str
-    user: dict[str, Any] | None = None
+    user: User | None = None
 
 
 class Kubeconfig(msgspec.Struct, rename="kebab"):
@@ -290,25 +291,19 @@ class Kubeconfig(msgspec.Struct, rename="kebab"):
     users: list[NamedUser] | None = None
 
 
-def _unusable(files: list[Path], context: str, error: Exception) -> SourceError:
-    """Why the official loader gave up, in better words than its own where the file's form explains it."""
-    contexts: list[str] = []
-    for file in files:
-        try:
-            content = _read_kubeconfig(file)
-        except SourceError as unreadable:
-            return unreadable
-        contexts += (context.name for context in content.contexts or ())
-        context = context or content.current_context or ""
-    known = ", ".join(contexts) or "none"
-    if not context:
-        return SourceError(f"{_names(files)}: no current-context is set", hint=f"name one with --context: {known}")
-    if context not in contexts:
-        return SourceError(f"{_names(files)}: no context {context!r}", hint=f"contexts there: {known}")
-    return SourceError(
-        f"context {context!r} in {_names(files)} cannot be used: {quoted(str(error)) or type(error).__name__}",
-        hint="`kubectl config view --minify` with the same context shows what it consists of",
-    )
+class Chosen(NamedTuple):
+    """What the kubeconfigs say about one context; empty for a service account.
+
+    `parts` is all that stands in the files, as the official loader takes it, and `user` the entries of the context's
+    user in it. `impersonated` are headers.
+    """
+
+    context: str = ""
+    namespace: str = ""
+    parts: Any = None
+    user: dict[str, Any] = {}  # noqa: RUF012  # a service account has none to change
+    plugin: Plugin | None = None
+    impersonated: Sequence[tuple[str, str]] = ()
 
 
 def known_contexts(kubeconfig: Path | None) -> tuple[tuple[str, ...], str]:
@@ -316,22 +311,190 @@ def known_contexts(kubeconfig: Path | None) -> tuple[tuple[str, ...], str]:
 
     Raises SourceError for a file that is no kubeconfig.
     """
-    contents = [_read_kubeconfig(file) for file in ([kubeconfig] if kubeconfig else _default_files())]
+    contents = [_read_kubeconfig(file)[0] for file in ([kubeconfig] if kubeconfig else _default_files())]
     names = dict.fromkeys(context.name for content in contents for context in content.contexts or ())
     return tuple(names), next((content.current_context for content in contents if content.current_context), "")
 
 
-def _read_kubeconfig(file: Path) -> Kubeconfig:
+def _read_kubeconfig(file: Path) -> tuple[Kubeconfig, dict[str, Any]]:
+    """What is read of it here, and all of it. An error repeats nothing of the file."""
     try:
-        return msgspec.convert(yaml.safe_load(file.expanduser().read_bytes()), Kubeconfig)
+        content: Any = next(iter(parse_documents(file.expanduser().read_text(encoding="utf-8"))), None)
+        return msgspec.convert(content, Kubeconfig), content
     except OSError as unreadable:
         raise SourceError(f"{file}: {unreadable.strerror}", hint="name a kubeconfig that can be read") from unreadable
-    except (yaml.YAMLError, msgspec.ValidationError, RecursionError) as malformed:
+    except (msgspec.ValidationError, UnicodeDecodeError, RecursionError) as malformed:
+        why = reason(malformed)
+    except ValueError as malformed:
+        why = str(malformed)
+    raise SourceError(
+        f"{file}: not a kubeconfig: {why}",
+        hint=f"`kubectl config view --kubeconfig {file}` shows how kubectl reads it",
+    )
+
+
+def _chosen(files: list[Path], context: str) -> Chosen:
+    """The context of that name, else the current one. Of what several files name the first counts, as for kubectl."""
+    parts: dict[str, dict[str, Any]] = {"contexts": {}, "clusters": {}, "users": {}}
+    typed: dict[tuple[str, str], Any] = {}
+    for file in files:
+        content, whole = _read_kubeconfig(file)
+        context = context or content.current_context or ""
+        for kind, found in parts.items():
+            for entry, raw in zip(getattr(content, kind) or (), whole.get(kind) or (), strict=True):
+                found.setdefault(entry.name, kube_config.ConfigNode(kind, raw, str(file.expanduser())))
+                typed.setdefault((kind, entry.name), entry)
+    contexts = ", ".join(parts["contexts"]) or "none"
+    if not context:
+        raise SourceError(f"{_names(files)}: no current-context is set", hint=f"name one with --context: {contexts}")
+    if context not in parts["contexts"]:
+        raise SourceError(f"{_names(files)}: no context {context!r}", hint=f"contexts there: {contexts}")
+    chosen: dict[str, Any] = typed["contexts", context].context
+    place = f"context {context!r} in {_names(files)}"
+    if cluster := typed.get(("clusters", str(chosen.get("cluster")))):
+        _check_addresses(cluster.cluster, place)
+    tree = kube_config.ConfigNode("kubeconfig", {kind: list(found.values()) for kind, found in parts.items()})
+    link = Chosen(context, str(chosen.get("namespace") or ""), tree)
+    name = str(chosen.get("user"))
+    user: User | None = typed["users", name].user if name in parts["users"] else None
+    if user is None:
+        return link
+    node = parts["users"][name]
+    if user.exec and "/" in user.exec.command:  # kubectl: relative to the file that names it
+        user.exec.command = str(Path(node.path).absolute().parent / user.exec.command)
+    return link._replace(user=node.value["user"], plugin=user.exec, impersonated=_impersonated(user, place))
+
+
+def _check_addresses(cluster: Server, place: str) -> None:
+    """Raises SourceError for an address that cannot be used, which is not repeated: it may hold a password."""
+    if "@" in cluster.server:  # aiohttp refuses that beside a token, and neither belongs into an error
         raise SourceError(
-            f"{file}: not a kubeconfig: {quoted(str(malformed))}",
-            hint=f"`kubectl config view --kubeconfig {file}` shows how kubectl reads it",
-        ) from malformed
+            f"{place}: the address of its server holds a user or a password",
+            hint="move both into the kubeconfig's user, as username and password",
+        )
+    for key, address in (("server", cluster.server), ("proxy-url", cluster.proxy_url or cluster.server)):
+        if not _is_address(address):
+            raise SourceError(f"{place}: its {key} is no http(s) address", hint="such as https://10.0.0.1:6443")
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        plain = parts.scheme in ("http", "https") and not (parts.query or parts.fragment)
+        return plain and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def _impersonated(user: User, place: str) -> list[tuple[str, str]]:
+    """The headers of whom the user acts as (k8s.io/client-go, transport/round_trippers.go)."""
+    headers = [("Impersonate-User", user.as_user), ("Impersonate-Uid", user.as_uid)]
+    headers += [("Impersonate-Group", group) for group in user.as_groups or ()]
+    headers += [
+        ("Impersonate-Extra-" + quote(key.lower(), safe=_IN_HEADERS), value)
+        for key, values in (user.as_user_extra or {}).items()
+        for value in values
+    ]
+    told = [(name, value) for name, value in headers if value]
+    if told and not user.as_user:
+        raise SourceError(f"{place}: as-groups, as-uid or as-user-extra without as", hint="kubectl refuses that too")
+    if not all(value.isprintable() for _, value in told):
+        raise SourceError(f"{place}: as, as-groups, as-uid or as-user-extra is not one line of text", hint=_SHOW)
+    return told
 
 
 def _names(files: list[Path]) -> str:
     return os.pathsep.join(map(str, files))
+
+
+# ------------------------------------------------------------------------------------------------ logging in
+
+
+class Status(msgspec.Struct, rename="camel"):
+    token: str = ""
+    client_certificate_data: str = ""
+    client_key_data: str = ""
+
+
+class Credential(msgspec.Struct, rename="camel"):
+    """What an exec plugin prints (client.authentication.k8s.io)."""
+
+    api_version: str
+    status: Status
+
+
+async def _plugged_in(plugin: Plugin, *, shown: bool) -> dict[str, str]:
+    """The entries of a kubeconfig's user that the plugin gives. Raises PluginError, which repeats nothing it said.
+
+    `shown`: what it writes on stderr goes to the terminal at once, such as a code to log in with.
+    """
+    asking = sys.stdin.isatty()
+    info = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": {"interactive": asking}}
+    variables = {variable.name: variable.value for variable in plugin.env or ()}
+    environment = {**os.environ, **variables, "KUBERNETES_EXEC_INFO": json.dumps(info)}  # noqa: TID251  # handed on
+    try:
+        process = await asyncio.create_subprocess_exec(
+            plugin.command,
+            *(plugin.args or ()),
+            env=environment,
+            stdin=None if asking else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=None if shown else subprocess.DEVNULL,
+        )
+    except OSError as error:
+        name = Path(plugin.command).name.split()[:1]  # no more: a whole command line may hold a password
+        raise PluginError(f"{' '.join(name)}: {error.strerror}") from None
+    try:
+        output, _ = await process.communicate()
+    finally:
+        if process.returncode is None:  # nobody waits any longer
+            process.kill()
+    if process.returncode:
+        raise PluginError(f"it ended with exit code {process.returncode}")
+    try:
+        credential = msgspec.json.decode(output, type=Credential)
+    except (ValueError, RecursionError):
+        raise PluginError("it printed no ExecCredential") from None
+    if credential.api_version != plugin.api_version:
+        raise PluginError("its answer has another apiVersion than the kubeconfig asks for")
+    pems = (credential.status.client_certificate_data, credential.status.client_key_data)
+    certificate, key = (base64.b64encode(pem.encode()).decode() for pem in pems)
+    given = {"client-certificate-data": certificate, "client-key-data": key} if certificate and key else {}
+    given |= {"token": credential.status.token} if credential.status.token else {}
+    if not given:
+        raise PluginError("its answer has neither a token nor a certificate with its key")
+    return given
+
+
+async def _log_in(configuration: Configuration, chosen: Chosen, place: str) -> None:
+    """Fills the configuration. Raises SourceError, which repeats nothing that the official loader quotes of a file."""
+    watched = os.isatty(2)
+    within_s = PERSON_TIMEOUT_S if watched and chosen.plugin else LOGIN_TIMEOUT_S
+    try:
+        async with asyncio.timeout(within_s):
+            if chosen.plugin:
+                chosen.user.pop("exec")
+                chosen.user.update(await _plugged_in(chosen.plugin, shown=watched))
+            await official.load_kube_config_from_dict(chosen.parts, chosen.context, configuration)
+    except PluginError as error:
+        raise SourceError(
+            f"{place}: no credentials from its exec plugin: {error}",
+            hint="run the plugin by hand: is it installed, on PATH, and logged in?",
+        ) from None
+    except TimeoutError:
+        raise SourceError(
+            f"{place}: logging in took longer than {within_s} s",
+            hint="run the exec plugin of this kubeconfig by hand: does it wait for input?",
+        ) from None
+    except UNUSABLE as error:
+        raise SourceError(f"{place} cannot be used: {_unusable(error)}", hint=_SHOW) from None
+
+
+def _unusable(error: Exception) -> str:
+    """Of what was raised the part that quotes no file."""
+    text = str(error)
+    if isinstance(error, FileNotFoundError) or text.startswith("File does not exist"):
+        return "a file does not exist that it names (certificate-authority, client-certificate, client-key, tokenFile)"
+    if isinstance(error, config.ConfigException):  # names of keys and of entries
+        return text
+    return (error.strerror if isinstance(error, OSError) else "") or type(error).__name__

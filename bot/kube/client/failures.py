@@ -119,7 +119,10 @@ def is_cut(error: Exception) -> bool:
 def broken(
     request: Request, error: Exception, server: str, credentials: str, limits: aiohttp.ClientTimeout
 ) -> SourceError:
-    """The error for an exchange that brought no whole answer: `error` is a ClientError or an OSError."""
+    """The error for an exchange that brought no whole answer: `error` is a ClientError or an OSError.
+
+    It is raised `from None`: aiohttp's errors quote a proxy's address with its password.
+    """
     what, hint = _broken(error, credentials, limits)
     return Unusable(f"{request} from {server}: {what}", hint=hint)
 

@@ -207,7 +207,7 @@ class LiveCluster:
         except TimeoutError as error:
             raise too_slow(wanted) from error
         except (aiohttp.ClientError, OSError) as error:
-            raise broken(request, error, link.server, link.credentials, limits) from error
+            raise broken(request, error, link.server, link.credentials, limits) from None
 
     async def log(self, wanted: LogWanted) -> LogLines:
         path = PODS.path(segment(wanted.namespace), segment(wanted.pod)) + "/log"
@@ -266,7 +266,7 @@ class LiveCluster:
                         await asyncio.sleep(GATHER_S)
             except (aiohttp.ClientError, OSError) as error:
                 # Told here, because a read that breaks off is repeated, and this one must not begin at `version` again.
-                raise broken(request, error, self._link.server, self._link.credentials, limits) from error
+                raise broken(request, error, self._link.server, self._link.credentials, limits) from None
 
         await self._ask(request, use, limits)
 
@@ -289,7 +289,7 @@ class LiveCluster:
                 answer = await self._exchange(link, request, limits, use)
             except (aiohttp.ClientError, OSError) as error:
                 if not (is_cut(error) and repetitions):
-                    raise broken(request, error, link.server, link.credentials, limits) from error
+                    raise broken(request, error, link.server, link.credentials, limits) from None
                 repetitions -= 1
                 continue
             if not isinstance(answer, Refusal):

@@ -160,8 +160,8 @@ class Writer:
             failure = broken(request, error, link.server, link.credentials, self._limits)
             never_sent = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
             if request.method == "GET" or never_sent:
-                raise failure from error
-            raise OutcomeUnknown(failure.message, hint=_LOOK) from error
+                raise failure from None
+            raise OutcomeUnknown(failure.message, hint=_LOOK) from None
 
 
 class _Status(msgspec.Struct):

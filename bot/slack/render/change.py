@@ -35,7 +35,7 @@ APPROVE, REFUSE = "change:approve", "change:refuse"
 Waiting = Literal["pending", "approved", "refused", "expired", "void", "done", "not-done"]
 State = Waiting | EventKind
 _PUT_BACK: frozenset[State] = frozenset({"reverted", "reverted-by-another"})
-RUNNING: frozenset[State] = frozenset({"raised", "effective", "stuck", "extended", "retimed", "failed"})
+RUNNING: frozenset[State] = frozenset({"raised", "effective", "stuck", "extended", "retimed", "unreadable", "failed"})
 
 NAME, DETAIL = 200, 1500
 _REASON, _DIFF_LINES, _NAMED, _ALOUD = 500, 20, 10, 1200
@@ -105,11 +105,22 @@ def render_late(card: Card, minutes: int, approvers: Sequence[str], by_hand: str
     hours = minutes // 60
     since = say("card.late-hours", count=hours) if hours else say("card.late-minutes", count=minutes)
     headline = say("card.late", what=what(card.record, say), since=since, target=target)
+    return _call(headline, card.detail, say("card.late-do", target=target), by_hand, approvers)
+
+
+def render_unreadable(target: str, why: str, approvers: Sequence[str], by_hand: str, say: Texts) -> Message:
+    """That the record of a change on the Deployment cannot be read, nor a copy of it; calls the approvers, if given.
+
+    `by_hand` is the shell line with which a person looks at it.
+    """
+    return _call(say("card.no-copy", target=target), why, say("card.no-copy-do"), by_hand, approvers)
+
+
+def _call(headline: str, detail: str, do: str, by_hand: str, approvers: Sequence[str]) -> Message:
     calls = [part for who in approvers for part in (somebody(who), span(" "))]
-    do = say("card.late-do", target=target)
     parts = [line(*calls, span(inert(headline, DETAIL), "bold"))]
-    if card.detail.strip():
-        parts.append(preformatted(inert(card.detail, DETAIL)))
+    if detail.strip():
+        parts.append(preformatted(inert(detail, DETAIL)))
     parts += [line(span(inert(do, DETAIL))), preformatted(inert(by_hand, DETAIL))]
     return Message(lines([escape(headline), escape(do), escape(by_hand, DETAIL)]), (rich_text(*parts),))
 
@@ -177,7 +188,11 @@ def _buttons(card: Card, say: Texts) -> list[blocks.Element]:
     value = pressed_value(CardButton(record.id, card.cluster, record.target))
     sure = blocks.confirm(say("card.button-revert"), say("card.sure-revert"), say("slack.yes"), say("slack.no"))
     revert = blocks.button(say("card.button-revert"), REVERT, value, style="danger", confirm=sure)
-    return [revert] if card.state == "failed" else [revert, blocks.button(say("card.button-extend"), EXTEND, value)]
+    return (
+        [revert]
+        if card.state in ("unreadable", "failed")
+        else [revert, blocks.button(say("card.button-extend"), EXTEND, value)]
+    )
 
 
 # ------------------------------------------------------------------------------------------------------- facts

@@ -66,8 +66,9 @@ def described(record: Record, now: datetime) -> dict[str, str]:
 def undo(record: Record, say: Texts) -> tuple[NextAction, ...]:
     """To put it back, and to let it last longer."""
     kind = record.kind
+    what = {"flag": kind.flag.shown, "new": record.new, "container": record.container}
     return (
-        NextAction(say("changing.undo"), kind.reverting, changes_cluster=True),
+        NextAction(say("changing.undo", **what), kind.reverting, changes_cluster=True),
         NextAction(say("changing.longer"), f"{kind.verb} extend 10m", changes_cluster=True),
     )
 

@@ -1,0 +1,139 @@
+"""A record on the Deployment that is damaged or gone leaves nothing raised, and nobody unaware."""
+
+import asyncio
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from bot.changes.plan import KEY_PATH
+from sandbox.apiserver import Rule
+from tests.slack.changing import ADA, LINUS, NAME, NAMESPACE, World, a_bot, a_place, actions, played, text_of
+from tests.slack.test_change_outages import free_port
+
+DAMAGES = ["removed", "cut", "of another version"]
+
+
+async def spoilt(world: World, how: str) -> None:
+    """Somebody removes the record, or leaves what is none."""
+    text = (await world.deployment())["metadata"]["annotations"].get("hami-bot.io/temporary-change", "{")
+    value = {"cut": text[:90], "of another version": text.replace('"v":1', '"v":2')}
+    operation = {"op": "remove"} if how == "removed" else {"op": "add", "value": value[how]}
+    await world.writer.patch_deployment(NAMESPACE, NAME, (operation | {"path": KEY_PATH},))
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_it_is_told_at_once_and_goes_back_at_its_deadline_by_the_stores_copy(how: str, tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        before = await world.words()
+        card = await world.raised()
+        await spoilt(world, how)
+        warned = await world.card("is damaged or gone; the bot reverts it by the store's copy")
+        assert (warned["ts"], list(actions(warned))) == (card["ts"], ["change:revert"])
+        assert "-v=5" in await world.words()
+        world.ahead_s = 1801
+        ended = await world.card("Reverted")
+        assert ended["ts"] == card["ts"]
+        assert "By the store's copy of its record." in text_of(ended)
+        assert await world.words() == before
+        assert not await world.is_open()
+        kept = [row["detail"] for row in await world.audit_rows() if row["outcome"] in ("unreadable", "reverted")]
+        assert ["the store's copy" in detail for detail in kept] == [True, True]
+
+    played(tmp_path, scene)
+
+
+def test_a_chinese_bot_tells_it_in_chinese(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.offered("verbosity 5 for 30m")
+        await world.submit("ada", "it hangs")
+        await world.card("已生效")
+        await spoilt(world, "removed")
+        await world.card("机器人将按存储中的副本撤销")
+        world.ahead_s = 1801
+        assert "依据存储中的记录副本。" in text_of(await world.card("已撤销"))
+
+    played(tmp_path, scene, language="zh")
+
+
+def test_its_card_reverts_it_now_and_extends_nothing(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        before = await world.words()
+        card = await world.raised()
+        await spoilt(world, "removed")
+        await world.card("is damaged or gone")
+        await world.click("ada", card, "change:revert")
+        assert ADA in text_of(await world.card("Reverted"))
+        assert await world.words() == before
+
+    played(tmp_path, scene)
+
+
+@pytest.mark.parametrize("how", ["removed", "cut"])
+def test_in_words_it_is_shown_not_extended_and_reverted(how: str, tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        before = await world.words()
+        await world.raised()
+        await spoilt(world, how)
+        await world.slack.command("ada", "gpu-oncall", "verbosity")
+        await world.told("ada", "by the store's copy it is reverted at")
+        await world.slack.command("ada", "gpu-oncall", "verbosity extend 10m")
+        await world.told("ada", "so the change cannot be extended")
+        await world.slack.command("ada", "gpu-oncall", "verbosity revert")
+        await world.card("Reverted")
+        assert await world.words() == before
+
+    played(tmp_path, scene)
+
+
+def test_where_it_cannot_be_written_the_approvers_are_called_and_readyz_says_so(tmp_path: Path) -> None:
+    async def run() -> None:
+        bind = free_port()
+        async with asyncio.timeout(180), a_place(tmp_path) as world, a_bot(world, bind=bind):
+            await world.raised()
+            await spoilt(world, "removed")
+            await world.card("is damaged or gone")
+            world.cluster.access.refused = [Rule(["patch"], ["deployments"])]
+            world.ahead_s = 1800 + 125
+            assert LINUS not in text_of(await world.card("2 minutes ago"))
+            world.ahead_s = 1800 + 605
+            assert LINUS in text_of(await world.card("10 minutes ago"))
+            world.ahead_s = 1800 + 3605
+            assert LINUS in text_of(await world.card("1 hour ago"))
+            assert "cannot be reverted" in await readyz(bind)
+            world.cluster.access.refused = []
+            await world.card("Reverted")
+
+    asyncio.run(run())
+
+
+def test_what_the_store_does_not_know_either_is_told_again_and_again(tmp_path: Path) -> None:
+    async def run() -> None:
+        bind = free_port()
+        async with asyncio.timeout(180), a_place(tmp_path) as world, a_bot(world, bind=bind):
+            await world.raised()
+            await world.sql("delete from changes")
+            await spoilt(world, "cut")
+
+            async def told(times: int) -> str:
+                def found() -> list[str]:
+                    said = [text_of(message) for message in world.slack.messages(f"D{ADA[1:]}", "ada")]
+                    return [text for text in said if "the store has no copy of it" in text]
+
+                return (await world.slack.wait_for(lambda: found()[times - 1 :], seconds=180))[-1]
+
+            assert f"kubectl -n {NAMESPACE} edit deployment {NAME}" in await told(1)
+            for times, seconds in enumerate((125, 605, 3605), 2):
+                world.ahead_s = seconds
+                await told(times)
+            assert "cannot be reverted: it is no record of a change" in await readyz(bind)
+            outcomes = [outcome for _, _, outcome in await world.audit()]
+            assert outcomes.count("unreadable") == 1
+            assert "-v=5" in await world.words()
+
+    asyncio.run(run())
+
+
+async def readyz(bind: str) -> str:
+    async with aiohttp.ClientSession() as session, session.get(f"http://{bind}/readyz") as answer:
+        return await answer.text()
