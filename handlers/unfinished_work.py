@@ -4,6 +4,8 @@ import asyncio
 import logging
 from functools import partial
 
+from msgspec.structs import replace
+
 from bot.errors import BotError
 from bot.periodic_jobs import Clock
 from bot.report import one_line
@@ -71,13 +73,15 @@ class Leftovers:
         deed = read_deed(payload)
         question = deed.asked if deed else read_question(payload)
         is_late = question is None or self._deps.now() - question.asked_at > (deed.lasts_s if deed else TOO_LATE_S)
+        SENT_BY.set(question.sent_by if question else None)
         if question and (why := await self._gate.why_not_now(question)):
-            if is_late or why != "stranger-unread":  # else Slack may tell who it is next time
+            if why != "stranger-unread":
                 sent_by = question.sent_by or Origin(question.user)
                 self._gate.refuse(sent_by, why, question.channel, thread_ts=question.thread_ts)
                 self._deps.work.start(key, _nothing, _untold, payload=payload)
+            elif is_late:  # else Slack may tell who it is next time
+                self._drop(key, payload, "not-done-late", alone=True)
             return False
-        SENT_BY.set(question.sent_by if question else None)
         if key.endswith(DROPPED):
             self._drop(key, payload, "not-done-tries")
         elif deed:
@@ -103,8 +107,11 @@ class Leftovers:
             return True
         return False
 
-    def _drop(self, key: str, payload: str, why: Why) -> None:
-        """Tells that it is not done, after another crash too: its key and payload stay in the store until then."""
+    def _drop(self, key: str, payload: str, why: Why, *, alone: bool = False) -> None:
+        """Tells that it is not done, after another crash too: its key and payload stay in the store until then.
+
+        `alone`: where nobody but who asked reads it.
+        """
         deed = read_deed(payload)
         question = deed.asked if deed else read_question(payload)
         if question is None:
@@ -112,8 +119,9 @@ class Leftovers:
             self._deps.work.start(key, _nothing, _untold, payload=payload)
             return
         log.warning("%s is dropped: %s", key, why)
-        inbox, tell = self._inbox, self._tell(key, question)
-        if deed and (known := inbox.kinds.read(key, deed)):
+        told = replace(question, public=False, beside=True) if alone else question
+        inbox, tell = self._inbox, self._tell(key, told)
+        if deed and (known := inbox.kinds.read(key, replace(deed, asked=told))):
             tell, error = partial(inbox.tell_of, *known), NotDone(why)
         elif deed:
             error = NotDone(why).with_words(inbox.again(question.words))
