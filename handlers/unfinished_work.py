@@ -22,8 +22,8 @@ from handlers.user_actions import TOO_LATE_S, Deed, NotDone, Why, read_deed
 _EVERY_S = BEAT_S
 _TIDIED_S = 60.0
 APART_S, _MORE_APART, _FARTHEST = 0.25, 4, 5
-"""So long after one the next is begun, and longer with every process that died of it: what ends processes is then soon
-at work alone, and known by that.
+"""The next is begun when one has ended, or after `APART_S`; after a suspect (`_is_suspect`) the next suspect later, and
+later with every process that died of it. What ends processes is then soon at work alone, and known by that.
 """
 _WHY: dict[str, str] = {
     "not-done-tries": "the bot's process ended again and again while it answered nothing else",
@@ -40,6 +40,8 @@ class Leftovers:
         self._inbox = inbox
         self._gate = gate
         self._deps = inbox.deps
+        self._asked = set[str]()  # the questions that were taken up here
+        self._suspect, self._suspect_until = "", 0.0
 
     async def run(self, clock: Clock) -> None:
         """Takes them up at once, and has the store forget what is of no use any more now and then."""
@@ -56,16 +58,20 @@ class Leftovers:
         await store.sweep(store.now())
 
     async def resume(self) -> int:
-        """Takes them up, first deeds, then questions as long as few are answered; how many. Tells what it drops.
+        """Takes them up and returns how many: deeds, then questions while few of those are answered, suspects last.
 
+        Of suspects, one at a time is at work; the others wait for a later look. Tells what it drops.
         Raises StoreError.
         """
-        taken, work = 0, self._deps.work
-        for key, payload, deaths in sorted(await self._deps.store.unfinished(), key=_turn):
-            if read_deed(payload) is None and len(work) >= AT_ONCE:
-                continue
-            taken += await self._resume(key, payload)
-            await work.ended(key, within_s=APART_S * _MORE_APART ** min(max(deaths - 1, 0), _FARTHEST))
+        taken, work, now = 0, self._deps.work, self._deps.now
+        for left in sorted(await self._deps.store.unfinished(), key=_turn):
+            if _is_suspect(left):
+                if self._suspect in work.keys and now() < self._suspect_until:
+                    break
+                apart_s = APART_S * _MORE_APART ** min(left.deaths - 1, _FARTHEST)
+                self._suspect, self._suspect_until = left.key, now() + apart_s
+            taken += await self._resume(left.key, left.payload)
+            await work.ended(left.key, within_s=APART_S)
         return taken
 
     async def _resume(self, key: str, payload: str) -> bool:
@@ -74,6 +80,9 @@ class Leftovers:
         question = deed.asked if deed else read_question(payload)
         is_late = question is None or self._deps.now() - question.asked_at > (deed.lasts_s if deed else TOO_LATE_S)
         SENT_BY.set(question.sent_by if question else None)
+        self._asked &= self._deps.work.keys
+        if not (deed or is_late or key.endswith(DROPPED)) and len(self._asked) >= AT_ONCE:
+            return False
         if question and (why := await self._gate.why_not_now(question)):
             if why != "stranger-unread":
                 sent_by = question.sent_by or Origin(question.user)
@@ -89,6 +98,7 @@ class Leftovers:
         elif question is None or is_late:
             self._drop(key, payload, "not-done-late")
         else:
+            self._asked.add(key)
             self._inbox.ask(key, question)
             return True
         return False
@@ -142,7 +152,11 @@ class Leftovers:
 
 def _turn(left: Unfinished) -> tuple[bool, bool]:
     """What may have ended several processes holds up nothing else, and a question no deed."""
-    return left.deaths > 1, read_deed(left.payload) is None
+    return _is_suspect(left), read_deed(left.payload) is None
+
+
+def _is_suspect(left: Unfinished) -> bool:
+    return left.deaths > 1
 
 
 def _unanswered(question: Question, why: Why) -> GaveUp:
