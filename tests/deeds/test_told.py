@@ -77,7 +77,7 @@ def test_a_profile_that_a_kill_cut_off_is_told_with_its_words_and_an_answer_stay
         told = place.answers().get(KEY, "")
         if not kept:
             assert told == ""
-        elif "6.22MB in use" in answered:
+        elif "Memory in use of " in answered:
             assert told == answered
             assert place.told() == []
         else:
@@ -88,7 +88,7 @@ def test_a_profile_that_a_kill_cut_off_is_told_with_its_words_and_an_answer_stay
     async def run() -> int:
         async with a_place(tmp_path) as place:
             points = sample(crash_points(await case(place, None, "before")), 3)
-            assert "6.22MB in use" in place.answers()[KEY]
+            assert "Memory in use of " in place.answers()[KEY]
             for at, when in points:
                 await case(place, at, when)
                 await case(place, at, when, away_s=TOO_LATE_S + 1)
