@@ -43,7 +43,7 @@ async def _questions(cache: WatchCache, verb: str, count: int) -> dict[str, floa
         started, before = time.perf_counter(), time.process_time()
         cluster = CachedCluster(cache)
         snapshot = await playbook.gather(playbook.request(*_WORDS.get(verb, ())), Sources(cluster))
-        report = await asyncio.to_thread(playbook.diagnose, snapshot, Texts("en"))
+        report = await asyncio.to_thread(playbook.report, snapshot, Texts("en"))
         walls.append(time.perf_counter() - started)
         cpus.append(time.process_time() - before)
         from_memory += cluster.cache_age_s is not None

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from bot.texts import Texts
+from bot.texts import Text, Texts
 
 DEAF_S = 30.0
 WAITING_S = 300.0
@@ -63,9 +63,14 @@ class Trouble(NamedTuple):
         """Whether nothing should be sent to this process: what it takes could be neither kept nor told."""
         return self.kind in {"stopped", "token", "deaf", "store"}
 
+    @property
+    def text(self) -> Text:
+        """What is wrong."""
+        return Text(f"trouble.{self.kind}", **self.values)
+
     def in_words(self, say: Texts) -> str:
         """What is wrong, in one line."""
-        return say(f"trouble.{self.kind}", **self.values)
+        return say.words(self.text)
 
 
 def judge(facts: Facts) -> list[Trouble]:

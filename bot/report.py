@@ -1,20 +1,25 @@
 """The answer: what follows from what was seen. Public contract `hami-bot.report/v1`.
 
-A report carries no markup, no colour and no limit of the place it will be shown in.
+A report carries no markup, no colour and no limit of the place it will be shown in. Its prose is data, `key` and
+`values` of a text, until `in_words` fills in the words of a language: whoever shows a report has it from there, and a
+report that was kept can be put into another language. Prose without a key is taken as it is.
 """
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Generic, Literal, TypeVar, cast
 
 import msgspec
 
 from bot.finding_codes import Code
+from bot.texts import Prose, Text, Texts
 
 SCHEMA = "hami-bot.report/v1"
 VERDICT_LIMIT = 140
 _NAMES_IN_A_CELL = 8
+_LONGEST_CLAIM = 400
 
 Severity = Literal["info", "warning", "critical"]
 Confidence = Literal["confirmed", "suspected"]
@@ -23,6 +28,27 @@ SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
 
 class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An immutable part of the report contract."""
+
+
+class _Told(Value, frozen=True):
+    """A part with prose, whose values are a mapping."""
+
+    def __hash__(self) -> int:
+        return hash(tuple(value for value in msgspec.structs.astuple(self) if not isinstance(value, Mapping)))
+
+
+def _parts(prose: Prose) -> tuple[str, str, Mapping[str, Any]]:
+    """The words, where they are taken as they are; else key and values."""
+    return (prose, "", {}) if isinstance(prose, str) else ("", prose.key, prose.data)
+
+
+def _prose(words: str, key: str, values: Mapping[str, Any]) -> Prose:
+    return Text(key, **values) if key else words
+
+
+def about(prose: Prose, noun: str) -> Prose:
+    """The same about devices that are called so, or of any vendor (`device`)."""
+    return prose if isinstance(prose, str) else prose.about(noun)
 
 
 class Evidence(Value, frozen=True):
@@ -57,12 +83,29 @@ class Evidence(Value, frozen=True):
         return hash(msgspec.structs.astuple(self))
 
 
-class NextAction(Value, frozen=True):
+class NextAction(_Told, frozen=True):
     """One thing to do next: a command of ours or of kubectl, and whether it changes the cluster."""
 
     label: str
     command: str
     changes_cluster: bool = False
+    key: str = ""
+    values: Mapping[str, Any] = {}
+
+    @property
+    def text(self) -> Prose:
+        """The label."""
+        return _prose(self.label, self.key, self.values)
+
+    def about(self, noun: str) -> "NextAction":
+        """The same step, of devices that are called so."""
+        return step(about(self.text, noun), self.command, changes_cluster=self.changes_cluster)
+
+
+def step(label: Prose, command: str, *, changes_cluster: bool = False) -> NextAction:
+    """A next step before it is words."""
+    words, key, values = _parts(label)
+    return NextAction(words, command, changes_cluster, key, values)
 
 
 class Scope(Value, frozen=True):
@@ -71,7 +114,7 @@ class Scope(Value, frozen=True):
     nodes: tuple[str, ...] = ()
 
 
-class Finding(Value, frozen=True):
+class Finding(_Told, frozen=True):
     """A claim, how sure we are of it, and what it rests on. `bot.finding_codes` has what all of a code share."""
 
     code: Code
@@ -81,6 +124,23 @@ class Finding(Value, frozen=True):
     scope: Scope
     evidence: tuple[Evidence, ...]
     next_actions: tuple[NextAction, ...] = ()
+    key: str = ""
+    values: Mapping[str, Any] = {}
+
+    @property
+    def text(self) -> Prose:
+        """The claim."""
+        return _prose(self.claim, self.key, self.values)
+
+    def saying(self, claim: Prose, **changes: Any) -> "Finding":
+        """The same finding with another claim, and what else `changes`."""
+        words, key, values = _parts(claim)
+        return msgspec.structs.replace(self, claim=words, key=key, values=values, **changes)
+
+    def about(self, noun: str) -> "Finding":
+        """The same finding of devices that are called so, its steps included."""
+        steps = tuple(action.about(noun) for action in self.next_actions)
+        return msgspec.structs.replace(self.saying(about(self.text, noun)), next_actions=steps)
 
 
 class Table(Value, frozen=True):
@@ -130,7 +190,7 @@ class Sheet(Generic[Row]):
     `names` has the other names of columns, `fields` those fields that are columns, if not all are. `brief` has the
     fields that an overview shows, the most telling first, with the headings that they have there: the first
     `together` of them say nothing without each other (empty ones are left out all the same). `tells_findings` is for a
-    table with a row for each finding.
+    table with a row for each finding. `heading` is the title in a report that is in words.
     Cells: `?` for None, RFC 3339 for a time, tuples joined by commas.
     """
 
@@ -144,14 +204,17 @@ class Sheet(Generic[Row]):
         brief: Mapping[str, str] = {},
         together: int = 1,
         tells_findings: bool = False,
+        heading: Text | None = None,
     ) -> None:
         every: tuple[str, ...] = cast("Any", row)._fields
         self.title = title
+        self.heading = heading
         self.columns = tuple(names.get(field, field.replace("_", " ")) for field in fields or every)
         self.brief = brief
         self.together = together
         self.tells_findings = tells_findings
         self._places = [every.index(field) for field in fields]
+        self._texts = [name for name, kind in row.__annotations__.items() if "Text" in str(kind) or kind == Prose]
         self._first = len(fields) if tuple(fields) == every[: len(fields)] else 0
 
     def table(self, typed: Iterable[Row], *, brief: Iterable[Row] | None = None) -> Table:
@@ -162,8 +225,23 @@ class Sheet(Generic[Row]):
         rows.brief = None if brief is None else tuple(brief)
         return Table(self.title, self.columns, rows)
 
+    def in_words(self, rows: Rows[Row], say: Texts) -> Table:
+        """The table with the texts among its cells in the language of `say`."""
+        if self._texts:
+            brief = None if rows.brief is None else [self._row_in_words(row, say) for row in rows.brief]
+            rows = cast(
+                "Rows[Row]", self.table(map(partial(self._row_in_words, say=say), rows.typed), brief=brief).rows
+            )
+        return Table(say.words(self.heading or self.title), self.columns, rows)
+
+    def _row_in_words(self, row: Row, say: Texts) -> Row:
+        named = cast("Any", row)
+        cells = {name: getattr(named, name) for name in self._texts}
+        words = {name: say.words(cell) for name, cell in cells.items() if isinstance(cell, Text)}
+        return named._replace(**words) if words else row
+
     def cells(self, row: Row) -> tuple[str, ...]:
-        """The row as text."""
+        """The row as text; texts are empty until they are words."""
         picked = row[: self._first] if self._first else [row[place] for place in self._places] if self._places else row
         # Most are texts: a large cluster has half a million cells.
         return tuple(
@@ -177,6 +255,8 @@ def _cell(value: Any) -> str:
             return str(value)
         case None:
             return "?"
+        case Text():
+            return ""
         case bool():
             return "yes" if value else "no"
         case datetime():
@@ -189,12 +269,32 @@ def _cell(value: Any) -> str:
             return str(value)
 
 
-class Gap(Value, frozen=True):
+class Gap(_Told, frozen=True):
     """Something that could not be seen. No rule concludes anything from it."""
 
     source: str
     why: str
     hint: str = ""
+    key: str = ""
+    values: Mapping[str, Any] = {}
+    hint_key: str = ""
+    hint_values: Mapping[str, Any] = {}
+
+    @property
+    def text(self) -> Prose:
+        """Why."""
+        return _prose(self.why, self.key, self.values)
+
+    def about(self, noun: str) -> "Gap":
+        """The same gap, of devices that are called so."""
+        return gap(self.source, about(self.text, noun), about(_prose(self.hint, self.hint_key, self.hint_values), noun))
+
+
+def gap(source: str, why: Prose, hint: Prose = "") -> Gap:
+    """A gap before it is words."""
+    why_words, key, values = _parts(why)
+    hint_words, hint_key, hint_values = _parts(hint)
+    return Gap(source, why_words, hint_words, key, values, hint_key, hint_values)
 
 
 class Subject(Value, frozen=True):
@@ -251,6 +351,8 @@ class Report(Value, frozen=True):
     findings: tuple[Finding, ...]
     tables: tuple[Table, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    verdict_key: str = ""
+    verdict_values: Mapping[str, Any] = {}
     change: Change | msgspec.UnsetType = msgspec.UNSET
     cache_age_s: int | msgspec.UnsetType = msgspec.UNSET
 
@@ -258,6 +360,84 @@ class Report(Value, frozen=True):
         """The rows of that type, in all tables; none in a report that was read back from JSON."""
         made = (getattr(table.rows, "typed", ()) for table in self.tables)
         return [candidate for rows in made for candidate in rows if isinstance(candidate, row)]
+
+
+def new_report(
+    playbook: str,
+    cluster: str,
+    taken_at: str,
+    subject: Subject,
+    findings: Sequence[Finding],
+    *,
+    verdict: Prose | None = None,
+    tables: Iterable[Table] = (),
+    gaps: Iterable[Gap] = (),
+    noun: str = "",
+    change: Change | msgspec.UnsetType = msgspec.UNSET,
+) -> Report:
+    """A report before it is words. `verdict`: the first finding's claim by default; `noun`: the devices' name."""
+    words, key, values = _parts(findings[0].text if verdict is None else verdict)
+    made = Report(
+        schema=SCHEMA,
+        playbook=playbook,
+        cluster=cluster,
+        taken_at=taken_at,
+        subject=subject,
+        verdict=one_line(words),
+        severity=worst(tuple(findings)),
+        findings=tuple(findings),
+        tables=tuple(tables),
+        gaps=tuple(dict.fromkeys(gaps)),
+        verdict_key=key,
+        verdict_values=values,
+        change=change,
+    )
+    return _report_about(made, noun) if noun else made
+
+
+def _report_about(report: Report, noun: str) -> Report:
+    verdict = _parts(about(_prose(report.verdict, report.verdict_key, report.verdict_values), noun))
+    return msgspec.structs.replace(
+        report,
+        verdict_key=verdict[1],
+        verdict_values=verdict[2],
+        findings=tuple(finding.about(noun) for finding in report.findings),
+        gaps=tuple(gap.about(noun) for gap in report.gaps),
+    )
+
+
+def in_words(report: Report, say: Texts) -> Report:
+    """The same report with its prose in the language of `say`; what has no key stays as it is."""
+    return msgspec.structs.replace(
+        report,
+        verdict=one_line(say.words(_prose(report.verdict, report.verdict_key, report.verdict_values))),
+        findings=tuple(finding_in_words(finding, say) for finding in report.findings),
+        tables=tuple(_table_in_words(table, say) for table in report.tables),
+        gaps=tuple(dict.fromkeys(_gap_in_words(gap, say) for gap in report.gaps)),
+    )
+
+
+def finding_in_words(finding: Finding, say: Texts) -> Finding:
+    """The same finding with its prose in the language of `say`."""
+    steps = tuple(
+        msgspec.structs.replace(action, label=say.words(action.text)) if action.key else action
+        for action in finding.next_actions
+    )
+    claim = one_line(say.words(finding.text), _LONGEST_CLAIM) if finding.key else finding.claim
+    return msgspec.structs.replace(finding, claim=claim, next_actions=steps)
+
+
+def _gap_in_words(gap: Gap, say: Texts) -> Gap:
+    hint = say.words(_prose(gap.hint, gap.hint_key, gap.hint_values))
+    return msgspec.structs.replace(gap, why=say.words(gap.text), hint=hint)
+
+
+def _table_in_words(table: Table, say: Texts) -> Table:
+    rows = table.rows
+    if not isinstance(rows, Rows):
+        return table
+    typed = cast("Rows[Any]", rows)
+    return typed.sheet.in_words(typed, say)
 
 
 def worst(findings: tuple[Finding, ...]) -> Severity:

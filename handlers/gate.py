@@ -83,7 +83,7 @@ class Gate:
 
 
 def home_of(access: AccessSettings, bot: Identity) -> Home:
-    """Whose people a bot answers."""
+    """Whose people a bot answers; nobody's, where neither Slack nor the settings name a team."""
     own = bot.enterprise_id if bot.is_org_wide else bot.team_id
     return Home(frozenset({own, *access.teams}), bot.enterprise_id, access.guests)
 

@@ -260,7 +260,7 @@ class Inbox:
             await self.deps.work.acks_first()
             with timed(asked.playbook.verb):
                 snapshot = await asked.playbook.gather(asked.request, sources)
-                report = await self.deps.work.beside(partial(asked.playbook.diagnose, snapshot, say), asker)
+                report = await self.deps.work.beside(partial(asked.playbook.report, snapshot, say), asker)
             age_s = sources.cluster.cache_age_s
         return report if age_s is None else msgspec.structs.replace(report, cache_age_s=age_s)
 

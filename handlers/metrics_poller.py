@@ -112,7 +112,7 @@ async def _asked(sources: Sources, verb: str, say: Texts, turn: asyncio.Lock) ->
     playbook = find(verb)
     snapshot = await playbook.gather(playbook.request(all=True), sources)
     async with turn:
-        return await asyncio.to_thread(playbook.diagnose, snapshot, say)
+        return await asyncio.to_thread(playbook.report, snapshot, say)
 
 
 def _pending(row: PendingRow, now: datetime) -> Pending:

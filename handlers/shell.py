@@ -236,7 +236,7 @@ def _asked_there(report: Report, options: dict[str, Any]) -> Report:
 async def _answer(where: ClusterChoice, asked: ParsedQuestion, say: Texts) -> Report:
     async with progress(say), open_sources(where) as sources:
         snapshot = await asked.playbook.gather(asked.request, sources)
-    return asked.playbook.diagnose(snapshot, say)
+    return asked.playbook.report(snapshot, say)
 
 
 async def _write_recording(asked: RecordAsked) -> str:

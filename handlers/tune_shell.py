@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import click
 
 from bot.errors import UsageError
-from bot.report import Report
+from bot.report import Report, in_words
 from bot.texts import Texts
 from handlers.cluster_choice import ClusterChoice, open_sources
 from handlers.parsing.grammar import ParsedQuestion
@@ -63,4 +63,4 @@ async def compare_recordings(asked: CompareAsked, where: ClusterChoice, say: Tex
         open_sources(where._replace(recording=asked.after)) as after,
     ):
         sides = await asyncio.gather(gather_side(before), gather_side(after))
-    return compare(*sides, say, everything=asked.everything)
+    return in_words(compare(*sides, everything=asked.everything), say)

@@ -4,6 +4,8 @@ import asyncio
 import logging
 from functools import partial
 
+from msgspec.structs import replace
+
 from bot.errors import BotError
 from bot.periodic_jobs import Clock
 from bot.report import one_line
@@ -20,8 +22,8 @@ from handlers.user_actions import TOO_LATE_S, Deed, NotDone, Why, read_deed
 _EVERY_S = BEAT_S
 _TIDIED_S = 60.0
 APART_S, _MORE_APART, _FARTHEST = 0.25, 4, 5
-"""So long after one the next is begun, and longer with every process that died of it: what ends processes is then soon
-at work alone, and known by that.
+"""The next is begun when one has ended, or after `APART_S`; after a suspect (`_is_suspect`) the next suspect later, and
+later with every process that died of it. What ends processes is then soon at work alone, and known by that.
 """
 _WHY: dict[str, str] = {
     "not-done-tries": "the bot's process ended again and again while it answered nothing else",
@@ -38,6 +40,8 @@ class Leftovers:
         self._inbox = inbox
         self._gate = gate
         self._deps = inbox.deps
+        self._asked = set[str]()  # the questions that were taken up here
+        self._suspect, self._suspect_until = "", 0.0
 
     async def run(self, clock: Clock) -> None:
         """Takes them up at once, and has the store forget what is of no use any more now and then."""
@@ -54,16 +58,20 @@ class Leftovers:
         await store.sweep(store.now())
 
     async def resume(self) -> int:
-        """Takes them up, first deeds, then questions as long as few are answered; how many. Tells what it drops.
+        """Takes them up and returns how many: deeds, then questions while few of those are answered, suspects last.
 
+        Of suspects, one at a time is at work; the others wait for a later look. Tells what it drops.
         Raises StoreError.
         """
-        taken, work = 0, self._deps.work
-        for key, payload, deaths in sorted(await self._deps.store.unfinished(), key=_turn):
-            if read_deed(payload) is None and len(work) >= AT_ONCE:
-                continue
-            taken += await self._resume(key, payload)
-            await work.ended(key, within_s=APART_S * _MORE_APART ** min(max(deaths - 1, 0), _FARTHEST))
+        taken, work, now = 0, self._deps.work, self._deps.now
+        for left in sorted(await self._deps.store.unfinished(), key=_turn):
+            if _is_suspect(left):
+                if self._suspect in work.keys and now() < self._suspect_until:
+                    break
+                apart_s = APART_S * _MORE_APART ** min(left.deaths - 1, _FARTHEST)
+                self._suspect, self._suspect_until = left.key, now() + apart_s
+            taken += await self._resume(left.key, left.payload)
+            await work.ended(left.key, within_s=APART_S)
         return taken
 
     async def _resume(self, key: str, payload: str) -> bool:
@@ -71,13 +79,18 @@ class Leftovers:
         deed = read_deed(payload)
         question = deed.asked if deed else read_question(payload)
         is_late = question is None or self._deps.now() - question.asked_at > (deed.lasts_s if deed else TOO_LATE_S)
+        SENT_BY.set(question.sent_by if question else None)
+        self._asked &= self._deps.work.keys
+        if not (deed or is_late or key.endswith(DROPPED)) and len(self._asked) >= AT_ONCE:
+            return False
         if question and (why := await self._gate.why_not_now(question)):
-            if is_late or why != "stranger-unread":  # else Slack may tell who it is next time
+            if why != "stranger-unread":
                 sent_by = question.sent_by or Origin(question.user)
                 self._gate.refuse(sent_by, why, question.channel, thread_ts=question.thread_ts)
                 self._deps.work.start(key, _nothing, _untold, payload=payload)
+            elif is_late:  # else Slack may tell who it is next time
+                self._drop(key, payload, "not-done-late", alone=True)
             return False
-        SENT_BY.set(question.sent_by if question else None)
         if key.endswith(DROPPED):
             self._drop(key, payload, "not-done-tries")
         elif deed:
@@ -85,6 +98,7 @@ class Leftovers:
         elif question is None or is_late:
             self._drop(key, payload, "not-done-late")
         else:
+            self._asked.add(key)
             self._inbox.ask(key, question)
             return True
         return False
@@ -103,8 +117,11 @@ class Leftovers:
             return True
         return False
 
-    def _drop(self, key: str, payload: str, why: Why) -> None:
-        """Tells that it is not done, after another crash too: its key and payload stay in the store until then."""
+    def _drop(self, key: str, payload: str, why: Why, *, alone: bool = False) -> None:
+        """Tells that it is not done, after another crash too: its key and payload stay in the store until then.
+
+        `alone`: where nobody but who asked reads it.
+        """
         deed = read_deed(payload)
         question = deed.asked if deed else read_question(payload)
         if question is None:
@@ -112,8 +129,9 @@ class Leftovers:
             self._deps.work.start(key, _nothing, _untold, payload=payload)
             return
         log.warning("%s is dropped: %s", key, why)
-        inbox, tell = self._inbox, self._tell(key, question)
-        if deed and (known := inbox.kinds.read(key, deed)):
+        told = replace(question, public=False, beside=True) if alone else question
+        inbox, tell = self._inbox, self._tell(key, told)
+        if deed and (known := inbox.kinds.read(key, replace(deed, asked=told))):
             tell, error = partial(inbox.tell_of, *known), NotDone(why)
         elif deed:
             error = NotDone(why).with_words(inbox.again(question.words))
@@ -134,7 +152,11 @@ class Leftovers:
 
 def _turn(left: Unfinished) -> tuple[bool, bool]:
     """What may have ended several processes holds up nothing else, and a question no deed."""
-    return left.deaths > 1, read_deed(left.payload) is None
+    return _is_suspect(left), read_deed(left.payload) is None
+
+
+def _is_suspect(left: Unfinished) -> bool:
+    return left.deaths > 1
 
 
 def _unanswered(question: Question, why: Why) -> GaveUp:

@@ -13,7 +13,7 @@ import playbooks
 from bot.kube.client.pod_http_request import PodPorts
 from bot.kube.cluster import Cluster
 from bot.prometheus.api import Prometheus
-from bot.report import Report
+from bot.report import Report, in_words
 from bot.texts import Texts
 
 ALL = click.Option(["--all"], is_flag=True, help="Everything: all rows and columns, the evidence, the background.")
@@ -42,7 +42,8 @@ class Playbook(NamedTuple):
 
     `parameters` are the verb's arguments; `request` turns their values into the request (it raises `UsageError`).
     `gather` is the only part with I/O: what it cannot read becomes a gap, and it raises SourceError only when nothing
-    can be said without it; `diagnose` is pure.
+    can be said without it; `diagnose` is pure, and its report no words yet. `tell`: the report in
+    words, of a playbook that chooses them itself.
     """
 
     verb: str
@@ -51,7 +52,12 @@ class Playbook(NamedTuple):
     parameters: Sequence[click.Parameter]
     request: Callable[..., Any]
     gather: Callable[[Any, Sources], Awaitable[Any]]
-    diagnose: Callable[[Any, Texts], Report]
+    diagnose: Callable[[Any], Report]
+    tell: Callable[[Any, Texts], Report] | None = None
+
+    def report(self, snapshot: Any, say: Texts) -> Report:
+        """What follows from the snapshot, in the language of `say`."""
+        return self.tell(snapshot, say) if self.tell else in_words(self.diagnose(snapshot), say)
 
 
 @cache
@@ -67,9 +73,9 @@ def find(verb: str) -> Playbook:
     return playbook._replace(diagnose=partial(_carefully, playbook.diagnose))
 
 
-def _carefully(diagnose: Callable[[Any, Texts], Report], snapshot: Any, say: Texts) -> Report:
+def _carefully(diagnose: Callable[[Any], Report], snapshot: Any) -> Report:
     """The report, in which nothing is certain where HAMi is newer than the rules that it follows from."""
-    report = diagnose(snapshot, say)
+    report = diagnose(snapshot)
     if all(gap.source != NEWER_HAMI for gap in report.gaps):
         return report
     return structs.replace(

@@ -220,4 +220,4 @@ def ask_cluster(
     playbook = find(verb)
     request = playbook.request(**({"pod": pod} if pod else {}), **values)
     sources = Sources(cluster, ports=RecordedPorts(cluster), workload_logs=True)
-    return validated(playbook.diagnose(asyncio.run(playbook.gather(request, sources)), Texts(language)))
+    return validated(playbook.report(asyncio.run(playbook.gather(request, sources)), Texts(language)))

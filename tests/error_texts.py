@@ -12,7 +12,7 @@ _PACKAGES = ("bot", "handlers", "playbooks")
 _SENTENCE = re.compile(r"[a-z]{2,}.* .*|.* .*[a-z]{2,}")
 _HOLE = "{}"
 
-_TEXTS = {"Gap": (1, 2), "Denied": (0,), "UnmodelledError": (0,)}
+_TEXTS = {"Gap": (1, 2), "gap": (1, 2), "Denied": (0,), "UnmodelledError": (0,)}
 """Where else than in an error a text begins: by the name of the class, the positions of its texts."""
 _WORDS = {"message", "hint", "why"}
 _NOT_A_TEXT = {"NotDone"}  # its first word is the name of a text

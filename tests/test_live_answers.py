@@ -41,7 +41,7 @@ def answers(version: str, pods: Sequence[str], folder: Path, faults: Sequence[Fa
 
 async def _why(pod: str, sources: Sources) -> Report:
     playbook = find("why")
-    return playbook.diagnose(await playbook.gather(playbook.request(pod=pod), sources), Texts("en"))
+    return playbook.report(await playbook.gather(playbook.request(pod=pod), sources), Texts("en"))
 
 
 @pytest.mark.sampled(1)

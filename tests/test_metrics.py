@@ -298,7 +298,7 @@ def test_the_sum_over_codes_is_what_pending_lists(recording: Path) -> None:
         sources = Sources(RecordedCluster.open(recording))
         playbook = find("pending")
         snapshot = await playbook.gather(playbook.request(), sources)
-        rows = playbook.diagnose(snapshot, Texts("en")).typed(PendingRow)
+        rows = playbook.report(snapshot, Texts("en")).typed(PendingRow)
         return await look_at(sources, Texts("en"), asyncio.Lock()), len(rows)
 
     seen, listed = asyncio.run(main())

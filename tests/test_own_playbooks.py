@@ -89,7 +89,7 @@ def answered(verb: str, recording: Path, **values: Any) -> Report:
     """The report on a recording in English, after all checks that our own reports pass, in every language."""
     playbook = playbook_of(verb)
     snapshot = asyncio.run(playbook.gather(playbook.request(**values), Sources(RecordedCluster.open(recording))))
-    english, *others = (playbook.diagnose(snapshot, Texts(language)) for language in LANGUAGES)
+    english, *others = (playbook.report(snapshot, Texts(language)) for language in LANGUAGES)
     for report in (english, *others):
         assert all(finding.evidence or finding.severity == "info" for finding in report.findings)
         if all(finding.evidence for finding in report.findings):
@@ -428,7 +428,7 @@ def test_one_that_blocks_holds_up_nobody_else(folder: Path) -> None:
         sys.modules["hami_bot_own_slow"].GATE.set()  # which a loop that is held up never comes to
         return await asking
 
-    assert playbook.diagnose(asyncio.run(asked()), Texts("en")).verdict == "True"
+    assert playbook.report(asyncio.run(asked()), Texts("en")).verdict == "True"
 
 
 def test_one_that_never_ends_is_given_up(folder: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -497,7 +497,7 @@ def test_all_that_is_promised_can_be_read_with_the_rights_of_the_chart(folder: P
             config = folder / "kubeconfig"
             config.write_text(server.kubeconfig())
             async with await open_cluster(kubeconfig=config) as live:
-                return playbook.diagnose(await playbook.gather({}, Sources(live)), Texts("en")).verdict
+                return playbook.report(await playbook.gather({}, Sources(live)), Texts("en")).verdict
 
     verdict = asyncio.run(asked())
     assert verdict.startswith("([True, True, True, True")

@@ -72,7 +72,7 @@ async def answer_everything(server: ApiServer, folder: Path, version: str) -> No
             playbook = find(verb)
             for cached in (live, CachedCluster(cache)):
                 snapshot = await playbook.gather(playbook.request(**values), Sources(cached))
-                playbook.diagnose(snapshot, Texts("en"))
+                playbook.report(snapshot, Texts("en"))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -110,9 +110,7 @@ def test_an_incident_is_explained_with_the_rights_of_the_chart(incident: Inciden
             async with await open_cluster(kubeconfig=config) as live:
                 playbook = find(incident.verb)
                 sources = Sources(live, workload_logs=bool(logged))
-                return playbook.diagnose(
-                    await playbook.gather(playbook.request(**incident.target), sources), Texts("en")
-                )
+                return playbook.report(await playbook.gather(playbook.request(**incident.target), sources), Texts("en"))
 
     report = asyncio.run(main())
     assert access.refusals == []
@@ -134,7 +132,7 @@ def test_the_log_of_a_workload_is_read_where_the_setting_and_a_role_of_its_names
             where = ClusterChoice(kubeconfig=config, config=tmp_path / "settings.yaml")
             async with open_sources(where) as sources:
                 asked = find("why").request(pod="vision/segment-train-6b9d4c5884-xgjkg")
-                return find("why").diagnose(await find("why").gather(asked, sources), Texts("en"))
+                return find("why").report(await find("why").gather(asked, sources), Texts("en"))
 
     report = asyncio.run(main())
     assert report.findings[0].code == first

@@ -1,8 +1,27 @@
-"""A line that is too long is cut where a reader can follow it."""
+"""A report is data until it is shown, and a line that is too long is cut where a reader can follow it."""
 
+import msgspec
 import pytest
 
-from bot.report import one_line
+from bot.render.as_json import as_json
+from bot.report import Report, in_words, one_line
+from bot.texts import LANGUAGES, Texts
+from tests.cases_support import CASES, Question, ask, questions, scenarios
+
+QUESTIONS = [*(scenario.question for scenario in scenarios()), *questions()]
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("asked", QUESTIONS, ids=lambda asked: f"{asked.version} {asked.verb} {asked.name}")
+def test_an_answer_kept_in_english_is_shown_in_chinese_without_reading_the_cluster_again(asked: Question) -> None:
+    recording = CASES / asked.version / "recording.tar.gz"
+    english, chinese = (ask(recording, verb=asked.verb, language=language, **asked.values) for language in LANGUAGES)
+    kept = msgspec.json.decode(as_json(english), type=Report)
+    shown = in_words(kept, Texts("zh"))
+    assert (shown.verdict, shown.findings, shown.gaps) == (chinese.verdict, chinese.findings, chinese.gaps)
+    assert kept.verdict_key
+    assert all(finding.key for finding in kept.findings)
+    assert all(action.key for finding in kept.findings for action in finding.next_actions)
 
 
 @pytest.mark.parametrize(

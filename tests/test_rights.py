@@ -76,7 +76,7 @@ class Ask(NamedTuple):
             snapshot = await playbook.gather(playbook.request(**self.values), Sources(live))
         except BotError as error:
             return {str(error)}
-        return {f"{gap.source}: {gap.why}" for gap in playbook.diagnose(snapshot, Texts("en")).gaps}
+        return {f"{gap.source}: {gap.why}" for gap in playbook.report(snapshot, Texts("en")).gaps}
 
 
 ASKS = [

@@ -154,7 +154,7 @@ def test_a_live_cluster_gives_the_same_findings_and_a_refusal_a_gap(verb: str, r
     async def check(server: ApiServer, question: Question, sources: Sources) -> None:
         playbook = find(question.verb)
         try:
-            report = playbook.diagnose(await playbook.gather(playbook.request(**question.values), sources), Texts("en"))
+            report = playbook.report(await playbook.gather(playbook.request(**question.values), sources), Texts("en"))
         except SourceError as error:
             if not (resource and "403" in error.message):
                 raise

@@ -1,7 +1,7 @@
 """Every language says the same, the code asks for no text that is missing, and no text is left over.
 
-What the code asks for is read from its `say(…)` calls. A part of a key that only running tells is a wildcard, which may
-stand for any string that the code holds.
+What the code asks for is read from its `Text(…)` and `say(…)` calls. A part of a key that only running tells is a
+wildcard, which may stand for any string that the code holds.
 """
 
 import ast
@@ -12,13 +12,14 @@ from pathlib import Path
 from string import Formatter
 from typing import NamedTuple, get_args
 
+import msgspec
 import pytest
 
 from bot.hami.fit.advice import What
 from bot.hami.nodes.registration import Why
 from bot.hami.scheduler_logs.filter_reasons import REASONS
 from bot.report import VERDICT_LIMIT
-from bot.texts import LANGUAGES, OwnTexts, Texts
+from bot.texts import LANGUAGES, OwnTexts, Text, Texts, clauses, fitting, listed, literal, sentences, unstopped
 
 _ROOT = Path(__file__).parents[1]
 _PACKAGES = ("bot", "playbooks", "handlers")
@@ -43,7 +44,7 @@ _TYPICAL = {
 
 
 class Call(NamedTuple):
-    """One `say(…)`: where, the keys it may ask for as regular expressions, the values it is given for certain."""
+    """One `Text(…)` or `say(…)`: where, the keys it may ask for as patterns, the values it is given for certain."""
 
     place: str
     patterns: tuple[str, ...]
@@ -80,7 +81,7 @@ def _calls_of(function: ast.AST, place: str) -> list[Call]:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 assigned.setdefault(name, []).append(value)
-            case ast.Call(func=ast.Name(id="say") | ast.Attribute(attr="say"), args=[_, *_]):
+            case ast.Call(func=ast.Name(id="say" | "Text") | ast.Attribute(attr="say"), args=[_, *_]):
                 calls.append(node)
     return [
         Call(
@@ -290,12 +291,12 @@ def test_in_chinese_a_quote_keeps_its_blanks(quote):
 @pytest.mark.parametrize(("language", "told"), [("en", "a; b, c. d"), ("zh", "a；b、c. d")])
 def test_clauses_and_lists_have_the_punctuation_of_the_language(language, told):
     say = Texts(language)
-    assert f"{say.clauses(['a', say.listed(['b', 'c'])])}. d" == told
+    assert f"{say.words(clauses(['a', listed(['b', 'c'])]))}. d" == told
 
 
 @pytest.mark.parametrize(("language", "told"), [("en", "One. Two."), ("zh", "One.Two.")])
 def test_between_two_sentences_is_a_blank_but_not_in_chinese(language, told):
-    assert Texts(language).sentences("One.", "", "Two.") == told
+    assert Texts(language).words(sentences("One.", "", "Two.")) == told
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -303,3 +304,39 @@ def test_with_another_word_for_devices_no_text_is_left_that_speaks_of_gpus(langu
     words = Texts(language).about("NPU")
     assert [text for text in words.templates.values() if "GPUs" in text and "vGPUs" not in text] == []
     assert [text for text in words.templates.values() if re.search(r"\ba NPU", text)] == []
+
+
+def test_a_text_is_put_into_the_language_of_the_reader_with_the_texts_in_it():
+    text = Text("obstacles.several", claim=unstopped(Text("running.claim", pod="ml/a", node="gpu-1")), others="x")
+    english, chinese = (Texts(language).words(text) for language in ("en", "zh"))
+    assert "ml/a" in english
+    assert ". " not in english.partition("ml/a")[0]
+    assert re.search("[一-鿿]", chinese)
+    assert Texts("zh").words(literal("one", "一")) == "一"
+
+
+def test_a_text_reads_the_same_from_its_key_and_values_as_json_has_them():
+    inner = listed([Text("words.none"), "b"])
+    text = Text("words.and-more", names=inner, more=2)
+    kept = msgspec.json.decode(msgspec.json.encode(text.data))
+    for language in LANGUAGES:
+        assert Texts(language)(text.key, **kept) == Texts(language).words(text)
+
+
+def test_of_several_forms_the_first_that_fits_is_told():
+    forms = ["a long form", "short", "no"]
+    assert ENGLISH.words(fitting(forms, 6)) == "short"
+    assert ENGLISH.words(fitting(forms, 1)) == "no"
+
+
+def test_devices_are_called_by_the_vendor_s_word_also_in_the_texts_within():
+    inner = Text("words.percent-of-card", percent=50)
+    text = listed([inner, inner.about("DCU")])
+    assert ENGLISH.words(text.about("NPU")) == "50% of an NPU, 50% of a DCU"
+
+
+def test_a_text_is_no_words_before_it_has_a_language():
+    with pytest.raises(TypeError, match="is no words yet"):
+        str(Text("words.none"))
+    with pytest.raises(TypeError, match="is no words yet"):
+        f"{Text('words.none')}"

@@ -211,7 +211,7 @@ def _reports() -> list[Any]:
         for verb, words in asked:
             playbook = find(verb)
             snapshot = await playbook.gather(playbook.request(*words), Sources(cluster))
-            found.append(playbook.diagnose(snapshot, Texts("en")))
+            found.append(playbook.report(snapshot, Texts("en")))
         return found
 
     return [json.loads(msgspec.json.encode(report)) for report in asyncio.run(answers())]

@@ -2,7 +2,8 @@
 
 What somebody else made of the object is never overwritten. Among their edits our own element alone goes back
 (`bot.changes.merge`); where it has another value the record is dropped instead, and that is told. The record on the
-object is the truth; the journal's copy counts where that record is damaged or gone, and on the same object alone.
+object is the truth; the journal's copy counts where that record is damaged or gone, and on the same object alone. Then
+nothing tells our value from the same one that somebody set for good after the record went: it goes back.
 """
 
 import difflib

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from bot.texts import Texts
+from bot.texts import Text, Texts
 
 
 class Reason(NamedTuple):
@@ -12,12 +12,15 @@ class Reason(NamedTuple):
     key: str
     values: Mapping[str, object] = {}
 
+    @property
+    def text(self) -> Text:
+        """The reason as a text."""
+        values = {name: value.text if isinstance(value, Reason) else value for name, value in self.values.items()}
+        return Text(f"refusal.{self.key}", **values)
+
     def in_words(self, say: Texts) -> str:
         """The reason in the language of `say`."""
-        values = {
-            name: value.in_words(say) if isinstance(value, Reason) else value for name, value in self.values.items()
-        }
-        return say(f"refusal.{self.key}", **values)
+        return say.words(self.text)
 
     def __str__(self) -> str:
         return self.in_words(Texts("en"))

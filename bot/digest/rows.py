@@ -2,11 +2,13 @@
 
 from typing import NamedTuple
 
+from bot.texts import Prose
+
 
 class FigureRow(NamedTuple):
     """One of the figures that digests are compared by, see `bot.digest.figures`."""
 
-    area: str
+    area: Prose
     what: str
     value: str
 

@@ -9,8 +9,8 @@ from bot.pprof.hints import PROFILER, Hint, Hints, hints
 from bot.pprof.patterns import literally
 from bot.pprof.quotes import SourcedProfile, focused, headline, printable, question, short_name
 from bot.pprof.sampletypes import sample_index, shown_type
-from bot.report import Confidence, Evidence, Finding, NextAction, Scope, Table
-from bot.texts import Texts
+from bot.report import Confidence, Evidence, Finding, NextAction, Scope, Table, step
+from bot.texts import Text, Texts
 
 GOROUTINES = "goroutine"
 _COUNTED = (GOROUTINES, "threadcreate")
@@ -23,7 +23,7 @@ _SYMPTOMS = (("latency", "cpu 30s"), ("memory", "heap"), ("goroutines", "gorouti
 _ELSEWHERE = {"locks": "mutex", "allocation": "allocs", "gc-background": "allocs", "gc-assist": "allocs"}
 
 
-def explain(taken: SourcedProfile, say: Texts, *, sample_index_name: str = "") -> tuple[Finding, ...]:
+def explain(taken: SourcedProfile, *, sample_index_name: str = "") -> tuple[Finding, ...]:
     """What stands out, the most important first; nothing when nothing does. The profile may be used again.
 
     Raises SourceError for a damaged profile, UsageError for a sample type that it does not have.
@@ -33,13 +33,13 @@ def explain(taken: SourcedProfile, say: Texts, *, sample_index_name: str = "") -
     index = sample_index(profile, sample_index_name or shown_type(profile))
     kind = profile.sample_types[index].type
     if not any(value for _, value in profile.samples.stacks(index)):
-        return (_nothing(taken, kind, say),)
+        return (_nothing(taken, kind),)
     found = hints(profile, index)
-    about = _about_all(taken, kind, found, say)
+    about = _about_all(taken, kind, found)
     confidence: Confidence = "suspected" if about else "confirmed"
-    given = [_of_hint(taken, kind, hint, confidence, say) for hint in found.hints]
+    given = [_of_hint(taken, kind, hint, confidence) for hint in found.hints]
     if kind == GOROUTINES:
-        given = [*_crowds(taken, crowded(groups(profile)), say), *given]
+        given = [*_crowds(taken, crowded(groups(profile))), *given]
     return (*about, *given)
 
 
@@ -51,7 +51,7 @@ def symptom_table(say: Texts) -> Table:
 
 def finding(
     code: str,
-    claim: str,
+    claim: Text,
     evidence: Iterable[Evidence],
     *,
     warns: bool = False,
@@ -59,47 +59,48 @@ def finding(
     next_actions: Sequence[NextAction] = (),
 ) -> Finding:
     """A finding about a profile: it concerns no node."""
-    return Finding(
+    made = Finding(
         code=as_code(f"profile-{code}"),
-        claim=claim,
+        claim="",
         severity="warning" if warns else "info",
         confidence=confidence,
         scope=Scope(),
         evidence=tuple(evidence),
         next_actions=tuple(next_actions),
     )
+    return made.saying(claim)
 
 
-def _nothing(taken: SourcedProfile, kind: str, say: Texts) -> Finding:
+def _nothing(taken: SourcedProfile, kind: str) -> Finding:
     off = kind in _WAITS
-    claim = say("profile-hint.nothing-recorded") if off else say("profile-hint.empty", kind=printable(kind))
+    claim = Text("profile-hint.nothing-recorded") if off else Text("profile-hint.empty", kind=printable(kind))
     take = ["goroutine"] if off else []
-    return finding("empty", claim, [headline(taken, kind)], next_actions=_take(take, say))
+    return finding("empty", claim, [headline(taken, kind)], next_actions=_take(take))
 
 
-def _about_all(taken: SourcedProfile, kind: str, found: Hints, say: Texts) -> list[Finding]:
+def _about_all(taken: SourcedProfile, kind: str, found: Hints) -> list[Finding]:
     """What makes every share doubtful."""
     if found.idle is not None:
-        claim = say("profile-hint.idle", share=share(found.idle))
-        actions = _take(["mutex", "goroutine"], say)
+        claim = Text("profile-hint.idle", share=share(found.idle))
+        actions = _take(["mutex", "goroutine"])
         return [finding("idle", claim, [headline(taken, kind)], next_actions=actions)]
     if found.few and kind not in _COUNTED:
         longer = taken.profile.duration_nanos > 0  # a snapshot has no length
-        claim = say("profile-hint.few-longer" if longer else "profile-hint.few", count=f"{found.observed:,.0f}")
+        claim = Text("profile-hint.few-longer" if longer else "profile-hint.few", count=f"{found.observed:,.0f}")
         return [finding("few-samples", claim, [headline(taken, kind)])]
     return []
 
 
-def _of_hint(taken: SourcedProfile, kind: str, hint: Hint, confidence: Confidence, say: Texts) -> Finding:
+def _of_hint(taken: SourcedProfile, kind: str, hint: Hint, confidence: Confidence) -> Finding:
     names = [name for name, _ in hint.callers[:_NAMED]]
-    of = say(f"profile-of.{kind}")
+    of = Text(f"profile-of.{kind}")
     if hint.code == "holder":
-        claim = say("profile-hint.holder", share=share(hint.share), of=of, name=short_name(names[0]))
+        claim = Text("profile-hint.holder", share=share(hint.share), of=of, name=short_name(names[0]))
     else:
-        claim = say(f"profile-hint.{hint.code}", share=share(hint.share), of=of)
+        claim = Text(f"profile-hint.{hint.code}", share=share(hint.share), of=of)
         if names:
-            callers = say("profile-hint.callers", names=", ".join(map(short_name, names)))
-            claim = say("profile-hint.with-callers", claim=claim, callers=callers)
+            callers = Text("profile-hint.callers", names=", ".join(map(short_name, names)))
+            claim = Text("profile-hint.with-callers", claim=claim, callers=callers)
     pattern = re.compile(hint.pattern)
     ignore = "|".join(
         pattern for pattern in (hint.unless, PROFILER.pattern if _profiles(taken, hint) else "") if pattern
@@ -109,7 +110,7 @@ def _of_hint(taken: SourcedProfile, kind: str, hint: Hint, confidence: Confidenc
         taken, kind, hint.pattern, lambda name: bool(pattern.match(name)), ignore=ignore, rows=1, callers=callers[:1]
     )
     elsewhere = [_ELSEWHERE[hint.code]] if hint.code in _ELSEWHERE else []
-    actions = [*_lines_of(names[:1], kind, taken, say), *_take(elsewhere, say)]
+    actions = [*_lines_of(names[:1], kind, taken), *_take(elsewhere)]
     warns = hint.level == "warning"
     return finding(hint.code, claim, quoted, warns=warns, confidence=confidence, next_actions=actions)
 
@@ -119,27 +120,27 @@ def _profiles(taken: SourcedProfile, hint: Hint) -> bool:
     return hint.code != "holder" and any(PROFILER.match(function.name) for function in taken.profile.functions)
 
 
-def _crowds(taken: SourcedProfile, crowds: Sequence[Group], say: Texts) -> list[Finding]:
+def _crowds(taken: SourcedProfile, crowds: Sequence[Group]) -> list[Finding]:
     if not crowds:
         return []
     total = sum(value for _, value in taken.profile.samples.stacks(0))
     largest = crowds[0]
-    claim = say(
+    claim = Text(
         "profile-hint.crowd",
         count=f"{largest.goroutines:,}",
         total=f"{total:,}",
-        wait=wait_words(largest, say),
+        wait=wait_words(largest),
         name=short_name(largest.waits_in),
     )
     evidence = [of_function(taken, crowd.waits_in) for crowd in crowds[:_GROUPS]]
     names = [largest.waits_in]
-    actions = [*_take(["goroutine"], say), *_lines_of(names, GOROUTINES, taken, say)]
+    actions = [*_take(["goroutine"]), *_lines_of(names, GOROUTINES, taken)]
     return [finding("goroutine-crowd", claim, evidence, next_actions=actions)]
 
 
-def wait_words(group: Group, say: Texts) -> str:
+def wait_words(group: Group) -> Text:
     """What its goroutines wait for."""
-    return say(f"profile-wait.{group.wait}" if group.wait else "profile-wait.unknown")
+    return Text(f"profile-wait.{group.wait}" if group.wait else "profile-wait.unknown")
 
 
 def of_function(taken: SourcedProfile, function: str, kind: str = GOROUTINES) -> Evidence:
@@ -152,14 +153,14 @@ def share(part: float) -> str:
     return f"{part:.1%}" if part >= 0.001 or not part else f"{part:.2%}"
 
 
-def _take(kinds: Iterable[str], say: Texts) -> list[NextAction]:
-    return [NextAction(say("profile-hint.take", kind=kind), question(kind)) for kind in kinds]
+def _take(kinds: Iterable[str]) -> list[NextAction]:
+    return [step(Text("profile-hint.take", kind=kind), question(kind)) for kind in kinds]
 
 
-def _lines_of(functions: Iterable[str], kind: str, taken: SourcedProfile, say: Texts) -> list[NextAction]:
+def _lines_of(functions: Iterable[str], kind: str, taken: SourcedProfile) -> list[NextAction]:
     return [
-        NextAction(
-            say("profile-hint.lines", name=short_name(name)),
+        step(
+            Text("profile-hint.lines", name=short_name(name)),
             question("list", f"-sample_index={kind}", f"^{literally(name)}$", taken.file),
         )
         for name in functions

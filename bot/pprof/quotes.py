@@ -10,6 +10,7 @@ from bot.pprof.graph import Trim
 from bot.pprof.profile import Profile
 from bot.pprof.top import Options, TopRow, listing, prepared
 from bot.report import Evidence, Sheet, Table
+from bot.texts import Prose
 
 PROGRAM = "hami-bot"
 _LONGEST_NAME = 60
@@ -38,10 +39,11 @@ class SourcedProfile(NamedTuple):
         return self._replace(profile=prepared(self.profile.copy()))
 
 
-def top_table(title: str, rows: Iterable[TopRow]) -> Table:
+def top_table(title: Prose, rows: Iterable[TopRow]) -> Table:
     """Lines of `top` as a table of a report."""
     valid = (TopRow(*map(printable, row)) for row in rows)
-    return Sheet(title, TopRow, names=_TOP_NAMES, fields=TopRow._fields[:-1]).table(valid)
+    words, heading = (title, None) if isinstance(title, str) else ("", title)
+    return Sheet(words, TopRow, names=_TOP_NAMES, fields=TopRow._fields[:-1], heading=heading).table(valid)
 
 
 def question(*words: str) -> str:

@@ -9,8 +9,8 @@ from bot.pprof.goroutines import Growth, grown
 from bot.pprof.hints import CPU_RULES
 from bot.pprof.quotes import SourcedProfile, focused, headline, printable, question, short_name
 from bot.pprof.units import AUTO, label
-from bot.report import Evidence, Finding, NextAction, Table
-from bot.texts import Texts
+from bot.report import Evidence, Finding, NextAction, Table, step
+from bot.texts import Prose, Text, Texts, clauses
 
 ROWS = 10
 _C_CODE = "runtime.cgocall"
@@ -22,9 +22,7 @@ _GARBAGE = "|".join(
 )
 
 
-def explain_change(
-    versions: Sequence[SourcedProfile], say: Texts, *, sample_index_name: str = ""
-) -> tuple[Finding, ...]:
+def explain_change(versions: Sequence[SourcedProfile], *, sample_index_name: str = "") -> tuple[Finding, ...]:
     """What changed from the first to the last, oldest first; at least two. Never empty: no change is a finding too.
 
     Raises SourceError for a damaged profile, UsageError for profiles that measure different things.
@@ -33,13 +31,13 @@ def explain_change(
     found = compare([taken.profile for taken in ready], sample_index_name)
     leaks = grown(ready[0].profile, ready[-1].profile) if found.kind.type == GOROUTINES else []
     given = [
-        *_leak(ready, leaks, say),
-        *([] if leaks else _changed(ready, found, say)),
-        *_gone_and_new(ready, found, say),
+        *_leak(ready, leaks),
+        *([] if leaks else _changed(ready, found)),
+        *_gone_and_new(ready, found),
     ]
     if not given:
-        given = [_unchanged(ready, found, say)]
-    return (*given, *_collector(ready, found, say), *_unlike(ready, found, say))
+        given = [_unchanged(ready, found)]
+    return (*given, *_collector(ready, found), *_unlike(ready, found))
 
 
 def comparison_tables(
@@ -52,14 +50,14 @@ def comparison_tables(
 
 
 def _side_by_side(found: Comparison, names: Sequence[str], say: Texts) -> Table:
-    title = say("profile-change.title", what=_measured(found, say))
+    title = say("profile-change.title", what=_measured(found))
     columns = (say("profile-change.what"), *map(printable, names), say("profile-change.change"))
     rows = [_row(say("profile-change.total"), found, found.total, say)]
     if found.gc and any(found.gc.values):
-        rows.append((say("profile-change.gc"), *map(share, found.gc.values), _ratio(found.gc, say)))
+        rows.append((say("profile-change.gc"), *map(share, found.gc.values), say.words(_ratio(found.gc))))
     if found.allocated and found.kind.type != "alloc_space":
         values = [f"{label(round(value), 'bytes', AUTO)}/s" for value in found.allocated.values]
-        rows.append((say("profile-change.allocated"), *values, _ratio(found.allocated, say)))
+        rows.append((say("profile-change.allocated"), *values, say.words(_ratio(found.allocated))))
     rows += [_row(printable(change.name), found, change, say) for change in _worth_a_row(found)]
     return Table(title, columns, tuple(rows))
 
@@ -75,7 +73,7 @@ def _worth_a_row(found: Comparison) -> list[Change]:
 
 
 def _row(name: str, found: Comparison, change: Change, say: Texts) -> tuple[str, ...]:
-    return (name, *(_value(value, found) for value in change.values), _ratio(change, say))
+    return (name, *(_value(value, found) for value in change.values), say.words(_ratio(change)))
 
 
 def _value(number: float, found: Comparison) -> str:
@@ -87,45 +85,45 @@ def _value(number: float, found: Comparison) -> str:
     return f"{text}/s" if found.per_second else text
 
 
-def _ratio(change: Change, say: Texts) -> str:
+def _ratio(change: Change) -> Prose:
     if change.noise:
-        return say("profile-change.noise")
+        return Text("profile-change.noise")
     first, last = change.values[0], change.values[-1]
     if not first:
-        return say("profile-change.new")
+        return Text("profile-change.new")
     return f"{(last - first) / abs(first):+.0%}"
 
 
-def _changed(ready: Sequence[SourcedProfile], found: Comparison, say: Texts) -> list[Finding]:
+def _changed(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding]:
     """The whole, and the own functions whose change is more than noise."""
     chosen = [change for change in found.own if not (change.gone or change.new)][:_CHANGED]
     if found.total.noise and not chosen:
         return []
-    names = say.clauses(_told(short_name(change.name), found, change, say) for change in chosen)
-    whole = _told(_measured(found, say), found, found.total, say)
-    claim = say("profile-change.claim", whole=whole)
+    names = [_told(short_name(change.name), found, change) for change in chosen]
+    whole = _told(_measured(found), found, found.total)
+    claim = Text("profile-change.claim", whole=whole)
     if names:
-        claim = say("profile-change.with-functions", claim=claim, functions=names)
+        claim = Text("profile-change.with-functions", claim=claim, functions=clauses(names))
     kind = found.kind.type
     evidence = [headline(taken, kind) for taken in (ready[0], ready[-1])]
     evidence += [of_function(taken, change.name, kind) for change in chosen for taken in (ready[0], ready[-1])]
-    return [finding("changed", claim, evidence, next_actions=_difference(ready, kind, say))]
+    return [finding("changed", claim, evidence, next_actions=_difference(ready, kind))]
 
 
-def _measured(found: Comparison, say: Texts) -> str:
+def _measured(found: Comparison) -> Text:
     """What the values are."""
     kind = printable(found.kind.type)
     if not found.per_second:
-        return say("profile-change.values", kind=kind)
-    return say("profile-change.of-core") if kind == "cpu" else say("profile-change.rates", kind=kind)
+        return Text("profile-change.values", kind=kind)
+    return Text("profile-change.of-core") if kind == "cpu" else Text("profile-change.rates", kind=kind)
 
 
-def _told(name: str, found: Comparison, change: Change, say: Texts) -> str:
+def _told(name: Prose, found: Comparison, change: Change) -> Text:
     before, after = _value(change.values[0], found), _value(change.values[-1], found)
-    return say("profile-change.told", name=name, before=before, after=after, ratio=_ratio(change, say))
+    return Text("profile-change.told", name=name, before=before, after=after, ratio=_ratio(change))
 
 
-def _gone_and_new(ready: Sequence[SourcedProfile], found: Comparison, say: Texts) -> list[Finding]:
+def _gone_and_new(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding]:
     """Own functions that only one of the two has: no sample, which is not never run."""
     kind = found.kind.type
     given: list[Finding] = []
@@ -135,23 +133,23 @@ def _gone_and_new(ready: Sequence[SourcedProfile], found: Comparison, say: Texts
     ):
         if chosen:
             names = ", ".join(short_name(change.name) for change in chosen[:_LISTED])
-            claim = say(f"profile-change.{key}", names=names, count=len(chosen))
+            claim = Text(f"profile-change.{key}", names=names, count=len(chosen))
             given.append(finding(code, claim, [of_function(there, change.name, kind) for change in chosen[:_LISTED]]))
     return given
 
 
-def _unchanged(ready: Sequence[SourcedProfile], found: Comparison, say: Texts) -> Finding:
+def _unchanged(ready: Sequence[SourcedProfile], found: Comparison) -> Finding:
     evidence = [headline(taken, found.kind.type) for taken in (ready[0], ready[-1])]
-    whole = _told(_measured(found, say), found, found.total, say)
-    return finding("no-change", say("profile-change.unchanged", whole=whole), evidence)
+    whole = _told(_measured(found), found, found.total)
+    return finding("no-change", Text("profile-change.unchanged", whole=whole), evidence)
 
 
-def _collector(ready: Sequence[SourcedProfile], found: Comparison, say: Texts) -> list[Finding]:
+def _collector(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding]:
     """Another part of the whole for the garbage collector."""
     if found.gc is None or found.gc.noise:
         return []
     before, after = found.gc.values[0], found.gc.values[-1]
-    claim = say("profile-change.gc-share", before=share(before), after=share(after))
+    claim = Text("profile-change.gc-share", before=share(before), after=share(after))
     evidence = [_garbage(taken, found.kind.type) for taken in (ready[0], ready[-1])]
     return [finding("gc-changed", claim, evidence)]
 
@@ -160,37 +158,37 @@ def _garbage(taken: SourcedProfile, kind: str) -> Evidence:
     return focused(taken, kind, _GARBAGE, str.isspace, rows=0)[0]
 
 
-def _unlike(ready: Sequence[SourcedProfile], found: Comparison, say: Texts) -> list[Finding]:
+def _unlike(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding]:
     """What makes the profiles differ beyond what they measure."""
     evidence = [headline(taken, found.kind.type) for taken in (ready[0], ready[-1])]
     return [
         finding(
-            f"unlike-{warning.code}", say(f"profile-unlike.{warning.code}", values=printable(warning.values)), evidence
+            f"unlike-{warning.code}", Text(f"profile-unlike.{warning.code}", values=printable(warning.values)), evidence
         )
         for warning in found.warnings
     ]
 
 
-def _leak(ready: Sequence[SourcedProfile], growths: Sequence[Growth], say: Texts) -> list[Finding]:
+def _leak(ready: Sequence[SourcedProfile], growths: Sequence[Growth]) -> list[Finding]:
     if not growths:
         return []
     largest = growths[0]
-    claim = say(
+    claim = Text(
         "profile-change.leak",
         name=short_name(largest.group.waits_in),
-        wait=wait_words(largest.group, say),
+        wait=wait_words(largest.group),
         before=f"{largest.before:,}",
         after=f"{largest.group.goroutines:,}",
     )
     others = [short_name(growth.group.waits_in) for growth in growths[1:_NAMED]]
     if others:
-        claim = say("profile-change.with-others", claim=claim, names=", ".join(others))
+        claim = Text("profile-change.with-others", claim=claim, names=", ".join(others))
     places = list(dict.fromkeys(growth.group.waits_in for growth in growths[:_NAMED]))
     evidence = [of_function(taken, place) for place in places for taken in (ready[0], ready[-1])]
-    actions = _difference(ready, GOROUTINES, say)
+    actions = _difference(ready, GOROUTINES)
     return [finding("goroutine-leak", claim, evidence, warns=True, confidence="suspected", next_actions=actions)]
 
 
-def _difference(ready: Sequence[SourcedProfile], kind: str, say: Texts) -> list[NextAction]:
+def _difference(ready: Sequence[SourcedProfile], kind: str) -> list[NextAction]:
     words = ["top", f"-sample_index={kind}", "-cum", "-nodecount=20", f"-diff_base={ready[0].file}", ready[-1].file]
-    return [NextAction(say("profile-change.difference"), question(*words))]
+    return [step(Text("profile-change.difference"), question(*words))]

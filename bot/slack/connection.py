@@ -117,7 +117,7 @@ class Connection:
         envelope: dict[str, Any] = json.loads(frame)
         if envelope.get("type") == "hello" and isinstance(self._app, BotApp):
             info: dict[str, Any] = envelope.get("connection_info") or {}
-            self._app.app_id = str(info.get("app_id") or "")
+            self._app.app_id = str(info.get("app_id") or self._app.app_id)
         if envelope.get("type") != "disconnect":
             return True
         self.leaving = str(envelope.get("reason") or "disconnect")

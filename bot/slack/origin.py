@@ -41,7 +41,7 @@ class Home(NamedTuple):
         return None if None in found or not origin.is_said else True
 
     def _is_one(self, team: str, enterprise: str) -> bool | None:
-        if self.teams & {team, enterprise}:
+        if self.teams & ({team, enterprise} - {""}):
             return True
         if self.enterprise and self.enterprise in {team, enterprise}:  # another workspace of the same Grid
             return None
@@ -89,7 +89,7 @@ def _of_interaction(body: Mapping[str, Any]) -> Origin:
     enterprise = _text(_part(body, "team").get("enterprise_id")) or _id(body.get("enterprise"))
     claims = [(_text(body.get("team_id")), _text(body.get("enterprise_id"))), (team, enterprise)]
     others = (_text(person.get("team_id")), _text(_part(body, "view").get("team_id")))
-    claims += [(other, enterprise if team in {"", other} else "") for other in others]
+    claims += [(other, enterprise if other == team else "") for other in others]
     return _origin(user, claims)
 
 

@@ -58,13 +58,16 @@ class Store:
     """The bot's memory. Every method is one transaction and raises only StoreError.
 
     `now` gives the seconds since 1970 with which its times are compared; the processes that share it agree on them.
+    `alone`: no other process uses it, so whatever another one has claimed was left by a dead process.
     """
 
-    def __init__(self, engine: AsyncEngine, now: Callable[[], float], audit_keys: Sequence[str] = ()) -> None:
+    def __init__(
+        self, engine: AsyncEngine, now: Callable[[], float], audit_keys: Sequence[str] = (), *, alone: bool = False
+    ) -> None:
         self._engine = engine
         self.now = now
         self._owner = uuid.uuid4().hex
-        self._held_at = math.inf
+        self._held_at = math.inf if alone else -math.inf
         self._judges_from = -math.inf
         self._insert = _INSERT[engine.dialect.name]
         self.outbox = OutboxRows(engine)
@@ -124,15 +127,18 @@ class Store:
             async with self._engine.begin() as connection:
                 await connection.execute(renewed)
                 await self.digests.hold(connection)
-        if now - self._held_at > HOLDS_S:  # nobody could, perhaps: the others get as long for it
+        if now - self._held_at > HOLDS_S:  # at the start too: nobody could before, perhaps; the others get as long
             self._judges_from = now + HOLDS_S
         self._held_at = now
 
     async def mine(self) -> set[str]:
-        """The keys that this process has claimed, and of which it has not noted that they are done."""
+        """The keys of the work that this process has claimed, and has not noted as done. A claim without a payload is
+        none: nobody could do it instead, and nobody may claim it again.
+        """
         with store_errors("looking for unfinished work"):
             async with self._engine.connect() as connection:
-                return set((await connection.scalars(select(seen.c.key).where(self._mine))).all())
+                found = select(seen.c.key).where(self._mine, seen.c.payload != "")
+                return set((await connection.scalars(found)).all())
 
     async def let_go(self, keys: Collection[str]) -> None:
         """What this process has claimed of these, and is at no more, is anybody's; it died of none of them."""
@@ -267,13 +273,14 @@ async def open_store(
     signs the audit log. Raises StoreError if it cannot be used, or was written by a newer version.
     """
     async with open_engine(url, patience) as engine:
-        if alone and engine.dialect.name == "sqlite":
+        alone = alone and engine.dialect.name == "sqlite"
+        if alone:
             with store_errors("looking for unfinished work"):
                 async with engine.begin() as connection:
                     died = update(seen).where(seen.c.state == "running").values(expires_at=0.0)
                     await connection.execute(died)
         shared = DatabaseClock(engine) if engine.dialect.name == "postgresql" else time.time
-        store = Store(engine, now or shared, audit_keys)
+        store = Store(engine, now or shared, audit_keys, alone=alone)
         await store.read_clock()
         yield store
 

@@ -1,4 +1,6 @@
-"""The prose of reports, one TOML file per language beside this module.
+"""The prose for users: a `Text` is a key and values, `Texts` puts it into words in one language.
+
+The words stand in one TOML file per language beside this module.
 
 Codes, quotes and commands are never translated. A text is a `str.format` template; where a word goes with a number,
 `{count(is|are)}` is its first form for a `count` of one and its second for any other. `tests/test_texts.py` checks that
@@ -11,15 +13,17 @@ What stands inside a value, such as a quote or a command, is never touched.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 Language = Literal["en", "zh"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
 _FORMS = re.compile(r"\{((\w+)\(([^|(){}]*)\|([^|(){}]*)\))\}")
 
 _GPU = "GPU"
+_NOUN_VALUE = "gpu"
+_ANY_DEVICE = "device"
 _DEVICE: Mapping[Language, str] = {"en": "device", "zh": "设备"}
 _NOUN = re.compile(r"\bGPU(s?)\b(?! Operator)", re.ASCII)
 _ARTICLE = re.compile(r"\b([Aa]) GPU\b(?! Operator)", re.ASCII)
@@ -45,43 +49,195 @@ class Form(NamedTuple):
     many: str
 
 
+class Text:
+    """Something to say, before it is words: `Text("running.claim", pod="ml/trainer-0", node="gpu-1")`.
+
+    A value is a string, a number, another text, or a sequence of these, which is told as a list. `gpu`, where it is
+    given, is the word for the devices that this text and those in it speak of.
+    """
+
+    __slots__ = ("key", "values")
+
+    def __init__(self, key: str, /, **values: object) -> None:
+        self.key = key
+        self.values: Mapping[str, object] = values
+
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """The values as JSON has them: a text in them is a mapping of its key and its values."""
+        return {name: _data(value) for name, value in self.values.items()}
+
+    def about(self, noun: str) -> "Text":
+        """The same about devices that are called so; `device` is of any vendor."""
+        return (
+            self if noun == _GPU or _NOUN_VALUE in self.values else Text(self.key, **{**self.values, _NOUN_VALUE: noun})
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Text) and (self.key, self.values) == (other.key, other.values)
+
+    def __hash__(self) -> int:
+        return hash((self.key, tuple(self.values)))
+
+    def __repr__(self) -> str:
+        return f"Text({', '.join([repr(self.key), *(f'{name}={value!r}' for name, value in self.values.items())])})"
+
+    def __str__(self) -> str:
+        raise TypeError(f"{self!r} is no words yet: Texts puts it into words")
+
+    def __format__(self, spec: str) -> str:
+        return str(self)
+
+
+def _data(value: object) -> Any:
+    match value:
+        case Text():
+            return {"key": value.key, "values": value.data}
+        case list() | tuple() if type(cast("object", value)) in _SEQUENCES:
+            return [_data(part) for part in cast("Sequence[object]", value)]
+        case None | str() | int() | float() | dict():
+            return cast("Any", value)
+        case _:
+            return str(value)
+
+
+Prose = Text | str
+"""What is told: a text of ours, or words to be taken as they are."""
+
+_SEQUENCES = (list, tuple)
+"""What is told as a list; a version is a tuple too, and is none."""
+_LITERAL = "literal"
+_FITTING = "fitting"
+_UNSTOPPED = "unstopped"
+_LISTED, _CLAUSES, _SENTENCES, _SPACED = "listed", "clauses", "sentences", "spaced"
+_JOINED: Mapping[str, Mapping[Language, str]] = {
+    _LISTED: {"en": ", ", "zh": "、"},
+    _CLAUSES: {"en": "; ", "zh": "；"},
+    _SENTENCES: {"en": " ", "zh": ""},
+    _SPACED: {"en": " ", "zh": " "},
+}
+
+
+def literal(en: str, zh: str = "") -> Text:
+    """Words that stand elsewhere than among the texts, as in a table of faults; `zh` defaults to the same."""
+    return Text(_LITERAL, en=en, zh=zh or en)
+
+
+def listed(parts: Iterable[Prose]) -> Text:
+    """Words in a row: `a, b`."""
+    return Text(_LISTED, parts=tuple(parts))
+
+
+def clauses(parts: Iterable[Prose]) -> Text:
+    """Clauses as one: `a; b`."""
+    return Text(_CLAUSES, parts=tuple(parts))
+
+
+def spaced(*parts: Prose) -> Text:
+    """Words one after the other, without those that are empty."""
+    return Text(_SPACED, parts=tuple(part for part in parts if part))
+
+
+def unstopped(prose: Prose) -> Text:
+    """A sentence without its full stop, as it stands within another."""
+    return Text(_UNSTOPPED, parts=(prose,))
+
+
+def strings(prose: Prose) -> list[str]:
+    """The values that are words of others: names, quotes."""
+    if isinstance(prose, str):
+        return [prose]
+    return [found for value in prose.data.values() for found in _strings(value)]
+
+
+def _strings(value: Any) -> list[str]:
+    match value:
+        case str():
+            return [value]
+        case {"values": dict()}:
+            return _strings([*cast("Mapping[str, Any]", value)["values"].values()])
+        case list():
+            return [found for part in cast("list[Any]", value) for found in _strings(part)]
+        case _:
+            return []
+
+
+def fitting(forms: Iterable[Prose], limit: int) -> Text:
+    """The first of these that has at most so many characters; the last where none has."""
+    return Text(_FITTING, parts=tuple(forms), limit=limit)
+
+
+def sentences(*parts: Prose) -> Text:
+    """Sentences one after the other, without those that are empty."""
+    return Text(_SENTENCES, parts=tuple(part for part in parts if part))
+
+
 class Texts:
-    """The texts of one language: `say("running.claim", pod="ml/trainer-0", node="gpu-1")`."""
+    """The texts of one language: `say("running.claim", pod="ml/trainer-0", node="gpu-1")`, or of a `Text`."""
 
     def __init__(self, language: Language, noun: str = _GPU) -> None:
-        """`noun`: what the devices are called."""
+        """`noun`: what the devices are called; `device` is of any vendor."""
         self.language: Language = language
+        self.noun = noun
+        noun = _DEVICE[language] if noun == _ANY_DEVICE else noun
         self.templates = _templates(language, noun)
         self._to_fill = _to_fill(language, noun)
         self._forms = _forms(language, noun)
 
     def about(self, noun: str) -> "Texts":
         """The same texts about devices that are called so; `device` is of any vendor."""
-        return Texts(self.language, _DEVICE[self.language] if noun == "device" else noun)
+        return Texts(self.language, noun)
 
-    def __call__(self, key: str, **values: object) -> str:
+    def __call__(self, key: str, /, **values: object) -> str:
         """The text for the key with the values filled in. An unknown key is a bug and raises KeyError."""
+        for name, value in values.items():
+            if not isinstance(value, str):
+                values[name] = self._value(value)
         for form in self._forms[key]:
             values[form.placeholder] = form.one if str(values[form.name]) == "1" else form.many
         text = self._to_fill[key].format_map(values)
         return _NEEDLESS_OPEN.sub("", text).replace(_OPEN, " ") if _OPEN in text else text
 
-    def clauses(self, parts: Iterable[str]) -> str:
-        """The clauses as one: `a; b`."""
-        return self.semicolon.join(parts)
+    def words(self, prose: Prose) -> str:
+        """The text in this language; words that are to be taken as they are stay so."""
+        return prose if isinstance(prose, str) else self.filled(prose.key, prose.values)
+
+    def joined(self, clauses: Iterable[str]) -> str:
+        """Clauses as one: `a; b`."""
+        return self.semicolon.join(clauses)
 
     @property
     def semicolon(self) -> str:
         """What stands between two clauses."""
-        return "；" if self.language == "zh" else "; "
+        return _JOINED[_CLAUSES][self.language]
 
-    def sentences(self, *parts: str) -> str:
-        """The sentences one after the other, without those that are empty."""
-        return ("" if self.language == "zh" else " ").join(filter(None, parts))
+    def filled(self, key: str, values: Mapping[str, object]) -> str:
+        """The text for the key, which may be one that joins others, with the values."""
+        noun = values.get(_NOUN_VALUE)
+        if noun is not None and noun != self.noun:
+            return self.about(str(noun)).filled(key, values)
+        if key in _JOINED:
+            parts = (self._value(part) for part in cast("Sequence[object]", values["parts"]))
+            return _JOINED[key][self.language].join(str(part) for part in parts if part)
+        if key == _UNSTOPPED:
+            [part] = cast("Sequence[object]", values["parts"])
+            return str(self._value(part)).rstrip(".。 ")
+        if key == _FITTING:
+            forms = [str(self._value(part)) for part in cast("Sequence[object]", values["parts"])]
+            return next((form for form in forms if len(form) <= cast("int", values["limit"])), forms[-1])
+        return str(values[self.language]) if key == _LITERAL else self(key, **values)
 
-    def listed(self, parts: Iterable[str]) -> str:
-        """Words of ours in a row: `a, b`."""
-        return ("、" if self.language == "zh" else ", ").join(parts)
+    def _value(self, value: object) -> object:
+        match value:
+            case Text():
+                return self.words(value)
+            case {"key": str(key), "values": dict()}:  # as JSON has it
+                return self.filled(key, cast("Mapping[str, Any]", value)["values"])
+            case list() | tuple() if type(cast("object", value)) in _SEQUENCES:
+                parts = (str(self._value(part)) for part in cast("Sequence[object]", value))
+                return _JOINED[_LISTED][self.language].join(parts)
+            case _:
+                return value
 
     def __contains__(self, key: str) -> bool:
         return key in self.templates
@@ -92,10 +248,16 @@ class OwnTexts(Texts):
 
     def __init__(self, language: Language, texts: Mapping[str, Mapping[str, str]]) -> None:
         self.language = language
+        self.noun = _GPU
         any_language = {name: text for own in texts.values() for name, text in own.items()}
         self.templates = {**any_language, **texts.get("en", {}), **texts.get(language, {})}
         self._to_fill = _open_beside_values(self.templates) if language == "zh" else self.templates
         self._forms = _forms_in(self.templates)
+
+
+def in_english(prose: Prose) -> str:
+    """As it is written down where nobody's language is known: logs, the audit log, an object of the cluster."""
+    return Texts("en").words(prose)
 
 
 @lru_cache(maxsize=32)

@@ -2,10 +2,12 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
 from bot.report import SEVERITIES, NextAction, Severity
+from bot.texts import Prose, Text
 
 _MOST_LABELS, _LONGEST_LABEL = 8, 80
 _SAID_ELSEWHERE = ("alertname", "severity")
@@ -25,7 +27,7 @@ class Cause(msgspec.Struct, frozen=True):
     `code` is the finding's, empty where nothing was found; then `why_not` says why, and `labels` (`instance=db-1`) are
     some of the first alert's. `claim` is about `subject` (`ns/pod` or a node, empty if the alert named neither).
     `nodes` are those that the cause lies in; `graph` is the http(s) address that shows an alert's expression, or empty.
-    `step` is the first thing to do about it, None where nothing was found.
+    `step` is the first thing to do about it, None where nothing was found. `key` and `values` are the claim's text.
     """
 
     signature: str
@@ -38,6 +40,13 @@ class Cause(msgspec.Struct, frozen=True):
     labels: tuple[str, ...] = ()
     graph: str = ""
     step: NextAction | None = None
+    key: str = ""
+    values: Mapping[str, Any] = {}
+
+    @property
+    def text(self) -> Prose:
+        """The claim."""
+        return Text(self.key, **self.values) if self.key else self.claim
 
 
 def level_of(label: str) -> Severity | None:

@@ -84,7 +84,7 @@ class ChangeMaker:
         planned = prepare(found, request, asker, change_id or uuid.uuid4().hex[:12], self._deps.say)
         if isinstance(planned.outcome, Plan):
             return found, planned, planned.outcome
-        reason = planned_report(found, request, planned, self._deps.say).findings[0].claim
+        reason = self._deps.say.words(planned_report(found, request, planned).findings[0].text)
         passes = isinstance(planned.outcome, Refusal) and planned.outcome.code == "rollout"
         in_the_way = planned.outcome.record if isinstance(planned.outcome, Refusal) else None
         raise NotNow(reason) if passes else Refused(reason, record=in_the_way)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from bot.errors import BotError, UsageError
-from bot.report import Report
+from bot.report import Report, in_words
 from bot.slack.app import App
 from bot.slack.message import Message
 from bot.slack.render.buttons import ASK, read_value
@@ -174,14 +174,13 @@ class _Window:
             found = await self._changes.completed(cluster, await look(sources, request))
         if isinstance(request, Raise):
             planned = prepare(found, request, Requester(who.user, who.channel), "dry-run", self._say)
-            return self._report(planned_report(found, request, planned, self._say))
+            return self._report(in_words(planned_report(found, request, planned), self._say))
         if isinstance(request, Show):
             # The verdict says what the table would.
-            return self._short(
-                msgspec.structs.replace(shown_report(found, request, taken.asked.program, self._say), tables=())
-            )
+            shown = in_words(shown_report(found, request, taken.asked.program), self._say)
+            return self._short(msgspec.structs.replace(shown, tables=()))
         if (record := open_one(found, request)) is None:
-            return self._short(not_open_report(found, request, COMMAND, self._say))
+            return self._short(in_words(not_open_report(found, request, COMMAND), self._say))
         if not await self._changes.is_meant(taken, cluster, record):
             raise Refused(self._say("card.another"), hint=self._say("card.another-hint"))
         if isinstance(request, Extend):

@@ -16,7 +16,6 @@ from bot.finding_codes import Code, as_code
 from bot.kube.recording.redact import masked_arguments
 from bot.kube.times import format_time
 from bot.report import (
-    SCHEMA,
     SEVERITIES,
     Change,
     ChangeTarget,
@@ -29,10 +28,10 @@ from bot.report import (
     Severity,
     Subject,
     Table,
-    one_line,
-    worst,
+    new_report,
+    step,
 )
-from bot.texts import Texts
+from bot.texts import Prose, Text, listed, literal, sentences
 from handlers.changes.request import ChangeSnapshot, PlannedChange
 from handlers.changes.words import HOW_TO_REVERT, Extend, Raise, Revert, Show, words_of
 from playbooks.quotes import kubectl
@@ -50,71 +49,71 @@ class MadeChange(NamedTuple):
     waits: str = ""
 
 
-def shown_report(found: ChangeSnapshot, request: Show, program: str, say: Texts) -> Report:
+def shown_report(found: ChangeSnapshot, request: Show, program: str) -> Report:
     """What is set now and what is open; `program` is what commands begin with."""
     if not request.verb:
-        return _how_to_revert(found, program, say)
+        return _how_to_revert(found, program)
     kind = kind_of(request.verb)
     settings = [shown for name in kind.containers if (shown := _setting(found, name, kind))]
     table = Table("flags", _COLUMNS, tuple(setting.row for setting in settings))
-    state = _state(settings, kind, say)
-    finding = _open(found, say)
+    state = _state(settings, kind)
+    finding = _open(found)
     if finding is None:
-        claim = say("changing.shown", state=state) if state else say("changing.none-open", target=found.target)
+        claim = Text("changing.shown", state=state) if state else Text("changing.none-open", target=found.target)
         proof = _flag_shown(found, kind, kind.containers[0])
         finding = _finding("no-change-open", "info", claim, (proof,), ())
     elif finding.severity == "info" and state:
-        verdict = say("changing.shown-open", state=state)
+        verdict = Text("changing.shown-open", state=state)
         return _report(found, request.verb, [finding], verdict=verdict, tables=(table,))
     return _report(found, request.verb, [finding], tables=(table,))
 
 
-def _how_to_revert(found: ChangeSnapshot, program: str, say: Texts) -> Report:
+def _how_to_revert(found: ChangeSnapshot, program: str) -> Report:
     verb, record = HOW_TO_REVERT[0], found.open
-    finding = _open(found, say) or _nothing_open(found, "changing.none-to-revert", say)
+    finding = _open(found) or _nothing_open(found, Text("changing.none-to-revert", target=found.target))
     if not isinstance(record, Record):
         return _report(found, verb, [finding])
     command = f"{program} {record.kind.reverting}".strip()
-    verdict = say("changing.how-to-revert", command=command, **described(record, found.taken_at))
+    verdict = Text("changing.how-to-revert", command=command, **described(record, found.taken_at))
     return _report(found, verb, [finding], verdict=verdict)
 
 
-def _nothing_open(found: ChangeSnapshot, text: str, say: Texts) -> Finding:
-    return _of_record(found, "no-change-open", "info", say(text, target=found.target))
+def _nothing_open(found: ChangeSnapshot, claim: Text) -> Finding:
+    return _of_record(found, "no-change-open", "info", claim)
 
 
-def not_open_report(found: ChangeSnapshot, request: Extend | Revert, program: str, say: Texts) -> Report:
+def not_open_report(found: ChangeSnapshot, request: Extend | Revert, program: str) -> Report:
     """Why nothing was reverted or extended, where `open_one` found none; `program` is what commands begin with."""
     reverts, record = isinstance(request, Revert), found.open
     if record is None:
-        text = "changing.none-to-revert" if reverts else "changing.none-to-extend"
-        return _report(found, request.verb, [_nothing_open(found, text, say)])
+        key = "changing.none-to-revert" if reverts else "changing.none-to-extend"
+        return _report(found, request.verb, [_nothing_open(found, Text(key, target=found.target))])
     if isinstance(record, Unreadable):
-        claim = say("changing.unreadable", target=found.target, why=record.why)
+        claim = Text("changing.unreadable", target=found.target, why=record.why)
         return _report(found, request.verb, [_of_record(found, "change-unreadable", "warning", claim)])
-    step = undo(record, say)[0 if reverts else 1]
-    claim = say(
+    other_way = undo(record)[0 if reverts else 1]
+    claim = Text(
         "changing.another-not-reverted" if reverts else "changing.another-not-extended",
         flag=record.kind.flag.shown,
         new=record.new,
         container=record.container,
-        command=f"{program} {step.command}",
+        command=f"{program} {other_way.command}",
     )
     proof = _flag_shown(found, record.kind, record.container)
-    return _report(found, request.verb, [_finding("change-refused", "warning", claim, (proof,), (step,))])
+    return _report(found, request.verb, [_finding("change-refused", "warning", claim, (proof,), (other_way,))])
 
 
-def planned_report(found: ChangeSnapshot, request: Raise, planned: PlannedChange, say: Texts) -> Report:
+def planned_report(found: ChangeSnapshot, request: Raise, planned: PlannedChange) -> Report:
     """What would be done, or why nothing will."""
     outcome = planned.outcome
     if isinstance(outcome, Plan):
-        claim = _planned(request, outcome, say)
-        actions = (NextAction(say("changing.do-it"), words_of(request), changes_cluster=True),)
+        claim = _planned(request, outcome)
+        actions = (step(Text("changing.do-it"), words_of(request), changes_cluster=True),)
         severity = worst_of(planned.impacts)
         finding = _finding("change-planned", severity, claim, (_wanted_shown(found, planned),), actions)
         return _report(found, request.verb, [finding], change=change_of(outcome, planned.impacts))
     if isinstance(outcome, NothingToDo):
-        claim = say(
+        claim = Text(
             "changing.enough",
             flag=planned.wanted.kind.flag.shown,
             value=outcome.value,
@@ -122,22 +121,20 @@ def planned_report(found: ChangeSnapshot, request: Raise, planned: PlannedChange
             target=found.target,
         )
         finding = _finding(
-            "already-enough", "info", claim, (_wanted_shown(found, planned),), (_see_log(found, request, say),)
+            "already-enough", "info", claim, (_wanted_shown(found, planned),), (_see_log(found, request),)
         )
         return _report(found, request.verb, [finding])
-    finding = _refused(found, planned, outcome, say)
+    finding = _refused(found, planned, outcome)
     return _report(found, request.verb, [finding])
 
 
-def raised_report(
-    found: ChangeSnapshot, request: Raise, planned: PlannedChange, made: MadeChange, say: Texts
-) -> Report:
+def raised_report(found: ChangeSnapshot, request: Raise, planned: PlannedChange, made: MadeChange) -> Report:
     """The change that was made."""
     record, proofs, waits = made
-    claim = say("changing.raised", **described(record, found.taken_at))
+    claim = Text("changing.raised", **described(record, found.taken_at))
     if record.means == "patch":
-        claim += " " + (say("changing.rolling", waits=waits) if waits else say("changing.effective"))
-    actions = (*undo(record, say), _see_log(found, request, say))
+        claim = sentences(claim, Text("changing.rolling", waits=waits) if waits else Text("changing.effective"))
+    actions = (*undo(record), _see_log(found, request))
     severity: Severity = "warning" if waits else "info"
     finding = _finding("change-open", severity, claim, proofs or (_record_shown(found, record.id),), actions)
     plan = planned.outcome
@@ -145,23 +142,23 @@ def raised_report(
     return _report(found, request.verb, [finding], change=change)
 
 
-def extended_report(found: ChangeSnapshot, request: Extend, outcome: Record | Refusal, say: Texts) -> Report:
+def extended_report(found: ChangeSnapshot, request: Extend, outcome: Record | Refusal) -> Report:
     """The change with its new deadline, or why it has none."""
     if isinstance(outcome, Refusal):
-        claim = say("changing.refused", why=_why(outcome, say))
+        claim = Text("changing.refused", why=_why(outcome))
         return _report(found, request.verb, [_of_record(found, "change-refused", "warning", claim)])
-    longer = say("changing.extended", time=format_duration(request.seconds))
-    claim = f"{longer} {say('changing.raised', **described(outcome, found.taken_at))}"
-    return _report(found, request.verb, [_of_record(found, "change-open", "info", claim, undo(outcome, say))])
+    longer = Text("changing.extended", time=format_duration(request.seconds))
+    claim = sentences(longer, Text("changing.raised", **described(outcome, found.taken_at)))
+    return _report(found, request.verb, [_of_record(found, "change-open", "info", claim, undo(outcome))])
 
 
-def ended_report(found: ChangeSnapshot, request: Revert, event: Event, say: Texts) -> Report:
+def ended_report(found: ChangeSnapshot, request: Revert, event: Event) -> Report:
     """How the change ended that was open when it was looked at."""
-    finding = event_finding(event, say)
+    finding = event_finding(event)
     return _report(found, request.verb, [finding])
 
 
-def event_finding(event: Event, say: Texts) -> Finding:
+def event_finding(event: Event) -> Finding:
     """How a change ended, under the code `change-<kind>`."""
     namespace, _, name = event.target.partition("/")
     record = event.record
@@ -170,26 +167,26 @@ def event_finding(event: Event, say: Texts) -> Finding:
     proof = Evidence("deployment", f"Deployment {event.target}", None, quote, look)
     code = as_code("change-unreadable" if record is None else f"change-{event.kind}")
     restored = record is not None and event.kind in ("reverted", "reverted-by-another")
-    return _finding(code, "info" if restored else "warning", event_claim(event, say), (proof,), ())
+    return _finding(code, "info" if restored else "warning", event_claim(event), (proof,), ())
 
 
-def event_claim(event: Event, say: Texts) -> str:
+def event_claim(event: Event) -> Text:
     """What became of a change, in one sentence."""
     record = event.record
     if record is None:
-        return say("changing.unreadable", target=event.target, why=event.detail)
+        return Text("changing.unreadable", target=event.target, why=event.detail)
     values = {
         "target": event.target,
         "container": record.container,
         "flag": record.kind.flag.shown,
-        "old": record.old or say("changing.unset"),
+        "old": record.old or Text("changing.unset"),
     }
     if event.kind == "unreadable":
-        return say("changing.kept", new=record.new, until=record.at, **values)
+        return Text("changing.kept", new=record.new, until=record.at, **values)
     if event.kind not in _ENDED:
-        return f"{event.target}: {event.kind}: {event.detail}"
-    claim = say(f"changing.{event.kind}", **values)
-    return f"{claim} {say('changing.by-copy')}" if event.source == "copy" else claim
+        return literal(f"{event.target}: {event.kind}: {event.detail}")
+    claim = Text(f"changing.{event.kind}", **values)
+    return sentences(claim, Text("changing.by-copy")) if event.source == "copy" else claim
 
 
 def open_one(found: ChangeSnapshot, request: Extend | Revert) -> Record | None:
@@ -214,44 +211,44 @@ def worst_of(impacts: Sequence[Impact]) -> Severity:
 # ---------------------------------------------------------------------------------------------------- the findings
 
 
-def _open(found: ChangeSnapshot, say: Texts) -> Finding | None:
+def _open(found: ChangeSnapshot) -> Finding | None:
     if copy := found.copy:
         values = {"flag": copy.kind.flag.shown, "new": copy.new, "container": copy.container, "until": copy.at}
-        claim = say("changing.kept", target=found.target, **values)
-        return _of_record(found, "change-unreadable", "warning", claim, undo(copy, say)[:1])
+        claim = Text("changing.kept", target=found.target, **values)
+        return _of_record(found, "change-unreadable", "warning", claim, undo(copy)[:1])
     text, deployment = annotation(found.deployment), found.install.deployment
-    return None if text is None or deployment is None else open_change(deployment, text, found.taken_at, say)
+    return None if text is None or deployment is None else open_change(deployment, text, found.taken_at)
 
 
-def _planned(request: Raise, plan: Plan, say: Texts) -> str:
+def _planned(request: Raise, plan: Plan) -> Text:
     record = plan.record
-    return say(
+    return Text(
         "changing.planned" if record.means == "patch" else "changing.planned-process",
         flag=record.kind.flag.shown,
         container=record.container,
-        old=record.old or say("changing.unset"),
+        old=record.old or Text("changing.unset"),
         new=record.new,
         time=format_duration(request.seconds),
         until=record.at,
     )
 
 
-def _refused(found: ChangeSnapshot, planned: PlannedChange, refusal: Refusal, say: Texts) -> Finding:
-    claim = say("changing.refused", why=_why(refusal, say))
+def _refused(found: ChangeSnapshot, planned: PlannedChange, refusal: Refusal) -> Finding:
+    claim = Text("changing.refused", why=_why(refusal))
     if refusal.record is not None:
-        return _of_record(found, "change-refused", "warning", claim, undo(refusal.record, say))
+        return _of_record(found, "change-refused", "warning", claim, undo(refusal.record))
     return _finding("change-refused", "warning", claim, (_wanted_shown(found, planned),), ())
 
 
-def _why(refusal: Refusal, say: Texts) -> str:
-    return say("changing.refused-hint", why=refusal.why.in_words(say), hint=refusal.hint.in_words(say))
+def _why(refusal: Refusal) -> Text:
+    return Text("changing.refused-hint", why=refusal.why.text, hint=refusal.hint.text)
 
 
-def _see_log(found: ChangeSnapshot, request: Raise, say: Texts) -> NextAction:
+def _see_log(found: ChangeSnapshot, request: Raise) -> NextAction:
     if request.until_captured:
-        return NextAction(say("changing.see-log"), f"logs {request.until_captured}")
+        return step(Text("changing.see-log"), f"logs {request.until_captured}")
     log = kubectl("-n", found.namespace, "logs", f"deploy/{found.name}", "-c", request.container, "--since=10m")
-    return NextAction(say("changing.see-log"), log)
+    return step(Text("changing.see-log"), log)
 
 
 def _wanted_shown(found: ChangeSnapshot, planned: PlannedChange) -> Evidence:
@@ -270,7 +267,7 @@ def _flag_shown(found: ChangeSnapshot, kind: Kind, container: str) -> Evidence:
 
 
 def _of_record(
-    found: ChangeSnapshot, code: Code, severity: Severity, claim: str, actions: tuple[NextAction, ...] = ()
+    found: ChangeSnapshot, code: Code, severity: Severity, claim: Text, actions: tuple[NextAction, ...] = ()
 ) -> Finding:
     text = annotation(found.deployment)
     return _finding(code, severity, claim, (_record_shown(found, text or found.name),), actions)
@@ -288,9 +285,9 @@ def _shown(found: ChangeSnapshot, quote: str, path: str) -> Evidence:
 
 
 def _finding(
-    code: Code, severity: Severity, claim: str, proofs: tuple[Evidence, ...], actions: tuple[NextAction, ...]
+    code: Code, severity: Severity, claim: Text, proofs: tuple[Evidence, ...], actions: tuple[NextAction, ...]
 ) -> Finding:
-    return Finding(code, one_line(claim, 600), severity, "confirmed", Scope(), proofs, actions)
+    return Finding(code, "", severity, "confirmed", Scope(), proofs, actions).saying(claim)
 
 
 # ------------------------------------------------------------------------------------------------------- the report
@@ -321,17 +318,17 @@ def _setting(found: ChangeSnapshot, container: str, kind: Kind) -> _Setting | No
     return _Setting(container, kind.flag.shown, now.value if now else kind.values.default, word)
 
 
-def _state(settings: Sequence[_Setting], kind: Kind, say: Texts) -> str:
+def _state(settings: Sequence[_Setting], kind: Kind) -> Text | None:
     """What is set, in words; empty where the Deployment has none of the containers."""
     if not settings:
-        return ""
+        return None
     first, *others = settings
     if kind.is_log_level:
-        rest = ", ".join(say("changing.level-of", container=other.container, value=other.value) for other in others)
-        return say("changing.levels" if rest else "changing.level", others=rest, **first._asdict())
+        rest = listed(Text("changing.level-of", container=other.container, value=other.value) for other in others)
+        return Text("changing.levels" if others else "changing.level", others=rest, **first._asdict())
     if first.word:
-        return say("changing.flag-set", flag=first.flag, value=first.value)
-    return say("changing.flag-unset" if kind.values.is_bool else "changing.flag-default", **first._asdict())
+        return Text("changing.flag-set", flag=first.flag, value=first.value)
+    return Text("changing.flag-unset" if kind.values.is_bool else "changing.flag-default", **first._asdict())
 
 
 def _word(words: Sequence[str], now: Set) -> str:
@@ -343,19 +340,17 @@ def _report(
     verb: str,
     findings: list[Finding],
     *,
-    verdict: str = "",
+    verdict: Prose | None = None,
     tables: tuple[Table, ...] = (),
     change: Change | UnsetType = UNSET,
 ) -> Report:
-    return Report(
-        schema=SCHEMA,
+    return new_report(
         playbook=verb,
         cluster=found.cluster,
         taken_at=format_time(found.taken_at),
         subject=Subject("Deployment", found.namespace, found.name),
-        verdict=one_line(verdict or findings[0].claim),
-        severity=worst(tuple(findings)),
-        findings=tuple(findings),
+        verdict=verdict,
+        findings=findings,
         tables=tables,
         gaps=found.gaps,
         change=change,

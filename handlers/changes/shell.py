@@ -26,7 +26,7 @@ from bot.changes.refusal import Refusal
 from bot.errors import BotError, NotAllowed, SourceError, UsageError
 from bot.kube.client.failures import ForbiddenError
 from bot.kube.client.writer import Writer
-from bot.report import Evidence, Report
+from bot.report import Evidence, Report, in_words
 from bot.slack.render.prose import error_line
 from bot.texts import Texts
 from handlers.changes.effect_check import effect_of
@@ -102,7 +102,7 @@ def run_change(tools: Tools, request: Request, consent: Consent) -> tuple[Report
     if not consent.yes and not sys.stdin.isatty():
         hint = "Add --yes to do it without a question, or --dry-run to see what would be done."
         raise UsageError("the bot cannot ask for a confirmation: this is not a terminal", hint=hint)
-    tools.tell(tools.show(planned_report(looked.found, request, looked.planned, tools.say)))
+    tools.tell(tools.show(in_words(planned_report(looked.found, request, looked.planned), tools.say)))
     if not consent.yes and not tools.ask(f"{tools.say('changing.shell-ask')} "):
         raise ChangeFailed("nothing was changed", hint="you did not say yes")
     return asyncio.run(_done(tools, looked, consent)), 0
@@ -120,7 +120,7 @@ async def _planned(tools: Tools, request: Raise) -> _Confirmed | tuple[Report, i
     if isinstance(planned.outcome, Plan) and not request.dry_run:
         return _Confirmed(found, request, planned, planned.outcome)
     not_done = isinstance(planned.outcome, Refusal) and not request.dry_run
-    return planned_report(found, request, planned, tools.say), FAILED if not_done else 0
+    return in_words(planned_report(found, request, planned), tools.say), FAILED if not_done else 0
 
 
 async def _done(tools: Tools, confirmed: _Confirmed, consent: Consent) -> Report:
@@ -143,7 +143,7 @@ async def _done(tools: Tools, confirmed: _Confirmed, consent: Consent) -> Report
                 proofs = await effect_of(sources.cluster, record, await writer.pods_of(found.deployment))
         except SourceError as error:  # it is made all the same
             waits = error.message
-        return raised_report(found, request, planned, MadeChange(record, proofs, waits), tools.say)
+        return in_words(raised_report(found, request, planned, MadeChange(record, proofs, waits)), tools.say)
 
 
 async def _on_time(changer: Changer, say: Texts) -> None:
@@ -180,7 +180,7 @@ async def _at_once(tools: Tools, request: Show | Extend | Revert) -> tuple[Repor
     """What needs no confirmation: looking, and going back to how things were."""
     async with progress(tools.say), tools.open_sources() as sources:
         if isinstance(request, Show):
-            return shown_report(await look(sources, request), request, PROGRAM, tools.say), 0
+            return in_words(shown_report(await look(sources, request), request, PROGRAM), tools.say), 0
         async with tools.open_writer() as opened:
             writer = _live(opened, dry_run_helps=False)
             found, journal = await look(sources, request), NoJournal()
@@ -192,18 +192,18 @@ async def _at_once(tools: Tools, request: Show | Extend | Revert) -> tuple[Repor
                 tools.tell(f"{copies.why}\n" if copies.unread else "")
             if (record := open_one(found, request)) is None:
                 as_wanted = isinstance(request, Revert) and found.open is None
-                return not_open_report(found, request, PROGRAM, tools.say), 0 if as_wanted else FAILED
+                return in_words(not_open_report(found, request, PROGRAM), tools.say), 0 if as_wanted else FAILED
             changer = Changer(writer, journal)
             if isinstance(request, Revert):
                 with _as_a_change():
                     event = await changer.revert(found.namespace, found.name, by=whoami())
-                return ended_report(found, request, event, tools.say), 0
+                return in_words(ended_report(found, request, event), tools.say), 0
             with _as_a_change():
                 await writer.deployment(found.namespace, found.name)  # its answer tells the API server's time
                 until = later(record, request.seconds, now=changer.time())
                 outcome = await changer.extend(found.namespace, found.name, until, by=whoami())
             code = FAILED if isinstance(outcome, Refusal) else 0
-            return extended_report(found, request, outcome, tools.say), code
+            return in_words(extended_report(found, request, outcome), tools.say), code
 
 
 async def revert_overdue(tools: Tools, namespace: str) -> tuple[str, int]:
@@ -233,7 +233,7 @@ def _is_unknown(event: Event) -> bool:
 
 
 def _detail(event: Event, say: Texts) -> str:
-    return event.detail if event.kind in ("failed", "stuck") or _is_unknown(event) else event_claim(event, say)
+    return event.detail if event.kind in ("failed", "stuck") or _is_unknown(event) else say.words(event_claim(event))
 
 
 class _Copies(NamedTuple):

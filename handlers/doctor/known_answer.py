@@ -27,7 +27,7 @@ async def wrong_answer(say: Texts) -> str:
     try:
         with bugs_as_errors():
             snapshot = await asked.playbook.gather(asked.request, Sources(RecordedCluster.open(RECORDING)))
-            return await asyncio.to_thread(lambda: _wrong_with(asked.playbook.diagnose(snapshot, say), say))
+            return await asyncio.to_thread(lambda: _wrong_with(asked.playbook.report(snapshot, say), say))
     except BotError as error:
         return error.message
 

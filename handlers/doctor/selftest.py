@@ -83,5 +83,5 @@ async def what_is_unseen(sources: Sources, say: Texts) -> str:
     pending, status = find("pending"), find("status")
     await pending.gather(pending.request(all=False), sources)
     snapshot = await status.gather(status.request(), sources)
-    report = await asyncio.to_thread(status.diagnose, snapshot, say)
+    report = await asyncio.to_thread(status.report, snapshot, say)
     return next((finding.claim for finding in report.findings if finding.code in _BLIND_CODES), "")

@@ -61,7 +61,7 @@ def _gap(whole: Report, left: Report, say: Texts, most: int) -> Gap:
     parts += [say("mcp.findings", kept=kept, count=count)] if kept < count else []
     count, kept = len(whole.gaps), len(left.gaps)
     parts += [say("mcp.gaps", kept=kept, count=count)] if kept < count else []
-    why = say("mcp.cut", size=most // 1024, parts=say.clauses(parts))
+    why = say("mcp.cut", size=most // 1024, parts=say.joined(parts))
     return Gap(say("mcp.answer"), why, say("mcp.cut-hint", verb=whole.playbook))
 
 

@@ -170,7 +170,7 @@ class Tools:
         asked: ParsedQuestion = read(grammar, words_of(playbook, arguments))
         async with open_sources(where) as sources:
             snapshot = await asked.playbook.gather(asked.request, sources)
-        return await asyncio.to_thread(asked.playbook.diagnose, snapshot, self._say)
+        return await asyncio.to_thread(asked.playbook.report, snapshot, self._say)
 
 
 def _clusters(where: ClusterChoice) -> tuple[str, ...]:

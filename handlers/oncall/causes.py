@@ -11,7 +11,7 @@ from bot.finding_codes import CODES
 from bot.hami.pods.request_parsing import DeviceConfig, gpus_of
 from bot.kube.models import Pod
 from bot.kube.times import parse_time
-from bot.report import Finding, Report
+from bot.report import Finding, Report, finding_in_words
 from bot.texts import Texts
 from bot.triage.cause import Cause, unexplained
 from bot.triage.gputime import GpuRequest
@@ -127,14 +127,13 @@ def _judged(
 ) -> list[tuple[Name, Finding | None]]:
     """Why each of them waits, as far as a rule explains it."""
     world = World(scene.capacity, install.install, install.config, scene.as_of)
-    judge = Judge(
-        ClusterContext(install, world, scene.lock_owners, scene.questioned, scene.process, scene.webhook), say
-    )
+    judge = Judge(ClusterContext(install, world, scene.lock_owners, scene.questioned, scene.process, scene.webhook))
     judged: list[tuple[Name, Finding | None]] = []
     for pod in pods:
         name = pod.namespace, pod.name
         attempt = last_own_attempt(pod, scene.messages.events.get(name, ()), scene.messages.lines.get(name, ()))
-        judged.append((name, judge.cause(pod, attempt)))
+        cause = judge.cause(pod, attempt)
+        judged.append((name, cause and finding_in_words(cause, say)))
     return judged
 
 
@@ -194,7 +193,7 @@ async def _why(sources: Sources, name: Name, say: Texts) -> tuple[Report, Pod | 
     snapshot = await playbook.gather(_request("why", "/".join(name)), sources)
     seen: FoundPod | None = snapshot.subject if isinstance(snapshot.subject, FoundPod) else None
     is_it = seen is not None and (seen.pod.namespace, seen.pod.name) == name
-    return await asyncio.to_thread(playbook.diagnose, snapshot, say), seen.pod if seen and is_it else None
+    return await asyncio.to_thread(playbook.report, snapshot, say), seen.pod if seen and is_it else None
 
 
 async def cards_of(sources: Sources, node: str, say: Texts) -> Report:
@@ -220,9 +219,10 @@ async def registration_state(sources: Sources, node: str, say: Texts) -> Literal
 async def _diagnosed(playbook: Playbook, request: Any, sources: Sources, say: Texts) -> Report:
     """In a thread: on a large cluster a diagnosis takes longer than the ack of a question may wait."""
     snapshot = await playbook.gather(request, sources)
-    return await asyncio.to_thread(playbook.diagnose, snapshot, say)
+    return await asyncio.to_thread(playbook.report, snapshot, say)
 
 
 def _cause(finding: Finding, subject: str) -> Cause:
     found = Cause(cause_signature(finding), finding.code, finding.claim, finding.severity, subject, finding.scope.nodes)
-    return msgspec.structs.replace(found, step=next(iter(finding.next_actions), None))
+    step = next(iter(finding.next_actions), None)
+    return msgspec.structs.replace(found, step=step, key=finding.key, values=finding.values)

@@ -269,7 +269,7 @@ class Digests:
                 snapshot = await playbook.gather(playbook.request(), sources)
         except TimeoutError as error:
             raise BotError(f"the cluster was not read within {READING_S:g} s") from error
-        report: Report = await asyncio.to_thread(playbook.diagnose, snapshot, self._deps.say)
+        report: Report = await asyncio.to_thread(playbook.report, snapshot, self._deps.say)
         earlier = await self._rows.last(channel, cluster, TREND - 1)
         opened = [change.record for change in await self._deps.store.changes(meant).opened()]
         after = {
@@ -290,7 +290,7 @@ class Digests:
                 say("digest.trend-kind", type=kind, memory=had, largest=left) for kind, had, left in trend_words(points)
             )
             files.append(File("trend.png", trend, title, ". ".join([title, *went])))
-        report = find("gpus").diagnose(gpus, say) if gpus is not None else None
+        report = find("gpus").report(gpus, say) if gpus is not None else None
         if report is not None and (drawn := picture(report, say)):
             files.append(File("gpus.png", drawn, report.verdict, alt_text(report)))
         return files

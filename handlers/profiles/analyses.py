@@ -18,9 +18,9 @@ from bot.pprof.sampletypes import sample_index
 from bot.pprof.top import Options, prepared, top, total_of
 from bot.pprof.versions import comparison_tables, explain_change
 from bot.render.terminal import terminal
-from bot.report import SCHEMA, Finding, Report, Subject, Table, one_line, worst
+from bot.report import Finding, Report, Subject, Table, in_words, new_report
 from bot.settings import load_settings
-from bot.texts import Language, Texts
+from bot.texts import Language, Text, Texts
 from handlers.profiles.options import COMPARE_EXAMPLE, HINTS_EXAMPLE, LIST_EXAMPLE, Words
 from handlers.profiles.readfile import read_file
 from handlers.standard_output import has_colours, width
@@ -75,7 +75,7 @@ def compare_text(asked: Words, say: Texts) -> str:
         raise UsageError("name at least two profiles, the oldest first", example=COMPARE_EXAMPLE)
     kind = asked.options.get("sample_index", "")
     versions = [_taken(file) for file in asked.plain]
-    findings = explain_change(versions, say, sample_index_name=kind)
+    findings = explain_change(versions, sample_index_name=kind)
     tables = comparison_tables(versions, say, sample_index_name=kind)
     text = terminal(_report(versions, findings, tables, say), say, width=width(), colour=has_colours())
     if len(versions) != 2:
@@ -93,7 +93,7 @@ def hints_text(asked: Words, say: Texts) -> str:
     if len(asked.plain) != 1:
         raise UsageError("name one profile", example=HINTS_EXAMPLE)
     taken = _taken(asked.plain[0])
-    findings = explain(taken, say, sample_index_name=asked.options.get("sample_index", ""))
+    findings = explain(taken, sample_index_name=asked.options.get("sample_index", ""))
     report = _report([taken], findings, () if findings else (symptom_table(say),), say)
     return terminal(report, say, width=width(), colour=has_colours())
 
@@ -106,14 +106,13 @@ def _report(
     versions: Sequence[SourcedProfile], findings: tuple[Finding, ...], tables: tuple[Table, ...], say: Texts
 ) -> Report:
     names = ", ".join(version.object for version in versions)
-    return Report(
-        schema=SCHEMA,
+    made = new_report(
         playbook="profile",
         cluster="",
         taken_at=format_time(datetime.fromtimestamp(time.time(), UTC)),
         subject=Subject("Profile", "", names),
-        verdict=one_line(findings[0].claim if findings else say("profile-hint.none")),
-        severity=worst(findings),
+        verdict=None if findings else Text("profile-hint.none"),
         findings=findings,
         tables=tables,
     )
+    return in_words(made, say)

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from bot.report import in_words
 from bot.slack.message import Message
 from bot.slack.render.profile import with_short_names
 from bot.slack.render.report import render_report
@@ -24,7 +25,7 @@ class Answer(NamedTuple):
 def answer_to(snapshot: Snapshot, words: str, say: Texts) -> Answer:
     """`words` is the question as typed, for the button that asks it again. Raises SourceError for what is none."""
     seen = seen_in(snapshot)
-    report = diagnose(snapshot, say, seen)
+    report = in_words(diagnose(snapshot, seen), say)
     message = render_report(with_short_names(report), say, channel_buttons=False, words=words)
     taken = snapshot.outcome
     if seen is None or not isinstance(taken, FetchedProfile):

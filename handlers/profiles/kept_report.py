@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bot.kube.times import format_time
-from bot.report import SCHEMA, Finding, NextAction, Report, Scope, Subject, Table
-from bot.texts import Texts
+from bot.report import Finding, Report, Scope, Subject, Table, in_words, new_report, step
+from bot.texts import Text, Texts
 
 if TYPE_CHECKING:
     from bot.store.profiles import KeptProfile
@@ -18,21 +18,19 @@ COLUMNS = ("id", "kind", "taken-at", "seconds", "version", "cluster", "target", 
 
 def kept_report(kept: "Sequence[KeptProfile]", now: float, say: Texts) -> Report:
     """The newest first; `now` is in unix seconds."""
-    claim = say("profile.kept", count=len(kept)) if kept else say("profile.kept-none")
-    actions = () if kept else (NextAction(say("profile.take-one"), "profile cpu 30s"),)
-    finding = Finding("profiles-kept", claim, "info", "confirmed", Scope(), (), actions)
+    claim = Text("profile.kept", count=len(kept)) if kept else Text("profile.kept-none")
+    actions = () if kept else (step(Text("profile.take-one"), "profile cpu 30s"),)
+    finding = Finding("profiles-kept", "", "info", "confirmed", Scope(), (), actions).saying(claim)
     rows = tuple(_row(profile) for profile in kept)
-    return Report(
-        schema=SCHEMA,
+    made = new_report(
         playbook="profile",
         cluster="",
         taken_at=_time(now),
         subject=Subject("Profiles", "", ""),
-        verdict=claim,
-        severity="info",
         findings=(finding,),
         tables=(Table(say("kept.title"), tuple(say(f"kept.{column}") for column in COLUMNS), rows),) if rows else (),
     )
+    return in_words(made, say)
 
 
 async def kept_beside_the_bot(config: Path | None, say: Texts) -> Report:

@@ -10,12 +10,12 @@ from bot.pprof.decode import read
 from bot.pprof.findings import explain, symptom_table
 from bot.pprof.quotes import SourcedProfile
 from bot.pprof.versions import comparison_tables, explain_change
-from bot.report import SCHEMA, Finding, Report, Subject, Table, one_line, worst
+from bot.report import Finding, Report, Subject, Table, in_words, new_report
 from bot.slack.message import File, Message
 from bot.slack.render.prose import render_help
 from bot.slack.render.report import render_report
 from bot.store.profiles import ProfileRows
-from bot.texts import Texts
+from bot.texts import Text, Texts
 from handlers.parsing.slack_words import join_words
 from handlers.profiles.kept_files import Contents, answer_about, contents_of
 from handlers.profiles.kept_lookup import is_reference
@@ -79,10 +79,10 @@ def _explained(words: Sequence[str], asked: Words, contents: Contents, now: floa
     if words[0] == "compare":
         if len(taken) < 2:
             raise UsageError("name at least two profiles, the oldest first", example=COMPARE_EXAMPLE)
-        findings = explain_change(taken, say, sample_index_name=kind)
+        findings = explain_change(taken, sample_index_name=kind)
         tables = comparison_tables(taken, say, sample_index_name=kind)
     else:
-        findings = explain(taken[0], say, sample_index_name=kind)
+        findings = explain(taken[0], sample_index_name=kind)
         tables = () if findings else (symptom_table(say),)
     report = _report(", ".join(profile.object for profile in taken), findings, tables, now, say)
     again = join_words(["profile", *words])
@@ -90,14 +90,13 @@ def _explained(words: Sequence[str], asked: Words, contents: Contents, now: floa
 
 
 def _report(about: str, findings: tuple[Finding, ...], tables: tuple[Table, ...], now: float, say: Texts) -> Report:
-    return Report(
-        schema=SCHEMA,
+    made = new_report(
         playbook="profile",
         cluster="",
         taken_at=format_time(datetime.fromtimestamp(now, UTC)),
         subject=Subject("Profile", "", about),
-        verdict=one_line(findings[0].claim if findings else say("profile-hint.none")),
-        severity=worst(findings),
+        verdict=None if findings else Text("profile-hint.none"),
         findings=findings,
         tables=tables,
     )
+    return in_words(made, say)

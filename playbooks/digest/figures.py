@@ -10,6 +10,7 @@ from bot.hami.nodes.registration import Registration
 from bot.hami.nodes.scaling import core_factor, memory_factor, read_memory_scaling
 from bot.kube.models import Pod
 from bot.report import Finding, Gap, Report
+from bot.texts import in_english
 from playbooks.pending.rows import CauseRow, PendingRow
 from playbooks.quota.findings import NEAR
 from playbooks.quota.table import QuotaRow
@@ -28,7 +29,7 @@ def figures_of(reports: Mapping[str, Report], parts: Mapping[str, Any], unseen: 
             if sources := sorted({gap.source for gap in reports[verb].gaps}):
                 figures |= {f"gaps/{area}": ", ".join(sources) for area in _AREAS[verb]}
             figures |= read(reports[verb], parts[verb])
-    figures |= {f"unseen/{area}": gap.why[:200] for verb, gap in unseen.items() for area in _AREAS[verb]}
+    figures |= {f"unseen/{area}": in_english(gap.text)[:200] for verb, gap in unseen.items() for area in _AREAS[verb]}
     return figures
 
 
@@ -119,7 +120,7 @@ def _status(report: Report, part: Any) -> dict[str, str]:
 def _restarts(area: str, pods: Sequence[Pod] | Gap) -> dict[str, str]:
     """How often each pod's containers were started again since the pod is there."""
     if isinstance(pods, Gap):
-        return {f"unseen/{area}": pods.why[:200]}
+        return {f"unseen/{area}": in_english(pods.text)[:200]}
     counts = {
         f"{area}/{pod.name}": str(count)
         for pod in pods

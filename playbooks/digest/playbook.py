@@ -13,8 +13,8 @@ from bot.digest.figures import split
 from bot.digest.rows import FigureRow, OwnerRow
 from bot.errors import SourceError
 from bot.kube.times import format_time
-from bot.report import SCHEMA, SEVERITIES, Finding, Gap, Report, Sheet, Subject, one_line, worst
-from bot.texts import Texts
+from bot.report import SEVERITIES, Finding, Gap, Report, Sheet, Subject, gap, new_report
+from bot.texts import Prose, Text, clauses, in_english
 from playbooks.digest.figures import bad, figures_of, waiting
 from playbooks.digest.idle import AREA, idle_figures
 from playbooks.digest.owners import FindingOrigin, owners_of
@@ -64,7 +64,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     errors = {verb: error for verb, error in zip(ASKED, found, strict=True) if isinstance(error, SourceError)}
     if not parts:
         raise next(iter(errors.values()))
-    unseen = {verb: Gap(verb, error.message, error.hint) for verb, error in errors.items()}
+    unseen = {verb: gap(verb, error.message, error.hint) for verb, error in errors.items()}
     return Snapshot(wanted, sources.cluster.name, sources.cluster.now(), parts, unseen, usage)
 
 
@@ -82,9 +82,9 @@ async def _gather(verb: str, sources: Sources) -> Any:
         return error
 
 
-def diagnose(snapshot: Snapshot, say: Texts) -> Report:
+def diagnose(snapshot: Snapshot) -> Report:
     """Each question's report, of which the figures and all that is wrong are told."""
-    reports = {verb: find(verb).diagnose(part, say) for verb, part in snapshot.parts.items()}
+    reports = {verb: find(verb).diagnose(part) for verb, part in snapshot.parts.items()}
     ranked = _worst(reports)
     findings = [origin.finding for origin in ranked]
     figures = figures_of(reports, snapshot.parts, snapshot.unseen) | _idle(snapshot)
@@ -99,37 +99,35 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         if entry.finding.severity != "info"
         for owner, pods in owners_of(entry, reports, snapshot.parts)
     )
-    brief = None if snapshot.request.all else _told(figures, say)
+    brief = None if snapshot.request.all else _told(figures)
     tables = FIGURES.table(_rows(figures), brief=brief), OWNERS.table(owners)
-    return Report(
-        schema=SCHEMA,
+    return new_report(
         playbook="digest",
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Cluster", "", snapshot.cluster),
-        verdict=_without_hami(reports) or one_line(_verdict(reports, snapshot.unseen, say)),
-        severity=worst(tuple(findings)),
-        findings=tuple(prose.few_actions(findings)),
+        verdict=_without_hami(reports) or _verdict(reports, snapshot.unseen),
+        findings=prose.few_actions(findings),
         tables=tuple(table for table in tables if table.rows),
-        gaps=tuple(dict.fromkeys(gaps)),
+        gaps=gaps,
     )
 
 
 def _idle(snapshot: Snapshot) -> dict[str, str]:
     gpus = snapshot.parts.get("gpus")
     if gpus is None:
-        return {f"unseen/{AREA}": snapshot.unseen["gpus"].why[:200]}
+        return {f"unseen/{AREA}": in_english(snapshot.unseen["gpus"].text)[:200]}
     found = gpus.install.install.version
     return idle_figures(gpus.capacity, snapshot.usage, found.version if found else None, snapshot.taken_at)
 
 
-def _told(figures: Mapping[str, str], say: Texts) -> Iterator[FigureRow]:
+def _told(figures: Mapping[str, str]) -> Iterator[FigureRow]:
     """The first of each area, in words."""
     for area in _TOLD:
         unit = _UNITS.get(area, "")
         some = ((what, value) for of, what, value in _rows(figures) if of == area)
         for what, value in islice(some, _FIRST):
-            yield FigureRow(say(f"digest-area.{area}"), what, f"{int(value):,}{unit}" if value.isdecimal() else value)
+            yield FigureRow(Text(f"digest-area.{area}"), what, f"{int(value):,}{unit}" if value.isdecimal() else value)
 
 
 def _rows(figures: Mapping[str, str]) -> list[FigureRow]:
@@ -157,29 +155,29 @@ def _key(finding: Finding) -> tuple[str, tuple[str, ...]]:
     return finding.code, finding.scope.nodes
 
 
-def _verdict(reports: Mapping[str, Report], unseen: Mapping[str, Gap], say: Texts) -> str:
-    lines: list[str] = []
+def _verdict(reports: Mapping[str, Report], unseen: Mapping[str, Gap]) -> Text:
+    lines: list[Text] = []
     if "pending" in reports:
         pods, causes = waiting(reports)
-        none = say(f"digest.waiting-{_sure(reports['pending'])}")
-        lines.append(say("digest.waiting", pods=pods, causes=causes) if pods else none)
+        none = Text(f"digest.waiting-{_sure(reports['pending'])}")
+        lines.append(Text("digest.waiting", pods=pods, causes=causes) if pods else none)
     if "nodes" in reports:
         nodes = {node for finding in bad(reports["nodes"]) for node in finding.scope.nodes}
-        none = say(f"digest.faults-{_sure(reports['nodes'])}")
-        lines.append(say("digest.faults", nodes=len(nodes)) if nodes else none)
+        none = Text(f"digest.faults-{_sure(reports['nodes'])}")
+        lines.append(Text("digest.faults", nodes=len(nodes)) if nodes else none)
     if "status" in reports:
         problems = len(bad(reports["status"]))
-        none = say(f"digest.health-{_sure(reports['status'])}")
-        lines.append(say("digest.health", problems=problems) if problems else none)
+        none = Text(f"digest.health-{_sure(reports['status'])}")
+        lines.append(Text("digest.health", problems=problems) if problems else none)
     if unseen:
-        lines.append(say("digest.unseen", what=", ".join(unseen)))
-    return say.clauses(lines)
+        lines.append(Text("digest.unseen", what=", ".join(unseen)))
+    return clauses(lines)
 
 
-def _without_hami(reports: Mapping[str, Report]) -> str:
+def _without_hami(reports: Mapping[str, Report]) -> Prose:
     """What the questions answer where HAMi is not installed: then no node and no pod was judged."""
     told = (report for verb, report in reports.items() if verb != "pending")
-    return next((report.verdict for report in told if report.findings[0].code == "hami-not-installed"), "")
+    return next((report.findings[0].text for report in told if report.findings[0].code == "hami-not-installed"), "")
 
 
 def _sure(report: Report) -> str:

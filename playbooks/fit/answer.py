@@ -15,8 +15,8 @@ from bot.hami.nodes.registration import Unregistered
 from bot.hami.pods.request_parsing import asked_resources
 from bot.hami.webhook import Rejection
 from bot.kube.models import Pod
-from bot.report import VERDICT_LIMIT, Confidence, Evidence, Finding, Gap, NextAction
-from bot.texts import Texts
+from bot.report import VERDICT_LIMIT, Confidence, Evidence, Finding, Gap, NextAction, gap, step
+from bot.texts import Prose, Text, fitting
 from playbooks import quotes
 from playbooks.fit import elsewhere
 from playbooks.fit.gpu_words import CardWords, device_of, words_of
@@ -62,7 +62,7 @@ class Answer(NamedTuple):
     finding: Finding
     endings: tuple[Ending, ...] = ()
     gaps: tuple[Gap, ...] = ()
-    verdict: str = ""
+    verdict: Prose = ""
 
 
 def free_nodes(case: Case) -> list[str]:
@@ -72,42 +72,42 @@ def free_nodes(case: Case) -> list[str]:
     return [taker for taker in case.takers if taker not in case.obstacles]
 
 
-def answer(asked: AskedPod, confidence: Confidence, say: Texts) -> Answer:
+def answer(asked: AskedPod, confidence: Confidence) -> Answer:
     """Exactly one finding."""
-    case, name = asked.case, _called(asked, say)
+    case, name = asked.case, _called(asked)
     if asked.refused is not None:
-        return Answer(_denied(asked, asked.refused, confidence, say))
+        return Answer(_denied(asked, asked.refused, confidence))
     if asked.words and device_of(asked.words, case.config) is None:
-        return Answer(_no_such_device(asked, asked.words, confidence, say))
-    if asked.words and (lost := _no_such_type(asked, asked.words, confidence, say)) is not None:
+        return Answer(_no_such_device(asked, asked.words, confidence))
+    if asked.words and (lost := _no_such_type(asked, asked.words, confidence)) is not None:
         return Answer(lost)
     if (case.request.containers and case.pod.spec.node_name) or unoffered(case):
-        return Answer(elsewhere.never_scheduled(case, name, confidence, say))
-    if (unknown := _unknown(case, say)) is not None:
-        claim = say("fits.unknown", pod=name, why=unknown)
+        return Answer(elsewhere.never_scheduled(case, name, confidence))
+    if (unknown := _unknown(case)) is not None:
+        claim = Text("fits.unknown", pod=name, why=unknown)
         return Answer(finding("not-enough-evidence", claim, "suspected", (), _proofs(asked), severity="warning"))
     if not case.request.containers:
-        return Answer(_no_request(asked, confidence, say))
+        return Answer(_no_request(asked, confidence))
     if (refused := refusal(case)) is not None:
-        return _refused_at_creation(asked, refused, confidence, say)
+        return _refused_at_creation(asked, refused, confidence)
     if free := free_nodes(case):
-        claim = say("fits.claim", pod=name, count=len(free), nodes=prose.names(say, free))
-        confidence = "suspected" if elsewhere.not_looked_at(case, say) else confidence
+        claim = Text("fits.claim", pod=name, count=len(free), nodes=prose.names(free))
+        confidence = "suspected" if elsewhere.not_looked_at(case) else confidence
         return Answer(finding("fits", claim, confidence, free, (_card(case, free[0]),), severity="info"))
     if takers := case.takers:
-        return _lost(asked, takers, confidence, say)
-    return _nowhere(asked, confidence, say)
+        return _lost(asked, takers, confidence)
+    return _nowhere(asked, confidence)
 
 
-def _called(asked: AskedPod, say: Texts) -> str:
+def _called(asked: AskedPod) -> Prose:
     """The pod's name; for words what was understood beside them."""
     if asked.words is None or not asked.case.request.containers:
         return asked.name
     request = asked.case.request.containers[0]
-    read = request_amounts.asked(asked.case, request, say)
+    read = request_amounts.asked(asked.case, request)
     if request.cores:
-        read = say("fit.with-cores", read=read, cores=request_amounts.cores(asked.case, request))
-    return say("fit.called", words=asked.name, read=read)
+        read = Text("fit.with-cores", read=read, cores=request_amounts.cores(asked.case, request))
+    return Text("fit.called", words=asked.name, read=read)
 
 
 # ------------------------------------------------------------------------------------------------- it fits nowhere
@@ -136,38 +136,38 @@ def _judged(case: Case) -> list[str]:
     )
 
 
-def _cut_short(search: Search, say: Texts) -> tuple[Gap, ...]:
-    return () if search.complete else (Gap("fit", say("fit.cut-short"), say("fit.cut-short-hint")),)
+def _cut_short(search: Search) -> tuple[Gap, ...]:
+    return () if search.complete else (gap("fit", Text("fit.cut-short"), Text("fit.cut-short-hint")),)
 
 
-def _nowhere(asked: AskedPod, confidence: Confidence, say: Texts) -> Answer:
+def _nowhere(asked: AskedPod, confidence: Confidence) -> Answer:
     case, verdict = asked.case, ""
     ways, names = _ways(case), _judged(case)
     proofs = [*_proofs(asked, ways.changes[0].node if ways.changes else ""), *_held(case, ways.search.found)]
     if case.too_large:
         code, claim = (
             "impossible-anywhere",
-            say("fits-nowhere.never", pod=_called(asked, say), why=why_never(case, say)),
+            Text("fits-nowhere.never", pod=_called(asked), why=why_never(case)),
         )
     elif (effect := _only_quota(case)) is not None:
         code = "resource-quota-not-fit"
-        claim, verdict = _over_quota("resource-quota-not-fit.fit", asked, effect, say)
+        claim, verdict = _over_quota("resource-quota-not-fit.fit", asked, effect)
         proofs = [*proof(effect.of, case.quotas), *_counted(case), *proofs]
     else:
         empty = names and not any(would_if_empty(case, name) for name in names)
         code, key = "fits-nowhere", "fits-nowhere.empty" if empty else "fits-nowhere.claim"
-        claim, verdict = _told(key, asked, why_nowhere(case, say), say, count=len(case.candidates))
-    actions = [_action(asked, change, say) for change in ways.changes] + _end(case, ways.search.found, say)
+        claim, verdict = _told(key, asked, why_nowhere(case), count=len(case.candidates))
+    actions = [_action(asked, change) for change in ways.changes] + _end(case, ways.search.found)
     result = finding(code, claim, confidence, (), tuple(dict.fromkeys(proofs)), severity="warning")
     result = structs.replace(result, next_actions=tuple(actions))
-    return Answer(result, ways.search.found, _cut_short(ways.search, say), verdict)
+    return Answer(result, ways.search.found, _cut_short(ways.search), verdict)
 
 
-def _told(key: str, asked: AskedPod, whys: Sequence[str], say: Texts, /, **values: object) -> tuple[str, str]:
+def _told(key: str, asked: AskedPod, whys: Sequence[Prose], /, **values: object) -> tuple[Text, Text]:
     """The claim with the first form of the reasons, and with the first that keeps it within a verdict's length."""
-    names = dict.fromkeys((_called(asked, say), asked.name))
-    forms = [say(key, pod=name, why=why, **values) for why in whys or [say("words.none")] for name in names]
-    return forms[0], next((form for form in forms if len(form) <= VERDICT_LIMIT), forms[-1])
+    names = dict.fromkeys((_called(asked), asked.name))
+    forms = [Text(key, pod=name, why=why, **values) for why in whys or [Text("words.none")] for name in names]
+    return forms[0], fitting(forms, VERDICT_LIMIT)
 
 
 def _only_quota(case: Case) -> Effect | None:
@@ -184,16 +184,16 @@ def _only_quota(case: Case) -> Effect | None:
     return next((effect for effect in refused if effect.verdict == "refused"), refused[0])
 
 
-def _over_quota(key: str, asked: AskedPod, effect: Effect, say: Texts) -> tuple[str, str]:
+def _over_quota(key: str, asked: AskedPod, effect: Effect) -> tuple[Text, Text]:
     """Claim and verdict."""
     namespace = asked.case.pod.namespace
     numbers = {"used": _amount(effect.used), "limit": _amount(effect.limit)}
     amount = in_short = _amount(effect.asked)
     if is_share(asked.case, effect):
         figures = asked_on(asked.case)
-        amount, in_short = amounts_by_type(figures, say), amounts(figures, say)
-    claim, _ = _told(key, asked, (), say, namespace=namespace, resource=effect.key, asked=amount, **numbers)
-    _, verdict = _told(key, asked, (), say, namespace=namespace, resource=effect.key, asked=in_short, **numbers)
+        amount, in_short = amounts_by_type(figures), amounts(figures)
+    claim, _ = _told(key, asked, (), namespace=namespace, resource=effect.key, asked=amount, **numbers)
+    _, verdict = _told(key, asked, (), namespace=namespace, resource=effect.key, asked=in_short, **numbers)
     return claim, verdict
 
 
@@ -201,28 +201,28 @@ def _amount(number: int | str | None) -> str:
     return "?" if number is None else f"{number:,}" if isinstance(number, int) else number
 
 
-def _end(case: Case, found: Sequence[Ending], say: Texts) -> list[NextAction]:
+def _end(case: Case, found: Sequence[Ending]) -> list[NextAction]:
     """Whose end would let it in, and how to look at what they hold: on the node, or elsewhere against the quota."""
     if not found:
         return []
     first = found[0]
-    label = say(
-        "change.end-pod", pod=prose.names(say, [f"{pod.namespace}/{pod.name}" for pod in first.pods]), node=first.node
+    label = Text(
+        "change.end-pod", pod=prose.names([f"{pod.namespace}/{pod.name}" for pod in first.pods]), node=first.node
     )
     there = all(pod.node == first.node for pod in first.pods)
     look = ("gpus", "--node", first.node) if there else ("quota", case.pod.namespace)
-    return [NextAction(label, prose.command(*look))]
+    return [step(label, prose.command(*look))]
 
 
-def _action(asked: AskedPod, change: Change, say: Texts) -> NextAction:
+def _action(asked: AskedPod, change: Change) -> NextAction:
     """A smaller request; one asked for in words is asked for again in words."""
     in_words = asked.words is not None and change.what == "drop-type"
-    label = request_amounts.change(asked.case, change, say, what="drop-option" if in_words else "")
+    label = request_amounts.change(asked.case, change, what="drop-option" if in_words else "")
     again = _changed(asked.words, change, _unit_mib(asked)) if asked.words else None
     if again is not None:
-        return NextAction(label, prose.command("fit", *words_of(again, asked.case.pod.namespace)))
+        return step(label, prose.command("fit", *words_of(again, asked.case.pod.namespace)))
     look = quotes.of_cards(asked.case.nodes[change.node]).command
-    return elsewhere.ask_again(asked.case.pod, label, look, say)
+    return elsewhere.ask_again(asked.case.pod, label, look)
 
 
 def _unit_mib(asked: AskedPod) -> int:
@@ -252,19 +252,19 @@ def _changed(words: CardWords, change: Change, factor: int) -> CardWords | None:
 # --------------------------------------------------------------------------------------------- the other answers
 
 
-def _no_such_device(asked: AskedPod, words: CardWords, confidence: Confidence, say: Texts) -> Finding:
+def _no_such_device(asked: AskedPod, words: CardWords, confidence: Confidence) -> Finding:
     """HAMi's device config has no such device: which it has, and the one that was meant."""
     config, namespace = asked.case.config, asked.case.pod.namespace
     known = {device.word.casefold(): device.word for device in config.devices}
-    claim = say("fits.no-device", device=words.device, devices=prose.names(say, list(known.values()), len(known)))
+    claim = Text("fits.no-device", device=words.device, devices=prose.names(list(known.values()), len(known)))
     near = difflib.get_close_matches(words.device.casefold(), known, n=1, cutoff=_NEAR)
     again = [(known[key], words_of(words._replace(device=known[key]), namespace)) for key in near]
     result = finding("not-found", claim, confidence, (), _proofs(asked), severity="warning")
-    actions = tuple(NextAction(say("not-found.ask", name=name), prose.command("fit", *words)) for name, words in again)
+    actions = tuple(step(Text("not-found.ask", name=name), prose.command("fit", *words)) for name, words in again)
     return structs.replace(result, next_actions=actions)
 
 
-def _no_such_type(asked: AskedPod, words: CardWords, confidence: Confidence, say: Texts) -> Finding | None:
+def _no_such_type(asked: AskedPod, words: CardWords, confidence: Confidence) -> Finding | None:
     """No registered card has a type with that text: which there are, and the one that was meant."""
     case = asked.case
     if not words.type:
@@ -273,81 +273,77 @@ def _no_such_type(asked: AskedPod, words: CardWords, confidence: Confidence, say
     wanted = [type_.strip().casefold() for type_ in words.type.split(",") if type_.strip()]
     if not types or not wanted or any(type_ in kind.casefold() for type_ in wanted for kind in types):
         return None
-    shown = prose.names(say, [kind for kind, _ in types.most_common()], _MAX_TYPES)
+    shown = prose.names([kind for kind, _ in types.most_common()], _MAX_TYPES)
     parts = {part.casefold(): part for kind in types for part in re.split(r"[\s-]+", kind) if part}
     near = difflib.get_close_matches(wanted[0], parts, n=1, cutoff=_NEAR)
     again = [words_of(words._replace(type=parts[key]), case.pod.namespace) for key in near]
-    claim = say("gpus.no-type", type=words.type, types=shown)
+    claim = Text("gpus.no-type", type=words.type, types=shown)
     result = finding("not-found", claim, confidence, (), _proofs(asked), severity="warning")
-    actions = tuple(
-        NextAction(say("not-found.ask", name=parts[near[0]]), prose.command("fit", *words)) for words in again
-    )
+    actions = tuple(step(Text("not-found.ask", name=parts[near[0]]), prose.command("fit", *words)) for words in again)
     return structs.replace(result, next_actions=actions)
 
 
-def _unknown(case: Case, say: Texts) -> str | None:
+def _unknown(case: Case) -> Prose | None:
     """Why it cannot be told whether the pod fits anywhere; None when it can."""
     if vendors := other_vendors(case):
-        return say("gap.vendor", resource=vendors[0])
+        return Text("gap.vendor", resource=vendors[0])
     if case.takers:
         return None
     return next((verdict.unknown for verdict in case.verdicts.values() if verdict.fits is None), None)
 
 
-def _no_request(asked: AskedPod, confidence: Confidence, say: Texts) -> Finding:
+def _no_request(asked: AskedPod, confidence: Confidence) -> Finding:
     """HAMi's filter lets a pod pass that asks for nothing, or for it in a way that HAMi does not read."""
     case, name = asked.case, asked.name
     resources = asked_resources(case.pod, case.config)
     if not resources and (claims := claims_of(case.pod)):
-        text = say("resource-claim.claim", claims=", ".join(claims))
+        text = Text("resource-claim.claim", claims=", ".join(claims))
         proofs = [elsewhere.of_manifest(case.pod, "name", claim) for claim in claims]
         return finding("resource-claim", text, confidence, (), proofs, severity="warning")
     if not resources:
         proofs = tuple(_card(case, node) for node in sorted(case.nodes)[:1])
-        return finding("no-device-request", say("fits.anywhere", pod=name), confidence, (), proofs, severity="info")
-    plainly = write_plainly(case.pod, case.config, case.version, say)
-    step = elsewhere.ask_again(case.pod, plainly.label, plainly.command, say)
-    claim = unread(case.pod, case.config, case.version, say)
+        return finding("no-device-request", Text("fits.anywhere", pod=name), confidence, (), proofs, severity="info")
+    plainly = write_plainly(case.pod, case.config, case.version)
+    step = elsewhere.ask_again(case.pod, plainly.text, plainly.command)
+    claim = unread(case.pod, case.config, case.version)
     return finding("no-device-request", claim, confidence, (), _proofs(asked), severity="warning", actions=[step])
 
 
-def _denied(asked: AskedPod, refused: Rejection, confidence: Confidence, say: Texts) -> Finding:
+def _denied(asked: AskedPod, refused: Rejection, confidence: Confidence) -> Finding:
     """The webhook, or the API after it, does not let the pod be created."""
     key = "admission-denied.fit" if refused.by == "webhook" else "admission-denied.fit-api"
-    claim = say(key, pod=asked.name, why=refused.words)
+    claim = Text(key, pod=asked.name, why=refused.words)
     action = remedy(refused.words) or "as-told"
     whole = asked.words and asked.words._replace(memory_mib=0, percentage=0, cores=None)
     question = words_of(whole, asked.written.namespace) if whole else ("-f", file_of(asked.written))
     look = prose.command("fit", *question)
-    steps = [elsewhere.ask_again(asked.written, say(f"admission-denied.{action}"), look, say)]
+    steps = [elsewhere.ask_again(asked.written, Text(f"admission-denied.{action}"), look)]
     return finding("admission-denied", claim, confidence, (), _proofs(asked), severity="warning", actions=steps)
 
 
-def _refused_at_creation(asked: AskedPod, effect: Effect, confidence: Confidence, say: Texts) -> Answer:
+def _refused_at_creation(asked: AskedPod, effect: Effect, confidence: Confidence) -> Answer:
     key = "resource-quota-not-fit.denied" if effect.by == "HAMi" else "resource-quota-not-fit.creation"
-    claim, verdict = _over_quota(key, asked, effect, say)
+    claim, verdict = _over_quota(key, asked, effect)
     proofs = tuple(proof(effect.of, asked.case.quotas))
     result = finding("resource-quota-not-fit", claim, confidence, (), proofs, severity="warning")
     return Answer(result, verdict=verdict)
 
 
-def _lost(asked: AskedPod, takers: Sequence[str], confidence: Confidence, say: Texts) -> Answer:
+def _lost(asked: AskedPod, takers: Sequence[str], confidence: Confidence) -> Answer:
     """HAMi would, Kubernetes does not: what would let the pod to those nodes, and what onto the others."""
-    case, first, values = asked.case, takers[0], {"count": len(takers), "nodes": prose.names(say, takers)}
-    whys = elsewhere.reasons(case, takers, say)
-    claim, _ = _told("fits.lost", asked, whys, say, **values)
-    short, verdict = _told("fits.lost-short", asked, whys, say, **values)
-    if len(short) > VERDICT_LIMIT:
-        _, verdict = _told("fits.lost-short", asked, elsewhere.reasons(case, takers, say, figures=False), say, **values)
+    case, first, values = asked.case, takers[0], {"count": len(takers), "nodes": prose.names(takers)}
+    whys = elsewhere.reasons(case, takers)
+    claim, _ = _told("fits.lost", asked, whys, **values)
+    short, _ = _told("fits.lost-short", asked, whys, **values)
+    _, shorter = _told("fits.lost-short", asked, elsewhere.reasons(case, takers, figures=False), **values)
+    verdict = fitting((claim, short, shorter), VERDICT_LIMIT)
     ways = _ways(case)
     proofs = (*elsewhere.proofs(case, first), _card(case, first), *_held(case, ways.search.found))
-    actions = [*elsewhere.ways(case, takers, say), *(_action(asked, change, say) for change in ways.changes)]
-    actions += _end(case, ways.search.found, say)
+    actions = [*elsewhere.ways(case, takers), *(_action(asked, change) for change in ways.changes)]
+    actions += _end(case, ways.search.found)
     result = finding("kubernetes-filter", claim, confidence, takers, proofs, severity="warning")
     result = structs.replace(result, next_actions=tuple(actions))
-    return Answer(
-        result, ways.search.found, _cut_short(ways.search, say), verdict if len(claim) > VERDICT_LIMIT else ""
-    )
+    return Answer(result, ways.search.found, _cut_short(ways.search), verdict)
 
 
 # ------------------------------------------------------------------------------------------------------- proofs

@@ -8,8 +8,8 @@ from msgspec import structs
 
 from bot.kube.models import Node, Pod, Quantity, Toleration
 from bot.kube.node_filter import SELECTOR_TEXT, TAINT_TEXT, NodeFilter, Obstacle, effective_request
-from bot.report import Confidence, Evidence, Finding, Gap, NextAction
-from bot.texts import Texts
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, gap, step
+from bot.texts import Prose, Text, clauses, spaced
 from playbooks import quotes
 from playbooks.fit.gpu_words import DEFAULT_NAMESPACE
 from playbooks.fit.manifest_pod import STANDARD_INPUT, file_of, rules_on_others
@@ -29,19 +29,18 @@ _OF_KUBERNETES = "node.kubernetes.io/"
 """Taints by which Kubernetes itself says that a node is ill: to tolerate them would bring a pod there to no use."""
 
 
-def reasons(case: Case, names: Sequence[str], say: Texts, *, figures: bool = True) -> list[str]:
+def reasons(case: Case, names: Sequence[str], *, figures: bool = True) -> list[Prose]:
     """Why kube-scheduler drops these nodes, the most frequent first, counted if there are several; then ever shorter.
 
     `figures`: with what is asked for and what there is, where that is too little.
     """
     counts = Counter(_text(case.obstacles[name]) for name in names).most_common()
     short = {text: found for text, _ in counts if figures and (found := _shortage(case, text, names))}
-    counts = [
-        (f"{text} ({say('kubernetes-filter.short', **short[text].figures)})" if text in short else text, count)
-        for text, count in counts
+    texts: list[tuple[Prose, int]] = [
+        (short[text].noted(text) if text in short else text, count) for text, count in counts
     ]
-    parts = [text for text, _ in counts] if len(counts) == 1 else [f"{count} {text}" for text, count in counts]
-    return [say.clauses(parts[:most]) for most in range(len(parts), 0, -1)]
+    parts = [text for text, _ in texts] if len(texts) == 1 else [spaced(str(count), text) for text, count in texts]
+    return [clauses(parts[:most]) for most in range(len(parts), 0, -1)]
 
 
 def _shortage(case: Case, text: str, names: Sequence[str]) -> Shortage | None:
@@ -85,59 +84,59 @@ def of_manifest(pod: Pod, key: str, value: str) -> Evidence:
     return Evidence("manifest", f"Pod {pod.namespace}/{pod.name}", None, value, show)
 
 
-def never_scheduled(case: Case, name: str, confidence: Confidence, say: Texts) -> Finding:
+def never_scheduled(case: Case, name: Prose, confidence: Confidence) -> Finding:
     """The pod names its node itself, or asks for what no node offers: whatever cards are free, it gets none."""
     if node := case.pod.spec.node_name:
-        claim = say("fits.node-named", pod=name, node=node)
+        claim = Text("fits.node-named", pod=name, node=node)
         proofs = [of_manifest(case.pod, "nodeName", node)]
         look = kubectl("get", "nodes", "--show-labels")
-        instead = ask_again(case.pod, say("admission-denied.node"), look, say)
+        instead = ask_again(case.pod, Text("admission-denied.node"), look)
         return finding("admission-denied", claim, confidence, (), proofs, severity="warning", actions=[instead])
     resource = unoffered(case)
     proofs = [of_manifest(case.pod, resource, str(amount)) for amount in _written(case.pod, resource)]
-    claim = say("fits.unoffered", pod=name, resource=resource)
+    claim = Text("fits.unoffered", pod=name, resource=resource)
     near = meant(case, resource)
-    label = say("fits.resource-meant" if near else "fits.resource-gone", resource=resource, near=near)
+    label = Text("fits.resource-meant" if near else "fits.resource-gone", resource=resource, near=near)
     look = kubectl("get", "nodes", "-o", "jsonpath={.items[*].status.allocatable}")
-    instead = ask_again(case.pod, label, look, say)
+    instead = ask_again(case.pod, label, look)
     return finding("kubernetes-filter", claim, confidence, (), proofs, severity="warning", actions=[instead])
 
 
-def ask_again(pod: Pod, change: str, look: str, say: Texts) -> NextAction:
+def ask_again(pod: Pod, change: Prose, look: str) -> NextAction:
     """A change of the manifest, and the command that tries it once it is made; of a pasted one, what to look at."""
     if (file := file_of(pod)) == STANDARD_INPUT:
-        return NextAction(change, look)
+        return step(change, look)
     within = ("-n", pod.namespace) if pod.namespace != DEFAULT_NAMESPACE else ()
-    return NextAction(say("change.in-file", change=change, file=file), prose.command("fit", "-f", file, *within))
+    return step(Text("change.in-file", change=change, file=file), prose.command("fit", "-f", file, *within))
 
 
-def not_looked_at(case: Case, say: Texts) -> list[Gap]:
+def not_looked_at(case: Case) -> list[Gap]:
     """What the pod asks for beside cards: of amounts only is known that a node is large enough, of the rest nothing."""
     shared = [resource for resource in _SHARED if effective_request(case.pod, resource) > 0]
     asked = ", ".join([*shared, *beside(case.pod, case.config)])
-    gaps = [Gap(f"free {asked}", say("gap.taken", what=asked), say("gap.taken-hint"))] if asked else []
+    gaps = [gap(f"free {asked}", Text("gap.taken", what=asked), Text("gap.taken-hint"))] if asked else []
     rules = rules_on_others(case.pod)
-    return gaps + [Gap(rule, say("gap.unjudged-rule"), say("gap.unjudged-rule-hint")) for rule in rules]
+    return gaps + [gap(rule, Text("gap.unjudged-rule"), Text("gap.unjudged-rule-hint")) for rule in rules]
 
 
-def ways(case: Case, names: Sequence[str], say: Texts) -> list[NextAction]:
+def ways(case: Case, names: Sequence[str]) -> list[NextAction]:
     """A looser selection, a toleration: each tried on nodes that HAMi would give the pod, at most one of each kind."""
     found: list[NextAction] = []
     if (loosened := loosen(case, names)) is not None:
         look = kubectl("get", "node", loosened.nodes[0], "--show-labels")
-        found.append(NextAction(loosened.label(say), look))
+        found.append(step(loosened.label(), look))
     for text in dict.fromkeys(case.obstacles[name].text for name in names):
         if (short := _shortage(case, text, names)) is not None:
-            less = short.ask_less(case.pod, say)
+            less = short.ask_less(case.pod)
             look = kubectl("get", "node", short.node.name, "-o", "jsonpath={.status.allocatable}")
-            found += [ask_again(case.pod, action.label, look, say) for action in less]
+            found += [ask_again(case.pod, action.text, look) for action in less]
     tainted = [name for name in names if case.obstacles[name].text == TAINT_TEXT]
     for taint in dict.fromkeys(case.obstacles[name].detail for name in tainted):
         of_taint = [name for name in tainted if case.obstacles[name].detail == taint]
         tolerating = None if taint.startswith(_OF_KUBERNETES) else _tolerating(taint)
         if tolerating and (let_in := _let_in(case, of_taint, tolerating)):
-            label = say("change.tolerate", taint=taint, nodes=", ".join(let_in))
-            found.append(NextAction(label, kubectl("get", "node", let_in[0], "-o", "jsonpath={.spec.taints}")))
+            label = Text("change.tolerate", taint=taint, nodes=", ".join(let_in))
+            found.append(step(label, kubectl("get", "node", let_in[0], "-o", "jsonpath={.spec.taints}")))
             break
     return found
 

@@ -16,8 +16,8 @@ from bot.errors import SourceError, UsageError
 from bot.kube.cluster import Cluster
 from bot.kube.models import Pod, ResourceSlice
 from bot.kube.times import format_time
-from bot.report import SCHEMA, Gap, Report, Subject, Table, one_line, worst
-from bot.texts import Texts
+from bot.report import Gap, Report, Subject, Table, new_report
+from bot.texts import Prose, Text
 from playbooks.fit import tables
 from playbooks.fit.admitted import admission
 from playbooks.fit.answer import Answer, AskedPod, answer, free_nodes
@@ -157,9 +157,9 @@ async def _deserted(cluster: Cluster, namespace: str, capacity: Capacity) -> Emp
     return None if namespace in {"", DEFAULT_NAMESPACE, *seen} else await gather_deserted(cluster, namespace)
 
 
-def diagnose(snapshot: Snapshot, say: Texts) -> Report:
+def diagnose(snapshot: Snapshot) -> Report:
     """A finding per pod; the nodes grouped by reason, and one by one. None is judged where only DRA gives devices."""
-    if (without := answer_without_hami("fit", snapshot, snapshot.install, say)) is not None:
+    if (without := answer_without_hami("fit", snapshot, snapshot.install)) is not None:
         return without
     wanted, offered = (
         snapshot.request,
@@ -168,40 +168,36 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     asked = () if served(snapshot.slices) and is_absent(snapshot.install) else snapshot.asked
     pods = [asked_pod.case.pod for asked_pod in snapshot.asked]
     sure = confidence_in(snapshot.install, snapshot.capacity, snapshot.undecodable)
-    answers = [answer(asked_pod, sure, say.about(asked_pod.case.noun)) for asked_pod in asked[:_MAX_FINDINGS]]
+    answers = [answer(asked_pod, sure) for asked_pod in asked[:_MAX_FINDINGS]]
     measured = MeasuredNodes(snapshot.usage, snapshot.taken_at)
     pairs = zip(answers, asked, strict=False)
-    findings = [found for given, of in pairs for found in with_waited_for([given.finding], of.case, measured, say)]
+    findings = [found for given, of in pairs for found in with_waited_for([given.finding], of.case, measured)]
     findings.sort(key=lambda finding: finding.severity == "info")
-    findings = with_dra(findings, offered, say)
-    gaps = capacity_gaps(snapshot.install, snapshot.capacity, snapshot.undecodable, say)
+    findings = with_dra(findings, offered)
+    gaps = capacity_gaps(snapshot.install, snapshot.capacity, snapshot.undecodable)
     created = [asked_pod for asked_pod in asked if asked_pod.refused is None]
-    gaps += [gap for asked_pod in created for gap in _gaps_of(asked_pod.case, say)]
+    gaps += [gap for asked_pod in created for gap in _gaps_of(asked_pod.case)]
     gaps += [*(gap for given in answers for gap in given.gaps), *snapshot.usage.gaps]
     gaps += [snapshot.slices] if isinstance(snapshot.slices, Gap) else []
     if isinstance(snapshot.deserted, EmptyNamespace):
-        findings.append(no_such_namespace(snapshot.deserted, _without_namespace(wanted), say))
+        findings.append(no_such_namespace(snapshot.deserted, _without_namespace(wanted)))
     elif snapshot.deserted is not None:
         gaps.append(snapshot.deserted)
-    return Report(
-        schema=SCHEMA,
+    return new_report(
         playbook="fit",
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=_subject(wanted, pods),
-        verdict=one_line(_verdict(asked, answers, say) if asked else findings[0].claim),
-        severity=worst(tuple(findings)),
-        findings=tuple(prose.few_actions(findings)),
-        tables=tuple(
-            table for table in _tables(asked, answers, say) if table.rows or table.title == tables.NODES.title
-        ),
-        gaps=tuple(dict.fromkeys(gaps)),
+        verdict=_verdict(asked, answers) if asked else findings[0].text,
+        findings=prose.few_actions(findings),
+        tables=tuple(table for table in _tables(asked, answers) if table.rows or table.title == tables.NODES.title),
+        gaps=gaps,
     )
 
 
-def _gaps_of(case: Case, say: Texts) -> list[Gap]:
+def _gaps_of(case: Case) -> list[Gap]:
     """What is not known of the nodes that one pod may go to."""
-    return [*fit_gaps(case, say), *maybe_unknown(case, say), *not_looked_at(case, say)]
+    return [*fit_gaps(case), *maybe_unknown(case), *not_looked_at(case)]
 
 
 def _without_namespace(wanted: Request) -> tuple[str, ...]:
@@ -219,23 +215,23 @@ def _subject(wanted: Request, pods: Sequence[Pod]) -> Subject:
     return Subject("Pods", first.namespace if {pod.namespace for pod in pods} == {first.namespace} else "", "")
 
 
-def _tables(asked: Sequence[AskedPod], answers: Sequence[Answer], say: Texts) -> list[Table]:
+def _tables(asked: Sequence[AskedPod], answers: Sequence[Answer]) -> list[Table]:
     """What is short first: the nodes one by one are for machines. A pod that would be refused is on no node."""
     created = [asked_pod for asked_pod in asked if asked_pod.refused is None]
     return [
         tables.admitted(created),
-        tables.by_reason(created, say),
+        tables.by_reason(created),
         tables.endings([(asked_pod.name, given.endings) for asked_pod, given in zip(asked, answers, strict=False)]),
         tables.requests(created),
-        tables.quota_effect(created, say),
-        tables.nodes(created, say),
+        tables.quota_effect(created),
+        tables.nodes(created),
     ]
 
 
-def _verdict(asked: Sequence[AskedPod], answers: Sequence[Answer], say: Texts) -> str:
+def _verdict(asked: Sequence[AskedPod], answers: Sequence[Answer]) -> Prose:
     if len(asked) == 1:
-        return answers[0].verdict or answers[0].finding.claim
-    return say(
+        return answers[0].verdict or answers[0].finding.text
+    return Text(
         "fit.summary",
         fitting=sum(1 for asked_pod in asked if asked_pod.refused is None and free_nodes(asked_pod.case)),
         pods=len(asked),

@@ -10,7 +10,7 @@ from bot.hami.fit.verdicts import type_allows
 from bot.hami.nodes.cards import CardState
 from bot.hami.nodes.registration import Unregistered
 from bot.hami.vendors import FIRST
-from bot.texts import Texts
+from bot.texts import Prose, Text, clauses, listed
 from playbooks.rules.capacity.impossible_request import at_most, nearest_refusal, never_given
 from playbooks.rules.common import prose
 from playbooks.rules.waiting.waiting_pod import Case
@@ -50,21 +50,18 @@ _WORDS = {
 _WORDS_OF_OTHERS = _WORDS | {verdicts.NUMA_NOT_FIT: "group", verdicts.UNHEALTHY: "unhealthy"}
 
 
-def why_nowhere(case: Case, say: Texts) -> list[str]:
+def why_nowhere(case: Case) -> Sequence[Prose]:
     """Every candidate's reason, counted, those that pass with time first; then ever shorter."""
-    if (few := _too_few_of_type(case, say)) is not None:
+    if (few := _too_few_of_type(case)) is not None:
         return [few]
     codes = Counter(_telling(verdict.codes) for verdict in case.verdicts.values() if verdict.fits is False)
     ordered = sorted(codes.items(), key=lambda item: (_PASSING.isdisjoint(item[0]), -item[1], item[0]))
     words = _WORDS if case.device.vendor is FIRST else _WORDS_OF_OTHERS
-    parts = [(count, say.listed(_in_words(some, words, say))) for some, count in ordered]
-    dropped = [say("fit.dropped", count=len(case.obstacles))] if case.obstacles else []
-    forms = [
-        [*_counted(parts[:most], say), *_rest(parts[most:], say)]
-        for most in range(min(len(parts), _REASONS_SHOWN), 0, -1)
-    ]
-    return [say.clauses(form + dropped) for form in forms or [[]] if form + dropped] + [
-        say.clauses(form) for form in forms[-1:]
+    parts = [(count, listed(_in_words(some, words))) for some, count in ordered]
+    dropped = [Text("fit.dropped", count=len(case.obstacles))] if case.obstacles else []
+    forms = [[*_counted(parts[:most]), *_rest(parts[most:])] for most in range(min(len(parts), _REASONS_SHOWN), 0, -1)]
+    return [clauses(form + dropped) for form in forms or [[]] if form + dropped] + [
+        clauses(form) for form in forms[-1:]
     ]
 
 
@@ -74,20 +71,20 @@ def _telling(codes: Iterable[str]) -> tuple[str, ...]:
     return tuple(reason for reason in some if reason != verdicts.ALLOCATED_INSUFFICIENT) or some
 
 
-def _in_words(codes: Iterable[str], words: Mapping[str, str], say: Texts) -> list[str]:
-    return [say(f"fit-reason.{words[code]}") if code in words else code for code in codes]
+def _in_words(codes: Iterable[str], words: Mapping[str, str]) -> list[Prose]:
+    return [Text(f"fit-reason.{words[code]}") if code in words else code for code in codes]
 
 
-def _counted(parts: Iterable[tuple[int, str]], say: Texts) -> list[str]:
-    return [say("fit-reason.counted", count=count, reasons=text) for count, text in parts]
+def _counted(parts: Iterable[tuple[int, Prose]]) -> list[Text]:
+    return [Text("fit-reason.counted", count=count, reasons=text) for count, text in parts]
 
 
-def _rest(parts: Iterable[tuple[int, str]], say: Texts) -> list[str]:
+def _rest(parts: Iterable[tuple[int, Prose]]) -> list[Text]:
     left = sum(count for count, _ in parts)
-    return [say("fit.others", count=left)] if left else []
+    return [Text("fit.others", count=left)] if left else []
 
 
-def _too_few_of_type(case: Case, say: Texts) -> str | None:
+def _too_few_of_type(case: Case) -> Prose | None:
     """Where the type is what the pod is kept to, and no node has so many cards of it."""
     kind, rules = case.request.constraints.use_type, case.view.rules
     if not kind:
@@ -99,41 +96,41 @@ def _too_few_of_type(case: Case, say: Texts) -> str | None:
     most = max(map(_places, allowed), default=0)
     if not most or all(container.count <= most for container in case.request.containers):
         return None
-    return say("fits-nowhere.most-of-type", count=most, type=kind)
+    return Text("fits-nowhere.most-of-type", count=most, type=kind)
 
 
-def why_never(case: Case, say: Texts) -> str:
+def why_never(case: Case) -> Text:
     """By what alone it is too large: the memory of a card, or the number of cards; else the most there is of both.
 
     Of other vendors' devices it may be another rule: HAMi's own words about an empty node tell.
     """
     if case.device.vendor is not FIRST:
-        return _why_others_never(case, say)
+        return _why_others_never(case)
     cards = {name: case.view.cards(name) for name in case.nodes}
     memory = max((card.card.memory_mib for some in cards.values() for card in some), default=0)
     as_cards = max(map(len, cards.values()), default=0)
     most = max(as_cards, _most_given(case, cards))
     containers = case.request.containers
     if any(container.memory_mib > memory for container in containers):
-        return say("fits-nowhere.largest", memory=prose.mib(memory))
+        return Text("fits-nowhere.largest", memory=prose.mib(memory))
     if any(container.count > most for container in containers):
-        return say("fits-nowhere.most-mig" if most > as_cards else "fits-nowhere.most", count=most)
-    return say("fits-nowhere.most-and-largest", count=most, memory=prose.mib(memory))
+        return Text("fits-nowhere.most-mig" if most > as_cards else "fits-nowhere.most", count=most)
+    return Text("fits-nowhere.most-and-largest", count=most, memory=prose.mib(memory))
 
 
-def _why_others_never(case: Case, say: Texts) -> str:
+def _why_others_never(case: Case) -> Text:
     for container in case.request.containers:
         memory, most = at_most(case, container.word)
         if not most:
-            return say("fits-nowhere.none", word=container.word)
+            return Text("fits-nowhere.none", word=container.word)
         if container.memory_mib > memory and case.config.of(container.word).memory:
-            return say("fits-nowhere.largest", memory=prose.mib(memory))
+            return Text("fits-nowhere.largest", memory=prose.mib(memory))
         if container.count > most:
-            return say("fits-nowhere.most", count=most)
+            return Text("fits-nowhere.most", count=most)
     if never := never_given(case):
-        return say("fits-nowhere.numbers", word=never.container.word, numbers=never.numbers)
+        return Text("fits-nowhere.numbers", word=never.container.word, numbers=never.numbers)
     name, verdict = nearest_refusal(case)
-    return say("fits-nowhere.reason", node=name, reason=verdict.text())
+    return Text("fits-nowhere.reason", node=name, reason=verdict.text())
 
 
 def _most_given(case: Case, cards: Mapping[str, Sequence[CardState]]) -> int:

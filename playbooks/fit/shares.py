@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from bot.hami.fit.verdicts import type_allows, uuid_allows
 from bot.hami.pods.pod_request import PodRequest
-from bot.texts import Texts
+from bot.texts import Prose, Text
 from playbooks.quota.rules import Effect, effects
 from playbooks.rules.common import prose
 from playbooks.rules.waiting.waiting_pod import Case
@@ -30,17 +30,17 @@ def is_share(case: Case, effect: Effect) -> bool:
     return effect.by == "HAMi" and effect.asked is None and effect.of.resource == case.gpus.memory
 
 
-def amounts(figures: Mapping[int, list[str]], say: Texts, form: str = ",") -> str:
+def amounts(figures: Mapping[int, list[str]], form: str = ",") -> Prose:
     """`7,680 to 40,960`, each in that form; `?` where no card that the pod may have was seen."""
     ends = [f"{amount:{form}}" for amount in sorted({min(figures), max(figures)})] if figures else ["?"]
-    return ends[0] if len(ends) == 1 else say("fit.range", least=ends[0], most=ends[1])
+    return ends[0] if len(ends) == 1 else Text("fit.range", least=ends[0], most=ends[1])
 
 
-def amounts_by_type(figures: Mapping[int, list[str]], say: Texts) -> str:
+def amounts_by_type(figures: Mapping[int, list[str]]) -> Prose:
     """`7,680 (Tesla T4), 40,960 (A100)`; of one amount that alone."""
     if len(figures) < 2:
-        return amounts(figures, say)
-    return prose.names(say, [f"{amount:,} ({', '.join(types)})" for amount, types in figures.items()])
+        return amounts(figures)
+    return prose.names([f"{amount:,} ({', '.join(types)})" for amount, types in figures.items()])
 
 
 def effects_on_cards(case: Case) -> list[Effect]:

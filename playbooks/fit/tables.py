@@ -6,7 +6,7 @@ from typing import NamedTuple
 from bot.hami.fit.blockers import Ending
 from bot.hami.pods.pod_request import ContainerRequest
 from bot.report import Sheet, Table
-from bot.texts import Texts
+from bot.texts import Prose, Text
 from playbooks.fit.admitted import changes
 from playbooks.fit.answer import AskedPod
 from playbooks.fit.shares import amounts, asked_on, effects_on_cards, is_share
@@ -20,10 +20,10 @@ class ReasonRow(NamedTuple):
 
     pod: str
     verdict: str
-    reason: str
+    reason: Prose
     kubernetes: str
     nodes: int
-    which: str
+    which: Prose
 
 
 class NodeRow(NamedTuple):
@@ -32,7 +32,7 @@ class NodeRow(NamedTuple):
     pod: str
     node: str
     verdict: str
-    reason: str
+    reason: Prose
     kubernetes: str
 
 
@@ -77,7 +77,7 @@ class EffectRow(NamedTuple):
     key: str
     limit: int | str
     used: int | None
-    asked: int | str | None
+    asked: int | Prose | None
     verdict: str
 
 
@@ -90,39 +90,37 @@ ENDINGS = Sheet("pods to end", EndingRow)
 EFFECTS = Sheet("quota", EffectRow)
 
 
-def by_reason(asked: Sequence[AskedPod], say: Texts) -> Table:
+def by_reason(asked: Sequence[AskedPod]) -> Table:
     """Per pod the nodes of one verdict for the same reasons; those that take it first, then the most.
 
     Which pod it is needs no column where there is one.
     """
     rows: list[ReasonRow] = []
     for asked_pod in asked:
-        groups: dict[tuple[str, str, str], list[str]] = {}
+        groups: dict[tuple[str, Prose, str], list[str]] = {}
         for name in sorted(asked_pod.case.nodes):
-            word, reason = _judged(asked_pod.case, name, say, counted=False)
+            word, reason = _judged(asked_pod.case, name, counted=False)
             groups.setdefault((word, reason, _obstacle(asked_pod.case, name)), []).append(name)
         ordered = sorted(groups.items(), key=lambda group: (group[0][0] != "fit", group[0][2] != "", -len(group[1])))
-        rows += [ReasonRow(asked_pod.name, *key, len(names), prose.names(say, names)) for key, names in ordered]
+        rows += [ReasonRow(asked_pod.name, *key, len(names), prose.names(names)) for key, names in ordered]
     return (REASONS if len(asked) > 1 else REASONS_OF_ONE).table(rows)
 
 
-def nodes(asked: Iterable[AskedPod], say: Texts) -> Table:
+def nodes(asked: Iterable[AskedPod]) -> Table:
     """One row per pod and node."""
     return NODES.table(
-        NodeRow(
-            asked_pod.name, name, *_judged(asked_pod.case, name, say, counted=True), _obstacle(asked_pod.case, name)
-        )
+        NodeRow(asked_pod.name, name, *_judged(asked_pod.case, name, counted=True), _obstacle(asked_pod.case, name))
         for asked_pod in asked
         for name in sorted(asked_pod.case.nodes)
     )
 
 
-def _judged(case: Case, name: str, say: Texts, *, counted: bool) -> tuple[str, str]:
+def _judged(case: Case, name: str, *, counted: bool) -> tuple[str, Prose]:
     """`fit`, `unfit` or `unknown`, and why; with HAMi's counts of cards, or the codes alone."""
     verdict = case.judge(name)
     if verdict.fits:
         vendors = other_vendors(case)
-        return ("unknown", say("gap.vendor", resource=vendors[0])) if vendors else ("fit", verdict.said)
+        return ("unknown", Text("gap.vendor", resource=vendors[0])) if vendors else ("fit", verdict.said)
     reason = verdict.said if counted else ", ".join(sorted(verdict.codes))
     return "unknown" if verdict.fits is None else "unfit", reason or verdict.unknown
 
@@ -184,7 +182,7 @@ def endings(found: Iterable[tuple[str, Sequence[Ending]]]) -> Table:
     )
 
 
-def quota_effect(asked: Iterable[AskedPod], say: Texts) -> Table:
+def quota_effect(asked: Iterable[AskedPod]) -> Table:
     """What the namespace's quotas on HAMi's resources would hold with the pod in it."""
     return EFFECTS.table(
         EffectRow(
@@ -193,7 +191,7 @@ def quota_effect(asked: Iterable[AskedPod], say: Texts) -> Table:
             effect.key,
             effect.limit,
             effect.used,
-            amounts(asked_on(asked_pod.case), say, "d") if is_share(asked_pod.case, effect) else effect.asked,
+            amounts(asked_on(asked_pod.case), "d") if is_share(asked_pod.case, effect) else effect.asked,
             effect.verdict,
         )
         for asked_pod in asked

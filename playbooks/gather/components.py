@@ -25,7 +25,7 @@ from bot.kube.models import (
     ResourceSlice,
     Workload,
 )
-from bot.report import Gap
+from bot.report import Gap, gap
 from playbooks.gather.dra import gather_slices
 from playbooks.gather.scheduler_logs import ExtenderLines
 from playbooks.gather.webhook import WebhookSeen, gather_webhook
@@ -81,7 +81,7 @@ async def gather_components(cluster: Cluster, install: Install, log: ExtenderLin
     read = [] if isinstance(maps, Gap) else maps
     config = find_scheduler_config(read, kube_scheduler_of(install))
     if isinstance(config, str):
-        gaps.append(Gap("kube-scheduler config", config))
+        gaps.append(gap("kube-scheduler config", config))
         config = None
     known = isinstance(find_device_config(read), DeviceConfig)
     gaps += log.gaps

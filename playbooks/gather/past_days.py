@@ -17,7 +17,7 @@ from bot.kube.cluster import seen
 from bot.kube.models import HOLDERS, REPLICA_SETS, Holder, Workload
 from bot.kube.times import parse_time
 from bot.prometheus.api import SOURCE, Prometheus
-from bot.report import Gap
+from bot.report import Gap, gap
 from playbooks.gather.latency import created_between
 from playbooks.gather.scheduling import InstallSeen, gather_install
 from playbooks.gather.usage_of_day import Day, gather_day
@@ -99,21 +99,21 @@ async def _gather(
     gaps = [gap for gap in (replica_sets, created, measured) if isinstance(gap, Gap)]
     if end - begin < _DAY:
         gone = roughly((end - begin).total_seconds())
-        gaps.append(Gap("rest of the day", f"only its first {gone} have passed", "compare again when the day is over"))
+        gaps.append(gap("rest of the day", f"only its first {gone} have passed", "compare again when the day is over"))
     ran = None if isinstance(replica_sets, Gap) else ran_all_day(replica_sets, begin, end)
     if ran is None and not isinstance(replica_sets, Gap):
-        gaps.append(Gap("ReplicaSets", f"none of those that are left shows the scheduler's arguments of all of {day}"))
+        gaps.append(gap("ReplicaSets", f"none of those that are left shows the scheduler's arguments of all of {day}"))
     lives = () if isinstance(created, Gap) else tuple(read_lives(created, [], now))
     return PastDay(day, begin, end, measured, ran, lives, tuple(gaps))
 
 
 async def _measured(prometheus: Prometheus | None, day: date, until: datetime) -> Day | Gap:
     if prometheus is None:
-        return Gap(SOURCE, "the settings name none for this cluster", "Set clusters.NAME.prometheus.url.")
+        return gap(SOURCE, "the settings name none for this cluster", "Set clusters.NAME.prometheus.url.")
     try:
         return await gather_day(prometheus, day, until)
     except SourceError as error:
-        return Gap(SOURCE, error.message, error.hint)
+        return gap(SOURCE, error.message, error.hint)
 
 
 def _of_deployment(replica_sets: Iterable[Workload], install: InstallSeen) -> list[Workload]:

@@ -15,7 +15,7 @@ from bot.kube.cluster import Cluster, LogLines, LogWanted, seen
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.kube.models import Pod, Workload
 from bot.kube.times import parse_time
-from bot.report import Gap
+from bot.report import Gap, gap
 
 CONTAINERS = (EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER)
 MAX_SCHEDULERS = 8
@@ -172,7 +172,7 @@ async def gather_extender_lines(
         if log.cut:
             gaps.append(left_out(source_of(scheduler), log))
     if rest := len(extenders) - len(read):
-        gaps.append(Gap("scheduler pods", f"the logs of {rest} more were not read"))
+        gaps.append(gap("scheduler pods", f"the logs of {rest} more were not read"))
     return ExtenderLines(tuple(lines), tuple(gaps))
 
 
@@ -184,7 +184,7 @@ def source_of(scheduler: Pod) -> str:
 def left_out(source: str, log: LogLines) -> Gap:
     """What is to be told of a log that was not read whole."""
     if log.ends_early:
-        return Gap(
+        return gap(
             source, _TOO_LONG.format(missing="its newest"), "a shorter time is read to its end: logs POD --since 10m"
         )
-    return Gap(source, _TOO_LONG.format(missing="older"))
+    return gap(source, _TOO_LONG.format(missing="older"))

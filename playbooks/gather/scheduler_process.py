@@ -20,7 +20,7 @@ from bot.kube.client.pod_http_request import PodGet, PodPorts
 from bot.kube.cluster import Cluster, LogWanted, seen
 from bot.kube.hami_pods import EXTENDER_CONTAINER, FATAL, METRICS_PORT, PANIC, RELEASE, UNDECODED, metrics_port
 from bot.kube.models import EVENTS, PODS, Holder, Pod
-from bot.report import Gap
+from bot.report import Gap, gap
 from playbooks.gather.node_side import LogSeen
 from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines, left_out, source_of
 from playbooks.gather.scheduler_runs import gather_runs
@@ -150,7 +150,7 @@ def _with_releases(process: SchedulerProcess, install: Install, log: ExtenderLin
     """With what the process that decides says it took back: that is newer than a refusal before it."""
     deciding = _deciding(install)
     if not deciding:
-        return process._replace(unread=(Gap("scheduler log", "no scheduler pod that decides was seen"),))
+        return process._replace(unread=(gap("scheduler log", "no scheduler pod that decides was seen"),))
     names = {pod.name for pod in deciding}
     others = {source_of(pod) for pod in install.pods if pod.name not in names}
     lines = (parse_line(raw, now) for pod, raw in log.holding(RELEASE).lines if pod.name in names)
@@ -172,12 +172,12 @@ async def _counted(ports: PodPorts | None, scheduler: Pod, port: int) -> Schedul
     try:
         answer = await ports.pod_get(wanted)
     except SourceError as error:
-        return Gap(METRICS_SOURCE, error.message, error.hint)
+        return gap(METRICS_SOURCE, error.message, error.hint)
     if answer.status != 200 or answer.cut:
         why = f"more than {_MOST_BYTES:,} bytes" if answer.cut else f"HTTP {answer.status}"
-        return Gap(METRICS_SOURCE, f"GET {wanted}: {why}")
+        return gap(METRICS_SOURCE, f"GET {wanted}: {why}")
     found = read_counted(answer.body.decode("utf-8", "replace"))
-    return found or Gap(METRICS_SOURCE, f"GET {wanted}: no figure of any GPU")
+    return found or gap(METRICS_SOURCE, f"GET {wanted}: no figure of any GPU")
 
 
 def unread(process: SchedulerProcess) -> list[Gap]:
@@ -196,7 +196,7 @@ async def with_ended(cluster: Cluster, process: SchedulerProcess) -> SchedulerPr
     pods = () if isinstance(found, Gap) else found
     gaps = (found,) if isinstance(found, Gap) else ()
     if len(pods) >= MOST_FINISHED:
-        gaps = (Gap("finished pods", f"no more than {MOST_FINISHED:,} were read"),)
+        gaps = (gap("finished pods", f"no more than {MOST_FINISHED:,} were read"),)
     ends = (status.state.terminated for pod in pods for status in pod.status.container_statuses or ())
     return process._replace(
         ended=tuple(state.finished_at for state in ends if state and state.finished_at),
@@ -219,7 +219,7 @@ async def with_ghosts(sources: Sources, process: SchedulerProcess, pods: Sequenc
     found = await asyncio.gather(*(seen(_GHOST_SOURCE, _look_up(sources.cluster, *name)) for name in named))
     gaps = [gap for gap in found if isinstance(gap, Gap)]
     if rest := len(missing) - len(named):
-        gaps.append(Gap(_GHOST_SOURCE, f"{rest:,} more were not looked up"))
+        gaps.append(gap(_GHOST_SOURCE, f"{rest:,} more were not looked up"))
     looked_up = [
         ghost._replace(taken=tuple(missing[name]))
         for name, ghost in zip(named, found, strict=True)

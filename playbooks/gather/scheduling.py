@@ -45,7 +45,7 @@ from bot.kube.models import (
 from bot.kube.object_memo import Kept, of_each
 from bot.kube.selectors import label_matcher
 from bot.kube.times import parse_time
-from bot.report import Confidence, Gap
+from bot.report import Confidence, Gap, gap
 from playbooks.gather.dra import gather_slices
 from playbooks.playbook import NEWER_HAMI, Sources
 
@@ -152,9 +152,9 @@ async def gather_install(sources: Sources) -> InstallSeen:
             config = found
         elif not isinstance(maps, Gap):
             why = f"device-config.yaml in {namespace}: {found or 'not there'}"
-            gaps.append(Gap("device config", why, _ASSUMED))
+            gaps.append(gap("device config", why, _ASSUMED))
     elif any(gap.source in (DEPLOYMENTS_SOURCE, PODS_SOURCE) for gap in gaps):
-        gaps.append(Gap("device config", "HAMi's scheduler could not be found", _ASSUMED))
+        gaps.append(gap("device config", "HAMi's scheduler could not be found", _ASSUMED))
     config = config.hinted(cluster.device_hints).switched_on(install.flags)
     if install.version and install.version.version > NEWEST_READ:
         gaps.append(_newer(install.version.version))
@@ -165,7 +165,7 @@ async def gather_install(sources: Sources) -> InstallSeen:
 
 def _newer(version: Version) -> Gap:
     why = f"HAMi {version} is newer than {NEWEST_READ}, the newest version whose rules the bot knows"
-    return Gap(NEWER_HAMI, why, "all verdicts are only suspected: compare them with what HAMi itself says")
+    return gap(NEWER_HAMI, why, "all verdicts are only suspected: compare them with what HAMi itself says")
 
 
 async def _looked_for(cluster: Cluster, install: InstallSeen) -> InstallSeen:
@@ -195,7 +195,7 @@ def _bad_selector(install: Install) -> Gap | None:
     try:
         label_matcher(selector.strip("[]"))
     except ValueError as error:
-        return Gap("scheduler flags", f"--{NODE_SELECTOR_FLAG}: {error}", "every node is taken to be in its scope")
+        return gap("scheduler flags", f"--{NODE_SELECTOR_FLAG}: {error}", "every node is taken to be in its scope")
     return None
 
 

@@ -22,7 +22,7 @@ from bot.kube.models import (
     Resource,
     Workload,
 )
-from bot.report import Gap, Subject
+from bot.report import Gap, Subject, gap
 from playbooks.gather.replica_failures import replica_failures
 
 R = TypeVar("R", bound=Resource)
@@ -140,7 +140,7 @@ async def resolve(cluster: Cluster, wanted: SubjectRequest, *, whole_name: bool 
 def only_own_namespace(namespace: str, error: SourceError) -> Gap:
     """What is left out where the pods of all namespaces are refused, and those of the credentials' own are read."""
     hint = f"only namespace {namespace} was searched; name another one with -n"
-    return Gap("pods of all namespaces", error.message, f"{hint}; {error.hint}" if error.hint else hint)
+    return gap("pods of all namespaces", error.message, f"{hint}; {error.hint}" if error.hint else hint)
 
 
 async def _elsewhere(cluster: Cluster, wanted: SubjectRequest, absent: AbsentPod) -> AbsentPod:

@@ -24,7 +24,7 @@ from bot.kube.cluster import seen
 from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.kube.models import PODS, Pod
 from bot.prometheus.api import SOURCE, Prometheus, sharing_labels
-from bot.report import Gap
+from bot.report import Gap, gap
 from playbooks.playbook import Sources
 
 MONITOR_SOURCE = "vGPUmonitor metrics"
@@ -92,7 +92,7 @@ async def or_measured(asked: UsageSeen | Gap | None, sources: Sources, first: Co
 
 async def _measured(sources: Sources, first: Collection[str]) -> UsageSeen:
     if sources.ports is None:
-        return UsageSeen(Usage(), gaps=(Gap(MONITOR_SOURCE, "there is no way to the pods' ports"),))
+        return UsageSeen(Usage(), gaps=(gap(MONITOR_SOURCE, "there is no way to the pods' ports"),))
     labels = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
     pods = await seen("device plugin pods", sources.cluster.list(PODS, labels=labels))
     if isinstance(pods, Gap):
@@ -109,12 +109,12 @@ async def _asked(prometheus: Prometheus, at: datetime) -> UsageSeen | Gap:
                 peaks = await _read(prometheus, at, reader)
     except TimeoutError:
         hint = "Ask Prometheus for its load, or set prometheus.url to one that has fewer series."
-        return Gap(SOURCE, f"no answer to all questions within {PROMETHEUS_WITHIN_S:g} s", hint)
+        return gap(SOURCE, f"no answer to all questions within {PROMETHEUS_WITHIN_S:g} s", hint)
     except SourceError as error:
-        return Gap(SOURCE, error.message, error.hint)
+        return gap(SOURCE, error.message, error.hint)
     usage = reader.usage()
     if not usage.containers and not usage.gpus and not peaks:
-        return Gap(SOURCE, "it has no figure of vGPUmonitor", f"let it scrape port {PORT} of the device plugin's pods")
+        return gap(SOURCE, "it has no figure of vGPUmonitor", f"let it scrape port {PORT} of the device plugin's pods")
     return UsageSeen(usage, _highest(peaks), of_prometheus=True)
 
 
@@ -174,7 +174,7 @@ async def scraped(ports: PodPorts, plugin_pods: Sequence[Pod], *, within_s: floa
     gaps = _unread([*empty, *(gap for _, gap in failed)], len(asked))
     left = plugin_pods[_MOST_MONITORS:]
     if left:
-        gaps.append(Gap(MONITOR_SOURCE, f"{len(left):,} of {len(plugin_pods):,} were not asked: set prometheus.url"))
+        gaps.append(gap(MONITOR_SOURCE, f"{len(left):,} of {len(plugin_pods):,} were not asked: set prometheus.url"))
     return UsageSeen(
         read_usage(sample for _, samples in read for sample in samples),
         monitors=tuple(pod for pod, samples in read if samples),
@@ -189,7 +189,7 @@ def _unread(gaps: Sequence[Gap], asked: int) -> list[Gap]:
         return list(gaps)
     first = gaps[0]
     return [
-        Gap(MONITOR_SOURCE, f"{len(gaps):,} of {asked:,} could not be read; {first.source}: {first.why}", first.hint)
+        gap(MONITOR_SOURCE, f"{len(gaps):,} of {asked:,} could not be read; {first.source}: {first.why}", first.hint)
     ]
 
 
@@ -202,7 +202,7 @@ def _wanted(pod: Pod, within_s: float = _WITHIN_S) -> PodGet:
 
 
 def _without_figure(pod: Pod) -> Gap:
-    return Gap(_source(pod), f"GET {_wanted(pod)}: the answer has no figure of vGPUmonitor")
+    return gap(_source(pod), f"GET {_wanted(pod)}: the answer has no figure of vGPUmonitor")
 
 
 async def _scrape(ports: PodPorts, pod: Pod, turn: asyncio.Semaphore, until: float) -> list[Sample] | Gap:
@@ -211,14 +211,14 @@ async def _scrape(ports: PodPorts, pod: Pod, turn: asyncio.Semaphore, until: flo
     async with turn:
         left = until - asyncio.get_running_loop().time()
         if left <= 0:
-            return Gap(source, "not read: asking the others took all the time")
+            return gap(source, "not read: asking the others took all the time")
         wanted = _wanted(pod, min(_WITHIN_S, left))
         answer = await _got(ports, wanted, source)
     if isinstance(answer, Gap):
         return answer
     if answer.status != 200 or answer.cut:
         why = f"more than {_MOST_BYTES:,} bytes" if answer.cut else f"HTTP {answer.status}"
-        return Gap(source, f"GET {wanted}: {why}")
+        return gap(source, f"GET {wanted}: {why}")
     return read_samples(answer.body.decode("utf-8", "replace"), NAMES)
 
 
@@ -226,4 +226,4 @@ async def _got(ports: PodPorts, wanted: PodGet, source: str) -> PodAnswer | Gap:
     try:
         return await ports.pod_get(wanted)
     except SourceError as error:
-        return Gap(source, error.message, error.hint)
+        return gap(source, error.message, error.hint)

@@ -11,7 +11,7 @@ from bot.hami.fit.allocated_totals import Holding
 from bot.hami.metrics.exposition import Sample
 from bot.hami.metrics.gpu_usage import CORE_NAMES, ContainerUse, container_of
 from bot.prometheus.api import SOURCE, Prometheus
-from bot.report import Gap
+from bot.report import Gap, gap
 from playbooks.gather.usage import by_share
 
 TOLERATED = 20
@@ -72,7 +72,7 @@ async def gather_cores(prometheus: Prometheus | None, holdings: Iterable[Holding
                     of = container_of(reading)
                     above.setdefault(of, CoreUse(of, reading, query))
     except TimeoutError:
-        return CoresSeen(len(requested), gap=Gap(SOURCE, f"no average of a day's cores within {_WITHIN_S:g} s"))
+        return CoresSeen(len(requested), gap=gap(SOURCE, f"no average of a day's cores within {_WITHIN_S:g} s"))
     except SourceError as error:
-        return CoresSeen(len(requested), gap=Gap(SOURCE, error.message, error.hint))
+        return CoresSeen(len(requested), gap=gap(SOURCE, error.message, error.hint))
     return CoresSeen(len(requested), known, tuple(above.values()))

@@ -14,7 +14,7 @@ from bot.hami.scheduler_logs.log_lines import FILTER_STARTS, NODE_UNFIT, LogLine
 from bot.kube.cluster import Cluster, seen
 from bot.kube.hami_pods import HANDSHAKE
 from bot.kube.models import EVENTS, PODS, Event, Node, Pod
-from bot.report import Gap
+from bot.report import Gap, gap
 from playbooks.gather.lock_owners import gather_owners
 from playbooks.gather.nodes_in_question import NodesInQuestion, gather_nodes_in_question
 from playbooks.gather.scheduler_logs import ExtenderLines
@@ -147,7 +147,7 @@ async def _gather_events(
         few = len(waiting.pods) <= _FEW_PODS
         return await _events(cluster, waiting, (*_SHORT_REASONS, *_LONG_REASONS), one_by_one=few)
     events, gaps = await _events(cluster, waiting, _SHORT_REASONS, one_by_one=False)
-    left_out = Gap(
+    left_out = gap(
         "HAMi's events and log",
         f"each names all of {nodes:,} nodes, and {len(waiting.pods):,} pods wait: they were not read",
         "ask about one pod with why",

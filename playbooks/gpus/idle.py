@@ -16,8 +16,8 @@ from bot.hami.metrics.holder_usage import IDLE_S, MeasuredHolding, held_by
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import NODES, Holder
 from bot.kube.times import format_time
-from bot.report import SCHEMA, Evidence, Finding, Gap, NextAction, Report, Sheet, Subject, one_line, worst
-from bot.texts import Texts
+from bot.report import Evidence, Finding, Gap, Report, Sheet, Subject, new_report, step
+from bot.texts import Prose, Text, sentences
 from playbooks.gather.scheduling import InstallSeen, gather_holders, gather_install
 from playbooks.gather.usage import UsageSeen, gather_usage
 from playbooks.playbook import Sources
@@ -43,7 +43,7 @@ class HolderRow(NamedTuple):
     memory_mib: int
     idle: str | None
     owner: str
-    why: str
+    why: Prose
 
 
 HOLDERS = Sheet(
@@ -123,7 +123,7 @@ async def _has_node(cluster: Cluster, name: str) -> bool:
     return True
 
 
-def diagnose_idle(snapshot: IdleSnapshot, say: Texts) -> Report:
+def diagnose_idle(snapshot: IdleSnapshot) -> Report:
     """The idle ones first, those that hold most before the others; then those of which it cannot be told, then those
     that work. The overview has the idle ones alone: whoever else stands beside them would be taken for one.
     """
@@ -132,27 +132,22 @@ def diagnose_idle(snapshot: IdleSnapshot, say: Texts) -> Report:
     idle.sort(key=lambda holding: (-holding.holding.amounts[0], -(holding.idle_s or 0), holding.name))
     unknown = [holding for holding in held if holding.idle_s is None]
     busy = [holding for holding in held if holding.idle_s is not None and holding.idle_s < snapshot.request.for_s]
-    found = _finding(snapshot, idle, unknown, say) if snapshot.is_there else _no_node(snapshot, say)
+    found = _finding(snapshot, idle, unknown) if snapshot.is_there else _no_node(snapshot)
     owners = {(pod.namespace, pod.name): owner_of(pod) for pod in snapshot.holders}
-    rows = [_row(holding, owners, say) for holding in (*idle, *unknown, *busy)]
+    rows = [_row(holding, owners) for holding in (*idle, *unknown, *busy)]
     table = HOLDERS.table(rows, brief=None if snapshot.request.all else rows[: len(idle)])
-    return Report(
-        schema=SCHEMA,
+    return new_report(
         playbook="gpus",
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Node", "", snapshot.request.node) if snapshot.request.node else Subject("GPUs", "", ""),
-        verdict=one_line(found.claim),
-        severity=worst((found,)),
         findings=(found,),
         tables=(table,) if rows else (),
-        gaps=tuple(dict.fromkeys((*snapshot.install.gaps, *snapshot.usage.gaps))),
+        gaps=(*snapshot.install.gaps, *snapshot.usage.gaps),
     )
 
 
-def _finding(
-    snapshot: IdleSnapshot, idle: Sequence[MeasuredHolding], unknown: Sequence[MeasuredHolding], say: Texts
-) -> Finding:
+def _finding(snapshot: IdleSnapshot, idle: Sequence[MeasuredHolding], unknown: Sequence[MeasuredHolding]) -> Finding:
     measured = len(snapshot.held) - len(unknown)
     values = {
         "count": len(idle),
@@ -161,20 +156,20 @@ def _finding(
         "unknown": len(unknown),
     }
     if unknown and not measured:
-        claim = say("idle.untold", **values)
+        claim = Text("idle.untold", **values)
     else:
-        left = say("idle.unknown", **values) if unknown else ""
-        claim = " ".join(filter(None, (say("idle.claim" if idle else "idle.none", **values), left)))
+        left = Text("idle.unknown", **values) if unknown else ""
+        claim = sentences(Text("idle.claim" if idle else "idle.none", **values), left)
     if not idle:
         sure = not unknown and not snapshot.usage.gaps
         return finding("idle-holder", claim, "confirmed" if sure else "suspected", (), (), severity="info")
-    actions = [NextAction(say("idle.ask", pod=holding.name), "") for holding in idle[:1]]
+    actions = [step(Text("idle.ask", pod=holding.name), "") for holding in idle[:1]]
     return finding("idle-holder", claim, "confirmed", (), _proofs(snapshot, idle), severity="warning", actions=actions)
 
 
-def _no_node(snapshot: IdleSnapshot, say: Texts) -> Finding:
-    claim = say("gpus.no-node", node=snapshot.request.node)
-    return finding("not-found", claim, "confirmed", (), (), severity="warning", actions=see_all_nodes(say))
+def _no_node(snapshot: IdleSnapshot) -> Finding:
+    claim = Text("gpus.no-node", node=snapshot.request.node)
+    return finding("not-found", claim, "confirmed", (), (), severity="warning", actions=see_all_nodes())
 
 
 def _proofs(snapshot: IdleSnapshot, idle: Sequence[MeasuredHolding]) -> list[Evidence]:
@@ -185,15 +180,15 @@ def _proofs(snapshot: IdleSnapshot, idle: Sequence[MeasuredHolding]) -> list[Evi
     ]
 
 
-def _row(holding: MeasuredHolding, owners: dict[tuple[str, str], Owner], say: Texts) -> HolderRow:
+def _row(holding: MeasuredHolding, owners: dict[tuple[str, str], Owner]) -> HolderRow:
     memory, _ = holding.holding.amounts
     owner = owners.get((holding.holding.namespace, holding.holding.name))
     whose = (owner.team or f"{owner.kind} {owner.name}") if owner else ""
     why = ""
     if holding.idle_s is None:
-        why = say("idle.unmeasured", count=len(holding.unmeasured) or len(holding.shares))
+        why = Text("idle.unmeasured", count=len(holding.unmeasured) or len(holding.shares))
     elif holding.has_no_process:
-        why = say("idle.no-process")
+        why = Text("idle.no-process")
     idle = None if holding.idle_s is None else roughly(holding.idle_s)
     return HolderRow(
         holding.name, holding.holding.node, len(holding.shares), ", ".join(holding.shares), memory, idle, whose, why

@@ -18,22 +18,21 @@ from bot.hami.vendors import BESIDE
 from bot.kube.models import ResourceSlice
 from bot.kube.times import format_time
 from bot.report import (
-    SCHEMA,
     Confidence,
     Finding,
     Gap,
     Names,
-    NextAction,
     Report,
     Severity,
     Sheet,
     Subject,
     Table,
     Uuid,
-    one_line,
-    worst,
+    gap,
+    new_report,
+    step,
 )
-from bot.texts import Texts
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.dra import gather_slices
 from playbooks.gather.scheduler_process import SchedulerProcess, gather_memory, with_ghosts
@@ -159,49 +158,46 @@ async def _gather(wanted: Request, sources: Sources) -> Snapshot:
     return Snapshot(wanted, cluster.name, cluster.now(), as_of, install, capacity, process, slices, undecodable)
 
 
-def diagnose(snapshot: Snapshot | IdleSnapshot, say: Texts) -> Report:
+def diagnose(snapshot: Snapshot | IdleSnapshot) -> Report:
     """Totals and the largest slice first, then what is stranded or not registered; or who holds GPUs without use."""
-    if (without := answer_without_hami("gpus", snapshot, snapshot.install, say)) is not None:
+    if (without := answer_without_hami("gpus", snapshot, snapshot.install)) is not None:
         return without
     if isinstance(snapshot, IdleSnapshot):
-        return diagnose_idle(snapshot, say)
+        return diagnose_idle(snapshot)
     wanted, install = snapshot.request, snapshot.install
     world = World(snapshot.capacity, install.install, install.config, snapshot.as_of)
     names = sorted(name for name in world.facts.nodes if wanted.node in ("", name))
     everything = [card for name in names for card in cards_of(world, name)]
     cards = [card for card in everything if wanted.type.casefold() in card.card.type.casefold()]
-    say = say.about(world.config.noun_for(card.card.type for card in cards))
     registered = [card for card in cards if card.state != UNREGISTERED]
     results = [
-        *ghosts_told(snapshot.process, install.install, say, names),
-        *_capacity(snapshot, world, registered, say),
-        *_stranded(snapshot, world, registered, say),
-        *_unregistered(snapshot, world, names, cards, say),
+        *ghosts_told(snapshot.process, install.install, names),
+        *_capacity(snapshot, world, registered),
+        *_stranded(snapshot, world, registered),
+        *_unregistered(snapshot, world, names, cards),
     ]
     offered = DraDevices(install, snapshot.capacity.nodes, snapshot.slices, snapshot.as_of).of(wanted.node)
-    findings = with_dra(results, offered, say) or [_not_found(wanted, world, everything, say)]
-    gaps = capacity_gaps(install, snapshot.capacity, snapshot.undecodable, say)
-    gaps += [Gap("fit", why, say("gap.fit-hint")) for why in sorted({card.unknown for card in cards if card.unknown})]
-    gaps += _other_vendors(world, names, say)
+    findings = with_dra(results, offered) or [_not_found(wanted, world, everything)]
+    gaps = capacity_gaps(install, snapshot.capacity, snapshot.undecodable)
+    gaps += [gap("fit", why, Text("gap.fit-hint")) for why in sorted({card.unknown for card in cards if card.unknown})]
+    gaps += _other_vendors(world, names)
     gaps += [snapshot.slices] if isinstance(snapshot.slices, Gap) else []
-    return Report(
-        schema=SCHEMA,
+    return new_report(
         playbook="gpus",
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Node", "", wanted.node) if wanted.node else Subject("GPUs", "", wanted.type),
-        verdict=one_line(findings[0].claim),
-        severity=worst(tuple(findings)),
-        findings=tuple(prose.few_actions(findings)),
+        findings=prose.few_actions(findings),
         tables=_tables(snapshot, world, names, cards) if cards else (),
-        gaps=tuple(dict.fromkeys(gaps)),
+        gaps=gaps,
+        noun=world.config.noun_for(card.card.type for card in cards),
     )
 
 
 # ----------------------------------------------------------------------------------------------------- findings
 
 
-def _capacity(snapshot: Snapshot, world: World, cards: Sequence[CardSeen], say: Texts) -> list[Finding]:
+def _capacity(snapshot: Snapshot, world: World, cards: Sequence[CardSeen]) -> list[Finding]:
     if not cards:
         return []
     free = [card for card in cards if card.state == FREE]
@@ -212,20 +208,20 @@ def _capacity(snapshot: Snapshot, world: World, cards: Sequence[CardSeen], say: 
     nodes = (snapshot.request.node,) if snapshot.request.node else ()
     if isinstance(snapshot.capacity.pods, Gap):
         memory = prose.mib(sum(card.card.memory_mib for card in cards))
-        claim = say("capacity.unseen", cards=len(cards), memory=memory)
+        claim = Text("capacity.unseen", cards=len(cards), memory=memory)
         return [finding("not-enough-evidence", claim, "suspected", nodes, proofs, severity="warning")]
     if not free:
-        claim = say("capacity.full", cards=len(cards), why=_by_state(cards, say))
+        claim = Text("capacity.full", cards=len(cards), why=_by_state(cards))
         proofs += evidence.holding(world, shown)
         # One node that is full is as it should be; a cluster, or a type, that is full is not.
         return [finding("capacity", claim, confidence, nodes, proofs, severity="info" if nodes else "warning")]
     values = {"free": len(free), "cards": len(cards), "type": shown.card.type, "node": shown.node}
     key = f"capacity.{'judged' if unknown else 'claim'}{'' if shown.divided else '-whole'}"
-    claim = say(key, **values, memory=prose.mib(shown.slice_mib or 0), unknown=unknown)
+    claim = Text(key, **values, memory=prose.mib(shown.slice_mib or 0), unknown=unknown)
     return [finding("capacity", claim, confidence, nodes, proofs, severity="info")]
 
 
-def _stranded(snapshot: Snapshot, world: World, cards: Sequence[CardSeen], say: Texts) -> list[Finding]:
+def _stranded(snapshot: Snapshot, world: World, cards: Sequence[CardSeen]) -> list[Finding]:
     """Memory that is free on cards that take no pod."""
     stranded = sorted((card for card in cards if card.stranded_mib), key=lambda card: (-card.stranded_mib, card.node))
     if not stranded:
@@ -236,22 +232,18 @@ def _stranded(snapshot: Snapshot, world: World, cards: Sequence[CardSeen], say: 
         lost[card.card.type] += card.stranded_mib
         total[card.card.type] += card.card.memory_mib
     notable = any(mib >= _NOTABLE * total[kind] for kind, mib in lost.items() if mib)
-    why = _by_state(
-        (card._replace(state=LITTLE_MEMORY if card.state == NO_MEMORY else card.state) for card in stranded), say
-    )
-    claim = say("stranded-capacity.claim", memory=prose.mib(amount), why=why)
+    why = _by_state(card._replace(state=LITTLE_MEMORY if card.state == NO_MEMORY else card.state) for card in stranded)
+    claim = Text("stranded-capacity.claim", memory=prose.mib(amount), why=why)
     proofs = [*evidence.obstacle(world, stranded[0]), evidence.registered(world, stranded[0])]
     nodes = sorted({card.node for card in stranded})
     severity: Severity = "warning" if notable else "info"
     result = finding("stranded-capacity", claim, snapshot.confidence, nodes, proofs, severity=severity)
     if snapshot.request.node:
         return [result]
-    return [msgspec.structs.replace(result, next_actions=prose.see_cards(stranded[0].node, say))]
+    return [msgspec.structs.replace(result, next_actions=prose.see_cards(stranded[0].node))]
 
 
-def _unregistered(
-    snapshot: Snapshot, world: World, names: Sequence[str], cards: Sequence[CardSeen], say: Texts
-) -> list[Finding]:
+def _unregistered(snapshot: Snapshot, world: World, names: Sequence[str], cards: Sequence[CardSeen]) -> list[Finding]:
     """Nodes that should have cards of that type, and whose cards HAMi does not know."""
     view = world.views[-1]
     by_dra = served(snapshot.slices)
@@ -268,40 +260,40 @@ def _unregistered(
     if not lost:
         return []
     name, state = lost[0]
-    claim = say("gpus.unregistered", count=len(lost), nodes=prose.names(say, [node for node, _ in lost]))
+    claim = Text("gpus.unregistered", count=len(lost), nodes=prose.names([node for node, _ in lost]))
     proofs = [evidence.unregistered(world.facts.nodes[name], state, world.config.gpus.count)]
     nodes = [node for node, _ in lost]
     result = finding("node-unregistered", claim, snapshot.confidence, nodes, proofs, severity="warning")
-    look = NextAction(say("node-unregistered.plugin", node=name), prose.plugin_pods_command(name))
+    look = step(Text("node-unregistered.plugin", node=name), prose.plugin_pods_command(name))
     return [msgspec.structs.replace(result, next_actions=(look,))]
 
 
-def _not_found(wanted: Request, world: World, cards: Sequence[CardSeen], say: Texts) -> Finding:
+def _not_found(wanted: Request, world: World, cards: Sequence[CardSeen]) -> Finding:
     """No such node, no such type, or no card at all."""
     node = world.facts.nodes.get(wanted.node)
     if wanted.node and node is None:
         near = near_names(wanted.node, sorted(world.facts.nodes))
-        claim, option = say("gpus.no-node", node=wanted.node), "--node"
+        claim, option = Text("gpus.no-node", node=wanted.node), "--node"
     elif wanted.type and cards:
         near = [kind for kind, _ in Counter(card.card.type for card in cards).most_common(_MAX_NEAR)]
-        claim, option = say("gpus.no-type", type=wanted.type, types=", ".join(near)), "--type"
+        claim, option = Text("gpus.no-type", type=wanted.type, types=", ".join(near)), "--type"
     else:
         near, option = [], ""
-        claim = say("gpus.no-cards-there", node=wanted.node) if wanted.node else say("gpus.no-cards")
+        claim = Text("gpus.no-cards-there", node=wanted.node) if wanted.node else Text("gpus.no-cards")
     proofs = [quotes.of_node(node, node.name, "{.metadata.name}")] if node else []
-    actions = tuple(NextAction(say("not-found.ask", name=name), prose.command("gpus", option, name)) for name in near)
+    actions = tuple(step(Text("not-found.ask", name=name), prose.command("gpus", option, name)) for name in near)
     result = finding("not-found", claim, "confirmed", (), proofs, severity="warning")
-    return msgspec.structs.replace(result, next_actions=actions or see_all_nodes(say))
+    return msgspec.structs.replace(result, next_actions=actions or see_all_nodes())
 
 
-def _by_state(cards: Iterable[CardSeen], say: Texts) -> str:
+def _by_state(cards: Iterable[CardSeen]) -> Text:
     """`8 cordoned, 4 unhealthy`, the most first."""
     counts = sorted(Counter(card.state for card in cards).items(), key=lambda item: (-item[1], item[0]))
-    parts = [say(f"gpus.{state}", count=count) for state, count in counts]
-    return reduce(lambda some, more: say("gpus.list", some=some, more=more), parts)
+    parts = [Text(f"gpus.{state}", count=count) for state, count in counts]
+    return reduce(lambda some, more: Text("gpus.list", some=some, more=more), parts)
 
 
-def _other_vendors(world: World, names: Iterable[str], say: Texts) -> list[Gap]:
+def _other_vendors(world: World, names: Iterable[str]) -> list[Gap]:
     """The cards of vendors whose usage is not counted: the device config does not name them."""
     found = Counter[str]()
     for name in names:
@@ -309,7 +301,7 @@ def _other_vendors(world: World, names: Iterable[str], say: Texts) -> list[Gap]:
             if isinstance(registration, Registration) and registration.word not in world.config.by_word:
                 found[registration.word] += len(registration.cards)
     return [
-        Gap("cards", say("gpus.vendor", vendor=word, count=count), say("gap.fit-hint"))
+        gap("cards", Text("gpus.vendor", vendor=word, count=count), Text("gap.fit-hint"))
         for word, count in sorted(found.items())
     ]
 

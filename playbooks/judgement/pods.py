@@ -7,8 +7,8 @@ from typing import NamedTuple
 from bot.hami.pods.request_parsing import DeviceConfig, asked_resources
 from bot.kube.models import Pod
 from bot.kube.times import parse_time
-from bot.report import Finding, Gap
-from bot.texts import Texts
+from bot.report import Finding, Gap, gap
+from bot.texts import Text
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.gather.waiting import WaitingContext
 from playbooks.judgement.pod import ClusterContext, Judge, last_own_attempt
@@ -35,20 +35,20 @@ class JudgedPod(NamedTuple):
 
 
 def judge_all(
-    install: InstallSeen, pods: Iterable[Pod], scene: WaitingContext, undecodable: Sequence[str], say: Texts
+    install: InstallSeen, pods: Iterable[Pod], scene: WaitingContext, undecodable: Sequence[str]
 ) -> tuple[list[JudgedPod], list[Gap]]:
     """Each pod's cause, in the order of the pods, and what could not be seen of what decides it."""
     messages = scene.messages
     world = world_of(install, scene)
     around = ClusterContext(install, world, scene.lock_owners, scene.questioned, scene.process, scene.webhook)
-    judge = Judge(around, say)
+    judge = Judge(around)
     judged: list[JudgedPod] = []
     for pod in pods:
         name = pod.namespace, pod.name
         about = last_own_attempt(pod, messages.events.get(name, ()), messages.lines.get(name, ()))
         judged.append(JudgedPod(pod, judge.cause(pod, about)))
     gaps = [
-        *capacity_gaps(install, scene.capacity, undecodable, say),
+        *capacity_gaps(install, scene.capacity, undecodable),
         *messages.gaps,
         *scene.process.gaps,
         *scene.questioned.gaps,
@@ -57,7 +57,7 @@ def judge_all(
     gaps += scene.webhook.gaps if scene.webhook else ()
     gaps += [lock_owner for lock_owner in scene.lock_owners.values() if isinstance(lock_owner, Gap)]
     if left := sum(1 for judged_pod in judged if judged_pod.cause is None):
-        gaps.append(Gap("fit", say("pending.not-judged", count=left), say("pending.not-judged-hint")))
+        gaps.append(gap("fit", Text("pending.not-judged", count=left), Text("pending.not-judged-hint")))
     return judged, gaps
 
 

@@ -7,8 +7,8 @@ from bot.hami.scheduler_logs.scheduling_latency import Stage, measure, settled
 from bot.kube.cluster import seen
 from bot.kube.models import EVENTS, Event
 from bot.kube.times import format_time
-from bot.report import SCHEMA, Evidence, Finding, Gap, Report, Subject, one_line, worst
-from bot.texts import Texts
+from bot.report import Evidence, Finding, Gap, Report, Subject, new_report
+from bot.texts import Prose, Text, sentences
 from playbooks.gather.latency import LatencySeen, gather_latency
 from playbooks.gather.scheduling import InstallSeen, gather_install, nothing_read
 from playbooks.latency.proof import of_moment
@@ -64,67 +64,65 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     return Snapshot(wanted, cluster.name, cluster.now(), install, found, events)
 
 
-def diagnose(snapshot: Snapshot, say: Texts) -> Report:
+def diagnose(snapshot: Snapshot) -> Report:
     """The stage that takes the most and why; a row for each stage, then the slowest pods."""
-    if (without := answer_without_hami("latency", snapshot, snapshot.install, say)) is not None:
+    if (without := answer_without_hami("latency", snapshot, snapshot.install)) is not None:
         return without
     stages = measure(settled(snapshot.seen.lives))
-    head, findings = _findings(snapshot, stages, say)
+    head, findings = _findings(snapshot, stages)
     overview = not snapshot.request.all
     rows, slowest = stage_rows(stages), pod_rows(stages)
     counts = count_rows(snapshot.seen.counts, len(snapshot.seen.lives), len(snapshot.seen.pending))
     tables = [LATENCY.table(rows, brief=rows if overview else None)] if snapshot.seen.lives else []
     tables += [PODS.table(slowest, brief=slowest[:_SHOWN_PODS] if overview else None)] if slowest else []
-    return Report(
-        schema=SCHEMA,
+    return new_report(
         playbook="latency",
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Cluster", "", ""),
-        verdict=one_line(head),
-        severity=worst(tuple(findings)),
-        findings=tuple(few_actions(findings)),
+        verdict=head,
+        findings=few_actions(findings),
         tables=(*tables, COUNTS.table(counts, brief=counts if overview else None)),
-        gaps=tuple(dict.fromkeys(_gaps(snapshot, say))),
+        gaps=_gaps(snapshot),
     )
 
 
-def _findings(snapshot: Snapshot, stages: list[Stage], say: Texts) -> tuple[str, list[Finding]]:
+def _findings(snapshot: Snapshot, stages: list[Stage]) -> tuple[Prose, list[Finding]]:
     top = longest(stages)
     if top is None:
         pending = snapshot.seen.pending
         text = "latency.none-yet" if pending else "latency.none"
-        claim = say(text, since=snapshot.request.words, count=len(pending))
-        steps = show_attempts(snapshot.seen, say)
+        claim = Text(text, since=snapshot.request.words, count=len(pending))
+        steps = show_attempts(snapshot.seen)
         return claim, [finding("not-enough-evidence", claim, "suspected", (), (), severity="info", actions=steps)]
     events = [] if isinstance(snapshot.events, Gap) else snapshot.events
-    reason = reason_of(top, stages, snapshot.seen, events, say)
-    head = _head(snapshot, stages[-1], top, say)
+    reason = reason_of(top, stages, snapshot.seen, events)
+    head = _head(snapshot, stages[-1], top)
     pending = len(snapshot.seen.pending) if stages[-1].n else 0
-    left = say("latency.pending", count=pending) if pending else ""
+    left = Text("latency.pending", count=pending) if pending else ""
     incomplete = bool(snapshot.seen.gaps or snapshot.install.gaps)
     found = [
         finding(
             "scheduling-latency",
-            say.sentences(head, reason.text, left),
+            sentences(head, reason.text, left),
             "suspected" if incomplete else reason.confidence,
             (),
             (*_slowest(top), *reason.evidence),
             severity="warning" if reason.slow else "info",
-            actions=(*reason.actions, *show_attempts(snapshot.seen, say)),
+            actions=(*reason.actions, *show_attempts(snapshot.seen)),
         )
     ]
-    again = retried(snapshot.seen, say)
+    again = retried(snapshot.seen)
     if again and again.evidence and again.evidence[0] not in reason.evidence:
         found.append(finding("scheduling-latency", again.text, "confirmed", (), again.evidence, severity="info"))
     return head, found
 
 
-def _head(snapshot: Snapshot, whole: Stage, top: Stage, say: Texts) -> str:
+def _head(snapshot: Snapshot, whole: Stage, top: Stage) -> Text:
     values = {"since": snapshot.request.words, "stage": top.name, "top": top.median_s}
     if whole.n:
-        return say("latency.claim", **values, count=whole.n, median=whole.median_s, p95=whole.p95_s)
-    return say("latency.claim-unstarted", **values, count=top.n)
+        return Text("latency.claim", **values, count=whole.n, median=whole.median_s, p95=whole.p95_s)
+    return Text("latency.claim-unstarted", **values, count=top.n)
 
 
 def _slowest(top: Stage) -> list[Evidence]:
@@ -133,10 +131,10 @@ def _slowest(top: Stage) -> list[Evidence]:
     return [proof for moment in ends for proof in of_moment(life, moment, exact=moment in life.logged and top.exact)]
 
 
-def _gaps(snapshot: Snapshot, say: Texts) -> list[Gap]:
+def _gaps(snapshot: Snapshot) -> list[Gap]:
     gaps = [*snapshot.install.gaps, *snapshot.seen.gaps]
     gaps += [snapshot.events] if isinstance(snapshot.events, Gap) else []
-    return [*gaps, *unseen_moments(snapshot.seen, say)]
+    return [*gaps, *unseen_moments(snapshot.seen)]
 
 
 PLAYBOOK = Playbook(

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from bot.hami.scheduler_logs.scheduling_latency import MOMENTS, Life, PodLogLine, Stage
 from bot.kube.models import Event
-from bot.report import Confidence, Evidence, NextAction
-from bot.texts import Texts
+from bot.report import Confidence, Evidence, NextAction, step
+from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.gather.latency import LatencySeen
 from playbooks.latency.proof import of_said
@@ -20,7 +20,7 @@ _PULLS = ("Pulling", "Pulled", "Failed", "BackOff", "FailedMount", "FailedCreate
 class Reason(NamedTuple):
     """Why, with its proof and what to do; `slow` where something is to be changed."""
 
-    text: str
+    text: Prose
     confidence: Confidence
     evidence: tuple[Evidence, ...] = ()
     actions: tuple[NextAction, ...] = ()
@@ -33,27 +33,25 @@ def longest(stages: Sequence[Stage]) -> Stage | None:
     return max(parts, key=lambda stage: stage.median_s or 0.0, default=None)
 
 
-def reason_of(stage: Stage, stages: Sequence[Stage], seen: LatencySeen, events: Sequence[Event], say: Texts) -> Reason:
+def reason_of(stage: Stage, stages: Sequence[Stage], seen: LatencySeen, events: Sequence[Event]) -> Reason:
     """What is proven about the stage; else what happens in it, as suspected."""
     if stage.start in BY_KUBELET:
-        return _of_kubelet(stage, events, say)
+        return _of_kubelet(stage, events)
     queued = stage.start == "created"
     if _is_throttled(stages, seen) and (not queued or _holds_up(stage, stages)):
-        return _throttled(seen, say, queued=queued)
+        return _throttled(seen, queued=queued)
     locked = _locked(stage.lives)
     if locked and not queued and 2 * len({log_line.line.values.get("pod") for log_line in locked}) >= stage.n:
-        return Reason(
-            say("latency.locked", count=len(locked)), "confirmed", _quoted(locked), _see_nodes(say), slow=True
-        )
-    return Reason(say(_unproven(stage)), "suspected")
+        return Reason(Text("latency.locked", count=len(locked)), "confirmed", _quoted(locked), _see_nodes(), slow=True)
+    return Reason(Text(_unproven(stage)), "suspected")
 
 
-def _of_kubelet(stage: Stage, events: Sequence[Event], say: Texts) -> Reason:
+def _of_kubelet(stage: Stage, events: Sequence[Event]) -> Reason:
     if stage.end == "allocated":
-        return Reason(say("latency.allocation"), "suspected")
+        return Reason(Text("latency.allocation"), "suspected")
     pulls = [quotes.of_event(event) for event in events if event.reason in _PULLS]
     text = "latency.start-allocated" if stage.start == "allocated" else "latency.start"
-    return Reason(say(text), "confirmed" if pulls else "suspected", tuple(pulls[:_SHOWN]))
+    return Reason(Text(text), "confirmed" if pulls else "suspected", tuple(pulls[:_SHOWN]))
 
 
 def _unproven(stage: Stage) -> str:
@@ -65,13 +63,13 @@ def _unproven(stage: Stage) -> str:
     return "latency.extender"
 
 
-def retried(seen: LatencySeen, say: Texts) -> Reason | None:
+def retried(seen: LatencySeen) -> Reason | None:
     """The pods that a node lock made wait for another try; None without one."""
     lives = [life for life in seen.lives if life.locked]
     if not lives:
         return None
-    text = say("latency.retried", count=len(lives), total=len(seen.lives))
-    return Reason(text, "confirmed", _quoted(_locked(lives)), _see_nodes(say))
+    text = Text("latency.retried", count=len(lives), total=len(seen.lives))
+    return Reason(text, "confirmed", _quoted(_locked(lives)), _see_nodes())
 
 
 def _is_throttled(stages: Sequence[Stage], seen: LatencySeen) -> bool:
@@ -88,13 +86,13 @@ def _holds_up(queue: Stage, stages: Sequence[Stage]) -> bool:
     return filtering >= (queue.max_s or 0.0) / 2
 
 
-def _throttled(seen: LatencySeen, say: Texts, *, queued: bool) -> Reason:
+def _throttled(seen: LatencySeen, *, queued: bool) -> Reason:
     waits = sorted(seen.waits, key=lambda wait: -wait.wait.seconds)
     total = sum(wait.wait.seconds for wait in waits)
     values = {"count": len(waits), "sum": f"{total:.0f}", "longest": f"{waits[0].wait.seconds:.2f}"}
-    text = say("latency.throttled-queue" if queued else "latency.throttled", **values)
+    text = Text("latency.throttled-queue" if queued else "latency.throttled", **values)
     proofs = tuple(quotes.of_wait(wait.wait, wait.scheduler) for wait in waits[:_SHOWN])
-    return Reason(text, "confirmed", proofs, (NextAction(say("latency.tune"), "tune"),), slow=True)
+    return Reason(text, "confirmed", proofs, (step(Text("latency.tune"), "tune"),), slow=True)
 
 
 def _locked(lives: Sequence[Life]) -> list[PodLogLine]:
@@ -105,5 +103,5 @@ def _quoted(locked: Sequence[PodLogLine]) -> tuple[Evidence, ...]:
     return tuple(of_said(log_line) for log_line in locked[:_SHOWN])
 
 
-def _see_nodes(say: Texts) -> tuple[NextAction, ...]:
-    return (NextAction(say("latency.nodes"), "nodes"),)
+def _see_nodes() -> tuple[NextAction, ...]:
+    return (step(Text("latency.nodes"), "nodes"),)

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from bot.hami.scheduler_logs.scheduling_latency import MOMENTS, Moment, settled
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
-from bot.report import Gap, NextAction
-from bot.texts import Texts
+from bot.report import Gap, NextAction, gap, step
+from bot.texts import Text
 from playbooks.gather.latency import LatencySeen
 
 _ATTEMPTS_FROM = 3
@@ -13,21 +13,21 @@ _ATTEMPTS_FROM = 3
 _SHOWN_BY: Mapping[str, tuple[Moment, ...]] = {KUBE_SCHEDULER_CONTAINER: MOMENTS[1:2], EXTENDER_CONTAINER: MOMENTS[2:5]}
 
 
-def unseen_moments(seen: LatencySeen, say: Texts) -> Iterator[Gap]:
+def unseen_moments(seen: LatencySeen) -> Iterator[Gap]:
     """A gap for each container whose logs show some moment of no pod, unless a gap of the log itself says why."""
     for container in _SHOWN_BY:
         missing = _missing(container, seen)
         if missing and (why := _why(container, seen)):
             values = {"moments": ", ".join(missing), "container": container, "level": _quiet_level(seen)}
-            yield Gap(f"{container} log", say(why, **values, least=_ATTEMPTS_FROM))
+            yield gap(f"{container} log", Text(why, **values, least=_ATTEMPTS_FROM))
 
 
-def show_attempts(seen: LatencySeen, say: Texts) -> tuple[NextAction, ...]:
+def show_attempts(seen: LatencySeen) -> tuple[NextAction, ...]:
     """To let kube-scheduler log its attempts for a while, where its level is why it shows none."""
     if not _missing(KUBE_SCHEDULER_CONTAINER, seen) or _quiet_level(seen) is None:
         return ()
     command = f"verbosity {_ATTEMPTS_FROM} for 10m --container {KUBE_SCHEDULER_CONTAINER}"
-    return (NextAction(say("latency.show-attempts"), command, changes_cluster=True),)
+    return (step(Text("latency.show-attempts"), command, changes_cluster=True),)
 
 
 def _missing(container: str, seen: LatencySeen) -> list[Moment]:

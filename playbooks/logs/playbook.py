@@ -20,8 +20,8 @@ from bot.hami.scheduler_logs.log_lines import read_line
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import NODES, Node, Pod
 from bot.kube.times import format_time, parse_time
-from bot.report import SCHEMA, Finding, Gap, NextAction, Report, Subject, one_line, worst
-from bot.texts import Texts
+from bot.report import Finding, Gap, Report, Subject, gap, new_report, step
+from bot.texts import Prose, Text
 from playbooks.gather.scheduler_logs import MAX_SCHEDULERS, LogOf, gather_scheduler_logs
 from playbooks.gather.scheduler_process import PanicLog, gather_panics
 from playbooks.gather.scheduling import InstallSeen, gather_install, install_unread, nothing_read
@@ -107,40 +107,37 @@ async def _subject(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | Absen
     except Unusable:
         raise
     except SourceError as error:
-        return Gap("pod", error.message, error.hint)
+        return gap("pod", error.message, error.hint)
 
 
-def diagnose(snapshot: Snapshot, say: Texts) -> Report:
+def diagnose(snapshot: Snapshot) -> Report:
     """What the newest run says, then what kube-scheduler made of it, then how closely was looked."""
-    if (without := answer_without_hami("logs", snapshot, snapshot.install, say)) is not None:
+    if (without := answer_without_hami("logs", snapshot, snapshot.install)) is not None:
         return without
     pod = snapshot.subject.pod if isinstance(snapshot.subject, FoundPod) else None
     about = _about(snapshot, pod)
     logged = read_logs(snapshot.logs, about)
-    wording = _told(snapshot, logged, about, pod, say)
-    findings = panicked_in(logged.runs, snapshot.panics, say) or filter_run_findings.newest_run(logged, wording, say)
-    findings = [*findings, *filter_run_findings.by_kubernetes(logged, wording, say)]
-    findings = findings or [_nothing(snapshot, logged, wording, pod, say)]
+    wording = _told(snapshot, logged, about, pod)
+    findings = panicked_in(logged.runs, snapshot.panics) or filter_run_findings.newest_run(logged, wording)
+    findings = [*findings, *filter_run_findings.by_kubernetes(logged, wording)]
+    findings = findings or [_nothing(snapshot, logged, wording, pod)]
     if pod:
         full = f"{pod.namespace}/{pod.name}"
-        why = NextAction(say("logs.why", pod=full), prose.command("why", full))
+        why = step(Text("logs.why", pod=full), prose.command("why", full))
         findings[0] = structs.replace(findings[0], next_actions=(why, *findings[0].next_actions))
-    findings += filter_run_findings.verbosity(snapshot.logs, say)
+    findings += filter_run_findings.verbosity(snapshot.logs)
     nodes = () if isinstance(snapshot.nodes, Gap) else snapshot.nodes
     tables, left = tables_of(logged, nodes, pod, snapshot.taken_at)
-    gaps = [*_gaps(snapshot, logged, about, say)]
-    gaps += [Gap(title, say("logs.left-out", count=count), say("logs.shorter")) for title, count in left if count]
-    return Report(
-        schema=SCHEMA,
+    gaps = [*_gaps(snapshot, logged, about)]
+    gaps += [gap(title, Text("logs.left-out", count=count), Text("logs.shorter")) for title, count in left if count]
+    return new_report(
         playbook="logs",
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Pod", about.namespace, about.name),
-        verdict=one_line(findings[0].claim),
-        severity=worst(tuple(findings)),
-        findings=tuple(prose.few_actions(findings)),
+        findings=prose.few_actions(findings),
         tables=tables,
-        gaps=tuple(dict.fromkeys(gaps)),
+        gaps=gaps,
     )
 
 
@@ -154,29 +151,29 @@ def _about(snapshot: Snapshot, pod: Pod | None) -> LogSubject:
     return LogSubject(namespace, name, pod.metadata.uid if pod else "", since, snapshot.taken_at)
 
 
-def _told(snapshot: Snapshot, logged: Logged, about: LogSubject, pod: Pod | None, say: Texts) -> RunWording:
+def _told(snapshot: Snapshot, logged: Logged, about: LogSubject, pod: Pod | None) -> RunWording:
     full = f"{about.namespace}/{about.name}" if about.namespace else about.name
     unread = snapshot.install.gaps or any(_newest_unread(log) for log in snapshot.logs)
     unread = unread or len(snapshot.install.install.pods) > MAX_SCHEDULERS
     waits = isinstance(snapshot.subject, Gap) or bool(pod and pod.status.phase == "Pending" and not pod.spec.node_name)
     gone = isinstance(snapshot.subject, AbsentPod) and bool(logged.lines)
     return RunWording(
-        pod=say("logs.gone", pod=full) if gone else full,
+        pod=Text("logs.gone", pod=full) if gone else full,
         name=about.name,
         since=snapshot.request.words,
-        window=_window(snapshot, about, say),
+        window=_window(snapshot, about),
         waits=waits,
         sure=not unread,
     )
 
 
-def _length(seconds: int, say: Texts) -> str:
+def _length(seconds: int) -> Text:
     if seconds < _IN_SECONDS:
-        return say("age.seconds", count=seconds)
-    return say("age.minutes", count=seconds // 60)
+        return Text("age.seconds", count=seconds)
+    return Text("age.minutes", count=seconds // 60)
 
 
-def _window(snapshot: Snapshot, about: LogSubject, say: Texts) -> str:
+def _window(snapshot: Snapshot, about: LogSubject) -> Prose:
     """How far back the extenders' logs were looked at: the time as typed, or as far as the oldest of them reaches."""
     logs = [log.read for log in snapshot.logs if log.container == filter_run_findings.EXTENDER_CONTAINER]
     first = [read_line(log.first, snapshot.taken_at) for log in logs if not isinstance(log, Gap)]
@@ -184,7 +181,7 @@ def _window(snapshot: Snapshot, about: LogSubject, say: Texts) -> str:
     if not begun or len(begun) < len(first) or min(begun) <= about.since + _SLACK:
         return snapshot.request.words
     seconds = max(1, round((snapshot.as_of - min(begun)).total_seconds()))
-    return say("logs.kept", time=_length(seconds, say))
+    return Text("logs.kept", time=_length(seconds))
 
 
 def _newest_unread(log: LogOf) -> bool:
@@ -197,18 +194,18 @@ def _newest_unread(log: LogOf) -> bool:
 # ------------------------------------------------------------------------------------------- nothing was logged
 
 
-def _nothing(snapshot: Snapshot, logged: Logged, wording: RunWording, pod: Pod | None, say: Texts) -> Finding:
+def _nothing(snapshot: Snapshot, logged: Logged, wording: RunWording, pod: Pod | None) -> Finding:
     """No run and no statement of kube-scheduler: why that may be."""
     read = [log for log in logged.logs if not isinstance(log.log.read, Gap)]
     if not read:
         return finding(
-            "not-enough-evidence", say("logs.none-read", pod=wording.pod), "suspected", (), (), severity="warning"
+            "not-enough-evidence", Text("logs.none-read", pod=wording.pod), "suspected", (), (), severity="warning"
         )
     lines = [(log, log.lines[-1]) for log in read if log.lines]
     if not lines and isinstance(snapshot.subject, AbsentPod):
         absent = snapshot.subject
         asked = snapshot.request.subject
-        found = no_such_pod(absent, asked.kind, asked.name, say, asked.namespace)
+        found = no_such_pod(absent, asked.kind, asked.name, asked.namespace)
         actions = (
             structs.replace(action, command=f"logs {action.command.removeprefix('why ')}")
             if action.command.startswith("why ")
@@ -216,77 +213,77 @@ def _nothing(snapshot: Snapshot, logged: Logged, wording: RunWording, pod: Pod |
             for action in found.next_actions
         )
         return structs.replace(found, next_actions=tuple(actions))
-    values = {"pod": wording.pod, "since": wording.since, "why": _why_not(snapshot, logged, pod, say)}
+    values = {"pod": wording.pod, "since": wording.since, "why": _why_not(snapshot, logged, pod)}
     if lines:
         log, line = lines[-1]
-        proofs, claim = [filter_run_findings.of_line(log.log, line, wording)], say("logs.no-run", **values)
+        proofs, claim = [filter_run_findings.of_line(log.log, line, wording)], Text("logs.no-run", **values)
     else:
         proofs, claim = (
             [filter_run_findings.of_flag(pod_log.log) for pod_log in read[:1]],
-            say("logs.nothing", count=len(read), **values),
+            Text("logs.nothing", count=len(read), **values),
         )
     return finding("not-in-log", claim, wording.confidence, (), proofs, severity="info")
 
 
-def _why_not(snapshot: Snapshot, logged: Logged, pod: Pod | None, say: Texts) -> str:
+def _why_not(snapshot: Snapshot, logged: Logged, pod: Pod | None) -> Text:
     """The likeliest reason that HAMi logged nothing; every verbosity logs the start of a filter run."""
     scheduler = snapshot.install.install.scheduler_name
     if pod and pod.spec.scheduler_name != scheduler:
-        return say("logs.other-scheduler", scheduler=pod.spec.scheduler_name, hami=scheduler)
+        return Text("logs.other-scheduler", scheduler=pod.spec.scheduler_name, hami=scheduler)
     if older := [log.older.at for log in logged.logs if log.older and log.older.at]:
-        return say("logs.before", at=format_time(max(older)))
+        return Text("logs.before", at=format_time(max(older)))
     if pod and pod.spec.node_name:
         placed = pod.condition("PodScheduled")
         at = parse_time(placed.last_transition_time if placed else None) or parse_time(pod.metadata.creation_timestamp)
-        return say("logs.placed-before", node=pod.spec.node_name, at=format_time(at) if at else UNSAID)
+        return Text("logs.placed-before", node=pod.spec.node_name, at=format_time(at) if at else UNSAID)
     if pod and pod.condition("PodScheduled") is None:
-        return say("logs.never-tried")
+        return Text("logs.never-tried")
     if any(isinstance(log.read, Gap) for log in snapshot.logs):
-        return say("logs.unread")
-    return say("logs.never-asked")
+        return Text("logs.unread")
+    return Text("logs.never-asked")
 
 
 # --------------------------------------------------------------------------------------------------------- gaps
 
 
-def _gaps(snapshot: Snapshot, logged: Logged, about: LogSubject, say: Texts) -> Iterator[Gap]:
+def _gaps(snapshot: Snapshot, logged: Logged, about: LogSubject) -> Iterator[Gap]:
     yield from snapshot.install.gaps
-    yield from (Gap("objects", name, say("gap.undecodable")) for name in snapshot.undecodable)
+    yield from (gap("objects", name, Text("gap.undecodable")) for name in snapshot.undecodable)
     yield from (gap for gap in (snapshot.subject, snapshot.nodes) if isinstance(gap, Gap))
     yield from () if isinstance(snapshot.subject, Gap) else snapshot.subject.gaps
     if (more := len(snapshot.install.install.pods) - MAX_SCHEDULERS) > 0:
-        yield Gap("scheduler pods", say("logs.more-schedulers", count=more))
+        yield gap("scheduler pods", Text("logs.more-schedulers", count=more))
     for log in logged.logs:
-        yield from _gaps_of(snapshot, log, about, say)
+        yield from _gaps_of(snapshot, log, about)
     if any(run.cycle.mixed for run in logged.runs):
-        yield Gap(RUNS.title, say("logs.mixed"), say("logs.mixed-hint"))
+        yield gap(RUNS.title, Text("logs.mixed"), Text("logs.mixed-hint"))
     if logged.earlier:
-        yield Gap(RUNS.title, say("logs.earlier", count=logged.earlier))
+        yield gap(RUNS.title, Text("logs.earlier", count=logged.earlier))
     if routine := sum(line.message in ROUTINE for log in logged.logs for line in log.lines):
-        yield Gap(LINES.title, say("logs.routine", count=routine))
+        yield gap(LINES.title, Text("logs.routine", count=routine))
     bare = sum(len(pod_log.bare) for pod_log in logged.logs)
     if bare and logged.others:
-        yield Gap(LINES.title, say("logs.bare", count=bare, name=about.name, others=", ".join(logged.others)))
+        yield gap(LINES.title, Text("logs.bare", count=bare, name=about.name, others=", ".join(logged.others)))
 
 
-def _gaps_of(snapshot: Snapshot, log: PodLog, about: LogSubject, say: Texts) -> Iterator[Gap]:
+def _gaps_of(snapshot: Snapshot, log: PodLog, about: LogSubject) -> Iterator[Gap]:
     source, read = f"log of {log.log.scheduler.namespace}/{log.log.label}", log.log.read
     if isinstance(read, Gap):
         yield read
         return
     first = read_line(read.first, snapshot.taken_at)
     if first and first.at and first.at > about.since + _SLACK:
-        yield Gap(source, say("logs.begins-late", at=format_time(first.at)), say("logs.begins-late-hint"))
+        yield gap(source, Text("logs.begins-late", at=format_time(first.at)), Text("logs.begins-late-hint"))
     if read.ends_early:
-        yield Gap(source, say("logs.ends-early"), say("logs.shorter"))
+        yield gap(source, Text("logs.ends-early"), Text("logs.shorter"))
     elif read.cut:
-        yield Gap(source, say("logs.cut"), say("logs.shorter"))
+        yield gap(source, Text("logs.cut"), Text("logs.shorter"))
     if log.ahead:
-        yield Gap(source, say("logs.ahead", count=log.ahead))
+        yield gap(source, Text("logs.ahead", count=log.ahead))
     if log.open_ended:
-        yield Gap(source, say("logs.open-ended", count=log.open_ended))
+        yield gap(source, Text("logs.open-ended", count=log.open_ended))
     if log.older and log.older.at and not log.lines:
-        yield Gap(source, say("logs.older", at=format_time(log.older.at)), say("logs.longer"))
+        yield gap(source, Text("logs.older", at=format_time(log.older.at)), Text("logs.longer"))
 
 
 PLAYBOOK = Playbook(

@@ -13,8 +13,8 @@ from bot.hami.vendors import FIRST, vendor_of_register_key
 from bot.hami.vendors.cambricon import CAMBRICON
 from bot.hami.vendors.vendor import Device
 from bot.kube.models import Node
-from bot.report import Confidence, Evidence, Finding, NextAction
-from bot.texts import Texts
+from bot.report import Confidence, Evidence, Finding, NextAction, about, step
+from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.nodes.fault import Fault
 from playbooks.nodes.faults import SAID, shared_uuids, slots, unhealthy
@@ -40,17 +40,16 @@ _PROVEN = 3
 
 Known = Mapping[tuple[str, Code], NodeCause]
 """What was found out about single nodes, by node and code."""
-Told = tuple[str, list[Evidence], Sequence[NextAction]]
+Told = tuple[Prose, list[Evidence], Sequence[NextAction]]
 
 
 class Wording:
     """The findings about the faults of one sweep."""
 
-    def __init__(self, sweep: Sweep, confidence: Confidence, say: Texts, known: Known) -> None:
+    def __init__(self, sweep: Sweep, confidence: Confidence, known: Known) -> None:
         self.sweep = sweep
         self.known = known
         self.confidence: Confidence = confidence
-        self.say = say
         self._version = str(sweep.version or "?")
         self._own = sweep.config.devices[0]
 
@@ -58,7 +57,7 @@ class Wording:
         """The finding of one cause."""
         first = group[0]
         if first.why == SAID:
-            return together([self.known[fault.node, fault.code].finding for fault in group], self.say)
+            return together([self.known[fault.node, fault.code].finding for fault in group])
         names = sorted({fault.node for fault in group})
         shown = [self.sweep.see(name) for name in names[:_PROVEN]]
         tell = self.teller(first)
@@ -93,26 +92,28 @@ class Wording:
         }[code]
 
     def _beside(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
-        return told_beside(self.sweep, fault, names, shown, self.say)
+        claim, proofs, steps = told_beside(self.sweep, fault, names, shown)
+        noun = self.sweep.config.by_word[fault.device].names.noun
+        return about(claim, noun), proofs, [action.about(noun) for action in steps]
 
     # ---------------------------------------------------------------------------------------- registration
 
     def _unregistered(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
-        say, first = self.say, shown[0]
-        nodes = prose.names(say, names)
+        first = shown[0]
+        nodes = prose.names(names)
         if fault.why == "guides":
-            claim = say("handshake-stale.guides", nodes=nodes, threshold=int(GUIDES_THRESHOLD.total_seconds()))
+            claim = Text("handshake-stale.guides", nodes=nodes, threshold=int(GUIDES_THRESHOLD.total_seconds()))
         elif fault.why in ("off", "unnamed"):
             return self._ignored(fault, nodes), [_annotation(node.node, fault.about) for node in shown], []
         elif fault.code in ("node-unregistered", "registration-ignored"):
-            claim = say(f"{fault.code}.{fault.why}", nodes=nodes, version=self._version)
+            claim = Text(f"{fault.code}.{fault.why}", nodes=nodes, version=self._version)
         else:
-            claim = say(f"{fault.code}.claim", nodes=nodes, version=self._version)
+            claim = Text(f"{fault.code}.claim", nodes=nodes, version=self._version)
         if fault.why == "guides":
             return (
                 claim,
                 [_annotation(node.node, FIRST.names.handshake) for node in shown],
-                plugin_actions(names[0], None, say),
+                plugin_actions(names[0], None),
             )
         proofs = [
             registration_proof(node.node, node.state if isinstance(node.state, Unregistered) else None, self._own)
@@ -122,84 +123,84 @@ class Wording:
             proofs.append(quotes.of_allocatable(first.node, first.count_resource))
         pod = first.plugin.pod
         if fault.about == "missing" or (pod is not None and fault.about in ("not-ready", "restarting")):
-            claim = say("nodes.and", claim=claim, why=say(f"nodes.plugin-{fault.about}", why=first.plugin.why))
+            claim = Text("nodes.and", claim=claim, why=Text(f"nodes.plugin-{fault.about}", why=first.plugin.why))
         if pod is not None and fault.about != "ready" and fault.about:
-            return claim, [*proofs, quotes.of_plugin(pod, first.plugin.why)], [plugin_log(pod, self.say)]
-        return claim, proofs, registration_actions(names[0], fault.why, [pod] if pod else None, say)
+            return claim, [*proofs, quotes.of_plugin(pod, first.plugin.why)], [plugin_log(pod)]
+        return claim, proofs, registration_actions(names[0], fault.why, [pod] if pod else None)
 
-    def _ignored(self, fault: Fault, nodes: str) -> str:
+    def _ignored(self, fault: Fault, nodes: Prose) -> Prose:
         if fault.why == "unnamed":
-            return self.say("registration-ignored.unnamed", nodes=nodes, name=fault.about)
+            return Text("registration-ignored.unnamed", nodes=nodes, name=fault.about)
         vendor = vendor_of_register_key(fault.about)
         flag = self.sweep.off[vendor[0].word] if vendor else ""
-        return self.say("registration-ignored.off", nodes=nodes, name=fault.about, flag=flag)
+        return Text("registration-ignored.off", nodes=nodes, name=fault.about, flag=flag)
 
     def _time_zone(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
         hours = f"{self.sweep.zone.total_seconds() / 3600:+g}"
-        nodes = prose.names(self.say, names)
-        claim = self.say(f"handshake-time-zone.{fault.why}", nodes=nodes, hours=hours, version=self._version)
+        nodes = prose.names(names)
+        claim = Text(f"handshake-time-zone.{fault.why}", nodes=nodes, hours=hours, version=self._version)
         deployment = self.sweep.install.deployment
         look = (
-            NextAction(
-                self.say("handshake-time-zone.look"),
+            step(
+                Text("handshake-time-zone.look"),
                 kubectl("-n", self.sweep.install.namespace, "get", "deployment", deployment.name, "-o", "yaml"),
             )
             if deployment
-            else plugin_actions(names[0], None, self.say)[0]
+            else plugin_actions(names[0], None)[0]
         )
         own = self.sweep.config.by_word[fault.device].names if fault.device else FIRST.names
         return claim, [_annotation(node.node, own.handshake) for node in shown], [look]
 
     def _plugin(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
         first = shown[0]
-        nodes, pod = prose.names(self.say, names), first.plugin.pod
+        nodes, pod = prose.names(names), first.plugin.pod
         if pod is None:
-            claim = self.say("device-plugin-missing.claim", nodes=nodes)
+            claim = Text("device-plugin-missing.claim", nodes=nodes)
             return (
                 claim,
                 [_why_expected(node, self._own) for node in shown],
-                plugin_actions(names[0], None, self.say),
+                plugin_actions(names[0], None),
             )
         values = {"nodes": nodes, "why": first.plugin.why, "count": first.plugin.restarts}
-        claim = self.say(f"{fault.code}.{fault.why}", **values)
+        claim = Text(f"{fault.code}.{fault.why}", **values)
         proofs = [quotes.of_plugin(node.plugin.pod, node.plugin.why) for node in shown if node.plugin.pod]
-        return claim, proofs, [plugin_log(pod, self.say)]
+        return claim, proofs, [plugin_log(pod)]
 
     # ------------------------------------------------------------------------------------------------ cards
 
     def _reported(self, _: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
-        found = [cause.finding for cause in (reported(seen.node, self.say) for seen in shown) if cause]
-        result = together(found, self.say) if len(names) == len(found) else found[0]
-        return result.claim, list(result.evidence), found[0].next_actions
+        found = [cause.finding for cause in (reported(seen.node) for seen in shown) if cause]
+        result = together(found) if len(names) == len(found) else found[0]
+        return result.text, list(result.evidence), found[0].next_actions
 
     def _duplicates(self, _: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
         uuids = shared_uuids(self.sweep.see(name) for name in names)[tuple(names)]
-        claim = self.say("duplicate-card-uuid.claim", count=len(uuids), nodes=prose.names(self.say, names))
+        claim = Text("duplicate-card-uuid.claim", count=len(uuids), nodes=prose.names(names))
         proofs = [quotes.of_card(node.node, uuids[0], whole=True) for node in shown]
-        return claim, proofs, [NextAction(self.say("duplicate-card-uuid.look"), prose.command("nodes", names[0]))]
+        return claim, proofs, [step(Text("duplicate-card-uuid.look"), prose.command("nodes", names[0]))]
 
     def _slots(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
         first = shown[0]
         values = {"node": first.name, "slots": slots(first)[0], "offered": first.allocatable}
-        nodes = prose.names(self.say, names)
-        claim = self.say(f"allocatable-mismatch.{fault.why}", nodes=nodes, resource=first.count_resource, **values)
+        nodes = prose.names(names)
+        claim = Text(f"allocatable-mismatch.{fault.why}", nodes=nodes, resource=first.count_resource, **values)
         proofs = [
             quotes.of_card(first.node, card.uuid, whole=True) for card in (first.own.cards if first.own else ())[:1]
         ]
         proofs += [quotes.of_allocatable(node.node, node.count_resource) for node in shown]
         pod = first.plugin.pod
-        return claim, proofs, plugin_actions(names[0], [pod] if pod else None, self.say)
+        return claim, proofs, plugin_actions(names[0], [pod] if pod else None)
 
     def _unhealthy(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
         count = sum(sum(unhealthy(self.sweep.see(name)).values()) for name in names)
-        nodes = prose.names(self.say, names)
-        claim = self.say(f"card-not-healthy.{fault.why}", count=count, nodes=nodes, version=self._version)
+        nodes = prose.names(names)
+        claim = Text(f"card-not-healthy.{fault.why}", count=count, nodes=nodes, version=self._version)
         proofs: list[Evidence] = []
         for node in shown:
             bad = next(card for card in node.cards if not card.health)
             proofs.append(quotes.of_card(node.node, bad.uuid, whole=True))
         pod = shown[0].plugin.pod
-        action = plugin_log(pod, self.say) if pod else prose.see_cards(names[0], self.say)[0]
+        action = plugin_log(pod) if pod else prose.see_cards(names[0])[0]
         return claim, proofs, [action]
 
     def _cordoned(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
@@ -210,40 +211,40 @@ class Wording:
             wanted.append(
                 [uuid for uuid in cordoned if fault.why == "version" or (uuid in known) == (fault.why == "sweep")]
             )
-        nodes, count = prose.names(self.say, names), sum(map(len, wanted))
-        claim = self.say(f"{fault.code}.{fault.why}", nodes=nodes, count=count, version=self._version)
+        nodes, count = prose.names(names), sum(map(len, wanted))
+        claim = Text(f"{fault.code}.{fault.why}", nodes=nodes, count=count, version=self._version)
         proofs = [
             quotes.of_node_annotation(seen.node, CORDON_KEY, uuids[0])
             for seen, uuids in zip(shown, wanted, strict=False)
         ]
         path = CORDON_KEY.replace(".", "\\.")
         look = kubectl("get", "node", names[0], "-o", f"jsonpath={{.metadata.annotations.{path}}}")
-        see = NextAction(self.say("card-cordoned.look"), look)
-        undo = uncordon(shown[0].node, wanted[0][:1], self.say) if fault.code == "card-cordoned" else ()
+        see = step(Text("card-cordoned.look"), look)
+        undo = uncordon(shown[0].node, wanted[0][:1]) if fault.code == "card-cordoned" else ()
         return claim, proofs, [see, *undo]
 
     # ------------------------------------------------------------------------------------ locks, Kubernetes
 
     def _lock(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
-        say, first = self.say, shown[0]
+        first = shown[0]
         other = fault.why == "cambricon"
         key, expiry = (CAMBRICON.lock_key, CAMBRICON_EXPIRY) if other else (LOCK_KEY, self.sweep.lock_expiry)
         states = [node.cambricon_lock if other else node.lock for node in shown]
         assert states[0] is not None
-        held = lock_in_words(first.node, states[0], expiry, say, key)
-        claim = held.claim
+        held = lock_in_words(first.node, states[0], expiry, key)
+        claim: Prose = held.claim
         if len(names) > 1:
-            claim = say(f"nodes.locks-{states[0].phase}", nodes=prose.names(say, names), first=claim)
+            claim = Text(f"nodes.locks-{states[0].phase}", nodes=prose.names(names), first=claim)
         proofs = [_annotation(node.node, key) for node in shown]
         for state in states:
             proofs += owner_proofs(state, self.sweep.owners)
-        return claim, proofs, lock_actions(first.name, held, say)
+        return claim, proofs, lock_actions(first.name, held)
 
     def _kubernetes(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
-        claim = self.say(f"{fault.code}.claim", nodes=prose.names(self.say, names), what=fault.about)
+        claim = Text(f"{fault.code}.claim", nodes=prose.names(names), what=fault.about)
         proofs = [_of_kubernetes(node.node, fault) for node in shown]
         look = kubectl("describe", "node", names[0])
-        return claim, proofs, [NextAction(self.say("nodes.describe", node=names[0]), look)]
+        return claim, proofs, [step(Text("nodes.describe", node=names[0]), look)]
 
 
 def _annotation(node: Node, key: str) -> Evidence:

@@ -8,7 +8,7 @@ from bot.hami.nodes.handshake import Handshake, parse_handshake
 from bot.hami.nodes.registration import Registration, Unregistered
 from bot.hami.vendors.vendor import Device
 from bot.report import Evidence, NextAction, Severity
-from bot.texts import Texts
+from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.nodes.fault import Fault
 from playbooks.nodes.plugins import Plugin
@@ -76,19 +76,19 @@ def plugins_beside(node: NodeSeen) -> Iterator[Fault]:
 
 
 def told_beside(
-    sweep: Sweep, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen], say: Texts
-) -> tuple[str, list[Evidence], Sequence[NextAction]]:
+    sweep: Sweep, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]
+) -> tuple[Prose, list[Evidence], Sequence[NextAction]]:
     """The claim about these nodes, with proofs of those shown and what to do."""
     device = sweep.config.by_word[fault.device]
-    say, first = say.about(device.names.noun), shown[0]
+    first = shown[0]
     plugin, count = _plugin_of(first, device), device.resources.count
     pods = [plugin.pod] if plugin and plugin.pod else []
     nodes = [node.node for node in shown]
     if fault.code.startswith("device-plugin-") and plugin and plugin.pod:
-        claim = say(f"{fault.code}.{fault.why}", nodes=prose.names(say, names), why=plugin.why, count=plugin.restarts)
+        claim = Text(f"{fault.code}.{fault.why}", nodes=prose.names(names), why=plugin.why, count=plugin.restarts)
         found = (_plugin_of(node, device) for node in shown)
         proofs = [quotes.of_plugin(device.pod, device.why) for device in found if device and device.pod]
-        return claim, proofs, [plugin_log(plugin.pod, say)]
+        return claim, proofs, [plugin_log(plugin.pod)]
     if fault.code == "allocatable-mismatch":
         slots = sum(
             card.slots
@@ -97,19 +97,19 @@ def told_beside(
             for card in registration.cards
         )
         values = {"node": first.name, "slots": slots, "resource": count}
-        claim = say("allocatable-mismatch.none", nodes=prose.names(say, names), **values)
-        actions = plugin_actions(first.name, pods, say, device.vendor)
+        claim = Text("allocatable-mismatch.none", nodes=prose.names(names), **values)
+        actions = plugin_actions(first.name, pods, device.vendor)
         return claim, [quotes.of_allocatable(node, count) for node in nodes], actions
     if fault.why == "restarted" and sweep.start:
-        claim = after_restart.claim_about(names, sweep.start, say)
-        actions = after_restart.steps(first.name, device, pods, say)
+        claim = after_restart.claim_about(names, sweep.start)
+        actions = after_restart.steps(first.name, device, pods)
         return claim, after_restart.proofs_of(nodes, device, sweep.start), actions
     why = fault.why if fault.code == "node-unregistered" else "claim"
-    claim = claim_of((fault.code, why), names, device, str(sweep.version or "?"), say)
+    claim = claim_of((fault.code, why), names, device, str(sweep.version or "?"))
     if plugin and fault.about in _DOWN:
-        claim = say("nodes.and", claim=claim, why=say(f"nodes.plugin-{fault.about}", why=plugin.why))
+        claim = Text("nodes.and", claim=claim, why=Text(f"nodes.plugin-{fault.about}", why=plugin.why))
     proofs = [proof for node in shown for proof in registration_proofs(node.node, _state_of(node, device), device)]
-    return claim, proofs, registration_actions(first.name, why, pods, say, device.vendor)
+    return claim, proofs, registration_actions(first.name, why, pods, device.vendor)
 
 
 def _is_another_chip(node: NodeSeen, device: OtherDevice) -> bool:

@@ -17,21 +17,8 @@ from bot.hami.nodes.scaling import read_memory_scaling
 from bot.kube.cluster import seen
 from bot.kube.models import NODES, SWEPT_NODES, Node, Pod, ResourceSlice
 from bot.kube.times import format_time
-from bot.report import (
-    SCHEMA,
-    VERDICT_LIMIT,
-    Confidence,
-    Evidence,
-    Finding,
-    Gap,
-    NextAction,
-    Report,
-    Subject,
-    Table,
-    one_line,
-    worst,
-)
-from bot.texts import Texts
+from bot.report import VERDICT_LIMIT, Confidence, Evidence, Finding, Gap, Report, Subject, Table, gap, new_report, step
+from bot.texts import Prose, Text, fitting
 from playbooks import quotes
 from playbooks.gather.dra import gather_slices
 from playbooks.gather.lock_owners import gather_owners
@@ -138,49 +125,47 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     )
 
 
-def diagnose(snapshot: Snapshot, say: Texts) -> Report:
+def diagnose(snapshot: Snapshot) -> Report:
     """What is wrong first, one finding per cause; then how many nodes have nothing wrong with them."""
-    if (without := answer_without_hami("nodes", snapshot, snapshot.install, say)) is not None:
+    if (without := answer_without_hami("nodes", snapshot, snapshot.install)) is not None:
         return without
     wanted = snapshot.request
     asked = [node for node in snapshot.nodes if wanted.node in ("", node.name)]
-    say = say.about(called_on(asked, snapshot.install.config))
     sweep = snapshot.sweep
-    known = _found_out(snapshot, say)
+    known = _found_out(snapshot)
     found = snapshot.found._replace(faults=with_found(snapshot.found.faults, known))
-    gaps = _gaps(snapshot, sweep, say)
+    gaps = _gaps(snapshot, sweep)
     sure: Confidence = "suspected" if gaps else "confirmed"
-    wording = Wording(sweep, sure, say, known)
+    wording = Wording(sweep, sure, known)
     results = [wording.finding(group) for group in by_cause(found.faults)]
-    results += _healthy(wanted, sweep, found, sure, say)
+    results += _healthy(wanted, sweep, found, sure)
     offered = DraDevices(snapshot.install, snapshot.nodes, snapshot.slices, snapshot.as_of).of(wanted.node)
-    results = with_dra(results, offered, say) or [_nothing_there(wanted, sweep, say)]
+    results = with_dra(results, offered) or [_nothing_there(wanted, sweep)]
     findings = sorted(results, key=lambda finding: finding.severity == "info")
     if not wanted.node and len(found.faults) > 1:
         findings = [
             structs.replace(finding, next_actions=finding.next_actions[:1]) for finding in findings
         ]  # one step for each
-    return Report(
-        schema=SCHEMA,
+    return new_report(
         playbook="nodes",
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Node", "", wanted.node) if wanted.node else Subject("Nodes", "", ""),
-        verdict=_verdict(wanted, found, findings, say),
-        severity=worst(tuple(findings)),
-        findings=tuple(prose.few_actions(with_upgrades(findings, snapshot.install.install, say))),
+        verdict=_verdict(wanted, found, findings),
+        findings=tuple(prose.few_actions(with_upgrades(findings, snapshot.install.install))),
         tables=_tables(snapshot, sweep, found.faults),
-        gaps=tuple(dict.fromkeys(gaps)),
+        gaps=gaps,
+        noun=called_on(asked, snapshot.install.config),
     )
 
 
-def _found_out(snapshot: Snapshot, say: Texts) -> Known:
+def _found_out(snapshot: Snapshot) -> Known:
     """What the nodes that were read by themselves say of their faults."""
     config, now, questioned = snapshot.install.config, snapshot.as_of, snapshot.questioned
     found = [
         (name, cause)
         for name, side in questioned.sides.items()
-        for cause in node_causes(side, questioned.sets, config, now, say) or monitor_fault(side, now, say)
+        for cause in node_causes(side, questioned.sets, config, now) or monitor_fault(side, now)
     ]
     if not snapshot.request.node and questioned.sets and in_use(questioned.sets):
         found = [(name, cause._replace(finding=_quietly(cause.finding))) for name, cause in found]
@@ -192,40 +177,40 @@ def _quietly(finding: Finding) -> Finding:
     return structs.replace(finding, severity="info") if finding.code == "device-plugin-not-selected" else finding
 
 
-def _verdict(wanted: Request, found: SweepFaults, findings: Sequence[Finding], say: Texts) -> str:
+def _verdict(wanted: Request, found: SweepFaults, findings: Sequence[Finding]) -> Prose:
     """The claim where there is one thing to tell, else how many nodes have which problem."""
     problems = [finding for finding in findings if finding.severity != "info"]
     if wanted.node or len(problems) < 2:
-        return one_line(findings[0].claim)
+        return findings[0].text
     counts = Counter[str]()
     for problem in problems:
         counts[problem.code] += len(problem.scope.nodes)
-    parts = [say("nodes.problem", count=count, code=code) for code, count in counts.items()]
+    parts = [Text("nodes.problem", count=count, code=code) for code, count in counts.items()]
     bad = {fault.node for fault in found.faults if fault.severity != "info"}
     forms = (
-        say("nodes.verdict", count=len(bad), total=found.concerned, problems=_listed(parts, shown, say))
+        Text("nodes.verdict", count=len(bad), total=found.concerned, problems=_listed(parts, shown))
         for shown in range(len(parts), 0, -1)
     )
-    return one_line(next(form for form in forms if len(form) <= VERDICT_LIMIT))
+    return fitting(forms, VERDICT_LIMIT)
 
 
-def _listed(parts: Sequence[str], shown: int, say: Texts) -> str:
+def _listed(parts: Sequence[Text], shown: int) -> Text:
     """So many of the problems, and how many more kinds there are."""
-    some = reduce(lambda some, more: say("gpus.list", some=some, more=more), parts[:shown])
-    return say("words.and-more", names=some, more=len(parts) - shown) if shown < len(parts) else some
+    some = reduce(lambda some, more: Text("gpus.list", some=some, more=more), parts[:shown])
+    return Text("words.and-more", names=some, more=len(parts) - shown) if shown < len(parts) else some
 
 
-def _healthy(wanted: Request, sweep: Sweep, found: SweepFaults, sure: Confidence, say: Texts) -> list[Finding]:
+def _healthy(wanted: Request, sweep: Sweep, found: SweepFaults, sure: Confidence) -> list[Finding]:
     """The nodes that have cards and no fault, as one finding."""
     if not found.well:
         return []
     count = len(found.well)
     if wanted.node:
-        claim = say("nodes.one-healthy", node=wanted.node, cards=found.cards)
+        claim = Text("nodes.one-healthy", node=wanted.node, cards=found.cards)
     elif count == found.concerned:
-        claim = say("nodes.healthy", count=count, cards=found.cards)
+        claim = Text("nodes.healthy", count=count, cards=found.cards)
     else:
-        claim = say("nodes.rest", count=count, total=found.concerned)
+        claim = Text("nodes.rest", count=count, total=found.concerned)
     proof = _registered(sweep.see(found.well[0]))
     return [finding("nodes-healthy", claim, sure, [wanted.node] if wanted.node else [], [proof], severity="info")]
 
@@ -237,29 +222,29 @@ def _registered(node: NodeSeen) -> Evidence:
     return quotes.of_node_annotation(node.node, found.key, found.cards[0].uuid)
 
 
-def _nothing_there(wanted: Request, sweep: Sweep, say: Texts) -> Finding:
+def _nothing_there(wanted: Request, sweep: Sweep) -> Finding:
     """No such node, a node without cards, or no cards at all."""
     if not wanted.node:
-        return finding("not-found", say("gpus.no-cards"), "confirmed", (), (), severity="warning")
+        return finding("not-found", Text("gpus.no-cards"), "confirmed", (), (), severity="warning")
     if wanted.node in sweep.names:
         node = sweep.see(wanted.node).node
-        claim = say("gpus.no-cards-there", node=wanted.node)
+        claim = Text("gpus.no-cards-there", node=wanted.node)
         proof = quotes.of_node(node, node.name, "{.metadata.name}")
         return finding("nodes-healthy", claim, "confirmed", [wanted.node], [proof], severity="info")
     near = near_names(wanted.node, sweep.names)
-    result = finding("not-found", say("gpus.no-node", node=wanted.node), "confirmed", (), (), severity="warning")
-    actions = [NextAction(say("not-found.ask", name=name), prose.command("nodes", name)) for name in near]
-    return structs.replace(result, next_actions=tuple(actions) or see_all_nodes(say))
+    result = finding("not-found", Text("gpus.no-node", node=wanted.node), "confirmed", (), (), severity="warning")
+    actions = [step(Text("not-found.ask", name=name), prose.command("nodes", name)) for name in near]
+    return structs.replace(result, next_actions=tuple(actions) or see_all_nodes())
 
 
-def _gaps(snapshot: Snapshot, sweep: Sweep, say: Texts) -> list[Gap]:
-    gaps = capacity_gaps(snapshot.install, Capacity([], [], []), snapshot.undecodable, say)
+def _gaps(snapshot: Snapshot, sweep: Sweep) -> list[Gap]:
+    gaps = capacity_gaps(snapshot.install, Capacity([], [], []), snapshot.undecodable)
     gaps += [owner for owner in snapshot.owners.values() if isinstance(owner, Gap)]
     gaps += snapshot.plugins.gaps
     gaps += [*snapshot.questioned.gaps, *([snapshot.slices] if isinstance(snapshot.slices, Gap) else [])]
     unknown = not isinstance(snapshot.plugins.own, Gap) and not sweep.plugins_known
     if unknown and any(wants_own_plugin(node, snapshot.install.config) for node in snapshot.nodes):
-        gaps.append(Gap(PLUGIN_SOURCE, say("nodes.plugins-unknown"), say("nodes.plugins-hint")))
+        gaps.append(gap(PLUGIN_SOURCE, Text("nodes.plugins-unknown"), Text("nodes.plugins-hint")))
     return gaps
 
 

@@ -2,14 +2,15 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from bot.kube.recording.redact import masked
 from bot.kube.times import format_time
-from bot.report import SCHEMA, Evidence, Finding, Gap, Report, Subject, Table, one_line, worst
-from bot.texts import OwnTexts, Texts
+from bot.report import SCHEMA, Evidence, Finding, Gap, Report, Subject, Table, gap, in_words, one_line, worst
+from bot.texts import OwnTexts, Text, Texts
 from playbooks import quotes
 from playbooks.own import interface
 from playbooks.own.cluster import Cluster
@@ -42,8 +43,9 @@ def adapted(verb: str, own: "interface.Playbook[Any]", file: str) -> Playbook:
         with told_by_name(verb, file):
             texts = OwnTexts(say.language, own.texts)
             report = _report(verb, read, done_aside(lambda: own.diagnose(read.snapshot, texts)))
-        skipped = (Gap("objects", name, say("gap.undecodable")) for name in read.undecodable)
-        return msgspec.structs.replace(report, gaps=tuple(dict.fromkeys((*report.gaps, *read.notes, *skipped))))
+        skipped = (gap("objects", name, Text("gap.undecodable")) for name in read.undecodable)
+        report = msgspec.structs.replace(report, gaps=tuple(dict.fromkeys((*report.gaps, *read.notes, *skipped))))
+        return in_words(report, say)
 
     return Playbook(
         verb=verb,
@@ -52,7 +54,8 @@ def adapted(verb: str, own: "interface.Playbook[Any]", file: str) -> Playbook:
         parameters=own.parameters,
         request=dict[str, Any],
         gather=gather,
-        diagnose=diagnose,
+        diagnose=partial(diagnose, say=Texts("en")),
+        tell=diagnose,
     )
 
 

@@ -9,21 +9,8 @@ from msgspec import structs
 
 from bot.kube.models import Pod
 from bot.kube.times import format_time, parse_time
-from bot.report import (
-    SCHEMA,
-    SEVERITIES,
-    Finding,
-    FirstNames,
-    Gap,
-    NextAction,
-    Report,
-    Severity,
-    Sheet,
-    Subject,
-    one_line,
-    worst,
-)
-from bot.texts import Texts
+from bot.report import SEVERITIES, Finding, FirstNames, Gap, Report, Severity, Sheet, Subject, gap, new_report, step
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.namespaces import EmptyNamespace, gather_deserted
 from playbooks.gather.scheduling import InstallSeen
@@ -101,42 +88,40 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     return Snapshot(wanted, cluster.name, cluster.now(), install, waiting, scene, deserted, undecodable)
 
 
-def diagnose(snapshot: Snapshot, say: Texts) -> Report:
+def diagnose(snapshot: Snapshot) -> Report:
     """The causes in the order of their severity, then of how many pods they hold, then of age."""
-    gaps = [*snapshot.waiting.gaps, *_unjudged(snapshot.waiting, say)]
+    gaps = [*snapshot.waiting.gaps, *_unjudged(snapshot.waiting)]
     if snapshot.scene is None:
         gaps += [
             *snapshot.install.gaps,
-            *(Gap("objects", name, say("gap.undecodable")) for name in snapshot.undecodable),
+            *(gap("objects", name, Text("gap.undecodable")) for name in snapshot.undecodable),
         ]
         gaps += [snapshot.deserted] if isinstance(snapshot.deserted, Gap) else []
-        findings, tables = [_none_waits(snapshot, gaps, say)], ()
-        verdict = findings[0].claim
+        findings, tables = [_none_waits(snapshot, gaps)], ()
+        verdict = findings[0].text
     else:
         waiting = snapshot.waiting.pods
-        judged, more = judge_all(snapshot.install, waiting, snapshot.scene, snapshot.undecodable, say)
+        judged, more = judge_all(snapshot.install, waiting, snapshot.scene, snapshot.undecodable)
         gaps += more
         groups = _grouped(judged, snapshot.scene.as_of)
-        findings = [_finding(group, say) for group in groups[:_MAX_GROUPS]]
+        findings = [_finding(group) for group in groups[:_MAX_GROUPS]]
         rows = [_cause_row(group) for group in groups]
         causes = CAUSES.table(rows, brief=None if snapshot.request.all else rows)
         tables = causes, PODS.table(_pod_rows(judged, groups, snapshot))
-        verdict = _verdict(groups, len(judged), say)
+        verdict = _verdict(groups, len(judged))
     if anothers := snapshot.waiting.of_others:
-        findings.append(_of_others(anothers, say))
+        findings.append(_of_others(anothers))
         rows = _others_rows(anothers)
         tables = *tables, OTHERS.table(rows, brief=None if snapshot.request.all else rows)
-    return Report(
-        schema=SCHEMA,
+    return new_report(
         playbook="pending",
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Pods", snapshot.waiting.namespace, ""),
-        verdict=one_line(verdict),
-        severity=worst(tuple(findings)),
-        findings=tuple(prose.few_actions(findings)),
+        verdict=verdict,
+        findings=prose.few_actions(findings),
         tables=tables,
-        gaps=tuple(dict.fromkeys(gaps)),
+        gaps=gaps,
     )
 
 
@@ -170,28 +155,28 @@ def _age_key(pod: Pod) -> tuple[str, str, str]:
 # ------------------------------------------------------------------------------------------------ findings, tables
 
 
-def _none_waits(snapshot: Snapshot, gaps: Sequence[Gap], say: Texts) -> Finding:
+def _none_waits(snapshot: Snapshot, gaps: Sequence[Gap]) -> Finding:
     if isinstance(snapshot.deserted, EmptyNamespace):
-        return no_such_namespace(snapshot.deserted, ("pending", "-n"), say)
+        return no_such_namespace(snapshot.deserted, ("pending", "-n"))
     namespace = snapshot.waiting.namespace
-    claim = say("nothing-pending.namespace", namespace=namespace) if namespace else say("nothing-pending.claim")
+    claim = Text("nothing-pending.namespace", namespace=namespace) if namespace else Text("nothing-pending.claim")
     return finding("nothing-pending", claim, "suspected" if gaps else "confirmed", (), (), severity="info")
 
 
-def _unjudged(waiting: Waiting, say: Texts) -> list[Gap]:
+def _unjudged(waiting: Waiting) -> list[Gap]:
     """The pods that kube-scheduler and a DRA driver serve, of which nothing says that their devices are HAMi's."""
     names = [f"{pod.namespace}/{pod.name}" for pod in waiting.by_claims]
     if not names:
         return []
-    hint = say("pending.by-claims-hint", pod=names[0])
-    return [Gap("pods", say("pending.by-claims", count=len(names), pods=prose.names(say, names)), hint)]
+    hint = Text("pending.by-claims-hint", pod=names[0])
+    return [gap("pods", Text("pending.by-claims", count=len(names), pods=prose.names(names)), hint)]
 
 
-def _of_others(pods: Sequence[Pod], say: Texts) -> Finding:
+def _of_others(pods: Sequence[Pod]) -> Finding:
     """The pods of somebody else's schedulers, which say themselves why they wait: none of them counts as HAMi's."""
     names = [f"{pod.namespace}/{pod.name}" for pod in pods]
     schedulers = ", ".join(sorted({pod.spec.scheduler_name for pod in pods}))
-    claim = say("pending.of-others", count=len(pods), schedulers=schedulers, pods=prose.names(say, names))
+    claim = Text("pending.of-others", count=len(pods), schedulers=schedulers, pods=prose.names(names))
     proofs = [quotes.of_pod(pod, pod.spec.scheduler_name, "{.spec.schedulerName}") for pod in pods[:_PROVEN]]
     return finding("other-scheduler", claim, "confirmed", (), proofs, severity="info")
 
@@ -212,26 +197,26 @@ def _others_rows(pods: Sequence[Pod]) -> list[OthersRow]:
     ]
 
 
-def _finding(group: Group, say: Texts) -> Finding:
+def _finding(group: Group) -> Finding:
     oldest = group.pods[0]
     name = f"{oldest.namespace}/{oldest.name}"
     key = "pending.group" if len(group.pods) > 1 else "pending.alone"
-    text = say(key, count=len(group.pods), oldest=name, cause=group.cause.claim)
-    look = NextAction(say("pending.why", pod=name), prose.command("why", name))
-    return structs.replace(group.cause, claim=one_line(text, 400), severity=group.severity, next_actions=(look,))
+    text = Text(key, count=len(group.pods), oldest=name, cause=group.cause.text)
+    look = step(Text("pending.why", pod=name), prose.command("why", name))
+    return group.cause.saying(text, severity=group.severity, next_actions=(look,))
 
 
-def _verdict(groups: Sequence[Group], total: int, say: Texts) -> str:
+def _verdict(groups: Sequence[Group], total: int) -> Text:
     if not groups:
-        return say("pending.verdict-none", total=total)
+        return Text("pending.verdict-none", total=total)
     first, oldest = groups[0], groups[0].pods[0]
     name = f"{oldest.namespace}/{oldest.name}"
     if total == 1:
-        return say("pending.alone", oldest=name, cause=first.cause.claim)
+        return Text("pending.alone", oldest=name, cause=first.cause.text)
     values = {"total": total, "code": first.cause.code, "oldest": name}
     if len(first.pods) == total:
-        return say("pending.verdict-all", **values)
-    return say("pending.verdict", causes=len(groups), count=len(first.pods), **values)
+        return Text("pending.verdict-all", **values)
+    return Text("pending.verdict", causes=len(groups), count=len(first.pods), **values)
 
 
 def _cause_row(group: Group) -> CauseRow:

@@ -8,12 +8,13 @@ from bot.kube.times import format_time
 from bot.pprof.findings import explain
 from bot.pprof.quotes import SourcedProfile, headline, top_table
 from bot.pprof.sampletypes import ALLOCATED
-from bot.report import SCHEMA, Evidence, Finding, Gap, NextAction, Report, Scope, Subject, Table, one_line, worst
-from bot.texts import Texts
+from bot.report import Evidence, Finding, NextAction, Report, Subject, Table, gap, new_report, step
+from bot.texts import Prose, Text, spaced
 from playbooks.profile.fetch import FetchedProfile, Off, Snapshot, TriedPort
 from playbooks.profile.request import Kind, name_of
 from playbooks.profile.view import View, view
 from playbooks.quotes import kubectl
+from playbooks.rules.common.findings import finding
 
 
 def seen_in(snapshot: Snapshot) -> View | None:
@@ -27,100 +28,84 @@ def seen_in(snapshot: Snapshot) -> View | None:
         raise SourceError(f"GET {taken.wanted}: {error.message}", hint=error.hint) from error
 
 
-def diagnose(snapshot: Snapshot, say: Texts, seen: View | None = None, file: str = "") -> Report:
+def diagnose(snapshot: Snapshot, seen: View | None = None, file: str = "") -> Report:
     """`seen` is what `seen_in` gives, which is called where it is not given; `file` is what commands are to name the
     profile by, else the id that it is kept under. Raises what `seen_in` raises.
     """
     if isinstance(snapshot.outcome, Off):
-        off = _off(snapshot, snapshot.outcome, say)
-        return _report(snapshot, say, verdict=off.claim, findings=(off,), subject=_about_scheduler(snapshot))
+        off = _off(snapshot, snapshot.outcome)
+        return _report(snapshot, verdict=off.text, findings=(off,), subject=_about_scheduler(snapshot))
     taken = snapshot.outcome
     seen = seen or seen_in(snapshot)
     assert seen is not None  # as it was taken
     name = name_of(snapshot.request.kind, taken.content)
     known = SourcedProfile(seen.profile, file or name, f"Pod {taken.wanted.namespace}/{taken.wanted.pod}")
-    whole = _taken(snapshot, taken, seen, known, say)
-    standing_out = explain(known, say)
+    whole = _taken(snapshot, taken, seen, known)
+    standing_out = explain(known)
     subject = Subject("Profile", "", name)
-    tables = (top_table(say("profile.table", name=name, count=len(seen.rows)), seen.rows),) if seen.rows else ()
+    tables = (top_table(Text("profile.table", name=name, count=len(seen.rows)), seen.rows),) if seen.rows else ()
     findings = (*standing_out, whole)
-    return _report(snapshot, say, verdict=whole.claim, findings=findings, subject=subject, tables=tables)
+    return _report(snapshot, verdict=whole.text, findings=findings, subject=subject, tables=tables)
 
 
 def _report(
     snapshot: Snapshot,
-    say: Texts,
     *,
-    verdict: str,
+    verdict: Prose,
     findings: tuple[Finding, ...],
     subject: Subject,
     tables: tuple[Table, ...] = (),
 ) -> Report:
     gaps = list(snapshot.gaps)
     if isinstance(snapshot.outcome, FetchedProfile) and not snapshot.outcome.version:
-        gaps.append(Gap("version", say("profile.no-version"), say("profile.no-version-hint")))
-    return Report(
-        schema=SCHEMA,
+        gaps.append(gap("version", Text("profile.no-version"), Text("profile.no-version-hint")))
+    return new_report(
         playbook="profile",
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=subject,
-        verdict=one_line(verdict),
-        severity=worst(findings),
+        verdict=verdict,
         findings=findings,
         tables=tables,
-        gaps=tuple(dict.fromkeys(gaps)),
+        gaps=gaps,
     )
 
 
 # ---------------------------------------------------------------------------------------------------- a profile
 
 
-def _taken(snapshot: Snapshot, taken: FetchedProfile, seen: View, known: SourcedProfile, say: Texts) -> Finding:
-    return Finding(
-        code="profile-taken",
-        claim=_claim(snapshot.request.kind, taken, seen, say),
-        severity="info",
-        confidence="confirmed",
-        scope=Scope(),
-        evidence=(headline(known, seen.kind.type),),
-    )
+def _taken(snapshot: Snapshot, taken: FetchedProfile, seen: View, known: SourcedProfile) -> Finding:
+    claim = _claim(snapshot.request.kind, taken, seen)
+    return finding("profile-taken", claim, "confirmed", (), (headline(known, seen.kind.type),), severity="info")
 
 
-def _claim(kind: Kind, taken: FetchedProfile, seen: View, say: Texts) -> str:
-    who = say("profile.leader", pod=taken.wanted.pod) if taken.leads else taken.wanted.pod
+def _claim(kind: Kind, taken: FetchedProfile, seen: View) -> Text:
+    who = Text("profile.leader", pod=taken.wanted.pod) if taken.leads else taken.wanted.pod
     if kind == "cpu" and seen.seconds > 0 and seen.kind.unit == "nanoseconds":
         share = f"{seen.total / (seen.seconds * 1e9):.1%}"
-        return say("profile.cpu", pod=who, total=seen.total_text, seconds=f"{seen.seconds:.0f}", share=share)
+        return Text("profile.cpu", pod=who, total=seen.total_text, seconds=f"{seen.seconds:.0f}", share=share)
     if seen.seconds > 0 and seen.kind.type == ALLOCATED:
-        return say("profile.allocated", pod=who, total=seen.total_text, seconds=f"{seen.seconds:.0f}")
-    meanwhile = f" {say('profile.change', seconds=f'{seen.seconds:.0f}')}" if seen.seconds > 0 else ""
+        return Text("profile.allocated", pod=who, total=seen.total_text, seconds=f"{seen.seconds:.0f}")
+    meanwhile = Text("profile.change", seconds=f"{seen.seconds:.0f}") if seen.seconds > 0 else ""
     key = "cpu-total" if kind == "cpu" else kind
-    return say(f"profile.{key}", pod=who, total=seen.total_text, meanwhile=meanwhile)
+    return Text(f"profile.{key}", pod=who, total=spaced(seen.total_text, meanwhile))
 
 
 # ---------------------------------------------------------------------------------------------------------- none
 
 
-def _off(snapshot: Snapshot, off: Off, say: Texts) -> Finding:
+def _off(snapshot: Snapshot, off: Off) -> Finding:
     install = snapshot.install
     actions: list[NextAction] = []
     if install is None:
-        claim = say("profiling-off.target", target=snapshot.request.target)
+        claim = Text("profiling-off.target", target=snapshot.request.target)
     elif install.version and install.version.version < PROFILING_SINCE:
-        claim = say("profiling-off.too-old", version=install.version.version, since=PROFILING_SINCE)
+        claim = Text("profiling-off.too-old", version=install.version.version, since=PROFILING_SINCE)
     else:
-        claim = say("profiling-off.claim", count=len({port.address.pod for port in off.tried}))
-        actions.append(NextAction(say("profiling-off.on"), "profiling on for 15m", changes_cluster=True))
-    return Finding(
-        code="profiling-off",
-        claim=claim,
-        severity="warning",
-        confidence="confirmed",
-        scope=Scope(),
-        evidence=tuple(_refusal(snapshot, port) for port in off.tried) or tuple(_version(snapshot)),
-        next_actions=tuple(actions),
-    )
+        claim = Text("profiling-off.claim", count=len({port.address.pod for port in off.tried}))
+        actions.append(step(Text("profiling-off.on"), "profiling on for 15m", changes_cluster=True))
+    proofs = [_refusal(snapshot, port) for port in off.tried] or list(_version(snapshot))
+    return finding("profiling-off", claim, "confirmed", (), proofs, severity="warning", actions=actions)
 
 
 def _refusal(snapshot: Snapshot, tried: TriedPort) -> Evidence:

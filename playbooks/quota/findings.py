@@ -12,8 +12,8 @@ from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors.vendor import Device
 from bot.kube.models import Pod, ResourceQuota
 from bot.kube.node_filter import effective_request
-from bot.report import Confidence, Finding, NextAction
-from bot.texts import Texts
+from bot.report import Confidence, Finding, step
+from bot.texts import Text, clauses
 from playbooks.quota.rules import proof
 from playbooks.quotes import kubectl
 from playbooks.rules.common import prose
@@ -67,26 +67,26 @@ class QuotaContext(NamedTuple):
         return [resource for resource in self.config.amounts if resource in named]
 
 
-def findings(space: Space, around: QuotaContext, say: Texts) -> Iterator[Finding]:
+def findings(space: Space, around: QuotaContext) -> Iterator[Finding]:
     """The problems of one namespace, and how the two ways of counting differ there."""
     for limit in space.limits:
         if limit.by == "Kubernetes":
-            yield from _full(space, limit, limit.used, around, say)
+            yield from _full(space, limit, limit.used, around)
         elif around.enforces(limit):
             used = None if space.used is None else space.used.get(limit.resource, 0)
-            yield from _full(space, limit, used, around, say)
+            yield from _full(space, limit, used, around)
         else:
-            yield _not_enforced(limit, around, say)
-    yield from _ambiguous(space, around, say)
+            yield _not_enforced(limit, around)
+    yield from _ambiguous(space, around)
     for resource in around.measured(space):
-        yield from _differs(space, resource, around, say)
+        yield from _differs(space, resource, around)
 
 
-def _full(space: Space, limit: Limit, used: int | None, around: QuotaContext, say: Texts) -> Iterator[Finding]:
+def _full(space: Space, limit: Limit, used: int | None, around: QuotaContext) -> Iterator[Finding]:
     if used is None or limit.amount is None or used < NEAR * limit.amount:
         return
     code = "quota-exceeded" if used > limit.amount else "quota-near-limit"
-    claim = say(f"{code}.claim", **_names(limit), by=limit.by, used=f"{used:,}", limit=f"{limit.amount:,}")
+    claim = Text(f"{code}.claim", **_names(limit), by=limit.by, used=f"{used:,}", limit=f"{limit.amount:,}")
     result = finding(code, claim, around.confidence, (), proof(limit, around.quotas), severity="warning")
     memory = around.config.amounts[limit.resource][0].resources.memory if limit.by == "HAMi" else ""
     largest = max(space.holders, key=lambda holder: around.held(holder, memory), default=None) if memory else None
@@ -94,16 +94,16 @@ def _full(space: Space, limit: Limit, used: int | None, around: QuotaContext, sa
         yield result
         return
     held = prose.mib(around.held(largest, memory))
-    label = say("quota.largest", pod=f"{largest.namespace}/{largest.name}", memory=held)
+    label = Text("quota.largest", pod=f"{largest.namespace}/{largest.name}", memory=held)
     look = kubectl("-n", largest.namespace, "get", "pod", largest.name, "-o", "wide")
-    yield structs.replace(result, next_actions=(NextAction(label, look),))
+    yield structs.replace(result, next_actions=(step(label, look),))
 
 
 def _names(limit: Limit) -> dict[str, object]:
     return {"quota": f"{limit.namespace}/{limit.quota}", "resource": limit.key}
 
 
-def _not_enforced(limit: Limit, around: QuotaContext, say: Texts) -> Finding:
+def _not_enforced(limit: Limit, around: QuotaContext) -> Finding:
     """A limit that nobody holds pods against: of another resource or version, zero, or no whole number."""
     if limit.by == "nobody":
         key = "nobody"
@@ -113,9 +113,9 @@ def _not_enforced(limit: Limit, around: QuotaContext, say: Texts) -> Finding:
         key = "version"
     else:
         key = "unread" if limit.amount is None else "zero"
-    claim = say(f"quota-not-enforced.{key}", **_names(limit), version=around.version or "?", value=limit.written)
+    claim = Text(f"quota-not-enforced.{key}", **_names(limit), version=around.version or "?", value=limit.written)
     proofs = proof(limit, around.quotas)
-    upgrade = (NextAction(say("quota-not-enforced.upgrade"), prose.command("status")),) if key == "version" else ()
+    upgrade = (step(Text("quota-not-enforced.upgrade"), prose.command("status")),) if key == "version" else ()
     return finding("quota-not-enforced", claim, around.confidence, (), proofs, severity="warning", actions=upgrade)
 
 
@@ -123,18 +123,18 @@ def _is_first(device: Device, around: QuotaContext) -> bool:
     return device.vendor is around.config.devices[0].vendor
 
 
-def _ambiguous(space: Space, around: QuotaContext, say: Texts) -> Iterator[Finding]:
+def _ambiguous(space: Space, around: QuotaContext) -> Iterator[Finding]:
     """Of several quotas with one key HAMi keeps the one that it read last."""
     for resource in around.measured(space):
         limits = [limit for limit in space.of(resource, "HAMi") if around.enforces(limit)]
         if len({limit.amount for limit in limits}) > 1:
-            names = prose.names(say, [f"{limit.quota} ({limit.written})" for limit in limits])
-            claim = say("quota-ambiguous.claim", namespace=space.namespace, quotas=names, resource=limits[0].key)
+            names = prose.names([f"{limit.quota} ({limit.written})" for limit in limits])
+            claim = Text("quota-ambiguous.claim", namespace=space.namespace, quotas=names, resource=limits[0].key)
             proofs = [quote for limit in limits for quote in proof(limit, around.quotas)]
             yield finding("quota-ambiguous", claim, around.confidence, (), proofs, severity="warning")
 
 
-def _differs(space: Space, resource: str, around: QuotaContext, say: Texts) -> Iterator[Finding]:
+def _differs(space: Space, resource: str, around: QuotaContext) -> Iterator[Finding]:
     """HAMi's figure beside Kubernetes', and what makes the difference."""
     used = None if space.used is None else space.used.get(resource, 0)
     counted = next((quota for quota in space.of(resource, "Kubernetes") if quota.used is not None), None)
@@ -143,24 +143,24 @@ def _differs(space: Space, resource: str, around: QuotaContext, say: Texts) -> I
     if used is None or (device.resources.memory_factor > 1 and not of_cores and not _is_first(device, around)):
         return  # Kubernetes counts units of the resource
     if counted is not None and counted.used != used:
-        claim = say(
+        claim = Text(
             "quota-differs.claim",
             namespace=space.namespace,
             resource=resource,
             hami=f"{used:,}",
             kubernetes=f"{counted.used:,}",
-            why=_why_different(space, resource, around, say),
+            why=_why_different(space, resource, around),
         )
         yield finding("quota-differs", claim, around.confidence, (), proof(counted, around.quotas), severity="info")
     elif counted is None and limit is not None and around.enforces(limit):
-        claim = say("quota-differs.unseen", **_names(limit), used=f"{used:,}", limit=limit.written)
+        claim = Text("quota-differs.unseen", **_names(limit), used=f"{used:,}", limit=limit.written)
         yield finding("quota-differs", claim, around.confidence, (), proof(limit, around.quotas), severity="info")
 
 
-def _why_different(space: Space, resource: str, around: QuotaContext, say: Texts) -> str:
+def _why_different(space: Space, resource: str, around: QuotaContext) -> Text:
     """The pods whose two figures differ, by why they do; what is asked for as written is all that Kubernetes counts."""
     if space.pods is None:
-        return say("quota-differs.unread")
+        return Text("quota-differs.unread")
     given = {holder.uid: holder for holder in space.holders}
     sums = dict[str, tuple[int, int]]()
     for pod in space.pods:
@@ -179,5 +179,5 @@ def _why_different(space: Space, resource: str, around: QuotaContext, say: Texts
         sums[why] = count + 1, amount + held - asked
     if given:
         sums["gone"] = len(given), sum(around.held(pod, resource) for pod in given.values())
-    parts = [say(f"quota-differs.{why}", count=count, amount=f"{amount:+,}") for why, (count, amount) in sums.items()]
-    return say.clauses(parts) or say("quota-differs.late")
+    parts = [Text(f"quota-differs.{why}", count=count, amount=f"{amount:+,}") for why, (count, amount) in sums.items()]
+    return clauses(parts) or Text("quota-differs.late")

@@ -17,8 +17,8 @@ from bot.hami.version import Version
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import PODS, RESOURCE_QUOTAS, Event, Holder, Pod, ResourceQuota
 from bot.kube.times import format_time
-from bot.report import SCHEMA, SEVERITIES, Evidence, Finding, Gap, Report, Subject, one_line, worst
-from bot.texts import Texts
+from bot.report import SEVERITIES, Evidence, Finding, Gap, Report, Subject, gap, new_report
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.namespaces import EmptyNamespace, gather_deserted
 from playbooks.gather.scheduling import UNFINISHED, InstallSeen, gather_holders, gather_install, nothing_read
@@ -127,16 +127,15 @@ async def _pods(cluster: Cluster, namespaces: Sequence[str]) -> dict[str, list[P
     return dict(zip(namespaces, found, strict=True))
 
 
-def diagnose(snapshot: Snapshot, say: Texts) -> Report:
+def diagnose(snapshot: Snapshot) -> Report:
     """Who is kept out first, then other problems, then how the two ways of counting differ; a row per resource."""
-    if (without := answer_without_hami("quota", snapshot, snapshot.install, say)) is not None:
+    if (without := answer_without_hami("quota", snapshot, snapshot.install)) is not None:
         return without
     spaces, around = _spaces(snapshot)
-    say = say.about(_noun(spaces, around.config))
     brief = not snapshot.request.all
-    kept = tell_kept_out(snapshot.kept_out, snapshot.install, snapshot.undecodable, snapshot.taken_at, say, brief=brief)
-    results = [*kept.findings, *_refused(snapshot, around, say)]
-    results += [finding for space in spaces for finding in findings(space, around, say)]
+    kept = tell_kept_out(snapshot.kept_out, snapshot.install, snapshot.undecodable, snapshot.taken_at, brief=brief)
+    results = [*kept.findings, *_refused(snapshot, around)]
+    results += [finding for space in spaces for finding in findings(space, around)]
     order = (
         KEPT_OUT,
         REFUSED,
@@ -148,28 +147,26 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     )
     results.sort(key=lambda finding: (-SEVERITIES.index(finding.severity), order.index(finding.code)))
     if not results or results[0].severity == "info":
-        results.insert(0, _summary(snapshot, spaces, around, say))
-    rows = [row for space in spaces for row in rows_of(space, around, say)]
-    return Report(
-        schema=SCHEMA,
+        results.insert(0, _summary(snapshot, spaces, around))
+    rows = [row for space in spaces for row in rows_of(space, around)]
+    return new_report(
         playbook="quota",
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Namespace", "", snapshot.request.namespace)
         if snapshot.request.namespace
         else Subject("Namespaces", "", ""),
-        verdict=one_line(results[0].claim),
-        severity=worst(tuple(results)),
-        findings=tuple(prose.few_actions(results)),
+        findings=prose.few_actions(results),
         tables=(*((QUOTAS.table(rows, brief=rows if brief else None),) if rows else ()), *kept.tables),
-        gaps=tuple(dict.fromkeys(_gaps(snapshot, spaces, kept.gaps, say))),
+        gaps=_gaps(snapshot, spaces, kept.gaps),
+        noun=_noun(spaces, around.config),
     )
 
 
-def _refused(snapshot: Snapshot, around: QuotaContext, say: Texts) -> Sequence[Finding]:
+def _refused(snapshot: Snapshot, around: QuotaContext) -> Sequence[Finding]:
     events = () if isinstance(snapshot.refusals, Gap) else snapshot.refusals
     limits = list(limits_of(around.quotas, around.config))
-    return list(tell_refusals(events, limits, around.quotas, snapshot.taken_at, say))
+    return list(tell_refusals(events, limits, around.quotas, snapshot.taken_at))
 
 
 def _spaces(snapshot: Snapshot) -> tuple[list[Space], QuotaContext]:
@@ -218,24 +215,24 @@ def _by_namespace(ledger: Ledger | None) -> dict[str, list[Holding]]:
     return found
 
 
-def _summary(snapshot: Snapshot, spaces: Sequence[Space], around: QuotaContext, say: Texts) -> Finding:
+def _summary(snapshot: Snapshot, spaces: Sequence[Space], around: QuotaContext) -> Finding:
     """What there is to say when nothing is wrong."""
     wanted = snapshot.request.namespace
     limited = [space for space in spaces if space.limits]
     if isinstance(snapshot.quotas, Gap):
-        return finding("not-enough-evidence", say("quota.unseen"), "suspected", (), (), severity="warning")
+        return finding("not-enough-evidence", Text("quota.unseen"), "suspected", (), (), severity="warning")
     if isinstance(snapshot.holders, Gap) and not limited:
-        return finding("quota", say("quota.none-seen"), "suspected", (), (), severity="info")
+        return finding("quota", Text("quota.none-seen"), "suspected", (), (), severity="info")
     if wanted and not spaces:
-        return _nothing_there(snapshot, wanted, around, say)
+        return _nothing_there(snapshot, wanted, around)
     memory = _memory_of(spaces, around.config)
     if not limited:
         key = f"quota.{'none-there' if wanted else 'none'}{'' if memory or not _some_hold(spaces) else '-whole'}"
-        claim = say(key, namespace=wanted, count=len(spaces), memory=prose.mib(memory))
+        claim = Text(key, namespace=wanted, count=len(spaces), memory=prose.mib(memory))
         return finding("quota", claim, around.confidence, (), _largest_holder(snapshot, spaces), severity="info")
     fullest = max(limited, key=lambda space: _part(space, around))
     part = _part(fullest, around)
-    claim = say(
+    claim = Text(
         "quota.claim" if part >= 0 else "quota.unmeasured",
         count=len(limited),
         namespace=fullest.namespace,
@@ -244,7 +241,7 @@ def _summary(snapshot: Snapshot, spaces: Sequence[Space], around: QuotaContext, 
     )
     proofs = [quote for limit in fullest.limits for quote in proof(limit, around.quotas)]
     result = finding("quota", claim, around.confidence, (), proofs, severity="info")
-    return result if wanted else structs.replace(result, next_actions=prose.see_quota(fullest.namespace, say))
+    return result if wanted else structs.replace(result, next_actions=prose.see_quota(fullest.namespace))
 
 
 def _memory_of(spaces: Sequence[Space], config: DeviceConfig) -> int:
@@ -289,20 +286,20 @@ def _part(space: Space, around: QuotaContext) -> float:
     return max(parts)
 
 
-def _nothing_there(snapshot: Snapshot, wanted: str, around: QuotaContext, say: Texts) -> Finding:
+def _nothing_there(snapshot: Snapshot, wanted: str, around: QuotaContext) -> Finding:
     if isinstance(snapshot.deserted, EmptyNamespace):
-        return no_such_namespace(snapshot.deserted, ("quota",), say)
-    return finding("not-found", say("quota.nothing", namespace=wanted), around.confidence, (), (), severity="info")
+        return no_such_namespace(snapshot.deserted, ("quota",))
+    return finding("not-found", Text("quota.nothing", namespace=wanted), around.confidence, (), (), severity="info")
 
 
-def _gaps(snapshot: Snapshot, spaces: Sequence[Space], of_waiting: Sequence[Gap], say: Texts) -> list[Gap]:
+def _gaps(snapshot: Snapshot, spaces: Sequence[Space], of_waiting: Sequence[Gap]) -> list[Gap]:
     read = (snapshot.quotas, snapshot.holders, *snapshot.pods.values(), snapshot.refusals, snapshot.deserted)
     gaps = [*snapshot.install.gaps, *(gap for gap in read if isinstance(gap, Gap))]
     if snapshot.install.install.version is None:
-        gaps.append(Gap("HAMi version", say("gap.version"), say("quota.version-hint")))
+        gaps.append(gap("HAMi version", Text("gap.version"), Text("quota.version-hint")))
     if not snapshot.pods and (limited := sum(1 for space in spaces if space.limits)):
-        gaps.append(Gap("pods", say("quota.many", count=limited), say("quota.many-hint")))
-    gaps += [Gap("objects", name, say("gap.undecodable")) for name in snapshot.undecodable]
+        gaps.append(gap("pods", Text("quota.many", count=limited), Text("quota.many-hint")))
+    gaps += [gap("objects", name, Text("gap.undecodable")) for name in snapshot.undecodable]
     known = {(gap.source, gap.why) for gap in gaps}
     return gaps + [gap for gap in of_waiting if (gap.source, gap.why) not in known]
 

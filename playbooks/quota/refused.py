@@ -10,8 +10,8 @@ from bot.kube.cluster import Cluster, seen
 from bot.kube.models import EVENTS, Event, ResourceQuota
 from bot.kube.quantities import parse_quantity
 from bot.kube.times import format_time, parse_time
-from bot.report import Finding, Gap, NextAction
-from bot.texts import Texts
+from bot.report import Finding, Gap, NextAction, step
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.webhook import WEBHOOK_NAME
 from playbooks.quota.rules import proof
@@ -40,7 +40,7 @@ async def gather_refusals(cluster: Cluster, limits: Iterable[Limit], namespace: 
 
 
 def tell_refusals(
-    events: Sequence[Event], limits: Sequence[Limit], quotas: Sequence[ResourceQuota], now: datetime, say: Texts
+    events: Sequence[Event], limits: Sequence[Limit], quotas: Sequence[ResourceQuota], now: datetime
 ) -> Iterator[Finding]:
     """One finding per namespace, with its newest refusals."""
     by_namespace: dict[str, list[Limit]] = {}
@@ -54,7 +54,7 @@ def tell_refusals(
     refusals.sort(key=lambda refusal: refusal[0].seen_at, reverse=True)
     refusals.sort(key=lambda refusal: refusal[0].namespace)
     for namespace, some in groupby(refusals, lambda refusal: refusal[0].namespace):
-        yield _finding(namespace, list(some), quotas, say)
+        yield _finding(namespace, list(some), quotas)
 
 
 def _lasts(event: Event, now: datetime) -> bool:
@@ -87,16 +87,14 @@ def _stands(limit: Limit, then: str | None) -> bool:
     return before is None or now is None or before == now
 
 
-def _finding(
-    namespace: str, refusals: Sequence[tuple[Event, list[Limit]]], quotas: Sequence[ResourceQuota], say: Texts
-) -> Finding:
+def _finding(namespace: str, refusals: Sequence[tuple[Event, list[Limit]]], quotas: Sequence[ResourceQuota]) -> Finding:
     newest, limits = refusals[0]
     owners = list(dict.fromkeys(f"{event.involved_object.kind} {event.involved_object.name}" for event, _ in refusals))
     at = parse_time(newest.seen_at)
-    claim = say(
+    claim = Text(
         "quota.refuses",
         namespace=namespace,
-        owners=prose.names(say, owners),
+        owners=prose.names(owners),
         by=limits[0].by,
         at=format_time(at) if at else "?",
     )
@@ -105,13 +103,13 @@ def _finding(
         latest.setdefault(event.involved_object.uid or event.metadata.uid, event)
     proofs = [quotes.of_event(event) for event in list(latest.values())[:_MOST_QUOTED]]
     proofs += [quote for limit in limits for quote in proof(limit, quotas)]
-    return finding(REFUSED, claim, "confirmed", (), proofs, severity="warning", actions=_look(newest, say))
+    return finding(REFUSED, claim, "confirmed", (), proofs, severity="warning", actions=_look(newest))
 
 
-def _look(event: Event, say: Texts) -> tuple[NextAction, ...]:
+def _look(event: Event) -> tuple[NextAction, ...]:
     owner = event.involved_object
     short = _ASKED_AS.get(owner.kind)
     if short is None:
         return ()
     words = prose.command("why", f"{short}/{owner.name}", "-n", event.namespace)
-    return (NextAction(say("pending.why", pod=f"{owner.kind} {event.namespace}/{owner.name}"), words),)
+    return (step(Text("pending.why", pod=f"{owner.kind} {event.namespace}/{owner.name}"), words),)

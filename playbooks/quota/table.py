@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 from bot.hami.fit.quotas import Limit
 from bot.report import Sheet
-from bot.texts import Texts
+from bot.texts import Prose, Text
 from playbooks.quota.findings import QuotaContext, Space
 from playbooks.rules.common import prose
 
@@ -26,13 +26,13 @@ class QuotaRow(NamedTuple):
 
     namespace: str
     resource: str
-    hami_limit: str
+    hami_limit: Prose
     hami_counts: int | None
     hami_share: str
-    kubernetes_limit: str
+    kubernetes_limit: Prose
     kubernetes_counts: int | Literal[""] | None
     pods_ask_for: int | Literal[""]
-    most_used_by: str
+    most_used_by: Prose
     uses: tuple[Use, ...]
 
 
@@ -60,7 +60,7 @@ QUOTAS = Sheet(
 )
 
 
-def rows_of(space: Space, around: QuotaContext, say: Texts) -> list[QuotaRow]:
+def rows_of(space: Space, around: QuotaContext) -> list[QuotaRow]:
     """Memory and cores of the devices that it holds, else the first vendor's; others where a quota names them."""
     config, used = around.config, space.used or {}
     named = {limit.resource for limit in space.limits}
@@ -70,10 +70,10 @@ def rows_of(space: Space, around: QuotaContext, say: Texts) -> list[QuotaRow]:
     usual = () if others and not any(map(used.get, first)) else first[: 1 if space.limits else 2]
     order = [*config.amounts, *sorted(named.difference(config.amounts))]
     shown = [resource for resource in order if resource in named or resource in held or resource in usual]
-    return [_row(space, resource, around, say) for resource in shown]
+    return [_row(space, resource, around) for resource in shown]
 
 
-def _row(space: Space, resource: str, around: QuotaContext, say: Texts) -> QuotaRow:
+def _row(space: Space, resource: str, around: QuotaContext) -> QuotaRow:
     hami = [] if around.rules.quota == "none" else space.of(resource, "HAMi")
     kube = space.of(resource, "Kubernetes")
     used = None if space.used is None else space.used.get(resource, 0 if resource in around.config.amounts else None)
@@ -83,20 +83,20 @@ def _row(space: Space, resource: str, around: QuotaContext, say: Texts) -> Quota
     return QuotaRow(
         namespace=space.namespace,
         resource=resource,
-        hami_limit=_limits(hami, say),
+        hami_limit=_limits(hami),
         hami_counts=used,
         hami_share=f"{used / amount:.0%}" if used is not None and amount else "",
-        kubernetes_limit=_limits(kube, say),
+        kubernetes_limit=_limits(kube),
         kubernetes_counts=kube[0].used if kube else "",
         pods_ask_for="" if asked is None else asked,
-        most_used_by=_top(space, resource, around, say) if used else "",
+        most_used_by=_top(space, resource, around) if used else "",
         uses=(*_use("HAMi", hami if holds else (), used), *_use("Kubernetes", kube, kube[0].used if kube else None)),
     )
 
 
-def _limits(limits: Iterable[Limit], say: Texts) -> str:
+def _limits(limits: Iterable[Limit]) -> Prose:
     amounts = (limit.written if limit.amount is None else str(limit.amount) for limit in limits)
-    return " or ".join(dict.fromkeys(amounts)) or say("words.none")
+    return " or ".join(dict.fromkeys(amounts)) or Text("words.none")
 
 
 def _use(by: str, limits: Sequence[Limit], used: int | None) -> list[Use]:
@@ -105,7 +105,7 @@ def _use(by: str, limits: Sequence[Limit], used: int | None) -> list[Use]:
     return [Use(by, used, amount)] if used is not None and amount else []
 
 
-def _top(space: Space, resource: str, around: QuotaContext, say: Texts) -> str:
+def _top(space: Space, resource: str, around: QuotaContext) -> Prose:
     amounts = ((around.held(holder, resource), holder.name) for holder in space.holders)
     largest = sorted((amount for amount in amounts if amount[0]), key=lambda amount: (-amount[0], amount[1]))
-    return prose.names(say, [f"{name} {amount}" for amount, name in largest])
+    return prose.names([f"{name} {amount}" for amount, name in largest])

@@ -6,8 +6,6 @@ from datetime import datetime
 from itertools import groupby
 from typing import NamedTuple
 
-from msgspec import structs
-
 from bot.hami.fit.allocated_totals import Ledger
 from bot.hami.fit.quotas import Limit, holds_in_filter
 from bot.hami.fit.verdicts import QUOTA_NOT_FIT
@@ -17,8 +15,8 @@ from bot.hami.pods.request_parsing import pod_request
 from bot.hami.scheduler_logs.filter_reasons import finding_code
 from bot.kube.cluster import seen
 from bot.kube.models import NODES, PODS, Holder, Pod, ResourceQuota
-from bot.report import Finding, Gap, NextAction, Sheet, Table, one_line
-from bot.texts import Texts
+from bot.report import Finding, Gap, NextAction, Sheet, Table, step
+from bot.texts import Text
 from playbooks.gather.scheduling import Capacity, InstallSeen
 from playbooks.gather.waiting import PENDING, Waiting, WaitingContext, gather_scene
 from playbooks.judgement.pods import JudgedPod, WaitingRow, by_cause, judge_all, waiting_row, world_of
@@ -96,47 +94,46 @@ def _no_room(pod: Pod, limits: Sequence[Limit], ledger: Ledger | None, install: 
 
 
 def tell_kept_out(
-    kept: KeptOut, install: InstallSeen, undecodable: Sequence[str], now: datetime, say: Texts, *, brief: bool
+    kept: KeptOut, install: InstallSeen, undecodable: Sequence[str], now: datetime, *, brief: bool
 ) -> WaitingReport:
     """Only pods whose first finding is the quota: that of others is told where something else comes before it."""
     if isinstance(kept.pods, Gap):
         return WaitingReport([], (), [kept.pods])
     if kept.scene is None:
         return WaitingReport([], (), [])
-    judged, gaps = judge_all(install, kept.pods, kept.scene, undecodable, say)
+    judged, gaps = judge_all(install, kept.pods, kept.scene, undecodable)
     held = [judged_pod for judged_pod in judged if judged_pod.cause is not None and judged_pod.cause.code == KEPT_OUT]
     held.sort(key=lambda entry: entry.pod.namespace)  # stable: the oldest stay first
     world = world_of(install, kept.scene)
     groups = [group for _, some in groupby(held, lambda entry: entry.pod.namespace) for group in by_cause(some)]
     rows = [waiting_row(entry.pod, install.config, now) for group in groups for entry in group]
     tables = (KEPT_OUT_PODS.table(rows, brief=rows if brief else None),) if rows else ()
-    return WaitingReport([_finding(group, world, say) for group in groups], tables, gaps)
+    return WaitingReport([_finding(group, world) for group in groups], tables, gaps)
 
 
-def _finding(group: Sequence[JudgedPod], world: World, say: Texts) -> Finding:
+def _finding(group: Sequence[JudgedPod], world: World) -> Finding:
     """The cause of the oldest, told of all of them; as sure as the least sure."""
     causes = [judged.cause for judged in group if judged.cause is not None]
     oldest = group[0].pod
     values: dict[str, object] = {
         "count": len(group),
         "namespace": oldest.namespace,
-        "pods": prose.names(say, [judged.pod.name for judged in group]),
-        **_figures(_effect(Case(oldest, world)), say),
+        "pods": prose.names([judged.pod.name for judged in group]),
+        **_figures(_effect(Case(oldest, world))),
     }
-    claim = say("quota.keeps-one" if len(group) == 1 else "quota.keeps-many", **values)
+    claim = Text("quota.keeps-one" if len(group) == 1 else "quota.keeps-many", **values)
     name = f"{oldest.namespace}/{oldest.name}"
-    look = NextAction(say("pending.why", pod=name), prose.command("why", name))
+    look = step(Text("pending.why", pod=name), prose.command("why", name))
     case = Case(oldest, world)
-    smaller = advise(case, say)[:1] if len(group) == 1 else []
-    return structs.replace(
-        causes[0],
-        claim=one_line(claim, _LONGEST_CLAIM),
+    smaller = advise(case)[:1] if len(group) == 1 else []
+    return causes[0].saying(
+        claim,
         confidence="suspected" if any(cause.confidence == "suspected" for cause in causes) else "confirmed",
-        next_actions=(look, *smaller, *_raise(case, say)),
+        next_actions=(look, *smaller, *_raise(case)),
     )
 
 
-def _raise(case: Case, say: Texts) -> Iterator[NextAction]:
+def _raise(case: Case) -> Iterator[NextAction]:
     """To raise each limit that refuses the pod by what it lacks; of several quotas with one key none is the one."""
     own = [effect for effect in effects(case) if effect.by == "HAMi"]
     for effect in own:
@@ -146,7 +143,7 @@ def _raise(case: Case, say: Texts) -> Iterator[NextAction]:
             continue
         factor = case.gpus.memory_factor if effect.of.resource == case.gpus.memory else 1
         amount = -(-(effect.used + effect.asked) // factor)
-        label = say(
+        label = Text(
             "quota.raise",
             resource=effect.key,
             quota=f"{effect.of.namespace}/{effect.of.quota}",
@@ -155,7 +152,7 @@ def _raise(case: Case, say: Texts) -> Iterator[NextAction]:
         )
         patch = json.dumps({"spec": {"hard": {effect.key: str(amount)}}}, separators=(",", ":"))
         words = ("-n", effect.of.namespace, "patch", "resourcequota", effect.of.quota, "--type", "merge", "-p", patch)
-        yield NextAction(label, kubectl(*words), changes_cluster=True)
+        yield step(label, kubectl(*words), changes_cluster=True)
 
 
 def _effect(case: Case) -> Effect | None:
@@ -164,11 +161,11 @@ def _effect(case: Case) -> Effect | None:
     return found.get("refused") or found.get("unknown")
 
 
-def _figures(effect: Effect | None, say: Texts) -> dict[str, object]:
+def _figures(effect: Effect | None) -> dict[str, object]:
     if effect is None:
         return {"asked": "?", "resource": "?", "used": "?", "limit": "?"}
     return {
-        "asked": say("quota.share") if effect.asked is None else f"{effect.asked:,}",
+        "asked": Text("quota.share") if effect.asked is None else f"{effect.asked:,}",
         "resource": effect.of.resource,
         "used": "?" if effect.used is None else f"{effect.used:,}",
         "limit": f"{effect.limit:,}" if isinstance(effect.limit, int) else effect.limit,

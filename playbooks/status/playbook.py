@@ -13,8 +13,8 @@ from bot.hami.pods.request_parsing import DeviceConfig
 from bot.kube.cluster import Clocks, Cluster
 from bot.kube.hami_pods import PANIC
 from bot.kube.times import format_time
-from bot.report import SCHEMA, SEVERITIES, Evidence, Finding, Gap, Report, Severity, Subject, one_line, worst
-from bot.texts import Texts
+from bot.report import SEVERITIES, Evidence, Finding, Gap, Report, Severity, Subject, gap, new_report
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.components import NEEDLES, Components, gather_components
 from playbooks.gather.node_side import MOST_NODES, gather_plugin_sets
@@ -51,7 +51,7 @@ from playbooks.rules.installation.not_installed import answer_without_hami
 from playbooks.status.process import ProcessSeen, gather_process, process_table, process_told
 from playbooks.status.tables import tables
 
-Rule = Callable[[Parts, datetime, Texts], list[Finding]]
+Rule = Callable[[Parts, datetime], list[Finding]]
 
 
 class Request(NamedTuple):
@@ -112,39 +112,36 @@ async def _questioned(cluster: Cluster, components: Components, config: DeviceCo
     return found._replace(sets=await gather_plugin_sets(cluster)) if wanted == 0 or wanted > len(pods) else found
 
 
-def diagnose(snapshot: Snapshot, say: Texts) -> Report:
+def diagnose(snapshot: Snapshot) -> Report:
     """The worst first; one finding when everything is well."""
-    if (without := answer_without_hami("status", snapshot, snapshot.parts.seen, say)) is not None:
+    if (without := answer_without_hami("status", snapshot, snapshot.parts.seen)) is not None:
         return without
     parts = snapshot.parts
-    gaps = [*_gaps(snapshot, say), *snapshot.process.gaps]
-    findings = _findings(snapshot, gaps, say)
+    gaps = [*_gaps(snapshot), *snapshot.process.gaps]
+    findings = _findings(snapshot, gaps)
     deployment = parts.install.deployment
     subject = Subject("HAMi", parts.install.namespace, deployment.name if deployment else "")
     brief = not snapshot.request.all
-    return Report(
-        schema=SCHEMA,
+    return new_report(
         playbook="status",
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=subject,
-        verdict=one_line(findings[0].claim),
-        severity=worst(tuple(findings)),
-        findings=tuple(prose.few_actions(with_upgrades(findings, parts.install, say))),
+        findings=tuple(prose.few_actions(with_upgrades(findings, parts.install))),
         tables=(
             *tables(parts, snapshot.as_of, brief=brief),
             *process_table(snapshot.process, parts, brief=brief),
         ),
-        gaps=tuple(dict.fromkeys(gaps)),
+        gaps=gaps,
     )
 
 
 # ------------------------------------------------------------------------------------------------------- rules
 
 
-def _scheduler(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
-    trouble = schedulers.scheduler_trouble(parts.install, now, say, parts.runs)
-    return trouble or schedulers.past_crashes(parts.install, now, say)
+def _scheduler(parts: Parts, now: datetime) -> list[Finding]:
+    trouble = schedulers.scheduler_trouble(parts.install, now, parts.runs)
+    return trouble or schedulers.past_crashes(parts.install, now)
 
 
 _RULES: tuple[Rule, ...] = (
@@ -152,44 +149,44 @@ _RULES: tuple[Rule, ...] = (
     leadership.leadership,
     webhook_health.webhook,
     devices.mode,
-    lambda parts, _, say: extender.misconfigured(parts, say),
-    lambda parts, _, say: install_settings.refused(parts, say),
-    lambda parts, _, say: install_settings.versions(parts, say),
-    lambda parts, _, say: kubernetes_version.of_installation(parts, say),
+    lambda parts, _: extender.misconfigured(parts),
+    lambda parts, _: install_settings.refused(parts),
+    lambda parts, _: install_settings.versions(parts),
+    lambda parts, _: kubernetes_version.of_installation(parts),
     plugin_coverage.coverage,
-    lambda parts, _, say: install_settings.stuck(parts, say),
+    lambda parts, _: install_settings.stuck(parts),
     install_settings.profiles,
-    lambda parts, _, say: install_settings.loud(parts, say),
+    lambda parts, _: install_settings.loud(parts),
     open_change.open_changes,
 )
 """In the order of what a reader should know first; the worst comes before all."""
 
 
-def _findings(snapshot: Snapshot, gaps: Sequence[Gap], say: Texts) -> list[Finding]:
-    parts, skew = snapshot.parts, clock_skew.wrong_clock(snapshot.clocks, say)
-    unread = bot_rights.blind(gaps, say)
+def _findings(snapshot: Snapshot, gaps: Sequence[Gap]) -> list[Finding]:
+    parts, skew = snapshot.parts, clock_skew.wrong_clock(snapshot.clocks)
+    unread = bot_rights.blind(gaps)
     if not parts.install.seen:
         hidden = any(gap.source in bot_rights.HIDES_HAMI for gap in gaps)
-        absent = [] if hidden else [_not_found(parts, say)]
-        return [*(devices.mode(parts, snapshot.as_of, say) or absent), *unread, *skew]
-    found = process_told(snapshot.process, parts, snapshot.as_of, say)  # why a scheduler is down comes before that
-    found += [finding for rule in _RULES for finding in rule(parts, snapshot.as_of, say)] + unread + skew
+        absent = [] if hidden else [_not_found(parts)]
+        return [*(devices.mode(parts, snapshot.as_of) or absent), *unread, *skew]
+    found = process_told(snapshot.process, parts, snapshot.as_of)  # why a scheduler is down comes before that
+    found += [finding for rule in _RULES for finding in rule(parts, snapshot.as_of)] + unread + skew
     found.sort(key=lambda finding: -SEVERITIES.index(finding.severity))
     faults = [finding for finding in found if finding.severity != _INFO]
     if any(not CODES[fault.code].harmless for fault in faults):
         return found
     # HAMi works, even if it is open: that is told too, behind what should be closed.
     infos = [finding for finding in found if finding.severity == _INFO]
-    return [*faults, _healthy(parts, gaps, say), *infos]
+    return [*faults, _healthy(parts, gaps), *infos]
 
 
 _INFO: Severity = "info"
 
 
-def _not_found(parts: Parts, say: Texts) -> Finding:
+def _not_found(parts: Parts) -> Finding:
     """No scheduler, and all that would show one was read."""
     proofs = _traces(parts.components)
-    return finding("not-found", say("status.not-found"), "confirmed", (), proofs, severity="warning")
+    return finding("not-found", Text("status.not-found"), "confirmed", (), proofs, severity="warning")
 
 
 def _traces(components: Components) -> list[Evidence]:
@@ -200,23 +197,25 @@ def _traces(components: Components) -> list[Evidence]:
     return found + [of_object("DaemonSet", plugin, plugin.name, "{.metadata.name}") for plugin in plugins]
 
 
-def _healthy(parts: Parts, gaps: Sequence[Gap], say: Texts) -> Finding:
+def _healthy(parts: Parts, gaps: Sequence[Gap]) -> Finding:
     """What works, counted."""
     install, plugins = parts.install, parts.components.plugins
     deployment = install.deployment
     wanted = len(install.pods) if deployment is None or deployment.spec.replicas is None else deployment.spec.replicas
     ready = len(install.ready_pods) if install.pods else deployment.status.ready_replicas if deployment else 0
-    pieces = [say("status.pods", ready=ready, wanted=wanted)]
+    pieces = [Text("status.pods", ready=ready, wanted=wanted)]
     proofs = _version_proof(parts)
     leader = install.leader
     if leader is not None and install.lease is not None:
-        pieces.append(say("status.leader", pod=leader.name))
+        pieces.append(Text("status.leader", pod=leader.name))
         identity = install.lease.spec.holder_identity or ""
         proofs.append(of_object("Lease", install.lease, identity, "{.spec.holderIdentity}"))
     if not isinstance(plugins, Gap) and plugins:
         ready = sum(plugin.status.number_ready for plugin in plugins)
         pieces.append(
-            say("status.plugins", ready=ready, wanted=sum(plugin.status.desired_number_scheduled for plugin in plugins))
+            Text(
+                "status.plugins", ready=ready, wanted=sum(plugin.status.desired_number_scheduled for plugin in plugins)
+            )
         )
         proofs += [
             of_object("DaemonSet", plugin, str(plugin.status.number_ready), "{.status.numberReady}")
@@ -224,8 +223,8 @@ def _healthy(parts: Parts, gaps: Sequence[Gap], say: Texts) -> Finding:
         ]
     text = pieces[0]
     for more in pieces[1:]:
-        text = say("status.list", some=text, more=more)
-    claim = say("healthy.partly" if gaps else "healthy.claim", version=str(parts.version or "?"), parts=text)
+        text = Text("status.list", some=text, more=more)
+    claim = Text("healthy.partly" if gaps else "healthy.claim", version=str(parts.version or "?"), parts=text)
     return finding("healthy", claim, "suspected" if gaps else "confirmed", (), proofs, severity="info")
 
 
@@ -240,24 +239,24 @@ def _version_proof(parts: Parts) -> list[Evidence]:
 # -------------------------------------------------------------------------------------------------------- gaps
 
 
-def _gaps(snapshot: Snapshot, say: Texts) -> list[Gap]:
+def _gaps(snapshot: Snapshot) -> list[Gap]:
     parts = snapshot.parts
     seen, components = parts.seen, parts.components
     gaps = [*seen.gaps, *components.gaps, *parts.questioned.gaps]
     if not parts.install.seen:
-        by_dra = devices.mode(parts, snapshot.as_of, say)
-        return [*gaps, Gap("HAMi-DRA", say("dra-mode.unjudged"))] if by_dra else gaps
+        by_dra = devices.mode(parts, snapshot.as_of)
+        return [*gaps, gap("HAMi-DRA", Text("dra-mode.unjudged"))] if by_dra else gaps
     if parts.version is None:
-        gaps.append(Gap("HAMi version", say("gap.version"), say("gap.version-hint")))
+        gaps.append(gap("HAMi version", Text("gap.version"), Text("gap.version-hint")))
     hook = components.webhook.hook
     if hook is not None and service_of(hook) is None:
-        gaps.append(Gap("webhook", say("status.url")))
+        gaps.append(gap("webhook", Text("status.url")))
     if components.scheduler_config is None and not _told(gaps, "config maps", "kube-scheduler config"):
-        why = say("status.no-config", namespace=parts.install.namespace)
-        gaps.append(Gap("kube-scheduler config", why, say("status.no-config-hint")))
+        why = Text("status.no-config", namespace=parts.install.namespace)
+        gaps.append(gap("kube-scheduler config", why, Text("status.no-config-hint")))
     if components.plugins == []:
-        gaps.append(Gap("device plugin", say("status.no-plugins"), say("status.no-plugins-hint")))
-    return gaps + [Gap("objects", name, say("gap.undecodable")) for name in snapshot.undecodable]
+        gaps.append(gap("device plugin", Text("status.no-plugins"), Text("status.no-plugins-hint")))
+    return gaps + [gap("objects", name, Text("gap.undecodable")) for name in snapshot.undecodable]
 
 
 def _told(gaps: Sequence[Gap], *sources: str) -> bool:

@@ -11,7 +11,6 @@ from bot.hami.metrics.scheduler_metrics import SchedulerCounts
 from bot.kube.cluster import seen
 from bot.kube.models import Holder
 from bot.report import Finding, Gap, Table
-from bot.texts import Texts
 from playbooks.gather.scheduler_logs import ExtenderLines
 from playbooks.gather.scheduler_process import (
     SchedulerProcess,
@@ -56,10 +55,10 @@ async def gather_process(sources: Sources, found: InstallSeen, log: ExtenderLine
     return ProcessSeen(process, held)
 
 
-def process_told(process: ProcessSeen, parts: Parts, now: datetime, say: Texts) -> list[Finding]:
+def process_told(process: ProcessSeen, parts: Parts, now: datetime) -> list[Finding]:
     """Panics, and what it counts that no live pod holds."""
-    ghosts = ghosts_told(process.process, parts.install, say, _nodes(parts))
-    return [*panics_told(parts.install, process.process.panics, now, say), *ghosts]
+    ghosts = ghosts_told(process.process, parts.install, _nodes(parts))
+    return [*panics_told(parts.install, process.process.panics, now), *ghosts]
 
 
 def process_table(process: ProcessSeen, parts: Parts, *, brief: bool) -> tuple[Table, ...]:

@@ -7,8 +7,8 @@ from msgspec import structs
 
 from bot.hami.scheduler_logs.scheduling_latency import Stage
 from bot.kube.times import format_time
-from bot.report import SCHEMA, Evidence, Gap, Report, Sheet, Subject, one_line
-from bot.texts import Texts
+from bot.report import Evidence, Gap, Report, Sheet, Subject, new_report
+from bot.texts import Prose, Text, sentences
 from playbooks import quotes
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
@@ -28,9 +28,9 @@ UNDECIDED = ("few", "load", "unchanged")
 class ChangeRow(NamedTuple):
     """A setting, a version or a count that differs."""
 
-    setting: str
-    before: str
-    after: str
+    setting: Prose
+    before: Prose
+    after: Prose
 
 
 class FigureRow(NamedTuple):
@@ -57,65 +57,61 @@ class Verdict(NamedTuple):
     """What came of it: `kind` is the end of a text's key."""
 
     kind: str
-    text: str
+    text: Prose
 
 
-def compare(before: ComparedSide, after: ComparedSide, say: Texts, *, everything: bool) -> Report:
+def compare(before: ComparedSide, after: ComparedSide, *, everything: bool) -> Report:
     """The answer by the time from creation to start; a row for each figure says what changed in it. `everything`: no
     overview.
     """
-    changes = _changes(before, after, say)
+    changes = _changes(before, after)
     figures = _figures(before, after)
-    verdict = _verdict(before, after, figures[0], changes, say)
+    verdict = _verdict(before, after, figures[0], changes)
     result = finding(
         "tuning-effect",
-        say.sentences(verdict.text, _told(changes, figures, say)),
+        sentences(verdict.text, _told(changes, figures)),
         "suspected" if before.gaps or after.gaps or verdict.kind in UNDECIDED else "confirmed",
         (),
         _proof(before, after, changes),
         severity="warning" if verdict.kind == "worse" else "info",
     )
-    return Report(
-        schema=SCHEMA,
+    return new_report(
         playbook="tune",
         cluster=after.facts.cluster,
         taken_at=format_time(after.facts.taken_at),
         subject=Subject("Cluster", "", ""),
-        verdict=one_line(verdict.text),
-        severity=result.severity,
+        verdict=verdict.text,
         findings=(result,),
         tables=(
             CHANGED.table(changes, brief=None if everything else changes[:_SHOWN_CHANGES]),
             MEASURED.table(figures, brief=None if everything else figures),
         ),
-        gaps=(*_gaps(before, say("tune.before")), *_gaps(after, say("tune.after"))),
+        gaps=(*_gaps(before, "before"), *_gaps(after, "after")),
     )
 
 
-def _changes(before: ComparedSide, after: ComparedSide, say: Texts) -> list[ChangeRow]:
+def _changes(before: ComparedSide, after: ComparedSide) -> list[ChangeRow]:
     """What tuning changes first, then the rest."""
     old, new = ({"recording": {"cluster": side.facts.cluster}, **side.settings} for side in (before, after))
-    return changes_of(old, new, say)
+    return changes_of(old, new)
 
 
-def changes_of(
-    before: Mapping[str, Mapping[str, str]], after: Mapping[str, Mapping[str, str]], say: Texts
-) -> list[ChangeRow]:
+def changes_of(before: Mapping[str, Mapping[str, str]], after: Mapping[str, Mapping[str, str]]) -> list[ChangeRow]:
     """The settings that differ, by group and name. A group that one side could not read is no change."""
     rows: list[ChangeRow] = []
     for group in before:
         if group in after:
             old, new = before[group], after[group]
-            rows += [ChangeRow(name, _value(old, name, say), _value(new, name, say)) for name in {**old, **new}]
+            rows += [ChangeRow(name, _value(old, name), _value(new, name)) for name in {**old, **new}]
     found = [row for row in rows if row.before != row.after]
     first = {name: place for place, name in enumerate(DEFAULTS)}
-    return sorted(found, key=lambda row: (first.get(row.setting, len(first)), row.setting))
+    return sorted(found, key=lambda row: (first.get(str(row.setting), len(first)), str(row.setting)))
 
 
-def _value(settings: Mapping[str, str], name: str, say: Texts) -> str:
+def _value(settings: Mapping[str, str], name: str) -> Prose:
     if name in settings:
         return settings[name]
-    return say("tune.default", value=DEFAULTS[name]) if name in DEFAULTS else say("tune.unset")
+    return Text("tune.default", value=DEFAULTS[name]) if name in DEFAULTS else Text("tune.unset")
 
 
 def _figures(before: ComparedSide, after: ComparedSide) -> list[FigureRow]:
@@ -148,9 +144,7 @@ def _of_pending(before: ComparedSide, after: ComparedSide) -> FigureRow:
     return FigureRow("new pods that are pending", pods[0], old, pods[1], new, compare_counts(old, new, *pods))
 
 
-def _verdict(
-    before: ComparedSide, after: ComparedSide, whole: FigureRow, changes: Sequence[ChangeRow], say: Texts
-) -> Verdict:
+def _verdict(before: ComparedSide, after: ComparedSide, whole: FigureRow, changes: Sequence[ChangeRow]) -> Verdict:
     """Two rounds of work are comparable where one is at most twice as hard as the other."""
     values: dict[str, object] = {"before": whole.before, "after": whole.after, "least": LEAST}
     loads = sorted((before.busiest_minute, after.busiest_minute))
@@ -164,17 +158,17 @@ def _verdict(
         kind = "unchanged"
     else:
         kind = "noise" if whole.answer == "no difference" else whole.answer
-    return Verdict(kind, say(f"tune.compare-{kind}", **values))
+    return Verdict(kind, Text(f"tune.compare-{kind}", **values))
 
 
-def _told(changes: Sequence[ChangeRow], figures: Sequence[FigureRow], say: Texts) -> str:
+def _told(changes: Sequence[ChangeRow], figures: Sequence[FigureRow]) -> Text:
     """What changed, and how many requests were throttled."""
-    lines = [say("tune.compare-change", name=row.setting, old=row.before, new=row.after) for row in changes]
-    changed = say("tune.compare-changed", changes=prose.names(say, lines, TOLD_CHANGES)) if lines else ""
+    lines = [Text("tune.compare-change", name=row.setting, old=row.before, new=row.after) for row in changes]
+    changed = Text("tune.compare-changed", changes=prose.several(lines, TOLD_CHANGES)) if lines else ""
     waits = next(row for row in figures if row.figure == _THROTTLED)
     known = waits.before is not None and waits.after is not None
-    held = say("tune.compare-waits", old=waits.before, new=waits.after) if known else ""
-    return say.sentences(changed or say("tune.compare-same"), held)
+    held = Text("tune.compare-waits", old=waits.before, new=waits.after) if known else ""
+    return sentences(changed or Text("tune.compare-same"), held)
 
 
 def _proof(before: ComparedSide, after: ComparedSide, changes: Sequence[ChangeRow]) -> list[Evidence]:

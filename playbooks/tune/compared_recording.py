@@ -15,6 +15,7 @@ from bot.kube.models import ConfigMap, Container, Pod
 from bot.kube.times import parse_time
 from bot.report import Evidence, Gap
 from bot.safe_yaml import parse_documents
+from bot.texts import Prose
 from playbooks.gather.latency import LatencySeen, gather_latency
 from playbooks.playbook import Sources
 from playbooks.tune.deployed import flag
@@ -56,9 +57,9 @@ class ComparedSide(NamedTuple):
     def gaps(self) -> tuple[Gap, ...]:
         return tuple(dict.fromkeys([*self.facts.install.gaps, *self.latency.gaps]))
 
-    def proof(self, setting: str) -> list[Evidence]:
+    def proof(self, setting: Prose) -> list[Evidence]:
         """The argument of HAMi's extender that sets it, or all of them where none does; nothing for other settings."""
-        return list(flag(self.facts, setting[2:]).proof) if setting.startswith("--") else []
+        return list(flag(self.facts, setting[2:]).proof) if isinstance(setting, str) and setting[:2] == "--" else []
 
 
 async def gather_side(sources: Sources) -> ComparedSide:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from bot.hami.metrics.holder_usage import MeasuredHolding
 from bot.kube.times import format_time
-from bot.report import Evidence, Gap, NextAction
-from bot.texts import Texts
+from bot.report import Evidence, Gap, step
+from bot.texts import Prose, Text
 from playbooks.gather.usage_of_cores import TOLERATED, CoreUse
 from playbooks.rules.common.prose import command
 from playbooks.tune.deployed import gpu_setting
@@ -38,36 +38,36 @@ class _Above(NamedTuple):
         return self.use.reading.value - self.requested
 
 
-def advise_core_policy(facts: Facts, say: Texts) -> list[Advice]:
+def advise_core_policy(facts: Facts) -> list[Advice]:
     """One row; none before HAMi has the setting."""
     if before_library(facts):
         return []
     deployed = gpu_setting(facts, "gpuCorePolicy")
     if not deployed.proof or isinstance(facts.holders, Gap):
-        return [_row("cannot-tell", "", say("tune.config-unread" if not deployed.proof else "tune.use-unknown"))]
-    current = deployed.value or say("tune.default", value="default")
+        return [_row("cannot-tell", "", Text("tune.config-unread" if not deployed.proof else "tune.use-unknown"))]
+    current = deployed.value or Text("tune.default", value="default")
     seen = facts.cores
     if not seen.limited:
-        return [_row("keep", current, say("tune.core-policy-none"))]
+        return [_row("keep", current, Text("tune.core-policy-none"))]
     if not seen.known:
-        return [_row("cannot-tell", current, say("tune.core-policy-day"))]
+        return [_row("cannot-tell", current, Text("tune.core-policy-day"))]
     if seen.known < seen.limited:
-        return [_row("cannot-tell", current, say("tune.core-policy-part", known=seen.known, limited=seen.limited))]
+        return [_row("cannot-tell", current, Text("tune.core-policy-part", known=seen.known, limited=seen.limited))]
     above = sorted(_above(facts), key=lambda entry: -entry.excess)
     if not above:
-        return [_row("keep", current, say("tune.core-policy-kept", known=seen.known, tolerated=TOLERATED))]
+        return [_row("keep", current, Text("tune.core-policy-kept", known=seen.known, tolerated=TOLERATED))]
     worst = above[0]
     used = f"{worst.use.reading.value:.0f}"
     values = {"count": len(above), "pod": worst.held.name, "used": used, "requested": worst.requested}
-    why = say("tune.core-policy-above", **values)
+    why = Text("tune.core-policy-above", **values)
     if deployed.value == _STRICT:
         return [_row("keep", current, why)]
     value = f"devices.nvidia.gpuCorePolicy={_STRICT}"
     actions = (
-        NextAction(say("tune.set", value=value, risk=say("tune.core-policy-risk")), ""),
-        NextAction(say("tune.check-again"), command("tune")),
+        step(Text("tune.set", value=value, risk=Text("tune.core-policy-risk")), ""),
+        step(Text("tune.check-again"), command("tune")),
     )
-    claim = say("tune.core-policy-claim", current=current, wanted=_STRICT, why=why)
+    claim = Text("tune.core-policy-claim", current=current, wanted=_STRICT, why=why)
     row = AdviceRow("core-policy", "raise", "", current, _STRICT, why)
     proofs = tuple(
         proof for entry in above[:_SHOWN] for proof in (_average(entry, facts), *of_request(entry.held, facts))
@@ -92,6 +92,6 @@ def _average(entry: _Above, facts: Facts) -> Evidence:
     return Evidence("metrics", f"Pod {entry.held.name}", at, entry.use.reading.line, f"PromQL: {entry.use.query}")
 
 
-def _row(direction: Direction, current: str, why: str) -> Advice:
+def _row(direction: Direction, current: Prose, why: Prose) -> Advice:
     kept = current if direction == "keep" else ""
     return Advice(AdviceRow("core-policy", direction, "", current, kept, why), why)

@@ -14,8 +14,8 @@ from bot.hami.metrics.holder_usage import IDLE_S
 from bot.hami.scheduler_logs.scheduling_latency import Stage, measure, settled
 from bot.kube.models import Pod
 from bot.kube.times import format_time
-from bot.report import SCHEMA, Evidence, Gap, Report, Subject, one_line
-from bot.texts import Texts
+from bot.report import Evidence, Gap, Report, Subject, new_report
+from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.gather.past_days import PastDay, PastDays
 from playbooks.gather.usage_of_day import Average, Day
@@ -41,39 +41,37 @@ _MIB = 2**20
 _SHOWN = 3
 
 
-def compare_days(days: PastDays, say: Texts, *, everything: bool) -> Report:
+def compare_days(days: PastDays, *, everything: bool) -> Report:
     """The verdict; a row for each figure says what changed in it, and a figure that a day lacks is not enough data.
 
     `everything`: no overview.
     """
     before, after = days.before, days.after
-    arguments = _arguments(before, after, say)
-    measured = list(_changes(before.measured, after.measured, say))
+    arguments = _arguments(before, after)
+    measured = list(_changes(before.measured, after.measured))
     changes = [*arguments, *(row for row in measured if row.before != row.after)]
     late = _latency(before, after)
     used = list(_figures(before.measured, after.measured))
     is_over = before.is_over and after.is_over
     by_pods = bool(arguments) or isinstance(before.measured, Gap) or isinstance(after.measured, Gap)
-    verdict = _by_pods(days, late[0], changes, say) if by_pods else _by_use(days, used[0], changes, say)
-    names = [say("tune.compare-change", name=row.setting, old=row.before, new=row.after) for row in changes]
-    changed = say("tune.compare-changed", changes=prose.names(say, names, TOLD_CHANGES))
+    verdict = _by_pods(days, late[0], changes) if by_pods else _by_use(days, used[0], changes)
+    names = [Text("tune.compare-change", name=row.setting, old=row.before, new=row.after) for row in changes]
+    changed = Text("tune.compare-changed", changes=prose.several(names, TOLD_CHANGES))
     result = finding(
         "tuning-effect",
-        say.sentences(verdict.text, changed if changes else say("tune.compare-same")),
+        sentences(verdict.text, changed if changes else Text("tune.compare-same")),
         "suspected" if by_pods or not is_over or verdict.kind in UNDECIDED else "confirmed",
         (),
         [*_of_arguments(before, after, arguments), *(proof for day in (before, after) for proof in _proofs(day))],
         severity="warning" if verdict.kind == "worse" else "info",
     )
     figures = [*late, *used] if by_pods else [*used, *late]
-    return Report(
-        schema=SCHEMA,
+    return new_report(
         playbook="tune",
         cluster=days.cluster,
         taken_at=format_time(after.end),
         subject=Subject("Cluster", "", ""),
-        verdict=one_line(verdict.text),
-        severity=result.severity,
+        verdict=verdict.text,
         findings=(result,),
         tables=(
             CHANGED.table(changes, brief=None if everything else changes),
@@ -87,12 +85,12 @@ def compare_days(days: PastDays, say: Texts, *, everything: bool) -> Report:
     )
 
 
-def _arguments(before: PastDay, after: PastDay, say: Texts) -> list[ChangeRow]:
+def _arguments(before: PastDay, after: PastDay) -> list[ChangeRow]:
     """What the scheduler was started with; nothing where one of the days does not show it."""
     if before.scheduler is None or after.scheduler is None:
         return []
     old, new = (_settings(day) for day in (before, after))
-    return changes_of(old, new, say)
+    return changes_of(old, new)
 
 
 def _settings(day: PastDay) -> Mapping[str, Mapping[str, str]]:
@@ -102,7 +100,8 @@ def _settings(day: PastDay) -> Mapping[str, Mapping[str, str]]:
 
 def _of_arguments(before: PastDay, after: PastDay, changes: Iterable[ChangeRow]) -> list[Evidence]:
     ran = [day.scheduler for day in (before, after) if day.scheduler]
-    flags = [row.setting[2:] for row in changes if row.setting.startswith("--")]
+    names = (row.setting for row in changes if isinstance(row.setting, str))
+    flags = [name[2:] for name in names if name.startswith("--")]
     return [flag_of_replica_set(workload, flag) for flag in flags for workload in ran]
 
 
@@ -117,18 +116,18 @@ def _stages(day: PastDay) -> list[Stage]:
     return measure(settled(day.lives))
 
 
-def _by_pods(days: PastDays, whole: FigureRow, changes: list[ChangeRow], say: Texts) -> Came:
+def _by_pods(days: PastDays, whole: FigureRow, changes: list[ChangeRow]) -> Came:
     values: dict[str, object] = {"before": whole.before, "after": whole.after}
     if whole.answer == "not enough data":
         values = {"old": days.before.day, "new": days.after.day, "least": LEAST}
-        return Came("few", say("tune.days-pods-few", before=whole.pods_before, after=whole.pods_after, **values))
+        return Came("few", Text("tune.days-pods-few", before=whole.pods_before, after=whole.pods_after, **values))
     if not changes and whole.answer != "no difference":
-        return Came("unchanged", say("tune.compare-unchanged", **values))
+        return Came("unchanged", Text("tune.compare-unchanged", **values))
     kind = "noise" if whole.answer == "no difference" else whole.answer
-    return Came(kind, say(f"tune.compare-{kind}", **values))
+    return Came(kind, Text(f"tune.compare-{kind}", **values))
 
 
-def _changes(before: Day | Gap, after: Day | Gap, say: Texts) -> Iterator[ChangeRow]:
+def _changes(before: Day | Gap, after: Day | Gap) -> Iterator[ChangeRow]:
     """What one of the days does not have is no change."""
     if isinstance(before, Gap) or isinstance(after, Gap):
         return
@@ -136,7 +135,7 @@ def _changes(before: Day | Gap, after: Day | Gap, say: Texts) -> Iterator[Change
         yield ChangeRow("HAMi", ", ".join(before.versions), ", ".join(after.versions))
     if before.registered and after.registered:
         yield ChangeRow("GPUs", str(len(before.registered)), str(len(after.registered)))
-        name = say("tune.days-registered")
+        name = Text("tune.days-registered")
         yield ChangeRow(name, _spread(before.registered.values()), _spread(after.registered.values()))
 
 
@@ -183,7 +182,7 @@ def _levels(name: str, old: list[float], new: list[float]) -> FigureRow:
     return FigureRow(name, len(old), median(old), len(new), median(new), compare_times(new, old, 1.0))
 
 
-def _by_use(days: PastDays, used: FigureRow, changes: list[ChangeRow], say: Texts) -> Came:
+def _by_use(days: PastDays, used: FigureRow, changes: list[ChangeRow]) -> Came:
     values: dict[str, object] = {
         "before": prose.mib(round(used.before or 0)),
         "after": prose.mib(round(used.after or 0)),
@@ -202,7 +201,7 @@ def _by_use(days: PastDays, used: FigureRow, changes: list[ChangeRow], say: Text
         kind = "unchanged"
     else:
         kind = "noise" if used.answer == "no difference" else used.answer
-    return Came(kind, say(f"tune.days-{kind}", **values))
+    return Came(kind, Text(f"tune.days-{kind}", **values))
 
 
 def _proofs(day: PastDay) -> list[Evidence]:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from bot.hami.metrics.exposition import Sample
 from bot.hami.metrics.gpu_usage import ContainerUse
 from bot.hami.metrics.holder_usage import MeasuredHolding
-from bot.report import Evidence, NextAction
-from bot.texts import Texts
+from bot.report import Evidence, step
+from bot.texts import Text
 from playbooks.gather.usage import COVERED, HIGH_USE, LOW_USE, WINDOW_DAYS, WINDOW_HOURS, Peak
 from playbooks.rules.common.prose import command, mib
 from playbooks.rules.common.usage_quotes import of_use
@@ -36,28 +36,28 @@ class _Measured(NamedTuple):
         return self.used.value / self.limit.value
 
 
-def advise_limits(facts: Facts, say: Texts) -> list[Advice]:
+def advise_limits(facts: Facts) -> list[Advice]:
     """A row for each pod that is outside the bounds: by the share of its GPUs that is used most."""
     if not facts.usage.usage.containers:
-        return [_unknown(topic, say) for topic in ("memory-limit-low-use", "memory-limit-high-use")]
-    return [advice for held in facts.held if (advice := _judge(held, facts, say)) is not None]
+        return [_unknown(topic) for topic in ("memory-limit-low-use", "memory-limit-high-use")]
+    return [advice for held in facts.held if (advice := _judge(held, facts)) is not None]
 
 
-def _judge(held: MeasuredHolding, facts: Facts, say: Texts) -> Advice | None:
+def _judge(held: MeasuredHolding, facts: Facts) -> Advice | None:
     measured = list(_measured(held))
     if not measured or held.has_no_process:
         return None
     most = max(measured, key=lambda measure: measure.share)
     if most.share > HIGH_USE:
-        return _advice("memory-limit-high-use", held, most, facts, say)
+        return _advice("memory-limit-high-use", held, most, facts)
     peak = _peak(held, most, facts)
     low = most.share < LOW_USE and (peak is None or peak.used.value <= HIGH_USE * most.limit.value)
     if not low or held.unmeasured or len(measured) != len(held.uses):
         return None
     if peak is None and (killed := oomkilled(held, facts)):
-        why = say("tune.low-use-killed", name=killed[0].name)
+        why = Text("tune.low-use-killed", name=killed[0].name)
         return Advice(AdviceRow("memory-limit-low-use", "cannot-tell", held.name, "", "", why), why)
-    return _advice("memory-limit-low-use", held, most, facts, say)
+    return _advice("memory-limit-low-use", held, most, facts)
 
 
 def _peak(held: MeasuredHolding, measure: _Measured, facts: Facts) -> Peak | None:
@@ -72,9 +72,9 @@ def _measured(held: MeasuredHolding) -> Iterator[_Measured]:
             yield _Measured(use, use.used, use.limit)
 
 
-def _advice(topic: Topic, held: MeasuredHolding, measure: _Measured, facts: Facts, say: Texts) -> Advice:
+def _advice(topic: Topic, held: MeasuredHolding, measure: _Measured, facts: Facts) -> Advice:
     used, limit = round(measure.used.value / _MIB), round(measure.limit.value / _MIB)
-    why = say(f"tune.{topic}", used=mib(used), limit=mib(limit), share=f"{measure.share:.0%}")
+    why = Text(f"tune.{topic}", used=mib(used), limit=mib(limit), share=f"{measure.share:.0%}")
     node = held.holding.node
     proofs: tuple[Evidence, ...] = (
         of_use(measure.use, measure.used, node, facts),
@@ -86,20 +86,20 @@ def _advice(topic: Topic, held: MeasuredHolding, measure: _Measured, facts: Fact
     wanted = math.ceil(round(most / _MIB) / HIGH_USE) if most else 0
     if not 0 < wanted <= facts.gpu_mib.get(measure.use.uuid, 0):
         wanted = 0
-    claim = say("tune.use-claim", pod=held.name, why=why)
+    claim = Text("tune.use-claim", pod=held.name, why=why)
     if wanted:
-        claim = say("tune.use-wanted", pod=held.name, why=why, most=mib(round(most / _MIB)), wanted=mib(wanted))
+        claim = Text("tune.use-wanted", pod=held.name, why=why, most=mib(round(most / _MIB)), wanted=mib(wanted))
     row = AdviceRow(topic, direction, held.name, mib(limit), mib(wanted) if wanted else "", why)
-    ask = say(f"tune.{topic}-do", pod=held.name)
+    ask = Text(f"tune.{topic}-do", pod=held.name)
     if direction == "raise" and (ended := restarted(held, measure.use.container, facts)):
         proofs += (of_restarts(held, ended), of_end(held, ended))
         if oomkilled(held, facts):
-            ask = say("tune.high-use-killed", ask=ask, name=ended.name)
+            ask = Text("tune.high-use-killed", ask=ask, name=ended.name)
     if peak and (direction == "lower" or most == peak.used.value):
         proofs += (of_peak(held, peak, facts),)
     if peak and direction == "lower":
-        ask = say("tune.low-use-peak", pod=held.name, days=WINDOW_DAYS, peak=mib(round(peak.used.value / _MIB)))
-    actions = (NextAction(ask, ""), NextAction(say("tune.check-again"), command("tune")))
+        ask = Text("tune.low-use-peak", pod=held.name, days=WINDOW_DAYS, peak=mib(round(peak.used.value / _MIB)))
+    actions = (step(ask, ""), step(Text("tune.check-again"), command("tune")))
     return Advice(row, claim, evidence=proofs, actions=actions)
 
 
@@ -110,6 +110,6 @@ def _most(measure: _Measured, peak: Peak | None, direction: Direction) -> float:
     return peak.used.value if peak and peak.hours >= COVERED * WINDOW_HOURS else 0
 
 
-def _unknown(topic: Topic, say: Texts) -> Advice:
-    why = say("tune.use-unknown")
+def _unknown(topic: Topic) -> Advice:
+    why = Text("tune.use-unknown")
     return Advice(AdviceRow(topic, "cannot-tell", "", "", "", why), why)

@@ -14,8 +14,8 @@ from bot.hami.scheduler_logs.log_lines import LogLine, read_line
 from bot.hami.version import Version
 from bot.kube.models import Pod
 from bot.kube.times import parse_time
-from bot.report import Evidence, Gap, NextAction
-from bot.texts import Texts
+from bot.report import Evidence, Gap, step
+from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.rules.common.prose import command
 from playbooks.tune.deployed import environment, flag
@@ -40,44 +40,44 @@ class _Seen(NamedTuple):
     """The pods that locked each node, and when."""
 
 
-def advise_lock(facts: Facts, say: Texts) -> list[Advice]:
+def advise_lock(facts: Facts) -> list[Advice]:
     """One row."""
     if not facts.install.install.seen:
-        return [_kept("cannot-tell", "", say("tune.scheduler-unknown"))]
+        return [_kept("cannot-tell", "", Text("tune.scheduler-unknown"))]
     version = facts.install.install.version
     if version is not None and version.version < FLAG_SINCE:
-        return [_kept("keep", _USUAL, say("tune.lock-fixed"))]
+        return [_kept("keep", _USUAL, Text("tune.lock-fixed"))]
     set_to = flag(facts, TOPIC)
-    current = set_to.value or say("tune.default", value=_USUAL)
+    current = set_to.value or Text("tune.default", value=_USUAL)
     minutes = (read_timeout(set_to.value) if set_to.value else DEFAULT_EXPIRY).total_seconds() / 60
     least, most = lock_minutes()
     if not least <= minutes <= most:
         direction: Direction = "raise" if minutes < least else "lower"
         to = least if minutes < least else most
-        row = _row(direction, current, f"{to:g}m", say("tune.lock-range", least=least, most=most))
-        return [_changed(row, set_to.proof, facts, say)]
+        row = _row(direction, current, f"{to:g}m", Text("tune.lock-range", least=least, most=most))
+        return [_changed(row, set_to.proof, facts)]
     if facts.throttled.waits:
-        return [_kept("keep", current, say("tune.lock-throttled", count=len(facts.throttled.waits)))]
+        return [_kept("keep", current, Text("tune.lock-throttled", count=len(facts.throttled.waits)))]
     seen = _read(facts)
     if not seen.expired:
-        return [_nothing_expired(seen, current, facts, say)]
+        return [_nothing_expired(seen, current, facts)]
     allocated = _allocated(facts)
     slow = [lock for lock in seen.expired if _was_slow(lock[1], seen, allocated)]
     if not slow:
-        return [_kept("cannot-tell", current, say("tune.lock-expired", count=len(seen.expired)))]
+        return [_kept("cannot-tell", current, Text("tune.lock-expired", count=len(seen.expired)))]
     if minutes >= most:
-        return [_kept("keep", current, say("tune.lock-highest", count=len(slow), most=most))]
-    row = _row("raise", current, f"{min(2 * minutes, most):g}m", say("tune.lock-slow", count=len(slow)))
-    return [_changed(row, (*_proof(slow), *set_to.proof), facts, say)]
+        return [_kept("keep", current, Text("tune.lock-highest", count=len(slow), most=most))]
+    row = _row("raise", current, f"{min(2 * minutes, most):g}m", Text("tune.lock-slow", count=len(slow)))
+    return [_changed(row, (*_proof(slow), *set_to.proof), facts)]
 
 
-def _nothing_expired(seen: _Seen, current: str, facts: Facts, say: Texts) -> Advice:
+def _nothing_expired(seen: _Seen, current: Prose, facts: Facts) -> Advice:
     if facts.locked.gaps or not facts.install.install.pods:
-        return _kept("cannot-tell", current, say("tune.log-unread"))
-    why = say("tune.lock-met", count=len(seen.refused)) if seen.refused else say("tune.lock-kept")
+        return _kept("cannot-tell", current, Text("tune.log-unread"))
+    why = Text("tune.lock-met", count=len(seen.refused)) if seen.refused else Text("tune.lock-kept")
     chart = environment(facts, _INERT)
     inert = chart and read_timeout(chart) != DEFAULT_EXPIRY
-    return _kept("keep", current, say("tune.lock-inert", why=why, value=chart) if inert else why)
+    return _kept("keep", current, Text("tune.lock-inert", why=why, value=chart) if inert else why)
 
 
 def _read(facts: Facts) -> _Seen:
@@ -122,15 +122,15 @@ def _proof(slow: list[tuple[Pod, LogLine]]) -> tuple[Evidence, ...]:
     return tuple(quotes.of_words(line, scheduler, _EXPIRED) for scheduler, line in slow[:_SHOWN])
 
 
-def _kept(direction: Direction, current: str, why: str) -> Advice:
+def _kept(direction: Direction, current: Prose, why: Prose) -> Advice:
     return Advice(_row(direction, current, current if direction == "keep" else "", why), why)
 
 
-def _row(direction: Direction, current: str, wanted: str, why: str) -> AdviceRow:
+def _row(direction: Direction, current: Prose, wanted: Prose, why: Prose) -> AdviceRow:
     return AdviceRow(TOPIC, direction, "", current, wanted, why)
 
 
-def _changed(row: AdviceRow, proofs: tuple[Evidence, ...], facts: Facts, say: Texts) -> Advice:
+def _changed(row: AdviceRow, proofs: tuple[Evidence, ...], facts: Facts) -> Advice:
     install = facts.install.install
     value = f"scheduler.extender.extraArgs: --{TOPIC}={row.recommended}"
     check = (
@@ -139,15 +139,15 @@ def _changed(row: AdviceRow, proofs: tuple[Evidence, ...], facts: Facts, say: Te
         else command("tune", "--all")
     )
     actions = (
-        NextAction(
-            say(
+        step(
+            Text(
                 "tune.set-list",
                 value=value,
-                risk=say("tune.lock-raise-risk" if row.direction == "raise" else "tune.lock-lower-risk"),
+                risk=Text("tune.lock-raise-risk" if row.direction == "raise" else "tune.lock-lower-risk"),
             ),
             "",
         ),
-        NextAction(say("tune.lock-check"), check),
+        step(Text("tune.lock-check"), check),
     )
-    claim = say("tune.rate-claim", flag=f"--{TOPIC}", current=row.current, wanted=row.recommended, why=row.why)
+    claim = Text("tune.rate-claim", flag=f"--{TOPIC}", current=row.current, wanted=row.recommended, why=row.why)
     return Advice(row, claim, confidence="suspected", evidence=proofs, actions=actions)

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from bot.kube.times import format_time
-from bot.report import Evidence, Gap, NextAction
-from bot.texts import Texts
+from bot.report import Evidence, Gap, step
+from bot.texts import Text
 from playbooks.rules.common import prose
 from playbooks.tune.facts import Facts
 from playbooks.tune.proof import of_request
@@ -13,7 +13,7 @@ from playbooks.tune.rows import Advice, AdviceRow
 _SHOWN = 3
 
 
-def advise_monitor(facts: Facts, say: Texts) -> list[Advice]:
+def advise_monitor(facts: Facts) -> list[Advice]:
     """A row for the nodes where pods hold GPUs and what was read has no figure of them; one for those where nothing
     could be read.
     """
@@ -24,13 +24,13 @@ def advise_monitor(facts: Facts, say: Texts) -> list[Advice]:
     silent = [node for node in missing if node not in unread]
     advice: list[Advice] = []
     if silent:
-        why = say("tune.monitor", missing=len(silent), nodes=len(nodes), which=prose.names(say, silent))
+        why = Text("tune.monitor", missing=len(silent), nodes=len(nodes), which=prose.names(silent))
         row = AdviceRow("monitor-gap", "repair", ",".join(silent), "", "", why)
         look = "tune.monitor-scrape" if facts.usage.of_prometheus else "tune.monitor-do"
-        action = NextAction(say(look), prose.plugin_pods_command(silent[0]))
+        action = step(Text(look), prose.plugin_pods_command(silent[0]))
         advice.append(Advice(row, why, confidence="suspected", evidence=_proofs(silent, facts), actions=(action,)))
     if unread:
-        why = say("tune.monitor-unread", missing=len(unread), nodes=len(nodes), which=prose.names(say, unread))
+        why = Text("tune.monitor-unread", missing=len(unread), nodes=len(nodes), which=prose.names(unread))
         advice.append(Advice(AdviceRow("monitor-gap", "cannot-tell", ",".join(unread), "", "", why), why))
     return advice
 

@@ -8,8 +8,8 @@ import click
 
 from bot.errors import UsageError
 from bot.kube.times import format_time
-from bot.report import SCHEMA, SEVERITIES, Finding, Report, Subject, one_line, worst
-from bot.texts import Texts
+from bot.report import SEVERITIES, Finding, Report, Subject, new_report
+from bot.texts import Text
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules.common.findings import finding
 from playbooks.rules.installation.not_installed import answer_without_hami
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 COMPARE = "compare"
 _EXAMPLE = f"tune {COMPARE} before.tar.gz after.tar.gz"
-_TOPICS: Sequence[Callable[[Facts, Texts], list[Advice]]] = (
+_TOPICS: Sequence[Callable[[Facts], list[Advice]]] = (
     advise_monitor,
     advise_scheduler,
     advise_rate,
@@ -87,39 +87,36 @@ async def gather(wanted: Request, sources: Sources) -> Facts | DaysSeen:
     return await gather_facts(wanted, sources)
 
 
-def diagnose(seen: Facts | DaysSeen, say: Texts) -> Report:
+def diagnose(seen: Facts | DaysSeen) -> Report:
     """What should be changed first, the worst first; or whether a change between two days helped."""
     if isinstance(seen, Facts):
-        return advise(seen, say)
+        return advise(seen)
     from playbooks.tune.days import compare_days  # noqa: PLC0415  # as above
 
-    return compare_days(seen.days, say, everything=seen.everything)
+    return compare_days(seen.days, everything=seen.everything)
 
 
-def advise(facts: Facts, say: Texts) -> Report:
+def advise(facts: Facts) -> Report:
     """The table has what should be kept or cannot be told as well."""
-    if (without := answer_without_hami("tune", facts, facts.install, say)) is not None:
+    if (without := answer_without_hami("tune", facts, facts.install)) is not None:
         return without
-    advice = [item for topic in _TOPICS for item in topic(facts, say)]
+    advice = [item for topic in _TOPICS for item in topic(facts)]
     if facts.request.template:
-        return compare(facts.request.template, facts, advice, say)
+        return compare(facts.request.template, facts, advice)
     advice.sort(key=lambda item: (not item.changes, -SEVERITIES.index(item.severity)))
-    found = [_finding(item) for item in advice if item.changes] or [_nothing(advice, say)]
+    found = [_finding(item) for item in advice if item.changes] or [_nothing(advice)]
     changing = [item.row for item in advice if item.changes]
     rows = [item.row for item in advice]
-    return Report(
-        schema=SCHEMA,
+    return new_report(
         playbook="tune",
         cluster=facts.cluster,
         taken_at=format_time(facts.taken_at),
         subject=Subject("Cluster", "", ""),
-        verdict=one_line(found[0].claim),
-        severity=worst(tuple(found)),
-        findings=tuple(found),
+        findings=found,
         tables=(
             ADVICE.table(rows, brief=None if facts.request.all else changing or rows),
             POOLS.table(map(pool_row, facts.pools)),
-            scenario_table(advice, say),
+            scenario_table(advice),
         ),
         gaps=facts.gaps,
     )
@@ -131,9 +128,9 @@ def _finding(item: Advice) -> Finding:
     )
 
 
-def _nothing(advice: Sequence[Advice], say: Texts) -> Finding:
+def _nothing(advice: Sequence[Advice]) -> Finding:
     unknown = sum(1 for item in advice if item.row.direction == "cannot-tell")
-    claim = say("tune.nothing", kept=len(advice) - unknown, unknown=unknown)
+    claim = Text("tune.nothing", kept=len(advice) - unknown, unknown=unknown)
     return finding("tuning-advice", claim, "suspected" if unknown else "confirmed", (), (), severity="info")
 
 

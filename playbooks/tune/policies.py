@@ -14,8 +14,8 @@ from bot.hami.nodes.cards import CardState
 from bot.hami.pods.request_parsing import pod_request
 from bot.hami.vendors import FIRST
 from bot.kube.models import Node, Pod
-from bot.report import Evidence, Gap, NextAction
-from bot.texts import Texts
+from bot.report import Evidence, Gap, step
+from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.rules.common.prose import command, mib
 from playbooks.tune.deployed import flag
@@ -51,17 +51,17 @@ class _Split(NamedTuple):
     """The most that is free on one GPU once the shares are packed."""
 
 
-def advise_policies(facts: Facts, say: Texts) -> list[Advice]:
+def advise_policies(facts: Facts) -> list[Advice]:
     """One row."""
     if not facts.install.install.seen:
-        return [_row("cannot-tell", "", "", say("tune.scheduler-unknown"))]
+        return [_row("cannot-tell", "", "", Text("tune.scheduler-unknown"))]
     now = {name: flag(facts, name).value or default for name, default in _DEFAULTS.items()}
     current = "/".join(now.values())
     found = next(_split(facts), None) if now[_GPUS] == _SPREAD else None
     if found is None:
-        return [_row("keep", current, current, say("tune.policies"))]
+        return [_row("keep", current, current, Text("tune.policies"))]
     free = [state.free_memory_mib for state in found.gpus]
-    why = say(
+    why = Text(
         "tune.policies-split",
         pod=f"{found.pod.namespace}/{found.pod.name}",
         asked=mib(found.asked),
@@ -74,15 +74,15 @@ def advise_policies(facts: Facts, say: Texts) -> list[Advice]:
     wanted = f"{now[_NODES]}/{_PACKED}"
     value = f"scheduler.defaultSchedulerPolicy.gpuSchedulerPolicy={_PACKED}"
     actions = (
-        NextAction(say("tune.set", value=value, risk=say("tune.policies-risk")), ""),
-        NextAction(say("tune.policies-check"), command("gpus", "--node", found.node.name)),
+        step(Text("tune.set", value=value, risk=Text("tune.policies-risk")), ""),
+        step(Text("tune.policies-check"), command("gpus", "--node", found.node.name)),
     )
     row = AdviceRow("scheduling-policy", "raise", "", current, wanted, why)
-    claim = say("tune.rate-claim", flag=f"--{_GPUS}", current=now[_GPUS], wanted=_PACKED, why=why)
+    claim = Text("tune.rate-claim", flag=f"--{_GPUS}", current=now[_GPUS], wanted=_PACKED, why=why)
     return [Advice(row, claim, confidence="suspected", evidence=_proofs(found, facts), actions=actions)]
 
 
-def _row(direction: Direction, current: str, wanted: str, why: str) -> Advice:
+def _row(direction: Direction, current: str, wanted: str, why: Prose) -> Advice:
     return Advice(AdviceRow("scheduling-policy", direction, "", current, wanted, why), why)
 
 

@@ -13,8 +13,8 @@ from bot.hami.installation.helm_values import ARGUMENTS, chart_value
 from bot.hami.installation.install import CLIENT_FLAGS_SINCE
 from bot.hami.scheduler_logs.throttling import NEEDLE, Wait, are_felt
 from bot.kube.models import Pod
-from bot.report import Evidence, Gap, NextAction
-from bot.texts import Texts
+from bot.report import Evidence, Gap, NextAction, step
+from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.tune.deployed import flag, node_count
 from playbooks.tune.facts import Facts, Throttled
@@ -35,25 +35,25 @@ class Limit(NamedTuple):
     wanted: int
 
 
-def advise_rate(facts: Facts, say: Texts) -> list[Advice]:
+def advise_rate(facts: Facts) -> list[Advice]:
     """A row for each flag."""
     if not facts.install.install.seen:
-        return [_unknown(topic, facts, say("tune.scheduler-unknown")) for topic in _FLAGS]
+        return [_unknown(topic, facts, Text("tune.scheduler-unknown")) for topic in _FLAGS]
     nodes = None if isinstance(facts.nodes, Gap) else len(facts.nodes)
     throttled = are_felt(facts.held_back.waits)
     if nodes is None and not throttled:
-        return [_unknown(topic, facts, say("tune.rate-unknown")) for topic in _FLAGS]
+        return [_unknown(topic, facts, Text("tune.rate-unknown")) for topic in _FLAGS]
     by_size = client_for(nodes or 0)
     wanted = max(by_size, _THROTTLED, key=lambda row: row.qps) if throttled else by_size
     limits = (Limit("kube-qps", 5, wanted.qps), Limit("kube-burst", 10, wanted.burst))
-    return [*(_judge(limit, facts, nodes, say) for limit in limits), _timeout(wanted, facts, nodes, say)]
+    return [*(_judge(limit, facts, nodes) for limit in limits), _timeout(wanted, facts, nodes)]
 
 
-def _judge(limit: Limit, facts: Facts, nodes: int | None, say: Texts) -> Advice:
+def _judge(limit: Limit, facts: Facts, nodes: int | None) -> Advice:
     current = _number(facts.flags.get(limit.topic, ""), 0)
-    set_to = f"{current:g}" if current else say("tune.default", value=f"{limit.default:g}")
+    set_to = f"{current:g}" if current else Text("tune.default", value=f"{limit.default:g}")
     if _number(facts.flags.get("kube-qps", ""), 0) < 0:
-        why = say("tune.rate-off")
+        why = Text("tune.rate-off")
         return Advice(AdviceRow(limit.topic, "keep", "", set_to, set_to, why), why)
     current = current or limit.default
     raises = current < limit.wanted
@@ -61,17 +61,17 @@ def _judge(limit: Limit, facts: Facts, nodes: int | None, say: Texts) -> Advice:
     felt = are_felt(waits)
     unread = bool(facts.held_back.gaps) or not facts.install.install.pods
     if unread and not raises and not waits:
-        return _unknown(limit.topic, facts, say("tune.log-unread"))
+        return _unknown(limit.topic, facts, Text("tune.log-unread"))
     by_size = "tune.rate-by-size-alone" if unread else "tune.rate-by-size"
-    why = _measured(facts.held_back, say) if waits else say(by_size, nodes=nodes, wanted=limit.wanted)
+    why = _measured(facts.held_back) if waits else Text(by_size, nodes=nodes, wanted=limit.wanted)
     if waits and not felt:
-        why = say("tune.rate-unfelt", why=why, nodes=nodes, wanted=limit.wanted)
+        why = Text("tune.rate-unfelt", why=why, nodes=nodes, wanted=limit.wanted)
     elif waits and not raises:
-        why = say("tune.rate-enough", why=why)
+        why = Text("tune.rate-enough", why=why)
     row = AdviceRow(
         limit.topic, "raise" if raises else "keep", "", set_to, str(limit.wanted) if raises else set_to, why
     )
-    claim = say("tune.rate-claim", flag=f"--{limit.topic}", current=set_to, wanted=limit.wanted, why=why)
+    claim = Text("tune.rate-claim", flag=f"--{limit.topic}", current=set_to, wanted=limit.wanted, why=why)
     if not raises:
         return Advice(row, claim)
     return Advice(
@@ -80,7 +80,7 @@ def _judge(limit: Limit, facts: Facts, nodes: int | None, say: Texts) -> Advice:
         severity="warning" if felt else "info",
         confidence="suspected" if facts.held_back.gaps or facts.install.gaps else "confirmed",
         evidence=(*_proof(facts), *flag(facts, limit.topic).proof, *(() if felt else node_count(facts))),
-        actions=_actions(limit.topic, limit.wanted, facts, say),
+        actions=_actions(limit.topic, limit.wanted, facts),
     )
 
 
@@ -91,10 +91,10 @@ def _number(text: str, default: float) -> float:
         return default
 
 
-def _measured(throttled: Throttled, say: Texts) -> str:
+def _measured(throttled: Throttled) -> Text:
     waits = throttled.waits
     longest = max(wait.seconds for wait in waits)
-    return say("tune.rate-measured", count=len(waits), longest=f"{longest:.2f}")
+    return Text("tune.rate-measured", count=len(waits), longest=f"{longest:.2f}")
 
 
 def _proof(facts: Facts) -> tuple[Evidence, ...]:
@@ -110,43 +110,43 @@ def _of_waits(scheduler: Pod, waits: tuple[Wait, ...]) -> tuple[Evidence, ...]:
     return (*proofs, Evidence(proofs[0].source, proofs[0].object, None, str(len(waits)), count))
 
 
-def _actions(topic: Topic, wanted: int, facts: Facts, say: Texts) -> tuple[NextAction, ...]:
+def _actions(topic: Topic, wanted: int, facts: Facts) -> tuple[NextAction, ...]:
     version = facts.install.install.version
     if version is not None and version.version < CLIENT_FLAGS_SINCE:
-        return (NextAction(say("tune.rate-upgrade"), ""),)
-    risk = say("tune.timeout-risk" if topic == "kube-timeout" else "tune.rate-risk")
+        return (step(Text("tune.rate-upgrade"), ""),)
+    risk = Text("tune.timeout-risk" if topic == "kube-timeout" else "tune.rate-risk")
     install = facts.install.install
     path = chart_value(f"{ARGUMENTS} --{topic}", install)
     if path.startswith(ARGUMENTS):
-        setting = say("tune.set-list", value=f"{ARGUMENTS}: --{topic}={wanted}", risk=risk)
+        setting = Text("tune.set-list", value=f"{ARGUMENTS}: --{topic}={wanted}", risk=risk)
     else:
-        setting = say("tune.set-client", value=f"{path}={wanted}", flag=f"--{topic}", risk=risk)
+        setting = Text("tune.set-client", value=f"{path}={wanted}", flag=f"--{topic}", risk=risk)
     name = install.pods[0].name if install.pods else f"deploy/{install.deployment.name}" if install.deployment else ""
     check = quotes.extender_log(install.namespace, name, NEEDLE) if name else ""
     return (
-        NextAction(say("tune.rate-try"), f"{topic} {wanted} for 30m", changes_cluster=True),
-        NextAction(setting, ""),
-        NextAction(say("tune.rate-check"), check),
+        step(Text("tune.rate-try"), f"{topic} {wanted} for 30m", changes_cluster=True),
+        step(setting, ""),
+        step(Text("tune.rate-check"), check),
     )
 
 
-def _timeout(wanted: Client, facts: Facts, nodes: int | None, say: Texts) -> Advice:
+def _timeout(wanted: Client, facts: Facts, nodes: int | None) -> Advice:
     """One that is set is raised where the guide has a longer one for this cluster."""
     text = facts.flags.get("kube-timeout", "")
     seconds = _number(text, 0)
-    shown = f"{seconds:g} s" if seconds else say("tune.no-limit")
+    shown = f"{seconds:g} s" if seconds else Text("tune.no-limit")
     if text and not text.isdecimal():
-        return _unknown("kube-timeout", facts, say("tune.timeout-no-number"))
+        return _unknown("kube-timeout", facts, Text("tune.timeout-no-number"))
     if not seconds or seconds >= wanted.timeout_s or nodes is None:
-        why = say("tune.timeout-kept", wanted=wanted.timeout_s)
+        why = Text("tune.timeout-kept", wanted=wanted.timeout_s)
         return Advice(AdviceRow("kube-timeout", "keep", "", shown, shown, why), why)
-    why = say("tune.timeout-short", wanted=wanted.timeout_s, nodes=nodes)
-    claim = say("tune.rate-claim", flag="--kube-timeout", current=shown, wanted=wanted.timeout_s, why=why)
+    why = Text("tune.timeout-short", wanted=wanted.timeout_s, nodes=nodes)
+    claim = Text("tune.rate-claim", flag="--kube-timeout", current=shown, wanted=wanted.timeout_s, why=why)
     row = AdviceRow("kube-timeout", "raise", "", shown, f"{wanted.timeout_s} s", why)
     proofs = (*flag(facts, "kube-timeout").proof, *node_count(facts))
-    return Advice(row, claim, evidence=proofs, actions=_actions("kube-timeout", wanted.timeout_s, facts, say))
+    return Advice(row, claim, evidence=proofs, actions=_actions("kube-timeout", wanted.timeout_s, facts))
 
 
-def _unknown(topic: Topic, facts: Facts, why: str) -> Advice:
+def _unknown(topic: Topic, facts: Facts, why: Prose) -> Advice:
     current = facts.flags.get(topic, "")
     return Advice(AdviceRow(topic, "cannot-tell", "", current, "", why), why)

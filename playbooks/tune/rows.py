@@ -3,6 +3,7 @@
 from typing import Literal, NamedTuple
 
 from bot.report import Confidence, Evidence, NextAction, Severity, Sheet
+from bot.texts import Prose
 
 Topic = Literal[
     "kube-qps",
@@ -30,9 +31,9 @@ class AdviceRow(NamedTuple):
     topic: Topic
     direction: Direction
     object: str
-    current: str
-    recommended: str
-    why: str
+    current: Prose
+    recommended: Prose
+    why: Prose
 
 
 ADVICE = Sheet(
@@ -53,7 +54,7 @@ class Advice(NamedTuple):
     """
 
     row: AdviceRow
-    claim: str
+    claim: Prose
     severity: Severity = "info"
     confidence: Confidence = "confirmed"
     evidence: tuple[Evidence, ...] = ()

@@ -12,8 +12,8 @@ from bot.hami.installation.helm_values import chart_value
 from bot.hami.metrics.exposition import Sample
 from bot.hami.metrics.holder_usage import MeasuredHolding
 from bot.kube.models.pod_views import HolderContainer
-from bot.report import Evidence, NextAction
-from bot.texts import Texts
+from bot.report import Evidence, NextAction, step
+from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.gather.usage import COVERED, WINDOW_DAYS, WINDOW_HOURS, Peak
 from playbooks.rules.common.prose import command, mib
@@ -49,18 +49,18 @@ class _Known(NamedTuple):
         return self.requested / self.peak * SAFE
 
 
-def advise_scaling(facts: Facts, say: Texts) -> list[Advice]:
+def advise_scaling(facts: Facts) -> list[Advice]:
     """Rows for each pool."""
-    return [advice for pool in facts.pools for advice in _judge(pool, facts, say)]
+    return [advice for pool in facts.pools for advice in _judge(pool, facts)]
 
 
-def _judge(pool: Pool, facts: Facts, say: Texts) -> list[Advice]:
+def _judge(pool: Pool, facts: Facts) -> list[Advice]:
     if full := _full(pool, facts):
-        return _refuse_full(pool, full, facts, say)
+        return _refuse_full(pool, full, facts)
     known = _known(pool, facts)
     unread = pool.scaling is None and not gpu_setting(facts, "deviceMemoryScaling").proof
     if known is None or unread:
-        why = say("tune.config-unread") if unread else say("tune.scaling-unknown", days=WINDOW_DAYS)
+        why = Text("tune.config-unread") if unread else Text("tune.scaling-unknown", days=WINDOW_DAYS)
         return [Advice(_row("cannot-tell", pool, "", why), why)]
     safe, current = round(known.ratio, 2), pool.scaling or 1.0
     values = {
@@ -69,15 +69,15 @@ def _judge(pool: Pool, facts: Facts, say: Texts) -> list[Advice]:
         "safe": f"{safe:.2f}",
         "count": len(known.peaks),
     }
-    why = say("tune.scaling-ratio", **values)
+    why = Text("tune.scaling-ratio", **values)
 
     def advised(direction: Direction, to: float) -> Advice:
         text = why
         if len(known.peaks) > MOST_QUOTED:
-            text = say("tune.scaling-quoted", why=why, shown=MOST_QUOTED)
-        claim = say(f"tune.scaling-{direction}", pool=pool.label, current=_shown(pool, say), wanted=f"{to:g}", why=text)
-        actions = () if direction == "refuse" else _actions(direction, f"{to:g}", pool, facts, say)
-        row = _row(direction, pool, f"{to:g}", why, say)
+            text = Text("tune.scaling-quoted", why=why, shown=MOST_QUOTED)
+        claim = Text(f"tune.scaling-{direction}", pool=pool.label, current=_shown(pool), wanted=f"{to:g}", why=text)
+        actions = () if direction == "refuse" else _actions(direction, f"{to:g}", pool, facts)
+        row = _row(direction, pool, f"{to:g}", why)
         return Advice(row, claim, evidence=_proofs(known, facts), actions=actions)
 
     if safe < 1:
@@ -85,19 +85,19 @@ def _judge(pool: Pool, facts: Facts, say: Texts) -> list[Advice]:
     wanted = math.floor(10 * min(safe, _MOST)) / 10
     if wanted >= _LEAST and wanted > current:
         killed = [(held, container) for held in pool.held for container in oomkilled(held, facts)]
-        return [_cut_short(killed, pool, say)] if killed else [advised("raise", wanted)]
+        return [_cut_short(killed, pool)] if killed else [advised("raise", wanted)]
     if safe < current:
         return [advised("lower", max(wanted, 1.0))]
-    return [Advice(_row("keep", pool, _shown(pool, say), why, say), why)]
+    return [Advice(_row("keep", pool, _shown(pool), why), why)]
 
 
-def _cut_short(killed: list[tuple[MeasuredHolding, HolderContainer]], pool: Pool, say: Texts) -> Advice:
+def _cut_short(killed: list[tuple[MeasuredHolding, HolderContainer]], pool: Pool) -> Advice:
     """Peaks of runs that were cut short prove no ratio."""
-    why = say("tune.scaling-killed", count=len(killed), pod=killed[0][0].name, days=WINDOW_DAYS)
+    why = Text("tune.scaling-killed", count=len(killed), pod=killed[0][0].name, days=WINDOW_DAYS)
     current = pool.scaling or 1.0
-    claim = say("tune.scaling-refuse", pool=pool.label, wanted=f"{current:g}", why=why)
+    claim = Text("tune.scaling-refuse", pool=pool.label, wanted=f"{current:g}", why=why)
     proofs = tuple(of_end(held, container) for held, container in killed[:_SHOWN])
-    row = _row("refuse", pool, f"{current:g}", why, say)
+    row = _row("refuse", pool, f"{current:g}", why)
     return Advice(row, claim, confidence="suspected", evidence=proofs, of_symptom=False)
 
 
@@ -126,9 +126,9 @@ def _full(pool: Pool, facts: Facts) -> list[tuple[str, Sample, int]]:
     return found
 
 
-def _refuse_full(pool: Pool, full: list[tuple[str, Sample, int]], facts: Facts, say: Texts) -> list[Advice]:
+def _refuse_full(pool: Pool, full: list[tuple[str, Sample, int]], facts: Facts) -> list[Advice]:
     uuid, reading, has = full[0]
-    why = say("tune.scaling-full", count=len(full), used=mib(round(reading.value / _MIB)), physical=mib(has))
+    why = Text("tune.scaling-full", count=len(full), used=mib(round(reading.value / _MIB)), physical=mib(has))
     proofs = tuple(
         of_sample(f"GPU {gpu}", sample, _node_of(gpu, pool), facts, grep=gpu) for gpu, sample, _ in full[:_SHOWN]
     )
@@ -137,11 +137,11 @@ def _refuse_full(pool: Pool, full: list[tuple[str, Sample, int]], facts: Facts, 
     directions: list[Direction] = ["lower", "refuse"] if current > 1 else ["refuse"]
     return [
         Advice(
-            _row(direction, pool, "1" if direction == "lower" else "", why, say),
-            say(f"tune.scaling-{direction}", pool=pool.label, current=f"{current:g}", wanted="1", why=why),
+            _row(direction, pool, "1" if direction == "lower" else "", why),
+            Text(f"tune.scaling-{direction}", pool=pool.label, current=f"{current:g}", wanted="1", why=why),
             severity="warning" if direction == "lower" else "info",
             evidence=proofs,
-            actions=_actions(direction, "1", pool, facts, say) if direction == "lower" else (),
+            actions=_actions(direction, "1", pool, facts) if direction == "lower" else (),
         )
         for direction in directions
     ]
@@ -166,21 +166,21 @@ def _known(pool: Pool, facts: Facts) -> _Known | None:
     return _Known(covered, round(sum(peak.used.value for _, peak in of_pool) / _MIB), tuple(of_pool))
 
 
-def _row(direction: Direction, pool: Pool, wanted: str, why: str, say: Texts | None = None) -> AdviceRow:
-    current = f"{pool.scaling:g}" if pool.scaling else _shown(pool, say) if say else ""
-    return AdviceRow("memory-scaling", direction, pool.object, current, wanted, why)
+def _row(direction: Direction, pool: Pool, wanted: Prose, why: Prose) -> AdviceRow:
+    unread = not pool.scaling and direction == "cannot-tell"
+    return AdviceRow("memory-scaling", direction, pool.object, "" if unread else _shown(pool), wanted, why)
 
 
-def _shown(pool: Pool, say: Texts) -> str:
-    return f"{pool.scaling:g}" if pool.scaling else say("tune.default", value="1")
+def _shown(pool: Pool) -> Prose:
+    return f"{pool.scaling:g}" if pool.scaling else Text("tune.default", value="1")
 
 
-def _actions(direction: Direction, wanted: str, pool: Pool, facts: Facts, say: Texts) -> tuple[NextAction, ...]:
+def _actions(direction: Direction, wanted: str, pool: Pool, facts: Facts) -> tuple[NextAction, ...]:
     value = f"{chart_value('devicePlugin.deviceMemoryScaling', facts.install.install)}={wanted}"
-    risk = say("tune.scaling-less-risk" if direction == "lower" else "tune.scaling-risk")
+    risk = Text("tune.scaling-less-risk" if direction == "lower" else "tune.scaling-risk")
     return (
-        NextAction(say("tune.set-pool", value=value, pool=pool.label, risk=risk), ""),
-        NextAction(say("tune.scaling-check"), command("gpus")),
+        step(Text("tune.set-pool", value=value, pool=pool.label, risk=risk), ""),
+        step(Text("tune.scaling-check"), command("gpus")),
     )
 
 

@@ -8,8 +8,8 @@ from bot.hami.installation.install import container_of
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import ContainerStatus, Pod
 from bot.kube.quantities import whole
-from bot.report import Evidence, Gap, NextAction
-from bot.texts import Texts
+from bot.report import Evidence, Gap, step
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.tune.deployed import node_count
 from playbooks.tune.facts import Facts
@@ -20,33 +20,33 @@ _OOM = "OOMKilled"
 _MIB = 2**20
 
 
-def advise_scheduler(facts: Facts, say: Texts) -> list[Advice]:
+def advise_scheduler(facts: Facts) -> list[Advice]:
     """A row for each container that ran out of memory, else one that says none did."""
     pods = facts.install.install.pods
     if not pods:
-        why = say("tune.scheduler-unknown")
+        why = Text("tune.scheduler-unknown")
         return [Advice(AdviceRow("scheduler-resources", "cannot-tell", "", "", "", why), why)]
     killed = [(pod, status) for pod in pods for status in pod.status.container_statuses or () if _ended(status)]
     if not killed:
-        return [_kept(pods[0], facts, say)]
+        return [_kept(pods[0], facts)]
     found: dict[str, Advice] = {}
     for pod, status in killed:
-        found.setdefault(status.name, _raise(pod, status, facts, say))
+        found.setdefault(status.name, _raise(pod, status, facts))
     return list(found.values())
 
 
-def _kept(pod: Pod, facts: Facts, say: Texts) -> Advice:
+def _kept(pod: Pod, facts: Facts) -> Advice:
     """By size: the guide's row beside what is deployed."""
     limit = _limit(pod, EXTENDER_CONTAINER)
-    current = limit or say("tune.scheduler-no-limit")
-    why = say("tune.scheduler-kept")
+    current = limit or Text("tune.scheduler-no-limit")
+    why = Text("tune.scheduler-kept")
     if not isinstance(facts.nodes, Gap):
         nodes = len(facts.nodes)
         row = resources_for(nodes)
         cpu, memory = f"{row.cpu_request}m/{row.cpu_limit}m", f"{_shown(row.memory_request_mib)}/"
         less = bool(limit) and _mib(limit) < row.memory_limit_mib
         key = "tune.scheduler-less" if less else "tune.scheduler-size"
-        why = say(key, nodes=nodes, cpu=cpu, memory=memory + _shown(row.memory_limit_mib))
+        why = Text(key, nodes=nodes, cpu=cpu, memory=memory + _shown(row.memory_limit_mib))
     return Advice(AdviceRow("scheduler-resources", "keep", "", current, current, why), why)
 
 
@@ -75,18 +75,18 @@ def _shown(mib: int) -> str:
     return f"{mib // 1024}Gi" if mib % 1024 == 0 else f"{mib}Mi"
 
 
-def _raise(pod: Pod, status: ContainerStatus, facts: Facts, say: Texts) -> Advice:
+def _raise(pod: Pod, status: ContainerStatus, facts: Facts) -> Advice:
     nodes = 0 if isinstance(facts.nodes, Gap) else len(facts.nodes)
     limit = _limit(pod, status.name)
     if not limit:
-        why = say("tune.scheduler-unlimited", name=status.name)
+        why = Text("tune.scheduler-unlimited", name=status.name)
         return Advice(AdviceRow("scheduler-resources", "cannot-tell", _object(status), "", "", why), why)
     current, by_size = _mib(limit), resources_for(nodes)
     shown = _shown(2 * current if current >= by_size.memory_limit_mib else by_size.memory_limit_mib)
-    why = say("tune.scheduler-killed", restarts=status.restart_count)
+    why = Text("tune.scheduler-killed", restarts=status.restart_count)
     if nodes:
-        why = say("tune.scheduler-sized", why=why, nodes=nodes)
-    claim = say("tune.scheduler-claim", name=status.name, current=limit, wanted=shown, why=why)
+        why = Text("tune.scheduler-sized", why=why, nodes=nodes)
+    claim = Text("tune.scheduler-claim", name=status.name, current=limit, wanted=shown, why=why)
     part = "extender" if status.name == EXTENDER_CONTAINER else "kubeScheduler"
     path = f"scheduler.{part}.resources"
     value = f"{path}.limits.memory={shown}"
@@ -99,8 +99,8 @@ def _raise(pod: Pod, status: ContainerStatus, facts: Facts, say: Texts) -> Advic
     proofs: tuple[Evidence, ...] = (quotes.of_pod(pod, _OOM, reason),)
     restarts = f'jsonpath={{.status.containerStatuses[?(@.name=="{status.name}")].restartCount}}'
     actions = (
-        NextAction(say("tune.set", value=value, risk=say("tune.scheduler-risk")), ""),
-        NextAction(say("tune.scheduler-check", name=status.name), quotes.kubectl_pod(pod, "get", "-o", restarts)),
+        step(Text("tune.set", value=value, risk=Text("tune.scheduler-risk")), ""),
+        step(Text("tune.scheduler-check", name=status.name), quotes.kubectl_pod(pod, "get", "-o", restarts)),
     )
     proofs = (
         *proofs,

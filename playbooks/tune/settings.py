@@ -6,8 +6,8 @@ registered, nobody gets a whole one. HAMi-core writes a line for each CUDA call 
 
 from bot.hami.installation.helm_values import CORE_SCALING, chart_value
 from bot.hami.version import Version
-from bot.report import NextAction
-from bot.texts import Texts
+from bot.report import step
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.rules.common.prose import command
 from playbooks.tune.deployed import gpu_setting
@@ -21,52 +21,52 @@ _LIBRARY_SINCE = Version(2, 6, 0)
 _WARNINGS, _DEBUG_FROM = "1", 3
 
 
-def advise_core_scaling(facts: Facts, say: Texts) -> list[Advice]:
+def advise_core_scaling(facts: Facts) -> list[Advice]:
     """A row for each pool that pods hold GPUs of."""
-    return [_core_scaling(pool, facts, say) for pool in facts.pools if pool.held]
+    return [_core_scaling(pool, facts) for pool in facts.pools if pool.held]
 
 
-def _core_scaling(pool: Pool, facts: Facts, say: Texts) -> Advice:
+def _core_scaling(pool: Pool, facts: Facts) -> Advice:
     most = max(pool.gpus, key=lambda state: state.card.cores).card
     current = f"{most.cores / _WHOLE:g}"
     if most.cores <= _WHOLE:
-        why = say("tune.core-scaling-kept", cores=most.cores)
+        why = Text("tune.core-scaling-kept", cores=most.cores)
         return Advice(AdviceRow("core-scaling", "keep", pool.object, current, current, why), why)
-    why = say("tune.core-scaling-high", cores=most.cores)
+    why = Text("tune.core-scaling-high", cores=most.cores)
     node = next(
         node for node in pool.nodes if any(most.uuid in text for text in (node.metadata.annotations or {}).values())
     )
-    values = {"pool": pool.label, "risk": say("tune.core-scaling-risk")}
+    values = {"pool": pool.label, "risk": Text("tune.core-scaling-risk")}
     path = chart_value(CORE_SCALING, facts.install.install)
-    how = say("tune.set-pool", value=f"{path}=1", **values) if path else say("tune.set-nodes", **values)
+    how = Text("tune.set-pool", value=f"{path}=1", **values) if path else Text("tune.set-nodes", **values)
     actions = (
-        NextAction(how, ""),
-        NextAction(say("tune.core-scaling-check"), command("gpus", "--node", node.name)),
+        step(how, ""),
+        step(Text("tune.core-scaling-check"), command("gpus", "--node", node.name)),
     )
-    claim = say("tune.core-scaling-claim", pool=pool.label, current=current, why=why)
+    claim = Text("tune.core-scaling-claim", pool=pool.label, current=current, why=why)
     row = AdviceRow("core-scaling", "lower", pool.object, current, "1", why)
     return Advice(row, claim, evidence=(quotes.of_card(node, most.uuid, whole=True),), actions=actions)
 
 
-def advise_library_log(facts: Facts, say: Texts) -> list[Advice]:
+def advise_library_log(facts: Facts) -> list[Advice]:
     """One row; none before HAMi has the setting."""
     if before_library(facts):
         return []
     deployed = gpu_setting(facts, "libCudaLogLevel")
     if not deployed.proof:
-        why = say("tune.config-unread")
+        why = Text("tune.config-unread")
         return [Advice(AdviceRow("library-log", "cannot-tell", "", "", "", why), why)]
-    current = deployed.value or say("tune.default", value=_WARNINGS)
+    current = deployed.value or Text("tune.default", value=_WARNINGS)
     if not deployed.value.isdecimal() or int(deployed.value) < _DEBUG_FROM:
-        why = say("tune.library-log-kept")
+        why = Text("tune.library-log-kept")
         return [Advice(AdviceRow("library-log", "keep", "", current, current, why), why)]
-    why = say("tune.library-log-high", level=deployed.value)
+    why = Text("tune.library-log-high", level=deployed.value)
     value = f"devices.nvidia.libCudaLogLevel={_WARNINGS}"
     actions = (
-        NextAction(say("tune.set", value=value, risk=say("tune.library-log-risk")), ""),
-        NextAction(say("tune.check-value"), deployed.proof[0].command),
+        step(Text("tune.set", value=value, risk=Text("tune.library-log-risk")), ""),
+        step(Text("tune.check-value"), deployed.proof[0].command),
     )
-    claim = say("tune.library-log-claim", current=current, wanted=_WARNINGS, why=why)
+    claim = Text("tune.library-log-claim", current=current, wanted=_WARNINGS, why=why)
     row = AdviceRow("library-log", "lower", "", current, _WARNINGS, why)
     return [Advice(row, claim, evidence=deployed.proof, actions=actions)]
 

@@ -12,8 +12,8 @@ from bot.hami.fit.verdicts import TIME_SLICING_EXHAUSTED
 from bot.hami.installation.helm_values import chart_value
 from bot.hami.metrics.holder_usage import MeasuredHolding
 from bot.kube.models import Pod
-from bot.report import Evidence, Gap, NextAction
-from bot.texts import Texts
+from bot.report import Evidence, Gap, step
+from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.rules.common.prose import mib
 from playbooks.rules.waiting.grouping import request_key
@@ -40,22 +40,22 @@ class _Short(NamedTuple):
     """
 
     pods: Sequence[tuple[Pod, frozenset[str]]] = ()
-    untold: str = ""
+    untold: Prose = ""
 
 
-def advise_split(facts: Facts, say: Texts) -> list[Advice]:
+def advise_split(facts: Facts) -> list[Advice]:
     """A row for each pool that pods hold GPUs of, or wait for."""
     pools = [pool for pool in facts.pools if pool.held]
     exhausted = frozenset(name for pool in pools for name in _exhausted(pool))
-    short = _short_of_shares(exhausted, facts, say) if exhausted and facts.without_share else _Short()
-    return [_judge(pool, short, facts, say) for pool in pools]
+    short = _short_of_shares(exhausted, facts) if exhausted and facts.without_share else _Short()
+    return [_judge(pool, short, facts) for pool in pools]
 
 
-def _short_of_shares(exhausted: frozenset[str], facts: Facts, say: Texts) -> _Short:
+def _short_of_shares(exhausted: frozenset[str], facts: Facts) -> _Short:
     """HAMi's words are not enough: it gives each GPU of a node its own reason, and up to 2.9 none in the condition."""
     quotas, total = facts.capacity.quotas, len(facts.without_share)
     if isinstance(quotas, Gap):
-        return _Short(untold=say("tune.split-quotas", count=total))
+        return _Short(untold=Text("tune.split-quotas", count=total))
     most = max(1, _MOST_VERDICTS // max(1, len(facts.world.facts.nodes)))
     limited = {quota.namespace for quota in quotas}
     takers: dict[bytes, frozenset[str]] = {}
@@ -67,7 +67,7 @@ def _short_of_shares(exhausted: frozenset[str], facts: Facts, say: Texts) -> _Sh
         if alike in takers:
             found.append((pod, takers[alike]))
     left = total - len(found)
-    return _Short(found, say("tune.split-many", count=left) if left else "")
+    return _Short(found, Text("tune.split-many", count=left) if left else "")
 
 
 def _takers_with_more_shares(case: Case, exhausted: frozenset[str]) -> frozenset[str]:
@@ -77,7 +77,7 @@ def _takers_with_more_shares(case: Case, exhausted: frozenset[str]) -> frozenset
     return takers if takers and not case.fitting else frozenset()
 
 
-def _judge(pool: Pool, short: _Short, facts: Facts, say: Texts) -> Advice:
+def _judge(pool: Pool, short: _Short, facts: Facts) -> Advice:
     nodes = 0 if isinstance(facts.nodes, Gap) else len(facts.nodes)
     wanted = splits_for(pool.smallest_mib)
     most = max((state.slots for state in pool.gpus), default=0)
@@ -86,14 +86,14 @@ def _judge(pool: Pool, short: _Short, facts: Facts, say: Texts) -> Advice:
     refused = [pod for pod, takers in short.pods if names & takers]
     if refused:
         wanted = max(wanted, 2 * pool.splits)
-        why = say("tune.split-exhausted", **values, count=len(refused))
-        return _change(_row("raise", pool, str(wanted), why), refused, pool, facts, say)
+        why = Text("tune.split-exhausted", **values, count=len(refused))
+        return _change(_row("raise", pool, str(wanted), why), wanted, refused, pool, facts)
     if pool.splits > _MANY_SPLITS and nodes > _MANY_NODES and most <= wanted < pool.splits:
-        why = say("tune.split-large", **values, nodes=nodes)
-        return _change(_row("lower", pool, str(wanted), why), (), pool, facts, say)
+        why = Text("tune.split-large", **values, nodes=nodes)
+        return _change(_row("lower", pool, str(wanted), why), wanted, (), pool, facts)
     if short.untold and _exhausted(pool):
         return Advice(_row("cannot-tell", pool, "", short.untold), short.untold)
-    why = say("tune.split-fits", **values)
+    why = Text("tune.split-fits", **values)
     return Advice(_row("keep", pool, str(pool.splits), why), why)
 
 
@@ -106,14 +106,14 @@ def _exhausted(pool: Pool) -> list[str]:
     ]
 
 
-def _change(row: AdviceRow, refused: Sequence[Pod], pool: Pool, facts: Facts, say: Texts) -> Advice:
-    claim = say("tune.split-claim", pool=pool.label, splits=pool.splits, wanted=row.recommended, why=row.why)
-    value = f"{chart_value('devicePlugin.deviceSplitCount', facts.install.install)}={row.recommended}"
+def _change(row: AdviceRow, wanted: int, refused: Sequence[Pod], pool: Pool, facts: Facts) -> Advice:
+    claim = Text("tune.split-claim", pool=pool.label, splits=pool.splits, wanted=wanted, why=row.why)
+    value = f"{chart_value('devicePlugin.deviceSplitCount', facts.install.install)}={wanted}"
     node = pool.nodes[0].name
     offered = quotes.of_allocatable(pool.nodes[0], facts.install.config.gpus.count).command
     actions = (
-        NextAction(say("tune.set-pool", value=value, pool=pool.label, risk=say("tune.split-risk")), ""),
-        NextAction(say("tune.split-check", node=node, count=_offered(pool, node, int(row.recommended))), offered),
+        step(Text("tune.set-pool", value=value, pool=pool.label, risk=Text("tune.split-risk")), ""),
+        step(Text("tune.split-check", node=node, count=_offered(pool, node, wanted)), offered),
     )
     conditions = [(pod, condition) for pod in refused[:_SHOWN] if (condition := pod.condition("PodScheduled"))]
     proofs = tuple(quotes.of_condition(pod, condition, condition.last_transition_time) for pod, condition in conditions)
@@ -143,5 +143,5 @@ def _first_gpu(pool: Pool) -> str:
     return next(state.card.uuid for state in pool.gpus if state.card.uuid in text)
 
 
-def _row(direction: Direction, pool: Pool, wanted: str, why: str) -> AdviceRow:
+def _row(direction: Direction, pool: Pool, wanted: str, why: Prose) -> AdviceRow:
     return AdviceRow("split-count", direction, pool.object, str(pool.splits), wanted, why)

@@ -9,8 +9,8 @@ from bot.hami.installation.helm_values import ARGUMENTS, chart_value
 from bot.hami.installation.install import extender_of
 from bot.hami.version import parse_version
 from bot.kube.times import format_time
-from bot.report import SCHEMA, Evidence, NextAction, Report, Sheet, Subject, one_line
-from bot.texts import Texts
+from bot.report import Evidence, Report, Sheet, Subject, new_report, step
+from bot.texts import Prose, Text
 from playbooks.quotes import kubectl
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
@@ -26,9 +26,9 @@ class TemplateRow(NamedTuple):
     """The fields are the table's columns. `use`: yes, same, or why the value is not in the YAML."""
 
     setting: str
-    deployed: str
+    deployed: Prose
     template: str
-    use: str
+    use: Prose
 
 
 class LineRow(NamedTuple):
@@ -65,30 +65,28 @@ _AGAINST = ("keep", "cannot-tell", "refuse", "lower")
 """Advice on memory scaling that a template's over-commit does not outweigh."""
 
 
-def compare(name: str, facts: Facts, advice: Sequence[Advice], say: Texts) -> Report:
+def compare(name: str, facts: Facts, advice: Sequence[Advice]) -> Report:
     """What the template would change here, and the chart's values that do so."""
     brief = not facts.request.all
     settings = template(name)
     deployed = [_deployed(setting, facts) for setting in settings]
-    rows = [_row(setting, now, facts, advice, say) for setting, now in zip(settings, deployed, strict=True)]
+    rows = [_row(setting, now, facts, advice) for setting, now in zip(settings, deployed, strict=True)]
     differing = [setting for setting, row in zip(settings, rows, strict=True) if row.use == "yes"]
     text = yaml.safe_dump(_values(differing, facts), sort_keys=False).splitlines() if differing else []
     lines = [LineRow(line) for line in text]
-    claim = say("tune.template", name=name, count=len(differing), all=len(settings))
+    claim = Text("tune.template", name=name, count=len(differing), all=len(settings))
     proofs = [proof for now, row in zip(deployed, rows, strict=True) if row.use == "yes" for proof in now.proof]
     actions = (
-        NextAction(say("tune.template-save"), ""),
-        NextAction(say("tune.check-again"), command("tune", "--template", name)),
+        step(Text("tune.template-save"), ""),
+        step(Text("tune.check-again"), command("tune", "--template", name)),
     )
     found = finding("tuning-advice", claim, "confirmed", (), proofs, severity="info", actions=actions)
-    return Report(
-        schema=SCHEMA,
+    return new_report(
         playbook="tune",
         cluster=facts.cluster,
         taken_at=format_time(facts.taken_at),
         subject=Subject("Cluster", "", ""),
-        verdict=one_line(claim),
-        severity="info",
+        verdict=claim,
         findings=(found,),
         tables=(
             _ROWS.table(rows, brief=rows if brief else None),
@@ -114,32 +112,32 @@ def _deployed(setting: Setting, facts: Facts) -> Deployed:
     return Deployed(replicas, (Evidence("deployment", about, None, replicas, shown),))
 
 
-def _row(setting: Setting, now: Deployed, facts: Facts, advice: Sequence[Advice], say: Texts) -> TemplateRow:
+def _row(setting: Setting, now: Deployed, facts: Facts, advice: Sequence[Advice]) -> TemplateRow:
     wanted = _text(setting.value)
-    shown = now.value or say("tune.default", value=setting.default)
+    shown = now.value or Text("tune.default", value=setting.default)
     return TemplateRow(
         chart_value(setting.path, facts.install.install),
         shown if now.proof else "?",
         wanted,
-        _use(setting, now, facts, advice, say),
+        _use(setting, now, facts, advice),
     )
 
 
-def _use(setting: Setting, now: Deployed, facts: Facts, advice: Sequence[Advice], say: Texts) -> str:
+def _use(setting: Setting, now: Deployed, facts: Facts, advice: Sequence[Advice]) -> Prose:
     version, since = facts.install.install.version, parse_version(setting.since) if setting.since else None
     if not now.proof:
-        return say("tune.template-unread")
+        return Text("tune.template-unread")
     if version is not None and since is not None and version.version < since:
-        return say("tune.template-since", since=setting.since)
+        return Text("tune.template-since", since=setting.since)
     if _same(now.value or setting.default, _text(setting.value)):
         other = _over_committed(facts, float(setting.value)) if setting.topic == "memory-scaling" else None
         if other is None:
             return "same"
-        names = prose.names(say, [node.name for node in other.nodes])
-        return say("tune.template-nodes", nodes=names, value=f"{other.scaling:g}")
+        names = prose.names([node.name for node in other.nodes])
+        return Text("tune.template-nodes", nodes=names, value=f"{other.scaling:g}")
     ours = {item.row.direction for item in advice if item.row.topic == setting.topic}
     if setting.topic == "memory-scaling" and float(setting.value) > 1 and ours & {*_AGAINST}:
-        return say("tune.template-unsafe", directions=", ".join(sorted(ours)))
+        return Text("tune.template-unsafe", directions=", ".join(sorted(ours)))
     return "yes"
 
 

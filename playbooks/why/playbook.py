@@ -22,8 +22,8 @@ from bot.kube.cluster import Cluster, seen
 from bot.kube.hami_pods import HANDSHAKE
 from bot.kube.models import EVENTS, Event, Node, Pod
 from bot.kube.times import format_time
-from bot.report import SCHEMA, Finding, FirstNames, Gap, Report, Sheet, Subject, Table, one_line, worst
-from bot.texts import Texts
+from bot.report import Finding, FirstNames, Gap, Report, Sheet, Subject, Table, gap, new_report
+from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.gather.dra import ClaimsSeen, gather_claims
 from playbooks.gather.lock_owners import gather_owners
@@ -145,9 +145,9 @@ async def _subject(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | Absen
     except Troubled as error:
         if isinstance(await _events(cluster, wanted.namespace, wanted.name), Gap):  # all of it is in trouble, it seems
             raise Unusable(error.message, hint=error.hint) from error
-        return Gap("pod", error.message, error.hint)
+        return gap("pod", error.message, error.hint)
     except SourceError as error:
-        return Gap("pod", error.message, error.hint)
+        return gap("pod", error.message, error.hint)
 
 
 def _identity(wanted: SubjectRequest, subject: FoundPod | AbsentPod | Gap) -> tuple[str, str]:
@@ -209,33 +209,33 @@ async def _scene(pod: Pod, sources: Sources) -> WaitingSources:
 # ---------------------------------------------------------------------------------------------------- diagnosis
 
 
-def diagnose(snapshot: Snapshot, say: Texts) -> Report:
+def diagnose(snapshot: Snapshot) -> Report:
     """The report that follows from the snapshot."""
     gaps = [gap for gap in (snapshot.subject, snapshot.events) if isinstance(gap, Gap)]
     gaps += () if isinstance(snapshot.subject, Gap) else snapshot.subject.gaps
     if isinstance(snapshot.subject, FoundPod) and snapshot.subject.by_prefix:
         full = "/".join(_identity(snapshot.wanted, snapshot.subject))
-        gaps.append(Gap("pod", say("not-found.by-prefix", name=snapshot.wanted.name, pod=full)))
+        gaps.append(gap("pod", Text("not-found.by-prefix", name=snapshot.wanted.name, pod=full)))
     tables: list[Table] = []
     if isinstance(snapshot.subject, AbsentPod):
         wanted = snapshot.wanted
-        findings = never_created(snapshot.subject, wanted.name, snapshot.refused_by, snapshot.taken_at, say)
-        findings = findings or [no_such_pod(snapshot.subject, wanted.kind, wanted.name, say, wanted.namespace)]
+        findings = never_created(snapshot.subject, wanted.name, snapshot.refused_by, snapshot.taken_at)
+        findings = findings or [no_such_pod(snapshot.subject, wanted.kind, wanted.name, wanted.namespace)]
         gaps += snapshot.refused_by.gaps if snapshot.refused_by else ()
     elif isinstance(snapshot.subject, Gap):
-        findings = _unseen(snapshot, say)
+        findings = _unseen(snapshot)
     elif snapshot.scene is None:
         events = () if isinstance(snapshot.events, Gap) else snapshot.events
-        findings = after_scheduling(snapshot.subject.pod, events, snapshot.placed, snapshot.taken_at, say)
-        findings = findings or [cannot_tell(*_identity(snapshot.wanted, snapshot.subject), [], say)]
+        findings = after_scheduling(snapshot.subject.pod, events, snapshot.placed, snapshot.taken_at)
+        findings = findings or [cannot_tell(*_identity(snapshot.wanted, snapshot.subject), [])]
         if snapshot.placed:
             gaps += snapshot.placed.gaps
-            gaps += unread_log(snapshot.subject.pod, snapshot.placed, findings, snapshot.taken_at, say)
+            gaps += unread_log(snapshot.subject.pod, snapshot.placed, findings, snapshot.taken_at)
     else:
-        findings, tables, more = _waiting(snapshot, snapshot.subject.pod, snapshot.scene, say)
+        findings, tables, more = _waiting(snapshot, snapshot.subject.pod, snapshot.scene)
         gaps += more
-    findings = with_upgrades([*findings, *background(_nodes(snapshot), say)], _install(snapshot), say)
-    return _report(snapshot, _verdict(snapshot, findings[0], say), findings, tables, gaps)
+    findings = with_upgrades([*findings, *background(_nodes(snapshot))], _install(snapshot))
+    return _report(snapshot, _verdict(snapshot, findings[0]), findings, tables, gaps)
 
 
 def _install(snapshot: Snapshot) -> Install:
@@ -250,54 +250,47 @@ def _nodes(snapshot: Snapshot) -> Sequence[Node]:
     return [] if isinstance(seen, Gap) else [node for node in seen if not isinstance(node, Gap)]
 
 
-def _verdict(snapshot: Snapshot, first: Finding, say: Texts) -> str:
+def _verdict(snapshot: Snapshot, first: Finding) -> Prose:
     """The first finding's claim, after whom it is about where that is not the pod that was named."""
     if not isinstance(snapshot.subject, FoundPod) or not snapshot.subject.by_prefix:
-        return one_line(first.claim)
+        return first.text
     full = "/".join(_identity(snapshot.wanted, snapshot.subject))
-    return one_line(say("not-found.instead", pod=full, name=snapshot.wanted.name, claim=first.claim))
+    return Text("not-found.instead", pod=full, name=snapshot.wanted.name, claim=first.text)
 
 
 def _report(
-    snapshot: Snapshot, verdict: str, findings: Sequence[Finding], tables: Sequence[Table], gaps: Sequence[Gap]
+    snapshot: Snapshot, verdict: Prose, findings: Sequence[Finding], tables: Sequence[Table], gaps: Sequence[Gap]
 ) -> Report:
     namespace, name = _identity(snapshot.wanted, snapshot.subject)
     kind = "Pod" if isinstance(snapshot.subject, FoundPod) else snapshot.wanted.kind
-    return Report(
-        schema=SCHEMA,
+    return new_report(
         playbook="why",
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=Subject(kind, namespace, name),
         verdict=verdict,
-        severity=worst(tuple(findings)),
-        findings=tuple(prose.few_actions(findings)),
+        findings=prose.few_actions(findings),
         tables=tuple(tables),
-        gaps=tuple(dict.fromkeys(gaps)),
+        gaps=gaps,
     )
 
 
-def _unseen(snapshot: Snapshot, say: Texts) -> list[Finding]:
+def _unseen(snapshot: Snapshot) -> list[Finding]:
     """The pod itself cannot be read: what its events say, and no more."""
     namespace, name = _identity(snapshot.wanted, snapshot.subject)
     events = () if isinstance(snapshot.events, Gap) else snapshot.events
     stand_in = Pod()
     attempt = last_attempt(stand_in, events, ())
     if (placed := placed_since(events, attempt)) is not None:
-        return [cannot_tell(namespace, name, [quotes.of_event(placed)], say, snapshot.wanted.kind)]
-    found = [
-        refusals.in_words(attempt, cause, say, sure=False) for cause in rank_words(attempt) if cause.rank < Rank.NORMAL
-    ]
+        return [cannot_tell(namespace, name, [quotes.of_event(placed)], snapshot.wanted.kind)]
+    found = [refusals.in_words(attempt, cause, sure=False) for cause in rank_words(attempt) if cause.rank < Rank.NORMAL]
     proofs = [attempt.evidence] if attempt.evidence else []
-    return found or [cannot_tell(namespace, name, proofs, say, snapshot.wanted.kind)]
+    return found or [cannot_tell(namespace, name, proofs, snapshot.wanted.kind)]
 
 
-def _waiting(
-    snapshot: Snapshot, pod: Pod, scene: WaitingSources, say: Texts
-) -> tuple[list[Finding], list[Table], list[Gap]]:
+def _waiting(snapshot: Snapshot, pod: Pod, scene: WaitingSources) -> tuple[list[Finding], list[Table], list[Gap]]:
     """A pod that waits for a node."""
-    say = say.about(scene.case.noun)
-    gaps = [*capacity_gaps(scene.install, scene.capacity, snapshot.undecodable, say), *scene.log.gaps]
+    gaps = [*capacity_gaps(scene.install, scene.capacity, snapshot.undecodable), *scene.log.gaps]
     gaps += [*scene.process.gaps, *scene.questioned.gaps]
     gaps += [
         lock_owner for lock_owner in (*scene.lock_owners.values(), scene.group_events) if isinstance(lock_owner, Gap)
@@ -323,15 +316,17 @@ def _waiting(
         group,
         scene.volcano_plugins.logs,
     )
-    judged = judge(scene.case, last_own_attempt(pod, events, lines), around, say)
+    judged = judge(scene.case, last_own_attempt(pod, events, lines), around)
     if judged.findings[0].code in _OF_MEMORY:
         counted = [scene.process.counted] if isinstance(scene.process.counted, Gap) else []
         gaps += [gap for gap in (*scene.process.unread, *counted) if gap not in gaps]
+    noun = scene.case.noun
     if judged.case is None:
-        return judged.findings, [], gaps
+        return judged.findings, [], [gap.about(noun) for gap in gaps]
     gaps += scene.usage.gaps
-    findings = with_waited_for(judged.findings, judged.case, MeasuredNodes(scene.usage, snapshot.taken_at), say)
-    return findings, _tables(judged.case), gaps + fit_gaps(judged.case, say)
+    findings = with_waited_for(judged.findings, judged.case, MeasuredNodes(scene.usage, snapshot.taken_at))
+    gaps += fit_gaps(judged.case)
+    return [finding.about(noun) for finding in findings], _tables(judged.case), [gap.about(noun) for gap in gaps]
 
 
 def _tables(case: Case) -> list[Table]:

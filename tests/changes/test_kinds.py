@@ -215,7 +215,7 @@ def test_every_text_of_it_is_there(kind: Kind, container: str, language: str) ->
 
 @kinds
 def test_the_way_back_is_offered_in_words_that_revert_it(kind: Kind) -> None:
-    back, longer = undo(the_plan(kind).record, Texts("en"))
+    back, longer = undo(the_plan(kind).record)
     assert asked(back.command) == Revert(kind.verb)
     assert asked(longer.command) == Extend(kind.verb, 600)
 

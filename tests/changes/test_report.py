@@ -17,7 +17,7 @@ from bot.changes.record import KEY
 from bot.hami.vendors import ANNOTATIONS
 from bot.kube.recording.record import record
 from bot.kube.recording.recorded_cluster import RecordedCluster
-from bot.report import Report
+from bot.report import Report, in_words
 from bot.texts import LANGUAGES, Texts
 from handlers.changes.report import planned_report, shown_report
 from handlers.changes.request import ChangeSnapshot, Requester, look, prepare
@@ -36,7 +36,7 @@ def seen(cluster: RecordedCluster) -> ChangeSnapshot:
 
 def asked(found: ChangeSnapshot, request: Raise, language: Any = "en") -> Report:
     say = Texts(language)
-    return planned_report(found, request, prepare(found, request, Requester("U1"), "c1", say), say)
+    return in_words(planned_report(found, request, prepare(found, request, Requester("U1"), "c1", say)), say)
 
 
 def whole(version: str) -> ChangeSnapshot:
@@ -146,7 +146,7 @@ STATES = {
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_without_words_what_is_set_is_the_verdict(version: str, kind: Kind) -> None:
-    report = shown_report(whole(version), Show(kind.verb), "", Texts("en"))
+    report = in_words(shown_report(whole(version), Show(kind.verb), ""), Texts("en"))
     assert report.verdict == f"{STATES[kind.verb]}; no change is open"
     (finding,) = report.findings
     assert finding.code == "no-change-open"
@@ -164,10 +164,13 @@ def test_what_is_set_is_the_verdict_while_another_change_is_open(tmp_path: Path)
     plan = asked(whole("hami-2.10"), Raise("profiling", "true", EXTENDER, 600)).change
     assert plan
     found = seen(edited(tmp_path, "hami-2.10", apply_json_patch(recorded("hami-2.10"), plan.patch)))
-    report = shown_report(found, Show("verbosity"), "", Texts("en"))
+    report = in_words(shown_report(found, Show("verbosity"), ""), Texts("en"))
     assert report.verdict == f"{STATES['verbosity']}; a change is open"
     assert report.findings[0].claim.startswith("--profiling=true is set on vgpu-scheduler-extender until")
-    assert shown_report(found, Show("profiling"), "", Texts("en")).verdict == "--profiling is true; a change is open"
+    assert (
+        in_words(shown_report(found, Show("profiling"), ""), Texts("en")).verdict
+        == "--profiling is true; a change is open"
+    )
 
 
 def test_an_open_change_is_shown_with_its_deadline_and_reason(tmp_path: Path) -> None:
@@ -175,7 +178,7 @@ def test_an_open_change_is_shown_with_its_deadline_and_reason(tmp_path: Path) ->
     plan = asked(whole("hami-2.10"), request).change
     assert plan
     raised = apply_json_patch(recorded("hami-2.10"), plan.patch)
-    report = shown_report(seen(edited(tmp_path, "hami-2.10", raised)), Show("verbosity"), "", Texts("en"))
+    report = in_words(shown_report(seen(edited(tmp_path, "hami-2.10", raised)), Show("verbosity"), ""), Texts("en"))
     (finding,) = report.findings
     assert finding.code == "change-open"
     assert "a pod hangs" in finding.claim
@@ -188,7 +191,7 @@ def test_a_record_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     broken = recorded("hami-2.10")
     broken["metadata"]["annotations"][KEY] = "{"
     found = seen(edited(tmp_path, "hami-2.10", broken))
-    assert shown_report(found, Show("verbosity"), "", Texts("en")).findings[0].code == "change-unreadable"
+    assert in_words(shown_report(found, Show("verbosity"), ""), Texts("en")).findings[0].code == "change-unreadable"
     refused = asked(found, Raise("verbosity", "5", EXTENDER, 600))
     assert [finding.code for finding in refused.findings] == ["change-refused"]
 

@@ -5,6 +5,7 @@ after one write is before the next.
 """
 
 import asyncio
+import contextlib
 import inspect
 import json
 import sqlite3
@@ -266,6 +267,10 @@ class Place:
             return connection.execute(statement).fetchall()
         finally:
             connection.close()
+
+    def change(self, statement: str) -> None:
+        with contextlib.closing(sqlite3.connect(self.database)) as connection, connection:
+            connection.execute(statement)
 
     def is_kept(self) -> bool:
         """Whether the store has the deed: only then was Slack told that it was taken."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import sqlite3
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from bot.errors import BotError
 from bot.slack.origin import Origin
+from bot.slack.question_tasks import OF_ONE, Asker
 from bot.store import Store
 from bot.store.clock import BEAT_S, HOLDS_S
 from bot.store.store import DROPPED, TRIES
+from handlers.inbox import AT_ONCE
+from handlers.parsing.question import Question
 from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, Deed, Kind, Nothing
 from sandbox.slack import Fault
 from tests.changes.rig import Killed, When
@@ -107,18 +110,21 @@ def test_deeds_of_somebody_of_another_organisation_are_not_carried_out_and_they_
 
 def test_a_deed_of_somebody_whom_slack_does_not_name_waits_until_it_does_or_it_is_too_late(tmp_path: Path) -> None:
     async def scene(place: Place) -> None:
-        for away_s, told in ((0, "the bot restarted while"), (TOO_LATE_S + 1, "Slack did not tell me who")):
+        for away_s, told in ((0, "the bot restarted while"), (TOO_LATE_S + 1, "the request was too old")):
             await place.new_case()
             await _kept(place, "profile", HEAP, sent_by=Origin(ADA), public=True, asked_ts=TS, thread_ts=TS)
             place.slack.faults.append(Fault("error", where="api/users.info", error="fatal_error", times=9))
             async with place.bot() as bot:
                 await bot.resumes()
-                assert (place.told(), place.answers()) == ([], {})
-                if not away_s:
-                    place.slack.faults.clear()
-                place.ahead_s = away_s
+            assert (place.told(), place.answers()) == ([], {})
+            if not away_s:
+                place.slack.faults.clear()
+            place.ahead_s = away_s
+            async with place.bot() as bot:
                 await bot.resumes()
-            assert told in "".join([*place.told(), *place.answers().values()])
+            assert told in "".join(place.answers().values())
+            where = place.rows("select channel from outbox")
+            assert where == [(ADA if away_s else place.room,)], "what somebody unknown is told, nobody else reads"
 
     _played(tmp_path, scene)
 
@@ -161,8 +167,7 @@ def test_a_deed_that_was_given_up_is_told_whenever_a_process_ends_meanwhile(tmp_
     async def case(place: Place, at: int | None, when: When) -> list[str]:
         await place.new_case()
         await _kept(place, "triage", "digest daily 09:00 UTC")
-        with contextlib.closing(sqlite3.connect(place.database)) as connection, connection:
-            connection.execute("update seen set tries = ?", (TRIES,))
+        place.change(f"update seen set tries = {TRIES}")
         life = Life(at, when)
         with contextlib.suppress(Killed):
             async with place.bot(life=life) as bot:
@@ -182,6 +187,61 @@ def test_a_deed_that_was_given_up_is_told_whenever_a_process_ends_meanwhile(tmp_
                 await case(place, at, when)
 
     asyncio.run(run())
+
+
+async def _asks(bot: Bot, key: str, question: Question) -> None:
+    """A process took the question, and left it."""
+    await bot.deps.store.claim(key, msgspec.json.encode(question).decode())
+    await bot.deps.store.let_go({key})
+
+
+def test_what_is_at_work_holds_up_no_question_that_a_process_left(tmp_path: Path) -> None:
+    async def scene(place: Place) -> None:
+        gate = asyncio.Event()
+
+        async def hang() -> None:
+            await gate.wait()
+
+        async with place.bot() as bot:
+            for number in range(AT_ONCE):
+                bot.deps.work.start(f"{number}", hang, _untold)
+            await _asks(bot, KEY, place.asked("status", channel=ADA, public=True))
+            assert await bot.leftovers.resume() == 1
+            gate.set()
+            await bot.ended()
+        assert list(place.answers()) == [KEY]
+
+    _played(tmp_path, scene)
+
+
+def test_few_questions_that_a_process_left_are_answered_at_once_and_what_is_late_is_told_meanwhile(
+    tmp_path: Path,
+) -> None:
+    async def scene(place: Place) -> None:
+        question = place.asked("status", channel=ADA, public=True)
+        asker, told = Asker(question.user, question.channel), ["late", f"tried{DROPPED}"]
+        async with place.bot() as bot:
+            async with contextlib.AsyncExitStack() as turns:
+                for _ in range(OF_ONE):
+                    await turns.enter_async_context(bot.deps.work.turn(asker))
+                for number in range(AT_ONCE + 1):
+                    await _asks(bot, f"{number}", question)
+                await _asks(bot, told[0], msgspec.structs.replace(question, asked_at=place.now() - TOO_LATE_S - 1))
+                await _asks(bot, told[1], question)
+                assert await bot.leftovers.resume() == AT_ONCE
+                assert await bot.leftovers.resume() == 0
+                for key in told:
+                    await bot.deps.work.ended(key, within_s=60)
+                assert sorted(place.answers()) == told
+            await bot.ended()
+            assert await bot.leftovers.resume() == 1
+            await bot.ended()
+
+    _played(tmp_path, scene)
+
+
+async def _untold(error: BotError) -> None:
+    raise AssertionError(error)
 
 
 # ------------------------------------------------------------------------------------------------- another replica
@@ -240,6 +300,40 @@ def test_of_several_deeds_one_ends_every_process_and_the_others_are_done(tmp_pat
         [told] = place.told()
         assert "do b" in told
         assert set(done) == {"a", "c", "d"}
+
+    _played(tmp_path, scene)
+
+
+def test_while_one_that_may_end_processes_is_at_work_the_deeds_of_others_are_done(tmp_path: Path) -> None:
+    async def scene(place: Place) -> None:
+        begun, done, gate = asyncio.Queue[str](), asyncio.Event(), asyncio.Event()
+
+        async def hang(taken: AcceptedDeed[Nothing]) -> None:
+            begun.put_nowait(taken.key)
+            await gate.wait()
+
+        async def do(_: AcceptedDeed[Nothing]) -> None:
+            done.set()
+
+        for key in ("a", "b"):
+            await _kept(place, "hangs", key=key)
+        place.change("update seen set deaths = 6")
+        async with place.bot() as bot:
+            bot.inbox.kinds.add(Kind("hangs", Nothing, hang))
+            bot.inbox.kinds.add(Kind("does", Nothing, do))
+            async with asyncio.timeout(60):
+                await bot.leftovers.resume()
+                await bot.deps.store.claim("c", msgspec.json.encode(Deed("does", place.asked())).decode())
+                await bot.deps.store.let_go({"c"})
+                await bot.leftovers.resume()
+                await done.wait()
+            assert await begun.get() == "a"
+            assert begun.empty()
+            place.ahead_s += 300
+            await bot.leftovers.resume()
+            assert await begun.get() == "b"
+            gate.set()
+            await bot.ended()
 
     _played(tmp_path, scene)
 

@@ -7,6 +7,8 @@ import pytest
 from bot.settings.schema import AccessSettings
 from bot.slack.gateway import Identity
 from bot.slack.origin import Home, Origin, origin_of
+from bot.slack.people import LONGEST_S
+from bot.slack.question_tasks import DEED_S
 from handlers.gate import home_of
 
 pytestmark = pytest.mark.sampled(20)
@@ -17,6 +19,7 @@ OUR_GRID = "E0OURS0001"
 WORKSPACE = home_of(AccessSettings(), Identity(OURS, "", "", "", "", frozenset()))
 IN_A_GRID = home_of(AccessSettings(), Identity(OURS, "", "", "", "", frozenset(), OUR_GRID))
 ALL_OF_A_GRID = home_of(AccessSettings(), Identity(OUR_GRID, "", "", "", "", frozenset(), OUR_GRID, is_org_wide=True))
+NOBODY = Identity("", "", "", "", "", frozenset())
 OTHER_OF_OURS = {"id": "T0OURS0002", "enterprise_id": OUR_GRID}
 
 
@@ -33,7 +36,9 @@ def clicked(team: Any, **fields: Any) -> dict[str, Any]:
         (IN_A_GRID, clicked(OTHER_OF_OURS), None),
         (IN_A_GRID, clicked({"id": THEIRS, "enterprise_id": THEIR_GRID}), False),
         (ALL_OF_A_GRID, clicked(OTHER_OF_OURS), True),
-        (ALL_OF_A_GRID, clicked(None, enterprise={"id": OUR_GRID}, user={"id": ADA, "team_id": "T0OURS0002"}), True),
+        (ALL_OF_A_GRID, clicked(None, enterprise={"id": OUR_GRID}, user={"id": PAT, "team_id": THEIRS}), None),
+        (ALL_OF_A_GRID, clicked(None, enterprise={"id": OUR_GRID}, view={"team_id": THEIRS}), None),
+        (ALL_OF_A_GRID, clicked(None, enterprise={"id": OUR_GRID}, user={"id": ADA, "team_id": OUR_GRID}), True),
         (ALL_OF_A_GRID, clicked(OTHER_OF_OURS, user={"id": PAT, "team_id": THEIRS}), None),
         (ALL_OF_A_GRID, clicked({"id": THEIRS, "enterprise_id": THEIR_GRID}), False),
         (ALL_OF_A_GRID, clicked({"id": THEIRS}), None),
@@ -64,6 +69,17 @@ def test_in_a_shared_channel_the_persons_team_decides_and_not_the_envelopes(
     told = {"type": "app_mention", "user": ADA, **about}
     body = {"type": "event_callback", "event": told, "is_ext_shared_channel": True, **envelope}
     assert WORKSPACE.is_of(origin_of(body)) is expected
+
+
+def test_slack_hears_in_its_three_seconds_though_it_has_to_say_who_somebody_is_and_the_store_is_slow() -> None:
+    assert LONGEST_S + DEED_S < 3
+
+
+@pytest.mark.parametrize("identity", [NOBODY, NOBODY._replace(is_org_wide=True)])
+def test_where_slack_does_not_say_whose_the_bot_is_nobody_is_ours(identity: Identity) -> None:
+    home = home_of(AccessSettings(), identity)
+    for body in (clicked({"id": THEIRS}), {"user_id": PAT, "team_id": THEIRS, "enterprise_id": THEIR_GRID}):
+        assert home.is_of(origin_of(body)) is False
 
 
 @pytest.mark.parametrize("odd", [None, 1, "x", [], {}, [{}], {"id": 5}, True])

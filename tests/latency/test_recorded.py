@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bot.render.terminal import terminal
-from bot.report import Report
+from bot.report import Report, in_words
 from bot.texts import Texts
 from playbooks.latency.playbook import diagnose, gather, request
 from playbooks.latency.rows import StageRow
@@ -16,7 +16,7 @@ from tests.tune.support import CASES, open_case
 
 
 def ask(name: str, *, everything: bool = False) -> Report:
-    return diagnose(asyncio.run(gather(request(all=everything), Sources(open_case(name)))), Texts("en"))
+    return in_words(diagnose(asyncio.run(gather(request(all=everything), Sources(open_case(name))))), Texts("en"))
 
 
 @pytest.mark.parametrize("name", ["throttled-client", "throttled-client-after"])

@@ -24,7 +24,7 @@ def test_a_signature_is_the_same_in_every_language(tmp_path: Path) -> None:
     recording = RecordedCluster.open(CASES / "hami-2.10" / "recording.tar.gz")
     playbook = find("pending")
     snapshot = asyncio.run(playbook.gather(playbook.request(), Sources(recording)))
-    answers = [playbook.diagnose(snapshot, Texts(language)) for language in LANGUAGES]
+    answers = [playbook.report(snapshot, Texts(language)) for language in LANGUAGES]
     first, *others = ([cause_signature(finding) for finding in report.findings] for report in answers)
     assert len(set(first)) == len(first)
     assert all(other == first for other in others)

@@ -80,12 +80,12 @@ def test_every_set_of_pods_that_would_have_to_end_lets_the_request_in_once_they_
     cluster, fit, say, proposed = opened(version), find("fit"), Texts("en"), 0
     for asked in some_requests(version):
         seen: Any = asyncio.run(fit.gather(fit.request(**asked), Sources(cluster)))
-        report = fit.diagnose(seen, say)
+        report = fit.report(seen, say)
         named = any(table.title == "pods to end" for table in report.tables)
         for row in table(report, "pods to end") if named else ():
             gone = row["pods to end"].split(", ")
             left = [pod for pod in seen.capacity.pods if f"{pod.namespace}/{pod.name}" not in gone]
-            after = fit.diagnose(without(seen, left), say)
+            after = fit.report(without(seen, left), say)
             assert (cause(after).code, row["node"] in cause(after).scope.nodes) == ("fits", True), (asked, row)
             proposed += 1
     assert proposed >= 3

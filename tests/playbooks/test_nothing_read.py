@@ -59,6 +59,6 @@ def test_a_pod_whose_events_were_read_has_a_report_though_it_was_not(tmp_path: P
             config.write_text(server.kubeconfig())
             async with await open_cluster(kubeconfig=config) as reached:
                 snapshot = await playbook.gather(playbook.request(pod="ml/wl"), Sources(reached))
-                return playbook.diagnose(snapshot, Texts("en"))
+                return playbook.report(snapshot, Texts("en"))
 
     assert codes(asyncio.run(ask())) == ["not-enough-evidence"]

@@ -305,7 +305,7 @@ def live(tmp_path: Path, *objects: Object, faults: list[Fault], namespace: str =
             async with await open_cluster(kubeconfig=config) as reached:
                 playbook = find("pending")
                 snapshot = await playbook.gather(playbook.request(namespace=namespace), Sources(reached))
-                return playbook.diagnose(snapshot, Texts("en"))
+                return playbook.report(snapshot, Texts("en"))
 
     return asyncio.run(run())
 

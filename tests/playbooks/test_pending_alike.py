@@ -8,7 +8,6 @@ import pytest
 
 from bot.kube.models import Pod
 from bot.kube.recording.recorded_cluster import RecordedCluster
-from bot.texts import Texts
 from playbooks.gather.nodes_in_question import NodesInQuestion
 from playbooks.judgement.pod import ClusterContext, Judge, last_own_attempt
 from playbooks.playbook import Sources, find
@@ -23,7 +22,7 @@ def judge_of(tmp_path: Path, *objects: Object, **room: int) -> tuple[Judge, list
     sources = Sources(RecordedCluster.open(record(tmp_path, cluster(*objects))))
     seen = asyncio.run(playbook.gather(playbook.request(), sources))
     world = World(seen.scene.capacity, seen.install.install, seen.install.config, seen.scene.as_of)
-    return Judge(ClusterContext(seen.install, world, {}, NodesInQuestion({})), Texts("en"), **room), seen.waiting.pods
+    return Judge(ClusterContext(seen.install, world, {}, NodesInQuestion({})), **room), seen.waiting.pods
 
 
 def test_pods_that_are_alike_take_the_room_of_one(tmp_path: Path) -> None:

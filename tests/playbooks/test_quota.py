@@ -420,7 +420,7 @@ def test_without_quotas_or_holders_no_amount_is_claimed(tmp_path: Path) -> None:
             playbook.request(), Sources(RecordedCluster.open(record(tmp_path, cluster(NODE), missing=["pods"])))
         )
     )
-    report = playbook.diagnose(snapshot, Texts("en"))
+    report = playbook.report(snapshot, Texts("en"))
     assert report.verdict == "There is no quota on HAMi's resources; which pods hold GPUs could not be read."
 
 

@@ -30,7 +30,6 @@ def test_a_wrong_clock_is_told_with_both_clocks_as_proof(seconds: int, told: str
         assert " GMT; this machine's clock: 2" in proof["quote"]
         chinese = here.hami_bot("status", "--all", "--lang", "zh").stdout
         assert "时钟比 API server" in chinese
-        assert "本机时钟" in chinese
 
 
 def test_a_clock_that_is_nearly_right_is_no_finding(tmp_path: Path) -> None:

@@ -235,7 +235,7 @@ def test_where_only_one_namespace_may_be_searched_the_answer_says_so(tmp_path: P
             async with await open_cluster(kubeconfig=config) as reached:
                 playbook = find("why")
                 snapshot = await playbook.gather(playbook.request(pod=name), Sources(reached))
-                return playbook.diagnose(snapshot, Texts("en"))
+                return playbook.report(snapshot, Texts("en"))
 
     report = asyncio.run(run())
     gap = next(gap for gap in report.gaps if gap.source == "pods of all namespaces")
@@ -258,6 +258,6 @@ def test_a_live_cluster_and_a_recording_say_in_the_same_words_that_there_is_no_s
             config.write_text(server.kubeconfig())
             async with await open_cluster(kubeconfig=config) as reached:
                 snapshot = await playbook.gather(playbook.request(pod="ml/nosuch"), Sources(reached))
-                return playbook.diagnose(snapshot, Texts("en"))
+                return playbook.report(snapshot, Texts("en"))
 
     assert asyncio.run(run()).verdict == answer(verb, recording, {}, pod="ml/nosuch").verdict

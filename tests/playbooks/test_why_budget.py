@@ -41,7 +41,7 @@ def ask_live(tmp_path: Path, subject: Object, *objects: Object) -> tuple[Report,
                 if "device-plugin" in request.path and request.path.endswith("/log")
             ]
             names = sorted({log.path.split("/")[-2] for log in logs})
-            return playbook.diagnose(snapshot, Texts("en")), names, [int(log.query["limitBytes"]) for log in logs]
+            return playbook.report(snapshot, Texts("en")), names, [int(log.query["limitBytes"]) for log in logs]
 
     return asyncio.run(ask())
 

@@ -149,7 +149,7 @@ def test_a_cluster_that_settings_call_otherwise_is_told_with_its_context(tmp_pat
             config.write_text(server.kubeconfig())
             async with await open_cluster(kubeconfig=config, name="training") as live:
                 status = find("status")
-                return status.diagnose(await status.gather(status.request(), Sources(live)), Texts("en"))
+                return status.report(await status.gather(status.request(), Sources(live)), Texts("en"))
 
     report = asyncio.run(main())
     context = re.fullmatch(r"HAMi is not installed in cluster training, context (\S+)\.", report.verdict)

@@ -358,7 +358,7 @@ def answer(verb: str, path: Path, settings: Object, *, also: str = "", **words: 
     ports = RecordedPorts(cluster) if (path / "metrics").exists() else None
     sources = Sources(cluster, **{"ports": ports, **settings})
     snapshot = asyncio.run(playbook.gather(playbook.request(**words), sources))
-    english, *others = (playbook.diagnose(snapshot, Texts(language)) for language in LANGUAGES)
+    english, *others = (playbook.report(snapshot, Texts(language)) for language in LANGUAGES)
     for report in (english, *others):
         check(report, text_of(path) + also)
         assert [finding.code for finding in report.findings] == [finding.code for finding in english.findings]

@@ -12,7 +12,7 @@ from bot.pprof.findings import explain, symptom_table
 from bot.pprof.hints import ALLOCATION_RULES, CPU_RULES, GOROUTINE_RULES, MEMORY_RULES, WAIT_RULES
 from bot.pprof.quotes import SourcedProfile, short_name
 from bot.pprof.versions import comparison_tables, explain_change
-from bot.report import Finding
+from bot.report import Finding, finding_in_words
 from bot.texts import LANGUAGES, Texts
 from handlers.profiles.shell import answer
 from tests.pprof import build
@@ -27,6 +27,11 @@ SEVERAL = (
     ("meter.v1.cpu", "meter.v2.cpu", "meter.v3.cpu"),
     ("meter.v1.allocs", "meter.v2.allocs", "meter.v3.allocs"),
 )
+
+
+def said(found: tuple[Finding, ...], say: Texts = SAY) -> tuple[Finding, ...]:
+    """The findings in words."""
+    return tuple(finding_in_words(finding, say) for finding in found)
 
 
 def taken(name: str) -> SourcedProfile:
@@ -53,7 +58,7 @@ def check_quotes(findings: Iterable[Finding]) -> None:
 
 @pytest.mark.parametrize("name", ONE)
 def test_every_claim_about_a_profile_is_quoted_from_what_its_command_prints(name: str) -> None:
-    findings = explain(taken(name), SAY)
+    findings = said(explain(taken(name)))
     check_quotes(findings)
     for finding in findings:
         claimed = re.match(r"([0-9.]+)% of", finding.claim)
@@ -64,16 +69,16 @@ def test_every_claim_about_a_profile_is_quoted_from_what_its_command_prints(name
 
 @pytest.mark.parametrize("names", SEVERAL, ids=lambda names: names[0])
 def test_every_claim_about_versions_is_quoted_from_what_its_command_prints(names: tuple[str, ...]) -> None:
-    check_quotes(explain_change([taken(name) for name in names], SAY))
+    check_quotes(said(explain_change([taken(name) for name in names])))
 
 
 def test_the_profile_may_be_used_again() -> None:
     one = taken("before.cpu")
-    assert explain(one, SAY) == explain(one, SAY)
+    assert explain(one) == explain(one)
 
 
 def test_json_is_named_with_who_calls_it_and_where_to_look() -> None:
-    json = by_code(explain(taken("before.cpu"), SAY))["profile-json"]
+    json = by_code(said(explain(taken("before.cpu"))))["profile-json"]
     assert json.claim.startswith("80.8% of the CPU time in this capture is for JSON. Called most by main.(*Client)")
     assert (json.severity, json.confidence) == ("warning", "confirmed")
     assert json.evidence[0].at == "2026-11-21T05:37:49Z"
@@ -86,7 +91,7 @@ def test_json_is_named_with_who_calls_it_and_where_to_look() -> None:
     [("hami.allocs-delta-5s", "64"), ("hami.heap-load", "9"), ("before.heap", ""), ("meter.v1.allocs", "")],
 )
 def test_few_samples_are_those_of_the_type_that_is_spoken_of(name: str, count: str) -> None:
-    (few,) = [finding for finding in explain(taken(name), SAY) if finding.code == "profile-few-samples"] or [None]
+    (few,) = [finding for finding in said(explain(taken(name))) if finding.code == "profile-few-samples"] or [None]
     assert bool(few) is bool(count)
     if few:
         assert few.claim.startswith(f"Only about {count} samples")
@@ -95,12 +100,12 @@ def test_few_samples_are_those_of_the_type_that_is_spoken_of(name: str, count: s
 @pytest.mark.parametrize(("kind", "count"), [("requests", ""), ("errors", "3")])
 def test_of_two_types_that_are_counts_each_counts_itself(kind: str, count: str) -> None:
     profile = made(Writer("requests", "errors").function(1, "main.f").location(1, 1).sample([1], 1000, 3).bytes())
-    claims = [finding.claim for finding in explain(profile, SAY, sample_index_name=kind)]
+    claims = [finding.claim for finding in said(explain(profile, sample_index_name=kind))]
     assert claims == ([f"Only about {count} samples: shares may be chance."] if count else [])
 
 
 def test_an_idle_process_is_told_to_take_mutex_or_goroutine_instead() -> None:
-    first, *others = explain(taken("meter.v3.cpu"), SAY)
+    first, *others = said(explain(taken("meter.v3.cpu")))
     assert first.code == "profile-idle"
     assert [action.command for action in first.next_actions] == ["profile mutex", "profile goroutine"]
     assert first.evidence[0].quote.startswith("Duration: 8s, Total samples = 210ms")
@@ -108,13 +113,15 @@ def test_an_idle_process_is_told_to_take_mutex_or_goroutine_instead() -> None:
 
 
 def test_many_goroutines_in_one_place_are_no_leak_yet() -> None:
-    (crowd,) = explain(taken("before.goroutine"), SAY)
+    (crowd,) = said(explain(taken("before.goroutine")))
     assert "1,000 of 1,853 goroutines wait at main.leakOnChan (channel receive)" in crowd.claim
     assert "One profile does not prove a leak" in crowd.claim
 
 
 def test_goroutines_that_grow_are_a_suspected_leak() -> None:
-    leak = by_code(explain_change([taken("after.goroutine"), taken("before.goroutine")], SAY))["profile-goroutine-leak"]
+    leak = by_code(said(explain_change([taken("after.goroutine"), taken("before.goroutine")])))[
+        "profile-goroutine-leak"
+    ]
     assert "main.leakOnChan (channel receive) grew from 200 to 1,000: suspected leak" in leak.claim
     assert "Also growing: main.leakOnSelect, main.leakOnLock." in leak.claim
     assert (leak.severity, leak.confidence) == ("warning", "suspected")
@@ -122,7 +129,7 @@ def test_goroutines_that_grow_are_a_suspected_leak() -> None:
 
 @pytest.mark.parametrize("name", ["before.cpu", "before.goroutine", "meter.v1.allocs", "before.heap", "before.mutex"])
 def test_two_equal_runs_show_no_change_beyond_noise(name: str) -> None:
-    found = by_code(explain_change([taken(name), taken(name)], SAY))
+    found = by_code(said(explain_change([taken(name), taken(name)])))
     assert set(found) - {"profile-unlike-since-start"} == {"profile-no-change"}
     assert "no change beyond noise" in found["profile-no-change"].claim
 
@@ -147,18 +154,18 @@ def test_what_did_not_change_beyond_chance_is_marked_as_noise() -> None:
 
 
 def test_what_vanished_between_versions_is_named() -> None:
-    found = by_code(explain_change([taken(f"meter.v{number}.allocs") for number in (1, 2, 3)], SAY))
+    found = by_code(said(explain_change([taken(f"meter.v{number}.allocs") for number in (1, 2, 3)])))
     assert "main.ListPods, main.getCPUCoreFrequency" in found["profile-gone"].claim
 
 
 def test_another_share_for_the_garbage_collector_is_told() -> None:
-    found = by_code(explain_change([taken("before.cpu"), taken("after.cpu")], SAY))
+    found = by_code(said(explain_change([taken("before.cpu"), taken("after.cpu")])))
     assert found["profile-gc-changed"].claim == "The garbage collector's share went from 7.6% to 12.6%."
     assert found["profile-unlike-program"].claim == "The programs differ: podwatch, podwatch-stripped."
 
 
 def test_a_mutex_profile_without_samples_says_why() -> None:
-    (nothing,) = explain(made(Writer("contentions", "delay").bytes()), SAY)
+    (nothing,) = said(explain(made(Writer("contentions", "delay").bytes())))
     assert nothing.code == "profile-empty"
     assert "Go counts waiting only in programs that turn it on" in nothing.claim
 
@@ -174,7 +181,7 @@ def rate_limited() -> bytes:
 
 
 def test_goroutines_in_the_rate_limiter_of_client_go_are_told_with_their_caller() -> None:
-    found = by_code(explain(made(rate_limited()), SAY))["profile-rate-limiter"]
+    found = by_code(said(explain(made(rate_limited()))))["profile-rate-limiter"]
     assert found.claim.startswith("40.0% of the goroutines is in client-go's rate limiter (--kube-qps, --kube-burst).")
     assert "client.(*Client).PatchPod" in found.claim
 
@@ -203,7 +210,7 @@ def test_each_hot_path_has_its_hint_with_the_nearest_own_caller(code: str, funct
         writer.function(number, name).location(number, number)
     ns = 10_000_000
     profile = writer.sample([1, 2, 4], 600, 600 * ns).sample([3, 4], 400, 400 * ns).bytes()
-    found = by_code(explain(made(profile), SAY))[f"profile-{code}"]
+    found = by_code(said(explain(made(profile))))[f"profile-{code}"]
     assert found.claim.startswith("60.0% of")
     assert "main.work" in found.claim
     assert found.evidence[-1].quote.endswith("main.work")
@@ -213,7 +220,7 @@ def test_the_profiler_itself_is_no_hint() -> None:
     writer = Writer("contentions", "delay", unit="nanoseconds")
     for number, name in enumerate(("sync.(*Mutex).Lock", "net/http/pprof.Profile", "main.f"), 1):
         writer.function(number, name).location(number, number)
-    found = explain(made(writer.sample([1, 2], 90, 90).sample([3], 10, 10).bytes()), SAY)
+    found = said(explain(made(writer.sample([1, 2], 90, 90).sample([3], 10, 10).bytes())))
     assert "profile-lock-contention" not in {finding.code for finding in found}
 
 
@@ -226,7 +233,7 @@ def few(*types: str, seconds: int = 0) -> list[str]:
         .sample([1], *(3 * 512 * 1024 if kind == "inuse_space" else 3 for kind in types))
     )
     profile = writer.raw(build.number(10, seconds * 10**9)).bytes() if seconds else writer.bytes()
-    return [found.claim for found in explain(made(profile), SAY) if found.code == "profile-few-samples"]
+    return [found.claim for found in said(explain(made(profile))) if found.code == "profile-few-samples"]
 
 
 def test_a_profile_of_few_samples_may_be_taken_for_longer_only_where_it_has_a_length() -> None:
@@ -246,9 +253,9 @@ def test_everything_can_be_said_in_every_language(language: str) -> None:
     say = Texts("zh" if language == "zh" else "en")
     for name in ONE:
         for kind in taken(name).profile.sample_types:
-            explain(taken(name), say, sample_index_name=kind.type)
+            said(explain(taken(name), sample_index_name=kind.type), say)
     for names in SEVERAL:
-        explain_change([taken(name) for name in names], say)
+        said(explain_change([taken(name) for name in names]), say)
     assert len(symptom_table(say).rows) == 4
 
 

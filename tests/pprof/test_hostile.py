@@ -272,8 +272,8 @@ def everything_said(profile: bytes) -> None:
     """All that a person can ask about a profile."""
     one = SourcedProfile(read(profile), "a", "a")
     say = Texts("en")
-    msgspec.json.encode(explain(one, say))
-    msgspec.json.encode(explain_change([one, one], say))
+    msgspec.json.encode(explain(one))
+    msgspec.json.encode(explain_change([one, one]))
     msgspec.json.encode(comparison_tables([one, one, one], say))
     ready = one.ready().profile
     listing(function_lines(ready, 0, "."), 1, "ns", source=None, link=Sources(ready, {HAMI: "v2.9.0"}).link)

@@ -11,6 +11,7 @@ from PIL import Image
 from bot.kube.client.pod_http_request import PodGet
 from bot.pprof.decode import read
 from bot.pprof.top import Options, top
+from bot.report import in_words
 from bot.texts import LANGUAGES, Language, Texts
 from handlers.profiles.capture_answer import answer_to
 from playbooks.profile.fetch import FetchedProfile, Snapshot
@@ -48,7 +49,7 @@ def test_any_profile_makes_a_message_that_slack_takes_and_files_that_open(path: 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_report_survives_json_and_has_ten_rows(language: Language) -> None:
-    report = diagnose(snapshot((PROFILES / "before.cpu.pb.gz").read_bytes()), Texts(language))
+    report = in_words(diagnose(snapshot((PROFILES / "before.cpu.pb.gz").read_bytes())), Texts(language))
     assert msgspec.json.decode(msgspec.json.encode(report), type=type(report)) == report
     assert len(report.tables[0].rows) == 10
     assert report.findings[-1].code == "profile-taken"
@@ -63,14 +64,14 @@ def test_the_report_survives_json_and_has_ten_rows(language: Language) -> None:
         ("before.heap.delta", Request("heap", 3), "Allocations of sched-0 (it leads): 849.47MB in 3 s."),
         ("meter.v1.allocs", Request("allocs", 4), "Allocations of sched-0 (it leads): 70.36MB in 4 s."),
         ("before.allocs", Request("allocs", 0), "Allocations of sched-0 (it leads): 4.70GB."),
-        ("before.heap", Request("heap", 0), "Memory of sched-0 (it leads): 16.25MB in use."),
+        ("before.heap", Request("heap", 0), "Memory in use of sched-0 (it leads): 16.25MB."),
     ],
 )
 def test_what_a_heap_gives_in_a_time_is_what_was_allocated(name: str, request_: Request, said: str) -> None:
     """Go's difference of two heaps names no type, and pprof takes the memory in use: less where some was freed."""
     content = (PROFILES / f"{name}.pb.gz").read_bytes()
     answer = answer_to(snapshot(content, request_), "profile allocs", Texts("en"))
-    report = diagnose(snapshot(content, request_), Texts("en"))
+    report = in_words(diagnose(snapshot(content, request_)), Texts("en"))
     kind = "inuse_space" if "in use" in said else "alloc_space"
     assert report.verdict == said
     assert not [row for row in report.tables[0].rows if row[0].startswith("-")]

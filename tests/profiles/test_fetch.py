@@ -20,7 +20,7 @@ from bot.kube.client.pod_http import DirectPodPorts
 from bot.kube.client.pod_http_request import PodAnswer, PodGet
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.kube.recording.recorded_ports import RecordedPorts
-from bot.report import Report
+from bot.report import Report, in_words
 from bot.texts import Texts
 from playbooks.playbook import Sources
 from playbooks.profile.answer import AlreadyProfiling, NotServed, content_of
@@ -68,7 +68,7 @@ def serving(version: str, *profiles: str, **options: Any) -> ApiServer:
 
 
 def told(snapshot: Snapshot) -> Report:
-    return diagnose(snapshot, Texts("en"))
+    return in_words(diagnose(snapshot), Texts("en"))
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,7 @@ def test_the_shell_takes_it_straight_from_a_pod_whose_certificate_nobody_signed(
     assert "profiles.trust_any_certificate" in refused.stderr
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
-    assert "6.22MB in use" in report["verdict"]
+    assert "Memory in use of api-0: 6.22MB" in report["verdict"]
     assert report["gaps"] == []
     (saved,) = (tmp_path / "out").glob("*.pb.gz")
     assert saved.read_bytes() == PROFILE

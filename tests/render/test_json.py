@@ -42,7 +42,9 @@ SMALL = """\
           "command": "kubectl -n ml get events --field-selector involvedObject.name=trainer-0"
         }
       ],
-      "next_actions": []
+      "next_actions": [],
+      "key": "",
+      "values": {}
     }
   ],
   "tables": [],
@@ -50,9 +52,15 @@ SMALL = """\
     {
       "source": "quotas",
       "why": "HTTP 403",
-      "hint": ""
+      "hint": "",
+      "key": "",
+      "values": {},
+      "hint_key": "",
+      "hint_values": {}
     }
-  ]
+  ],
+  "verdict_key": "",
+  "verdict_values": {}
 }
 """
 

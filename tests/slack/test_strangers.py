@@ -24,7 +24,7 @@ from tests.slack.test_surfaces import MODES
 pytestmark = pytest.mark.few(12)
 
 ADA, DM = "U0ADA00001", "D0PAT00001"
-OURS, THEIRS, THEIR_GRID = "T0SANDBOX1", PAT.team_id, "E0PARTNER1"
+OURS, THEIRS, THEIR_GRID, OUR_GRID = "T0SANDBOX1", PAT.team_id, "E0PARTNER1", "E0OURS0001"
 WAYS = {"stranger": "You are from another one", "unread": "Slack did not tell me who you are"}
 GUEST = Person("U0GUEST001", "guy", "Guy (guest)", is_guest=True)
 EVENTS = ("app_mention", "message.im", "app_home_opened", "message.channels")
@@ -255,6 +255,24 @@ def test_what_a_stranger_sends_is_answered_by_one_refusal_to_them_alone_and_by_n
     asyncio.run(play())
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        press("triage:close", "1", team=None, enterprise={"id": OUR_GRID}),
+        form("view_submission", "ask", team=None, enterprise={"id": OUR_GRID}),
+    ],
+    ids=["a click", "a form"],
+)
+def test_where_all_of_a_grid_is_answered_a_stranger_beside_its_name_is_refused(make: Make, tmp_path: Path) -> None:
+    async def play() -> None:
+        async with a_bot(tmp_path, teams=(OUR_GRID,)) as slack:
+            await delivered(slack, make(slack))
+            await later(slack)
+            assert len(refusals(slack)) == len(said(slack)) == 1
+
+    asyncio.run(play())
+
+
 def test_a_stranger_who_sends_everything_is_told_once(tmp_path: Path) -> None:
     async def play() -> None:
         async with a_bot(tmp_path) as slack:
@@ -346,6 +364,8 @@ def test_what_slack_sent_to_another_app_is_dropped(mode: Mode, tmp_path: Path) -
     async def play() -> None:
         async with a_bot(tmp_path, SEED, mode) as slack:
             other = {"api_app_id": "A0OTHER001"}
+            for socket in slack._world.sockets._sockets:  # one that does not say again whose it is
+                await socket.send({"type": "hello"})
             makes = (command(who=ADA, **other), press("show-everything", WHY, ADA, **other))
             for sent in (*(make(slack) for make in makes), event({"user": ADA}, shared=False, **other)(slack)):
                 await delivered(slack, sent)

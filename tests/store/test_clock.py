@@ -29,6 +29,8 @@ from bot.store import open_store
 async def main():
     async with open_store(sys.argv[1]) as store:
         claimed = await store.claim("Ev1")
+        await store.hold()
+        store._judges_from = 0.0  # as one that has run for long
         unfinished = await store.unfinished()
         held = await store.task_leases.hold("pages", "fast", 60.0)
         await Outbox(store, None, owner="fast").step("C1")

@@ -49,6 +49,9 @@ def test_of_two_batches_with_the_same_deliveries_each_is_claimed_once(database: 
 
 def test_a_death_is_counted_by_one_of_those_who_notice_it(database: str) -> None:
     async def work(one: Store, other: Store) -> None:
+        for store in (one, other):
+            await store.hold()
+            store.now = lambda: NOW + HOLDS_S
         for death in range(TRIES):
             async with open_store(database, now=lambda: NOW - 2 * HOLDS_S, patience=30) as dies:
                 assert await dies.claim("Ev1", "the event itself")

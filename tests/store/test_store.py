@@ -40,7 +40,9 @@ class Processes:
         self._database, self._stack, self.now = database, stack, Now()
 
     async def begin(self) -> Store:
-        return await self._stack.enter_async_context(open_store(self._database, now=self.now, patience=5))
+        store = await self._stack.enter_async_context(open_store(self._database, now=self.now, patience=5))
+        await store.hold()
+        return store
 
     async def passes(self, seconds: float, *living: Store) -> None:
         """Only these show meanwhile that they live."""
@@ -143,6 +145,33 @@ def test_who_could_not_reach_the_store_holds_nobody_dead_for_having_been_silent_
     with_processes(database, work)
 
 
+def test_who_starts_when_the_store_is_back_holds_nobody_dead_for_having_been_silent_before(database: str):
+    async def work(processes: Processes) -> None:
+        one = await processes.begin()
+        assert await one.claim("Ev1", "the event itself")
+        processes.now.at += 3 * HOLDS_S
+        new = await processes.begin()
+        assert await new.unfinished() == []
+        await processes.passes(2 * HOLDS_S, one, new)
+        assert await new.unfinished() == []
+
+    with_processes(database, work)
+
+
+def test_who_starts_takes_at_once_what_is_nobody_s_and_soon_what_a_dead_process_was_at(database: str):
+    async def work(processes: Processes) -> None:
+        dies = await processes.begin()
+        await dies.claim_all({"Ev1": "was at it", "Ev2": "left it"})
+        await dies.let_go({"Ev2"})
+        processes.now.at += 3 * HOLDS_S
+        new = await processes.begin()
+        assert await left(new) == [("Ev2", "left it")]
+        await processes.passes(HOLDS_S, new)
+        assert await left(new) == [("Ev2", "left it"), ("Ev1", "was at it")]
+
+    with_processes(database, work)
+
+
 def test_of_several_that_a_process_was_at_when_it_died_none_is_held_to_have_ended_it(database: str):
     async def work(processes: Processes) -> None:
         heir, keys = await processes.begin(), ["Ev1", "Ev2"]
@@ -189,6 +218,17 @@ def test_what_a_living_process_leaves_is_another_s_at_once_and_no_death_of_it(da
             assert await one.mine() == {"Ev1", "Ev2"}
             await one.let_go({"Ev1"})
             assert await left(other) == [("Ev1", "the event itself")]
+
+    with_processes(database, work)
+
+
+def test_a_claim_that_is_no_work_is_not_among_what_is_left_to_others(database: str):
+    async def work(processes: Processes) -> None:
+        one, other = await processes.begin(), await processes.begin()
+        assert await one.claim_all({"Ev1": "the event itself", "draft:1": ""}) == {"Ev1", "draft:1"}
+        await one.let_go(await one.mine())
+        assert await other.claim("Ev1")
+        assert not await other.claim("draft:1")
 
     with_processes(database, work)
 

@@ -80,7 +80,7 @@ def tune(
     path = record(folder, [*objects, *map(plugin_pod, nodes)], monitors=monitors, **recorded)
     opened = RecordedCluster.open(path)
     sources = Sources(opened, ports=RecordedPorts(opened), prometheus=prometheus)
-    return PLAYBOOK.diagnose(
+    return PLAYBOOK.report(
         asyncio.run(gather_facts(Request(all=not template, template=template), sources)), Texts("en")
     )
 

@@ -56,7 +56,7 @@ class Case(NamedTuple):
         """The answer of `tune --all`, of `tune` or of `tune --template`."""
         cluster = open_case(self.name)
         sources = Sources(cluster, ports=RecordedPorts(cluster), prometheus=prometheus)
-        return PLAYBOOK.diagnose(asyncio.run(gather_facts(Request(everything, template), sources)), Texts(language))
+        return PLAYBOOK.report(asyncio.run(gather_facts(Request(everything, template), sources)), Texts(language))
 
 
 def cases() -> list[Case]:

@@ -10,7 +10,7 @@ import pytest
 
 from bot.errors import UsageError
 from bot.kube.recording.recorded_cluster import RecordedCluster
-from bot.report import Report
+from bot.report import Report, in_words
 from bot.texts import LANGUAGES, Texts
 from handlers.cluster_choice import ClusterChoice
 from handlers.parsing.grammar import read
@@ -37,7 +37,7 @@ def recorded(name: str) -> Path:
 def compared(before: Path, after: Path) -> Report:
     async def ask() -> list[Report]:
         sides = [await gather_side(Sources(RecordedCluster.open(path))) for path in (before, after)]
-        return [compare(sides[0], sides[1], Texts(language), everything=True) for language in LANGUAGES]
+        return [in_words(compare(sides[0], sides[1], everything=True), Texts(language)) for language in LANGUAGES]
 
     english, chinese = asyncio.run(ask())
     assert [table.rows[1:] for table in english.tables[1:]] == [table.rows[1:] for table in chinese.tables[1:]]

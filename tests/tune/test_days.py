@@ -66,7 +66,7 @@ def compared(prometheus: Prometheus | None, path: Path | None = None, old: date 
     """Of the recording `healthy`, which is younger than both days, or of another."""
     cluster = RecordedCluster.open(path) if path else open_case("healthy")
     days = asyncio.run(PLAYBOOK.gather(Request(all=False, days=(old, new)), Sources(cluster, prometheus=prometheus)))
-    english, chinese = (PLAYBOOK.diagnose(days, Texts(language)) for language in LANGUAGES)
+    english, chinese = (PLAYBOOK.report(days, Texts(language)) for language in LANGUAGES)
     assert english.tables[1].rows == chinese.tables[1].rows
     return english
 

@@ -19,7 +19,7 @@ def ask(case: str, *since: str, node: str = "", all_of_them: bool = False) -> Re
     cluster = open_case(case)
     wanted = request(node=node, all=all_of_them, idle=True, since=since)
     snapshot = asyncio.run(PLAYBOOK.gather(wanted, Sources(cluster, ports=RecordedPorts(cluster))))
-    return PLAYBOOK.diagnose(snapshot, Texts("en"))
+    return PLAYBOOK.report(snapshot, Texts("en"))
 
 
 def rows(report: Report) -> list[HolderRow]:

@@ -11,7 +11,6 @@ from bot.hami.metrics.exposition import Sample
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.kube.recording.recorded_ports import RecordedPorts
 from bot.report import Report
-from bot.texts import Texts
 from handlers.shell_output import asked_there
 from playbooks.gather import usage
 from playbooks.playbook import Sources
@@ -215,7 +214,7 @@ def test_a_node_without_a_plugin_pod_has_no_monitor(tmp_path: Path) -> None:
     path = record(tmp_path, [*two_nodes(), plugin_pod("gpu-1")], monitors={"gpu-1": measured("a", "GPU-a")})
     opened = RecordedCluster.open(path)
     facts = asyncio.run(gather_facts(Request(all=True), Sources(opened, ports=RecordedPorts(opened))))
-    assert of("monitor-gap", advise(facts, Texts("en"))) == [("repair", "gpu-2")]
+    assert of("monitor-gap", advise(facts)) == [("repair", "gpu-2")]
 
 
 def test_a_node_of_which_prometheus_has_no_figure_is_a_fault(tmp_path: Path) -> None:

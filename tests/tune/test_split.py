@@ -66,7 +66,7 @@ def test_where_too_many_pods_differ_it_cannot_be_told(tmp_path: Path, monkeypatc
 def test_it_counts_the_pods_that_pending_counts(version: str) -> None:
     cluster = RecordedCluster.open(CASES / version / "recording.tar.gz")
     tuned, pending = (
-        playbook.diagnose(asyncio.run(playbook.gather(playbook.request(), Sources(cluster))), Texts("en"))
+        playbook.report(asyncio.run(playbook.gather(playbook.request(), Sources(cluster))), Texts("en"))
         for playbook in (PLAYBOOK, PENDING)
     )
     waiting = {

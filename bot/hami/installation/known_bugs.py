@@ -9,7 +9,7 @@ import msgspec
 
 from bot.finding_codes import Code
 from bot.hami.version import Version, is_among, parse_version
-from bot.texts import Language
+from bot.texts import Text, literal
 
 
 class KnownBug(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -24,9 +24,10 @@ class KnownBug(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     zh: str
     words: tuple[str, ...] = ()
 
-    def why(self, language: Language) -> str:
+    @property
+    def why(self) -> Text:
         """What goes wrong, without a capital or a full stop."""
-        return self.zh if language == "zh" else self.en
+        return literal(self.en, self.zh)
 
 
 @cache

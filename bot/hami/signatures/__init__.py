@@ -15,7 +15,7 @@ import msgspec
 
 from bot.finding_codes import Code
 from bot.hami.version import Version, is_among
-from bot.texts import Language
+from bot.texts import Text, literal
 
 Where = Literal[
     "plugin-log",
@@ -70,9 +70,15 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         words = self.match if self.regex else re.escape(self.match)
         return f"{CORE_HEADER}(?:{words})" if self.core else words
 
-    def words(self, language: Language) -> SignatureText:
-        """Its meaning and fix in that language."""
-        return self.zh if language == "zh" else self.en
+    @property
+    def means(self) -> Text:
+        """Its meaning."""
+        return literal(self.en.means, self.zh.means)
+
+    @property
+    def fixed_by(self) -> Text:
+        """Its fix."""
+        return literal(self.en.fix, self.zh.fix)
 
     def holds_for(self, version: Version | None) -> bool:
         """Whether this version prints it; an unknown version may."""

@@ -208,7 +208,7 @@ def _facts(card: Card, say: Texts) -> list[list[Part]]:
         facts.append([span(f"{say('card.because')} "), span(inert(record.because, _REASON))])
     if card.state == "pending":
         minutes = round((record.deadline - record.since) / 60)
-        terms = say.clauses([say("card.for", minutes=minutes), say("card.approve-by")])
+        terms = say.joined([say("card.for", minutes=minutes), say("card.approve-by")])
         facts.append([span(f"{terms} "), moment(card.expires_at)])
     if card.state in RUNNING:
         facts.append([span(f"{say('card.until')} "), moment(record.deadline)])

@@ -67,7 +67,7 @@ def _shown(offer: Offer, say: Texts) -> Block:
         line(span(inert(what(record, say), DETAIL), "bold")),
         bullets(
             line(span(f"{say('card.in')} "), span(where(record, offer.cluster), "code")),
-            line(span(say.clauses([say("card.for", minutes=minutes), say("card.undone")]))),
+            line(span(say.joined([say("card.for", minutes=minutes), say("card.undone")]))),
         ),
     ]
     if offer.impacts:

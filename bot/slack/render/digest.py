@@ -91,7 +91,7 @@ def _items(changed: Sequence[Difference], say: Texts) -> str:
     parts = [_few(moved, say.semicolon, say)] if moved else []
     parts += [say("digest.new", what=_few(new, ", ", say))] if new else []
     parts += [say("digest.gone", what=_few(gone, ", ", say))] if gone else []
-    return say.clauses(parts)
+    return say.joined(parts)
 
 
 def _few(items: Sequence[str], between: str, say: Texts) -> str:

@@ -42,7 +42,7 @@ def render_open(heads: Sequence[Head], rota: Sequence[str], ignored: Ignored, sa
     said.append(line(span(say("triage.rota")), *people) if rota else line(span(say("triage.nobody-called"))))
     if ignored.alerts:
         said.append(line(span(_ignored_in_words(ignored, say))))
-    first = "; ".join(f"{head.id}: {one_line(head.cause.claim, _NAME)}" for head in heads[:_SHOWN_NAMES])
+    first = "; ".join(f"{head.id}: {one_line(say.words(head.cause.text), _NAME)}" for head in heads[:_SHOWN_NAMES])
     return Message(escape(first or say("triage.none-open")), (rich_text(*said),))
 
 
@@ -57,7 +57,7 @@ def in_short(head: Head, say: Texts) -> list[Part]:
     state, owner = say(f"triage.state-{head.incident.state}"), inert(head.incident.owner, _NAME)
     cluster = f", {inert(head.cluster, _NAME // 4)}" if head.cluster else ""
     whose = [span(f", {say('triage.owner')} "), somebody(owner) if owner else span(say("triage.nobody"))]
-    verdict = inert(one_line(head.cause.claim, VERDICT_LIMIT), VERDICT_LIMIT)
+    verdict = inert(one_line(say.words(head.cause.text), VERDICT_LIMIT), VERDICT_LIMIT)
     call = [span(", "), *next_part(head.call, say)] if head.call else []
     name = link(head.link, head.id) if head.link else span(head.id, "code")
     return [name, span(f" {state}{cluster}, {count_of(head, say)}"), *whose, *call, span(f": {verdict}")]
@@ -95,7 +95,7 @@ def render_timeline(head: Head, happened: Sequence[TimelineEntry], summary: Summ
     """The incident for a post-mortem, as Markdown: what was found, what happened when, in UTC, and its summary."""
     cause = head.cause
     rows = [
-        f"# {_plain(one_line(cause.claim, 300))}",
+        f"# {_plain(one_line(say.words(cause.text), 300))}",
         "",
         f"- {say('triage.md-id')}: `{head.id}`",
         f"- {say('triage.cluster')}: {_plain(head.cluster) or '-'}",

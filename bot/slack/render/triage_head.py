@@ -74,7 +74,9 @@ def render_head(head: Head, say: Texts) -> Message:
     """The head as it is now."""
     state = say(f"triage.state-{head.incident.state}")
     severity = say(f"render.{head.severity}")
-    title = say("triage.title", state=state, severity=severity, verdict=one_line(head.cause.claim, VERDICT_LIMIT))
+    title = say(
+        "triage.title", state=state, severity=severity, verdict=one_line(say.words(head.cause.text), VERDICT_LIMIT)
+    )
     parts = [line(span(inert(title, 3 * _NAME), "bold")), *(line(*fact) for fact in _facts(head, say))]
     built: list[Block] = [
         rich_text(*parts),
@@ -188,9 +190,9 @@ def _step(cause: Cause, say: Texts) -> list[list[Part]]:
     """The first next step. A command for a shell is in the evidence, where it can be copied."""
     if cause.why_not:
         return [[span(say("triage.why-not", why=inert(cause.why_not, _NAME)))]]
-    if cause.step is None or not cause.step.label.strip():
+    if cause.step is None or not say.words(cause.step.text).strip():
         return []
-    label = inert(cause.step.label, _STEP)
+    label = inert(say.words(cause.step.text), _STEP)
     label = say("render.changes", label=label) if cause.step.changes_cluster else label
     parts = [span(f"{say('triage.next')} ", "bold"), span(label)]
     if is_ours(cause.step) and len(cause.step.command) <= _STEP:

@@ -6,8 +6,8 @@ from bot.finding_codes import Code
 from bot.hami.installation.install import Install, is_anothers
 from bot.hami.pods.request_parsing import asked_resources
 from bot.kube.models import Pod
-from bot.report import Confidence, Evidence, Finding, NextAction, one_line
-from bot.texts import Texts
+from bot.report import Confidence, Evidence, Finding, NextAction, one_line, step
+from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.gather.subject import AbsentPod
 from playbooks.gather.webhook import WEBHOOK_NAME
@@ -23,7 +23,7 @@ _LONGEST_WORDS = 200
 _DENIED = f'"{WEBHOOK_NAME}" denied the request'
 
 
-def denied(absent: AbsentPod, name: str, say: Texts) -> Finding | None:
+def denied(absent: AbsentPod, name: str) -> Finding | None:
     """The pod was never created: its owner's FailedCreate says why."""
     if not absent.refusals:
         return None
@@ -31,19 +31,19 @@ def denied(absent: AbsentPod, name: str, say: Texts) -> Finding | None:
     owner = event.involved_object
     by_hami = _DENIED in event.message
     why = _last_part(event.message)
-    claim = say(
+    claim = Text(
         "admission-denied.hami" if by_hami else "admission-denied.claim",
         pod=name,
         owner=f"{owner.kind} {owner.name}",
         why=why,
     )
     describe = kubectl("-n", event.namespace, "describe", owner.kind.lower(), owner.name)
-    actions = [NextAction(say("admission-denied.fix"), describe)]
+    actions = [step(Text("admission-denied.fix"), describe)]
     key = remedy(why)
     if by_hami and key:
         about = ("resourcequota",) if key == "quota" else (owner.kind.lower(), owner.name)
         look = kubectl("-n", event.namespace, "get", *about, "-o", "yaml")
-        actions.insert(0, NextAction(say(f"admission-denied.{key}"), look))
+        actions.insert(0, step(Text(f"admission-denied.{key}"), look))
     return finding(
         "admission-denied",
         claim,
@@ -63,7 +63,7 @@ def _last_part(message: str) -> str:
     return message
 
 
-def gated(pod: Pod, say: Texts) -> Finding | None:
+def gated(pod: Pod) -> Finding | None:
     """Scheduling gates keep every scheduler away."""
     gates = [gate.name for gate in pod.spec.scheduling_gates or ()]
     if not gates:
@@ -71,57 +71,57 @@ def gated(pod: Pod, say: Texts) -> Finding | None:
     proofs = [quotes.of_pod(pod, gate, "{.spec.schedulingGates[*].name}") for gate in gates]
     if gates == [_KUEUE]:
         workloads = kubectl("-n", pod.namespace, "get", "workloads.kueue.x-k8s.io")
-        look = NextAction(say("scheduling-gated.workload"), workloads)
-        return _finding("scheduling-gated", say("scheduling-gated.kueue", gate=_KUEUE), proofs, look)
+        look = step(Text("scheduling-gated.workload"), workloads)
+        return _finding("scheduling-gated", Text("scheduling-gated.kueue", gate=_KUEUE), proofs, look)
     return _finding(
         "scheduling-gated",
-        say("scheduling-gated.claim", gates=", ".join(gates)),
+        Text("scheduling-gated.claim", gates=", ".join(gates)),
         proofs,
-        NextAction(
-            say("scheduling-gated.owner"),
+        step(
+            Text("scheduling-gated.owner"),
             kubectl_pod(pod, "get", "-o", "jsonpath={.metadata.managedFields[*].manager}"),
         ),
     )
 
 
-def anothers(pod: Pod, install: Install, words: Sequence[Evidence], say: Texts) -> Finding | None:
+def anothers(pod: Pod, install: Install, words: Sequence[Evidence]) -> Finding | None:
     """Somebody else's scheduler has the pod: its name and its words. There is nothing to advise."""
     scheduler = pod.spec.scheduler_name
     if not is_anothers(scheduler, install):
         return None
     said = one_line(words[0].quote, _LONGEST_WORDS).rstrip(".。") if words else ""
-    claim = say("other-scheduler.claim" if said else "other-scheduler.silent", scheduler=scheduler, words=said)
+    claim = Text("other-scheduler.claim" if said else "other-scheduler.silent", scheduler=scheduler, words=said)
     proofs = [quotes.of_pod(pod, scheduler, "{.spec.schedulerName}"), *words]
     sure: Confidence = "confirmed" if install.seen else "suspected"  # else HAMi's scheduler may be called so
     return finding("other-scheduler", claim, sure, (), proofs, severity="info")
 
 
-def nothing_asked(case: Case, say: Texts) -> Finding | None:
+def nothing_asked(case: Case) -> Finding | None:
     """The pod asks for no resource that HAMi hands out, or in amounts that HAMi takes as no request."""
     pod, config = case.pod, case.config
     asked = asked_resources(pod, config)
     if not asked:
         return _finding(
             "no-device-request",
-            say("no-device-request.claim", resource=config.gpus.count),
+            Text("no-device-request.claim", resource=config.gpus.count),
             [
                 quotes.of_pod(
                     pod, pod.spec.containers[0].name if pod.spec.containers else pod.name, "{.spec.containers[*].name}"
                 )
             ],
-            NextAction(
-                say("no-device-request.fix", resource=config.gpus.count),
+            step(
+                Text("no-device-request.fix", resource=config.gpus.count),
                 kubectl_pod(pod, "get", "-o", "jsonpath={.spec.containers[*].resources}"),
             ),
         )
     if any(request.containers for request in case.requests) or other_vendors(case):
         return None
     proofs = [quotes.of_resource(pod, name, value) for name, value in asked.items()]
-    claim = unread(pod, config, case.version, say)
-    return _finding("no-device-request", claim, proofs, write_plainly(pod, config, case.version, say))
+    claim = unread(pod, config, case.version)
+    return _finding("no-device-request", claim, proofs, write_plainly(pod, config, case.version))
 
 
 def _finding(
-    code: Code, claim: str, proofs: list[Evidence], *actions: NextAction, confidence: Confidence = "confirmed"
+    code: Code, claim: Prose, proofs: list[Evidence], *actions: NextAction, confidence: Confidence = "confirmed"
 ) -> Finding:
     return finding(code, claim, confidence, (), tuple(proofs), severity="warning", actions=actions)

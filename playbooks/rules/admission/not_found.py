@@ -6,8 +6,8 @@ from datetime import datetime
 from msgspec import structs
 
 from bot.kube.models import Workload
-from bot.report import Evidence, Finding, NextAction, Subject
-from bot.texts import Texts
+from bot.report import Evidence, Finding, NextAction, Subject, step
+from bot.texts import Text
 from playbooks.gather.namespaces import EmptyNamespace
 from playbooks.gather.subject import AbsentPod
 from playbooks.gather.webhook import WebhookOf
@@ -23,17 +23,17 @@ _MAX_CANDIDATES = 3
 _KUEUE = "kueue.x-k8s.io/queue-name"
 
 
-def never_created(absent: AbsentPod, name: str, by: WebhookOf | None, now: datetime, say: Texts) -> list[Finding]:
+def never_created(absent: AbsentPod, name: str, by: WebhookOf | None, now: datetime) -> list[Finding]:
     """Why the pod was refused at its creation, as its owner's FailedCreate says; nothing where none says so."""
-    refusal = denied(absent, name, say)
+    refusal = denied(absent, name)
     if refusal and (refused := in_events(absent.refusals, None)):
         hit, proofs = refused[0][0], [proof for _, proof in refused]
-        claim = say("admission-denied.signed", pod=name, means=hit.signature.words(say.language).means)
-        return [signed(hit, proofs, claim, (), say), refusal]
-    call = refused_call(absent.refusals, by.webhook.hook if by else None, say)
+        claim = Text("admission-denied.signed", pod=name, means=hit.signature.means)
+        return [signed(hit, proofs, claim, ()), refusal]
+    call = refused_call(absent.refusals, by.webhook.hook if by else None)
     if refusal is None or call is None:
         return [refusal] if refusal else []
-    broken = faults(WebhookFacts(by.webhook, by.install.install, now), say) if by else []
+    broken = faults(WebhookFacts(by.webhook, by.install.install, now)) if by else []
     same = [finding for finding in broken if finding.code == call.code]
     if same:
         proofs = tuple(dict.fromkeys((*call.evidence, *same[0].evidence)))
@@ -41,16 +41,16 @@ def never_created(absent: AbsentPod, name: str, by: WebhookOf | None, now: datet
     return [call, *(finding for finding in broken if finding.code != call.code), refusal]
 
 
-def no_such_pod(absent: AbsentPod, kind: str, name: str, say: Texts, namespace: str = "") -> Finding:
+def no_such_pod(absent: AbsentPod, kind: str, name: str, namespace: str = "") -> Finding:
     """Unknown, or not the only one of that name. `kind` and the names are what was asked for."""
     if absent.node:
-        return _a_node(name, say)
+        return _a_node(name)
     if absent.suspended:
-        return _suspended(absent.suspended, say)
+        return _suspended(absent.suspended)
     names = [f"{candidate.namespace}/{candidate.name}" for candidate in absent.candidates]
     return finding(
         "not-found",
-        _claim(absent, kind, name, names, say),
+        _claim(absent, kind, name, names),
         "suspected" if absent.gaps else "confirmed",
         (),
         tuple(
@@ -65,54 +65,54 @@ def no_such_pod(absent: AbsentPod, kind: str, name: str, say: Texts, namespace: 
         ),
         severity="info" if absent.matches else "warning",
         actions=tuple(
-            NextAction(say("not-found.ask", name=full), prose.command("why", _typed(candidate)))
+            step(Text("not-found.ask", name=full), prose.command("why", _typed(candidate)))
             for candidate, full in zip(absent.candidates[:_MAX_CANDIDATES], names, strict=False)
         )
-        or _elsewhere(namespace, say),
+        or _elsewhere(namespace),
     )
 
 
-def _a_node(name: str, say: Texts) -> Finding:
+def _a_node(name: str) -> Finding:
     proof = Evidence("nodes", f"Node {name}", None, name, kubectl("get", "node", name))
-    ask = NextAction(say("not-found.ask", name=name), prose.command("nodes", name))
-    claim = say("not-found.node", name=name)
+    ask = step(Text("not-found.ask", name=name), prose.command("nodes", name))
+    claim = Text("not-found.node", name=name)
     return finding("not-found", claim, "confirmed", (), (proof,), severity="warning", actions=(ask,))
 
 
-def _suspended(job: Workload, say: Texts) -> Finding:
+def _suspended(job: Workload) -> Finding:
     """Who suspends a Job may be a person, or a queue that starts it when its turn comes."""
     of_job = ("-n", job.namespace, "get", "job", job.name, "-o")
     path, suspended = "jsonpath={.spec.suspend}", f"Job {job.namespace}/{job.name}"
     proofs = [Evidence("job", suspended, None, "true", kubectl(*of_job, path))]
     queue = job.metadata.label(_KUEUE)
     if queue:
-        look = NextAction(say("not-found.kueue"), kubectl("-n", job.namespace, "get", "workloads.kueue.x-k8s.io"))
+        look = step(Text("not-found.kueue"), kubectl("-n", job.namespace, "get", "workloads.kueue.x-k8s.io"))
         label = f"jsonpath={{.metadata.labels.{_KUEUE.replace('.', chr(92) + '.')}}}"
         proofs.append(Evidence("job", suspended, None, queue, kubectl(*of_job, label)))
-        claim = say("not-found.queued", name=f"{job.namespace}/{job.name}", queue=queue)
+        claim = Text("not-found.queued", name=f"{job.namespace}/{job.name}", queue=queue)
     else:
-        look = NextAction(say("not-found.resume"), kubectl("-n", job.namespace, "describe", "job", job.name))
-        claim = say("not-found.suspended", name=f"{job.namespace}/{job.name}")
+        look = step(Text("not-found.resume"), kubectl("-n", job.namespace, "describe", "job", job.name))
+        claim = Text("not-found.suspended", name=f"{job.namespace}/{job.name}")
     return finding("not-found", claim, "confirmed", (), proofs, severity="warning", actions=(look,))
 
 
-def _elsewhere(namespace: str, say: Texts) -> tuple[NextAction, NextAction]:
+def _elsewhere(namespace: str) -> tuple[NextAction, NextAction]:
     """Where a pod that nothing is called like may be found."""
     waiting = prose.command("pending", *(("-n", namespace) if namespace else ()))
     where = ("-n", namespace) if namespace else ()
     owners = kubectl(*where, "get", "deployments,statefulsets,daemonsets,jobs", *(() if namespace else ("-A",)))
-    return NextAction(say("not-found.waiting"), waiting), NextAction(say("not-found.owners"), owners)
+    return step(Text("not-found.waiting"), waiting), step(Text("not-found.owners"), owners)
 
 
-def _claim(absent: AbsentPod, kind: str, name: str, candidates: Sequence[str], say: Texts) -> str:
-    names = prose.names(say, candidates)
+def _claim(absent: AbsentPod, kind: str, name: str, candidates: Sequence[str]) -> Text:
+    names = prose.names(candidates)
     if absent.matches:
         same = all(candidate.name == name for candidate in absent.candidates)
         key = "not-found.several" if same else "not-found.begin"
-        return say(key, count=absent.matches, what=f"{kind.lower()}s", name=name, names=names)
+        return Text(key, count=absent.matches, what=f"{kind.lower()}s", name=name, names=names)
     if names:
-        return say("not-found.candidates", answer=absent.answer, names=names)
-    return say("not-found.claim" if kind == "Pod" else "not-found.owner", answer=absent.answer)
+        return Text("not-found.candidates", answer=absent.answer, names=names)
+    return Text("not-found.claim" if kind == "Pod" else "not-found.owner", answer=absent.answer)
 
 
 def _typed(subject: Subject) -> str:
@@ -120,10 +120,10 @@ def _typed(subject: Subject) -> str:
     return f"{subject.namespace}/{kind}{subject.name}"
 
 
-def no_such_namespace(deserted: EmptyNamespace, words: tuple[str, ...], say: Texts) -> Finding:
+def no_such_namespace(deserted: EmptyNamespace, words: tuple[str, ...]) -> Finding:
     """It may as well be empty; the words in front of a namespace ask about a near one."""
     key = "not-found.namespace-near" if deserted.near else "not-found.namespace"
-    claim = say(key, namespace=deserted.namespace, names=prose.names(say, deserted.near))
+    claim = Text(key, namespace=deserted.namespace, names=prose.names(deserted.near))
     result = finding("not-found", claim, "confirmed", (), (), severity="warning")
-    actions = (NextAction(say("not-found.ask", name=name), prose.command(*words, name)) for name in deserted.near)
+    actions = (step(Text("not-found.ask", name=name), prose.command(*words, name)) for name in deserted.near)
     return structs.replace(result, next_actions=tuple(actions))

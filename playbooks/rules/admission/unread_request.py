@@ -7,8 +7,8 @@ from bot.hami.vendors import FIRST
 from bot.hami.version import Version
 from bot.hami.webhook import DEFAULT_SCHEDULERS, LEAVES_OWN_ALONE
 from bot.kube.models import Pod
-from bot.report import Finding, NextAction, one_line
-from bot.texts import Texts
+from bot.report import Finding, NextAction, one_line, step
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.quotes import kubectl_pod
 from playbooks.rules.common.findings import finding
@@ -16,7 +16,7 @@ from playbooks.rules.common.findings import finding
 _LONGEST = 80
 
 
-def unread(pod: Pod, config: DeviceConfig, version: Version | None, say: Texts) -> str:
+def unread(pod: Pod, config: DeviceConfig, version: Version | None) -> Text:
     """The claim about amounts that HAMi takes as no request: a quantity in bytes, or no count."""
     asked = asked_resources(pod, config)
     amounts = one_line(", ".join(f"{name}: {value}" for name, value in asked.items()), _LONGEST)
@@ -24,10 +24,10 @@ def unread(pod: Pod, config: DeviceConfig, version: Version | None, say: Texts) 
     text = str(version or "")
     if passed_over(pod, config, version):
         scheduler, count = pod.spec.scheduler_name or "?", config.gpus.count
-        return say("no-device-request.own-name", version=text, asked=amounts, resource=count, scheduler=scheduler)
+        return Text("no-device-request.own-name", version=text, asked=amounts, resource=count, scheduler=scheduler)
     if device is None or device.vendor is FIRST:
-        return say("no-device-request.unread", version=text, asked=amounts)
-    return say("no-device-request.unread-of", version=text, asked=amounts, resource=device.resources.count)
+        return Text("no-device-request.unread", version=text, asked=amounts)
+    return Text("no-device-request.unread-of", version=text, asked=amounts, resource=device.resources.count)
 
 
 def passed_over(pod: Pod, config: DeviceConfig, version: Version | None) -> bool:
@@ -42,23 +42,23 @@ def passed_over(pod: Pod, config: DeviceConfig, version: Version | None) -> bool
     return version is not None and since <= version < until and named and partly
 
 
-def write_plainly(pod: Pod, config: DeviceConfig, version: Version | None, say: Texts) -> NextAction:
+def write_plainly(pod: Pod, config: DeviceConfig, version: Version | None) -> NextAction:
     """To give a count and plain numbers, with the unit of the device's memory."""
     asked = asked_resources(pod, config)
     device = next((found for name in asked if (found := config.by_resource.get(name))), config.devices[0])
     resources = device.resources
     look = kubectl_pod(pod, "get", "-o", "jsonpath={.spec.containers[*].resources}")
     if passed_over(pod, config, version):
-        return NextAction(say("no-device-request.add-count", resource=config.gpus.count), look)
+        return step(Text("no-device-request.add-count", resource=config.gpus.count), look)
     if device.vendor is FIRST:
-        return NextAction(say("no-device-request.whole", resource=resources.memory), look)
+        return step(Text("no-device-request.whole", resource=resources.memory), look)
     if resources.count not in asked or not resources.memory:
-        return NextAction(say("no-device-request.fix", resource=resources.count), look)
+        return step(Text("no-device-request.fix", resource=resources.count), look)
     unit = resources.memory_factor
-    return NextAction(say("no-device-request.units", resource=resources.memory, unit=f"{unit:,}"), look)
+    return step(Text("no-device-request.units", resource=resources.memory, unit=f"{unit:,}"), look)
 
 
-def unread_containers(pod: Pod, config: DeviceConfig, version: Version | None, say: Texts) -> list[Finding]:
+def unread_containers(pod: Pod, config: DeviceConfig, version: Version | None) -> list[Finding]:
     """The containers of whose amounts HAMi reads no request: they get no device, wherever the pod goes."""
     if version is None:
         return []
@@ -68,12 +68,12 @@ def unread_containers(pod: Pod, config: DeviceConfig, version: Version | None, s
         names = (config.by_resource.get(name) for name in asked_resources(alone, config))
         known = [device for device in names if device and version >= device.vendor.since]
         if known and not pod_request(alone, config, version).containers:
-            claim = unread(alone, config, version, say)
+            claim = unread(alone, config, version)
             if len(pod.spec.containers) > 1:
-                claim = say("no-device-request.container", container=container.name, claim=claim)
+                claim = Text("no-device-request.container", container=container.name, claim=claim)
             asked = asked_resources(alone, config)
             proofs = [quotes.of_resource(pod, name, value) for name, value in asked.items()]
-            step = write_plainly(alone, config, version, say)
+            step = write_plainly(alone, config, version)
             found.append(
                 finding("no-device-request", claim, "confirmed", (), proofs, severity="warning", actions=[step])
             )

@@ -12,8 +12,8 @@ from bot.hami.version import Version
 from bot.hami.webhook.left_alone import LeftAlone, left_alone
 from bot.kube.models import Pod, Workload
 from bot.kube.times import parse_time
-from bot.report import Confidence, Evidence, Finding, NextAction
-from bot.texts import Texts
+from bot.report import Confidence, Evidence, Finding, NextAction, step
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.webhook import WebhookSeen
 from playbooks.quotes import kubectl, kubectl_pod
@@ -62,31 +62,31 @@ def why_left_alone(pod: Pod, install: Install, config: DeviceConfig, webhook: We
     return left_alone(pod, config, version, webhook.hook if webhook else None, labels)
 
 
-def missed(facts: BypassFacts, say: Texts) -> list[Finding]:
+def missed(facts: BypassFacts) -> list[Finding]:
     """The causes, then that HAMi did not see the pod; nothing where HAMi's scheduler has it, or it asks for nothing."""
     if not facts.asked or facts.scheduler == facts.install.scheduler_name:
         return []
     if _left_in_place(facts):
-        return [_wrong_scheduler(facts, say)]
+        return [_wrong_scheduler(facts)]
     reason = facts.reason
     created = parse_time(facts.pod.metadata.creation_timestamp)
     asked = (
         WebhookFacts(facts.webhook, facts.install, facts.now, created) if facts.webhook and facts.install.seen else None
     )
-    broken = faults(asked, say) if asked else []
+    broken = faults(asked) if asked else []
     if facts.owner is not None and facts.owner.spec.template.spec.node_name:
-        return [_bypassed(facts, "node", _own_node(facts.pod, facts.owner), None, say), *broken]
+        return [_bypassed(facts, "node", _own_node(facts.pod, facts.owner), None), *broken]
     if reason is not None:
-        return [_bypassed(facts, reason.how, _shown(facts, reason), reason, say), *broken]
+        return [_bypassed(facts, reason.how, _shown(facts, reason), reason), *broken]
     if broken:
         at_creation = _at_creation(facts)
         if at_creation and broken[0].code == "webhook-untrusted":
             proofs = dict.fromkeys((*map(of_rejection, at_creation[:1]), *broken[0].evidence))
             broken[0] = structs.replace(broken[0], evidence=tuple(proofs), confidence="confirmed")
-        return [*broken, _bypassed(facts, "claim", [], None, say)]
+        return [*broken, _bypassed(facts, "claim", [], None)]
     if (late := _answered_late(facts)) is not None:
-        return [_bypassed(facts, "unanswered", [late], None, say)]
-    return [_bypassed(facts, "claim", [], None, say)]
+        return [_bypassed(facts, "unanswered", [late], None)]
+    return [_bypassed(facts, "claim", [], None)]
 
 
 def _left_in_place(facts: BypassFacts) -> bool:
@@ -158,10 +158,10 @@ def _own_node(pod: Pod, owner: Workload) -> list[Evidence]:
     return [of_object(kind, owner, owner.spec.template.spec.node_name, "{.spec.template.spec.nodeName}")]
 
 
-def _bypassed(facts: BypassFacts, how: str, shown: Sequence[Evidence], reason: LeftAlone | None, say: Texts) -> Finding:
+def _bypassed(facts: BypassFacts, how: str, shown: Sequence[Evidence], reason: LeftAlone | None) -> Finding:
     resource = next(iter(facts.asked))
     label = f"{reason.key}={reason.value}" if reason and reason.value else reason.key if reason else ""
-    claim = say(
+    claim = Text(
         f"webhook-bypassed.{how}",
         scheduler=facts.scheduler,
         hami=facts.install.scheduler_name,
@@ -170,26 +170,26 @@ def _bypassed(facts: BypassFacts, how: str, shown: Sequence[Evidence], reason: L
         namespace=facts.pod.namespace,
     )
     if how == "claim":
-        fix = NextAction(say("webhook-bypassed.check"), f"kubectl get {KIND.lower()}s -o wide")
+        fix = step(Text("webhook-bypassed.check"), f"kubectl get {KIND.lower()}s -o wide")
     elif how == "namespace":
-        fix = NextAction(
-            say("webhook-bypassed.fix-namespace"), kubectl("get", "namespace", facts.pod.namespace, "--show-labels")
+        fix = step(
+            Text("webhook-bypassed.fix-namespace"), kubectl("get", "namespace", facts.pod.namespace, "--show-labels")
         )
     else:
-        fix = NextAction(say(f"webhook-bypassed.fix-{how}"), kubectl_pod(facts.pod, "get", "-o", "yaml"))
+        fix = step(Text(f"webhook-bypassed.fix-{how}"), kubectl_pod(facts.pod, "get", "-o", "yaml"))
     proofs = [*shown, *_proofs(facts)]
     sure: Confidence = "confirmed" if facts.install.seen and how != "unanswered" else "suspected"
-    steps = [fix, _recreate(facts.pod, say)]
+    steps = [fix, _recreate(facts.pod)]
     return finding("webhook-bypassed", claim, sure, _nodes(facts), proofs, severity="warning", actions=steps)
 
 
-def _wrong_scheduler(facts: BypassFacts, say: Texts) -> Finding:
+def _wrong_scheduler(facts: BypassFacts) -> Finding:
     hami = facts.install.scheduler_name
-    claim = say("wrong-scheduler.claim", scheduler=facts.scheduler, hami=hami)
+    claim = Text("wrong-scheduler.claim", scheduler=facts.scheduler, hami=hami)
     key = "name" if facts.scheduler == KUBERNETES_SCHEDULER else "fix"
-    fix = NextAction(say(f"wrong-scheduler.{key}", hami=hami), kubectl_pod(facts.pod, "get", "-o", "yaml"))
+    fix = step(Text(f"wrong-scheduler.{key}", hami=hami), kubectl_pod(facts.pod, "get", "-o", "yaml"))
     sure: Confidence = "confirmed" if facts.install.seen else "suspected"
-    steps = [fix, _recreate(facts.pod, say)]
+    steps = [fix, _recreate(facts.pod)]
     return finding("wrong-scheduler", claim, sure, _nodes(facts), [*_proofs(facts)], severity="warning", actions=steps)
 
 
@@ -202,8 +202,8 @@ def _proofs(facts: BypassFacts) -> Iterator[Evidence]:
     yield from facts.words
 
 
-def _recreate(pod: Pod, say: Texts) -> NextAction:
-    return NextAction(say("webhook-bypassed.recreate"), kubectl_pod(pod, "delete"), changes_cluster=True)
+def _recreate(pod: Pod) -> NextAction:
+    return step(Text("webhook-bypassed.recreate"), kubectl_pod(pod, "delete"), changes_cluster=True)
 
 
 def _nodes(facts: BypassFacts) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Event, Pod
 from bot.kube.times import format_time, parse_time
 from bot.report import Evidence, Finding, one_line
-from bot.texts import Texts
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.webhook import (
     API_CONTAINER,
@@ -77,12 +77,12 @@ def rejections(seen: WebhookSeen, now: datetime) -> list[Rejection]:
     return found
 
 
-def rejected(hook: Hook, lines: Sequence[Rejection], say: Texts) -> Finding:
+def rejected(hook: Hook, lines: Sequence[Rejection]) -> Finding:
     """Only suspected: the log does not say that the client is the API server."""
-    claim = say(f"webhook-untrusted.rejected-{result(hook)}")
+    claim = Text(f"webhook-untrusted.rejected-{result(hook)}")
     proofs = [*map(of_rejection, lines[-2:]), of_object(KIND, hook.config, hook.webhook.name, "{.webhooks[*].name}")]
     fault = finding("webhook-untrusted", claim, "suspected", (), [*proofs, *of_policy(hook)], severity="critical")
-    return structs.replace(fault, next_actions=certificates(hook, say))
+    return structs.replace(fault, next_actions=certificates(hook))
 
 
 class _Call(NamedTuple):
@@ -90,7 +90,7 @@ class _Call(NamedTuple):
     call: FailedCall
 
 
-def uncalled(asked: WebhookFacts, hook: Hook, lines: Sequence[Rejection], say: Texts) -> Finding | None:
+def uncalled(asked: WebhookFacts, hook: Hook, lines: Sequence[Rejection]) -> Finding | None:
     """What an API server last said of its calls, since the scheduler is ready and within the last minutes.
 
     While a scheduler pod starts, nobody answers: that is over. Only suspected where a pod is asked about and no call
@@ -104,7 +104,7 @@ def uncalled(asked: WebhookFacts, hook: Hook, lines: Sequence[Rejection], say: T
     log = kubectl("-n", API_NAMESPACE, "logs", call.pod, "-c", API_CONTAINER, "--since=1h")
     name = f"Pod {API_NAMESPACE}/{call.pod} container {API_CONTAINER}"
     proof = Evidence("API server log", name, format_time(at), quotes.shown(call.line), f"{log} | grep {WEBHOOK_NAME}")
-    fault = _said(call.line, hook, say)
+    fault = _said(call.line, hook)
     more = map(of_rejection, lines[-1:]) if fault.code == "webhook-untrusted" else ()
     confidence = "suspected" if asked.created and not near else "confirmed"
     return structs.replace(fault, confidence=confidence, evidence=(proof, *more, *of_policy(hook)))
@@ -130,19 +130,19 @@ def of_rejection(rejection: Rejection) -> Evidence:
     return Evidence("scheduler log", name, at, quotes.shown(rejection.line), f"{log} | grep 'TLS handshake error'")
 
 
-def refused_call(refusals: Sequence[Event], hook: Hook | None, say: Texts) -> Finding | None:
+def refused_call(refusals: Sequence[Event], hook: Hook | None) -> Finding | None:
     """What the API server says of a pod that failurePolicy Fail kept from being created; None of any other refusal."""
     refused = next((refusal for refusal in refusals if FAILED_CALL in refusal.message), None)
     if refused is None:
         return None
     proofs = tuple(quotes.of_event(refusal) for refusal in refusals if FAILED_CALL in refusal.message)
-    return structs.replace(_said(refused.message, hook, say, become="fail"), evidence=proofs)
+    return structs.replace(_said(refused.message, hook, become="fail"), evidence=proofs)
 
 
-def _said(words: str, hook: Hook | None, say: Texts, *, become: str = "") -> Finding:
+def _said(words: str, hook: Hook | None, *, become: str = "") -> Finding:
     """What the API server's words mean: nobody answers, or the certificate is not trusted."""
     why = one_line(_CALL.sub("", words).strip(), 160).rstrip(".")
     code = "webhook-untrusted" if _CERTIFICATE_WORDS.search(why) else "webhook-unreachable"
-    claim = say(f"{code}.said-{become or (result(hook) if hook else 'fail')}", why=why)
-    actions = certificates(hook, say) if hook and code == "webhook-untrusted" else where_it_answers(hook, say)
+    claim = Text(f"{code}.said-{become or (result(hook) if hook else 'fail')}", why=why)
+    actions = certificates(hook) if hook and code == "webhook-untrusted" else where_it_answers(hook)
     return finding(code, claim, "confirmed", (), (), severity="critical", actions=actions)

@@ -2,8 +2,8 @@
 
 from bot.hami.installation.install import Install
 from bot.kube.models import LabelSelector, ServiceReference
-from bot.report import Evidence, NextAction
-from bot.texts import Texts
+from bot.report import Evidence, NextAction, step
+from bot.texts import Text
 from playbooks.gather.webhook import SERVICE_LABEL, Hook
 from playbooks.quotes import kubectl
 from playbooks.rules.common.hami_objects import of_object
@@ -51,14 +51,14 @@ def of_policy(hook: Hook) -> list[Evidence]:
     return [of_object(KIND, hook.config, text, "{.webhooks[*].failurePolicy}")] if text else []
 
 
-def where_it_answers(hook: Hook | None, say: Texts) -> tuple[NextAction, ...]:
+def where_it_answers(hook: Hook | None) -> tuple[NextAction, ...]:
     service = service_of(hook) if hook else None
     if service is None:
-        return (NextAction(say("webhook-missing.look"), kubectl("get", KIND.lower())),)
+        return (step(Text("webhook-missing.look"), kubectl("get", KIND.lower())),)
     look = kubectl("-n", service.namespace, "get", "endpointslices", "-l", f"{SERVICE_LABEL}={service.name}")
-    return (NextAction(say("webhook-unreachable.look"), look),)
+    return (step(Text("webhook-unreachable.look"), look),)
 
 
-def certificates(hook: Hook, say: Texts) -> tuple[NextAction, ...]:
+def certificates(hook: Hook) -> tuple[NextAction, ...]:
     look = kubectl("get", KIND.lower(), hook.config.name, "-o", "jsonpath={.webhooks[*].clientConfig.caBundle}")
-    return (NextAction(say("webhook-untrusted.look"), look),)
+    return (step(Text("webhook-untrusted.look"), look),)

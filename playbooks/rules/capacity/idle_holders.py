@@ -15,8 +15,8 @@ from bot.finding_codes import Code
 from bot.hami.fit.allocated_totals import Holding
 from bot.hami.metrics.holder_usage import IDLE_S, MeasuredHolding, held_by
 from bot.hami.scheduler_logs.filter_reasons import REASONS
-from bot.report import Evidence, Finding, NextAction
-from bot.texts import Texts
+from bot.report import Evidence, Finding, step
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.usage import UsageSeen
 from playbooks.gather.usage_of_nodes import MOST_MEASURED
@@ -67,16 +67,16 @@ def _may_be_idle(holding: Holding, before: str) -> bool:
     return holding.bound and not holding.ending and "" < holding.created <= before
 
 
-def with_waited_for(findings: Sequence[Finding], case: Case, measured: MeasuredNodes, say: Texts) -> list[Finding]:
+def with_waited_for(findings: Sequence[Finding], case: Case, measured: MeasuredNodes) -> list[Finding]:
     """The findings; behind the first, where it says that there is no room, whom the pod waits for without need."""
     first, *rest = findings
-    if first.code not in NO_ROOM or (result := waited_for(case, measured, say)) is None:
+    if first.code not in NO_ROOM or (result := waited_for(case, measured)) is None:
         return list(findings)
     first = structs.replace(first, next_actions=(*result.next_actions, *first.next_actions))
     return [first, structs.replace(result, next_actions=()), *rest]
 
 
-def waited_for(case: Case, measured: MeasuredNodes, say: Texts) -> Finding | None:
+def waited_for(case: Case, measured: MeasuredNodes) -> Finding | None:
     """The idle holders of one node without whom the pod fits; None where nobody is known to be idle."""
     if case.view.ledger is None or not measured.usage.usage.containers:
         return None
@@ -84,7 +84,7 @@ def waited_for(case: Case, measured: MeasuredNodes, say: Texts) -> Finding | Non
     idle = [holding for holding in held if not holding.holding.ending and (holding.idle_s or 0) >= IDLE_S]
     idle.sort(key=lambda holding: (-(holding.idle_s or 0), holding.name))
     found = _alone(case, idle) or _together(case, idle)
-    return _told(case, found, measured, say) if found else None
+    return _told(case, found, measured) if found else None
 
 
 def _alone(case: Case, idle: Sequence[MeasuredHolding]) -> list[MeasuredHolding]:
@@ -112,7 +112,7 @@ def _fits(case: Case, ended: Sequence[MeasuredHolding]) -> bool:
     return case.view.judge_without(node, case.request, [holding.holding for holding in ended]).fits is True
 
 
-def _told(case: Case, found: Sequence[MeasuredHolding], measured: MeasuredNodes, say: Texts) -> Finding:
+def _told(case: Case, found: Sequence[MeasuredHolding], measured: MeasuredNodes) -> Finding:
     node = found[0].holding.node
     holders = {(pod.namespace, pod.name): pod for pod in case.view.facts.pods or ()}
     pods = [holders[holding.holding.namespace, holding.holding.name] for holding in found]
@@ -130,6 +130,6 @@ def _told(case: Case, found: Sequence[MeasuredHolding], measured: MeasuredNodes,
         if holding.last and holding.last.last_kernel
     ]
     proofs += [quotes.of_holder(pod) for pod in pods]
-    ask = NextAction(say("waited-for.ask", **values), prose.command("gpus", "--idle", "--node", node))
-    claim = say("waited-for.claim", **values)
+    ask = step(Text("waited-for.ask", **values), prose.command("gpus", "--idle", "--node", node))
+    claim = Text("waited-for.claim", **values)
     return finding("idle-holder", claim, "confirmed", (node,), proofs, severity="warning", actions=[ask])

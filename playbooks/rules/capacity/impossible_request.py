@@ -5,7 +5,7 @@ from typing import NamedTuple
 from bot.hami.fit import verdicts
 from bot.hami.pods.pod_request import UNSET_PERCENTAGE, ContainerRequest
 from bot.report import Evidence, Finding
-from bot.texts import Texts
+from bot.texts import Text
 from playbooks.rules.capacity import request_amounts
 from playbooks.rules.capacity.vendor_words import in_words, numbers_given
 from playbooks.rules.common import prose
@@ -14,7 +14,7 @@ from playbooks.rules.waiting.attempt import Attempt
 from playbooks.rules.waiting.waiting_pod import Case
 
 
-def impossible(case: Case, attempt: Attempt, words: list[Evidence], say: Texts) -> Finding | None:
+def impossible(case: Case, attempt: Attempt, words: list[Evidence]) -> Finding | None:
     """Larger than any registered node of the cluster, even empty; None where none has such a device.
 
     `words`: the schedulers' own.
@@ -32,7 +32,7 @@ def impossible(case: Case, attempt: Attempt, words: list[Evidence], say: Texts) 
     ]
     return finding(
         "impossible-anywhere",
-        _claim(case, say),
+        _claim(case),
         "confirmed" if refused else "suspected",
         (),
         [*words, *dict.fromkeys(proofs)],
@@ -40,23 +40,23 @@ def impossible(case: Case, attempt: Attempt, words: list[Evidence], say: Texts) 
     )
 
 
-def _claim(case: Case, say: Texts) -> str:
+def _claim(case: Case) -> Text:
     if over := over_a_card(case):
-        return say("impossible-anywhere.percent", percent=over, version=str(case.version or "?"))
+        return Text("impossible-anywhere.percent", percent=over, version=str(case.version or "?"))
     for container in sorted(case.request.containers, key=request_amounts.size, reverse=True):
         largest, most = at_most(case, container.word)
-        asked = request_amounts.asked(case, container, say)
+        asked = request_amounts.asked(case, container)
         if container.memory_mib > largest and case.config.of(container.word).memory:
-            return say("impossible-anywhere.claim", asked=asked, largest=prose.mib(largest), most=most)
+            return Text("impossible-anywhere.claim", asked=asked, largest=prose.mib(largest), most=most)
         if container.count > most:
-            return say("impossible-anywhere.number", asked=asked, most=most)
+            return Text("impossible-anywhere.number", asked=asked, most=most)
     if never := never_given(case):
-        asked = request_amounts.asked(case, never.container, say)
-        return say("impossible-anywhere.never", asked=asked, word=never.container.word, numbers=never.numbers)
+        asked = request_amounts.asked(case, never.container)
+        return Text("impossible-anywhere.never", asked=asked, word=never.container.word, numbers=never.numbers)
     name, verdict = nearest_refusal(case)
     if case.device.vendor.one_card_per_pod and len({request.container for request in case.request.containers}) > 1:
-        return say("impossible-anywhere.same", node=name, reason=verdict.text(), word=case.device.word)
-    return say("impossible-anywhere.reason", node=name, reason=verdict.text())
+        return Text("impossible-anywhere.same", node=name, reason=verdict.text(), word=case.device.word)
+    return Text("impossible-anywhere.reason", node=name, reason=verdict.text())
 
 
 class ImpossibleCount(NamedTuple):

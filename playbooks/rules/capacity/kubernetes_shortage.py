@@ -7,8 +7,8 @@ from typing import NamedTuple
 from bot.kube.models import Node, Pod
 from bot.kube.node_filter import effective_request
 from bot.kube.quantities import parse_quantity
-from bot.report import Evidence, NextAction
-from bot.texts import Texts
+from bot.report import Evidence, NextAction, step
+from bot.texts import Text, spaced
 from playbooks import quotes
 from playbooks.quotes import kubectl_pod
 from playbooks.rules.waiting.waiting_pod import Case
@@ -35,12 +35,15 @@ class Shortage(NamedTuple):
         """What is asked for and the most that there is, as texts have it."""
         return {"asked": _amount(self.resource, self.asked), "most": _amount(self.resource, self.most)}
 
-    def claim(self, text: str, count: int, say: Texts) -> str:
+    def claim(self, text: str, count: int) -> Text:
         """`text` is kube-scheduler's own, of so many nodes."""
         if self.everywhere:
-            return say("kubernetes-filter.never", **self.figures, resource=self.resource, text=text, count=count)
-        short = say("kubernetes-filter.short", **self.figures)
-        return say("kubernetes-filter.claim", text=f"{text} ({short})", count=count)
+            return Text("kubernetes-filter.never", **self.figures, resource=self.resource, text=text, count=count)
+        return Text("kubernetes-filter.claim", text=self.noted(text), count=count)
+
+    def noted(self, text: str) -> Text:
+        """kube-scheduler's text with both figures."""
+        return spaced(text, Text("words.in-parentheses", text=Text("kubernetes-filter.short", **self.figures)))
 
     def proofs(self, pod: Pod) -> list[Evidence]:
         """The request of each container as it is written, then what kubelet offers there."""
@@ -50,14 +53,14 @@ class Shortage(NamedTuple):
             quotes.of_allocatable(self.node, self.resource),
         ]
 
-    def ask_less(self, pod: Pod, say: Texts) -> list[NextAction]:
+    def ask_less(self, pod: Pod) -> list[NextAction]:
         """To ask for no more than there is, where waiting will not help."""
         if not self.everywhere:
             return []
         most = _amount(self.resource, self.most, whole=True)
         path = f"jsonpath={{.spec.containers[*].resources.requests.{self.resource}}}"
-        label = say("kubernetes-filter.ask-less", most=most, resource=self.resource)
-        return [NextAction(label, kubectl_pod(pod, "get", "-o", path))]
+        label = Text("kubernetes-filter.ask-less", most=most, resource=self.resource)
+        return [step(label, kubectl_pod(pod, "get", "-o", path))]
 
 
 def shortage(case: Case, text: str, names: Sequence[str]) -> Shortage | None:

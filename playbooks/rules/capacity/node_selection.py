@@ -8,7 +8,7 @@ from msgspec import structs
 
 from bot.kube.models import Node, Pod
 from bot.kube.node_filter import SELECTOR_TEXT, NodeFilter
-from bot.texts import Texts
+from bot.texts import Text
 from playbooks.rules.common import prose
 from playbooks.rules.waiting.waiting_pod import Case
 
@@ -27,11 +27,11 @@ class Loosened(NamedTuple):
         """Whether the affinity is all that has to go."""
         return self.parts == (BY_AFFINITY,)
 
-    def label(self, say: Texts) -> str:
-        nodes = prose.some(say, self.nodes)
+    def label(self) -> Text:
+        nodes = prose.some(self.nodes)
         if self.by_affinity:
-            return say("change.loosen-affinity", label=BY_AFFINITY, nodes=nodes)
-        return say("change.loosen-selector", label=", ".join(self.parts), nodes=nodes)
+            return Text("change.loosen-affinity", label=BY_AFFINITY, nodes=nodes)
+        return Text("change.loosen-selector", label=", ".join(self.parts), nodes=nodes)
 
 
 def loosen(case: Case, names: Sequence[str]) -> Loosened | None:

@@ -5,8 +5,7 @@ from typing import NamedTuple
 from bot.hami.fit.verdicts import type_allows, uuid_allows
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.nodes.registration import Unregistered
-from bot.report import Evidence, NextAction
-from bot.texts import Texts
+from bot.report import Evidence, NextAction, step
 from playbooks import quotes
 from playbooks.quotes import kubectl_pod
 from playbooks.rules.capacity.node_selection import loosen
@@ -67,10 +66,10 @@ def proof_of(case: Case, largest: Largest) -> Evidence:
     return quotes.of_card(node, largest.card.uuid, whole=True)
 
 
-def loosen_selection(case: Case, say: Texts) -> list[NextAction]:
+def loosen_selection(case: Case) -> list[NextAction]:
     """To let the pod go elsewhere, where nothing else keeps it from nodes that would take it now."""
     loosened = loosen(case, list(case.obstacles))
     if loosened is None:
         return []
     path = "{.spec.affinity.nodeAffinity}" if loosened.by_affinity else "{.spec.nodeSelector}"
-    return [NextAction(loosened.label(say), kubectl_pod(case.pod, "get", "-o", f"jsonpath={path}"))]
+    return [step(loosened.label(), kubectl_pod(case.pod, "get", "-o", f"jsonpath={path}"))]

@@ -6,7 +6,7 @@ from bot.hami.fit.advice import Change
 from bot.hami.pods.pod_request import ContainerRequest, Resources, amount_of, written
 from bot.kube.models import Container, Pod
 from bot.report import Evidence
-from bot.texts import Texts
+from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.rules.common import prose
 from playbooks.rules.waiting.waiting_pod import Case
@@ -27,22 +27,22 @@ def most_devices(case: Case) -> ContainerRequest | None:
     return max(case.request.containers, key=lambda container: container.count, default=None)
 
 
-def memory(case: Case, container: ContainerRequest, say: Texts) -> str:
+def memory(case: Case, container: ContainerRequest) -> Prose:
     """What it asks for of one device: `8,000 MiB`, `50% of a GPU`, or the vendor's own measure."""
     if own := _own(case, container):
         return own
     if container.memory_mib:
         return prose.mib(container.memory_mib)
-    return say("words.percent-of-card", percent=container.percentage)
+    return Text("words.percent-of-card", percent=container.percentage)
 
 
-def asked(case: Case, container: ContainerRequest, say: Texts) -> str:
+def asked(case: Case, container: ContainerRequest) -> Prose:
     """The same of all its devices: `2 x 8,000 MiB`, or `2 GPUs` where the vendor hands out no part of one."""
     if own := _own(case, container):
         return own
     if not case.config.of(container.word).memory:
-        return say("words.devices", cards=container.count)
-    return say("words.asked", cards=container.count, memory=memory(case, container, say))
+        return Text("words.devices", cards=container.count)
+    return Text("words.asked", cards=container.count, memory=memory(case, container))
 
 
 def _own(case: Case, container: ContainerRequest) -> str:
@@ -61,23 +61,23 @@ def cores(case: Case, container: ContainerRequest, amount: int | None = None) ->
     return f"{vendor.cores_each(container) if amount is None else amount}{vendor.cores_unit}"
 
 
-def change(case: Case, wanted: Change, say: Texts, *, what: str = "") -> str:
+def change(case: Case, wanted: Change, *, what: str = "") -> Text:
     """A change in words, memory also in the unit of the vendor's resource where that is not MiB."""
     what = what or wanted.what
     amount = f"{wanted.amount:,}"
     if what == "cores":
         amount = cores(case, case.request.containers[0], wanted.amount)
     elif what in ("memory", "share"):
-        amount = _in_units(case.gpus, wanted.amount, say)
-    return say(f"change.{what}", node=wanted.node, amount=amount, pod=wanted.pod)
+        amount = _in_units(case.gpus, wanted.amount)
+    return Text(f"change.{what}", node=wanted.node, amount=amount, pod=wanted.pod)
 
 
-def _in_units(resources: Resources, memory_mib: int, say: Texts) -> str:
+def _in_units(resources: Resources, memory_mib: int) -> Prose:
     units = memory_mib // resources.memory_factor
     if resources.memory_factor == 1 or not units:
         return prose.mib(memory_mib)
     memory = prose.mib(units * resources.memory_factor)
-    return say("change.units", memory=memory, resource=resources.memory, units=units)
+    return Text("change.units", memory=memory, resource=resources.memory, units=units)
 
 
 def proof(case: Case, container: ContainerRequest | None, resources: Sequence[str]) -> list[Evidence]:

@@ -10,7 +10,7 @@ from bot.hami.pods.pod_request import WHOLE_CARD, ContainerRequest
 from bot.hami.pods.request_parsing import asked_resources
 from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Device
-from bot.texts import Texts
+from bot.texts import Prose, Text
 from playbooks.rules.capacity import request_amounts
 from playbooks.rules.common import prose
 from playbooks.rules.waiting.cause_ranking import Cause
@@ -27,7 +27,7 @@ _KEYS = {
 }
 
 
-def own_words(case: Case, cause: Cause, say: Texts) -> str | None:
+def own_words(case: Case, cause: Cause) -> Prose | None:
     """The claim about a cause of nodes that refuse one other vendor's devices; None where the usual one holds."""
     asked = case.request.containers
     words = {container.word for container in asked}
@@ -40,15 +40,15 @@ def own_words(case: Case, cause: Cause, say: Texts) -> str | None:
     key = _key(case, cause, device, largest, never=bool(never))
     if key is None:
         return None
-    return say(
+    return Text(
         key,
-        nodes=prose.names(say, cause.nodes),
+        nodes=prose.names(cause.nodes),
         count=len(cause.nodes),
         cards=largest.count,
         word=device.word,
         resource=device.resources.cores if key == _WHOLE else device.resources.count,
         numbers=in_words(numbers or ()),
-        asked=request_amounts.asked(case, largest, say),
+        asked=request_amounts.asked(case, largest),
     )
 
 

@@ -1,13 +1,15 @@
 """How every rule makes a finding."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 from bot.finding_codes import Code
 from bot.kube.recording.redact import masked
 from bot.report import Confidence, Evidence, Finding, NextAction, Scope, Severity, one_line
+from bot.texts import Prose, Text
 
-_LONGEST_CLAIM = 400
+_LONGEST = 401
+"""Characters of a value that are looked at: a claim has 400."""
 
 
 class NodeCause(NamedTuple):
@@ -22,7 +24,7 @@ class NodeCause(NamedTuple):
 
 def finding(
     code: Code,
-    claim: str,
+    claim: Prose,
     confidence: Confidence,
     nodes: Sequence[str],
     proofs: Sequence[Evidence],
@@ -30,13 +32,32 @@ def finding(
     severity: Severity,
     actions: Sequence[NextAction] = (),
 ) -> Finding:
-    """The claim on one line and without credentials, for it may name what other programs wrote; each proof once."""
-    return Finding(
+    """The claim without credentials, for it may name what other programs wrote; each proof once."""
+    made = Finding(
         code=code,
-        claim=one_line(masked(claim, _LONGEST_CLAIM + 1), _LONGEST_CLAIM),
+        claim="",
         severity=severity,
         confidence=confidence,
         scope=Scope(nodes=tuple(sorted(nodes))),
         evidence=tuple(dict.fromkeys(proofs)),
         next_actions=tuple(actions),
     )
+    return made.saying(one_line(masked(claim, _LONGEST)) if isinstance(claim, str) else _masked(claim))
+
+
+def _masked(text: Text) -> Text:
+    return Text(text.key, **{name: _value(value) for name, value in text.values.items()})
+
+
+def _value(value: object) -> object:
+    match value:
+        case str():
+            return masked(value, _LONGEST)
+        case Text():
+            return _masked(value)
+        case {"key": str(key), "values": dict()}:
+            return _masked(Text(key, **cast("Mapping[str, Any]", value)["values"]))
+        case tuple() | list() if type(cast("object", value)) in (tuple, list):
+            return tuple(map(_value, cast("Sequence[object]", value)))
+        case _:
+            return value

@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 
 from bot.hami.pods.request_parsing import asked_resources
-from bot.report import Confidence, Gap
-from bot.texts import Texts
+from bot.report import Confidence, Gap, gap
+from bot.texts import Text
 from playbooks.gather.scheduling import Capacity, InstallSeen
 from playbooks.rules.waiting.waiting_pod import Case
 
 
-def capacity_gaps(install: InstallSeen, capacity: Capacity, undecodable: Sequence[str], say: Texts) -> list[Gap]:
+def capacity_gaps(install: InstallSeen, capacity: Capacity, undecodable: Sequence[str]) -> list[Gap]:
     """The install's and the cards' gaps; HAMi's version is one of its own."""
     gaps = [*install.gaps, *capacity.gaps]
     if install.install.version is None and install.presence != "absent":
-        gaps.append(Gap("HAMi version", say("gap.version"), say("gap.version-hint")))
-    return gaps + [Gap("objects", name, say("gap.undecodable")) for name in undecodable]
+        gaps.append(gap("HAMi version", Text("gap.version"), Text("gap.version-hint")))
+    return gaps + [gap("objects", name, Text("gap.undecodable")) for name in undecodable]
 
 
 def confidence_in(install: InstallSeen, capacity: Capacity, undecodable: Sequence[str]) -> Confidence:
@@ -23,16 +23,16 @@ def confidence_in(install: InstallSeen, capacity: Capacity, undecodable: Sequenc
     return "suspected" if unread else "confirmed"
 
 
-def fit_gaps(case: Case, say: Texts) -> list[Gap]:
+def fit_gaps(case: Case) -> list[Gap]:
     """Where our own fit knows no verdict, it says so."""
     unknown = sorted(
         {verdict.unknown for verdict in case.verdicts.values() if verdict.fits is None and verdict.unknown}
     )
-    gaps = [Gap("fit", why, say("gap.fit-hint")) for why in unknown]
+    gaps = [gap("fit", why, Text("gap.fit-hint")) for why in unknown]
     chances = {verdict.said for verdict in case.verdicts.values() if verdict.instead}
-    gaps += [Gap("fit", say("gap.chance", reasons=reasons), say("gap.fit-hint")) for reasons in sorted(chances)[:1]]
+    gaps += [gap("fit", Text("gap.chance", reasons=reasons), Text("gap.fit-hint")) for reasons in sorted(chances)[:1]]
     vendors = other_vendors(case)
-    return gaps + [Gap("fit", say("gap.vendor", resource=name), say("gap.fit-hint")) for name in vendors]
+    return gaps + [gap("fit", Text("gap.vendor", resource=name), Text("gap.fit-hint")) for name in vendors]
 
 
 def other_vendors(case: Case) -> list[str]:

@@ -8,8 +8,8 @@ from msgspec import structs
 from bot.hami.installation.install import Install
 from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Vendor
-from bot.report import Finding, NextAction
-from bot.texts import Texts
+from bot.report import Finding, NextAction, step
+from bot.texts import Prose, Text, listed
 from playbooks import quotes
 from playbooks.quotes import kubectl
 
@@ -17,17 +17,24 @@ _SHOWN = 3
 _MAX_ACTIONS = 3
 
 
-def names(say: Texts, listed: Sequence[str], shown: int = _SHOWN) -> str:
+def names(found: Sequence[str], shown: int = _SHOWN) -> Prose:
     """`a, b, c` or `a, b and 5 more`."""
-    if len(listed) <= shown:
-        return ", ".join(listed)
-    return say("words.and-more", names=", ".join(listed[: shown - 1]), more=len(listed) - shown + 1)
+    if len(found) <= shown:
+        return ", ".join(found)
+    return Text("words.and-more", names=", ".join(found[: shown - 1]), more=len(found) - shown + 1)
 
 
-def some(say: Texts, found: Sequence[str]) -> str:
+def several(parts: Sequence[Text], shown: int = _SHOWN) -> Text:
+    """The same of texts: a few of them, and how many more there are."""
+    if len(parts) <= shown:
+        return listed(parts)
+    return Text("words.and-more", names=listed(parts[: shown - 1]), more=len(parts) - shown + 1)
+
+
+def some(found: Sequence[str]) -> Prose:
     """`a, b, c`, or `a, b, c and others` where only so many were looked for that their number is not known."""
     shown = ", ".join(found[:_SHOWN])
-    return say("words.and-others", names=shown) if len(found) > _SHOWN else shown
+    return Text("words.and-others", names=shown) if len(found) > _SHOWN else shown
 
 
 def mib(amount: int) -> str:
@@ -46,38 +53,38 @@ def command(*words: str) -> str:
     return shlex.join(words)
 
 
-def see_cards(node: str, say: Texts) -> tuple[NextAction, ...]:
+def see_cards(node: str) -> tuple[NextAction, ...]:
     """To look at a node's cards and their holders."""
-    return (NextAction(say("gpus.see", node=node), command("gpus", "--node", node)),)
+    return (step(Text("gpus.see", node=node), command("gpus", "--node", node)),)
 
 
-def see_node(node: str, say: Texts) -> tuple[NextAction, ...]:
+def see_node(node: str) -> tuple[NextAction, ...]:
     """To look at a node's device plugin and whatever else is wrong there, with the command that reads its log."""
-    return (NextAction(say("nodes.see", node=node), command("nodes", node)),)
+    return (step(Text("nodes.see", node=node), command("nodes", node)),)
 
 
-def see_quota(namespace: str, say: Texts) -> tuple[NextAction, ...]:
+def see_quota(namespace: str) -> tuple[NextAction, ...]:
     """To look at what counts against a namespace's quotas."""
-    return (NextAction(say("quota.see", namespace=namespace), command("quota", namespace)),)
+    return (step(Text("quota.see", namespace=namespace), command("quota", namespace)),)
 
 
-def scheduler_log(install: Install, pod: str, say: Texts) -> tuple[NextAction, ...]:
+def scheduler_log(install: Install, pod: str) -> tuple[NextAction, ...]:
     """To read what the extender logs about a pod; nothing when no extender was found."""
     names = [pod.name for pod in install.pods[:1]] or [
         f"deploy/{workload.name}" for workload in (install.deployment,) if workload
     ]
     return tuple(
-        NextAction(
-            say("words.scheduler-log"),
+        step(
+            Text("words.scheduler-log"),
             quotes.extender_log(install.namespace, name, pod),
         )
         for name in names
     )
 
 
-def raise_verbosity(say: Texts) -> tuple[NextAction, ...]:
+def raise_verbosity() -> tuple[NextAction, ...]:
     """To let HAMi log each card's figures for a while (its V(5)); it is asked about before it is done."""
-    return (NextAction(say("changing.raise-it"), "verbosity 5 for 10m", changes_cluster=True),)
+    return (step(Text("changing.raise-it"), "verbosity 5 for 10m", changes_cluster=True),)
 
 
 def few_actions(findings: Sequence[Finding]) -> list[Finding]:

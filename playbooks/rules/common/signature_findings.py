@@ -10,8 +10,8 @@ from bot.kube.hami_pods import is_plugin
 from bot.kube.models import ContainerStatus, Event, Pod
 from bot.kube.recording.redact import NEVER_STARTED
 from bot.kube.times import format_time, parse_time
-from bot.report import Evidence, Finding, NextAction
-from bot.texts import Texts
+from bot.report import Evidence, Finding, NextAction, step
+from bot.texts import Prose
 from playbooks.gather.node_side import LogSeen
 from playbooks.quotes import PodSays, clock, kubectl, of_event, pod_name, shown
 from playbooks.rules.common.containers import path_in
@@ -49,15 +49,15 @@ def in_events(events: Iterable[Event], version: Version | None) -> list[tuple[Hi
     return [(hit, of_event(event)) for event in newest for hit in find("event-message", [event.message], version)]
 
 
-def signed(hit: Hit, proofs: Sequence[Evidence], claim: str, nodes: Sequence[str], say: Texts) -> Finding:
+def signed(hit: Hit, proofs: Sequence[Evidence], claim: Prose, nodes: Sequence[str]) -> Finding:
     """The finding that a signature proves, with its fix as the next step."""
-    code, fix = hit.signature.code, fix_of(hit, say)
+    code, fix = hit.signature.code, fix_of(hit)
     return finding(code, claim, "confirmed", nodes, proofs, severity="warning", actions=(fix,))
 
 
-def fix_of(hit: Hit, say: Texts) -> NextAction:
+def fix_of(hit: Hit) -> NextAction:
     """What to do, in words: no one command does it, and the evidence has the one that shows the fault."""
-    return NextAction(hit.signature.words(say.language).fix, "")
+    return step(hit.signature.fixed_by, "")
 
 
 def log_line(log: LogSeen, line: str) -> Evidence:

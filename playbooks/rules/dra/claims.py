@@ -12,8 +12,8 @@ from typing import NamedTuple
 from bot.hami.installation import dra
 from bot.hami.installation.dra import Offer
 from bot.kube.models import Pod, PodResourceClaim, ResourceClaim
-from bot.report import Evidence, Finding, Gap, NextAction
-from bot.texts import Texts
+from bot.report import Evidence, Finding, Gap, step
+from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.gather.dra import ClaimsSeen
 from playbooks.quotes import kubectl
@@ -52,7 +52,7 @@ class ClaimTold(NamedTuple):
 
 class _Told(NamedTuple):
     state: State
-    claim: str
+    claim: Prose
     proofs: list[Evidence]
 
 
@@ -66,17 +66,15 @@ def is_about(reason: str) -> bool:
     return bool(_OF_CLAIMS.search(reason))
 
 
-def told_by_claims(pod: Pod, seen: ClaimsSeen | None, say: Texts) -> ClaimTold | None:
+def told_by_claims(pod: Pod, seen: ClaimsSeen | None) -> ClaimTold | None:
     """What is known of the pod's claims, the one that stands most in its way first; None where it has none."""
     if not claims_of(pod):
         return None
-    states = sorted(
-        (_state(pod, claim, seen, say) for claim in pod.spec.resource_claims or ()), key=lambda state: state[0]
-    )
+    states = sorted((_state(pod, claim, seen) for claim in pod.spec.resource_claims or ()), key=lambda state: state[0])
     first = states[0]
-    claim = first.claim or say("resource-claim.claim", claims=", ".join(claims_of(pod)))
-    look = NextAction(
-        say("resource-claim.see"), kubectl("-n", pod.namespace, "get", "resourceclaims,resourceclaimtemplates")
+    claim = first.claim or Text("resource-claim.claim", claims=", ".join(claims_of(pod)))
+    look = step(
+        Text("resource-claim.see"), kubectl("-n", pod.namespace, "get", "resourceclaims,resourceclaimtemplates")
     )
     proofs = [proof for state in states for proof in state.proofs]
     # Which driver stands behind a class its selectors say, and HAMi-DRA's own may have been changed.
@@ -85,7 +83,7 @@ def told_by_claims(pod: Pod, seen: ClaimsSeen | None, say: Texts) -> ClaimTold |
     return ClaimTold(result, first.state in _DECIDE)
 
 
-def _state(pod: Pod, claim: PodResourceClaim, seen: ClaimsSeen | None, say: Texts) -> _Told:
+def _state(pod: Pod, claim: PodResourceClaim, seen: ClaimsSeen | None) -> _Told:
     named = quotes.of_pod(pod, claim.name, "{.spec.resourceClaims[*].name}")
     made = next((status for status in pod.status.resource_claim_statuses or () if status.name == claim.name), None)
     name = claim.resource_claim_name or (made.resource_claim_name if made else None)
@@ -93,7 +91,7 @@ def _state(pod: Pod, claim: PodResourceClaim, seen: ClaimsSeen | None, say: Text
     if needless or seen is None or isinstance(seen.claims, Gap):
         return _Told(State.UNSEEN, "", [named])
     if not name:
-        return _of_template(pod, claim, seen, say)
+        return _of_template(pod, claim, seen)
     found = next(
         (
             resource_claim
@@ -106,11 +104,11 @@ def _state(pod: Pod, claim: PodResourceClaim, seen: ClaimsSeen | None, say: Text
         proof = quotes.of_pod(pod, name, "{.spec.resourceClaims[*].resourceClaimName}")
         if not claim.resource_claim_name:
             proof = quotes.of_pod(pod, name, "{.status.resourceClaimStatuses[*].resourceClaimName}")
-        return _Told(State.ABSENT, say("resource-claim.absent", claim=name), [proof])
-    return _allocated(pod, found, say) if found.status.allocation else _unallocated(found, seen, say)
+        return _Told(State.ABSENT, Text("resource-claim.absent", claim=name), [proof])
+    return _allocated(pod, found) if found.status.allocation else _unallocated(found, seen)
 
 
-def _of_template(pod: Pod, claim: PodResourceClaim, seen: ClaimsSeen, say: Texts) -> _Told:
+def _of_template(pod: Pod, claim: PodResourceClaim, seen: ClaimsSeen) -> _Told:
     """A claim that is still to be made."""
     template = claim.resource_claim_template_name
     proof = quotes.of_pod(pod, template or claim.name, "{.spec.resourceClaims[*]}")
@@ -120,22 +118,22 @@ def _of_template(pod: Pod, claim: PodResourceClaim, seen: ClaimsSeen, say: Texts
         else {resource_claim_template.name for resource_claim_template in seen.templates}
     )
     if known is not None and template and template not in known:
-        return _Told(State.NO_TEMPLATE, say("resource-claim.no-template", template=template), [proof])
-    return _Told(State.UNMADE, say("resource-claim.unmade", claim=claim.name), [proof])
+        return _Told(State.NO_TEMPLATE, Text("resource-claim.no-template", template=template), [proof])
+    return _Told(State.UNMADE, Text("resource-claim.unmade", claim=claim.name), [proof])
 
 
-def _unallocated(claim: ResourceClaim, seen: ClaimsSeen, say: Texts) -> _Told:
+def _unallocated(claim: ResourceClaim, seen: ClaimsSeen) -> _Told:
     """Which device it is to get only kube-scheduler can tell: the driver's devices are counted, not judged."""
     classes = ", ".join(dict.fromkeys(claim.classes))
     proofs = [of_object("ResourceClaim", claim, claim.classes[0] if classes else "", "{.spec.devices.requests}")]
     driver = dra.driver_of(claim)
     if not driver or isinstance(seen.slices, Gap) or isinstance(seen.claims, Gap):
-        return _Told(State.UNALLOCATED, say("resource-claim.unallocated", claim=claim.name), proofs)
+        return _Told(State.UNALLOCATED, Text("resource-claim.unallocated", claim=claim.name), proofs)
     offer = next((offer for offer in dra.offers(seen.slices, seen.claims) if offer.driver == driver), None)
     if offer is None:
-        text = say("resource-claim.no-slice", claim=claim.name, driver=driver, **{"class": classes})
+        text = Text("resource-claim.no-slice", claim=claim.name, driver=driver, **{"class": classes})
         return _Told(State.NO_SLICE, text, proofs)
-    text = say("resource-claim.offered", claim=claim.name, **_counted(offer))
+    text = Text("resource-claim.offered", claim=claim.name, **_counted(offer))
     return _Told(State.UNALLOCATED, text, [*proofs, of_slice(offer)])
 
 
@@ -143,13 +141,13 @@ def _counted(offer: Offer) -> dict[str, object]:
     return {"driver": offer.driver, "devices": offer.devices, "free": offer.free}
 
 
-def _allocated(pod: Pod, claim: ResourceClaim, say: Texts) -> _Told:
+def _allocated(pod: Pod, claim: ResourceClaim) -> _Told:
     devices = [f"{device.driver}/{device.pool}/{device.device}" for device in claim.devices][:_DEVICES]
     users = [consumer.name for consumer in claim.status.reserved_for or ()]
-    text = say("resource-claim.allocated", claim=claim.name, devices=", ".join(devices) or "-", pod=pod.name)
+    text = Text("resource-claim.allocated", claim=claim.name, devices=", ".join(devices) or "-", pod=pod.name)
     if users:
         names = ", ".join(users[:_DEVICES])
-        text = say("resource-claim.reserved", claim=claim.name, devices=", ".join(devices) or "-", pods=names)
+        text = Text("resource-claim.reserved", claim=claim.name, devices=", ".join(devices) or "-", pods=names)
     return _Told(State.ALLOCATED, text, list(_proofs(claim)))
 
 

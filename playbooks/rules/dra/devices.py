@@ -13,8 +13,8 @@ from bot.hami.installation import dra
 from bot.hami.nodes.node_state import Terms, registered
 from bot.hami.nodes.registration import Registration, kubelet_offers
 from bot.kube.models import MutatingWebhookConfiguration, Node, Pod, ResourceSlice
-from bot.report import Evidence, Finding, Gap, NextAction
-from bot.texts import Texts
+from bot.report import Evidence, Finding, Gap, NextAction, step
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.scheduling import NODE_SELECTOR_FLAG, InstallSeen, is_absent
 from playbooks.gather.webhook import WEBHOOK_NAME, WebhookSeen
@@ -59,59 +59,59 @@ class DraDevices(NamedTuple):
         return self._replace(slices=[slice_ for slice_ in self.slices if slice_.spec.node_name == node])
 
 
-def with_dra(findings: Sequence[Finding], offered: DraDevices, say: Texts) -> list[Finding]:
+def with_dra(findings: Sequence[Finding], offered: DraDevices) -> list[Finding]:
     """The findings by the rules of HAMi's scheduler, with what they do not cover: an alarm before them, else behind."""
-    return [*twice, *findings] if (twice := _twice(offered, say)) else [*findings, *_by_claims(offered.slices, say)]
+    return [*twice, *findings] if (twice := _twice(offered)) else [*findings, *_by_claims(offered.slices)]
 
 
-def unclaimed(pod: Pod, asked: Mapping[str, str], seen: InstallSeen, say: Texts) -> Finding | None:
+def unclaimed(pod: Pod, asked: Mapping[str, str], seen: InstallSeen) -> Finding | None:
     """A pod that still asks for HAMi's resources where they are handed out through ResourceClaims alone."""
     offers = [] if isinstance(seen.slices, Gap) else dra.offers(dra.of_hami(seen.slices))
     if not offers or not asked or not is_absent(seen):
         return None
     proofs = [*(quotes.of_resource(pod, name, value) for name, value in asked.items()), *map(of_slice, offers)]
-    claim = say("webhook-bypassed.dra", resource=next(iter(asked)))
-    look = NextAction(say("webhook-bypassed.see-dra"), kubectl("get", KIND.lower(), "-o", "yaml"))
+    claim = Text("webhook-bypassed.dra", resource=next(iter(asked)))
+    look = step(Text("webhook-bypassed.see-dra"), kubectl("get", KIND.lower(), "-o", "yaml"))
     return finding("webhook-bypassed", claim, "confirmed", (), proofs, severity="warning", actions=[look])
 
 
-def mode(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
+def mode(parts: Parts, now: datetime) -> list[Finding]:
     """In which way, or ways, HAMi's devices are handed out; nothing where only its scheduler does."""
     components = parts.components
     offered = DraDevices(parts.seen, components.nodes, components.slices, now)
-    result = _twice(offered, say) or _two_hooks(parts, say) or _by_claims(components.slices, say)
+    result = _twice(offered) or _two_hooks(parts) or _by_claims(components.slices)
     hook = _hook(components.webhook)
     if result or hook is None:
         return result
-    return [finding("dra-mode", say("dra-mode.webhook"), "confirmed", (), [_of_hook(hook)], severity="info")]
+    return [finding("dra-mode", Text("dra-mode.webhook"), "confirmed", (), [_of_hook(hook)], severity="info")]
 
 
-def _by_claims(slices: Slices, say: Texts) -> list[Finding]:
+def _by_claims(slices: Slices) -> list[Finding]:
     offers = [] if isinstance(slices, Gap) else dra.offers(dra.of_hami(slices))
     if not offers:
         return []
     nodes = sorted({name for offer in offers for name in offer.nodes})
-    claim = say(
+    claim = Text(
         "dra-mode.claim",
         drivers=", ".join(offer.driver for offer in offers),
         count=sum(offer.devices for offer in offers),
-        nodes=prose.names(say, nodes) or "?",
+        nodes=prose.names(nodes) or "?",
     )
     proofs = [of_slice(offer) for offer in offers]
-    return [finding("dra-mode", claim, "confirmed", (), proofs, severity="info", actions=[_look(say)])]
+    return [finding("dra-mode", claim, "confirmed", (), proofs, severity="info", actions=[_look()])]
 
 
-def _twice(offered: DraDevices, say: Texts) -> list[Finding]:
+def _twice(offered: DraDevices) -> list[Finding]:
     """The same GPU in a registration and in a slice."""
     shared = list(_shared(offered))
     if not shared:
         return []
     names = sorted({device.node.name for device in shared})
     driver, count = shared[0].of.spec.driver, len(shared)
-    claim = say("dra-mixed.claim", count=count, nodes=prose.names(say, names), driver=driver)
+    claim = Text("dra-mixed.claim", count=count, nodes=prose.names(names), driver=driver)
     proofs = [proof for device in shared[:_PROVEN] for proof in _of_shared(device)]
     sure = "confirmed" if offered.install.install.version else "suspected"
-    return [finding("dra-mixed", claim, sure, names, proofs, severity="critical", actions=[_look(say)])]
+    return [finding("dra-mixed", claim, sure, names, proofs, severity="critical", actions=[_look()])]
 
 
 def _shared(offered: DraDevices) -> Iterator[_Shared]:
@@ -132,14 +132,14 @@ def _shared(offered: DraDevices) -> Iterator[_Shared]:
             )
 
 
-def _two_hooks(parts: Parts, say: Texts) -> list[Finding]:
+def _two_hooks(parts: Parts) -> list[Finding]:
     """Two webhooks that take the same resources off the same pods: which one comes first decides."""
     hook, own = _hook(parts.components.webhook), parts.components.webhook.hook
     if hook is None or own is None or not parts.install.seen:
         return []
     proofs = [_of_hook(hook), of_object(KIND, own.config, WEBHOOK_NAME, "{.webhooks[*].name}")]
-    look = NextAction(say("dra-mixed.hooks"), kubectl("get", KIND.lower()))
-    claim = say("dra-mixed.webhooks")
+    look = step(Text("dra-mixed.hooks"), kubectl("get", KIND.lower()))
+    claim = Text("dra-mixed.webhooks")
     return [finding("dra-mixed", claim, "confirmed", (), proofs, severity="warning", actions=[look])]
 
 
@@ -158,5 +158,5 @@ def _of_hook(hook: MutatingWebhookConfiguration) -> Evidence:
     return of_object(KIND, hook, dra.WEBHOOK, "{.webhooks[*].name}")
 
 
-def _look(say: Texts) -> NextAction:
-    return NextAction(say("dra-mode.look"), kubectl("get", "resourceslices"))
+def _look() -> NextAction:
+    return step(Text("dra-mode.look"), kubectl("get", "resourceslices"))

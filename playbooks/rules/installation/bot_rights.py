@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from bot.report import Finding, Gap, NextAction
-from bot.texts import Texts
+from bot.report import Finding, Gap, step
+from bot.texts import Text
 from playbooks.gather.scheduling import DEPLOYMENTS_SOURCE, PODS_SOURCE
 from playbooks.rules.common.findings import finding
 
@@ -12,11 +12,11 @@ HIDES_HAMI = (DEPLOYMENTS_SOURCE, PODS_SOURCE)
 _NEEDED = (*HIDES_HAMI, "nodes")
 
 
-def blind(gaps: Iterable[Gap], say: Texts) -> list[Finding]:
+def blind(gaps: Iterable[Gap]) -> list[Finding]:
     """One finding that names what was needed and could not be read. The API server's own words are in the gaps."""
     unread = list(dict.fromkeys(gap.source for gap in gaps if gap.source in _NEEDED))
     if not unread:
         return []
-    actions = [NextAction(say("blind.doctor"), "hami-bot doctor")]
-    claim = say("blind.claim", sources=", ".join(unread))
+    actions = [step(Text("blind.doctor"), "hami-bot doctor")]
+    claim = Text("blind.claim", sources=", ".join(unread))
     return [finding("bot-blind", claim, "suspected", (), (), severity="warning", actions=actions)]

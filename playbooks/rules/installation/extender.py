@@ -17,8 +17,8 @@ from bot.hami.nodes.offers import has_vendor, is_offered
 from bot.hami.vendors import FIRST, vendor_of_resource
 from bot.hami.version import Version
 from bot.kube.recording.redact import masked
-from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity
-from bot.texts import Texts
+from bot.report import Confidence, Evidence, Finding, Gap, Severity, step
+from bot.texts import Prose, Text, clauses
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.quotes import kubectl
 from playbooks.rules.common import prose
@@ -37,42 +37,40 @@ _DEFAULT_RETRY_S = 28.0
 class Fault(NamedTuple):
     """What is wrong, a word of the line that shows it, and how far it reaches."""
 
-    text: str
+    text: Prose
     word: str
     severity: Severity = "critical"
 
 
-def misconfigured(parts: Parts, say: Texts) -> list[Finding]:
+def misconfigured(parts: Parts) -> list[Finding]:
     """One finding with everything that is wrong in the file; none when it is right or was not seen."""
     config = parts.components.scheduler_config
     if config is None or not parts.install.flags:
         return []
-    faults = list(_faults(parts, config, say))
-    return [_finding(config, faults, parts.confidence, say)] if faults else []
+    faults = list(_faults(parts, config))
+    return [_finding(config, faults, parts.confidence)] if faults else []
 
 
-def never_asked(
-    seen: InstallSeen, say: Texts, words: Collection[str], proofs: Sequence[Evidence] = ()
-) -> list[Finding]:
+def never_asked(seen: InstallSeen, words: Collection[str], proofs: Sequence[Evidence] = ()) -> list[Finding]:
     """That kube-scheduler never asks HAMi, or not where it listens, if one of the words stands in a line that is wrong
     (`schedulerName`, `urlPrefix` …; `kind` where no extender is named); `proofs` are quoted first.
     """
     config = find_scheduler_config(seen.config_maps, kube_scheduler_of(seen.install))
     if not isinstance(config, SchedulerConfig) or not seen.install.flags:
         return []
-    faults = [fault for fault in _of_asking(seen, config, say) if fault.word in words]
-    return [_finding(config, faults, seen.confidence, say, proofs)] if faults else []
+    faults = [fault for fault in _of_asking(seen, config) if fault.word in words]
+    return [_finding(config, faults, seen.confidence, proofs)] if faults else []
 
 
 def _finding(
-    config: SchedulerConfig, faults: Sequence[Fault], sure: Confidence, say: Texts, proofs: Sequence[Evidence] = ()
+    config: SchedulerConfig, faults: Sequence[Fault], sure: Confidence, proofs: Sequence[Evidence] = ()
 ) -> Finding:
     lines = dict.fromkeys(_proof(config, fault.word) for fault in faults)
-    claim = say("extender-misconfigured.claim", file=config.key, why=say.clauses(fault.text for fault in faults))
+    claim = Text("extender-misconfigured.claim", file=config.key, why=clauses(fault.text for fault in faults))
     severity: Severity = "critical" if any(fault.severity == "critical" for fault in faults) else "warning"
     config_map = config.config_map
     look = kubectl("-n", config_map.namespace, "get", "configmap", config_map.name, "-o", "yaml")
-    steps = [NextAction(say("extender-misconfigured.look"), look)]
+    steps = [step(Text("extender-misconfigured.look"), look)]
     return finding("extender-misconfigured", claim, sure, (), [*proofs, *lines], severity=severity, actions=steps)
 
 
@@ -88,37 +86,37 @@ def _proof(config: SchedulerConfig, word: str) -> Evidence:
     return of_object("ConfigMap", config.config_map, line, f"{{.data.{config.key.replace('.', chr(92) + '.')}}}")
 
 
-def _faults(parts: Parts, config: SchedulerConfig, say: Texts) -> Iterator[Fault]:
-    yield from _of_asking(parts.seen, config, say)
+def _faults(parts: Parts, config: SchedulerConfig) -> Iterator[Fault]:
+    yield from _of_asking(parts.seen, config)
     if (extender := config.extender(parts.seen.config.gpus.count)) is None:
         return
     if not extender.node_cache_capable:
-        yield Fault(say("extender-misconfigured.nodes"), "nodeCacheCapable")
+        yield Fault(Text("extender-misconfigured.nodes"), "nodeCacheCapable")
     if extender.ignorable:
-        yield Fault(say("extender-misconfigured.ignorable"), "ignorable")
-    yield from _unmanaged(parts, extender, say)
-    yield from _timeout(parts, extender, say)
+        yield Fault(Text("extender-misconfigured.ignorable"), "ignorable")
+    yield from _unmanaged(parts, extender)
+    yield from _timeout(parts, extender)
 
 
-def _of_asking(seen: InstallSeen, config: SchedulerConfig, say: Texts) -> Iterator[Fault]:
+def _of_asking(seen: InstallSeen, config: SchedulerConfig) -> Iterator[Fault]:
     """Whether it has a profile of the scheduler's name, and where and what that asks of HAMi."""
     name = seen.install.scheduler_name
     if config.names and name not in config.names:
-        yield Fault(say("extender-misconfigured.profile", name=name, names=", ".join(config.names)), "schedulerName")
+        yield Fault(Text("extender-misconfigured.profile", name=name, names=", ".join(config.names)), "schedulerName")
     extender = config.extender(seen.config.gpus.count)
     if extender is None:
-        yield Fault(say("extender-misconfigured.none"), "kind")
+        yield Fault(Text("extender-misconfigured.none"), "kind")
         return
     for key, value, wanted in (
         ("filterVerb", extender.filter_verb, "filter"),
         ("bindVerb", extender.bind_verb, "bind"),
     ):
         if value.strip("/") != wanted:
-            yield Fault(say("extender-misconfigured.verb", field=key, value=value, wanted=wanted), key)
-    yield from _address(seen.install, extender, say)
+            yield Fault(Text("extender-misconfigured.verb", field=key, value=value, wanted=wanted), key)
+    yield from _address(seen.install, extender)
 
 
-def _address(install: Install, extender: Extender, say: Texts) -> Iterator[Fault]:
+def _address(install: Install, extender: Extender) -> Iterator[Fault]:
     """The address that kube-scheduler asks, against the one that the extender listens at."""
     main = install.flags.get("http_bind", "")
     own = install.flags.get(EXTENDER_BIND, "")
@@ -127,14 +125,14 @@ def _address(install: Install, extender: Extender, say: Texts) -> Iterator[Fault
         asked = urlsplit(extender.url_prefix)
         port = asked.port or (443 if asked.scheme == "https" else 80)
     except ValueError:
-        yield Fault(say("extender-misconfigured.address", url=masked(extender.url_prefix), bind=bind), "urlPrefix")
+        yield Fault(Text("extender-misconfigured.address", url=masked(extender.url_prefix), bind=bind), "urlPrefix")
         return
     scheme = "https" if install.flags.get("cert_file") else "http"
     right = str(port) == bind.rpartition(":")[2] and (bool(own) or asked.scheme == scheme)
     right = right or (not own and port == _OWN_PORT and _may_have_own_port(install))
     if bind and extender.is_local and not right:
         where = bind if own else f"{scheme}://{bind}"
-        yield Fault(say("extender-misconfigured.address", url=masked(extender.url_prefix), bind=where), "urlPrefix")
+        yield Fault(Text("extender-misconfigured.address", url=masked(extender.url_prefix), bind=where), "urlPrefix")
 
 
 def _may_have_own_port(install: Install) -> bool:
@@ -142,7 +140,7 @@ def _may_have_own_port(install: Install) -> bool:
     return install.version is None or install.version.version > NEWEST_READ
 
 
-def _unmanaged(parts: Parts, extender: Extender, say: Texts) -> Iterator[Fault]:
+def _unmanaged(parts: Parts, extender: Extender) -> Iterator[Fault]:
     """The resources that kube-scheduler itself would look for on the nodes, where nobody registers them.
 
     Of other vendors only those that the scheduler's flags leave on and whose devices are there: charts leave out the
@@ -163,11 +161,11 @@ def _unmanaged(parts: Parts, extender: Extender, say: Texts) -> Iterator[Fault]:
         if has_vendor(name, nodes) and not is_offered(name, nodes)
     ]
     if own or missing:
-        text = say("extender-misconfigured.resources", names=prose.names(say, [*own, *missing], 4))
+        text = Text("extender-misconfigured.resources", names=prose.names([*own, *missing], 4))
         yield Fault(text, "managedResources", "critical" if own else "warning")
 
 
-def _timeout(parts: Parts, extender: Extender, say: Texts) -> Iterator[Fault]:
+def _timeout(parts: Parts, extender: Extender) -> Iterator[Fault]:
     """Since 2.10 a bind may wait for a node's lock longer than kube-scheduler waits for the bind."""
     waits = extender.timeout_s
     if waits is None or parts.version is None or parts.version < _RETRIES_SINCE:
@@ -176,4 +174,4 @@ def _timeout(parts: Parts, extender: Extender, say: Texts) -> Iterator[Fault]:
     retries = _DEFAULT_RETRY_S if text is None else seconds(text)
     if retries and waits <= retries:
         given = extender.http_timeout or f"{DEFAULT_TIMEOUT_S:.0f}s"
-        yield Fault(say("extender-misconfigured.timeout", timeout=given, retry=text or "28s"), "httpTimeout")
+        yield Fault(Text("extender-misconfigured.timeout", timeout=given, retry=text or "28s"), "httpTimeout")

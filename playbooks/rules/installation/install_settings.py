@@ -13,8 +13,8 @@ from bot.hami.version import Version, parse_version
 from bot.kube.hami_pods import METRICS_FLAG, metrics_port
 from bot.kube.models import Condition, Container, Pod, Resource, Service
 from bot.kube.recording.redact import masked
-from bot.report import Evidence, Finding, Gap, NextAction, Severity
-from bot.texts import Texts
+from bot.report import Evidence, Finding, Gap, Severity, step
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.components import PLUGIN_CONTAINER, RefusedLine
 from playbooks.quotes import kubectl
@@ -78,28 +78,26 @@ def _image(kind: str, owner: Resource, container: Container | None) -> Release |
     return Release(version, container.image, of_object(kind, owner, container.image, path))
 
 
-def versions(parts: Parts, say: Texts) -> list[Finding]:
+def versions(parts: Parts) -> list[Finding]:
     """Minor versions that differ: their annotations, flags and roles were not made for one another."""
     scheduler, chart = scheduler_release(parts), chart_release(parts)
     if scheduler is None:
         return []
     others = [(release, "plugin") for release in plugin_releases(parts)] + ([(chart, "chart")] if chart else [])
     return [
-        _mismatch(parts, scheduler, other, key, say)
-        for other, key in others
-        if other.version[:2] != scheduler.version[:2]
+        _mismatch(parts, scheduler, other, key) for other, key in others if other.version[:2] != scheduler.version[:2]
     ]
 
 
-def _mismatch(parts: Parts, scheduler: Release, other: Release, key: str, say: Texts) -> Finding:
+def _mismatch(parts: Parts, scheduler: Release, other: Release, key: str) -> Finding:
     formats = key == "plugin" and (other.version < _JSON_SINCE) != (scheduler.version < _JSON_SINCE)
     text = "version-mismatch.formats" if formats else f"version-mismatch.{key}"
-    claim = say(text, scheduler=scheduler.version, other=other.version)
+    claim = Text(text, scheduler=scheduler.version, other=other.version)
     severity: Severity = "critical" if formats else "warning"
     return finding("version-mismatch", claim, parts.confidence, (), [scheduler.proof, other.proof], severity=severity)
 
 
-def loud(parts: Parts, say: Texts) -> list[Finding]:
+def loud(parts: Parts) -> list[Finding]:
     """A log level above the chart's: at 5 a busy scheduler writes megabytes a second, from 8 on requests in full."""
     pod = next((pod for pod in parts.install.pods if extender_of(pod.spec)), None)
     extender = extender_of(pod.spec) if pod else None
@@ -113,12 +111,17 @@ def loud(parts: Parts, say: Texts) -> list[Finding]:
     proofs = [quotes.of_pod(pod, quote, "{.spec.containers[*].command}")]
     return [
         finding(
-            "verbosity-high", say(f"verbosity-high.{key}", level=level), parts.confidence, (), proofs, severity=severity
+            "verbosity-high",
+            Text(f"verbosity-high.{key}", level=level),
+            parts.confidence,
+            (),
+            proofs,
+            severity=severity,
         )
     ]
 
 
-def profiles(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
+def profiles(parts: Parts, now: datetime) -> list[Finding]:
     """Profiles that anybody who reaches the port may read, without a login."""
     install, version = parts.install, parts.version
     pod = next((pod for pod in install.pods if extender_of(pod.spec)), None)
@@ -126,7 +129,7 @@ def profiles(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
         return []
     findings: list[Finding] = []
     if install.flags.get("profiling", "").lower() in _TRUE:
-        findings.append(_profiling(parts, pod, now, say))
+        findings.append(_profiling(parts, pod, now))
     if version is None or not PROFILING_SINCE <= version < METRICS_CLOSED_SINCE or install.version is None:
         return findings
     port = str(metrics_port(install.flags))
@@ -136,23 +139,23 @@ def profiles(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
     proofs += [quotes.of_pod(pod, image, "{.spec.containers[*].image}") for image in images]
     proofs += [evidence for evidence, _ in outside]
     if outside:
-        claim = say("pprof-exposed.outside", version=version, port=port, where=outside[0][1])
+        claim = Text("pprof-exposed.outside", version=version, port=port, where=outside[0][1])
     else:
-        claim = say("pprof-exposed.inside", version=version, port=port)
+        claim = Text("pprof-exposed.inside", version=version, port=port)
     # Which port answers was not tried: it follows from the version.
     severity: Severity = "warning" if outside else "info"
     exposed = finding("pprof-exposed", claim, "suspected", (), proofs, severity=severity)
     look = kubectl("-n", install.namespace, "get", "services", "-o", "wide")
-    return [*findings, structs.replace(exposed, next_actions=(NextAction(say("pprof-exposed.look"), look),))]
+    return [*findings, structs.replace(exposed, next_actions=(step(Text("pprof-exposed.look"), look),))]
 
 
-def _profiling(parts: Parts, pod: Pod, now: datetime, say: Texts) -> Finding:
+def _profiling(parts: Parts, pod: Pod, now: datetime) -> Finding:
     """Meant for as long as a change that switched it on is open: that change is told by itself."""
     needed = open_change.open_for(parts.install.deployment, PROFILING, now)
     bind = parts.install.flags.get("http_bind", "?")
     key, until = ("needed", needed.at) if needed else ("flag", "")
     proofs = [quotes.of_pod(pod, "--profiling", "{.spec.containers[*].command}")]
-    claim = say(f"pprof-exposed.{key}", bind=bind, until=until)
+    claim = Text(f"pprof-exposed.{key}", bind=bind, until=until)
     severity: Severity = "info" if needed else "warning"
     deployment = parts.install.deployment
     edit = [
@@ -160,7 +163,7 @@ def _profiling(parts: Parts, pod: Pod, now: datetime, say: Texts) -> Finding:
         for workload in (deployment,)
         if workload and not needed
     ]
-    close = [NextAction(say("pprof-exposed.close"), command, changes_cluster=True) for command in edit]
+    close = [step(Text("pprof-exposed.close"), command, changes_cluster=True) for command in edit]
     return finding("pprof-exposed", claim, parts.confidence, (), proofs, severity=severity, actions=close)
 
 
@@ -185,7 +188,7 @@ def _selects(service: Service, parts: Parts) -> bool:
     return bool(wanted) and any(wanted <= label.items() for label in labels)
 
 
-def refused(parts: Parts, say: Texts) -> list[Finding]:
+def refused(parts: Parts) -> list[Finding]:
     """What the API server refuses HAMi's scheduler."""
     lines = [
         refused_line for refused_line in parts.components.refused if masked(refused_line.line) == refused_line.line
@@ -195,16 +198,16 @@ def refused(parts: Parts, say: Texts) -> list[Finding]:
     seen: dict[Forbidden, Evidence] = {}
     for line in lines:
         seen.setdefault(line.what, _line(line))
-    return [forbidden(seen, say)]
+    return [forbidden(seen)]
 
 
-def forbidden(seen: Mapping[Forbidden, Evidence], say: Texts) -> Finding:
+def forbidden(seen: Mapping[Forbidden, Evidence]) -> Finding:
     """What HAMi's scheduler may not do, with where the API server says so; there is at least one."""
     first = next(iter(seen))
     what = ", ".join(dict.fromkeys(f"{refusal.verb} {refusal.resource}" for refusal in seen))
-    claim = say("scheduler-forbidden.claim", account=first.account, what=what)
+    claim = Text("scheduler-forbidden.claim", account=first.account, what=what)
     look = kubectl("auth", "can-i", first.verb, first.resource, f"--as={first.account}")
-    steps = [NextAction(say("scheduler-forbidden.look"), look)]
+    steps = [step(Text("scheduler-forbidden.look"), look)]
     proofs = list(seen.values())
     return finding("scheduler-forbidden", claim, "confirmed", (), proofs, severity="critical", actions=steps)
 
@@ -220,7 +223,7 @@ def _line(line: RefusedLine) -> Evidence:
     )
 
 
-def stuck(parts: Parts, say: Texts) -> list[Finding]:
+def stuck(parts: Parts) -> list[Finding]:
     """A rollout of the scheduler that the Deployment's controller gave up on."""
     deployment = parts.install.deployment
     conditions = deployment.status.conditions or () if deployment else ()
@@ -242,10 +245,10 @@ def stuck(parts: Parts, say: Texts) -> list[Finding]:
             if (condition := _unscheduled(pod.condition("PodScheduled")))
         ),
     ]
-    claim = say("rollout-stuck.claim", name=deployment.name, why=proofs[-1].quote)
+    claim = Text("rollout-stuck.claim", name=deployment.name, why=proofs[-1].quote)
     result = finding("rollout-stuck", claim, parts.confidence, (), proofs, severity="warning")
     look = kubectl("-n", deployment.namespace, "rollout", "status", f"deployment/{deployment.name}", "--timeout=1s")
-    return [structs.replace(result, next_actions=(NextAction(say("rollout-stuck.look"), look),))]
+    return [structs.replace(result, next_actions=(step(Text("rollout-stuck.look"), look),))]
 
 
 def _unscheduled(condition: Condition | None) -> Condition | None:

@@ -5,8 +5,8 @@ from functools import lru_cache
 
 from bot.hami.version import Version, parse_version
 from bot.kube.models import Node
-from bot.report import Evidence, Finding, Gap, NextAction, Severity
-from bot.texts import Texts
+from bot.report import Evidence, Finding, Gap, Severity, step
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.quotes import kubectl
 from playbooks.rules.common import prose
@@ -18,33 +18,33 @@ OLDEST = Version(1, 23)
 be another one than HAMi recorded on the pod (HAMi#2232, HAMi-core#170)."""
 
 
-def of_installation(parts: Parts, say: Texts) -> list[Finding]:
+def of_installation(parts: Parts) -> list[Finding]:
     """The same, of what `status` read."""
     version, nodes = parts.components.server_version, parts.components.nodes
-    return unsupported("" if isinstance(version, Gap) else version, [] if isinstance(nodes, Gap) else nodes, say)
+    return unsupported("" if isinstance(version, Gap) else version, [] if isinstance(nodes, Gap) else nodes)
 
 
-def background(nodes: Sequence[Node], say: Texts) -> list[Finding]:
+def background(nodes: Sequence[Node]) -> list[Finding]:
     """The same, of the nodes that a pod may come to: it may explain another GPU in the container, never a refusal."""
-    return unsupported("", nodes, say, severity="info")
+    return unsupported("", nodes, severity="info")
 
 
-def unsupported(server: str, nodes: Sequence[Node], say: Texts, *, severity: Severity = "warning") -> list[Finding]:
+def unsupported(server: str, nodes: Sequence[Node], *, severity: Severity = "warning") -> list[Finding]:
     """The API server's version where it is too old, and every kubelet's; none of a version that is not known."""
     old = [(found, node) for node in nodes if (found := _too_old(node.status.node_info.kubelet_version))]
     proofs: list[Evidence] = []
     if (version := _too_old(server)) is not None:
-        what = say("kubernetes-unsupported.server")
+        what = Text("kubernetes-unsupported.server")
         proofs.append(Evidence("version", "API server", None, server, kubectl("version")))
     elif old:
         version = min(found for found, _ in old)
-        what = say("kubernetes-unsupported.kubelet", nodes=prose.names(say, sorted(node.name for _, node in old)))
+        what = Text("kubernetes-unsupported.kubelet", nodes=prose.names(sorted(node.name for _, node in old)))
     else:
         return []
     for _, node in old[:3]:
         proofs.append(quotes.of_node(node, node.status.node_info.kubelet_version, "{.status.nodeInfo.kubeletVersion}"))
-    claim = say("kubernetes-unsupported.claim", what=what, version=version, least=f"{OLDEST.major}.{OLDEST.minor}")
-    look = NextAction(say("kubernetes-unsupported.look"), kubectl("get", "nodes", "-o", "wide"))
+    claim = Text("kubernetes-unsupported.claim", what=what, version=version, least=f"{OLDEST.major}.{OLDEST.minor}")
+    look = step(Text("kubernetes-unsupported.look"), kubectl("get", "nodes", "-o", "wide"))
     names = [node.name for _, node in old]
     return [finding("kubernetes-unsupported", claim, "confirmed", names, proofs, severity=severity, actions=[look])]
 

@@ -18,8 +18,8 @@ from bot.hami.installation.leader_election import (
 from bot.hami.version import Version
 from bot.kube.models import Pod, Service
 from bot.kube.times import parse_time
-from bot.report import Evidence, Finding, Gap, NextAction, Severity
-from bot.texts import Texts
+from bot.report import Evidence, Finding, Gap, NextAction, Severity, step
+from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.quotes import kubectl
 from playbooks.rules.common.findings import finding
@@ -31,20 +31,20 @@ _LEADER = "leader"
 _SETTLING = timedelta(seconds=30)
 
 
-def leadership(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
+def leadership(parts: Parts, now: datetime) -> list[Finding]:
     """No lease where one is needed, or lease, label and endpoints that name different pods."""
     install = parts.install
     if not install.ready_pods or parts.seen.lease_unread:
         return []
     if not extender_waits_for_lease(install):
-        return _kube_scheduler(parts, now, say)
+        return _kube_scheduler(parts, now)
     if install.lease is None:
-        return never_led(parts.seen, parts.runs, (), say)
+        return never_led(parts.seen, parts.runs, ())
     acquired = parse_time(install.lease.spec.acquire_time)
     if lease_is_stale(install.lease, now) or (acquired is not None and now - acquired <= _SETTLING):
         return []  # told as scheduler-no-leader; or somebody has just begun to lead
-    result = _labels(parts, say) if parts.version and parts.version >= _LABELS_SINCE else None
-    result = result or _stranger(parts, say)
+    result = _labels(parts) if parts.version and parts.version >= _LABELS_SINCE else None
+    result = result or _stranger(parts)
     return [result] if result else []
 
 
@@ -54,34 +54,34 @@ def labelled(install: Install) -> list[Pod]:
     return [pod for pod in staying if pod.metadata.label(ROLE_LABEL) == _LEADER]
 
 
-def _kube_scheduler(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
+def _kube_scheduler(parts: Parts, now: datetime) -> list[Finding]:
     """Where the extender does not care who leads, its kube-scheduler may still wait for the lease."""
     install = parts.install
     if install.lease is None or not kube_scheduler_waits_for_lease(install):
         return []
-    return [leaderless(install, install.lease, parts.runs, say)] if lease_is_stale(install.lease, now) else []
+    return [leaderless(install, install.lease, parts.runs)] if lease_is_stale(install.lease, now) else []
 
 
-def _labels(parts: Parts, say: Texts) -> Finding | None:
+def _labels(parts: Parts) -> Finding | None:
     install = parts.install
     leads, marked = install.leader, labelled(install)
     service = _selecting(parts)
     if not marked:
-        claim = say("scheduler-leader-mismatch.unlabelled", holder=install.lease_holder)
-        return _mismatch(parts, claim, [_lease(install), *_selector(service)], "critical", say)
+        claim = Text("scheduler-leader-mismatch.unlabelled", holder=install.lease_holder)
+        return _mismatch(parts, claim, [_lease(install), *_selector(service)], "critical")
     names = [pod.name for pod in marked]
     if leads is not None and names != [leads.name]:
-        claim = say("scheduler-leader-mismatch.label", holder=leads.name, labelled=", ".join(names))
-        return _mismatch(parts, claim, [_lease(install), *map(_label, marked)], "warning", say)
+        claim = Text("scheduler-leader-mismatch.label", holder=leads.name, labelled=", ".join(names))
+        return _mismatch(parts, claim, [_lease(install), *map(_label, marked)], "warning")
     targets = parts.components.webhook.ready_targets(service.namespace, service.name) if service else None
     wrong = sorted({target for target in targets or () if target not in (*names, "?")})
     if service and wrong:
-        claim = say("scheduler-leader-mismatch.endpoints", labelled=", ".join(names), endpoints=", ".join(wrong))
-        return _mismatch(parts, claim, [_lease(install), *_endpoints(parts, wrong)], "warning", say)
+        claim = Text("scheduler-leader-mismatch.endpoints", labelled=", ".join(names), endpoints=", ".join(wrong))
+        return _mismatch(parts, claim, [_lease(install), *_endpoints(parts, wrong)], "warning")
     return None
 
 
-def _stranger(parts: Parts, say: Texts) -> Finding | None:
+def _stranger(parts: Parts) -> Finding | None:
     """The lease is renewed by something that is no pod of the scheduler; as it should be while pods come and go."""
     install = parts.install
     deployment = install.deployment
@@ -90,20 +90,20 @@ def _stranger(parts: Parts, say: Texts) -> Finding | None:
         return None
     if not len(install.pods) == deployment.status.replicas == (1 if wanted is None else wanted):
         return None
-    claim = say("scheduler-leader-mismatch.stranger", holder=install.lease_holder)
-    result = _mismatch(parts, claim, [_lease(install)], "warning", say)
+    claim = Text("scheduler-leader-mismatch.stranger", holder=install.lease_holder)
+    result = _mismatch(parts, claim, [_lease(install)], "warning")
     return structs.replace(result, confidence="suspected")
 
 
-def _mismatch(parts: Parts, claim: str, proofs: Sequence[Evidence], severity: Severity, say: Texts) -> Finding:
+def _mismatch(parts: Parts, claim: Prose, proofs: Sequence[Evidence], severity: Severity) -> Finding:
     result = finding("scheduler-leader-mismatch", claim, parts.confidence, (), proofs, severity=severity)
-    return structs.replace(result, next_actions=_look(parts.install, say))
+    return structs.replace(result, next_actions=_look(parts.install))
 
 
-def _look(install: Install, say: Texts) -> tuple[NextAction, ...]:
+def _look(install: Install) -> tuple[NextAction, ...]:
     pods = (pod.name for pod in install.pods)
     command = kubectl("-n", install.namespace, "get", "pods", *pods, "-L", ROLE_LABEL)
-    return (NextAction(say("scheduler-no-leader.pods"), command),)
+    return (step(Text("scheduler-no-leader.pods"), command),)
 
 
 def _selecting(parts: Parts) -> Service | None:

@@ -7,8 +7,8 @@ from typing import Protocol
 from bot.hami.installation.install import KUBERNETES_SCHEDULER
 from bot.kube.models import Pod
 from bot.kube.times import format_time
-from bot.report import SCHEMA, Evidence, Finding, NextAction, Report, Subject, one_line
-from bot.texts import Texts
+from bot.report import Evidence, Finding, Report, Subject, new_report, one_line, step
+from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.quotes import kubectl
@@ -27,61 +27,58 @@ class Asked(Protocol):
     def taken_at(self) -> datetime: ...
 
 
-def answer_without_hami(verb: str, asked: Asked, seen: InstallSeen, say: Texts) -> Report | None:
+def answer_without_hami(verb: str, asked: Asked, seen: InstallSeen) -> Report | None:
     """The whole answer to the verb where HAMi is not installed; None where it is, or where that is not known."""
     if seen.presence != "absent":
         return None
-    claim = _not_installed(seen, say)
-    return Report(
-        schema=SCHEMA,
+    claim = _not_installed(seen)
+    return new_report(
         playbook=verb,
         cluster=asked.cluster,
         taken_at=format_time(asked.taken_at),
         subject=Subject("Cluster", "", asked.cluster),
-        verdict=one_line(claim),
-        severity="warning",
-        findings=(_finding(claim, (), say),),
+        findings=(_finding(claim, ()),),
         gaps=seen.gaps,
     )
 
 
-def pod_without_hami(pod: Pod, words: Evidence | None, seen: InstallSeen, say: Texts) -> Finding | None:
+def pod_without_hami(pod: Pod, words: Evidence | None, seen: InstallSeen) -> Finding | None:
     """The same about a pod that waits, with its scheduler's own words."""
     if seen.presence != "absent":
         return None
-    return _finding(_with_words(_not_installed(seen, say), pod, words, say), _proofs(pod, words), say)
+    return _finding(_with_words(_not_installed(seen), pod, words), _proofs(pod, words))
 
 
-def perhaps_without_hami(pod: Pod, words: Evidence | None, seen: InstallSeen, say: Texts) -> Finding | None:
+def perhaps_without_hami(pod: Pod, words: Evidence | None, seen: InstallSeen) -> Finding | None:
     """That it is not known whether HAMi is there, for a pod that does not name HAMi's scheduler."""
     if seen.presence != "unknown" or pod.spec.scheduler_name == seen.install.scheduler_name:
         return None
-    claim = _with_words(say("hami-not-installed.unknown"), pod, words, say)
-    steps = [NextAction(say("hami-not-installed.doctor"), "hami-bot doctor")]
+    claim = _with_words(Text("hami-not-installed.unknown"), pod, words)
+    steps = [step(Text("hami-not-installed.doctor"), "hami-bot doctor")]
     proofs = _proofs(pod, words)
     return finding("not-enough-evidence", claim, "suspected", (), proofs, severity="warning", actions=steps)
 
 
-def _with_words(claim: str, pod: Pod, words: Evidence | None, say: Texts) -> str:
+def _with_words(claim: Text, pod: Pod, words: Evidence | None) -> Text:
     if words is None:
         return claim
     said = one_line(words.quote.partition(". ")[0].rstrip("."), _LONGEST_WORDS)
     scheduler = pod.spec.scheduler_name or KUBERNETES_SCHEDULER
-    return say.sentences(claim, say("hami-not-installed.says", scheduler=scheduler, words=said))
+    return sentences(claim, Text("hami-not-installed.says", scheduler=scheduler, words=said))
 
 
 def _proofs(pod: Pod, words: Evidence | None) -> list[Evidence]:
     return [*([words] if words else []), quotes.of_pod(pod, pod.spec.scheduler_name, "{.spec.schedulerName}")]
 
 
-def _not_installed(seen: InstallSeen, say: Texts) -> str:
+def _not_installed(seen: InstallSeen) -> Text:
     key = "context" if seen.context else "claim"
-    return say(f"hami-not-installed.{key}", cluster=seen.cluster, context=seen.context)
+    return Text(f"hami-not-installed.{key}", cluster=seen.cluster, context=seen.context)
 
 
-def _finding(claim: str, proofs: Sequence[Evidence], say: Texts) -> Finding:
+def _finding(claim: Text, proofs: Sequence[Evidence]) -> Finding:
     steps = [
-        NextAction(say("hami-not-installed.elsewhere"), kubectl("config", "get-contexts")),
-        NextAction(say("hami-not-installed.install"), ""),
+        step(Text("hami-not-installed.elsewhere"), kubectl("config", "get-contexts")),
+        step(Text("hami-not-installed.install"), ""),
     ]
     return finding("hami-not-installed", claim, "confirmed", (), proofs, severity="warning", actions=steps)

@@ -8,9 +8,10 @@ from bot.changes.record import KEY, Record, Unreadable, read_record
 from bot.finding_codes import Code
 from bot.kube.models import Workload
 from bot.kube.recording.redact import masked_record
-from bot.report import Evidence, Finding, NextAction, Scope, Severity, one_line
-from bot.texts import Texts
+from bot.report import Evidence, Finding, NextAction, Severity, step
+from bot.texts import Prose, Text
 from playbooks.quotes import kubectl
+from playbooks.rules.common.findings import finding
 from playbooks.rules.common.hami_objects import Parts
 
 LATE_S = 60.0
@@ -18,11 +19,11 @@ LATE_S = 60.0
 _CLAIM, _QUOTE = 600, 4000
 
 
-def open_changes(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
+def open_changes(parts: Parts, now: datetime) -> list[Finding]:
     """At most one: a Deployment carries one record."""
     deployment = parts.install.deployment
     text = deployment.metadata.annotation(KEY) if deployment else None
-    return [open_change(deployment, text, now, say)] if deployment and text is not None else []
+    return [open_change(deployment, text, now)] if deployment and text is not None else []
 
 
 def open_for(deployment: Workload | None, kind: Kind, now: datetime) -> Record | None:
@@ -34,21 +35,21 @@ def open_for(deployment: Workload | None, kind: Kind, now: datetime) -> Record |
     return record if now.timestamp() - record.deadline <= LATE_S else None
 
 
-def open_change(deployment: Workload, text: str, now: datetime, say: Texts) -> Finding:
+def open_change(deployment: Workload, text: str, now: datetime) -> Finding:
     """`text` is what stands under our key on the Deployment."""
     record = read_record(text)
     proof = of_record(deployment.namespace, deployment.name, text)
     if isinstance(record, Unreadable):
-        claim = say("changing.unreadable", target=f"{deployment.namespace}/{deployment.name}", why=record.why)
+        claim = Text("changing.unreadable", target=f"{deployment.namespace}/{deployment.name}", why=record.why)
         return _finding("change-unreadable", "warning", claim, proof)
     values = described(record, now) | {
-        "because": say("changing.because", text=record.because) if record.because else ""
+        "because": Text("changing.because", text=record.because) if record.because else ""
     }
     late = now.timestamp() - record.deadline
     if late > LATE_S:
-        claim = say("changing.open-late", **values, late=roughly(late))
-        return _finding("change-open", "warning", claim, proof, *undo(record, say)[:1])
-    return _finding("change-open", "info", say("changing.open", **values), proof, *undo(record, say))
+        claim = Text("changing.open-late", **values, late=roughly(late))
+        return _finding("change-open", "warning", claim, proof, *undo(record)[:1])
+    return _finding("change-open", "info", Text("changing.open", **values), proof, *undo(record))
 
 
 def described(record: Record, now: datetime) -> dict[str, str]:
@@ -63,13 +64,13 @@ def described(record: Record, now: datetime) -> dict[str, str]:
     }
 
 
-def undo(record: Record, say: Texts) -> tuple[NextAction, ...]:
+def undo(record: Record) -> tuple[NextAction, ...]:
     """To put it back, and to let it last longer."""
     kind = record.kind
     what = {"flag": kind.flag.shown, "new": record.new, "container": record.container}
     return (
-        NextAction(say("changing.undo", **what), kind.reverting, changes_cluster=True),
-        NextAction(say("changing.longer"), f"{kind.verb} extend 10m", changes_cluster=True),
+        step(Text("changing.undo", **what), kind.reverting, changes_cluster=True),
+        step(Text("changing.longer"), f"{kind.verb} extend 10m", changes_cluster=True),
     )
 
 
@@ -80,5 +81,5 @@ def of_record(namespace: str, name: str, quote: str) -> Evidence:
     return Evidence("deployment", f"Deployment {namespace}/{name}", None, masked_record(quote)[:_QUOTE], command)
 
 
-def _finding(code: Code, severity: Severity, claim: str, proof: Evidence, *actions: NextAction) -> Finding:
-    return Finding(code, one_line(claim, _CLAIM), severity, "confirmed", Scope(), (proof,), actions)
+def _finding(code: Code, severity: Severity, claim: Prose, proof: Evidence, *actions: NextAction) -> Finding:
+    return finding(code, claim, "confirmed", (), (proof,), severity=severity, actions=actions)

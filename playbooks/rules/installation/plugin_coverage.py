@@ -11,8 +11,8 @@ from bot.hami.nodes.node_state import wants_own_plugin
 from bot.hami.vendors import FIRST
 from bot.kube.models import Node, Pod, Workload
 from bot.kube.times import parse_time
-from bot.report import Evidence, Finding, Gap, NextAction, Severity
-from bot.texts import Texts
+from bot.report import Evidence, Finding, Gap, Severity, step
+from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.quotes import kubectl
 from playbooks.rules.common import prose
@@ -28,15 +28,15 @@ from playbooks.rules.nodes.plugin_faults import monitor_fault
 _STARTING = timedelta(minutes=2)
 
 
-def coverage(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
+def coverage(parts: Parts, now: datetime) -> list[Finding]:
     """Plugin pods that are not ready, and nodes with GPUs that have none."""
     components = parts.components
     if isinstance(components.plugins, Gap) or isinstance(components.plugin_pods, Gap) or not components.plugins:
         return []
     daemon_sets, pods = components.plugins, components.plugin_pods
-    findings: list[Finding | None] = [*_causes(parts, now, say), _unready(parts, daemon_sets, pods, now, say)]
+    findings: list[Finding | None] = [*_causes(parts, now), _unready(parts, daemon_sets, pods, now)]
     if not isinstance(components.nodes, Gap):
-        findings += _absent(parts, daemon_sets, pods, components.nodes, say)
+        findings += _absent(parts, daemon_sets, pods, components.nodes)
     return [finding for finding in findings if finding is not None]
 
 
@@ -45,36 +45,32 @@ def plugins_down(pods: Sequence[Pod], now: datetime) -> list[Pod]:
     return sorted((pod for pod in pods if not is_ready(pod) and not _passes(pod, now)), key=lambda pod: pod.name)
 
 
-def _causes(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
+def _causes(parts: Parts, now: datetime) -> list[Finding]:
     """Why pods are down, or are not created, as far as a few nodes and the events tell."""
     sides, sets = parts.questioned
     config = parts.seen.config
-    known = [cause for side in sides.values() for cause in node_causes(side, sets, config, now, say)]
+    known = [cause for side in sides.values() for cause in node_causes(side, sets, config, now)]
     # That pods are not ready is told anyway.
     found = [cause for cause in known if cause.finding.code != "device-plugin-not-ready"]
-    found = found or [cause for side in sides.values() for cause in monitor_fault(side, now, say)]
+    found = found or [cause for side in sides.values() for cause in monitor_fault(side, now)]
     nodes = () if isinstance(parts.components.nodes, Gap) else parts.components.nodes
-    refused = [cause.finding for cause in refused_pods(sets, (), say)] if sets else []
-    return [*per_cause(found, say), *(refused or (none_selected(sets, nodes, say) if sets else []))]
+    refused = [cause.finding for cause in refused_pods(sets, ())] if sets else []
+    return [*per_cause(found), *(refused or (none_selected(sets, nodes) if sets else []))]
 
 
-def _unready(
-    parts: Parts, daemon_sets: Sequence[Workload], pods: Sequence[Pod], now: datetime, say: Texts
-) -> Finding | None:
+def _unready(parts: Parts, daemon_sets: Sequence[Workload], pods: Sequence[Pod], now: datetime) -> Finding | None:
     down = plugins_down(pods, now)
     if not down:
         return None
     nodes = sorted({pod.spec.node_name for pod in down if pod.spec.node_name})
     proofs = [what_ails(down[0]), *_counts(daemon_sets[0])]
-    claim = say("plugin-not-ready.claim", count=len(down), nodes=prose.names(say, nodes), why=proofs[0].quote)
+    claim = Text("plugin-not-ready.claim", count=len(down), nodes=prose.names(nodes), why=proofs[0].quote)
     result = finding("plugin-not-ready", claim, parts.confidence, nodes, proofs, severity="warning")
     look = kubectl("-n", down[0].namespace, "describe", "pod", down[0].name)
-    return structs.replace(result, next_actions=(NextAction(say("plugin-not-ready.look"), look),))
+    return structs.replace(result, next_actions=(step(Text("plugin-not-ready.look"), look),))
 
 
-def _absent(
-    parts: Parts, daemon_sets: Sequence[Workload], pods: Sequence[Pod], nodes: Sequence[Node], say: Texts
-) -> list[Finding]:
+def _absent(parts: Parts, daemon_sets: Sequence[Workload], pods: Sequence[Pod], nodes: Sequence[Node]) -> list[Finding]:
     """Nodes with GPUs and no plugin pod, by what keeps it away. What HAMi has nothing to do with is only told."""
     covered = {pod.spec.node_name for pod in pods}
     covered |= served(parts.components.slices)
@@ -84,40 +80,36 @@ def _absent(
     if not without:
         return []
     known = {name: node for name, node in without.items() if node.metadata.annotation(FIRST.names.register) is not None}
-    reasons = {name: _why(daemon_sets, node, say) for name, node in without.items()}
+    reasons = {name: _why(daemon_sets, node) for name, node in without.items()}
     meant = {name for name, why in reasons.items() if not why or name in known}
     groups: list[tuple[set[str], Severity]] = [(meant, "warning"), (set(without) - meant, "info")]
     return [
-        _missing(parts, daemon_sets[0], {name: (without[name], reasons[name]) for name in sorted(some)}, severity, say)
+        _missing(parts, daemon_sets[0], {name: (without[name], reasons[name]) for name in sorted(some)}, severity)
         for some, severity in groups
         if some
     ]
 
 
 def _missing(
-    parts: Parts,
-    daemon_set: Workload,
-    nodes: Mapping[str, tuple[Node, str]],
-    severity: Severity,
-    say: Texts,
+    parts: Parts, daemon_set: Workload, nodes: Mapping[str, tuple[Node, Prose]], severity: Severity
 ) -> Finding:
     names = list(nodes)
     why = Counter(reason for _, reason in nodes.values() if reason).most_common(1)
-    shown = prose.names(say, names)
+    shown = prose.names(names)
     if why:
-        claim = say("plugin-missing.kept-off", count=len(names), nodes=shown, why=why[0][0])
+        claim = Text("plugin-missing.kept-off", count=len(names), nodes=shown, why=why[0][0])
     else:
-        claim = say("plugin-missing.claim", count=len(names), nodes=shown)
+        claim = Text("plugin-missing.claim", count=len(names), nodes=shown)
     proofs = [quotes.of_node(nodes[names[0]][0], names[0], "{.metadata.name}"), *_counts(daemon_set)]
     result = finding("plugin-missing", claim, parts.confidence, names, proofs, severity=severity)
     look = kubectl("-n", daemon_set.namespace, "describe", "daemonset", daemon_set.name)
-    return structs.replace(result, next_actions=(NextAction(say("plugin-missing.look"), look),))
+    return structs.replace(result, next_actions=(step(Text("plugin-missing.look"), look),))
 
 
-def _why(daemon_sets: Sequence[Workload], node: Node, say: Texts) -> str:
+def _why(daemon_sets: Sequence[Workload], node: Node) -> Prose:
     """What keeps every plugin off the node, as far as objects tell; empty when nothing does."""
     kept = keeps_off(daemon_sets, node)
-    return say("plugin-missing.obstacle", text=kept[1].text, detail=kept[1].detail) if kept else ""
+    return Text("plugin-missing.obstacle", text=kept[1].text, detail=kept[1].detail) if kept else ""
 
 
 def _counts(daemon_set: Workload) -> list[Evidence]:

@@ -9,8 +9,8 @@ from bot.hami.version import Version
 from bot.kube.hami_pods import KUBE_SCHEDULER_CONTAINER
 from bot.kube.models import ContainerStatus, Pod, StateTerminated
 from bot.kube.recording.redact import NEVER_STARTED
-from bot.report import Evidence, NextAction
-from bot.texts import Texts
+from bot.report import Evidence, NextAction, step
+from bot.texts import Prose, Text, sentences
 from playbooks import quotes
 from playbooks.gather.node_side import LogSeen
 from playbooks.rules.common.containers import path_in, statuses, stuck
@@ -24,33 +24,33 @@ Proven = tuple[Hit, Sequence[Evidence]]
 class Reason(NamedTuple):
     """Whole sentences, what shows it, and what to do where that is known."""
 
-    means: str
+    means: Prose
     proofs: tuple[Evidence, ...]
     actions: tuple[NextAction, ...] = ()
 
 
-def why_it_ends(pods: Iterable[Pod], runs: Sequence[LogSeen], version: Version | None, say: Texts) -> Reason | None:
+def why_it_ends(pods: Iterable[Pod], runs: Sequence[LogSeen], version: Version | None) -> Reason | None:
     """The reason of the first container that does not run, by a signature where one is known; None without any end."""
     sick = [(pod, status) for pod in pods for status in statuses(pod) if not status.ready and _ails(status)]
     for pod, status in sick:
         if known := _signed(pod, status, runs, version):
             (hit, proofs), end = known, _end(status)
             ended = [_of_end(pod, status, end)] if end and "scheduler-log" in hit.signature.where else []
-            return Reason(hit.signature.words(say.language).means, (*proofs, *ended), (fix_of(hit, say),))
-    told = (_told(pod, status, end, runs, say) for pod, status in sick if (end := _end(status)))
+            return Reason(hit.signature.means, (*proofs, *ended), (fix_of(hit),))
+    told = (_told(pod, status, end, runs) for pod, status in sick if (end := _end(status)))
     return next(told, None)
 
 
-def why_nobody_leads(runs: Sequence[LogSeen], say: Texts) -> Reason | None:
+def why_nobody_leads(runs: Sequence[LogSeen]) -> Reason | None:
     """What kube-scheduler last logged about the lease; None where it logged no error about it."""
     logs = [log for log in runs if log.container == KUBE_SCHEDULER_CONTAINER]
     for hit, proof in (found for log in logs for found in in_log("scheduler-log", log, None)):
         if hit.signature.code == "scheduler-no-leader":
-            return Reason(hit.signature.words(say.language).means, (proof,), (fix_of(hit, say),))
+            return Reason(hit.signature.means, (proof,), (fix_of(hit),))
     for log in logs:
         if line := next((line for line in reversed(log.lines) if _LEASE.match(line)), ""):
             words = LastWords(log, line, error=True)
-            return Reason(say("scheduler-down.error", line=_unstopped(words.text)), (log_line(log, line),))
+            return Reason(Text("scheduler-down.error", line=_unstopped(words.text)), (log_line(log, line),))
     return None
 
 
@@ -81,17 +81,17 @@ def _logs(pod: Pod, status: ContainerStatus, runs: Sequence[LogSeen]) -> list[Lo
     return sorted(own, key=lambda log: log.previous != (status.state.running is not None))
 
 
-def _told(pod: Pod, status: ContainerStatus, end: StateTerminated, runs: Sequence[LogSeen], say: Texts) -> Reason:
+def _told(pod: Pod, status: ContainerStatus, end: StateTerminated, runs: Sequence[LogSeen]) -> Reason:
     """How it ended and what it said last, without a reading of it."""
     never = end.reason in NEVER_STARTED and end.message
-    how = f"{end.reason}: {quotes.shown(end.message)}" if never else _how(end, say)
-    means, proofs = say("scheduler-down.ended", container=status.name, how=how), [_of_end(pod, status, end)]
+    how = f"{end.reason}: {quotes.shown(end.message)}" if never else _how(end)
+    means, proofs = Text("scheduler-down.ended", container=status.name, how=how), [_of_end(pod, status, end)]
     words = last_of(_logs(pod, status, runs), end, running=status.state.running is not None)
     if words and not never:
-        said = say("scheduler-down.error" if words.error else "scheduler-down.last", line=_unstopped(words.text))
-        means = f"{means} {said}"
+        said = Text("scheduler-down.error" if words.error else "scheduler-down.last", line=_unstopped(words.text))
+        means = sentences(means, said)
         proofs = [log_line(words.log, words.line), *_continued(words.log, words.line), *proofs]
-    memory = NextAction(say("scheduler-down.memory", container=status.name), "")
+    memory = step(Text("scheduler-down.memory", container=status.name), "")
     return Reason(means, tuple(proofs), (memory,) if end.reason == "OOMKilled" else ())
 
 
@@ -100,10 +100,10 @@ def _unstopped(line: str) -> str:
     return line.rstrip(" .:。")
 
 
-def _how(end: StateTerminated, say: Texts) -> str:
+def _how(end: StateTerminated) -> Text:
     if end.reason and end.reason != "Error":
-        return say("scheduler-down.how", reason=end.reason, code=end.exit_code)
-    return say("scheduler-down.code", code=end.exit_code)
+        return Text("scheduler-down.how", reason=end.reason, code=end.exit_code)
+    return Text("scheduler-down.code", code=end.exit_code)
 
 
 def _continued(log: LogSeen, line: str) -> list[Evidence]:

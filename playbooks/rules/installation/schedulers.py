@@ -8,8 +8,8 @@ from bot.hami.installation.leader_election import extender_waits_for_lease, leas
 from bot.kube.hami_pods import COMPONENT_LABEL, EXTENDER_CONTAINER, SCHEDULER_COMPONENT
 from bot.kube.models import Lease, Pod, StateTerminated
 from bot.kube.times import format_time, parse_time
-from bot.report import Evidence, Finding, NextAction
-from bot.texts import Texts
+from bot.report import Evidence, Finding, NextAction, step
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.node_side import LogSeen
 from playbooks.gather.scheduling import InstallSeen, is_absent
@@ -22,57 +22,57 @@ _CRASH_WINDOW = timedelta(hours=24)
 _OUT_OF_MEMORY = "OOMKilled"
 
 
-def scheduler_trouble(install: Install, now: datetime, say: Texts, runs: Sequence[LogSeen] = ()) -> list[Finding]:
+def scheduler_trouble(install: Install, now: datetime, runs: Sequence[LogSeen] = ()) -> list[Finding]:
     """Down, leaderless or unwell; nothing when it is well, or when its pods could not be seen.
 
     `runs` are the logs of its containers that do not work, and of kube-scheduler where nobody leads.
     """
-    if (down := _down(install, runs, say)) is not None:
+    if (down := _down(install, runs)) is not None:
         return [down]
-    found = [_no_leader(install, now, runs, say), _degraded(install, now, say)]
+    found = [_no_leader(install, now, runs), _degraded(install, now)]
     return [finding for finding in found if finding is not None]
 
 
-def none_found(pod: Pod, seen: InstallSeen, say: Texts) -> Finding | None:
+def none_found(pod: Pod, seen: InstallSeen) -> Finding | None:
     """Deployments and pods were read, and none of them is HAMi's scheduler, though something else of HAMi is there."""
     if not is_absent(seen) or seen.presence != "found":
         return None
     name = pod.spec.scheduler_name or pod.name
     return finding(
         "scheduler-down",
-        say("scheduler-down.none"),
+        Text("scheduler-down.none"),
         "suspected",
         (),
         (quotes.of_pod(pod, name, "{.spec.schedulerName}"),),
         severity="critical",
         actions=(
-            NextAction(
-                say("scheduler-down.search"),
+            step(
+                Text("scheduler-down.search"),
                 kubectl("get", "deploy", "-A", "-l", f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}"),
             ),
         ),
     )
 
 
-def _down(install: Install, runs: Sequence[LogSeen], say: Texts) -> Finding | None:
+def _down(install: Install, runs: Sequence[LogSeen]) -> Finding | None:
     if install.ready_pods or not install.seen:
         return None
     if install.pods:
-        return _not_ready(install, runs, say)
+        return _not_ready(install, runs)
     deployment = install.deployment
     if deployment is None or deployment.status.ready_replicas:
         return None
     what = "-n", deployment.namespace
     to_zero = deployment.spec.replicas == 0
-    scale = NextAction(
-        say("scheduler-down.scale"),
+    scale = step(
+        Text("scheduler-down.scale"),
         kubectl(*what, "scale", "deployment", deployment.name, "--replicas=1"),
         changes_cluster=True,
     )
-    describe = NextAction(say("scheduler-down.describe"), kubectl(*what, "describe", "deployment", deployment.name))
+    describe = step(Text("scheduler-down.describe"), kubectl(*what, "describe", "deployment", deployment.name))
     return finding(
         "scheduler-down",
-        say(
+        Text(
             "scheduler-down.scaled" if to_zero else "scheduler-down.claim",
             namespace=install.namespace,
             name=deployment.name,
@@ -94,23 +94,23 @@ def _down(install: Install, runs: Sequence[LogSeen], say: Texts) -> Finding | No
     )
 
 
-def _not_ready(install: Install, runs: Sequence[LogSeen], say: Texts) -> Finding:
+def _not_ready(install: Install, runs: Sequence[LogSeen]) -> Finding:
     """There are pods, none of them is ready: what they wait for, and how the last run of their containers ended."""
     worst = [what_ails(pod) for pod in install.pods]
     what = "-n", install.namespace
-    reason = why_it_ends(install.pods, runs, install.version.version if install.version else None, say)
+    reason = why_it_ends(install.pods, runs, install.version.version if install.version else None)
     key, means = ("ends", {"means": reason.means}) if reason else ("claim", {})
-    describe = NextAction(
-        say("scheduler-down.describe"), kubectl(*what, "describe", "pods", *(pod.name for pod in install.pods))
+    describe = step(
+        Text("scheduler-down.describe"), kubectl(*what, "describe", "pods", *(pod.name for pod in install.pods))
     )
-    logs = NextAction(
-        say("scheduler-down.logs"),
+    logs = step(
+        Text("scheduler-down.logs"),
         kubectl(*what, "logs", install.pods[0].name, "--all-containers", "--previous", "--tail=50"),
     )
     steps = [describe, logs] if _has_ended(install.pods[0]) else [describe]
     return finding(
         "scheduler-down",
-        say(f"scheduler-down.{key}", namespace=install.namespace, why=f" ({worst[0].quote})", **means),
+        Text(f"scheduler-down.{key}", namespace=install.namespace, why=f" ({worst[0].quote})", **means),
         "confirmed",
         (),
         (*(reason.proofs if reason else ()), *worst),
@@ -144,14 +144,14 @@ def what_ails(pod: Pod) -> Evidence:
     return quotes.of_pod(pod, pod.status.phase or pod.name, "{.status.phase}")
 
 
-def _no_leader(install: Install, now: datetime, runs: Sequence[LogSeen], say: Texts) -> Finding | None:
+def _no_leader(install: Install, now: datetime, runs: Sequence[LogSeen]) -> Finding | None:
     lease = install.lease
     if lease is None or not extender_waits_for_lease(install):
         return None
-    return leaderless(install, lease, runs, say) if lease_is_stale(lease, now) else None
+    return leaderless(install, lease, runs) if lease_is_stale(lease, now) else None
 
 
-def never_led(seen: InstallSeen, runs: Sequence[LogSeen], proofs: Sequence[Evidence], say: Texts) -> list[Finding]:
+def never_led(seen: InstallSeen, runs: Sequence[LogSeen], proofs: Sequence[Evidence]) -> list[Finding]:
     """That there is no lease where the extender waits for one; `proofs` are quoted first."""
     install = seen.install
     if (
@@ -163,31 +163,31 @@ def never_led(seen: InstallSeen, runs: Sequence[LogSeen], proofs: Sequence[Evide
         return []
     name = install.flags.get("leader-elect-resource-name") or install.scheduler_name
     namespace = install.flags.get("leader-elect-resource-namespace") or install.namespace
-    reason = why_nobody_leads(runs, say)
-    claim = say("scheduler-no-leader.never", lease=f"{namespace}/{name}")
-    claim = say("scheduler-no-leader.why", claim=claim, means=reason.means) if reason else claim
+    reason = why_nobody_leads(runs)
+    claim = Text("scheduler-no-leader.never", lease=f"{namespace}/{name}")
+    claim = Text("scheduler-no-leader.why", claim=claim, means=reason.means) if reason else claim
     flag = quotes.of_pod(install.pods[0], "--leader-elect=true", "{.spec.containers[*].command}")
     proofs = [*proofs, *(reason.proofs if reason else ()), flag]
-    steps = [*(reason.actions if reason else ()), _show_roles(install, say)]
+    steps = [*(reason.actions if reason else ()), _show_roles(install)]
     return [finding("scheduler-no-leader", claim, seen.confidence, (), proofs, severity="critical", actions=steps)]
 
 
-def _show_roles(install: Install, say: Texts) -> NextAction:
+def _show_roles(install: Install) -> NextAction:
     """Which of the pods leads, by its label."""
     names = (pod.name for pod in install.pods)
-    return NextAction(
-        say("scheduler-no-leader.pods"), kubectl("-n", install.namespace, "get", "pods", *names, "-L", ROLE_LABEL)
+    return step(
+        Text("scheduler-no-leader.pods"), kubectl("-n", install.namespace, "get", "pods", *names, "-L", ROLE_LABEL)
     )
 
 
-def leaderless(install: Install, lease: Lease, runs: Sequence[LogSeen], say: Texts) -> Finding:
+def leaderless(install: Install, lease: Lease, runs: Sequence[LogSeen]) -> Finding:
     """Nobody renews the lease."""
     renewed = parse_time(lease.spec.renew_time)
-    reason = why_nobody_leads(runs, say)
-    claim = say("scheduler-no-leader.claim", since=format_time(renewed) if renewed else "?")
+    reason = why_nobody_leads(runs)
+    claim = Text("scheduler-no-leader.claim", since=format_time(renewed) if renewed else "?")
     return finding(
         "scheduler-no-leader",
-        say("scheduler-no-leader.why", claim=claim, means=reason.means) if reason else claim,
+        Text("scheduler-no-leader.why", claim=claim, means=reason.means) if reason else claim,
         "confirmed",
         (),
         (
@@ -201,11 +201,11 @@ def leaderless(install: Install, lease: Lease, runs: Sequence[LogSeen], say: Tex
             ),
         ),
         severity="critical",
-        actions=[*(reason.actions if reason else ()), _show_roles(install, say)],
+        actions=[*(reason.actions if reason else ()), _show_roles(install)],
     )
 
 
-def past_crashes(install: Install, now: datetime, say: Texts) -> list[Finding]:
+def past_crashes(install: Install, now: datetime) -> list[Finding]:
     """A container that crashed within a day, longer ago than what `scheduler_trouble` tells."""
     for pod in install.pods:
         for status in pod.status.container_statuses or ():
@@ -217,7 +217,7 @@ def past_crashes(install: Install, now: datetime, say: Texts) -> list[Finding]:
             why = ended.reason or str(ended.exit_code)
             field = "reason" if ended.reason else "exitCode"
             path = f"{{.status.containerStatuses[*].lastState.terminated.{field}}}"
-            claim = say(
+            claim = Text(
                 "scheduler-degraded.crashed",
                 container=status.name,
                 pod=pod.name,
@@ -232,31 +232,31 @@ def past_crashes(install: Install, now: datetime, say: Texts) -> list[Finding]:
                 (),
                 (quotes.of_pod(pod, why, path),),
                 severity="warning",
-                actions=(_last_words(pod, status.name, say),),
+                actions=(_last_words(pod, status.name),),
             )
             return [result]
     return []
 
 
-def _last_words(pod: Pod, container: str, say: Texts) -> NextAction:
+def _last_words(pod: Pod, container: str) -> NextAction:
     """To read what a container logged before its restart."""
     command = kubectl("-n", pod.namespace, "logs", pod.name, "-c", container, "--previous", "--tail=50")
-    return NextAction(say("scheduler-degraded.logs"), command)
+    return step(Text("scheduler-degraded.logs"), command)
 
 
-def _degraded(install: Install, now: datetime, say: Texts) -> Finding | None:
+def _degraded(install: Install, now: datetime) -> Finding | None:
     for pod in install.pods:
         if (ended := _recent_crash(pod, now)) is not None:
             field, quote = ("reason", ended.reason) if ended.reason else ("exitCode", str(ended.exit_code))
             path = f"{{.status.containerStatuses[*].lastState.terminated.{field}}}"
             return finding(
                 "scheduler-degraded",
-                say("scheduler-degraded.claim", pod=pod.name, why=quote),
+                Text("scheduler-degraded.claim", pod=pod.name, why=quote),
                 "confirmed",
                 (),
                 (quotes.of_pod(pod, quote, path),),
                 severity="warning",
-                actions=(_last_words(pod, EXTENDER_CONTAINER, say),),
+                actions=(_last_words(pod, EXTENDER_CONTAINER),),
             )
     if not install.ready_pods:
         return None
@@ -266,7 +266,7 @@ def _degraded(install: Install, now: datetime, say: Texts) -> Finding | None:
     pod = unready[0]
     return finding(
         "scheduler-degraded",
-        say("scheduler-degraded.unready", pod=pod.name),
+        Text("scheduler-degraded.unready", pod=pod.name),
         "confirmed",
         (),
         (quotes.of_pod(pod, pod.status.phase, "{.status.phase}"),),

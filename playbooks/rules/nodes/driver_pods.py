@@ -5,12 +5,10 @@ HAMi's device plugin ends as long as that pod is not ready (HAMi#272, HAMi#136; 
 
 import re
 
-from msgspec import structs
-
 from bot.hami.installation.install import is_ready
 from bot.kube.models import Pod
-from bot.report import Finding, Gap, NextAction
-from bot.texts import Texts
+from bot.report import Finding, Gap, step
+from bot.texts import Text, unstopped
 from playbooks import quotes
 from playbooks.gather.node_side import NodeSide
 from playbooks.rules.common.containers import statuses, stuck
@@ -19,7 +17,7 @@ _LABELS = (("app", "nvidia-driver-daemonset"), ("app.kubernetes.io/component", "
 _IMAGE = re.compile(r"(?:^|/)(?:nvidia/driver|nvidia-driver\b[\w-]*)[:@]")
 
 
-def without_driver(side: NodeSide, ended: Finding, say: Texts) -> Finding:
+def without_driver(side: NodeSide, ended: Finding) -> Finding:
     """The end of the device plugin, told as a missing driver where the node's driver pod is not ready."""
     pods = () if isinstance(side.pods, Gap) else side.pods
     driver = next((pod for pod in pods if _loads_driver(pod) and not is_ready(pod)), None)
@@ -32,13 +30,12 @@ def without_driver(side: NodeSide, ended: Finding, say: Texts) -> Finding:
     quote, path = (
         (waiting.reason, "{.status..state.waiting.reason}") if waiting else (driver.status.phase, "{.status.phase}")
     )
-    claim = say("driver-not-loaded.pod", claim=ended.claim.rstrip(".。"), pod=name, why=quote)
-    look = NextAction(say("driver-not-loaded.look", pod=name), quotes.kubectl_pod(driver, "describe"))
+    claim = Text("driver-not-loaded.pod", claim=unstopped(ended.text), pod=name, why=quote)
+    look = step(Text("driver-not-loaded.look", pod=name), quotes.kubectl_pod(driver, "describe"))
     proofs = (quotes.of_pod(driver, quote, path), *ended.evidence)
-    return structs.replace(
-        ended,
+    return ended.saying(
+        claim,
         code="driver-not-loaded",
-        claim=claim,
         confidence="suspected",
         evidence=proofs,
         next_actions=(look, *ended.next_actions),

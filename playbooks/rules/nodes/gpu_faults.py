@@ -14,8 +14,8 @@ from bot.kube.gpu_conditions import reports_fault
 from bot.kube.models import Node, NodeCondition
 from bot.kube.quantities import whole
 from bot.kube.times import parse_time
-from bot.report import Confidence, Evidence, NextAction
-from bot.texts import Texts
+from bot.report import Confidence, Evidence, step
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.node_side import NodeSide
 from playbooks.rules.common import prose
@@ -31,16 +31,16 @@ _REGISTERED = timedelta(seconds=30)
 _MIG = "nvidia.com/mig-"
 
 
-def card_faults(side: NodeSide, node: Node, gpus: NodeGpus, now: datetime, say: Texts) -> list[NodeCause]:
+def card_faults(side: NodeSide, node: Node, gpus: NodeGpus, now: datetime) -> list[NodeCause]:
     """What says that a GPU of this node is faulty, the nearest witness first; at most one finding."""
     short = _short(node, gpus)
     unhealthy = [card for card in gpus.cards if not card.health]
-    if (short or unhealthy) and (logged := _logged(side, node, short, say)) is not None:
+    if (short or unhealthy) and (logged := _logged(side, node, short)) is not None:
         return [logged]
-    if (result := reported(node, say)) is not None:
+    if (result := reported(node)) is not None:
         return [result]
     if short and _settled(side, now):
-        return [_counted(side, node, gpus, short, say)]
+        return [_counted(side, node, gpus, short)]
     return []
 
 
@@ -58,7 +58,7 @@ def _short(node: Node, gpus: NodeGpus) -> list[str]:
     return found
 
 
-def _logged(side: NodeSide, node: Node, short: Iterable[str], say: Texts) -> NodeCause | None:
+def _logged(side: NodeSide, node: Node, short: Iterable[str]) -> NodeCause | None:
     """What the plugin's log says of a GPU, with kubelet's figures."""
     for pod in side.plugin_pods:
         by_name = {status.name: status for status in plugin_statuses(pod)}
@@ -69,21 +69,21 @@ def _logged(side: NodeSide, node: Node, short: Iterable[str], say: Texts) -> Nod
                 fault for fault in in_plugin_log(log, by_name[log.container]) if fault[0].signature.code == "card-fault"
             ]
             if found:
-                means = found[0][0].signature.words(say.language).means
+                means = found[0][0].signature.means
                 proofs = [proof for _, proof in found] + [quotes.of_allocatable(node, name) for name in short]
-                claim = say("card-fault.claim", node=side.name, means=means)
-                return NodeCause(found[0][0].signature.id, signed(found[0][0], proofs, claim, (side.name,), say))
+                claim = Text("card-fault.claim", node=side.name, means=means)
+                return NodeCause(found[0][0].signature.id, signed(found[0][0], proofs, claim, (side.name,)))
     return None
 
 
-def reported(node: Node, say: Texts) -> NodeCause | None:
+def reported(node: Node) -> NodeCause | None:
     """What another program found out about a GPU of the node: HAMi does not read node conditions."""
     for condition in node.status.conditions or ():
         emitter = reports_fault(condition.type, condition.status, condition.reason, condition.message)
         if emitter is not None:
             said = condition.message or condition.reason or condition.type
             cordoned = node.spec.unschedulable
-            claim = say(
+            claim = Text(
                 "card-fault.cordoned" if cordoned else "card-fault.condition",
                 node=node.name,
                 emitter=emitter.name,
@@ -91,12 +91,12 @@ def reported(node: Node, say: Texts) -> NodeCause | None:
                 status=condition.status,
                 why=said.rstrip(".。 "),
             )
-            actions, proofs = prose.see_node(node.name, say), [_of_condition(node, condition)]
+            actions, proofs = prose.see_node(node.name), [_of_condition(node, condition)]
             if cordoned:
                 proofs.append(quotes.of_node(node, "true", "{.spec.unschedulable}"))
             else:
                 cordon = quotes.kubectl("cordon", node.name)
-                actions = (*actions, NextAction(say("card-fault.cordon"), cordon, changes_cluster=True))
+                actions = (*actions, step(Text("card-fault.cordon"), cordon, changes_cluster=True))
             result = finding(
                 "card-fault", claim, "confirmed", (node.name,), proofs, severity="warning", actions=actions
             )
@@ -111,16 +111,16 @@ def _of_condition(node: Node, condition: NodeCondition) -> Evidence:
     return structs.replace(proof, at=quotes.clock(condition.last_transition_time))
 
 
-def _counted(side: NodeSide, node: Node, gpus: NodeGpus, short: list[str], say: Texts) -> NodeCause:
+def _counted(side: NodeSide, node: Node, gpus: NodeGpus, short: list[str]) -> NodeCause:
     """Kubelet's figures alone."""
     name = short[0]
     capacity, offered = (node.status.capacity or {})[name], (node.status.allocatable or {}).get(name, 0)
-    claim = say("card-fault.counted", node=side.name, resource=name, capacity=str(capacity), offered=str(offered))
+    claim = Text("card-fault.counted", node=side.name, resource=name, capacity=str(capacity), offered=str(offered))
     paths = "{.status.capacity." + name.replace(".", "\\.") + "}"
     proofs = [proof for resource in short for proof in (quotes.of_allocatable(node, resource),)]
     proofs.insert(0, quotes.of_node(node, str(capacity), paths))
     sure: Confidence = "confirmed" if gpus.allocatable else "suspected"
-    actions = plugin_actions(side.name, side.plugin_pods, say)
+    actions = plugin_actions(side.name, side.plugin_pods)
     result = finding("card-fault", claim, sure, (side.name,), proofs, severity="warning", actions=actions)
     return NodeCause(f"{name} {capacity} {offered}", result)
 

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from msgspec import structs
-
 from bot.hami.nodes.node_state import vendors_of
 from bot.hami.nodes.registration import kubelet_offers
 from bot.hami.pods.request_parsing import DeviceConfig
@@ -12,7 +10,7 @@ from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Vendor
 from bot.kube.models import Node
 from bot.report import Finding, Gap, Scope
-from bot.texts import Texts
+from bot.texts import Text
 from playbooks.gather.node_side import NodeSide, PluginSets
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import NodeCause
@@ -28,7 +26,6 @@ def node_causes(
     sets: PluginSets | None,
     config: DeviceConfig,
     now: datetime,
-    say: Texts,
     *,
     vendors: Sequence[Vendor] | None = None,
 ) -> list[NodeCause]:
@@ -43,9 +40,9 @@ def node_causes(
     found: list[NodeCause] = []
     for vendor in vendors:
         if vendor is FIRST:
-            found += _of_first(side, sets, config, now, say)
+            found += _of_first(side, sets, config, now)
         else:
-            found += plugin_faults(side, now, silent=_is_silent(node, vendor, config), say=say, vendor=vendor)
+            found += plugin_faults(side, now, silent=_is_silent(node, vendor, config), vendor=vendor)
     return found
 
 
@@ -55,36 +52,34 @@ def _is_silent(node: Node | None, vendor: Vendor, config: DeviceConfig) -> bool:
     return node is not None and not any(kubelet_offers(node, count) for count in counts)
 
 
-def _of_first(
-    side: NodeSide, sets: PluginSets | None, config: DeviceConfig, now: datetime, say: Texts
-) -> list[NodeCause]:
+def _of_first(side: NodeSide, sets: PluginSets | None, config: DeviceConfig, now: datetime) -> list[NodeCause]:
     """The same of NVIDIA's GPUs."""
     node = None if isinstance(side.node, Gap) else side.node
     gpus = gpus_of(node, config) if node else None
-    found = plugin_faults(side, now, silent=gpus is not None and gpus.silent, say=say)
+    found = plugin_faults(side, now, silent=gpus is not None and gpus.silent)
     if node is None or gpus is None:
         return found
     if not found and sets is not None and not isinstance(side.pods, Gap) and not side.plugin_pods:
-        found = not_selected(sets, node, gpus, say) or refused_pods(sets, (side.name,), say)
-    rivals = second_plugin(side, node, gpus, say)
-    return [*found, *rivals] or card_faults(side, node, gpus, now, say)
+        found = not_selected(sets, node, gpus) or refused_pods(sets, (side.name,))
+    rivals = second_plugin(side, node, gpus)
+    return [*found, *rivals] or card_faults(side, node, gpus, now)
 
 
-def per_cause(found: Iterable[NodeCause], say: Texts) -> list[Finding]:
+def per_cause(found: Iterable[NodeCause]) -> list[Finding]:
     """One finding for the nodes of each cause."""
     alike: dict[tuple[str, str], list[Finding]] = {}
     for why, result in found:
         alike.setdefault((result.code, why), []).append(result)
-    return [together(group, say) for group in alike.values()]
+    return [together(group) for group in alike.values()]
 
 
-def together(group: Sequence[Finding], say: Texts) -> Finding:
+def together(group: Sequence[Finding]) -> Finding:
     """One finding for nodes that have the same cause, in the words of the first."""
     first, *others = group
     if not others:
         return first
     more = sorted({node for finding in others for node in finding.scope.nodes})
-    claim = say("nodes.same", claim=first.claim, nodes=prose.names(say, more))
+    claim = Text("nodes.same", claim=first.text, nodes=prose.names(more))
     proofs = dict.fromkeys(proof for finding in group for proof in finding.evidence)
     scope = Scope(nodes=tuple(sorted({*first.scope.nodes, *more})))
-    return structs.replace(first, claim=claim, scope=scope, evidence=tuple(proofs))
+    return first.saying(claim, scope=scope, evidence=tuple(proofs))

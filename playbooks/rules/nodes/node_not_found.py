@@ -3,8 +3,8 @@
 import difflib
 from collections.abc import Sequence
 
-from bot.report import NextAction
-from bot.texts import Texts
+from bot.report import NextAction, step
+from bot.texts import Text
 from playbooks.rules.common import prose
 
 _MAX_NEAR = 3
@@ -18,6 +18,6 @@ def near_names(typed: str, names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys((ending or containing) + near))[:_MAX_NEAR]
 
 
-def see_all_nodes(say: Texts) -> tuple[NextAction, ...]:
+def see_all_nodes() -> tuple[NextAction, ...]:
     """To look through the names that there are."""
-    return (NextAction(say("gpus.all-nodes"), prose.command("nodes", "--all")),)
+    return (step(Text("gpus.all-nodes"), prose.command("nodes", "--all")),)

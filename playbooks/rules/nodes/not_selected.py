@@ -7,8 +7,8 @@ from msgspec import structs
 from bot.hami.vendors import FIRST
 from bot.kube.models import Node, Pod, Toleration, Workload
 from bot.kube.node_filter import SELECTOR_TEXT, NodeFilter, Obstacle
-from bot.report import Evidence, Finding, Gap, NextAction
-from bot.texts import Texts
+from bot.report import Evidence, Finding, Gap, NextAction, step
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.node_side import PluginSets
 from playbooks.quotes import kubectl
@@ -35,7 +35,7 @@ def keeps_off(daemon_sets: Sequence[Workload], node: Node) -> tuple[Workload, Ob
     return first
 
 
-def not_selected(sets: PluginSets, node: Node, gpus: NodeGpus, say: Texts) -> list[NodeCause]:
+def not_selected(sets: PluginSets, node: Node, gpus: NodeGpus) -> list[NodeCause]:
     """The DaemonSet does not want a pod on this node, which has GPUs by a label or by what kubelet counts."""
     label = FIRST.gpu_label(node)
     kept = None if isinstance(sets.sets, Gap) else keeps_off(sets.sets, node)
@@ -45,10 +45,10 @@ def not_selected(sets: PluginSets, node: Node, gpus: NodeGpus, say: Texts) -> li
     by_label = obstacle.text == SELECTOR_TEXT
     selector = selector_of(daemon_set)
     key = "claim" if by_label else "taint"
-    claim = say(f"device-plugin-not-selected.{key}", node=node.name, selector=selector or obstacle.detail)
+    claim = Text(f"device-plugin-not-selected.{key}", node=node.name, selector=selector or obstacle.detail)
     has = quotes.of_label(node, label) if label else quotes.of_allocatable(node, gpus.resource)
     proofs = [has, selector_proof(daemon_set)]
-    actions = [label_action(daemon_set, node.name, say)] if by_label and selector else []
+    actions = [label_action(daemon_set, node.name)] if by_label and selector else []
     result = finding(
         "device-plugin-not-selected",
         claim,
@@ -56,7 +56,7 @@ def not_selected(sets: PluginSets, node: Node, gpus: NodeGpus, say: Texts) -> li
         (node.name,),
         proofs,
         severity="warning",
-        actions=[*actions, *see_set(daemon_set, say)],
+        actions=[*actions, *see_set(daemon_set)],
     )
     return [NodeCause(f"{key} {selector or obstacle.detail}", result)]
 
@@ -66,7 +66,7 @@ def in_use(sets: PluginSets) -> bool:
     return not isinstance(sets.sets, Gap) and any(workload.status.desired_number_scheduled for workload in sets.sets)
 
 
-def none_selected(sets: PluginSets, nodes: Sequence[Node], say: Texts) -> list[Finding]:
+def none_selected(sets: PluginSets, nodes: Sequence[Node]) -> list[Finding]:
     """The DaemonSets want a pod on no node at all, because no node has their label."""
     if isinstance(sets.sets, Gap) or not sets.sets or not nodes or in_use(sets):
         return []
@@ -74,7 +74,7 @@ def none_selected(sets: PluginSets, nodes: Sequence[Node], say: Texts) -> list[F
     if not all(match and match[1].text == SELECTOR_TEXT for match in kept):
         return []
     first = sets.sets[0]
-    claim = say("device-plugin-not-selected.none", selector=selector_of(first) or first.name)
+    claim = Text("device-plugin-not-selected.none", selector=selector_of(first) or first.name)
     proofs = [of_object("DaemonSet", first, "0", "{.status.desiredNumberScheduled}"), selector_proof(first)]
     return [
         finding(
@@ -84,20 +84,20 @@ def none_selected(sets: PluginSets, nodes: Sequence[Node], say: Texts) -> list[F
             (),
             proofs,
             severity="warning",
-            actions=see_set(first, say),
+            actions=see_set(first),
         )
     ]
 
 
-def refused_pods(sets: PluginSets, nodes: Sequence[str], say: Texts) -> list[NodeCause]:
+def refused_pods(sets: PluginSets, nodes: Sequence[str]) -> list[NodeCause]:
     """The API server does not let the DaemonSet's pods in: its RuntimeClass does not exist."""
     events = () if isinstance(sets.events, Gap) else sets.events
     found = in_events((event for event in events if event.reason == "FailedCreate"), None)
     if not found:
         return []
     hit, proof = found[0]
-    claim = say("device-plugin-not-selected.refused", means=hit.signature.words(say.language).means)
-    return [NodeCause(hit.signature.id, signed(hit, [proof], claim, nodes, say))]
+    claim = Text("device-plugin-not-selected.refused", means=hit.signature.means)
+    return [NodeCause(hit.signature.id, signed(hit, [proof], claim, nodes))]
 
 
 def selector_of(daemon_set: Workload) -> str:
@@ -114,14 +114,12 @@ def selector_proof(daemon_set: Workload) -> Evidence:
     return of_object("DaemonSet", daemon_set, value, path)
 
 
-def label_action(daemon_set: Workload, node: str, say: Texts) -> NextAction:
+def label_action(daemon_set: Workload, node: str) -> NextAction:
     wanted = daemon_set.spec.template.spec.node_selector or {}
     labels = [f"{key}={value}" for key, value in sorted(wanted.items())]
-    return NextAction(
-        say("device-plugin-not-selected.label"), kubectl("label", "node", node, *labels), changes_cluster=True
-    )
+    return step(Text("device-plugin-not-selected.label"), kubectl("label", "node", node, *labels), changes_cluster=True)
 
 
-def see_set(daemon_set: Workload, say: Texts) -> tuple[NextAction, ...]:
+def see_set(daemon_set: Workload) -> tuple[NextAction, ...]:
     look = kubectl("-n", daemon_set.namespace, "describe", "daemonset", daemon_set.name)
-    return (NextAction(say("plugin-missing.look"), look),)
+    return (step(Text("plugin-missing.look"), look),)

@@ -12,8 +12,8 @@ from bot.kube.hami_pods import is_plugin
 from bot.kube.models import ContainerStatus, Pod, StateTerminated
 from bot.kube.recording.redact import NEVER_STARTED
 from bot.kube.times import format_time, parse_time
-from bot.report import Evidence, NextAction
-from bot.texts import Texts
+from bot.report import Evidence, step
+from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.gather.node_side import NodeSide
 from playbooks.rules.common.findings import NodeCause, finding
@@ -34,9 +34,7 @@ _KINDS = {1: "error", 2: "panic", 255: "fatal", 143: "stopped"}
 """What the exit codes of HAMi's Go programs mean: an error returned, a panic, klog.Fatal, SIGTERM."""
 
 
-def plugin_faults(
-    side: NodeSide, now: datetime, *, silent: bool, say: Texts, vendor: Vendor = FIRST
-) -> list[NodeCause]:
+def plugin_faults(side: NodeSide, now: datetime, *, silent: bool, vendor: Vendor = FIRST) -> list[NodeCause]:
     """What is wrong with the vendor's device plugin of this node; nothing where it works or could not be read.
 
     `silent`: nothing is registered there, or kubelet offers nothing, so that even a plugin that runs may not work.
@@ -44,22 +42,22 @@ def plugin_faults(
     for pod in side.plugins_of(vendor):
         statuses = plugin_statuses(pod)
         sick = [status for status in statuses if ails(status, now, silent=silent)]
-        result = _signed(side, pod, sick, statuses if silent else sick, say)
+        result = _signed(side, pod, sick, statuses if silent else sick)
         if result is not None and result.finding.code == "card-fault" and not sick:
             return []  # the plugin works: what its log says of a GPU is weighed with kubelet's figures
         if result is None and sick:
-            ended = _ended(side, pod, sick[0], say)
-            result = ended or _waits(side, pod, sick[0], say)
+            ended = _ended(side, pod, sick[0])
+            result = ended or _waits(side, pod, sick[0])
             if ended and _by_itself(sick[0]):
-                result = ended._replace(finding=without_driver(side, ended.finding, say))
+                result = ended._replace(finding=without_driver(side, ended.finding))
         if result is None and silent:
-            result = _held(side, pod, now, say)
+            result = _held(side, pod, now)
         if result is not None:
             return [result]
     return []
 
 
-def crash_near(side: NodeSide, times: Sequence[datetime], say: Texts, vendor: Vendor = FIRST) -> list[NodeCause]:
+def crash_near(side: NodeSide, times: Sequence[datetime], vendor: Vendor = FIRST) -> list[NodeCause]:
     """Why the device plugin ended by itself within minutes of one of these times, although it runs again."""
     for pod in side.plugins_of(vendor):
         for status in plugin_statuses(pod):
@@ -68,23 +66,23 @@ def crash_near(side: NodeSide, times: Sequence[datetime], say: Texts, vendor: Ve
             by_itself = end is not None and end.exit_code not in _TOLD_TO_END
             if by_itself and at and any(abs(at - time) <= _NEAR for time in times):
                 old = side._replace(logs=tuple(log for log in side.logs if log.previous))
-                result = _signed(old, pod, [status], [status], say) or _ended(old, pod, status, say)
+                result = _signed(old, pod, [status], [status]) or _ended(old, pod, status)
                 return [result] if result else []
     return []
 
 
-def monitor_fault(side: NodeSide, now: datetime, say: Texts) -> list[NodeCause]:
+def monitor_fault(side: NodeSide, now: datetime) -> list[NodeCause]:
     """VGPUmonitor down beside a device plugin that works: GPUs are handed out all the same."""
     for pod in side.plugin_pods:
         down = [status for status in plugin_statuses(pod, monitor=True) if ails(status, now)]
         if down and not any(ails(status, now) for status in plugin_statuses(pod)):
             found = _in_logs(side, pod, down)
             proofs = [proof for _, proof in found[:1]] + [_of_status(pod, down[0])]
-            means = found[0][0].signature.words(say.language).means if found else ""
-            claim = say("device-plugin-not-ready.monitor", nodes=side.name, why=_why(down[0]))
-            text = say.sentences(claim, means)
-            fix = [fix_of(found[0][0], say)] if found else []
-            actions = (*fix, plugin_log(pod, say))
+            means = found[0][0].signature.means if found else ""
+            claim = Text("device-plugin-not-ready.monitor", nodes=side.name, why=_why(down[0]))
+            text = sentences(claim, means)
+            fix = [fix_of(found[0][0])] if found else []
+            actions = (*fix, plugin_log(pod))
             made = finding(
                 "device-plugin-not-ready",
                 text,
@@ -99,7 +97,7 @@ def monitor_fault(side: NodeSide, now: datetime, say: Texts) -> list[NodeCause]:
 
 
 def _signed(
-    side: NodeSide, pod: Pod, sick: Iterable[ContainerStatus], read: Iterable[ContainerStatus], say: Texts
+    side: NodeSide, pod: Pod, sick: Iterable[ContainerStatus], read: Iterable[ContainerStatus]
 ) -> NodeCause | None:
     """What a signature proves: the runtime's words about the last start, the plugin's own, then events."""
     found: list[Proven] = [(hit, proof) for hit, proof, _ in in_messages(pod, sick, None)]
@@ -110,12 +108,12 @@ def _signed(
         return None
     hit = found[0][0]
     proofs = [proof for other, proof in found if other.signature.code == hit.signature.code]
-    means = hit.signature.words(say.language).means
+    means = hit.signature.means
     if hit.signature.code == "card-fault":
-        claim = say("card-fault.claim", node=side.name, means=means)
+        claim = Text("card-fault.claim", node=side.name, means=means)
     else:
-        claim = say("plugin-fault.claim", node=side.name, plugin=_called(pod, say), means=means)
-    result = signed(hit, proofs, claim, (side.name,), say)
+        claim = Text("plugin-fault.claim", node=side.name, plugin=_called(pod), means=means)
+    result = signed(hit, proofs, claim, (side.name,))
     result = structs.replace(result, code="device-plugin-crash") if result.code == "gpu-start-failure" else result
     return NodeCause(hit.signature.id, result)
 
@@ -131,7 +129,7 @@ def _in_logs(side: NodeSide, pod: Pod, statuses: Iterable[ContainerStatus]) -> l
     return []
 
 
-def _ended(side: NodeSide, pod: Pod, status: ContainerStatus, say: Texts) -> NodeCause | None:
+def _ended(side: NodeSide, pod: Pod, status: ContainerStatus) -> NodeCause | None:
     """It keeps ending for a reason that no signature knows: the exit code, and the last error of its log."""
     end = status.state.terminated or status.last_state.terminated
     if end is None or end.reason in NEVER_STARTED:
@@ -139,28 +137,28 @@ def _ended(side: NodeSide, pod: Pod, status: ContainerStatus, say: Texts) -> Nod
     logs = [log for log in side.logs if log.pod.metadata.uid == pod.metadata.uid and log.container == status.name]
     logs.sort(key=lambda log: log.previous)
     words = last_of(logs, end, running=status.state.running is not None)
-    kind = say(f"device-plugin-crash.{_kind(end) if is_plugin(pod) else _kind_of_any(end)}", code=end.exit_code)
+    kind = Text(f"device-plugin-crash.{_kind(end) if is_plugin(pod) else _kind_of_any(end)}", code=end.exit_code)
     key = ("said" if words.error else "last") if words else "claim"
     line = words.text if words else ""
-    claim = say(
+    claim = Text(
         f"device-plugin-crash.{key}",
         node=side.name,
         container=status.name,
-        plugin=_called(pod, say),
+        plugin=_called(pod),
         kind=kind,
         line=line,
     )
     proofs = [*([log_line(words.log, words.line)] if words else []), _of_status(pod, status)]
-    actions = (plugin_log(pod, say),)
+    actions = (plugin_log(pod),)
     result = finding(
         "device-plugin-crash", claim, "confirmed", (side.name,), proofs, severity="warning", actions=actions
     )
     return NodeCause(f"{status.name} {end.reason} {end.exit_code}: {line}", result)
 
 
-def _called(pod: Pod, say: Texts) -> str:
+def _called(pod: Pod) -> Text:
     """HAMi's own device plugin, or another vendor's by its pod."""
-    return say("plugin-fault.own") if is_plugin(pod) else say("plugin-fault.other", pod=f"{pod.namespace}/{pod.name}")
+    return Text("plugin-fault.own") if is_plugin(pod) else Text("plugin-fault.other", pod=f"{pod.namespace}/{pod.name}")
 
 
 def _by_itself(status: ContainerStatus) -> bool:
@@ -180,20 +178,20 @@ def _kind(end: StateTerminated) -> str:
     return "killed" if end.exit_code == 137 else _KINDS.get(end.exit_code, "other")
 
 
-def _waits(side: NodeSide, pod: Pod, status: ContainerStatus, say: Texts) -> NodeCause | None:
+def _waits(side: NodeSide, pod: Pod, status: ContainerStatus) -> NodeCause | None:
     """It does not start: no image, no ConfigMap, a hook that fails, a runtime that refuses."""
     if status.state.waiting is None and not (status.state.terminated and _start_error(status)):
         return None
-    claim = say("device-plugin-not-ready.waiting", node=side.name, container=status.name, why=_why(status))
+    claim = Text("device-plugin-not-ready.waiting", node=side.name, container=status.name, why=_why(status))
     proofs = [_of_status(pod, status)]
-    actions = (NextAction(say("plugin-not-ready.look"), quotes.kubectl_pod(pod, "describe")),)
+    actions = (step(Text("plugin-not-ready.look"), quotes.kubectl_pod(pod, "describe")),)
     result = finding(
         "device-plugin-not-ready", claim, "confirmed", (side.name,), proofs, severity="warning", actions=actions
     )
     return NodeCause(f"{status.name} {_why(status)}", result)
 
 
-def _held(side: NodeSide, pod: Pod, now: datetime, say: Texts) -> NodeCause | None:
+def _held(side: NodeSide, pod: Pod, now: datetime) -> NodeCause | None:
     """An init container does not end: the GPU Operator's wait for the driver. A sidecar holds nothing up."""
     own = pod.status.container_statuses or ()
     if not own or any(status.state.waiting is None or status.state.waiting.reason != _AFTER_INIT for status in own):
@@ -203,10 +201,10 @@ def _held(side: NodeSide, pod: Pod, now: datetime, say: Texts) -> NodeCause | No
         since = parse_time(started)
         if started is None or since is None or now - since < _LONG_INIT:
             continue
-        claim = say("device-plugin-not-ready.init", node=side.name, container=status.name, since=format_time(since))
+        claim = Text("device-plugin-not-ready.init", node=side.name, container=status.name, since=format_time(since))
         path = "{.status.initContainerStatuses[*].state.running.startedAt}"
         name = quotes.of_pod(pod, status.name, "{.status.initContainerStatuses[*].name}")
-        look = NextAction(say("plugin-not-ready.look"), quotes.kubectl_pod(pod, "describe"))
+        look = step(Text("plugin-not-ready.look"), quotes.kubectl_pod(pod, "describe"))
         result = finding(
             "device-plugin-not-ready",
             claim,
@@ -216,7 +214,7 @@ def _held(side: NodeSide, pod: Pod, now: datetime, say: Texts) -> NodeCause | No
             severity="warning",
             actions=(look,),
         )
-        return NodeCause(f"init {status.name}", without_driver(side, result, say))
+        return NodeCause(f"init {status.name}", without_driver(side, result))
     return None
 
 

@@ -9,8 +9,8 @@ import re
 from bot.hami.vendors import FIRST
 from bot.kube.hami_pods import is_plugin
 from bot.kube.models import Node, Pod
-from bot.report import Gap, NextAction
-from bot.texts import Texts
+from bot.report import Gap, NextAction, step
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.node_side import NodeSide
 from playbooks.quotes import kubectl
@@ -31,7 +31,7 @@ _LABELS = (
 _SHARED = ("", "hami-core")
 
 
-def second_plugin(side: NodeSide, node: Node, gpus: NodeGpus, say: Texts) -> list[NodeCause]:
+def second_plugin(side: NodeSide, node: Node, gpus: NodeGpus) -> list[NodeCause]:
     """Kubelet counts another number of devices than HAMi registered, and another plugin runs there or fits the number.
 
     Nothing where HAMi hands out one slot per GPU, or MIG devices: then the numbers cannot tell.
@@ -47,19 +47,19 @@ def second_plugin(side: NodeSide, node: Node, gpus: NodeGpus, say: Texts) -> lis
         quotes.of_node_annotation(node, FIRST.names.register, quotes.entry_of(_register(node), gpus.cards[0].uuid)),
         *(quotes.of_pod_name(pod) for pod in others),
     ]
-    claim = say(
+    claim = Text(
         f"second-device-plugin.{'claim' if others else 'unseen'}",
         node=side.name,
         resource=gpus.resource,
         offered=gpus.capacity,
         slots=gpus.slots,
-        others=prose.some(say, [f"{pod.namespace}/{pod.name}" for pod in others]) if others else "",
+        others=prose.some([f"{pod.namespace}/{pod.name}" for pod in others]) if others else "",
     )
-    actions = [_look(side.name, say)]
+    actions = [_look(side.name)]
     own = side.plugin_pods
     if own:
         restart = quotes.kubectl_pod(own[0], "delete")
-        actions.append(NextAction(say("second-device-plugin.restart"), restart, changes_cluster=True))
+        actions.append(step(Text("second-device-plugin.restart"), restart, changes_cluster=True))
     result = finding(
         "second-device-plugin",
         claim,
@@ -84,9 +84,9 @@ def _is_rival(pod: Pod) -> bool:
     return by_image or bool(serving and any(pod.metadata.label(key) == value for key, value in _LABELS))
 
 
-def _look(node: str, say: Texts) -> NextAction:
+def _look(node: str) -> NextAction:
     pods = kubectl("get", "pods", "-A", "-o", "wide", "--field-selector", f"spec.nodeName={node}")
-    return NextAction(say("second-device-plugin.look"), pods)
+    return step(Text("second-device-plugin.look"), pods)
 
 
 def _capacity_path(resource: str) -> str:

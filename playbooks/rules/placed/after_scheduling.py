@@ -8,7 +8,6 @@ from msgspec import structs
 from bot.hami.pods.allocations import given
 from bot.kube.models import Event, Pod
 from bot.report import Finding
-from bot.texts import Texts
 from playbooks import quotes
 from playbooks.gather.placed_pod import PlacedPod
 from playbooks.rules.admission.unread_request import unread_containers
@@ -26,29 +25,27 @@ _ASKS_NOTHING = "does not request any resource"
 """HAMi's event of a pod that its extender lets pass; 2.10 logs it only."""
 
 
-def after_scheduling(
-    pod: Pod, events: Sequence[Event], placed: PlacedPod | None, now: datetime, say: Texts
-) -> list[Finding]:
+def after_scheduling(pod: Pod, events: Sequence[Event], placed: PlacedPod | None, now: datetime) -> list[Finding]:
     """The causes, then what they led to. Empty when the pod still waits for a node."""
-    past = past_scheduling(pod, events, now, say)
+    past = past_scheduling(pod, events, now)
     if past is None or past.code == "succeeded":
         return [past] if past else []
     install = placed.install.install.version if placed else None
     version = install.version if install else None
     stripped = bool(bound_by_hami(pod, events))
-    causes = start_faults(pod, events, version, now, say)
+    causes = start_faults(pod, events, version, now)
     if placed is not None and past.code == "allocate-failed":
-        causes += refused_causes(past, pod, placed, now, say)
-        past = refused_more(past, pod, placed.side, say, stripped=stripped)
+        causes += refused_causes(past, pod, placed, now)
+        past = refused_more(past, pod, placed.side, stripped=stripped)
     elif placed is not None and not causes and past.code != "terminating":
-        causes = inside_faults(pod, placed, now, say)
-    down = node_down(pod, placed.side.node, events, say) if placed else []
+        causes = inside_faults(pod, placed, now)
+    down = node_down(pod, placed.side.node, events) if placed else []
     if past.code == "running" and causes:
         return [*down, *causes]
     if past.code == "running" and placed is not None:
-        past = with_remarks(past, remarks_of(pod, placed, say), say)
-    first = without_hami(pod, past, placed, now, say) if placed and not stripped else []
-    unread = _unread(pod, past, events, placed, say)
+        past = with_remarks(past, remarks_of(pod, placed))
+    first = without_hami(pod, past, placed, now) if placed and not stripped else []
+    unread = _unread(pod, past, events, placed)
     if past.code == "image-or-start-failure" and not _began(pod):
         return [*down, *first, *causes, past, *unread]
     return [*down, *(first or unread), *causes, past]
@@ -61,7 +58,7 @@ def _began(pod: Pod) -> bool:
     )
 
 
-def _unread(pod: Pod, past: Finding, events: Sequence[Event], placed: PlacedPod | None, say: Texts) -> list[Finding]:
+def _unread(pod: Pod, past: Finding, events: Sequence[Event], placed: PlacedPod | None) -> list[Finding]:
     """What the pod asked for and HAMi read no request in, of a pod that HAMi's scheduler placed and gave nothing."""
     if placed is None or past.code == "terminating" or given(pod.metadata):
         return []
@@ -69,7 +66,7 @@ def _unread(pod: Pod, past: Finding, events: Sequence[Event], placed: PlacedPod 
     if pod.spec.scheduler_name != install.scheduler_name:
         return []
     version = install.version.version if install.version else None
-    found = unread_containers(pod, placed.install.config, version, say)
+    found = unread_containers(pod, placed.install.config, version)
     said = [quotes.of_event(event) for event in events if _ASKS_NOTHING in event.message and _is_of(event, pod)][-1:]
     return [structs.replace(one, evidence=(*one.evidence, *said)) for one in found]
 

@@ -13,8 +13,8 @@ from bot.hami.pods.allocations import given as allocated
 from bot.hami.vendors import FIRST
 from bot.hami.version import Version
 from bot.kube.models import ContainerStatus, Pod
-from bot.report import Finding, Gap
-from bot.texts import Texts
+from bot.report import Finding, Gap, gap
+from bot.texts import Text
 from playbooks.gather.placed_pod import PlacedPod
 from playbooks.rules.common.containers import GpuContainers, gpu_containers, in_trouble, statuses
 from playbooks.rules.nodes.gpu_faults import reported
@@ -33,17 +33,15 @@ _TELLS_ITSELF = ("OOMKilled", "StartError", "ContainerCannotRun", "Completed")
 """Ends of which the container's log says no more."""
 
 
-def inside_faults(pod: Pod, placed: PlacedPod, now: datetime, say: Texts) -> list[Finding]:
+def inside_faults(pod: Pod, placed: PlacedPod, now: datetime) -> list[Finding]:
     """The fault that explains most; empty for a container of which nothing bad is known."""
     given = GpuContainers(gpu_containers(pod, placed.install.config), _shares(pod))
-    if faults := own_log_faults(pod, placed.own_logs or (), _gpus(pod, given, placed), now, say):
-        return [_of_library(finding, placed, say) for finding in faults]
+    if faults := own_log_faults(pod, placed.own_logs or (), _gpus(pod, given, placed), now):
+        return [_of_library(finding, placed) for finding in faults]
     if any(in_trouble(status, now) for status in statuses(pod)):
-        crashed = [
-            _of_library(segfault, placed, say) for segfault in segfaults(pod, given, placed.side.plugin_pods, now, say)
-        ]
-        return crashed or _on_a_faulty_gpu(pod, given, placed, now, say)
-    return limits_that_cannot_hold(pod, given, say) if _is_limited(given, placed) else []
+        crashed = [_of_library(segfault, placed) for segfault in segfaults(pod, given, placed.side.plugin_pods, now)]
+        return crashed or _on_a_faulty_gpu(pod, given, placed, now)
+    return limits_that_cannot_hold(pod, given) if _is_limited(given, placed) else []
 
 
 def _gpus(pod: Pod, given: GpuContainers, placed: PlacedPod) -> GivenGpus:
@@ -54,21 +52,21 @@ def _gpus(pod: Pod, given: GpuContainers, placed: PlacedPod) -> GivenGpus:
     return GivenGpus(has_any, given.cores, limits)
 
 
-def _of_library(finding: Finding, placed: PlacedPod, say: Texts) -> Finding:
+def _of_library(finding: Finding, placed: PlacedPod) -> Finding:
     plugins = placed.side.plugin_pods
     if finding.code == "hami-core-missing":
-        return with_paths(finding, plugins, say)
+        return with_paths(finding, plugins)
     depends = finding.code in ("hami-core-crash", "hami-core-hang")
-    return with_library(finding, library_of(plugins), say) if depends else finding
+    return with_library(finding, library_of(plugins)) if depends else finding
 
 
-def remarks_of(pod: Pod, placed: PlacedPod, say: Texts) -> list[Remark]:
+def remarks_of(pod: Pod, placed: PlacedPod) -> list[Remark]:
     """What a user of a sound running pod may take for a fault; nothing of one whose GPUs are whole."""
-    if chips := other_chip(pod, placed.side, placed.install.config, say):
+    if chips := other_chip(pod, placed.side, placed.install.config):
         return chips
     plugins = placed.side.plugin_pods
     if vgpus := volcano.limited_containers(pod):
-        return limit_remarks(pod, GpuContainers(vgpus, ()), None, plugins, say)
+        return limit_remarks(pod, GpuContainers(vgpus, ()), None, plugins)
     mig = {card.uuid for card in _registered(placed) if card.mode == "mig"}
     shares = [share for share in _shares(pod) if share.uuid not in mig]
     given = GpuContainers(gpu_containers(pod, placed.install.config), shares)
@@ -76,9 +74,9 @@ def remarks_of(pod: Pod, placed: PlacedPod, say: Texts) -> list[Remark]:
         return []
     seen = placed.install.install.version
     return [
-        *unmeasured(plugins, say),
-        *limit_remarks(pod, given, _sharers(pod, given, placed), plugins, say),
-        *entry_remarks(pod, seen.version if seen else None, say),
+        *unmeasured(plugins),
+        *limit_remarks(pod, given, _sharers(pod, given, placed), plugins),
+        *entry_remarks(pod, seen.version if seen else None),
     ]
 
 
@@ -91,7 +89,7 @@ def _sharers(pod: Pod, given: GpuContainers, placed: PlacedPod) -> list[Pod] | N
     return [other for other in others if mine & {share.uuid for share in _shares(other)}]
 
 
-def unread_log(pod: Pod, placed: PlacedPod, findings: Sequence[Finding], now: datetime, say: Texts) -> list[Gap]:
+def unread_log(pod: Pod, placed: PlacedPod, findings: Sequence[Finding], now: datetime) -> list[Gap]:
     """That a GPU container's log was not read, where it could tell more: the container runs, keeps ending, or shows
     other signs.
     """
@@ -101,15 +99,15 @@ def unread_log(pod: Pod, placed: PlacedPod, findings: Sequence[Finding], now: da
     if not ran and not any(finding.code in _SIGNS for finding in findings):
         return []
     if placed.own_logs is None:
-        return [Gap("container log", say("gap.own-log"), say("gap.own-log-hint"))]
+        return [gap("container log", Text("gap.own-log"), Text("gap.own-log-hint"))]
     return list(placed.own_log_gaps)
 
 
-def _on_a_faulty_gpu(pod: Pod, given: GpuContainers, placed: PlacedPod, now: datetime, say: Texts) -> list[Finding]:
+def _on_a_faulty_gpu(pod: Pod, given: GpuContainers, placed: PlacedPod, now: datetime) -> list[Finding]:
     """What another program reports of the node's GPUs, where a GPU container ends for no other known reason."""
     names = {container.name for container in given.containers}
     ended = any(status.name in names and in_trouble(status, now) and _ran(status) for status in statuses(pod))
-    cause = reported(placed.side.node, say) if ended and not isinstance(placed.side.node, Gap) else None
+    cause = reported(placed.side.node) if ended and not isinstance(placed.side.node, Gap) else None
     return [structs.replace(cause.finding, confidence="suspected")] if cause else []
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from bot.hami.signatures import CORE_HEADER, Hit, find, signatures
 from bot.kube.models import ContainerStatus, Pod
 from bot.report import Evidence, Finding
-from bot.texts import Texts
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.node_side import LogSeen
 from playbooks.rules.common.containers import in_trouble, path_in, statuses
@@ -57,7 +57,7 @@ class _Word(NamedTuple):
     status: ContainerStatus
 
 
-def own_log_faults(pod: Pod, logs: Sequence[LogSeen], gpus: GivenGpus, now: datetime, say: Texts) -> list[Finding]:
+def own_log_faults(pod: Pod, logs: Sequence[LogSeen], gpus: GivenGpus, now: datetime) -> list[Finding]:
     """The fault that explains most, by its own words."""
     by_name = {status.name: status for status in statuses(pod)}
     words = [
@@ -69,7 +69,7 @@ def own_log_faults(pod: Pod, logs: Sequence[LogSeen], gpus: GivenGpus, now: date
     order = [signature.id for signature in signatures()]
     meant = [word for word in words if _means_it(word, now) and _concerns(word, gpus)]
     meant.sort(key=lambda word: (order.index(word.hit.signature.id), word.log.previous))
-    return [_finding(pod, meant, gpus, now, say)] if meant else []
+    return [_finding(pod, meant, gpus, now)] if meant else []
 
 
 def _concerns(word: _Word, gpus: GivenGpus) -> bool:
@@ -130,7 +130,7 @@ def _is_sure(word: _Word, now: datetime) -> bool:
     return signature.core or in_trouble(word.status, now)
 
 
-def _finding(pod: Pod, words: Sequence[_Word], gpus: GivenGpus, now: datetime, say: Texts) -> Finding:
+def _finding(pod: Pod, words: Sequence[_Word], gpus: GivenGpus, now: datetime) -> Finding:
     first = words[0]
     signature = first.hit.signature
     same = [word for word in words if word.hit.signature.code == signature.code]
@@ -146,24 +146,24 @@ def _finding(pod: Pod, words: Sequence[_Word], gpus: GivenGpus, now: datetime, s
     node = pod.spec.node_name
     return finding(
         signature.code,
-        say("in-container.claim", container=first.log.container, node=node or "?", means=_meaning(first, gpus, say)),
+        Text("in-container.claim", container=first.log.container, node=node or "?", means=_meaning(first, gpus)),
         "confirmed" if _is_sure(first, now) else "suspected",
         (node,) if node else (),
         proofs,
         severity="warning",
-        actions=(fix_of(first.hit, say),),
+        actions=(fix_of(first.hit),),
     )
 
 
-def _meaning(word: _Word, gpus: GivenGpus, say: Texts) -> str:
+def _meaning(word: _Word, gpus: GivenGpus) -> Text:
     """With the amounts, where the words hold them."""
     signature = word.hit.signature
     if signature.id == "core-oom" and (amounts := _AMOUNTS.search(word.hit.quote)):
         needed, limit = (int(amount) // _MIB for amount in amounts.groups())
-        return say("in-container.memory", needed=f"{needed:,}", limit=f"{limit:,}")
+        return Text("in-container.memory", needed=f"{needed:,}", limit=f"{limit:,}")
     if signature.id == "core-torch-oom" and (seen := _limit_seen(word, gpus)) is not None:
-        return say("in-container.memory-seen", limit=f"{seen:,}")
-    return signature.words(say.language).means
+        return Text("in-container.memory-seen", limit=f"{seen:,}")
+    return signature.means
 
 
 def _count(word: _Word) -> int:

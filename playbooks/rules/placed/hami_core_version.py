@@ -3,12 +3,10 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from msgspec import structs
-
 from bot.hami.version import Version, parse_version
 from bot.kube.models import Container, Pod
-from bot.report import Finding, NextAction
-from bot.texts import Texts
+from bot.report import Finding, step
+from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.rules.placed.limit_remarks import Remark
 
@@ -31,16 +29,16 @@ def library_of(plugins: Sequence[Pod]) -> Library | None:
     return next((Library(version, plugin, image) for version, plugin, image in images if version), None)
 
 
-def with_library(finding: Finding, library: Library | None, say: Texts) -> Finding:
+def with_library(finding: Finding, library: Library | None) -> Finding:
     """The same finding, and which HAMi-core it is about."""
     if library is None:
         return finding
-    which = say("hami-core.version", version=library.version)
+    which = Text("hami-core.version", version=library.version)
     proof = quotes.of_pod(library.plugin, library.image, "{.spec.containers[*].image}")
-    return structs.replace(finding, claim=say.sentences(finding.claim, which), evidence=(*finding.evidence, proof))
+    return finding.saying(sentences(finding.text, which), evidence=(*finding.evidence, proof))
 
 
-def with_paths(finding: Finding, plugins: Sequence[Pod], say: Texts) -> Finding:
+def with_paths(finding: Finding, plugins: Sequence[Pod]) -> Finding:
     """The same finding of a library that is not in the container, with the DaemonSet's paths where they differ.
 
     The plugin copies the library to the volume `lib`, and mounts it into containers from HOOK_PATH with /vgpu
@@ -51,17 +49,17 @@ def with_paths(finding: Finding, plugins: Sequence[Pod], say: Texts) -> Finding:
         paths = {volume.name: volume.host_path.path for volume in plugin.spec.volumes or () if volume.host_path}
         hook, lib = env.get("HOOK_PATH", ""), paths.get("lib", "")
         if hook and lib and f"{hook.rstrip('/')}/vgpu" != lib.rstrip("/"):
-            where = say("hami-core.paths", hook=hook, lib=lib)
+            where = Text("hami-core.paths", hook=hook, lib=lib)
             proofs = (
                 quotes.of_pod(plugin, hook, '{.spec.containers[*].env[?(@.name=="HOOK_PATH")].value}'),
                 quotes.of_pod(plugin, lib, '{.spec.volumes[?(@.name=="lib")].hostPath.path}'),
             )
-            claim = say.sentences(finding.claim, where)
-            return structs.replace(finding, claim=claim, evidence=(*finding.evidence, *proofs))
+            claim = sentences(finding.text, where)
+            return finding.saying(claim, evidence=(*finding.evidence, *proofs))
     return finding
 
 
-def unmeasured(plugins: Sequence[Pod], say: Texts) -> list[Remark]:
+def unmeasured(plugins: Sequence[Pod]) -> list[Remark]:
     """That vGPUmonitor reads another directory than the one into which the containers' figures are written.
 
     The plugin makes a container's directory below HOOK_PATH, and the monitor reads what the volume `ctrs` shows it
@@ -77,8 +75,8 @@ def unmeasured(plugins: Sequence[Pod], say: Texts) -> list[Remark]:
                 quotes.of_pod(plugin, hook, '{.spec.containers[*].env[?(@.name=="HOOK_PATH")].value}'),
                 quotes.of_pod(plugin, read, '{.spec.volumes[?(@.name=="ctrs")].hostPath.path}'),
             )
-            fix = NextAction(say("limit-remark.fix-unmeasured", path=written), proofs[1].command)
-            return [Remark(fix, say("limit-remark.unmeasured", read=read, written=written), proofs)]
+            fix = step(Text("limit-remark.fix-unmeasured", path=written), proofs[1].command)
+            return [Remark(fix, Text("limit-remark.unmeasured", read=read, written=written), proofs)]
     return []
 
 

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from bot.finding_codes import Code
 from bot.kube.models import Event, Pod
 from bot.kube.times import format_time, parse_time
-from bot.report import Evidence, Finding, NextAction
-from bot.texts import Texts
+from bot.report import Evidence, Finding, step
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.quotes import kubectl_pod
 from playbooks.rules.common.containers import between_restarts, statuses, stuck
@@ -19,41 +19,41 @@ _STUCK = timedelta(minutes=2)
 """How long a deletion past its deadline is taken as normal."""
 
 
-def past_scheduling(pod: Pod, events: Iterable[Event], now: datetime, say: Texts) -> Finding | None:
+def past_scheduling(pod: Pod, events: Iterable[Event], now: datetime) -> Finding | None:
     """What a pod that needs no scheduling is doing; None when it still waits for a node."""
     own = [event for event in events if event.involved_object.uid in ("", pod.metadata.uid) and event.message.strip()]
     if pod.status.phase == "Succeeded":
-        return _finding(pod, say, "succeeded", quotes.of_pod(pod, "Succeeded", "{.status.phase}"))
-    if (refused := allocate_failed(pod, own, say)) is not None:
+        return _finding(pod, "succeeded", quotes.of_pod(pod, "Succeeded", "{.status.phase}"))
+    if (refused := allocate_failed(pod, own)) is not None:
         return refused
     if pod.status.phase == "Failed":
-        return failed(pod, say)
+        return failed(pod)
     if pod.metadata.deletion_timestamp:
-        return _terminating(pod, now, say)
+        return _terminating(pod, now)
     if not pod.spec.node_name:
         return None
     crashing = any(stuck(status) or between_restarts(status, now) for status in statuses(pod))
     if pod.status.phase == "Running" and not crashing:
-        if (lacks := unready(pod, own, now, say)) is not None:
+        if (lacks := unready(pod, own, now)) is not None:
             return lacks
-        return _finding(pod, say, "running", quotes.of_pod(pod, "Running", "{.status.phase}"), node=pod.spec.node_name)
-    return not_started(pod, own, now, say)
+        return _finding(pod, "running", quotes.of_pod(pod, "Running", "{.status.phase}"), node=pod.spec.node_name)
+    return not_started(pod, own, now)
 
 
-def _terminating(pod: Pod, now: datetime, say: Texts) -> Finding:
+def _terminating(pod: Pod, now: datetime) -> Finding:
     """Being deleted. The API's deletionTimestamp is when the pod should be gone."""
     text = pod.metadata.deletion_timestamp or ""
     deadline = parse_time(text)
     late = deadline is not None and now - deadline > _STUCK
     key = "late" if late else "claim" if pod.spec.node_name else "unscheduled"
     proofs = [quotes.of_pod(pod, text, "{.metadata.deletionTimestamp}")]
-    describe = NextAction(
-        say("terminating.finalizers"),
+    describe = step(
+        Text("terminating.finalizers"),
         kubectl_pod(pod, "get", "-o", "jsonpath={.metadata.finalizers}"),
     )
     return finding(
         "terminating",
-        say(
+        Text(
             f"terminating.{key}",
             pod=f"{pod.namespace}/{pod.name}",
             node=pod.spec.node_name or "?",
@@ -67,11 +67,11 @@ def _terminating(pod: Pod, now: datetime, say: Texts) -> Finding:
     )
 
 
-def _finding(pod: Pod, say: Texts, code: Code, proof: Evidence, **values: str) -> Finding:
+def _finding(pod: Pod, code: Code, proof: Evidence, **values: str) -> Finding:
     node = pod.spec.node_name
     return finding(
         code,
-        say(f"{code}.claim", pod=f"{pod.namespace}/{pod.name}", **values),
+        Text(f"{code}.claim", pod=f"{pod.namespace}/{pod.name}", **values),
         "confirmed",
         (node,) if node else (),
         (proof,),

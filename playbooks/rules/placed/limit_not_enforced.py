@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from bot.kube.models import Container, EnvVar, Pod
-from bot.report import Confidence, Evidence, Finding, NextAction
-from bot.texts import Texts
+from bot.report import Confidence, Evidence, Finding, step
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.quotes import kubectl_pod
 from playbooks.rules.common.containers import GpuContainers
@@ -34,7 +34,7 @@ class Reason(NamedTuple):
     confidence: Confidence = "suspected"
 
 
-def limits_that_cannot_hold(pod: Pod, given: GpuContainers, say: Texts) -> list[Finding]:
+def limits_that_cannot_hold(pod: Pod, given: GpuContainers) -> list[Finding]:
     """One finding with every reason, the surest first."""
     reasons = [
         reason
@@ -51,18 +51,17 @@ def limits_that_cannot_hold(pod: Pod, given: GpuContainers, say: Texts) -> list[
     return [
         finding(
             "limit-not-enforced",
-            say(
+            Text(
                 "limit-not-enforced.claim",
                 container=first.container,
-                why=say(f"limit-not-enforced.{first.word}", value=first.quote),
+                why=Text(f"limit-not-enforced.{first.word}", value=first.quote),
             ),
             first.confidence,
             (node,) if node else (),
             (*proofs, quotes.of_holder(pod)),
             severity="warning",
             actions=[
-                NextAction(say(f"limit-not-enforced.fix-{word}"), kubectl_pod(pod, "get", "-o", "yaml"))
-                for word in fixes
+                step(Text(f"limit-not-enforced.fix-{word}"), kubectl_pod(pod, "get", "-o", "yaml")) for word in fixes
             ],
         )
     ]

@@ -16,8 +16,8 @@ from bot.hami.pods.allocations import given as given_by_hami
 from bot.hami.vendors import FIRST
 from bot.hami.version import Version
 from bot.kube.models import Container, Pod
-from bot.report import Evidence, Finding, NextAction
-from bot.texts import Texts
+from bot.report import Evidence, Finding, NextAction, step
+from bot.texts import Prose, Text, sentences
 from playbooks import quotes
 from playbooks.gather.node_side import is_monitor
 from playbooks.quotes import kubectl_pod
@@ -35,40 +35,40 @@ class Remark(NamedTuple):
     """`sentence` is a fact of this pod with its `proofs`; it is empty where the step only may matter to the user."""
 
     step: NextAction
-    sentence: str = ""
+    sentence: Prose = ""
     proofs: tuple[Evidence, ...] = ()
 
 
-def with_remarks(running: Finding, remarks: Sequence[Remark], say: Texts) -> Finding:
+def with_remarks(running: Finding, remarks: Sequence[Remark]) -> Finding:
     """The finding of a pod that runs: the first fact joins its claim, the other remarks are steps."""
     first = next((remark for remark in remarks if remark.sentence), None)
     steps = tuple(remark.step for remark in sorted(remarks, key=lambda remark: remark is not first))
     if first is None:
         return structs.replace(running, next_actions=steps)
-    claim = say.sentences(running.claim, first.sentence)
-    return structs.replace(running, claim=claim, evidence=(*running.evidence, *first.proofs), next_actions=steps)
+    claim = sentences(running.text, first.sentence)
+    return running.saying(claim, evidence=(*running.evidence, *first.proofs), next_actions=steps)
 
 
 def limit_remarks(
-    pod: Pod, given: GpuContainers, sharers: Sequence[Pod] | None, plugins: Sequence[Pod], say: Texts
+    pod: Pod, given: GpuContainers, sharers: Sequence[Pod] | None, plugins: Sequence[Pod]
 ) -> list[Remark]:
     """The rarest fact first. `sharers`: other pods on its GPUs, None where unknown; `plugins`: the node's own."""
     look = kubectl_pod(pod, "get", "-o", "yaml")
-    found = [*_of_ssh(pod, given, look, say), *_of_killer(pod, given, look, say)]
+    found = [*_of_ssh(pod, given, look), *_of_killer(pod, given, look)]
     if given.cores and _policy(given) == "default":
-        found.append(_of_cores(pod, given, sharers, plugins, say))
+        found.append(_of_cores(pod, given, sharers, plugins))
     first = next((sharer for sharer in sharers or () if _priority(sharer.spec.containers) == "0"), None)
     if first is not None and _priority(given.containers) != "0":
-        found.append(Remark(NextAction(say("limit-remark.priority", pod=f"{first.namespace}/{first.name}"), look)))
+        found.append(Remark(step(Text("limit-remark.priority", pod=f"{first.namespace}/{first.name}"), look)))
     found += [
-        Remark(NextAction(say("limit-remark.privileged", container=container.name), look))
+        Remark(step(Text("limit-remark.privileged", container=container.name), look))
         for container in given.containers
         if container.security_context and container.security_context.privileged
     ]
     return found
 
 
-def entry_remarks(pod: Pod, version: Version | None, say: Texts) -> list[Remark]:
+def entry_remarks(pod: Pod, version: Version | None) -> list[Remark]:
     """That the annotation has an empty entry first: since 2.9 init containers have theirs, and other tools trip on it.
 
     Sources: HAMi#1932, HAMi#1650, HAMi-WebUI#98.
@@ -77,16 +77,16 @@ def entry_remarks(pod: Pod, version: Version | None, say: Texts) -> list[Remark]
     entries = held[1].rstrip(";").split(";") if held else []
     if not inits or held is None or version is None or version < _WITH_INITS or entries[0]:
         return []
-    fact = say("limit-remark.entries", version=version)
+    fact = Text("limit-remark.entries", version=version)
     look = kubectl_pod(pod, "get", "-o", "jsonpath={.metadata.annotations}")
-    return [Remark(NextAction(say("limit-remark.fix-entries"), look), fact, (quotes.of_pod_annotation(pod, held[0]),))]
+    return [Remark(step(Text("limit-remark.fix-entries"), look), fact, (quotes.of_pod_annotation(pod, held[0]),))]
 
 
-def _of_ssh(pod: Pod, given: GpuContainers, look: str, say: Texts) -> Iterator[Remark]:
+def _of_ssh(pod: Pod, given: GpuContainers, look: str) -> Iterator[Remark]:
     for container in given.containers:
         if proof := _serves_ssh(pod, container):
-            fact = say("limit-remark.ssh", container=container.name)
-            yield Remark(NextAction(say("limit-remark.fix-ssh"), look), fact, (proof,))
+            fact = Text("limit-remark.ssh", container=container.name)
+            yield Remark(step(Text("limit-remark.fix-ssh"), look), fact, (proof,))
 
 
 def _serves_ssh(pod: Pod, container: Container) -> Evidence | None:
@@ -101,12 +101,12 @@ def _serves_ssh(pod: Pod, container: Container) -> Evidence | None:
     return None
 
 
-def _of_killer(pod: Pod, given: GpuContainers, look: str, say: Texts) -> Iterator[Remark]:
+def _of_killer(pod: Pod, given: GpuContainers, look: str) -> Iterator[Remark]:
     for container in given.containers:
         if any(variable.name == _KILLER for variable in container.env or ()):
             path = f'{{.spec.containers[?(@.name=="{container.name}")].env[*].name}}'
-            fix = NextAction(say("limit-remark.fix-oom-killer"), look)
-            yield Remark(fix, say("limit-remark.oom-killer"), (quotes.of_pod(pod, _KILLER, path),))
+            fix = step(Text("limit-remark.fix-oom-killer"), look)
+            yield Remark(fix, Text("limit-remark.oom-killer"), (quotes.of_pod(pod, _KILLER, path),))
             return
 
 
@@ -116,20 +116,18 @@ def _policy(given: GpuContainers) -> str:
     return env.get(_POLICY, "default").lower()
 
 
-def _of_cores(
-    pod: Pod, given: GpuContainers, sharers: Sequence[Pod] | None, plugins: Sequence[Pod], say: Texts
-) -> Remark:
+def _of_cores(pod: Pod, given: GpuContainers, sharers: Sequence[Pod] | None, plugins: Sequence[Pod]) -> Remark:
     """The monitor lifts the limit of a pod that is alone; where none runs, the limit always holds."""
     cores = ", ".join(str(amount) for amount in sorted({share.cores for share in given.shares if share.cores}))
     key = "cores" if sharers is None else "cores-shared" if sharers else "cores-alone"
     words = {"cores": cores, "sharers": len(sharers or ())}
-    step = NextAction(say(f"limit-remark.{key}", **words), kubectl_pod(pod, "get", "-o", "yaml"))
+    advice = step(Text(f"limit-remark.{key}", **words), kubectl_pod(pod, "get", "-o", "yaml"))
     monitor = next(_monitors(plugins), None)
     if key != "cores-alone" or monitor is None:
-        return Remark(step)
+        return Remark(advice)
     proofs = [monitor] + ([quotes.of_pod_annotation(pod, held[0])] if (held := given_by_hami(pod.metadata)) else [])
-    fix = NextAction(say("limit-remark.fix-cores"), step.command)
-    return Remark(fix, say("limit-remark.alone", cores=cores), tuple(reversed(proofs)))
+    fix = step(Text("limit-remark.fix-cores"), advice.command)
+    return Remark(fix, Text("limit-remark.alone", cores=cores), tuple(reversed(proofs)))
 
 
 def _monitors(plugins: Sequence[Pod]) -> Iterator[Evidence]:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from bot.kube.models import Event, Node, Pod
 from bot.kube.node_readiness import NOT_READY_TAINTS, not_ready
-from bot.report import Evidence, Finding, Gap, NextAction
-from bot.texts import Texts
+from bot.report import Evidence, Finding, Gap, step
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.quotes import kubectl
 from playbooks.rules.common.findings import finding
@@ -14,17 +14,17 @@ _SAID = "NodeNotReady"
 """The node controller's event of each pod of a node that it marks as not ready."""
 
 
-def node_down(pod: Pod, node: Node | Gap, events: Sequence[Event], say: Texts) -> list[Finding]:
+def node_down(pod: Pod, node: Node | Gap, events: Sequence[Event]) -> list[Finding]:
     """That the pod's node is not ready; nothing for a pod that has ended, or whose node was not read."""
     if isinstance(node, Gap) or pod.status.phase in ("Succeeded", "Failed") or not not_ready(node):
         return []
     own = [event for event in events if event.involved_object.uid in ("", pod.metadata.uid)]
     said = [quotes.of_event(event) for event in own if event.reason == _SAID and event.message.strip()][-1:]
     why, silent, proof = _why(node)
-    claim = say(
+    claim = Text(
         f"node-not-ready.{'unreachable' if silent else 'down'}", node=node.name, why=quotes.shown(why).rstrip(".")
     )
-    look = NextAction(say("nodes.describe", node=node.name), kubectl("describe", "node", node.name))
+    look = step(Text("nodes.describe", node=node.name), kubectl("describe", "node", node.name))
     return [
         finding("node-not-ready", claim, "confirmed", (node.name,), (proof, *said), severity="warning", actions=(look,))
     ]

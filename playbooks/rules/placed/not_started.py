@@ -8,8 +8,8 @@ from bot.hami.pods.allocations import BIND_PHASE_KEY
 from bot.kube.models import ContainerStatus, Event, Pod
 from bot.kube.recording.redact import NEVER_STARTED
 from bot.kube.times import parse_time
-from bot.report import Evidence, Finding, NextAction, Severity
-from bot.texts import Texts
+from bot.report import Evidence, Finding, NextAction, Severity, step
+from bot.texts import Prose, Text, spaced
 from playbooks import quotes
 from playbooks.quotes import kubectl_pod
 from playbooks.rules.common.containers import between_restarts, path_in, statuses, stuck
@@ -33,7 +33,7 @@ _TOPOLOGY = "TopologyAffinityError"
 _PROBE_KILLS = re.compile(r"Container (\S+) failed (\w+) probe, will be restarted")
 
 
-def failed(pod: Pod, say: Texts) -> Finding:
+def failed(pod: Pod) -> Finding:
     """How a pod of phase Failed ended."""
     ended = next(
         (
@@ -44,24 +44,24 @@ def failed(pod: Pod, say: Texts) -> Finding:
         None,
     )
     if ended and ended.state.terminated:
-        why = say("image-or-start-failure.exit", container=ended.name, code=ended.state.terminated.exit_code)
+        why = Text("image-or-start-failure.exit", container=ended.name, code=ended.state.terminated.exit_code)
         end, field = ended.state.terminated, "reason"
         if end.reason in NEVER_STARTED and end.message.strip():
-            field, why = "message", f"{why} {end.reason} ({quotes.shown(end.message)})"
+            field, why = "message", spaced(why, end.reason, _noted(quotes.shown(end.message)))
         quote = end.message if field == "message" else end.reason or ended.name
         path = f"{{.status.containerStatuses[*].state.terminated.{field}}}"
     else:
-        why = quotes.shown(pod.status.message) or pod.status.reason or say("image-or-start-failure.no-reason")
+        why = quotes.shown(pod.status.message) or pod.status.reason or Text("image-or-start-failure.no-reason")
         quote, path = pod.status.message or pod.status.reason or "Failed", "{.status}"
     steps: list[NextAction] = []
     if pod.status.reason == _TOPOLOGY:
-        why = say("image-or-start-failure.topology", why=why)
-        steps = [NextAction(say("image-or-start-failure.topology-fix", node=pod.spec.node_name or "?"), "")]
-    claim = say("image-or-start-failure.failed", why=why)
-    return _start_failure(pod, say, claim, [quotes.of_pod(pod, quote, path)], steps=steps)
+        why = Text("image-or-start-failure.topology", why=why)
+        steps = [step(Text("image-or-start-failure.topology-fix", node=pod.spec.node_name or "?"), "")]
+    claim = Text("image-or-start-failure.failed", why=why)
+    return _start_failure(pod, claim, [quotes.of_pod(pod, quote, path)], steps=steps)
 
 
-def unready(pod: Pod, events: Sequence[Event], now: datetime, say: Texts) -> Finding | None:
+def unready(pod: Pod, events: Sequence[Event], now: datetime) -> Finding | None:
     """What a pod that runs lacks to be ready, by a failed probe or its condition; None for one that is ready."""
     ready = pod.condition("Ready")
     told = ready if ready and ready.status == "False" and ready.message.strip() else None
@@ -70,7 +70,7 @@ def unready(pod: Pod, events: Sequence[Event], now: datetime, say: Texts) -> Fin
     since = parse_time(started or (told.last_transition_time if told else None))
     probe = _probe(waits, events, since) if waits else None
     if waits and probe:
-        why = say("image-or-start-failure.probe", container=waits.name, why=quotes.shown(probe.message))
+        why = Text("image-or-start-failure.probe", container=waits.name, why=quotes.shown(probe.message))
     elif told:
         why = quotes.shown(told.message)
     else:
@@ -78,8 +78,8 @@ def unready(pod: Pod, events: Sequence[Event], now: datetime, say: Texts) -> Fin
     proofs = [quotes.of_event(probe)] if probe else []
     proofs += [quotes.of_condition(pod, told, quotes.clock(told.last_transition_time))] if told else []
     calm = not (waits and waits.restart_count) and since is not None and now - since <= _LOADING
-    claim = say("image-or-start-failure.unready", node=pod.spec.node_name or "?", why=why)
-    return _start_failure(pod, say, claim, proofs, severity="info" if calm else "warning")
+    claim = Text("image-or-start-failure.unready", node=pod.spec.node_name or "?", why=why)
+    return _start_failure(pod, claim, proofs, severity="info" if calm else "warning")
 
 
 def _probe(status: ContainerStatus, events: Sequence[Event], since: datetime | None) -> Event | None:
@@ -94,7 +94,7 @@ def _probe(status: ContainerStatus, events: Sequence[Event], since: datetime | N
     return max(found, key=lambda event: parse_time(event.seen_at) or _LONG_AGO, default=None)
 
 
-def not_started(pod: Pod, events: Sequence[Event], now: datetime, say: Texts) -> Finding:
+def not_started(pod: Pod, events: Sequence[Event], now: datetime) -> Finding:
     """What a container that does not start, or keeps ending, waits for or ends with."""
     halted = next((status for status in statuses(pod) if stuck(status) or between_restarts(status, now)), None)
     init = _init_at_work(pod)
@@ -103,28 +103,28 @@ def not_started(pod: Pod, events: Sequence[Event], now: datetime, say: Texts) ->
     proofs: list[Evidence] = []
     crashed = False
     if halted is not None:
-        why, proofs, crashed = _why_stuck(pod, halted, events, say)
+        why, proofs, crashed = _why_stuck(pod, halted, events)
     elif init is not None:
-        why, proofs = _why_init(pod, init, now, say)
+        why, proofs = _why_init(pod, init, now)
         last = None
     elif last is not None:
         why = quotes.shown(last.message)
     elif pod.metadata.annotation(BIND_PHASE_KEY) == "allocating":
-        why = say("image-or-start-failure.allocating")
+        why = Text("image-or-start-failure.allocating")
         proofs.append(quotes.of_pod_annotation(pod, BIND_PHASE_KEY))
     else:
-        why = say("image-or-start-failure.starting")
+        why = Text("image-or-start-failure.starting")
     if last is not None:
         proofs.append(quotes.of_event(last))
     key = "claim"
     if crashed and halted is not None:
         key = "crashing-init" if pod.status.phase == "Pending" and _is_init(pod, halted) else "crashing"
-    claim = say(f"image-or-start-failure.{key}", node=pod.spec.node_name or "?", why=why)
+    claim = Text(f"image-or-start-failure.{key}", node=pod.spec.node_name or "?", why=why)
     bound = pod.condition("PodScheduled")
     since = parse_time(bound.last_transition_time if bound else None) or parse_time(pod.metadata.creation_timestamp)
     calm = halted is None and last is None and since is not None and now - since <= _CALM
     proofs = proofs or [quotes.of_pod(pod, pod.spec.node_name, "{.spec.nodeName}")]
-    return _start_failure(pod, say, claim, proofs, severity="info" if calm else "warning")
+    return _start_failure(pod, claim, proofs, severity="info" if calm else "warning")
 
 
 def _is_init(pod: Pod, status: ContainerStatus) -> bool:
@@ -138,11 +138,11 @@ def _init_at_work(pod: Pod) -> ContainerStatus | None:
     return next((status for status in running if status.name not in sidecars), None)
 
 
-def _why_init(pod: Pod, init: ContainerStatus, now: datetime, say: Texts) -> tuple[str, list[Evidence]]:
+def _why_init(pod: Pod, init: ContainerStatus, now: datetime) -> tuple[Prose, list[Evidence]]:
     started = init.state.running.started_at if init.state.running else None
     since = parse_time(started)
     minutes = max(0, int((now - since).total_seconds() // 60)) if since else "?"
-    why = say("image-or-start-failure.init", container=init.name, minutes=minutes)
+    why = Text("image-or-start-failure.init", container=init.name, minutes=minutes)
     told = pod.condition("Initialized")
     proofs = [quotes.of_pod(pod, started or init.name, path_in(pod, init.name, "state.running.startedAt"))]
     if told is not None and told.status == "False" and told.message.strip():
@@ -150,9 +150,7 @@ def _why_init(pod: Pod, init: ContainerStatus, now: datetime, say: Texts) -> tup
     return why, proofs
 
 
-def _why_stuck(
-    pod: Pod, halted: ContainerStatus, events: Sequence[Event], say: Texts
-) -> tuple[str, list[Evidence], bool]:
+def _why_stuck(pod: Pod, halted: ContainerStatus, events: Sequence[Event]) -> tuple[Prose, list[Evidence], bool]:
     """Why a container does not start; the last exit code where it did start, which is then told by the third."""
     waiting, ended = halted.state.waiting, halted.last_state.terminated
     proofs: list[Evidence] = []
@@ -161,20 +159,24 @@ def _why_stuck(
         proofs = [quotes.of_pod(pod, waiting.message if waiting.message.strip() else waiting.reason, path)]
     if ended is None:
         return f"{waiting.reason} {quotes.shown(waiting.message)}".strip() if waiting else "", proofs, False
-    exited = say("image-or-start-failure.exit", container=halted.name, code=ended.exit_code)
+    exited = Text("image-or-start-failure.exit", container=halted.name, code=ended.exit_code)
     if ended.reason in NEVER_STARTED and ended.message.strip():
         path = path_in(pod, halted.name, "lastState.terminated.message")
         proofs.insert(0, quotes.of_pod(pod, ended.message, path))
-        return f"{exited} {ended.reason} ({quotes.shown(ended.message)})", proofs, True
+        return spaced(exited, ended.reason, _noted(quotes.shown(ended.message))), proofs, True
     path = path_in(pod, halted.name, "lastState.terminated")
     proofs.insert(0, quotes.of_pod(pod, ended.reason or str(ended.exit_code), path))
-    if (killed := _killed_by_probe(halted, events, say)) is not None:
+    if (killed := _killed_by_probe(halted, events)) is not None:
         return killed[0], [*killed[1], *proofs], True
-    why = waiting.reason if waiting else say("image-or-start-failure.restarted", count=halted.restart_count)
-    return f"{exited} {ended.reason} ({why})".replace("  ", " "), proofs, True
+    why = waiting.reason if waiting else Text("image-or-start-failure.restarted", count=halted.restart_count)
+    return spaced(exited, ended.reason, _noted(why)), proofs, True
 
 
-def _killed_by_probe(halted: ContainerStatus, events: Sequence[Event], say: Texts) -> tuple[str, list[Evidence]] | None:
+def _noted(text: Prose) -> Text:
+    return Text("words.in-parentheses", text=text)
+
+
+def _killed_by_probe(halted: ContainerStatus, events: Sequence[Event]) -> tuple[Prose, list[Evidence]] | None:
     """That kubelet ended the container's last run as a probe failed, with what the probe said."""
     ended = halted.last_state.terminated
     began = parse_time(ended.started_at) if ended else None
@@ -192,21 +194,20 @@ def _killed_by_probe(halted: ContainerStatus, events: Sequence[Event], say: Text
     said = _probe(halted, events, began)
     facts = {"container": halted.name, "probe": probe, "code": ended.exit_code, "count": halted.restart_count}
     if said is None:
-        return say("image-or-start-failure.killed-unsaid", **facts), [quotes.of_event(event)]
-    claim = say("image-or-start-failure.killed", **facts, why=quotes.shown(said.message))
+        return Text("image-or-start-failure.killed-unsaid", **facts), [quotes.of_event(event)]
+    claim = Text("image-or-start-failure.killed", **facts, why=quotes.shown(said.message))
     return claim, [quotes.of_event(event), quotes.of_event(said)]
 
 
 def _start_failure(
     pod: Pod,
-    say: Texts,
-    claim: str,
+    claim: Prose,
     proofs: Sequence[Evidence],
     *,
     severity: Severity = "warning",
     steps: Sequence[NextAction] = (),
 ) -> Finding:
-    describe = NextAction(say("image-or-start-failure.describe"), kubectl_pod(pod, "describe"))
+    describe = step(Text("image-or-start-failure.describe"), kubectl_pod(pod, "describe"))
     return finding(
         "image-or-start-failure",
         claim,

@@ -7,8 +7,8 @@ from bot.hami.pods.request_parsing import extended_resources
 from bot.hami.vendors import BY_WORD, FIRST, vendor_of_resource
 from bot.hami.vendors.vendor import Vendor
 from bot.kube.models import Event, Pod
-from bot.report import Evidence, Finding, NextAction
-from bot.texts import Texts
+from bot.report import Evidence, Finding, step
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.quotes import kubectl_pod
 from playbooks.rules.common.findings import finding
@@ -36,28 +36,28 @@ def bound_by_hami(pod: Pod, events: Sequence[Event]) -> list[Evidence]:
     return bound or ([quotes.of_pod_label(pod, NODE_KEY)] if pod.metadata.label(NODE_KEY) == node else [])
 
 
-def allocate_failed(pod: Pod, events: Sequence[Event], say: Texts) -> Finding | None:
+def allocate_failed(pod: Pod, events: Sequence[Event]) -> Finding | None:
     """The refusal, or None where there was none."""
     proofs = _refusals_on_the_node(pod, events)
     if not proofs:
         return None
     node = pod.spec.node_name
-    why = _device_error(proofs[0].quote) if proofs[0].quote != "failed" else say("allocate-failed.no-words")
+    why = _device_error(proofs[0].quote) if proofs[0].quote != "failed" else Text("allocate-failed.no-words")
     placed, stripped = reserved_node(pod.metadata) != "", bound_by_hami(pod, events)
     scheduler = pod.spec.scheduler_name or "?"
-    actions = [NextAction(say("allocate-failed.plugin-log"), plugin_pods_command(node, _vendor_of(pod)))]
+    actions = [step(Text("allocate-failed.plugin-log"), plugin_pods_command(node, _vendor_of(pod)))]
     if stripped:
         look = kubectl_pod(pod, "get", "--show-managed-fields", "-o", "yaml")
-        actions = [NextAction(say("allocate-failed.who-removes"), look)]
+        actions = [step(Text("allocate-failed.who-removes"), look)]
     elif not placed:
         look = kubectl_pod(pod, "get", "-o", "jsonpath={.spec.schedulerName}")
-        actions.insert(0, NextAction(say("allocate-failed.scheduler"), look))
+        actions.insert(0, step(Text("allocate-failed.scheduler"), look))
     recreate = kubectl_pod(pod, "delete")
-    actions.append(NextAction(say("allocate-failed.recreate"), recreate, changes_cluster=True))
+    actions.append(step(Text("allocate-failed.recreate"), recreate, changes_cluster=True))
     key = "claim" if placed else "stripped" if stripped else "unplaced"
     return finding(
         "allocate-failed",
-        say(f"allocate-failed.{key}", node=node or "?", why=why, scheduler=scheduler),
+        Text(f"allocate-failed.{key}", node=node or "?", why=why, scheduler=scheduler),
         "confirmed",
         (node,) if node else (),
         (*proofs, *stripped),

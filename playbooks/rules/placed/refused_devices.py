@@ -10,7 +10,7 @@ from bot.hami.signatures import find
 from bot.kube.models import Pod
 from bot.kube.times import parse_time
 from bot.report import Evidence, Finding
-from bot.texts import Texts
+from bot.texts import Text, unstopped
 from playbooks.gather.node_side import NodeSide, is_monitor
 from playbooks.gather.placed_pod import PlacedPod
 from playbooks.rules.common.signature_findings import fix_of, log_line
@@ -22,18 +22,18 @@ _ANSWERED = re.compile(r"rpc error: code = (?!Unavailable|DeadlineExceeded|Cance
 _MOST_LINES = 3
 
 
-def refused_causes(refused: Finding, pod: Pod, placed: PlacedPod, now: datetime, say: Texts) -> list[Finding]:
+def refused_causes(refused: Finding, pod: Pod, placed: PlacedPod, now: datetime) -> list[Finding]:
     """What is wrong with the node; nothing where the device plugin was there and refused this pod itself."""
     if any(_ANSWERED.search(evidence.quote) for evidence in refused.evidence):
         return []
     times = [at for evidence in refused.evidence if (at := parse_time(evidence.at))]
     config = placed.install.config
     vendor = device_asked(pod, config).vendor
-    found = node_causes(placed.side, placed.plugin_sets, config, now, say, vendors=[vendor])
-    return [cause.finding for cause in found or crash_near(placed.side, times, say, vendor)]
+    found = node_causes(placed.side, placed.plugin_sets, config, now, vendors=[vendor])
+    return [cause.finding for cause in found or crash_near(placed.side, times, vendor)]
 
 
-def refused_more(refused: Finding, pod: Pod, side: NodeSide, say: Texts, *, stripped: bool) -> Finding:
+def refused_more(refused: Finding, pod: Pod, side: NodeSide, *, stripped: bool) -> Finding:
     """The refusal with what kubelet's words mean, and with what the device plugin logged of this pod or around then.
 
     `stripped`: HAMi bound the pod and its annotations are gone, which is what those words mean then.
@@ -42,10 +42,10 @@ def refused_more(refused: Finding, pod: Pod, side: NodeSide, say: Texts, *, stri
     proofs = [*refused.evidence, *_logged(pod, side)]
     if not hits or stripped:
         return structs.replace(refused, evidence=tuple(proofs))
-    words = hits[0].signature.words(say.language)
-    claim = say("allocate-failed.means", claim=refused.claim.rstrip(".。 "), means=words.means)
-    actions = (fix_of(hits[0], say), *refused.next_actions)
-    return structs.replace(refused, claim=claim, evidence=tuple(proofs), next_actions=actions)
+    words = hits[0].signature
+    claim = Text("allocate-failed.means", claim=unstopped(refused.text), means=words.means)
+    actions = (fix_of(hits[0]), *refused.next_actions)
+    return refused.saying(claim, evidence=tuple(proofs), next_actions=actions)
 
 
 def _logged(pod: Pod, side: NodeSide) -> list[Evidence]:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from bot.hami.version import Version
 from bot.kube.models import Container, ContainerStatus, Pod, StateTerminated
 from bot.kube.times import parse_time
-from bot.report import Evidence, Finding, NextAction
-from bot.texts import Texts
+from bot.report import Evidence, Finding, step
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.quotes import kubectl_pod
 from playbooks.rules.common.containers import GpuContainers, in_trouble, path_in, run_time, statuses
@@ -48,7 +48,7 @@ class _Start(NamedTuple):
     down_since: datetime
 
 
-def segfaults(pod: Pod, given: GpuContainers, plugins: Sequence[Pod], now: datetime, say: Texts) -> list[Finding]:
+def segfaults(pod: Pod, given: GpuContainers, plugins: Sequence[Pod], now: datetime) -> list[Finding]:
     """What points at HAMi-core; `plugins` are HAMi's device plugin on the node."""
     crash = next(iter(_crashes(pod, given.containers, now)), None)
     if crash is None or not given.shares:
@@ -58,7 +58,7 @@ def segfaults(pod: Pod, given: GpuContainers, plugins: Sequence[Pod], now: datet
     prone = len(given.shares) > 1 or _LIBRARIES.search(crash.container.image)
     if restarted is None and not (prone and library and library.version < _GOOD):
         return []
-    return [_finding(pod, crash, restarted, say)]
+    return [_finding(pod, crash, restarted)]
 
 
 def _crashes(pod: Pod, containers: Sequence[Container], now: datetime) -> list[_Crash]:
@@ -104,7 +104,7 @@ def _times(crash: _Crash) -> list[tuple[datetime, timedelta]]:
     return [(last, _BEFORE), (last - loop, max(_BEFORE, loop / 4))]
 
 
-def _finding(pod: Pod, crash: _Crash, restarted: _Start | None, say: Texts) -> Finding:
+def _finding(pod: Pod, crash: _Crash, restarted: _Start | None) -> Finding:
     node = pod.spec.node_name
     proofs: list[Evidence] = [quotes.of_pod(pod, str(SEGFAULT), _path(pod, crash, "exitCode"))]
     if crash.ended.finished_at:
@@ -112,20 +112,18 @@ def _finding(pod: Pod, crash: _Crash, restarted: _Start | None, say: Texts) -> F
     if restarted:
         started = "{.status.containerStatuses[*].state.running.startedAt}"
         proofs.append(quotes.of_pod(restarted.pod, restarted.quote, started))
-    recreate = NextAction(say("hami-core-crash.recreate"), kubectl_pod(pod, "delete"), changes_cluster=True)
-    step = NextAction(
-        say(f"hami-core-crash.{'log' if restarted else 'upgrade'}"), kubectl_pod(pod, "get", "-o", "yaml")
-    )
+    recreate = step(Text("hami-core-crash.recreate"), kubectl_pod(pod, "delete"), changes_cluster=True)
+    advice = step(Text(f"hami-core-crash.{'log' if restarted else 'upgrade'}"), kubectl_pod(pod, "get", "-o", "yaml"))
     return finding(
         "hami-core-crash",
-        say(
+        Text(
             f"hami-core-crash.{'restarted' if restarted else 'known'}", container=crash.container.name, node=node or "?"
         ),
         "suspected",
         (node,) if node else (),
         proofs,
         severity="warning",
-        actions=(recreate, step) if restarted else (step, recreate),
+        actions=(recreate, advice) if restarted else (advice, recreate),
     )
 
 

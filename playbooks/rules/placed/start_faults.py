@@ -8,7 +8,7 @@ from bot.hami.version import Version
 from bot.kube.models import Event, Pod
 from bot.kube.times import parse_time
 from bot.report import Evidence, Finding
-from bot.texts import Texts
+from bot.texts import Text
 from playbooks.rules.common.containers import in_trouble, statuses
 from playbooks.rules.common.signature_findings import in_events, in_messages, signed
 
@@ -18,9 +18,7 @@ _AFTER_SANDBOX = ("Pulling", "Pulled", "Created", "Started")
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
-def start_faults(
-    pod: Pod, events: Sequence[Event], version: Version | None, now: datetime, say: Texts
-) -> list[Finding]:
+def start_faults(pod: Pod, events: Sequence[Event], version: Version | None, now: datetime) -> list[Finding]:
     """What the container runtime said of a start that failed, where a signature knows the words.
 
     A container that runs again says no more what is wrong now, however its last start ended.
@@ -34,8 +32,8 @@ def start_faults(
     proofs = [proof for other, proof, _ in found if other.signature.code == hit.signature.code]
     node = pod.spec.node_name
     key = "start-fault.claim" if container else "start-fault.pod"
-    claim = say(key, container=container, node=node or "?", means=hit.signature.words(say.language).means)
-    return [signed(hit, proofs, claim, (node,) if node else (), say)]
+    claim = Text(key, container=container, node=node or "?", means=hit.signature.means)
+    return [signed(hit, proofs, claim, (node,) if node else ())]
 
 
 def _of_events(

@@ -9,15 +9,15 @@ from bot.hami.nodes.registration import Registration
 from bot.hami.pods.allocations import given
 from bot.hami.pods.request_parsing import DeviceConfig, device_asked
 from bot.kube.models import Pod
-from bot.report import Gap, NextAction
-from bot.texts import Texts
+from bot.report import Gap, step
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.node_side import NodeSide
 from playbooks.quotes import kubectl
 from playbooks.rules.placed.limit_remarks import Remark
 
 
-def other_chip(pod: Pod, side: NodeSide, config: DeviceConfig, say: Texts) -> list[Remark]:
+def other_chip(pod: Pod, side: NodeSide, config: DeviceConfig) -> list[Remark]:
     """That the chip is another, where the device config names both; nothing where the node could not be read."""
     device, held = device_asked(pod, config), given(pod.metadata)
     if held is None or isinstance(side.node, Gap):
@@ -32,7 +32,7 @@ def other_chip(pod: Pod, side: NodeSide, config: DeviceConfig, say: Texts) -> li
     if other is None:
         return []
     count = device.resources.count
-    fact = say("limit-remark.other-chip", type=other.type, resource=count, word=device.word)
+    fact = Text("limit-remark.other-chip", type=other.type, resource=count, word=device.word)
     look = kubectl("get", "nodes", "--show-labels")
-    step = NextAction(say("limit-remark.fix-other-chip", word=device.word), look)
-    return [Remark(step, fact, (quotes.of_card(side.node, other.uuid, whole=True),))]
+    advice = step(Text("limit-remark.fix-other-chip", word=device.word), look)
+    return [Remark(advice, fact, (quotes.of_card(side.node, other.uuid, whole=True),))]

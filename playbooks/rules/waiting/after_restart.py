@@ -19,8 +19,8 @@ from bot.hami.version import Version
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import DaemonPod, Node, Pod
 from bot.kube.times import format_time, parse_time
-from bot.report import Evidence, Finding, Gap, NextAction
-from bot.texts import Texts
+from bot.report import Evidence, Finding, Gap, NextAction, gap, step
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.quotes import kubectl
 from playbooks.rules.common import prose
@@ -69,7 +69,7 @@ def is_not_taken_in(
     return asked_before and now - start.at > _PATIENCE
 
 
-def unknown_since_restart(case: Case, attempt: Attempt, plugins: PluginPods, say: Texts) -> Finding | None:
+def unknown_since_restart(case: Case, attempt: Attempt, plugins: PluginPods) -> Finding | None:
     """The nodes that HAMi calls unregistered for this, although they are registered; None where there is none."""
     start, device, said = start_of(case.install), case.device, attempt.evidence_for(NODE_UNREGISTERED)
     if start is None or attempt.at is None or attempt.at < start.at or not said:
@@ -83,12 +83,12 @@ def unknown_since_restart(case: Case, attempt: Attempt, plugins: PluginPods, say
         return None
     nodes = [case.nodes[name] for name in names]
     proofs = [*said, *proofs_of(nodes[:1], device, start)]
-    claim = claim_about(names, start, say)
-    actions = steps(names[0], device, plugins.get(names[0]), say)
+    claim = claim_about(names, start)
+    actions = steps(names[0], device, plugins.get(names[0]))
     return finding("handshake-stale", claim, "confirmed", names, proofs, severity="warning", actions=actions)
 
 
-def maybe_unknown(case: Case, say: Texts) -> list[Gap]:
+def maybe_unknown(case: Case) -> list[Gap]:
     """That HAMi may not know nodes that would take the pod, which no object tells for sure."""
     start = start_of(case.install)
     names = [
@@ -96,12 +96,12 @@ def maybe_unknown(case: Case, say: Texts) -> list[Gap]:
     ]
     if not names:
         return []
-    return [Gap("fit", say("gap.since-restart", nodes=prose.names(say, names)), say("gap.since-restart-hint"))]
+    return [gap("fit", Text("gap.since-restart", nodes=prose.names(names)), Text("gap.since-restart-hint"))]
 
 
-def claim_about(names: Sequence[str], start: Start, say: Texts) -> str:
+def claim_about(names: Sequence[str], start: Start) -> Text:
     """What holds for these nodes."""
-    return say("handshake-stale.restarted", nodes=prose.names(say, names), started=format_time(start.at))
+    return Text("handshake-stale.restarted", nodes=prose.names(names), started=format_time(start.at))
 
 
 def proofs_of(nodes: Sequence[Node], device: Device, start: Start) -> list[Evidence]:
@@ -112,8 +112,8 @@ def proofs_of(nodes: Sequence[Node], device: Device, start: Start) -> list[Evide
     return [*found, quotes.of_pod(start.pod, start.text, path)]
 
 
-def steps(name: str, device: Device, plugin: Sequence[Pod | DaemonPod] | Gap | None, say: Texts) -> list[NextAction]:
+def steps(name: str, device: Device, plugin: Sequence[Pod | DaemonPod] | Gap | None) -> list[NextAction]:
     """To see why the plugin does not report; without it, to have the scheduler take the node in."""
     forget = kubectl("annotate", "node", name, f"{device.names.handshake}-")
-    look = plugin_actions(name, plugin, say, device.vendor)[0]
-    return [look, NextAction(say("handshake-stale.renew", node=name), forget, changes_cluster=True)]
+    look = plugin_actions(name, plugin, device.vendor)[0]
+    return [look, step(Text("handshake-stale.renew", node=name), forget, changes_cluster=True)]

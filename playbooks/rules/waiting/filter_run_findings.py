@@ -15,7 +15,7 @@ from bot.hami.scheduler_logs.log_lines import LogLine
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.times import format_time
 from bot.report import Confidence, Evidence, Finding, Severity
-from bot.texts import Texts
+from bot.texts import Prose, Text, listed
 from playbooks import quotes
 from playbooks.gather.scheduler_logs import LogOf
 from playbooks.quotes import kubectl
@@ -36,10 +36,10 @@ class RunWording(NamedTuple):
     `waits`: the pod has no node yet. `sure` is false when a newer run than those read may be in a log that was not.
     """
 
-    pod: str
+    pod: Prose
     name: str
     since: str
-    window: str
+    window: Prose
     waits: bool
     sure: bool
 
@@ -52,7 +52,7 @@ class RunWording(NamedTuple):
         return "confirmed" if self.sure else "suspected"
 
 
-def newest_run(logged: Logged, wording: RunWording, say: Texts) -> list[Finding]:
+def newest_run(logged: Logged, wording: RunWording) -> list[Finding]:
     """What the newest run says, its main reason first; nothing when HAMi was not asked."""
     if not logged.runs:
         return []
@@ -60,49 +60,49 @@ def newest_run(logged: Logged, wording: RunWording, say: Texts) -> list[Finding]
     if run.cycle.mixed:
         wording = wording._replace(sure=False)
     if run.cycle.chosen:
-        return [_chosen(logged, run, wording, say)]
+        return [_chosen(logged, run, wording)]
     if run.cycle.asked_nothing:
-        return [_told("no-device-request", "passed", run, wording, say, logged=logged)]
+        return [_told("no-device-request", "passed", run, wording, logged=logged)]
     if reasons := run.cycle.nodes_by_code():
-        return _refused(logged, run, reasons, wording, say)
-    return _unexplained(logged, run, wording, say)
+        return _refused(logged, run, reasons, wording)
+    return _unexplained(logged, run, wording)
 
 
-def _chosen(logged: Logged, run: Run, wording: RunWording, say: Texts) -> Finding:
+def _chosen(logged: Logged, run: Run, wording: RunWording) -> Finding:
     cycle = run.cycle
     if error := cycle.bind_error:
         complaint = lock_complaint(error)
         code: Code = "node-lock-malformed" if complaint and complaint.malformed else "binding-failed"
-        return _told(code, "bind-failed", run, wording, say, logged=logged, why=error)
+        return _told(code, "bind-failed", run, wording, logged=logged, why=error)
     if cycle.bound:
-        return _told("placed", "bound", run, wording._replace(waits=False), say, logged=logged)
-    return _told("blocked-after-filter", "chosen", run, wording, say, logged=logged)
+        return _told("placed", "bound", run, wording._replace(waits=False), logged=logged)
+    return _told("blocked-after-filter", "chosen", run, wording, logged=logged)
 
 
-def _told(code: Code, key: str, run: Run, wording: RunWording, say: Texts, *, logged: Logged, why: str = "") -> Finding:
+def _told(code: Code, key: str, run: Run, wording: RunWording, *, logged: Logged, why: str = "") -> Finding:
     cycle = run.cycle
-    claim = say(f"logs.{key}", node=cycle.chosen, why=why, **_counts(logged, run, wording))
+    claim = Text(f"logs.{key}", node=cycle.chosen, why=why, **_counts(logged, run, wording))
     proofs = [of_line(run.log, line, wording) for line in (cycle.outcome, cycle.choice, cycle.start) if line]
     nodes = [cycle.chosen] if cycle.chosen else []
     return finding(code, claim, wording.confidence, nodes, proofs, severity=wording.severity)
 
 
-def _refused(logged: Logged, run: Run, reasons: dict[str, list[str]], wording: RunWording, say: Texts) -> list[Finding]:
+def _refused(logged: Logged, run: Run, reasons: dict[str, list[str]], wording: RunWording) -> list[Finding]:
     """One finding per code; the first, of most nodes, sums the run up."""
     cycle = run.cycle
     judged = {node.node for node in cycle.nodes}
     explained = {node for nodes in reasons.values() for node in nodes}
     refused = max(len(explained), len({verdict.node for verdict in cycle.refused}), cycle.unfit)
-    listed = [f"{code} {len(nodes)}" for code, nodes in list(reasons.items())[:_MAX_CODES]]
+    reasons_told: list[Prose] = [f"{code} {len(nodes)}" for code, nodes in list(reasons.items())[:_MAX_CODES]]
     if more := refused - len(explained):
-        listed.append(say("logs.no-reason", count=more))
-    told_of = ", ".join(listed)
+        reasons_told.append(Text("logs.no-reason", count=more))
+    told_of = listed(reasons_told)
     if sum(map(len, reasons.values())) > len(explained):
-        told_of = say("logs.several", reasons=told_of)
+        told_of = Text("logs.several", reasons=told_of)
     amounts = {"refused": refused, "all": max(len(judged), refused), "reasons": told_of}
-    claims = [say("logs.refused", **amounts, **_counts(logged, run, wording))]
+    claims = [Text("logs.refused", **amounts, **_counts(logged, run, wording))]
     claims += [
-        say("logs.also", reason=code, count=len(nodes), nodes=prose.names(say, nodes))
+        Text("logs.also", reason=code, count=len(nodes), nodes=prose.names(nodes))
         for code, nodes in list(reasons.items())[1:]
     ]
     found: dict[str, Finding] = {}
@@ -122,7 +122,7 @@ def _refused(logged: Logged, run: Run, reasons: dict[str, list[str]], wording: R
     return list(found.values())
 
 
-def _unexplained(logged: Logged, run: Run, wording: RunWording, say: Texts) -> list[Finding]:
+def _unexplained(logged: Logged, run: Run, wording: RunWording) -> list[Finding]:
     """No verdict with a reason: what is said of cards (up to 2.5), else kube-scheduler's sum of HAMi's answer."""
     cycle = run.cycle
     refused = len({verdict.node for verdict in cycle.refused}) or cycle.unfit
@@ -134,28 +134,28 @@ def _unexplained(logged: Logged, run: Run, wording: RunWording, say: Texts) -> l
         if line
     ]
     if cycle.cards:
-        claim = say("logs.cards", refused=refused, reasons=_card_reasons(cycle, say), **counts)
+        claim = Text("logs.cards", refused=refused, reasons=_card_reasons(cycle), **counts)
         return [_by_cards(run, claim, proofs, wording)]
     if summed := _summed(logged.statement, cycle):
         code, listed = summed
         proofs = (
             [of_line(logged.statement.log, logged.statement.line, wording), *proofs] if logged.statement else proofs
         )
-        claim = say("logs.summed", reasons=listed, **counts)
+        claim = Text("logs.summed", reasons=listed, **counts)
         return [finding(finding_code(code), claim, wording.confidence, nodes, proofs, severity=wording.severity)]
     proofs = proofs or [of_line(run.log, line, wording) for line in cycle.lines[:1]]
     key = "unsaid" if refused or cycle.none_fit else "no-verdict"
-    claim = say(f"logs.{key}", refused=refused, **counts)
+    claim = Text(f"logs.{key}", refused=refused, **counts)
     return [finding("node-unfit-pod", claim, "suspected", nodes, proofs, severity=wording.severity)]
 
 
-def _card_reasons(cycle: Cycle, say: Texts) -> str:
-    listed = [f"{code} {count}" for code, count in Counter(card.code for card in cycle.cards).most_common(_MAX_CODES)]
+def _card_reasons(cycle: Cycle) -> Text:
+    told = [f"{code} {count}" for code, count in Counter(card.code for card in cycle.cards).most_common(_MAX_CODES)]
     unsaid = cycle.cards_tried - len(cycle.cards)
-    return ", ".join([*listed, *([say("logs.no-reason", count=unsaid)] if unsaid > 0 else [])])
+    return listed([*told, *([Text("logs.no-reason", count=unsaid)] if unsaid > 0 else [])])
 
 
-def _by_cards(run: Run, claim: str, proofs: Sequence[Evidence], wording: RunWording) -> Finding:
+def _by_cards(run: Run, claim: Prose, proofs: Sequence[Evidence], wording: RunWording) -> Finding:
     """Up to 2.5 some refusals of cards are only logged at -v=5: the reason is known when each card tried has one."""
     cycle = run.cycle
     code = Counter(card.code for card in cycle.cards).most_common(1)[0][0]
@@ -191,7 +191,7 @@ def _counts(logged: Logged, run: Run, wording: RunWording) -> dict[str, object]:
     }
 
 
-def by_kubernetes(logged: Logged, wording: RunWording, say: Texts) -> list[Finding]:
+def by_kubernetes(logged: Logged, wording: RunWording) -> list[Finding]:
     """The nodes that kube-scheduler dropped before HAMi was asked, as its newest sum has them."""
     statement = logged.statement
     if statement is None or not statement.said.by_kubernetes:
@@ -199,13 +199,13 @@ def by_kubernetes(logged: Logged, wording: RunWording, say: Texts) -> list[Findi
     total, reasons = statement.said.total, statement.said.by_kubernetes
     dropped = sum(reason.nodes for reason in reasons)
     listed = ", ".join(f"{reason.text} {reason.nodes}" for reason in reasons)
-    claim = say("logs.kubernetes", pod=wording.pod, dropped=dropped, total=total, reasons=listed)
+    claim = Text("logs.kubernetes", pod=wording.pod, dropped=dropped, total=total, reasons=listed)
     severity: Severity = wording.severity if dropped == total else "info"
     proofs = [of_line(statement.log, statement.line, wording)]
     return [finding("kubernetes-filter", claim, wording.confidence, (), proofs, severity=severity)]
 
 
-def verbosity(logs: Sequence[LogOf], say: Texts) -> list[Finding]:
+def verbosity(logs: Sequence[LogOf]) -> list[Finding]:
     """At which -v the logs were written, and what HAMi's would add at a higher one."""
     read = [log for log in logs if not log.previous]
     if not read:
@@ -215,8 +215,8 @@ def verbosity(logs: Sequence[LogOf], say: Texts) -> list[Finding]:
     key = "v-nodes" if least < NODE_VERDICTS else "v-cards" if least < CARD_FIGURES else "v-all"
     listed = ", ".join(f"{container} -v={level}" for container, level in levels)
     proofs = [of_flag(log) for log in {(log.container, log.verbosity): log for log in read}.values()]
-    result = finding("log-verbosity", say(f"logs.{key}", levels=listed), "confirmed", (), proofs, severity="info")
-    more = () if key == "v-all" else prose.raise_verbosity(say)
+    result = finding("log-verbosity", Text(f"logs.{key}", levels=listed), "confirmed", (), proofs, severity="info")
+    more = () if key == "v-all" else prose.raise_verbosity()
     return [structs.replace(result, next_actions=more)]
 
 

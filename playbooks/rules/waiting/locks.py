@@ -21,8 +21,8 @@ from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Vendor
 from bot.kube.models import Node, Pod
 from bot.kube.times import format_time
-from bot.report import Evidence, Gap, NextAction, one_line
-from bot.texts import Texts
+from bot.report import Evidence, Gap, NextAction, one_line, step
+from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.quotes import kubectl
 
@@ -37,7 +37,7 @@ class NodeLock(NamedTuple):
     """
 
     code: Code
-    claim: str
+    claim: Prose
     passing: bool = False
     unseen: tuple[str, str] | None = None
     key: str = LOCK_KEY
@@ -107,12 +107,12 @@ def _is_served(owner: Pod, *, settled: bool) -> bool:
     return any(signs) if settled else all(signs)
 
 
-def lock_in_words(node: Node, state: LockState, expiry: timedelta, say: Texts, key: str = LOCK_KEY) -> NodeLock:
+def lock_in_words(node: Node, state: LockState, expiry: timedelta, key: str = LOCK_KEY) -> NodeLock:
     """The lock in words; `key` is the annotation that it stands in."""
     code = as_code(f"node-lock-{state.phase}")
     if state.lock is None:
         value = one_line(node.metadata.annotation(key) or "", 80)
-        return NodeLock(code, say("node-lock-malformed.claim", node=node.name, value=value), key=key)
+        return NodeLock(code, Text("node-lock-malformed.claim", node=node.name, value=value), key=key)
     values = {
         "node": node.name,
         "owner": f"{state.lock.namespace}/{state.lock.pod}",
@@ -120,20 +120,20 @@ def lock_in_words(node: Node, state: LockState, expiry: timedelta, say: Texts, k
         "expires": format_time(after(state.lock.taken_at, expiry)),
     }
     unseen = (state.lock.namespace, state.lock.pod) if state.why == "unseen" else None
-    return NodeLock(code, say(f"node-lock-{state.phase}.{state.why}", **values), state.passing, unseen, key)
+    return NodeLock(code, Text(f"node-lock-{state.phase}.{state.why}", **values), state.passing, unseen, key)
 
 
-def lock_actions(node: str, held: NodeLock, say: Texts) -> list[NextAction]:
+def lock_actions(node: str, held: NodeLock) -> list[NextAction]:
     """To look at the lock and at an owner that was not seen, and to remove one whose owner is not at work."""
     path = held.key.replace(".", "\\.")
     look = kubectl("get", "node", node, "-o", f"jsonpath={{.metadata.annotations.{path}}}")
-    actions = [NextAction(say("node-lock.look"), look)]
+    actions = [step(Text("node-lock.look"), look)]
     if held.unseen:
         namespace, pod = held.unseen
-        actions.append(NextAction(say("node-lock.owner"), kubectl("-n", namespace, "get", "pod", pod)))
+        actions.append(step(Text("node-lock.owner"), kubectl("-n", namespace, "get", "pod", pod)))
     if held.code in ("node-lock-dangling", "node-lock-malformed"):
         release = kubectl("annotate", "node", node, f"{held.key}-")
-        actions.append(NextAction(say("node-lock.release"), release, changes_cluster=True))
+        actions.append(step(Text("node-lock.release"), release, changes_cluster=True))
     return actions
 
 

@@ -11,8 +11,8 @@ from msgspec import structs
 from bot.kube.models import Node
 from bot.kube.node_filter import TAINT_TEXT, UNSCHEDULABLE_TEXT, Obstacle
 from bot.kube.node_readiness import CORDON_TAINT, NOT_READY_TAINTS, PRESSURE_TAINTS
-from bot.report import Confidence, Evidence, Finding, NextAction
-from bot.texts import Texts
+from bot.report import Confidence, Evidence, Finding, step
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.quotes import kubectl
 from playbooks.rules.common import prose
@@ -36,21 +36,19 @@ class _State(NamedTuple):
     taint: str
 
 
-def told_by_state(case: Case, attempt: Attempt, cause: Cause, say: Texts) -> list[Finding]:
+def told_by_state(case: Case, attempt: Attempt, cause: Cause) -> list[Finding]:
     """A finding for each such state of nodes that should have the device, then one for all other nodes of the cause."""
     by_state: defaultdict[_State, list[str]] = defaultdict(list)
     for name in cause.nodes if case.request.containers else ():
         if (state := _state(case.obstacles[name])) is not None and case.expects_gpus(name):
             by_state[state].append(name)
     if not by_state:
-        return [refusals.refused(case, attempt, cause, say)]
-    found = [
-        _finding(case, attempt, cause._replace(nodes=tuple(names)), state, say) for state, names in by_state.items()
-    ]
+        return [refusals.refused(case, attempt, cause)]
+    found = [_finding(case, attempt, cause._replace(nodes=tuple(names)), state) for state, names in by_state.items()]
     told = {name for names in by_state.values() for name in names}
     rest = tuple(name for name in cause.nodes if name not in told)
     if rest:
-        others = refusals.refused(case, attempt, cause._replace(nodes=rest), say)
+        others = refusals.refused(case, attempt, cause._replace(nodes=rest))
         found.append(structs.replace(others, severity="info"))
     return found
 
@@ -62,15 +60,15 @@ def _state(obstacle: Obstacle) -> _State | None:
     return _State(what, obstacle.detail) if what else None
 
 
-def _finding(case: Case, attempt: Attempt, cause: Cause, state: _State, say: Texts) -> Finding:
+def _finding(case: Case, attempt: Attempt, cause: Cause, state: _State) -> Finding:
     names = cause.nodes
-    claim = say(f"kubernetes-filter.{state.what}", nodes=prose.names(say, names), taint=state.taint)
+    claim = Text(f"kubernetes-filter.{state.what}", nodes=prose.names(names), taint=state.taint)
     if takers := refusals.takers(case, cause):
-        claim = say("kubernetes-filter.taken", claim=claim, nodes=prose.some(say, takers))
-    steps = [NextAction(say("nodes.describe", node=names[0]), kubectl("describe", "node", names[0]))]
+        claim = Text("kubernetes-filter.taken", claim=claim, nodes=prose.some(takers))
+    steps = [step(Text("nodes.describe", node=names[0]), kubectl("describe", "node", names[0]))]
     if state.what == "cordoned":
         uncordon = kubectl("uncordon", names[0])
-        steps.append(NextAction(say("kubernetes-filter.uncordon", node=names[0]), uncordon, changes_cluster=True))
+        steps.append(step(Text("kubernetes-filter.uncordon", node=names[0]), uncordon, changes_cluster=True))
     said = refusals.words(attempt) if refusals.said_by_kubernetes(attempt, cause) else []
     proofs, severity = [*said, *_proof(case.nodes[names[0]], state)], refusals.severity_of(cause)
     sure: Confidence = "confirmed" if said else "suspected"

@@ -11,8 +11,8 @@ from bot.hami.scheduler_logs.panics import Panic, broke_off, found_nobody, may_b
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Pod
 from bot.kube.times import format_time, parse_time
-from bot.report import Evidence, Finding, NextAction, one_line
-from bot.texts import Texts
+from bot.report import Evidence, Finding, one_line, step
+from bot.texts import Prose, Text
 from playbooks.gather.scheduler_process import PanicLog
 from playbooks.quotes import kubectl, shown
 from playbooks.rules.common.findings import finding
@@ -49,26 +49,26 @@ class _Found(NamedTuple):
         return -_ROUNDED <= attempt.at - self.at <= (_BACK_OFF if refused else _WROTE)
 
 
-def panicked(attempt: Attempt, logs: tuple[PanicLog, ...], say: Texts) -> Finding | None:
+def panicked(attempt: Attempt, logs: tuple[PanicLog, ...]) -> Finding | None:
     """The extender panicked when kube-scheduler asked it about the pod: by its log, else by how the answer ended."""
     if not _may_be_panic(attempt) or attempt.evidence is None:
         return None
     found = _found(logs)
     if near := [crash for crash in found if crash.explains(attempt)]:
-        return _told(near, [attempt.evidence], say("scheduler-panic.claim", what=_what(near)), say)
+        return _told(near, [attempt.evidence], Text("scheduler-panic.claim", what=_what(near)))
     if not broke_off(attempt.evidence.quote) or (attempt.stage == "bind" and not found):
         return None
-    claim = say("scheduler-panic.suspected", why=one_line(attempt.evidence.quote, 80))
+    claim = Text("scheduler-panic.suspected", why=one_line(attempt.evidence.quote, 80))
     proofs = [attempt.evidence, *map(_of_line, found[: -_MAX_SHOWN - 1 : -1])]
     return finding("scheduler-panic", claim, "suspected", (), proofs, severity="critical")
 
 
-def panicked_elsewhen(install: Install, attempt: Attempt, logs: tuple[PanicLog, ...], say: Texts) -> list[Finding]:
+def panicked_elsewhen(install: Install, attempt: Attempt, logs: tuple[PanicLog, ...]) -> list[Finding]:
     """Panics of a process that runs on and that do not explain why a call about the pod got no answer."""
     found = [crash for crash in _found(logs) if not crash.log.previous]
     if not _may_be_panic(attempt) or not found or not install.seen:
         return []
-    return [structs.replace(_recovered(found, say), severity="info", confidence="suspected")]
+    return [structs.replace(_recovered(found), severity="info", confidence="suspected")]
 
 
 def _may_be_panic(attempt: Attempt) -> bool:
@@ -76,14 +76,14 @@ def _may_be_panic(attempt: Attempt) -> bool:
     return asked and attempt.evidence is not None and may_be_panic(attempt.evidence.quote)
 
 
-def ended(install: Install, logs: tuple[PanicLog, ...], now: datetime, say: Texts) -> list[Finding]:
+def ended(install: Install, logs: tuple[PanicLog, ...], now: datetime) -> list[Finding]:
     """A panic that ended the extender a short while ago, or after which no scheduler is ready again."""
     down = not install.ready_pods
     found = [crash for crash in _found(logs) if crash.log.previous and (down or _age(crash.log, now) <= _RECENT)]
     if not found:
         return []
-    claim = say("scheduler-panic.ended", what=_what(found), pod=found[-1].log.scheduler.name)
-    return [structs.replace(_told(found, [], claim, say), severity="critical" if down else "warning")]
+    claim = Text("scheduler-panic.ended", what=_what(found), pod=found[-1].log.scheduler.name)
+    return [structs.replace(_told(found, [], claim), severity="critical" if down else "warning")]
 
 
 def _age(log: PanicLog, now: datetime) -> timedelta:
@@ -92,7 +92,7 @@ def _age(log: PanicLog, now: datetime) -> timedelta:
     return now - at if at else timedelta()
 
 
-def panicked_in(runs: Sequence[Run], logs: tuple[PanicLog, ...], say: Texts) -> list[Finding]:
+def panicked_in(runs: Sequence[Run], logs: tuple[PanicLog, ...]) -> list[Finding]:
     """The newest filter run has no result, and the extender panicked in the seconds after it began."""
     began = runs[-1].cycle.at if runs else None
     if began is None or runs[-1].cycle.has_result:
@@ -102,21 +102,21 @@ def panicked_in(runs: Sequence[Run], logs: tuple[PanicLog, ...], say: Texts) -> 
     near = [crash for crash in found if crash.panic.at and -_ROUNDED <= crash.panic.at - began <= _AT_ONCE]
     if not near:
         return []
-    result = _told(near, [], say("scheduler-panic.claim", what=_what(near)), say)
+    result = _told(near, [], Text("scheduler-panic.claim", what=_what(near)))
     return [structs.replace(result, confidence="suspected")]  # another pod's run may have begun in that second
 
 
-def panics_told(install: Install, logs: tuple[PanicLog, ...], now: datetime, say: Texts) -> list[Finding]:
+def panics_told(install: Install, logs: tuple[PanicLog, ...], now: datetime) -> list[Finding]:
     """The panics of the whole installation's scheduler, whichever pod was asked about."""
     recovered = [found for found in _found(logs) if not found.log.previous]
     if not install.seen or not recovered:
-        return ended(install, logs, now, say)
-    return [structs.replace(_recovered(recovered, say), severity="warning")]
+        return ended(install, logs, now)
+    return [structs.replace(_recovered(recovered), severity="warning")]
 
 
-def _recovered(found: list[_Found], say: Texts) -> Finding:
+def _recovered(found: list[_Found]) -> Finding:
     name = found[-1].log.scheduler.name
-    return _told(found, [], say("scheduler-panic.recovered", what=_what(found), pod=name, count=len(found)), say)
+    return _told(found, [], Text("scheduler-panic.recovered", what=_what(found), pod=name, count=len(found)))
 
 
 def _found(logs: tuple[PanicLog, ...]) -> list[_Found]:
@@ -129,12 +129,10 @@ def _what(found: list[_Found]) -> str:
     return one_line(found[-1].panic.what, 60)
 
 
-def _told(found: list[_Found], proofs: list[Evidence], claim: str, say: Texts) -> Finding:
+def _told(found: list[_Found], proofs: list[Evidence], claim: Prose) -> Finding:
     shown = [_of_line(crash) for crash in found[: -_MAX_SHOWN - 1 : -1]]
     last = found[-1].log
-    read = NextAction(
-        say("scheduler-panic.stack"), f"{_log(last.scheduler, previous=last.previous)} | grep -A 20 panic"
-    )
+    read = step(Text("scheduler-panic.stack"), f"{_log(last.scheduler, previous=last.previous)} | grep -A 20 panic")
     return finding("scheduler-panic", claim, "confirmed", (), [*proofs, *shown], severity="critical", actions=[read])
 
 

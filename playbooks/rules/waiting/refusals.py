@@ -16,8 +16,8 @@ from bot.hami.vendors import FIRST
 from bot.kube.models import Node, Pod
 from bot.kube.node_filter import SELECTOR_TEXT, TAINT_TEXT
 from bot.kube.times import parse_time
-from bot.report import Confidence, Evidence, Finding, NextAction, Severity, one_line
-from bot.texts import Texts
+from bot.report import Confidence, Evidence, Finding, NextAction, Severity, one_line, step
+from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rules.capacity import oversized_request, request_amounts
@@ -66,33 +66,33 @@ _OF_CARDS = frozenset(
 """Reasons that a look at the cards and their holders explains."""
 
 
-def refused(case: Case, attempt: Attempt, cause: Cause, say: Texts) -> Finding:
+def refused(case: Case, attempt: Attempt, cause: Cause) -> Finding:
     """The finding of one cause of registered nodes, or of kube-scheduler's own."""
     severity = severity_of(cause)
     if cause.of_kubernetes:
-        return _kubernetes(case, attempt, cause, say, severity)
+        return _kubernetes(case, attempt, cause, severity)
     proofs = attempt.evidence_for(cause.text)
     confidence: Confidence = "confirmed" if proofs or _all_refused(case, attempt) else "suspected"
     if not proofs:
         proofs = words(attempt)
     largest = oversized_request.too_small(case) if cause.text == verdicts.INSUFFICIENT_MEMORY else None
     if cause.text == verdicts.QUOTA_NOT_FIT and not cause.nodes:
-        claim = say("resource-quota-not-fit.everywhere", **_values(case, cause, say))
+        claim = Text("resource-quota-not-fit.everywhere", **_values(case, cause))
     elif largest is None:
         slice_ = _slice(case, cause)
-        usual = say(_key(case, cause, slice_), **_values(case, cause, say, slice_))
-        claim = own_words(case, cause, say) or usual
+        usual = Text(_key(case, cause, slice_), **_values(case, cause, slice_))
+        claim = own_words(case, cause) or usual
     else:
-        claim = say(f"{cause.code}.never", **_too_small(case, largest, say))
+        claim = Text(f"{cause.code}.never", **_too_small(case, largest))
     proofs = [*proofs, *_object_proofs(case, cause, largest)]
     result = finding(cause.code, claim, confidence, cause.nodes, proofs, severity=severity)
     if cause.text in _OF_CARDS and severity != "info" and cause.nodes:
-        return structs.replace(result, next_actions=_look_at_cards(case, cause, say))
+        return structs.replace(result, next_actions=_look_at_cards(case, cause))
     if cause.code == "node-unfit-pod":
-        return structs.replace(result, next_actions=prose.raise_verbosity(say))
+        return structs.replace(result, next_actions=prose.raise_verbosity())
     if cause.text != verdicts.QUOTA_NOT_FIT:
         return result
-    return structs.replace(result, next_actions=prose.see_quota(case.pod.namespace, say))
+    return structs.replace(result, next_actions=prose.see_quota(case.pod.namespace))
 
 
 def _key(case: Case, cause: Cause, slice_: Slice | None) -> str:
@@ -131,19 +131,19 @@ def severity_of(cause: Cause) -> Severity:
     return "warning" if cause.rank < Rank.BACKGROUND else "info"
 
 
-def in_words(attempt: Attempt, cause: Cause, say: Texts, *, sure: bool, why: str = "said.claim") -> Finding:
+def in_words(attempt: Attempt, cause: Cause, *, sure: bool, why: str = "said.claim") -> Finding:
     """The finding of one cause when only the schedulers' words are known; `why` is the text that says why."""
     if reason_of(cause.text) is None:
-        claim = say("kubernetes-filter.claim", count=cause.unlocked, text=cause.text)
+        claim = Text("kubernetes-filter.claim", count=cause.unlocked, text=cause.text)
         return finding(
             "kubernetes-filter", claim, "confirmed" if sure else "suspected", (), words(attempt), severity="warning"
         )
-    claim = say(why, count=max(len(cause.nodes), cause.unlocked), reason=cause.text)
+    claim = Text(why, count=max(len(cause.nodes), cause.unlocked), reason=cause.text)
     proofs = attempt.evidence_for(cause.text) or words(attempt)
     return finding(cause.code, claim, "confirmed" if sure else "suspected", cause.nodes, proofs, severity="warning")
 
 
-def lost_to_kubernetes(case: Case, attempt: Attempt, say: Texts) -> Finding | None:
+def lost_to_kubernetes(case: Case, attempt: Attempt) -> Finding | None:
     """HAMi would take the pod on some node, and kube-scheduler's words account for losing as many as that.
 
     Only for what objects cannot tell: taints and selectors are judged by the nodes as they are now. One node can lack
@@ -160,51 +160,51 @@ def lost_to_kubernetes(case: Case, attempt: Attempt, say: Texts) -> Finding | No
         return None
     text, count = max(lost, key=lambda reason: (reason[1], reason[0]))
     if case.request.containers:
-        claim = say("kubernetes-filter.room", count=count, text=text, nodes=prose.names(say, case.fitting))
+        claim = Text("kubernetes-filter.room", count=count, text=text, nodes=prose.names(case.fitting))
     else:
-        claim = say("kubernetes-filter.claim", count=count, text=text)
-    steps = [_look_at_pod(case.pod, text, say)]
+        claim = Text("kubernetes-filter.claim", count=count, text=text)
+    steps = [_look_at_pod(case.pod, text)]
     return finding("kubernetes-filter", claim, "confirmed", (), words(attempt), severity="warning", actions=steps)
 
 
-def _look_at_pod(pod: Pod, text: str, say: Texts) -> NextAction:
+def _look_at_pod(pod: Pod, text: str) -> NextAction:
     """Where the rule is written down that kube-scheduler names: in the pod, or in its claims for volumes."""
     if "PersistentVolume" in text or "volume" in text:
-        return NextAction(say("binding-failed.volumes"), kubectl("-n", pod.namespace, "get", "pvc"))
-    return NextAction(say("blocked-after-filter.look"), kubectl_pod(pod, "describe"))
+        return step(Text("binding-failed.volumes"), kubectl("-n", pod.namespace, "get", "pvc"))
+    return step(Text("blocked-after-filter.look"), kubectl_pod(pod, "describe"))
 
 
-def advise(case: Case, say: Texts) -> list[NextAction]:
+def advise(case: Case) -> list[NextAction]:
     """What would make the pod fit, each tried against the filter; at most three.
 
     To go elsewhere comes first where the request is larger than the chosen nodes' cards, else last.
     """
-    elsewhere = loosen_selection(case, say)
-    changes = _changes(case, say)
+    elsewhere = loosen_selection(case)
+    changes = _changes(case)
     return [*elsewhere, *changes][:2] if oversized_request.too_small(case) else [*changes[:2], *elsewhere]
 
 
-def loosen_selection(case: Case, say: Texts) -> list[NextAction]:
+def loosen_selection(case: Case) -> list[NextAction]:
     """To let the pod go to nodes that its own selection leaves out, and that would take it now."""
-    return oversized_request.loosen_selection(case, say) if case.request.containers else []
+    return oversized_request.loosen_selection(case) if case.request.containers else []
 
 
-def _changes(case: Case, say: Texts) -> list[NextAction]:
+def _changes(case: Case) -> list[NextAction]:
     if not case.request.containers or not case.candidates or len(case.views) != 1 or case.view.ledger is None:
         return []
     names = case.view.registered(case.candidates)
-    return [_action(case, change, say) for change in smallest_changes(case.view, names, case.request)]
+    return [_action(case, change) for change in smallest_changes(case.view, names, case.request)]
 
 
-def _action(case: Case, change: Change, say: Texts) -> NextAction:
+def _action(case: Case, change: Change) -> NextAction:
     pod, what = case.pod, change.what
     if what == "memory" and over_a_card(case) and _is_a_whole_card(case, change):
         what = "percent"
-    label = request_amounts.change(case, change, say, what=what)
+    label = request_amounts.change(case, change, what=what)
     if change.pod and (since := _overdue_since(case, change.pod)):
-        label = say("change.terminating-pod", pod=change.pod, since=since, node=change.node)
+        label = Text("change.terminating-pod", pod=change.pod, since=since, node=change.node)
     namespace, _, name = change.pod.partition("/") if change.pod else (pod.namespace, "", pod.name)
-    return NextAction(label, kubectl("-n", namespace, "get", "pod", name, "-o", "yaml"))
+    return step(label, kubectl("-n", namespace, "get", "pod", name, "-o", "yaml"))
 
 
 def _overdue_since(case: Case, full_name: str) -> str:
@@ -220,25 +220,25 @@ def _is_a_whole_card(case: Case, change: Change) -> bool:
     return any(card.card.memory_mib == change.amount for card in case.view.cards(change.node))
 
 
-def _look_at_cards(case: Case, cause: Cause, say: Texts) -> tuple[NextAction, ...]:
+def _look_at_cards(case: Case, cause: Cause) -> tuple[NextAction, ...]:
     node = cause.nodes[0]
-    if cause.text == verdicts.CORDONED and (undo := _uncordon(case, cause, say)):
+    if cause.text == verdicts.CORDONED and (undo := _uncordon(case, cause)):
         return undo
-    first = prose.see_node(node, say) if cause.text == verdicts.NOT_HEALTHY else ()
-    return (*first, *prose.see_cards(node, say))
+    first = prose.see_node(node) if cause.text == verdicts.NOT_HEALTHY else ()
+    return (*first, *prose.see_cards(node))
 
 
-def _uncordon(case: Case, cause: Cause, say: Texts) -> tuple[NextAction, ...]:
+def _uncordon(case: Case, cause: Cause) -> tuple[NextAction, ...]:
     """To take back into service as many cards as the pod asks for, of those that it may have."""
     node = case.nodes[cause.nodes[0]]
     cordoned = cordoned_uuids(node)
     wanted = max((container.count for container in case.request.containers), default=1)
     cards = [card.card for card in case.view.cards(node.name) if card.card.uuid in cordoned]
     uuids = [card.uuid for card in cards if oversized_request.admits(case, card)][:wanted]
-    return uncordon(node, uuids, say) if uuids else ()
+    return uncordon(node, uuids) if uuids else ()
 
 
-def _kubernetes(case: Case, attempt: Attempt, cause: Cause, say: Texts, severity: Severity) -> Finding:
+def _kubernetes(case: Case, attempt: Attempt, cause: Cause, severity: Severity) -> Finding:
     quoted = said_by_kubernetes(attempt, cause)
     able = takers(case, cause)
     first = case.nodes[(able or cause.nodes)[0]]
@@ -248,13 +248,13 @@ def _kubernetes(case: Case, attempt: Attempt, cause: Cause, say: Texts, severity
     if cause.text in (TAINT_TEXT, SELECTOR_TEXT) and detail not in text and detail != "nodeAffinity":
         text = f"{text} ({detail})"
     if (short := shortage(case, cause.text, cause.nodes)) is not None:
-        proofs, actions = short.proofs(case.pod), short.ask_less(case.pod, say)
+        proofs, actions = short.proofs(case.pod), short.ask_less(case.pod)
     else:
         proofs, actions = [_obstacle_proof(case, first, detail)], []
     proofs = [*(words(attempt) if quoted else []), *proofs]
     key = "kubernetes-filter.room" if able else "kubernetes-filter.claim"
-    claim = say(key, count=len(cause.nodes), text=text, nodes=prose.some(say, able))
-    claim = short.claim(text, len(cause.nodes), say) if short else claim
+    claim = Text(key, count=len(cause.nodes), text=text, nodes=prose.some(able))
+    claim = short.claim(text, len(cause.nodes)) if short else claim
     confidence: Confidence = "confirmed" if quoted else "suspected"
     return finding("kubernetes-filter", claim, confidence, cause.nodes, proofs, severity=severity, actions=actions)
 
@@ -296,36 +296,36 @@ def words(attempt: Attempt) -> list[Evidence]:
     return [attempt.evidence] if attempt.evidence else [attempt.none_fit] if attempt.none_fit else []
 
 
-def _values(case: Case, cause: Cause, say: Texts, slice_: Slice | None = None) -> dict[str, object]:
+def _values(case: Case, cause: Cause, slice_: Slice | None = None) -> dict[str, object]:
     wanted = case.request.constraints
     return {
-        "nodes": prose.names(say, cause.nodes),
+        "nodes": prose.names(cause.nodes),
         "count": len(cause.nodes),
         "reason": cause.text,
-        "asked": _asked(case, say),
+        "asked": _asked(case),
         "cards": max((container.count for container in case.request.containers), default=0),
         "cores": request_amounts.cores(case, most) if (most := request_amounts.most_cores(case)) else "0",
-        "memory": _memory(case, say),
-        "slice": say("words.slice", memory=prose.mib(slice_.memory_mib), node=slice_.node)
+        "memory": _memory(case),
+        "slice": Text("words.slice", memory=prose.mib(slice_.memory_mib), node=slice_.node)
         if slice_
-        else say("words.none"),
+        else Text("words.none"),
         "types": one_line(wanted.use_type or wanted.no_use_type or wanted.mode or "", 60),
         "uuids": one_line(wanted.use_uuid or wanted.no_use_uuid or "", 60),
         "namespace": case.pod.namespace,
-        **(_quota(case, say) if cause.text == verdicts.QUOTA_NOT_FIT else {}),
+        **(_quota(case) if cause.text == verdicts.QUOTA_NOT_FIT else {}),
     }
 
 
-def _too_small(case: Case, largest: oversized_request.Largest, say: Texts) -> dict[str, object]:
+def _too_small(case: Case, largest: oversized_request.Largest) -> dict[str, object]:
     return {
-        "nodes": prose.names(say, largest.nodes),
-        "memory": _memory(case, say),
+        "nodes": prose.names(largest.nodes),
+        "memory": _memory(case),
         "type": one_line(largest.card.type, 60),
         "largest": prose.mib(largest.card.memory_mib),
     }
 
 
-def _quota(case: Case, say: Texts) -> dict[str, str]:
+def _quota(case: Case) -> dict[str, Prose]:
     """The resource whose quota refuses the pod, and its figures: memory, unless only the cores' would be exceeded."""
     room = case.view.quota_room(case.pod.namespace, case.device.word)
     if room is None:
@@ -336,7 +336,7 @@ def _quota(case: Case, say: Texts) -> dict[str, str]:
         limit, used = f"{room.cores_limit:,}", f"{room.cores_used:,}"
         return {"resource": case.gpus.cores, "limit": limit, "used": used, "asked": f"{cores:,}"}
     limit = "?" if room.memory_limit_mib is None else f"{room.memory_limit_mib:,}"
-    asked = prose.mib(memory) if len(case.request.containers) > 1 else _asked(case, say)
+    asked = prose.mib(memory) if len(case.request.containers) > 1 else _asked(case)
     return {"resource": case.gpus.memory, "limit": limit, "used": f"{room.memory_used_mib:,}", "asked": asked}
 
 
@@ -352,14 +352,14 @@ def _over_cores_only(case: Case) -> bool:
     return by_cores and not by_memory
 
 
-def _memory(case: Case, say: Texts) -> str:
+def _memory(case: Case) -> Prose:
     container = request_amounts.largest_request(case)
-    return request_amounts.memory(case, container, say) if container else "?"
+    return request_amounts.memory(case, container) if container else "?"
 
 
-def _asked(case: Case, say: Texts) -> str:
+def _asked(case: Case) -> Prose:
     container = request_amounts.largest_request(case)
-    return request_amounts.asked(case, container, say) if container else "?"
+    return request_amounts.asked(case, container) if container else "?"
 
 
 def _pod_keys(case: Case, code: str) -> tuple[str, ...]:

@@ -11,8 +11,8 @@ from bot.hami.version import Version
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Pod
 from bot.kube.times import format_time
-from bot.report import Evidence, Finding, NextAction
-from bot.texts import Texts
+from bot.report import Evidence, Finding, step
+from bot.texts import Text
 from playbooks.quotes import kubectl, shown
 from playbooks.rules.common.findings import finding
 from playbooks.rules.waiting.attempt import Attempt
@@ -29,7 +29,7 @@ class _Refused(NamedTuple):
     signature: Signature
 
 
-def request_refused(case: Case, attempt: Attempt, lines: Iterable[tuple[Pod, str]], say: Texts) -> Finding | None:
+def request_refused(case: Case, attempt: Attempt, lines: Iterable[tuple[Pod, str]]) -> Finding | None:
     """The call about the pod broke when the extender logged that it could not read a request."""
     if attempt.evidence is None or not may_be_refused_request(attempt.evidence.quote):
         return None
@@ -37,15 +37,15 @@ def request_refused(case: Case, attempt: Attempt, lines: Iterable[tuple[Pod, str
     if not near:
         return None
     last = near[-1]
-    words = last.signature.words(say.language)
+    words = last.signature
     return finding(
         last.signature.code,
-        say("scheduler-degraded.unread", means=words.means),
+        Text("scheduler-degraded.unread", means=words.means),
         "confirmed",
         (),
         [attempt.evidence, _line(last)],
         severity="critical",
-        actions=(NextAction(words.fix, ""),),
+        actions=(step(words.fixed_by, ""),),
     )
 
 

@@ -6,7 +6,7 @@ from bot.finding_codes import Code
 from bot.hami.installation.known_bugs import KnownBug, bug_behind
 from bot.hami.scheduler_logs.filter_reasons import finding_code
 from bot.report import Evidence, Finding
-from bot.texts import Texts
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
@@ -17,15 +17,15 @@ _CONTAINERS = "HAMi#798"
 _MIG_DEVICES = "HAMi#2403"
 
 
-def told_by_bug(found: list[Finding], case: Case, attempt: Attempt, say: Texts) -> list[Finding]:
+def told_by_bug(found: list[Finding], case: Case, attempt: Attempt) -> list[Finding]:
     """The findings behind the bug of this version that the first of them shows; the same where it shows none."""
     if not found or (shown := _shown(found[0], case, attempt)) is None:
         return found
     code, bug, signs = shown
     first = found[0]
     nodes = first.scope.nodes or tuple(case.candidates)
-    why, threads = bug.why(say.language), ", ".join(bug.threads)
-    claim = say("known-bug.refused", version=case.version, nodes=prose.names(say, nodes), why=why, threads=threads)
+    why, threads = bug.why, ", ".join(bug.threads)
+    claim = Text("known-bug.refused", version=case.version, nodes=prose.names(nodes), why=why, threads=threads)
     proofs = [*first.evidence, *signs]
     result = finding(code, claim, "suspected", nodes, proofs, severity="warning", actions=first.next_actions[:1])
     return [result, *(structs.replace(finding, severity="info") for finding in found if finding.code != code)]

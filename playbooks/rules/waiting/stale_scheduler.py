@@ -19,8 +19,8 @@ from bot.hami.scheduler_logs.filter_reasons import reason_of
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Node, Pod
 from bot.kube.times import format_time, parse_time
-from bot.report import Evidence, Finding, Gap, NextAction
-from bot.texts import Texts
+from bot.report import Evidence, Finding, Gap, NextAction, step
+from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.gather.scheduler_process import Ghost, SchedulerProcess
 from playbooks.quotes import kubectl
@@ -56,9 +56,7 @@ _REFUSED_NODE = ("card", "node")
 """Natures of reasons that come from a node's registration; the others come from what is counted as used."""
 
 
-def disagrees(
-    case: Case, attempt: Attempt, process: SchedulerProcess, plugins: PluginPods, say: Texts
-) -> Finding | None:
+def disagrees(case: Case, attempt: Attempt, process: SchedulerProcess, plugins: PluginPods) -> Finding | None:
     """Why HAMi refuses nodes that would take the pod by the objects; None where nothing says that it still would."""
     names, reasons = refused_nodes(case, attempt), _reasons(attempt)
     if not names or not reasons:
@@ -68,8 +66,8 @@ def disagrees(
     if reasons[0] == QUOTA_NOT_FIT:  # a quota does not say when it was changed
         return None
     if natures & set(_REFUSED_NODE):
-        return _ignored(dispute, say)
-    return _ledger(dispute, say) if natures - {"pod"} else None
+        return _ignored(dispute)
+    return _ledger(dispute) if natures - {"pod"} else None
 
 
 def refused_nodes(case: Case, attempt: Attempt) -> list[str]:
@@ -113,56 +111,54 @@ def _reasons(attempt: Attempt) -> list[str]:
 # ------------------------------------------------------------------------------------------------- what is used
 
 
-def _ledger(dispute: _Dispute, say: Texts) -> Finding | None:
+def _ledger(dispute: _Dispute) -> Finding | None:
     """HAMi counts as used what no pod holds."""
     case, attempt, names, process, _ = dispute
     ghosts = [ghost for ghost in process.ghosts if any(taken.node in names for taken in ghost.taken)]
     if ghosts:
-        result = _told(ghosts, process, case.install, attempt, say)
+        result = _told(ghosts, process, case.install, attempt)
         proofs = [*([attempt.evidence] if attempt.evidence else []), *result.evidence]
         return finding(
-            result.code, result.claim, "confirmed", names, proofs, severity="warning", actions=result.next_actions
+            result.code, result.text, "confirmed", names, proofs, severity="warning", actions=result.next_actions
         )
     if isinstance(process.counted, SchedulerCounts) or not dispute.stands:
         return None
-    return _suspected("scheduler-ledger-stale", dispute, say)
+    return _suspected("scheduler-ledger-stale", dispute)
 
 
-def ghosts_suspected(install: Install, attempt: Attempt, process: SchedulerProcess, say: Texts) -> Finding | None:
+def ghosts_suspected(install: Install, attempt: Attempt, process: SchedulerProcess) -> Finding | None:
     """Ghosts on the nodes that HAMi says others use up, where nothing tells whether the pod would fit without them."""
     used = {text for text in _reasons(attempt) if (found := reason_of(text)) and found.nature == "use"}
     ghosts = [ghost for ghost in process.ghosts if any(taken.node in _named(attempt) for taken in ghost.taken)]
     if attempt.stage != "filter" or not used or not ghosts:
         return None
-    return structs.replace(_told(ghosts, process, install, attempt, say), confidence="suspected")
+    return structs.replace(_told(ghosts, process, install, attempt), confidence="suspected")
 
 
-def ghosts_told(process: SchedulerProcess, install: Install, say: Texts, nodes: Collection[str]) -> list[Finding]:
+def ghosts_told(process: SchedulerProcess, install: Install, nodes: Collection[str]) -> list[Finding]:
     """What the scheduler counts of pods that are gone, whichever pod waits for it; of these nodes."""
     ghosts = [ghost for ghost in process.ghosts if any(taken.node in nodes for taken in ghost.taken)]
-    return [_told(ghosts, process, install, None, say)] if ghosts else []
+    return [_told(ghosts, process, install, None)] if ghosts else []
 
 
-def _told(
-    ghosts: Sequence[Ghost], process: SchedulerProcess, install: Install, attempt: Attempt | None, say: Texts
-) -> Finding:
+def _told(ghosts: Sequence[Ghost], process: SchedulerProcess, install: Install, attempt: Attempt | None) -> Finding:
     taken = [use for ghost in ghosts for use in ghost.taken]
     times = [*(parse_time(ghost.heard) for ghost in ghosts), attempt.since if attempt else None]
     since = min((moment for moment in times if moment is not None), default=None)
     names = [f"{ghost.taken[0].namespace}/{ghost.taken[0].pod}" for ghost in ghosts]
-    claim = say(
+    claim = Text(
         "scheduler-ledger-stale.claim",
-        pods=prose.names(say, names),
+        pods=prose.names(names),
         memory=prose.mib(sum(use.memory_mib for use in taken)),
         gpus=len({(use.node, use.uuid) for use in taken}),
-        nodes=prose.names(say, sorted({use.node for use in taken})),
-        since=say("scheduler-ledger-stale.since", at=format_time(since)) if since else "",
+        nodes=prose.names(sorted({use.node for use in taken})),
+        since=Text("scheduler-ledger-stale.since", at=format_time(since)) if since else "",
     )
     scheduler = process.scheduler
     proofs = [_of_sample(use, scheduler, process.port) for use in taken[:_MAX_SHOWN] if scheduler]
     proofs += [quotes.of_pod_age(ghost.pod) for ghost in ghosts[:_MAX_SHOWN] if ghost.pod is not None]
     nodes = sorted({share.node for share in taken})
-    actions = restart(install, say)
+    actions = restart(install)
     return finding("scheduler-ledger-stale", claim, "confirmed", nodes, proofs, severity="warning", actions=actions)
 
 
@@ -180,7 +176,7 @@ def _of_sample(taken: CountedShare, scheduler: Pod, port: int) -> Evidence:
 # ------------------------------------------------------------------------------------------ what is registered
 
 
-def _ignored(dispute: _Dispute, say: Texts) -> Finding | None:
+def _ignored(dispute: _Dispute) -> Finding | None:
     """HAMi works with an older registration than the node has now, or with none."""
     if not dispute.stands:
         return None
@@ -188,10 +184,10 @@ def _ignored(dispute: _Dispute, say: Texts) -> Finding | None:
     known = process.counted.nodes if isinstance(process.counted, SchedulerCounts) else None
     unknown = [name for name in names if known is not None and name not in known]
     if known is None or not unknown:
-        return _suspected("registration-ignored", dispute, say)
-    claim = say("registration-ignored.claim", nodes=prose.names(say, unknown), count=len(known))
+        return _suspected("registration-ignored", dispute)
+    claim = Text("registration-ignored.claim", nodes=prose.names(unknown), count=len(known))
     proofs = [*([attempt.evidence] if attempt.evidence else []), *_of_gpus(case, unknown)]
-    actions = restart(case.install, say)
+    actions = restart(case.install)
     return finding("registration-ignored", claim, "confirmed", unknown, proofs, severity="warning", actions=actions)
 
 
@@ -216,12 +212,12 @@ def _changes(
     yield from (line.at for line in process.released if line.at)
 
 
-def _suspected(code: Code, dispute: _Dispute, say: Texts) -> Finding:
+def _suspected(code: Code, dispute: _Dispute) -> Finding:
     case, attempt, names, *_ = dispute
     since, tried = attempt.since, attempt.at
-    claim = say(
+    claim = Text(
         f"{code}.suspected",
-        nodes=prose.names(say, names),
+        nodes=prose.names(names),
         reason=_reasons(attempt)[0],
         since=format_time(since) if since else "?",
         tried=format_time(tried) if tried else "?",
@@ -231,10 +227,10 @@ def _suspected(code: Code, dispute: _Dispute, say: Texts) -> Finding:
         *([attempt.evidence] if attempt.evidence else []),
         *_of_gpus(case, names),
     ]
-    actions = [*prose.see_cards(names[0], say), *restart(case.install, say)]
+    actions = [*prose.see_cards(names[0]), *restart(case.install)]
     if code == "scheduler-ledger-stale" and dispute.process.unread:
-        claim = say.sentences(claim, say("scheduler-ledger-stale.unread"))
-        actions = prose.see_cards(names[0], say)
+        claim = sentences(claim, Text("scheduler-ledger-stale.unread"))
+        actions = prose.see_cards(names[0])
     return finding(code, claim, "suspected", names, proofs, severity="warning", actions=actions)
 
 
@@ -245,12 +241,12 @@ def _of_gpus(case: Case, names: Sequence[str]) -> list[Evidence]:
     return [quotes.of_card(node, cards[0].card.uuid, whole=True)] if cards else []
 
 
-def restart(install: Install, say: Texts) -> tuple[NextAction, ...]:
+def restart(install: Install) -> tuple[NextAction, ...]:
     """To let the scheduler count anew, and what that interrupts; nothing where its Deployment is not known."""
     deployment = install.deployment
     if deployment is None:
         return ()
     alone = len(install.pods) <= 1
     command = kubectl("-n", deployment.namespace, "rollout", "restart", f"deployment/{deployment.name}")
-    label = say("scheduler-ledger-stale.restart" if alone else "scheduler-ledger-stale.restart-one-by-one")
-    return (NextAction(label, command, changes_cluster=True),)
+    label = Text("scheduler-ledger-stale.restart" if alone else "scheduler-ledger-stale.restart-one-by-one")
+    return (step(label, command, changes_cluster=True),)

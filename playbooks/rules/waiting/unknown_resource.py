@@ -11,8 +11,8 @@ from bot.hami.installation.kube_scheduler import SchedulerConfig, find_scheduler
 from bot.hami.nodes.offers import has_vendor, is_left, is_offered
 from bot.hami.pods.request_parsing import extended_resources
 from bot.kube.models import Pod
-from bot.report import Confidence, Evidence, Finding, NextAction
-from bot.texts import Texts
+from bot.report import Confidence, Evidence, Finding, NextAction, step
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.quotes import kubectl, kubectl_pod
@@ -24,7 +24,7 @@ from playbooks.rules.waiting.waiting_pod import Case
 _CLOSE = 0.5
 
 
-def offered_nowhere(case: Case, attempt: Attempt, seen: InstallSeen, say: Texts) -> Finding | None:
+def offered_nowhere(case: Case, attempt: Attempt, seen: InstallSeen) -> Finding | None:
     """The resource that no node can give the pod, as long as all nodes were read; None where each can be had."""
     if not case.nodes_seen or not case.nodes:
         return None
@@ -37,13 +37,13 @@ def offered_nowhere(case: Case, attempt: Attempt, seen: InstallSeen, say: Texts)
         if (name in case.config.gpus.all and name not in refused) or (is_left if ours else is_offered)(name, nodes):
             continue
         if not ours:
-            return _unknown(case, attempt, name, managed, say)
+            return _unknown(case, attempt, name, managed)
         if not has_vendor(name, nodes) and attempt.stage == "filter":
-            return _without_vendor(case, attempt, name, say)
+            return _without_vendor(case, attempt, name)
         if name in refused and case.pod.spec.scheduler_name == case.install.scheduler_name:
-            if unnamed := never_asked(seen, say, ("kind",), _proofs(case, attempt, name)):
+            if unnamed := never_asked(seen, ("kind",), _proofs(case, attempt, name)):
                 return unnamed[0]
-            return _not_left_to_hami(case, attempt, name, config, say)
+            return _not_left_to_hami(case, attempt, name, config)
     return None
 
 
@@ -63,7 +63,7 @@ def _refused(pod: Pod, attempt: Attempt) -> set[str]:
     return {reason.text.removeprefix("Insufficient ") for reason in reasons} & set(extended_resources(pod))
 
 
-def _unknown(case: Case, attempt: Attempt, name: str, managed: frozenset[str], say: Texts) -> Finding:
+def _unknown(case: Case, attempt: Attempt, name: str, managed: frozenset[str]) -> Finding:
     known = {resource for node in case.nodes.values() for resource in node.status.allocatable or () if "/" in resource}
     known |= (
         managed
@@ -71,12 +71,12 @@ def _unknown(case: Case, attempt: Attempt, name: str, managed: frozenset[str], s
         | {resource for device in case.config.devices for resource in device.resources.all}
     )
     near = _nearest(name, sorted(known))
-    claim = say("resource-unknown.near" if near else "resource-unknown.claim", resource=name, near=near)
-    fix = say("resource-unknown.rename", near=near) if near else say("resource-unknown.remove", resource=name)
-    steps = [NextAction(fix, kubectl_pod(case.pod, "get", "-o", "jsonpath={.spec.containers[*].resources}"))]
+    claim = Text("resource-unknown.near" if near else "resource-unknown.claim", resource=name, near=near)
+    fix = Text("resource-unknown.rename", near=near) if near else Text("resource-unknown.remove", resource=name)
+    steps = [step(fix, kubectl_pod(case.pod, "get", "-o", "jsonpath={.spec.containers[*].resources}"))]
     sure: Confidence = "confirmed" if case.config.names_all else "suspected"
     proofs = _proofs(case, attempt, name)
-    return finding("resource-unknown", claim, sure, (), proofs, severity="warning", actions=[*steps, _offers(say)])
+    return finding("resource-unknown", claim, sure, (), proofs, severity="warning", actions=[*steps, _offers()])
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:
@@ -88,38 +88,34 @@ def _nearest(name: str, known: Sequence[str]) -> str:
     return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.8)), "")
 
 
-def _without_vendor(case: Case, attempt: Attempt, name: str, say: Texts) -> Finding:
-    claim = say("resource-unknown.vendor", resource=name)
-    steps = [NextAction(say("resource-unknown.install", resource=name), kubectl("get", "daemonsets", "-A"))]
+def _without_vendor(case: Case, attempt: Attempt, name: str) -> Finding:
+    claim = Text("resource-unknown.vendor", resource=name)
+    steps = [step(Text("resource-unknown.install", resource=name), kubectl("get", "daemonsets", "-A"))]
     proofs = _proofs(case, attempt, name)
-    steps.append(_offers(say))
+    steps.append(_offers())
     return finding("resource-unknown", claim, "confirmed", (), proofs, severity="warning", actions=steps)
 
 
-def _not_left_to_hami(
-    case: Case, attempt: Attempt, name: str, config: SchedulerConfig | str | None, say: Texts
-) -> Finding:
+def _not_left_to_hami(case: Case, attempt: Attempt, name: str, config: SchedulerConfig | str | None) -> Finding:
     """kube-scheduler counts on the nodes what only HAMi registers."""
     read = config if isinstance(config, SchedulerConfig) else None
     listed = read is not None and name in read.ignored
     key = "listed" if listed else "unmanaged" if read else "unread"
-    claim = say(f"extender-misconfigured.{key}", resource=name, file=read.key if read else "")
+    claim = Text(f"extender-misconfigured.{key}", resource=name, file=read.key if read else "")
     proofs = [*_proofs(case, attempt, name), *([managed_proof(read)] if read else [])]
     namespace = case.install.namespace
     deployment = case.install.deployment
     if read and not listed:
         config_map = read.config_map
-        label = say("extender-misconfigured.add", resource=name)
+        label = Text("extender-misconfigured.add", resource=name)
         steps = [
-            NextAction(
-                label, kubectl("-n", config_map.namespace, "edit", "configmap", config_map.name), changes_cluster=True
-            )
+            step(label, kubectl("-n", config_map.namespace, "edit", "configmap", config_map.name), changes_cluster=True)
         ]
     else:
-        steps = [NextAction(say("extender-misconfigured.maps"), kubectl("-n", namespace, "get", "configmaps"))]
+        steps = [step(Text("extender-misconfigured.maps"), kubectl("-n", namespace, "get", "configmaps"))]
     if deployment:
         restart = kubectl("-n", namespace, "rollout", "restart", "deployment", deployment.name)
-        steps.append(NextAction(say("extender-misconfigured.restart"), restart, changes_cluster=True))
+        steps.append(step(Text("extender-misconfigured.restart"), restart, changes_cluster=True))
     sure: Confidence = "confirmed" if read and not listed and case.config.names_all else "suspected"
     return finding("extender-misconfigured", claim, sure, (), proofs, severity="warning", actions=steps)
 
@@ -129,6 +125,6 @@ def _proofs(case: Case, attempt: Attempt, name: str) -> list[Evidence]:
     return [*([attempt.evidence] if attempt.evidence else []), asked]
 
 
-def _offers(say: Texts) -> NextAction:
+def _offers() -> NextAction:
     look = kubectl("get", "nodes", "-o", 'jsonpath={range .items[*]}{.metadata.name} {.status.allocatable}{"\\n"}{end}')
-    return NextAction(say("resource-unknown.offers"), look)
+    return step(Text("resource-unknown.offers"), look)

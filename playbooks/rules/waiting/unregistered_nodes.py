@@ -13,8 +13,8 @@ from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Device, Vendor
 from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT, SCHEDULER_COMPONENT
 from bot.kube.models import DaemonPod, Node, Pod
-from bot.report import Confidence, Evidence, Finding, Gap, NextAction
-from bot.texts import Texts
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, step
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.quotes import kubectl
 from playbooks.rules.common import prose
@@ -31,7 +31,7 @@ PluginPods = Mapping[str, Sequence[Pod] | Gap]
 """The pods of the device plugin that the pod needs on unregistered nodes, by node."""
 
 
-def unregistered(case: Case, attempt: Attempt, cause: Cause, plugins: PluginPods, say: Texts) -> list[Finding]:
+def unregistered(case: Case, attempt: Attempt, cause: Cause, plugins: PluginPods) -> list[Finding]:
     """One finding per why; nodes that should have no cards are told of only when there is nothing else."""
     severity = severity_of(cause)
     expected = [name for name in cause.nodes if case.expects_gpus(name)]
@@ -44,7 +44,7 @@ def unregistered(case: Case, attempt: Attempt, cause: Cause, plugins: PluginPods
     proofs = attempt.evidence_for(verdicts.NODE_UNREGISTERED)
     confidence: Confidence = "confirmed" if proofs else "suspected"
     for (code, why), names in sorted(by_why.items(), key=lambda item: (-len(item[1]), item[0])):
-        claim = claim_of((code, why), names, case.device, str(case.version or "?"), say)
+        claim = claim_of((code, why), names, case.device, str(case.version or "?"))
         shown = registration_proofs(case.nodes[names[0]], is_unregistered(case, names[0]), case.device)
         found.append(
             finding(
@@ -56,11 +56,11 @@ def unregistered(case: Case, attempt: Attempt, cause: Cause, plugins: PluginPods
                 severity=severity,
             )
         )
-        actions = registration_actions(names[0], why, plugins.get(names[0]), say, case.device.vendor)
+        actions = registration_actions(names[0], why, plugins.get(names[0]), case.device.vendor)
         found[-1] = structs.replace(found[-1], next_actions=actions)
     normal = [name for name in cause.nodes if name not in expected]
     if normal and not found:
-        claim = say("node-unregistered.normal", nodes=prose.names(say, normal))
+        claim = Text("node-unregistered.normal", nodes=prose.names(normal))
         node = case.nodes[normal[0]]
         found.append(
             finding(
@@ -75,7 +75,7 @@ def unregistered(case: Case, attempt: Attempt, cause: Cause, plugins: PluginPods
     return found
 
 
-def untrusted(case: Case, attempt: Attempt, say: Texts) -> Finding | None:
+def untrusted(case: Case, attempt: Attempt) -> Finding | None:
     """Nodes that would take the pod, but for a unix-seconds handshake that is too old by the guides' rule.
 
     It is the cause where HAMi refused the pod and every node that would take it is such a node; else background.
@@ -97,13 +97,13 @@ def untrusted(case: Case, attempt: Attempt, say: Texts) -> Finding | None:
     text = case.nodes[names[0]].metadata.annotation(FIRST.names.handshake) or ""
     result = finding(
         "handshake-stale",
-        say("handshake-stale.guides", nodes=prose.names(say, names), threshold=threshold),
+        Text("handshake-stale.guides", nodes=prose.names(names), threshold=threshold),
         "confirmed" if proofs and explains else "suspected",
         names,
         [*(proofs or words(attempt)), quotes.of_node_annotation(case.nodes[names[0]], FIRST.names.handshake, text)],
         severity="warning" if explains else "info",
     )
-    return structs.replace(result, next_actions=plugin_actions(names[0], None, say) if explains else ())
+    return structs.replace(result, next_actions=plugin_actions(names[0], None) if explains else ())
 
 
 def is_untrusted(node: Node, now: datetime) -> bool:
@@ -131,11 +131,11 @@ def code_and_why(node: Node, state: Unregistered, device: Device) -> tuple[Code,
     return "node-unregistered", state.why
 
 
-def claim_of(cause: tuple[Code, str], names: Sequence[str], device: Device, version: str, say: Texts) -> str:
+def claim_of(cause: tuple[Code, str], names: Sequence[str], device: Device, version: str) -> Text:
     """What is wrong with the registration of these nodes, by the code and the key of its claim."""
     code, why = cause
     counted = {"resource": device.capacity} if why == "uncounted" else {}
-    return say(f"{code}.{why}", nodes=prose.names(say, names), version=version, **counted)
+    return Text(f"{code}.{why}", nodes=prose.names(names), version=version, **counted)
 
 
 def registration_proof(node: Node, state: Unregistered | None, device: Device) -> Evidence:
@@ -160,35 +160,35 @@ def registration_proofs(node: Node, state: Unregistered | None, device: Device) 
 
 
 def registration_actions(
-    name: str, why: str, pods: Sequence[Pod | DaemonPod] | Gap | None, say: Texts, vendor: Vendor = FIRST
+    name: str, why: str, pods: Sequence[Pod | DaemonPod] | Gap | None, vendor: Vendor = FIRST
 ) -> tuple[NextAction, ...]:
     """What to do about one way of being unregistered; the device plugin is what it is about unless told otherwise."""
     if why == "outside":
-        return (NextAction(say("node-unregistered.labels", node=name), kubectl("get", "node", name, "--show-labels")),)
+        return (step(Text("node-unregistered.labels", node=name), kubectl("get", "node", name, "--show-labels")),)
     if why == "other-format":
         both = f"{COMPONENT_LABEL} in ({SCHEDULER_COMPONENT},{PLUGIN_COMPONENT})"
         columns = "NAME:.metadata.name,IMAGES:.spec.containers[*].image"
         show = kubectl("get", "pods", "-A", "-l", both, "-o", f"custom-columns={columns}")
-        return (NextAction(say("node-unregistered.images"), show),)
-    return plugin_actions(name, pods, say, vendor)
+        return (step(Text("node-unregistered.images"), show),)
+    return plugin_actions(name, pods, vendor)
 
 
 def plugin_actions(
-    name: str, pods: Sequence[Pod | DaemonPod] | Gap | None, say: Texts, vendor: Vendor = FIRST
+    name: str, pods: Sequence[Pod | DaemonPod] | Gap | None, vendor: Vendor = FIRST
 ) -> tuple[NextAction, ...]:
     """Read the log of what is there and restart it, or find out why nothing is: a restart loses what the log tells."""
     if isinstance(pods, Sequence) and pods:
         pod = pods[0]
         restart = kubectl("-n", pod.namespace, "delete", "pod", pod.name)
         return (
-            plugin_log(pod, say),
-            NextAction(say("node-unregistered.restart", node=name), restart, changes_cluster=True),
+            plugin_log(pod),
+            step(Text("node-unregistered.restart", node=name), restart, changes_cluster=True),
         )
-    return (NextAction(say("node-unregistered.plugin", node=name), prose.plugin_pods_command(name, vendor)),)
+    return (step(Text("node-unregistered.plugin", node=name), prose.plugin_pods_command(name, vendor)),)
 
 
-def plugin_log(pod: Pod | DaemonPod, say: Texts) -> NextAction:
+def plugin_log(pod: Pod | DaemonPod) -> NextAction:
     """The end of the device plugin's log, of the run before its last restart where there was one."""
     previous = ("--previous",) if any(status.restart_count for status in pod.status.container_statuses or ()) else ()
     command = kubectl("-n", pod.namespace, "logs", pod.name, "--all-containers", "--tail=50", *previous)
-    return NextAction(say("nodes.plugin-log", node=pod.spec.node_name), command)
+    return step(Text("nodes.plugin-log", node=pod.spec.node_name), command)

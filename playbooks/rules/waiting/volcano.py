@@ -6,13 +6,11 @@ Signs and texts: volcano v1.9 to v1.16 (pkg/scheduler/plugins/deviceshare), volc
 import re
 from collections.abc import Iterator, Sequence
 
-from msgspec import structs
-
 from bot.hami.installation.install import KUBERNETES_SCHEDULER, VOLCANO_SCHEDULERS, Install
 from bot.hami.pods.request_parsing import DeviceConfig, asked_resources, extended_resources
 from bot.kube.models import Container, Event, Pod
-from bot.report import Evidence, Finding, NextAction, one_line
-from bot.texts import Texts
+from bot.report import Evidence, Finding, NextAction, one_line, step
+from bot.texts import Prose, Text, sentences
 from playbooks import quotes
 from playbooks.gather.node_side import LogSeen
 from playbooks.quotes import kubectl, kubectl_pod
@@ -71,7 +69,7 @@ def is_of_volcano(pod: Pod, install: Install) -> bool:
 
 
 def scheduled_by_volcano(
-    pod: Pod, install: Install, config: DeviceConfig, quoted: Sequence[Evidence], say: Texts
+    pod: Pod, install: Install, config: DeviceConfig, quoted: Sequence[Evidence]
 ) -> Finding | None:
     """What Volcano says of its pod; None for any other. `told`: the words about the pod, then about its PodGroup."""
     if not is_of_volcano(pod, install):
@@ -81,17 +79,17 @@ def scheduled_by_volcano(
     ours = [name for name in asked_resources(pod, config) if name.startswith(f"{config.gpus.count.split('/')[0]}/")]
     theirs = [name for name in asked if name.startswith(_DOMAIN)]
     if theirs and named in (KUBERNETES_SCHEDULER, install.scheduler_name):
-        claim = say("volcano-scheduled.elsewhere", resource=theirs[0], scheduler=named)
-        steps = [NextAction(say("volcano-scheduled.fix-elsewhere"), kubectl_pod(pod, "get", "-o", "yaml"))]
+        claim = Text("volcano-scheduled.elsewhere", resource=theirs[0], scheduler=named)
+        steps = [step(Text("volcano-scheduled.fix-elsewhere"), kubectl_pod(pod, "get", "-o", "yaml"))]
     elif old := [name for name in theirs if name in _OLD_MODE and any(their.startswith(_VGPU) for their in theirs)]:
-        claim = say("volcano-scheduled.modes", resource=old[0])
-        steps = [NextAction(say("volcano-scheduled.fix-modes"), kubectl_pod(pod, "get", "-o", "yaml"))]
+        claim = Text("volcano-scheduled.modes", resource=old[0])
+        steps = [step(Text("volcano-scheduled.fix-modes"), kubectl_pod(pod, "get", "-o", "yaml"))]
     elif ours:
-        claim = say("volcano-scheduled.mixed", resource=ours[0], scheduler=named, hami=install.scheduler_name)
-        fix = say("volcano-scheduled.fix-mixed", hami=install.scheduler_name)
-        steps = [NextAction(fix, kubectl_pod(pod, "get", "-o", "yaml"))]
+        claim = Text("volcano-scheduled.mixed", resource=ours[0], scheduler=named, hami=install.scheduler_name)
+        fix = Text("volcano-scheduled.fix-mixed", hami=install.scheduler_name)
+        steps = [step(fix, kubectl_pod(pod, "get", "-o", "yaml"))]
     else:
-        claim, steps = _by_its_words(pod, named, quoted, say)
+        claim, steps = _by_its_words(pod, named, quoted)
     proofs = [*_signs(pod, [*theirs, *ours], asked), *quoted]
     return finding(
         "volcano-scheduled",
@@ -100,26 +98,24 @@ def scheduled_by_volcano(
         (pod.spec.node_name,) if pod.spec.node_name else (),
         proofs,
         severity="warning",
-        actions=[*steps, *_look(pod, say)],
+        actions=[*steps, *_look(pod)],
     )
 
 
-def with_plugin(told: Finding, logs: Sequence[LogSeen], say: Texts) -> Finding:
+def with_plugin(told: Finding, logs: Sequence[LogSeen]) -> Finding:
     """The same, with what keeps Volcano's device plugin of a node from its work, by its log."""
     for log in logs:
         status = next((one for one in statuses(log.pod) if one.name == log.container), None)
         for hit, proof in in_plugin_log(log, status) if status else ():
-            node, means = log.pod.spec.node_name or log.pod.name, hit.signature.words(say.language).means
-            claim = say("volcano-scheduled.plugin", claim=told.claim, node=node, means=means)
+            node, means = log.pod.spec.node_name or log.pod.name, hit.signature.means
+            claim = Text("volcano-scheduled.plugin", claim=told.text, node=node, means=means)
             runtime = hit.signature.code == "gpu-runtime-missing"
-            fix = NextAction(say("volcano-scheduled.fix-plugin", node=node), "") if runtime else fix_of(hit, say)
-            return structs.replace(
-                told, claim=claim, evidence=(*told.evidence, proof), next_actions=(fix, *told.next_actions)
-            )
+            fix = step(Text("volcano-scheduled.fix-plugin", node=node), "") if runtime else fix_of(hit)
+            return told.saying(claim, evidence=(*told.evidence, proof), next_actions=(fix, *told.next_actions))
     return told
 
 
-def _by_its_words(pod: Pod, named: str, quoted: Sequence[Evidence], say: Texts) -> tuple[str, list[NextAction]]:
+def _by_its_words(pod: Pod, named: str, quoted: Sequence[Evidence]) -> tuple[Prose, list[NextAction]]:
     """The first of Volcano's words whose meaning is known, else the first of all."""
     known = (
         (_part(evidence.quote, pattern), key)
@@ -130,14 +126,14 @@ def _by_its_words(pod: Pod, named: str, quoted: Sequence[Evidence], say: Texts) 
     words, key = next(known, (quoted[0].quote if quoted else "", ""))
     if not words:
         look = kubectl("get", "pods", "-A", "-l", "app=volcano-scheduler")
-        silent = say("volcano-scheduled.silent", scheduler=named)
-        return silent, [NextAction(say("volcano-scheduled.running"), look)]
-    claim = say("volcano-scheduled.claim", scheduler=named, words=one_line(words, 160).rstrip("."))
+        silent = Text("volcano-scheduled.silent", scheduler=named)
+        return silent, [step(Text("volcano-scheduled.running"), look)]
+    claim = Text("volcano-scheduled.claim", scheduler=named, words=one_line(words, 160).rstrip("."))
     if not key:
         return claim, []
     look = kubectl_pod(pod, "get", "-o", "jsonpath={.spec.containers[*].resources.limits}")
-    means = say(f"volcano-scheduled.{key}")
-    return say.sentences(claim, means), [NextAction(say(f"volcano-scheduled.fix-{key}"), look)]
+    means = Text(f"volcano-scheduled.{key}")
+    return sentences(claim, means), [step(Text(f"volcano-scheduled.fix-{key}"), look)]
 
 
 def _part(words: str, pattern: re.Pattern[str]) -> str:
@@ -156,11 +152,11 @@ def _signs(pod: Pod, resources: Sequence[str], asked: dict[str, str]) -> Iterato
         yield quotes.of_resource(pod, name, asked[name])
 
 
-def _look(pod: Pod, say: Texts) -> list[NextAction]:
+def _look(pod: Pod) -> list[NextAction]:
     if not (group := pod_group(pod)):
         return []
     command = kubectl("-n", pod.namespace, "describe", "podgroups.scheduling.volcano.sh", group)
-    return [NextAction(say("volcano-scheduled.group"), command)]
+    return [step(Text("volcano-scheduled.group"), command)]
 
 
 def of_group(events: Sequence[Event]) -> list[Evidence]:
