@@ -128,7 +128,8 @@ def test_after_a_restart_few_of_the_old_questions_are_begun_at_once(tmp_path: Pa
                 for name in names:
                     await slack.command("ada", "gpu-oncall", f"why ml/{name}")
             async with connected(slack, tmp_path, opener=second.opener):
-                await second.asked.wait()
+                while await asyncio.to_thread(begun_again, tmp_path) < AT_ONCE:  # one after the other
+                    pass
                 await later(slack)
                 assert await asyncio.to_thread(begun_again, tmp_path) == AT_ONCE
                 second.gate.set()
@@ -140,7 +141,7 @@ def test_after_a_restart_few_of_the_old_questions_are_begun_at_once(tmp_path: Pa
 
 def begun_again(folder: Path) -> int:
     with contextlib.closing(sqlite3.connect(folder / "bot.db", timeout=5)) as store:
-        return store.execute("SELECT count(*) FROM seen WHERE tries = 2").fetchone()[0]
+        return store.execute("SELECT count(*) FROM seen WHERE owner != '' AND payload LIKE '%question-%'").fetchone()[0]
 
 
 def broken(error: Exception):
