@@ -13,6 +13,8 @@ import pytest
 from bot.slack.app import Grouped
 from bot.slack.origin import Home
 from bot.slack.question_tasks import Work
+from bot.store import Store, open_store
+from bot.store.clock import HOLDS_S
 from bot.triage.state import Turn
 from handlers.gate import Gate
 from handlers.inbox import Inbox
@@ -41,9 +43,9 @@ FORMS: dict[str, tuple[dict[str, str], Turn]] = {
 
 
 @asynccontextmanager
-async def _a_desk(rig: Rig, life: Life) -> AsyncGenerator[Inbox]:
-    """One process, of which every write is a step."""
-    store = life.of(rig.store)
+async def _a_desk(rig: Rig, life: Life, own: Store | None = None) -> AsyncGenerator[Inbox]:
+    """One process, of which every write is a step. `own`: what it has of the store, else the rig's."""
+    store = life.of(own or rig.store)
     deps = rig.deps(store, life.of(rig.outbox))._replace(gateway=life.of(rig.bot.gateway), work=Work(store, deed_s=60))
     inbox = Inbox(deps)
     register(Grouped(), inbox, TriageService(deps, rig.keeper(), ()), Digests(deps))
@@ -51,14 +53,14 @@ async def _a_desk(rig: Rig, life: Life) -> AsyncGenerator[Inbox]:
     assert (await deps.work.drain(60)).lost == 0 or life.dead
 
 
-async def _submitted(rig: Rig, deed: str, life: Life) -> str:
+async def _submitted(rig: Rig, deed: str, life: Life, own: Store | None = None) -> str:
     """The incident whose form a process took."""
     await rig.keeper().take([pending(0)])
     await rig.passes(5)
     [row] = await rig.store.incidents.opened()
     details: Any = {"deed": deed, "incident": row.id, **FORMS[deed][0]}
     asked = Question("", ADA, ONCALL, rig.now, beside=True)
-    async with _a_desk(rig, life) as inbox:
+    async with _a_desk(rig, life, own) as inbox:
         known = inbox.kinds.read(KEY, Deed("triage-form", asked, msgspec.Raw(msgspec.json.encode(details))))
         assert known
         await inbox.do(KEY, known[0], asked, known[1].details)
@@ -69,11 +71,14 @@ def _told(rig: Rig) -> int:
     return sum(only_for == ADA for only_for, _ in rig.bot.slack.workspace.everything(ONCALL))
 
 
-async def _killed(rig: Rig, deed: str, at: int, when: When) -> None:
+async def _killed(rig: Rig, database: str, deed: str, at: int, when: When) -> None:
     life = Life(at, when)
-    incident = await _submitted(rig, deed, life)
+    async with open_store(database, now=rig.bot.clock.now) as own:  # who dies is another than who takes it over
+        incident = await _submitted(rig, deed, life, own)
     assert life.dead
     await rig.bot.clock.advance(200)
+    await rig.store.hold()  # a process judges the silence of others from its first beat on
+    await rig.bot.clock.advance(HOLDS_S)
     kept = bool(await rig.store.unfinished())
     async with _a_desk(rig, Life()) as inbox:
         home = Home(frozenset({rig.bot.slack.workspace.seed.team_id}))
@@ -102,8 +107,9 @@ def test_killed_at_any_write_a_submitted_form_is_carried_out_once_and_told(
             assert _told(rig) == 1
         points = sample(crash_points(life.names), 1)
         for at, when in points:
-            async with asyncio.timeout(180), a_rig(new_database(), recording) as rig:
-                await _killed(rig, deed, at, when)
+            database = new_database()
+            async with asyncio.timeout(180), a_rig(database, recording) as rig:
+                await _killed(rig, database, deed, at, when)
         return len(points)
 
     record_property("crash_points", asyncio.run(run()))
