@@ -113,7 +113,9 @@ def test_an_incident_is_explained_with_the_rights_of_the_chart(incident: Inciden
                 return playbook.report(await playbook.gather(playbook.request(**incident.target), sources), Texts("en"))
 
     report = asyncio.run(main())
-    assert access.refusals == []
+    # Where HAMi is not installed its namespace is not known, and the role grants these in that namespace alone.
+    of_one_namespace = ("plural='services'", "plural='endpointslices'") if incident.name == "no-hami" else ()
+    assert [refusal for refusal in access.refusals if not any(kind in refusal for kind in of_one_namespace)] == []
     assert report.findings[0].code in incident.first
 
 
