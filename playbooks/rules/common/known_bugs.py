@@ -7,7 +7,7 @@ from msgspec import structs
 from bot.hami.installation.install import Install
 from bot.hami.installation.known_bugs import bug_behind
 from bot.report import Finding, step
-from bot.texts import Text, strings
+from bot.texts import Text, in_english
 from playbooks.quotes import kubectl
 
 
@@ -18,7 +18,7 @@ def with_upgrades(findings: Iterable[Finding], install: Install) -> list[Finding
 
 def _with_upgrade(finding: Finding, install: Install) -> Finding:
     seen = install.version
-    quotes = [*strings(finding.text), *(evidence.quote for evidence in finding.evidence)]
+    quotes = [in_english(finding.text), *(evidence.quote for evidence in finding.evidence)]
     bug = bug_behind(finding.code, quotes, seen.version if seen else None)
     if bug is None or seen is None or install.deployment is None:
         return finding
