@@ -143,25 +143,6 @@ def unstopped(prose: Prose) -> Text:
     return Text(_UNSTOPPED, parts=(prose,))
 
 
-def strings(prose: Prose) -> list[str]:
-    """The values that are words of others: names, quotes."""
-    if isinstance(prose, str):
-        return [prose]
-    return [found for value in prose.data.values() for found in _strings(value)]
-
-
-def _strings(value: Any) -> list[str]:
-    match value:
-        case str():
-            return [value]
-        case {"values": dict()}:
-            return _strings([*cast("Mapping[str, Any]", value)["values"].values()])
-        case list():
-            return [found for part in cast("list[Any]", value) for found in _strings(part)]
-        case _:
-            return []
-
-
 def fitting(forms: Iterable[Prose], limit: int) -> Text:
     """The first of these that has at most so many characters; the last where none has."""
     return Text(_FITTING, parts=tuple(forms), limit=limit)
