@@ -31,6 +31,7 @@ from bot.kube.node_filter import NodeFilter, Obstacle
 from bot.kube.object_memo import Kept
 from bot.kube.times import parse_time
 from bot.report import Evidence, Gap
+from playbooks.attempt import Attempt, last_attempt
 from playbooks.gather.dra import ClaimsSeen
 from playbooks.gather.nodes_in_question import NodesInQuestion
 from playbooks.gather.scheduler_process import SchedulerProcess
@@ -38,7 +39,6 @@ from playbooks.gather.scheduling import Capacity, InstallSeen
 from playbooks.gather.usage import MeasuredNodes
 from playbooks.gather.volcano_plugins import VolcanoPluginsSeen
 from playbooks.gather.webhook import WebhookSeen
-from playbooks.rules.waiting.attempt import Attempt, last_attempt
 
 T = TypeVar("T")
 

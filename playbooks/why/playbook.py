@@ -25,6 +25,7 @@ from bot.kube.times import format_time
 from bot.report import Finding, FirstNames, Gap, Report, Sheet, Subject, Table, gap, new_report
 from bot.texts import Prose, Text
 from playbooks import quotes
+from playbooks.attempt import last_attempt, placed_since
 from playbooks.gather.dra import gather_claims
 from playbooks.gather.lock_owners import gather_owners
 from playbooks.gather.nodes_in_question import gather_nodes_in_question
@@ -53,7 +54,6 @@ from playbooks.rules.installation.kubernetes_version import background
 from playbooks.rules.placed.after_scheduling import after_scheduling
 from playbooks.rules.placed.container_faults import unread_log
 from playbooks.rules.waiting import refusals, volcano
-from playbooks.rules.waiting.attempt import last_attempt, placed_since
 from playbooks.rules.waiting.cause_ranking import Rank, rank_words
 from playbooks.scene import ClusterScene, Messages, PodScene
 

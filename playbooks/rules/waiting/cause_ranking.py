@@ -16,8 +16,8 @@ from bot.hami.nodes.registration import Unregistered
 from bot.hami.scheduler_logs.filter_reasons import REASONS, finding_code, reason_of
 from bot.hami.scheduler_logs.scheduling_events import CardCount
 from bot.kube.node_filter import SELECTOR_TEXT
+from playbooks.attempt import Attempt
 from playbooks.rules.common.gaps import other_vendors
-from playbooks.rules.waiting.attempt import Attempt
 from playbooks.scene import PodScene
 
 _SAMPLE = 20

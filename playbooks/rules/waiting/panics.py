@@ -11,11 +11,11 @@ from bot.kube.models import Pod
 from bot.kube.times import format_time, parse_time
 from bot.report import Confidence, Evidence, Finding, Severity, one_line, step
 from bot.texts import Prose, Text
+from playbooks.attempt import Attempt
 from playbooks.gather.scheduler_process import PanicLog
 from playbooks.quotes import kubectl, shown
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
-from playbooks.rules.waiting.attempt import Attempt
 from playbooks.rules.waiting.pod_log import Run
 from playbooks.scene import PodScene
 

@@ -19,6 +19,7 @@ from bot.kube.times import parse_time
 from bot.report import Confidence, Evidence, Finding, NextAction, Severity, one_line, step
 from bot.texts import Prose, Text
 from playbooks import quotes
+from playbooks.attempt import Attempt
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.capacity import oversized_request, request_amounts
@@ -28,7 +29,6 @@ from playbooks.rules.capacity.vendor_words import own_words
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.nodes.gpu_cordons import uncordon
-from playbooks.rules.waiting.attempt import Attempt
 from playbooks.rules.waiting.cause_ranking import Cause, Rank, by_words, family, is_unregistered, unexplained
 from playbooks.scene import PodScene
 

@@ -13,10 +13,10 @@ from bot.kube.models import Pod
 from bot.kube.times import format_time
 from bot.report import Evidence, Finding, step
 from bot.texts import Text
+from playbooks.attempt import Attempt
 from playbooks.quotes import kubectl, shown
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
-from playbooks.rules.waiting.attempt import Attempt
 from playbooks.scene import PodScene
 
 _NEAR = timedelta(seconds=10)

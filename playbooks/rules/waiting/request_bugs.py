@@ -8,9 +8,9 @@ from bot.hami.scheduler_logs.filter_reasons import finding_code
 from bot.report import Evidence, Finding
 from bot.texts import Text
 from playbooks import quotes
+from playbooks.attempt import Attempt
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.rules.waiting.attempt import Attempt
 from playbooks.scene import PodScene
 
 _CONTAINERS = "HAMi#798"

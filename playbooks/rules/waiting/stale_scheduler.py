@@ -22,13 +22,13 @@ from bot.kube.times import format_time, parse_time
 from bot.report import Evidence, Finding, Gap, NextAction, step
 from bot.texts import Text, sentences
 from playbooks import quotes
+from playbooks.attempt import Attempt
 from playbooks.gather.scheduler_process import Ghost, SchedulerProcess
 from playbooks.quotes import kubectl
 from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.nodes.node_causes import NODE_CODES
-from playbooks.rules.waiting.attempt import Attempt
 from playbooks.rules.waiting.cause_ranking import by_words
 from playbooks.rules.waiting.nodes_at_fault import with_nodes_behind
 from playbooks.rules.waiting.request_bugs import told_by_bug

@@ -14,11 +14,11 @@ from bot.kube.models import Pod
 from bot.report import Confidence, Evidence, Finding, NextAction, step
 from bot.texts import Text
 from playbooks import quotes
+from playbooks.attempt import Attempt
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
 from playbooks.rules.installation.extender import managed_proof, never_asked
-from playbooks.rules.waiting.attempt import Attempt
 from playbooks.scene import PodScene
 
 _CLOSE = 0.5
