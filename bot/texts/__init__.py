@@ -153,6 +153,12 @@ def sentences(*parts: Prose) -> Text:
     return Text(_SENTENCES, parts=tuple(part for part in parts if part))
 
 
+def first_sentence(prose: Prose) -> Prose:
+    """The first of several sentences, the words themselves where they are none."""
+    parts = prose.values["parts"] if isinstance(prose, Text) and prose.key == _SENTENCES else ()
+    return next((cast("Prose", part) for part in cast("Sequence[object]", parts) if part), prose)
+
+
 class Texts:
     """The texts of one language: `say("running.claim", pod="ml/trainer-0", node="gpu-1")`, or of a `Text`."""
 
