@@ -18,12 +18,12 @@ _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Cn", "Zl", "Zp"})
 _MAYBE_INVISIBLE = re.compile(r"[^ -~]")
 _VARIATION_SELECTOR_16 = "\ufe0f"
 
-SEVERITY: Mapping[Severity, Text] = {
+SEVERITIES: Mapping[Severity, Text] = {
     "info": Text("render.info"),
     "warning": Text("render.warning"),
     "critical": Text("render.critical"),
 }
-CONFIDENCE: Mapping[Confidence, Text] = {
+CONFIDENCES: Mapping[Confidence, Text] = {
     "confirmed": Text("render.confirmed"),
     "suspected": Text("render.suspected"),
 }

@@ -210,7 +210,7 @@ class TriageService:
         """That there is something to wait for. Raises BotError where there is not, or the cluster cannot be read."""
         try:
             async with asyncio.timeout(PATIENCE_S), self._deps.open_sources(row.cluster) as sources:
-                state = await registration_state(sources, node, self._deps.say)
+                state = await registration_state(sources, node)
         except TimeoutError as error:
             raise Refused(
                 f"node {node}: no answer within {PATIENCE_S:g} s", hint="Mute it for a time: @hami-bot triage mute 2h"

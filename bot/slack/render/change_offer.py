@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from bot.changes.record import Record
-from bot.render.words import SEVERITY
+from bot.render.words import SEVERITIES
 from bot.report import Impact
 from bot.slack.message import Block, Message
 from bot.slack.render import blocks
@@ -75,7 +75,7 @@ def _shown(offer: Offer) -> Block:
     ]
     if offer.impacts:
         effects = [
-            line(span(pieced("{}: ", SEVERITY[impact.severity]), "bold"), span(inert(impact.text, DETAIL) or "-"))
+            line(span(pieced("{}: ", SEVERITIES[impact.severity]), "bold"), span(inert(impact.text, DETAIL) or "-"))
             for impact in offer.impacts
         ]
         parts += [line(span(Text("card.brings"))), bullets(*effects)]

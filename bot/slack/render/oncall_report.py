@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from bot.changes.durations import roughly
-from bot.render.words import SEVERITY
+from bot.render.words import SEVERITIES
 from bot.slack.render import blocks
 from bot.slack.render.escalation import calling_nobody
 from bot.slack.render.rich import Part, bullets, line, rich_text, span
@@ -37,7 +37,7 @@ def _told(report: OncallReport, days: int, still_open: Sequence[Head]) -> tuple[
     title = Text("triage.report", days=days, count=total)
     parts = [line(span(title, "bold"))]
     causes = [
-        [span(pieced("{} ({}): {}", inert(cause, _NAME), SEVERITY[severity], str(count)))]
+        [span(pieced("{} ({}): {}", inert(cause, _NAME), SEVERITIES[severity], str(count)))]
         for cause, severity, count in report.opened
     ]
     calls = [[who_was(who), span(f": {count}")] for who, count in report.calls]

@@ -12,8 +12,8 @@ from itertools import chain
 
 from bot.render.overview_tables import brief
 from bot.render.words import (
-    CONFIDENCE,
-    SEVERITY,
+    CONFIDENCES,
+    SEVERITIES,
     about,
     changed,
     heading,
@@ -149,13 +149,13 @@ def _askers(report: Report) -> set[str]:
 def _head(report: Report, cause: Finding | None, room: Room, pieces_of: Callable[..., list[Part]]) -> list[Block]:
     """The verdict and what it is about. `pieces_of` gives text as pieces of rich text."""
     verdict = room.text(report.verdict, _VERDICT)
-    severity = made(heading, SEVERITY[report.severity])
+    severity = made(heading, SEVERITIES[report.severity])
     title = room.say.words(Text("slack.verdict", severity=severity, verdict=verdict))
     facts = [(Text("render.about"), room.text(about(report, room.say), _NAME))]
     if cause is not None:
         if " ".join(cause.claim.split()) != report.verdict:
             facts.append((Text("render.detail"), room.text(cause.claim, _CLAIM)))
-        finding = pieced("{}, {}", cause.code, CONFIDENCE[cause.confidence])
+        finding = pieced("{}, {}", cause.code, CONFIDENCES[cause.confidence])
         facts.append((Text("render.finding"), room.text(finding, _NAME)))
         if not names_told(cause).issuperset(cause.scope.nodes):
             named = some_names(cause.scope.nodes, room.say, _NAMES_SHOWN)
@@ -209,7 +209,7 @@ def _change(change: Change, room: Room) -> list[Block]:
     """What is set from what to what, and what that brings with it."""
 
     def show(_: int, impact: Impact) -> Part:
-        severity = span(pieced("{}: ", SEVERITY[impact.severity]), "bold")
+        severity = span(pieced("{}: ", SEVERITIES[impact.severity]), "bold")
         return line(severity, span(room.text(impact.text, _BRIEF).strip() or _EMPTY))
 
     title = line(
@@ -300,7 +300,7 @@ def _left_out(room: Room, files: Sequence[File]) -> list[Text]:
 
 def _aloud(report: Report, cause: Finding | None, say: Texts) -> Mrkdwn | MrkdwnText:
     """What a notification shows and a screen reader says: the verdict, how bad and about what, what to do."""
-    whom = joined(", ", filter(None, (made(heading, SEVERITY[report.severity]), about(report, say))))
+    whom = joined(", ", filter(None, (made(heading, SEVERITIES[report.severity]), about(report, say))))
     parts: list[tuple[Prose, int]] = [(report.verdict, _TEXT_VERDICT), (whom, _TEXT_PART)]
     for number, action in enumerate(cause.next_actions[:_TEXT_ACTIONS] if cause else (), 1):
         parts.append((f"{number}. {action.label}", _TEXT_PART))

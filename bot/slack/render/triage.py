@@ -4,8 +4,8 @@ Markdown.
 
 from collections.abc import Sequence
 
-from bot.render.words import SEVERITY
-from bot.report import SEVERITIES, VERDICT_LIMIT, one_line
+from bot.render.words import SEVERITIES
+from bot.report import VERDICT_LIMIT, one_line
 from bot.slack.message import File
 from bot.slack.render import blocks
 from bot.slack.render.buttons import object_in, object_value
@@ -190,9 +190,9 @@ def read_form(metadata: str) -> tuple[str, Deed, str] | None:
 
 def _worse(detail: str) -> Text:
     """The severity that it has now, or the number of pods."""
-    for severity in SEVERITIES:
+    for severity, word in SEVERITIES.items():
         if detail == severity:
-            return Text("triage.worse-severity", severity=SEVERITY[severity])
+            return Text("triage.worse-severity", severity=word)
     return Text("triage.worse-pods", pods=inert(detail, _NAME))
 
 

@@ -5,7 +5,7 @@ step, buttons. What does not fit there is in `details`, for the thread's evidenc
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from bot.render.words import SEVERITY
+from bot.render.words import SEVERITIES
 from bot.report import VERDICT_LIMIT, Severity
 from bot.slack.message import Block
 from bot.slack.render import blocks
@@ -89,7 +89,7 @@ class Head(NamedTuple):
 
 def render_head(head: Head) -> blocks.Draft:
     """The head as it is now."""
-    state, severity = STATE[head.incident.state], SEVERITY[head.severity]
+    state, severity = STATE[head.incident.state], SEVERITIES[head.severity]
     verdict = in_one_line(head.cause.text, VERDICT_LIMIT)
     title = Text("triage.title", state=state, severity=severity, verdict=verdict)
     parts = [line(span(inert(title, 3 * _NAME), "bold")), *(line(*fact) for fact in _facts(head))]
