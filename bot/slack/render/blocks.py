@@ -46,19 +46,17 @@ def in_words(value: T, say: Texts) -> T:
         case dict():
             filled = {name: in_words(part, say) for name, part in cast("dict[str, Any]", value).items()}
         case list() | tuple():
-            parts = [part for each in cast("Sequence[Any]", value) for part in _parts_in_words(each, say)]
+            parts: list[Any] = []
+            for part in cast("Sequence[Any]", value):
+                match part:
+                    case {"type": "told", "text": Text() as text, "styles": styles, "ids": ids}:
+                        parts += told(say.words(text), *styles, ids=ids)
+                    case _:
+                        parts.append(in_words(part, say))
             filled = parts if isinstance(value, list) else tuple(parts)
         case _:
             pass
     return filled
-
-
-def _parts_in_words(part: Any, say: Texts) -> Sequence[Any]:
-    match part:
-        case {"type": "told", "text": Text() as text, "styles": styles, "ids": ids}:
-            return told(say.words(text), *styles, ids=ids)
-        case _:
-            return [in_words(part, say)]
 
 
 def plain(text: Prose, most: int) -> Element:

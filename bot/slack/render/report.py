@@ -129,7 +129,7 @@ def render_report(
 
     newer, _ = whole(room.copy(), newer=True) if overview else ((), ())
     shown, attached = whole(room, newer=False)
-    answer = blocks.Draft(_aloud(report, cause, say), shown, attached).in_words(say)
+    answer = blocks.Draft(_aloud(report, cause, room), shown, attached).in_words(say)
     return answer._replace(newer=blocks.in_words(newer, say))
 
 
@@ -298,9 +298,9 @@ def _left_out(room: Room, files: Sequence[File]) -> list[Text]:
     return [Text("slack.left-out", what=joined(", ", kinds), where=whole)]
 
 
-def _aloud(report: Report, cause: Finding | None, say: Texts) -> Mrkdwn | MrkdwnText:
+def _aloud(report: Report, cause: Finding | None, room: Room) -> Mrkdwn | MrkdwnText:
     """What a notification shows and a screen reader says: the verdict, how bad and about what, what to do."""
-    whom = joined(", ", filter(None, (made(heading, SEVERITIES[report.severity]), about(report, say))))
+    whom = joined(", ", filter(None, (made(heading, SEVERITIES[report.severity]), about(report, room.say))))
     parts: list[tuple[Prose, int]] = [(report.verdict, _TEXT_VERDICT), (whom, _TEXT_PART)]
     for number, action in enumerate(cause.next_actions[:_TEXT_ACTIONS] if cause else (), 1):
         parts.append((f"{number}. {action.label}", _TEXT_PART))
