@@ -26,8 +26,8 @@ class Cause(msgspec.Struct, frozen=True):
 
     `code` is the finding's, empty where nothing was found; then `why_not` says why, and `labels` (`instance=db-1`) are
     some of the first alert's. `claim` is about `subject` (`ns/pod` or a node, empty if the alert named neither); it is
-    empty where `key` and `values` tell it. `nodes` are those that the cause lies in; `graph` is the http(s) address that
-    shows an alert's expression, or empty. `step` is the first thing to do about it, None where nothing was found.
+    empty where `key` and `values` tell it. `nodes` are those that the cause lies in; `graph` is the http(s) address
+    that shows an alert's expression, or empty. `step` is the first thing to do about it, None where nothing was found.
     """
 
     signature: str
