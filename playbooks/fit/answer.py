@@ -313,11 +313,11 @@ def _denied(asked: AskedPod, refused: Rejection, confidence: Confidence) -> Find
     """The webhook, or the API after it, does not let the pod be created."""
     key = "admission-denied.fit" if refused.by == "webhook" else "admission-denied.fit-api"
     claim = Text(key, pod=asked.name, why=refused.words)
-    action = remedy(refused.words) or "as-told"
+    change = remedy(refused.words) or Text("admission-denied.as-told")
     whole = asked.words and asked.words._replace(memory_mib=0, percentage=0, cores=None)
     question = words_of(whole, asked.written.namespace) if whole else ("-f", file_of(asked.written))
     look = prose.command("fit", *question)
-    steps = [elsewhere.ask_again(asked.written, Text(f"admission-denied.{action}"), look)]
+    steps = [elsewhere.ask_again(asked.written, change, look)]
     return finding("admission-denied", claim, confidence, (), _proofs(asked), severity="warning", actions=steps)
 
 

@@ -203,7 +203,7 @@ def _why_waiting(case: Case, attempt: Attempt, around: ClusterContext, *, advise
     if other_vendors(case):
         kubernetes = (cause for cause in rank_causes(case, attempt) if cause.of_kubernetes)
         ours = [refusals.refused(case, attempt, cause) for cause in kubernetes]
-        return _from_words(case, attempt, around, why="said.vendor") or ours
+        return _from_words(case, attempt, around, of_vendor=True) or ours
     untrusted = unregistered_nodes.untrusted(case, attempt)
     if (passed := _past_the_filter(case, attempt, around, untrusted)) is not None:
         return passed
@@ -296,7 +296,7 @@ def _words_know_better(case: Case, attempt: Attempt) -> bool:
     return bool(unknown) and any(card.of for reason in reasons for card in reason.cards)
 
 
-def _from_words(case: Case, attempt: Attempt, around: ClusterContext, why: str = "said.claim") -> list[Finding]:
+def _from_words(case: Case, attempt: Attempt, around: ClusterContext, *, of_vendor: bool = False) -> list[Finding]:
     """Where our own fit cannot be asked: the schedulers' words, and no weighing of them."""
     for result in (
         binding.locked(case, attempt, around.lock_owners),
@@ -308,7 +308,7 @@ def _from_words(case: Case, attempt: Attempt, around: ClusterContext, why: str =
             return [*nodes_behind(case, result, around.questioned), result]
     causes = [cause for cause in rank_words(attempt) if cause.rank < Rank.NORMAL]
     telling = [cause for cause in causes if cause.code != "node-unfit-pod"] or causes
-    found = [refusals.in_words(attempt, cause, sure=len(causes) == 1, why=why) for cause in telling]
+    found = [refusals.in_words(attempt, cause, sure=len(causes) == 1, of_vendor=of_vendor) for cause in telling]
     ghosts = ghosts_suspected(case.install, attempt, around.process)
     return [ghosts, *(structs.replace(finding, severity="info") for finding in found)] if ghosts else found
 

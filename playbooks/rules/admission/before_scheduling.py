@@ -13,7 +13,7 @@ from playbooks.gather.subject import AbsentPod
 from playbooks.gather.webhook import WEBHOOK_NAME
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rules.admission.unread_request import unread, write_plainly
-from playbooks.rules.admission.webhook_denials import remedy
+from playbooks.rules.admission.webhook_denials import BY_QUOTA, remedy
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.gaps import other_vendors
 from playbooks.rules.waiting.waiting_pod import Case
@@ -39,11 +39,11 @@ def denied(absent: AbsentPod, name: str) -> Finding | None:
     )
     describe = kubectl("-n", event.namespace, "describe", owner.kind.lower(), owner.name)
     actions = [step(Text("admission-denied.fix"), describe)]
-    key = remedy(why)
-    if by_hami and key:
-        about = ("resourcequota",) if key == "quota" else (owner.kind.lower(), owner.name)
+    change = remedy(why)
+    if by_hami and change:
+        about = ("resourcequota",) if change == BY_QUOTA else (owner.kind.lower(), owner.name)
         look = kubectl("-n", event.namespace, "get", *about, "-o", "yaml")
-        actions.insert(0, step(Text(f"admission-denied.{key}"), look))
+        actions.insert(0, step(change, look))
     return finding(
         "admission-denied",
         claim,

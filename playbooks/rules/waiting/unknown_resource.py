@@ -100,8 +100,8 @@ def _not_left_to_hami(case: Case, attempt: Attempt, name: str, config: Scheduler
     """kube-scheduler counts on the nodes what only HAMi registers."""
     read = config if isinstance(config, SchedulerConfig) else None
     listed = read is not None and name in read.ignored
-    key = "listed" if listed else "unmanaged" if read else "unread"
-    claim = Text(f"extender-misconfigured.{key}", resource=name, file=read.key if read else "")
+    key = "extender-misconfigured.unmanaged" if read else "extender-misconfigured.unread"
+    claim = Text("extender-misconfigured.listed" if listed else key, resource=name, file=read.key if read else "")
     proofs = [*_proofs(case, attempt, name), *([managed_proof(read)] if read else [])]
     namespace = case.install.namespace
     deployment = case.install.deployment
