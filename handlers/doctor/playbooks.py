@@ -15,10 +15,17 @@ def examine_playbooks(say: Texts) -> list[Link]:
         else Link("playbook", "ok", say("own-playbook.found", place=source.place), about=source.verb)
         for source, error in discovery.import_all()
     ]
-    links += [
-        Link("playbook", "degraded", say.words(left_out.why), say.words(left_out.fix), left_out.verb)
-        for left_out in discovery.own().left_out
-    ]
+    for left_out in discovery.own().left_out:
+        seen = say(f"own-playbook.{left_out.why}", place=left_out.place, verb=left_out.verb)
+        links.append(
+            Link(
+                "playbook",
+                "degraded",
+                seen,
+                say(f"own-playbook.{left_out.why}-fix", place=left_out.place),
+                left_out.verb,
+            )
+        )
     for place in discovery.writable_by_all():
         fix = say("own-playbook.writable-fix", place=shlex.quote(place))
         links.append(Link("playbook", "degraded", say("own-playbook.writable", place=place), fix))

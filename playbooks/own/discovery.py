@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from bot.changes.kinds import KINDS
-from bot.texts import Text, in_english
+from bot.texts import Texts
 from playbooks.own.errors import OwnPlaybookError, WrongPlaybookError, told_by_name
 from playbooks.own.interface import check
 from playbooks.playbook import Playbook, load
@@ -43,11 +43,11 @@ class Source(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """One that cannot be asked, why, and what to do."""
+    """One that cannot be asked, and why: `name` (it is no verb), `taken`, or `folder` (not there)."""
 
-    verb: str
-    why: Text
-    fix: Text
+    place: str
+    why: str
+    verb: str = ""
 
 
 class Own(NamedTuple):
@@ -80,15 +80,12 @@ def own() -> Own:
     folder = _folder()
     sources, left_out = dict[str, Source](), list[LeftOut]()
     if folder is not None and not folder.is_dir():
-        why = Text("own-playbook.folder", place=str(folder))
-        left_out.append(LeftOut("", why, Text("own-playbook.folder-fix", place=str(folder))))
+        left_out.append(LeftOut(str(folder), "folder"))
     for source in [*_files(folder), *_installed()]:
         if not _VERB.fullmatch(source.verb):
-            why = Text("own-playbook.name", place=source.place, verb=source.verb)
-            left_out.append(LeftOut(source.verb, why, Text("own-playbook.name-fix")))
+            left_out.append(LeftOut(source.place, "name", source.verb))
         elif source.verb in sources or source.verb in load() or source.verb in RESERVED:
-            why = Text("own-playbook.taken", place=source.place, verb=source.verb)
-            left_out.append(LeftOut(source.verb, why, Text("own-playbook.taken-fix")))
+            left_out.append(LeftOut(source.place, "taken", source.verb))
         else:
             sources[source.verb] = source
     return Own(sources, tuple(left_out))
@@ -200,8 +197,9 @@ def import_all() -> list[tuple[Source, OwnPlaybookError | None]]:
 
 def log_left_out() -> None:
     """A line in the log for each that cannot be asked."""
+    say = Texts("en")
     for left_out in own().left_out:
-        log.warning("%s", in_english(left_out.why))
+        log.warning("%s", say(f"own-playbook.{left_out.why}", place=left_out.place, verb=left_out.verb))
 
 
 def _error(verb: str) -> OwnPlaybookError | None:
