@@ -38,7 +38,7 @@ def denied(absent: AbsentPod, name: str) -> Finding | None:
         why=why,
     )
     describe = kubectl("-n", event.namespace, "describe", owner.kind.lower(), owner.name)
-    actions = [step(Text("admission-denied.fix"), describe)]
+    actions = [step(Text("admission-denied.check"), describe)]
     change = remedy(why)
     if by_hami and change:
         about = ("resourcequota",) if change == BY_QUOTA else (owner.kind.lower(), owner.name)
@@ -110,7 +110,7 @@ def nothing_asked(case: Case) -> Finding | None:
                 )
             ],
             step(
-                Text("no-device-request.fix", resource=config.gpus.count),
+                Text("no-device-request.add", resource=config.gpus.count),
                 kubectl_pod(pod, "get", "-o", "jsonpath={.spec.containers[*].resources}"),
             ),
         )

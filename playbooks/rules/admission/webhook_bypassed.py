@@ -208,7 +208,7 @@ def _bypassed(facts: BypassFacts, how: str, shown: Sequence[Evidence], reason: L
 def _wrong_scheduler(facts: BypassFacts) -> Finding:
     hami = facts.install.scheduler_name
     claim = Text("wrong-scheduler.claim", scheduler=facts.scheduler, hami=hami)
-    key = "wrong-scheduler.name" if facts.scheduler == KUBERNETES_SCHEDULER else "wrong-scheduler.fix"
+    key = "wrong-scheduler.name" if facts.scheduler == KUBERNETES_SCHEDULER else "wrong-scheduler.manifest"
     fix = step(Text(key, hami=hami), kubectl_pod(facts.pod, "get", "-o", "yaml"))
     sure: Confidence = "confirmed" if facts.install.seen else "suspected"
     steps = [fix, _recreate(facts.pod)]
