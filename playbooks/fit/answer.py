@@ -156,8 +156,8 @@ def _nowhere(asked: AskedPod, confidence: Confidence) -> Answer:
         proofs = [*proof(effect.of, case.quotas), *_counted(case), *proofs]
     else:
         empty = names and not any(would_if_empty(case, name) for name in names)
-        code, key = "fits-nowhere", "fits-nowhere.empty" if empty else "fits-nowhere.claim"
-        count = len(case.candidates)
+        code, count = "fits-nowhere", len(case.candidates)
+        key = "fits-nowhere.empty" if empty else "fits-nowhere.claim"
         claim, verdict = _told(lambda pod, why: Text(key, pod=pod, why=why, count=count), asked, why_nowhere(case))
     actions = [_action(asked, change) for change in ways.changes] + _end(case, ways.search.found)
     result = finding(code, claim, confidence, (), tuple(dict.fromkeys(proofs)), severity="warning")

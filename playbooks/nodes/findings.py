@@ -36,21 +36,26 @@ from playbooks.rules.waiting.unregistered_nodes import (
 )
 
 _GUESSED = ("guides", "west", "east", "restarted")
-_CLAIMS: Mapping[tuple[Code, str], str] = {
-    ("handshake-time-zone", "west"): "handshake-time-zone.west",
-    ("handshake-time-zone", "east"): "handshake-time-zone.east",
-    ("allocatable-mismatch", "none"): "allocatable-mismatch.none",
-    ("allocatable-mismatch", "fewer"): "allocatable-mismatch.fewer",
-    ("allocatable-mismatch", "more"): "allocatable-mismatch.more",
-    ("card-not-healthy", "kept"): "card-not-healthy.kept",
-    ("card-not-healthy", "used"): "card-not-healthy.used",
-    ("card-not-healthy", "seen"): "card-not-healthy.seen",
-    ("card-cordoned", "sweep"): "card-cordoned.sweep",
-    ("card-cordon-ignored", "version"): "card-cordon-ignored.version",
-    ("card-cordon-ignored", "unknown"): "card-cordon-ignored.unknown",
-    ("node-not-ready", "claim"): "node-not-ready.claim",
-    ("node-pressure", "claim"): "node-pressure.claim",
-    ("node-cordoned", "claim"): "node-cordoned.claim",
+_TIME_ZONE = {"west": "handshake-time-zone.west", "east": "handshake-time-zone.east"}
+_SLOTS = {
+    "none": "allocatable-mismatch.none",
+    "fewer": "allocatable-mismatch.fewer",
+    "more": "allocatable-mismatch.more",
+}
+_UNHEALTHY = {
+    "kept": "card-not-healthy.kept",
+    "used": "card-not-healthy.used",
+    "seen": "card-not-healthy.seen",
+}
+_CORDONED = {
+    "sweep": "card-cordoned.sweep",
+    "version": "card-cordon-ignored.version",
+    "unknown": "card-cordon-ignored.unknown",
+}
+_OF_KUBERNETES: Mapping[str, str] = {
+    "node-not-ready": "node-not-ready.claim",
+    "node-pressure": "node-pressure.claim",
+    "node-cordoned": "node-cordoned.claim",
 }
 _LOCKS = {
     "held": "nodes.locks-held",
@@ -159,7 +164,7 @@ class Wording:
     def _time_zone(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
         hours = f"{self.sweep.zone.total_seconds() / 3600:+g}"
         nodes = prose.names(names)
-        claim = Text(_CLAIMS[fault.code, fault.why], nodes=nodes, hours=hours, version=self._version)
+        claim = Text(_TIME_ZONE[fault.why], nodes=nodes, hours=hours, version=self._version)
         deployment = self.sweep.install.deployment
         look = (
             step(
@@ -203,7 +208,7 @@ class Wording:
         first = shown[0]
         values = {"node": first.name, "slots": slots(first)[0], "offered": first.allocatable}
         nodes = prose.names(names)
-        claim = Text(_CLAIMS[fault.code, fault.why], nodes=nodes, resource=first.count_resource, **values)
+        claim = Text(_SLOTS[fault.why], nodes=nodes, resource=first.count_resource, **values)
         proofs = [
             quotes.of_card(first.node, card.uuid, whole=True) for card in (first.own.cards if first.own else ())[:1]
         ]
@@ -214,7 +219,7 @@ class Wording:
     def _unhealthy(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
         count = sum(sum(unhealthy(self.sweep.see(name)).values()) for name in names)
         nodes = prose.names(names)
-        claim = Text(_CLAIMS[fault.code, fault.why], count=count, nodes=nodes, version=self._version)
+        claim = Text(_UNHEALTHY[fault.why], count=count, nodes=nodes, version=self._version)
         proofs: list[Evidence] = []
         for node in shown:
             bad = next(card for card in node.cards if not card.health)
@@ -232,7 +237,7 @@ class Wording:
                 [uuid for uuid in cordoned if fault.why == "version" or (uuid in known) == (fault.why == "sweep")]
             )
         nodes, count = prose.names(names), sum(map(len, wanted))
-        claim = Text(_CLAIMS[fault.code, fault.why], nodes=nodes, count=count, version=self._version)
+        claim = Text(_CORDONED[fault.why], nodes=nodes, count=count, version=self._version)
         proofs = [
             quotes.of_node_annotation(seen.node, CORDON_KEY, uuids[0])
             for seen, uuids in zip(shown, wanted, strict=False)
@@ -261,7 +266,7 @@ class Wording:
         return claim, proofs, lock_actions(first.name, held)
 
     def _kubernetes(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
-        claim = Text(_CLAIMS[fault.code, fault.why], nodes=prose.names(names), what=fault.about)
+        claim = Text(_OF_KUBERNETES[fault.code], nodes=prose.names(names), what=fault.about)
         proofs = [_of_kubernetes(node.node, fault) for node in shown]
         look = kubectl("describe", "node", names[0])
         return claim, proofs, [step(Text("nodes.describe", node=names[0]), look)]
