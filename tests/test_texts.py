@@ -22,6 +22,7 @@ from bot.hami.nodes.registration import Why
 from bot.hami.scheduler_logs.filter_reasons import REASONS
 from bot.report import VERDICT_LIMIT
 from bot.texts import LANGUAGES, OwnTexts, Text, Texts, clauses, fitting, listed, literal, sentences, unstopped
+from playbooks.rules.waiting.refusals import CLAIMS
 
 _ROOT = Path(__file__).parents[1]
 _PACKAGES = ("bot", "playbooks", "handlers")
@@ -283,7 +284,7 @@ def test_every_text_gets_its_values_where_it_is_asked_for():
 # A node without a registration has a text per reason for that instead of one claim.
 @pytest.mark.parametrize("code", sorted({reason.finding for reason in REASONS} - {"node-unregistered"}))
 def test_every_reason_that_can_be_a_cause_has_a_claim(code):
-    assert f"{code}.claim" in ENGLISH
+    assert CLAIMS[code] in ENGLISH
 
 
 @pytest.mark.parametrize("why", sorted({*get_args(Why), "normal"} - {"stale", "deleted"}))

@@ -14,21 +14,21 @@ from bot.texts import Prose, Text
 from playbooks.rules.capacity import request_amounts
 from playbooks.rules.common import prose
 from playbooks.rules.waiting.cause_ranking import Cause
-from playbooks.rules.waiting.waiting_pod import Case
+from playbooks.scene import PodScene
 
 _XPU_NUMBERS, _TRN_NUMBERS = (1, 2, 4, 8), (1, 4, 8, 16)
 _NUMBERS: Mapping[str, tuple[int, ...]] = {"kunlun": _XPU_NUMBERS, "XPU": _XPU_NUMBERS, "AWSNeuron": _TRN_NUMBERS}
 _INSTANCE_LABEL = "node.kubernetes.io/instance-type"
 
 
-def own_words(case: Case, cause: Cause) -> Prose | None:
+def own_words(scene: PodScene, cause: Cause) -> Prose | None:
     """The claim about a cause of nodes that refuse one other vendor's devices; None where the usual one holds."""
-    asked = case.request.containers
+    asked = scene.request.containers
     words = {container.word for container in asked}
-    device = case.config.by_word.get(next(iter(words))) if len(words) == 1 else None
+    device = scene.config.by_word.get(next(iter(words))) if len(words) == 1 else None
     if device is None or device.vendor is FIRST or not cause.nodes:
         return None
-    numbers = numbers_given(case, cause.nodes, device)
+    numbers = numbers_given(scene, cause.nodes, device)
     never = [request for request in asked if numbers is not None and request.count not in numbers]
     largest = max(never or asked, key=lambda container: container.count)
     values: dict[str, object] = {
@@ -38,7 +38,7 @@ def own_words(case: Case, cause: Cause) -> Prose | None:
         "word": device.word,
         "resource": device.resources.count,
         "numbers": in_words(numbers or ()),
-        "asked": request_amounts.asked(case, largest),
+        "asked": request_amounts.asked(scene, largest),
     }
     match cause.text:
         case verdicts.NUMA_NOT_FIT if never:
@@ -46,9 +46,9 @@ def own_words(case: Case, cause: Cause) -> Prose | None:
         case "CardNotFoundCustomFilterRule" if len(asked) > 1:
             return Text("custom-filter-rule.same", **values)
         case verdicts.NODE_INSUFFICIENT:
-            some = any(_in_play(case, name, device.word) for name in cause.nodes)
+            some = any(_in_play(scene, name, device.word) for name in cause.nodes)
             return Text("node-insufficient-device.word" if some else "node-insufficient-device.none", **values)
-        case verdicts.EXCLUSIVE_CONFLICT | verdicts.INSUFFICIENT_CORE if _whole_unwritten(case, device, largest):
+        case verdicts.EXCLUSIVE_CONFLICT | verdicts.INSUFFICIENT_CORE if _whole_unwritten(scene, device, largest):
             return Text("exclusive-device-conflict.cores-left-out", **{**values, "resource": device.resources.cores})
         case verdicts.MODE_NOT_FIT:
             return Text("mode-not-fit.soft" if device.names.also_read else "mode-not-fit.profile", **values)
@@ -60,10 +60,10 @@ def own_words(case: Case, cause: Cause) -> Prose | None:
             return None
 
 
-def _whole_unwritten(case: Case, device: Device, largest: ContainerRequest) -> bool:
+def _whole_unwritten(scene: PodScene, device: Device, largest: ContainerRequest) -> bool:
     """Whether it means whole devices, because the pod names no cores."""
     cores = device.resources.cores
-    return bool(cores) and cores not in asked_resources(case.pod, case.config) and largest.cores == WHOLE_CARD
+    return bool(cores) and cores not in asked_resources(scene.pod, scene.config) and largest.cores == WHOLE_CARD
 
 
 def in_words(numbers: Iterable[int]) -> str:
@@ -71,14 +71,14 @@ def in_words(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, numbers))
 
 
-def numbers_given(case: Case, nodes: Iterable[str], device: Device) -> tuple[int, ...] | None:
+def numbers_given(scene: PodScene, nodes: Iterable[str], device: Device) -> tuple[int, ...] | None:
     """The numbers of devices that these nodes ever give; None where any is, as on AWS' inf instances."""
-    labels = [case.nodes[name].metadata.label(_INSTANCE_LABEL) or "" for name in nodes]
+    labels = [scene.nodes[name].metadata.label(_INSTANCE_LABEL) or "" for name in nodes]
     if device.word == "AWSNeuron" and any("inf" in label.casefold() for label in labels):
         return None
     return _NUMBERS.get(device.word)
 
 
-def _in_play(case: Case, name: str, word: str) -> bool:
+def _in_play(scene: PodScene, name: str, word: str) -> bool:
     """Whether a device of the node has the word in its type."""
-    return any(card.card.is_of(word) for card in case.view.cards(name))
+    return any(card.card.is_of(word) for card in scene.view.cards(name))
