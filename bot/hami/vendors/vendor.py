@@ -71,7 +71,7 @@ class Vendor:
         return read_usual(self.names, document, self.section, self.unit_mib)
 
     def hinted(self, resources: Resources, hints: Mapping[str, int]) -> Resources:
-        """With what a recording says of its devices that no object shows (`RecordedCluster.device_hints`)."""
+        """With what a recording says of its devices that no object shows (`bot.kube.cluster.Hinting`)."""
         return resources
 
     def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
