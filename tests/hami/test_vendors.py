@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from bot.hami.nodes.swept_node import SweptNode
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors import BY_WORD, NAMES, VENDORS, vendor_of_register_key
 from bot.kube.models import Container, ObjectMeta, Pod, PodSpec
-from bot.kube.models.nodes import SweptNode
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,6 @@ OWN = ROOT / "bot" / "hami" / "vendors"
 NVIDIAS_SOFTWARE = (
     "bot/hami/installation/helm_values.py",
     "bot/kube/gpu_conditions.py",
-    "bot/kube/models/nodes.py",
     "bot/kube/recording/redact.py",
     "handlers/record_shell.py",
     "playbooks/rules/nodes/gpu_faults.py",
@@ -232,4 +231,4 @@ def test_a_sweep_over_all_nodes_reads_the_labels_that_give_nodes_to_vendors():
     labels = dict(vendor.node_label for vendor in VENDORS if vendor.node_label[0])
     node = msgspec.convert({"metadata": {"name": "gpu-1", "labels": labels}}, SweptNode)
     lacking = [key for key, value in labels.items() if node.metadata.label(key) != value]
-    assert lacking == [], "bot/kube/models/nodes.py: FewLabels has to have these"
+    assert lacking == []

@@ -129,6 +129,9 @@ class Vendor:
         called = (pod.name, *(container.image for container in pod.spec.containers))
         return bool(self.plugin_names) and any(re.search(self.plugin_names, name) for name in called)
 
+    gpu_labels: tuple[str, ...] = ()
+    """The labels of those that `gpu_label` asks for which a sweep over all nodes reads."""
+
     def gpu_label(self, node: Node) -> str:
         """The label by which the node is known to have this vendor's GPUs, empty when none says so."""
         return ""

@@ -26,10 +26,15 @@ from bot.kube.models import Container, Node
 SCORE_KEY = "hami.io/node-nvidia-score"
 _EXCLUSIVE_BY_DEFAULT = Version(2, 7, 0)
 _CHECKED = Version(2, 10, 0)
-_LABELS = (
-    *("nvidia.com/gpu.present", "nvidia.com/gpu.count", "nvidia.com/gpu.product"),  # GPU Feature Discovery
+_FOUND_BY = (
+    *("nvidia.com/gpu.present", "nvidia.com/gpu.count"),  # GPU Feature Discovery
     # NFD, vendor id 10de
     *(f"feature.node.kubernetes.io/pci-{prefix}10de.present" for prefix in ("", "0302_", "0300_")),
+)
+_LABELS = (
+    *_FOUND_BY[:2],
+    "nvidia.com/gpu.product",
+    *_FOUND_BY[2:],
     *("cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator"),
 )
 
@@ -47,6 +52,7 @@ class Nvidia(Vendor):
 
     names = requests.NAMES
     node_label = ("gpu", "on")
+    gpu_labels = _FOUND_BY
     node_keys = (SCORE_KEY,)
     plugin_labels = "app.kubernetes.io/component=hami-device-plugin"
     obeys_quota = True
