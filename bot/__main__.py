@@ -5,6 +5,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from bot.errors import UsageError
+from bot.texts import Text
 
 if TYPE_CHECKING:
     from handlers.cluster_choice import ClusterChoice
@@ -52,7 +53,9 @@ async def _demo(port: int) -> None:
     try:
         from sandbox.demo import run as run_demo  # noqa: PLC0415  # the one command that knows the sandbox
     except ModuleNotFoundError as error:
-        raise UsageError("the image has no demo", hint="Install hami-bot with pip, and run it there.") from error
+        raise UsageError(
+            Text("error-serve.image-has-no-demo"), hint=Text("error-serve.install-hami-bot-with-pip")
+        ) from error
 
     gc.enable()
     await run_demo(port)

@@ -8,16 +8,18 @@ and in every channel. Whoever may ask for changes may also ask, in every channel
 from collections.abc import Collection
 from typing import Literal, NamedTuple
 
+from bot.texts import Prose, Text
+
 Role = Literal["viewer", "operator", "approver"]
 Action = Literal["raise", "extend", "revert", "approve", "refuse", "examine"]
 
-_WORDS: dict[Action, str] = {
-    "raise": "change the scheduler",
-    "extend": "extend a change",
-    "revert": "revert this change",
-    "approve": "approve a change",
-    "refuse": "refuse a change",
-    "examine": "ask for a check of the bot",
+_WORDS: dict[Action, Text] = {
+    "raise": Text("error-access.change-scheduler"),
+    "extend": Text("error-access.extend-change"),
+    "revert": Text("error-access.revert-change"),
+    "approve": Text("error-access.approve-change"),
+    "refuse": Text("error-access.refuse-change"),
+    "examine": Text("error-access.ask-for-check-bot"),
 }
 
 
@@ -44,7 +46,7 @@ class Allowed(NamedTuple):
 class Denied(NamedTuple):
     """Why it may not be done, for the person who asked; `who` are the ids of those who may, `where` of channels."""
 
-    why: str
+    why: Prose
     who: tuple[str, ...] = ()
     where: tuple[str, ...] = ()
 
@@ -76,9 +78,9 @@ def decide_access(
     if role == "viewer":
         return _not_you(access, action)
     if access.channels and channel not in access.channels:
-        return Denied("changes are not asked for here", where=tuple(sorted(access.channels)))
+        return Denied(Text("error-access.changes-are-not-asked"), where=tuple(sorted(access.channels)))
     if access.two_person and channel.startswith(("D", "U", "W")):
-        return Denied("somebody else has to approve it, and nobody else sees this conversation: ask in a channel")
+        return Denied(Text("error-access.nobody-else-sees-this"))
     return Allowed(role)
 
 
@@ -87,7 +89,7 @@ def _approving(access: Access, user: str, role: Role, requester: str) -> Allowed
         return _not_you(access, "approve")
     if user == requester:
         others = tuple(sorted(access.approvers - {user}))
-        return Denied("you asked for this change: somebody else has to approve it", others)
+        return Denied(Text("error-access.you-asked-yourself"), others)
     return Allowed(role)
 
 
@@ -96,5 +98,5 @@ def _not_you(access: Access, action: Action) -> Denied:
     who = access.approvers if deciding else access.operators | access.approvers
     if not who:
         setting = "access.approvers" if deciding else "access.operators"
-        return Denied(f"nobody may {_WORDS[action]}: the settings of this bot name none ({setting})")
-    return Denied(f"you may not {_WORDS[action]}", tuple(sorted(who)))
+        return Denied(Text("error-access.nobody-may", action=_WORDS[action], setting=setting))
+    return Denied(Text("error-access.you-may-not", action=_WORDS[action]), tuple(sorted(who)))

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from aiohttp import web
 
 from bot.errors import BotError
+from bot.texts import in_english
 
 BODY_S = 30.0
 QUIET_S = 60.0
@@ -63,7 +64,7 @@ def endpoint_route(endpoint: Endpoint) -> Handler:
             refusals.tell(refusal.status, refusal.why)
             return web.Response(status=refusal.status, text=f"{refusal.why}\n", headers=refusal.headers)
         except BotError as error:
-            refusals.tell(503, f"not kept, to be sent again: {error.message}")
+            refusals.tell(503, f"not kept, to be sent again: {in_english(error.message)}")
             return web.Response(status=503, text="not kept, send it again\n")
         return web.Response(text="ok\n")
 

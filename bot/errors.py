@@ -10,11 +10,15 @@
         ├── NotFound    it was read, and the object is not there
         └── Unusable    nothing of it can be read: unreachable, credentials refused, damaged
 
-Every message says what was tried and what came back; `hint` says what to do about it, with an example at its end.
+Every message says what was tried and what came back; `hint` says what to do about it, with an example at its end. Both
+are texts, which are words once somebody's language is known: `str(error)` is English, for logs and the audit log.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Self
+import difflib
+import errno
+from collections.abc import Collection, Sequence
+
+from bot.texts import Prose, Text, in_english, spaced
 
 _SHOWN_NAME = 60
 
@@ -25,27 +29,50 @@ class BotError(Exception):
     exit_code = 1
     people: tuple[str, ...] = ()
     """The users of Slack whose ids stand in it."""
-    text: tuple[str, Mapping[str, object]] | None = None
-    """Its name among the errors in `bot.texts`, for people of another language, with its values; see `worded`."""
 
-    def __init__(self, message: str, *, hint: str = "", example: str = "") -> None:
+    def __init__(self, message: Prose, *, hint: Prose = "", example: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.advice = hint
         self.example = example
 
     @property
-    def hint(self) -> str:
+    def hint(self) -> Prose:
         """The advice, and the example behind it."""
-        return " ".join(filter(None, (self.advice, f"For example: {self.example}" if self.example else "")))
-
-    def worded(self, name: str, **values: object) -> Self:
-        """The same error with the name of its text; where there is a text `<name>-hint`, that is its hint."""
-        self.text = name, values
-        return self
+        return spaced(self.advice, Text("error.example", example=self.example)) if self.example else self.advice
 
     def __str__(self) -> str:
-        return f"{self.message}\n{self.hint}" if self.hint else self.message
+        return "\n".join(filter(None, map(in_english, (self.message, self.hint))))
+
+
+class WrongValue(ValueError):  # noqa: N818  # what the person is told
+    """What somebody wrote cannot be used; `text` says why, without repeating it where it may be a secret."""
+
+    def __init__(self, text: Prose) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return in_english(self.text)
+
+
+_SYSTEM = {
+    errno.ENOENT: Text("error-system.no-such-file"),
+    errno.EACCES: Text("error-system.permission-denied"),
+    errno.EISDIR: Text("error-system.is-a-directory"),
+    errno.ENOTDIR: Text("error-system.not-a-directory"),
+    errno.EEXIST: Text("error-system.file-exists"),
+    errno.ENOSPC: Text("error-system.no-space-left"),
+    errno.EROFS: Text("error-system.read-only"),
+    errno.EADDRINUSE: Text("error-system.address-in-use"),
+    errno.ECONNREFUSED: Text("error-system.connection-refused"),
+    errno.ECONNRESET: Text("error-system.connection-reset"),
+}
+
+
+def of_system(error: OSError) -> Prose:
+    """What the operating system says of it, without the path; empty where it says nothing."""
+    return _SYSTEM.get(error.errno or 0) or error.strerror or ""
 
 
 class UsageError(BotError):
@@ -56,7 +83,8 @@ class UsageError(BotError):
     more = ""
 
     def __str__(self) -> str:
-        return "\n".join(filter(None, (self.message, self.usage, self.hint, self.more)))
+        message, hint = in_english(self.message), in_english(self.hint)
+        return "\n".join(filter(None, (message, self.usage, hint, self.more)))
 
 
 class WhichCluster(UsageError):  # noqa: N818  # what the person is asked
@@ -64,10 +92,9 @@ class WhichCluster(UsageError):  # noqa: N818  # what the person is asked
 
     def __init__(self, clusters: Sequence[str]) -> None:
         names = ", ".join(clusters)
-        hint = f"Configured clusters: {names}. Add one, for example: --cluster {clusters[0]}"
-        super().__init__("there are several clusters, and the question names none", hint=hint)
+        hint = Text("error.which-cluster-hint", names=names, one=clusters[0])
+        super().__init__(Text("error.which-cluster"), hint=hint)
         self.clusters = tuple(clusters)
-        self.worded("which-cluster", names=names, one=clusters[0])
 
 
 class NoSuchCluster(UsageError):  # noqa: N818  # what the person is told
@@ -75,14 +102,16 @@ class NoSuchCluster(UsageError):  # noqa: N818  # what the person is told
 
     def __init__(self, name: str, clusters: Collection[str]) -> None:
         shown = repr(name[:_SHOWN_NAME])
-        if not clusters:
-            hint = "No settings name any: name the settings file (--config) or a context of the kubeconfig (--context)"
-            super().__init__(f"there is no cluster {shown}", hint=hint)
-            self.worded("no-clusters", cluster=shown)
-            return
         names = ", ".join(sorted(clusters))
-        super().__init__(f"there is no cluster {shown}", hint=f"Configured clusters: {names}")
-        self.worded("no-cluster", cluster=shown, names=names)
+        hint = Text("error.no-cluster-hint", names=names) if clusters else Text("error.no-clusters-hint")
+        super().__init__(Text("error.no-cluster", cluster=shown), hint=hint)
+
+
+def not_understood(word: str, known: Collection[str]) -> Text:
+    """That a word is none of the known ones, and which of them it looks like."""
+    if near := difflib.get_close_matches(word.casefold(), known, n=1):
+        return Text("error-command.not-understood-did-you-mean", word=repr(word), near=repr(near[0]))
+    return Text("error-command.not-understood", word=repr(word))
 
 
 class NotAllowed(BotError):  # noqa: N818  # what the person is told

@@ -18,9 +18,10 @@ from slack_sdk.signature import SignatureVerifier
 
 from bot.alerts_endpoint import ALERTS_PATH, AlertsEndpoint, alerts_route
 from bot.endpoint import Handler, read_body
-from bot.errors import SourceError
+from bot.errors import SourceError, of_system
 from bot.http_clients import Clients, ConnectionLimits
 from bot.metrics.endpoint import METRICS_PATH
+from bot.texts import Text
 
 SLACK_PATH = "/slack/events"
 _LARGEST_BODY = 1024 * 1024
@@ -86,7 +87,7 @@ async def serve_http(
             listening = await loop.create_server(lambda: clients.greet(handler()), host.strip("[]"), int(port))
         except OSError as error:
             raise SourceError(
-                f"cannot listen on {bind}: {error.strerror}", hint="Set HAMI_BOT_HTTP__BIND to a free HOST:PORT."
+                Text("error-serve.cannot-listen", bind=bind, why=of_system(error)), hint=Text("error-serve.set-bind")
             ) from error
         try:
             yield f"http://{host}:{listening.sockets[0].getsockname()[1]}"

@@ -37,7 +37,7 @@ from bot.slack.sockets import PING_INTERVAL_S, WATCH_S, Sockets
 from bot.startup_wait import SlackIdentity, Start, opened, reached
 from bot.store import StoreError, open_store
 from bot.store.clock import BEAT_S
-from bot.texts import Texts
+from bot.texts import Text, Texts
 from handlers import buttons, command, diagnose, fit_form, home, mention, unhandled_events
 from handlers.changes import listeners
 from handlers.changes.leader_pass import Pace
@@ -144,13 +144,13 @@ def _enough(settings: Settings | None) -> tuple[Settings, SlackSettings]:
     """Raises UsageError for settings that a bot in Slack cannot run with."""
     if settings is None or settings.slack is None:
         raise UsageError(
-            "no Slack tokens are set",
-            hint="Set HAMI_BOT_SLACK__BOT_TOKEN and HAMI_BOT_SLACK__APP_TOKEN; docs/slack.md tells how to get them.",
+            Text("error-serve.no-slack-tokens-are-set"),
+            hint=Text("error-serve.set-slack-tokens"),
         )
     if settings.replicas > 1 and settings.store.is_one_process_own:
         raise UsageError(
-            f"{settings.replicas} replicas cannot share a SQLite file",
-            hint="Set HAMI_BOT_STORE__URL to postgresql://USER:PASSWORD@HOST/DATABASE, or HAMI_BOT_REPLICAS to 1.",
+            Text("error-serve.replicas-share-sqlite", replicas=settings.replicas),
+            hint=Text("error-serve.set-store-or-replicas"),
         )
     return settings, settings.slack
 

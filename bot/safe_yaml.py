@@ -7,26 +7,29 @@ from typing import Any
 import msgspec
 import yaml
 
+from bot.errors import WrongValue
+from bot.texts import Prose, Text
+
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 _DEEPEST = 200
 _QUOTED = re.compile(r"""'.*'|".*\"""", re.DOTALL)
 
 
 def parse_documents(text: str) -> list[Any]:
-    """Every document of the text, times left as the text they are in the API. Raises ValueError with a short reason."""
+    """Every document of the text, times left as the text they are in the API. Raises WrongValue with a short reason."""
     loader = _loader()
     try:
         deep = _is_deep(text, loader)
         documents: list[Any] = [] if deep else list(yaml.load_all(text, Loader=loader))
     except (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError, TypeError) as error:
         # The safe loader answers an explicit tag on a wrong value (`!!bool maybe`) with whatever it stumbles over.
-        raise ValueError(reason(error)) from None
+        raise WrongValue(reason(error)) from None
     if deep:
-        raise ValueError("nested too deeply")
+        raise WrongValue(Text("error-yaml.nested-too-deeply"))
     return documents
 
 
-def reason(error: Exception) -> str:
+def reason(error: Exception) -> Prose:
     """Why a text cannot be read and where, without a word of it: a file of settings, or a kubeconfig, holds secrets.
 
     `error` comes from a YAML or msgspec parser, both of which quote what they read. Who tells the reason raises
@@ -35,17 +38,19 @@ def reason(error: Exception) -> str:
     match error:
         case yaml.MarkedYAMLError() if error.problem_mark:
             line, column = error.problem_mark.line + 1, error.problem_mark.column + 1
-            return f"line {line}, column {column}: {_QUOTED.sub('…', error.problem or '')}"
+            return Text(
+                "error-yaml.line-column", line=line, column=column, problem=_QUOTED.sub("…", error.problem or "")
+            )
         case yaml.reader.ReaderError():
-            return f"a character that YAML does not allow, at position {error.position + 1}"
+            return Text("error-yaml.character-not-allowed", position=error.position + 1)
         case msgspec.ValidationError():
             return _QUOTED.sub("…", str(error))
         case UnicodeDecodeError():
-            return f"it is not UTF-8, at byte {error.start + 1}"
+            return Text("error-yaml.not-utf-8", start=error.start + 1)
         case RecursionError():
-            return "nested too deeply"
+            return Text("error-yaml.nested-too-deeply")
         case _:
-            return "a value does not fit its tag"
+            return Text("error-yaml.value-does-not-fit-tag")
 
 
 def line_of(text: str, path: Sequence[str | int]) -> int:

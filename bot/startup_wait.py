@@ -13,14 +13,10 @@ from bot.slack.app import WrongInstall, check_scopes
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.gateway import Gateway, Identity
 from bot.store import Store, StoreError
+from bot.texts import Prose, Text, in_english
 
-GET_BOT_KEY = (
-    "Install the app to the workspace (again) and set HAMI_BOT_SLACK__BOT_TOKEN to its Bot User OAuth Token, xoxb-…"
-)
-GET_APP_KEY = (
-    "Make an app-level token with the scope connections:write in the app's Basic Information and set "
-    "HAMI_BOT_SLACK__APP_TOKEN to it, xapp-…"
-)
+GET_BOT_KEY = Text("error-slack.get-bot-token")
+GET_APP_KEY = Text("error-slack.get-app-token")
 
 log = logging.getLogger(__name__)
 
@@ -48,9 +44,10 @@ class Start(NamedTuple):
 
     async def wait(self, why: BotError, at_least_s: float = 0.0) -> None:
         """Until the next try; /readyz and the log say why."""
-        if self.front.readiness() != why.message:
+        told = in_english(why.message)
+        if self.front.readiness() != told:
             log.error("the start waits: %s", why)
-        self.front.is_not_ready(why.message)
+        self.front.is_not_ready(told)
         await asyncio.sleep(max(self.pace_s, at_least_s))
 
 
@@ -76,7 +73,7 @@ async def opened(
             await gateway.identity()
             await start.without_store(gateway, why)
         except BotError as error:
-            log.warning("nobody is told about the store: %s", error.message)
+            log.warning("nobody is told about the store: %s", in_english(error.message))
         if not await start.has_changes():
             raise why
         await start.wait(why)
@@ -126,8 +123,9 @@ async def _app_of(gateway: Gateway, identity: Identity) -> str:
         return ""
 
 
-def refused(failure: SlackFailure, about_token: str) -> WrongInstall:
+def refused(failure: SlackFailure, about_token: Prose) -> WrongInstall:
     """Why Slack does not take a token; `about_token` is the hint where the token itself is at fault."""
-    unreached = "Slack was not reached: " if failure.problem is Problem.TRANSIENT else ""
+    unreached = failure.problem is Problem.TRANSIENT
+    message = Text("error-slack.not-reached", why=failure.message) if unreached else failure.message
     hint = about_token if failure.problem is Problem.AUTH else failure.hint
-    return WrongInstall(f"{unreached}{failure.message}", hint=hint, failure=failure)
+    return WrongInstall(message, hint=hint, failure=failure)

@@ -6,8 +6,7 @@ from contextlib import contextmanager
 
 from bot import request_ids
 from bot.errors import BotError
-
-REPORT = "Please report it with the command and, if you can, a recording (hami-bot record)."
+from bot.texts import Text
 
 
 class Bug(BotError):  # noqa: N818  # what the person is told
@@ -34,12 +33,14 @@ def bugs_as_errors(known: set[str] | None = None) -> Generator[None]:
             log.info("a bug", exc_info=error)  # below what Python prints by itself: a shell shows no traceback
         if known is not None:
             known.add(place)
-        raise Bug(f"a bug: {place}", hint=_report()) from error
+        raise Bug(Text("error-bug.message", error=place), hint=_report()) from error
 
 
-def _report() -> str:
+def _report() -> Text:
     request_id = request_ids.request_id()
-    return f"{REPORT} The bot's log has it under {request_ids.FIELD} {request_id}." if request_id else REPORT
+    if not request_id:
+        return Text("error-bug.report")
+    return Text("error-bug.report-logged", field=request_ids.FIELD, request=request_id)
 
 
 def _place(error: Exception) -> str:

@@ -20,7 +20,7 @@ from bot.slack.message import Message
 from bot.slack.render.text import escape
 from bot.store import StoreError
 from bot.store.timestamps import Mark, MarkRows
-from bot.texts import Texts
+from bot.texts import Texts, in_english
 from bot.triage.webhook import Alert
 from bot.unexpected_errors import bugs_as_errors
 from handlers.deps import Deps
@@ -170,7 +170,7 @@ class HealthMonitor:
             heard = await store.marks.all(HEARD)
             blind = {mark.name.removeprefix(BLIND): mark.text for mark in await store.marks.all(BLIND)}
         except StoreError as error:
-            self._seen = self._seen._replace(store=error.message)
+            self._seen = self._seen._replace(store=self._deps.say.words(error.message))
             return
         channel, queued_at = oldest or ("", now)
         last = max([self._began, *(mark.at for mark in heard)])
@@ -216,7 +216,7 @@ class HealthMonitor:
         except TimeoutError:
             return self._deps.say("doctor.no-answer", seconds=f"{self._patience_s:.0f}")
         except BotError as error:
-            return error.message
+            return self._deps.say.words(error.message)
         return ""
 
     async def _channels(self) -> tuple[str, ...]:
@@ -237,7 +237,7 @@ class HealthMonitor:
             if failure.problem not in {Problem.FORBIDDEN, Problem.GONE}:
                 raise
             if failure.error != "not_in_channel" or not self._watched.may_join:
-                return failure.error or failure.message
+                return failure.error or self._deps.say.words(failure.message)
         else:
             return ""
         try:
@@ -245,7 +245,7 @@ class HealthMonitor:
         except SlackFailure as failure:
             if failure.problem is Problem.AUTH:
                 raise
-            return failure.error or failure.message
+            return failure.error or self._deps.say.words(failure.message)
         return ""
 
     # ----------------------------------------------------------------------------------------------------- telling
@@ -278,7 +278,7 @@ class HealthMonitor:
             if await gateway.find(place, key, oldest=self._deps.now() - _TOLD_S) is None:
                 await gateway.say(place, message, key=key)
         except SlackFailure as failure:
-            log.warning("nobody was told in %s: %s", place, failure.message)
+            log.warning("nobody was told in %s: %s", place, in_english(failure.message))
             return False
         return True
 

@@ -26,7 +26,7 @@ from bot.slack.render.prose import render_error, render_help
 from bot.slack.render.report import render_report
 from bot.slack.render.text import escape
 from bot.slack.responder import FileNotices, Responder
-from bot.texts import LANGUAGES, Texts
+from bot.texts import LANGUAGES, Text, Texts
 from handlers.changes.words import ChangeAsked
 from handlers.deps import Deps
 from handlers.doctor.words import ExaminationAsked
@@ -148,7 +148,7 @@ class Inbox:
         if not asked.message or (news := await self.edits.news(taken.key, asked)) == "first":
             return True
         if news == "changed":
-            raise NotDone("not-done-edited")
+            raise NotDone("edited")
         return False
 
     def again(self, words: str) -> str:
@@ -158,7 +158,7 @@ class Inbox:
     async def tell_of(self, kind: Kind[Any], taken: AcceptedDeed[Any], error: BotError) -> None:
         """Says what went wrong with a deed; of what was not done, how to repeat it."""
         if isinstance(error, NotKept):
-            error = NotDone("not-done-unkept", error.message)
+            error = NotDone("unkept", error.message)
         if isinstance(error, NotDone):
             error = error.with_words(self.again(kind.words(taken)))
         await self.tell(taken.key, taken.asked, error)
@@ -213,15 +213,17 @@ class Inbox:
         if isinstance(asked, ManifestWanted):
             if not question.manifest:
                 raise UsageError(
-                    "fit needs a number of GPUs or a manifest", hint="/hami fit opens a form.", example=example(words)
+                    Text("error-not-done.fit-needs"),
+                    hint=Text("error-not-done.hami-fit-opens-form"),
+                    example=example(words),
                 )
             fit = find("fit")
             manifest = [Manifest("the pasted manifest", question.manifest)]
             asked = ParsedQuestion(fit, fit.request(file=manifest, namespace=asked.namespace), asked.options)
         if isinstance(asked, ChangeAsked):  # a form or a message of ours asked for it, which shows nothing to confirm
-            raise UsageError("ask for a change with a command or a mention", example=example(words))
+            raise UsageError(Text("error-not-done.ask-change-with-command"), example=example(words))
         if isinstance(asked, ExaminationAsked):
-            raise UsageError("ask for it with a command or a mention", example=example(words))
+            raise UsageError(Text("error-not-done.ask-with-command"), example=example(words))
         if isinstance(asked, ProfileAsked):  # taken over from a process that ended: nobody waits through it twice
             raise GaveUp(self.deps.say("profile.interrupted"), example=example(words))
         if not isinstance(asked, ParsedQuestion):
@@ -314,7 +316,6 @@ class Inbox:
         if isinstance(error, UsageError):
             shown = shown or example(_words_of(question))
         failure = BotError(error.message, hint=error.advice)
-        failure.text = error.text
         message = render_error(failure, self._texts(question), example=with_program(shown, question.program))
         await self.reply(key, question).answer(message, mark=FAILED)
 

@@ -16,6 +16,7 @@ from bot.metrics.figures import BotFigures, ClusterFigures, Pending, counted, ga
 from bot.periodic_jobs import Clock
 from bot.report import Report
 from bot.store import StoreError
+from bot.texts import in_english
 from bot.triage.summary import ENDS
 from bot.unexpected_errors import bugs_as_errors
 from handlers.deps import Deps
@@ -56,7 +57,7 @@ class Observer:
             self._figures.blind = frozenset(mark.name.removeprefix(BLIND) for mark in marks)
         except StoreError as error:
             if self._figures.bot:
-                log.warning("no metrics of the store: %s", error.message)
+                log.warning("no metrics of the store: %s", in_english(error.message))
             self._figures.bot = None
 
     async def _see(self, cluster: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from bot.errors import SourceError, UsageError
+from bot.texts import Text, in_english
 from playbooks.playbook import Sources
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def record_command(program: str, options: Sequence[click.Parameter]) -> click.Co
 def _asked(out: Path, pod: str | None, **options: Any) -> RecordAsked:
     namespace, _, name = (pod or "").partition("/")
     if pod and not (namespace and name):
-        raise UsageError(f"--pod {pod!r} is not NAMESPACE/NAME", example="--pod ml/trainer-0")
+        raise UsageError(Text("error-recording.pod-is-not-namespace-name", pod=repr(pod)), example="--pod ml/trainer-0")
     return RecordAsked(out, (namespace, name) if pod else None, options)
 
 
@@ -64,16 +65,17 @@ async def write_recording(sources: Sources, out: Path, pod: tuple[str, str] | No
     cluster = sources.cluster
     if not isinstance(cluster, LiveCluster):
         raise UsageError(
-            "this cluster is itself a recording", hint="Name a live cluster with --kubeconfig or --context."
+            Text("error-recording.cluster-is-itself-recording"),
+            hint=Text("error-recording.name-live-cluster-with-kubeconfig"),
         )
     server = await cluster.server_version()
     summary = await record(cluster, out, pod=pod, server_version=server, annotations=ANNOTATIONS, ports=sources.ports)
     lines = [f"wrote {summary.path}: {sum(summary.objects.values())} objects, {len(summary.logs)} logs"]
-    lines += [f"left out {gap.source}: {gap.why}" for gap in summary.gaps]
+    lines += [f"left out {gap.source}: {in_english(gap.text)}" for gap in summary.gaps]
     lines += [f"left out {what}" for what in cluster.undecodable]
     lines.append(_NEVER)
     if not summary.objects:
-        raise SourceError("nothing of the cluster could be read", hint="\n".join(lines[1:]))
+        raise SourceError(Text("error-recording.nothing-of-cluster-read"), hint="\n".join(lines[1:]))
     return "\n".join(lines)
 
 
@@ -85,8 +87,8 @@ async def write_capture(sources: Sources, found: "ChangeSnapshot", out: Path) ->
 
     cluster = sources.cluster
     if not isinstance(cluster, LiveCluster):
-        raise UsageError("only a live cluster can be captured")
+        raise UsageError(Text("error-recording.only-live-cluster-can"))
     pods = found.around.pods or found.install.pods
     summary = await capture(cluster, found.namespace, pods, out, annotations=ANNOTATIONS)
     lines = [f"captured what the restart destroys: {summary.path}"]
-    return "\n".join([*lines, *(f"left out {gap.source}: {gap.why}" for gap in summary.gaps)])
+    return "\n".join([*lines, *(f"left out {gap.source}: {in_english(gap.text)}" for gap in summary.gaps)])

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from bot.errors import BotError, UsageError
 from bot.report import Report
 from bot.slack.render.prose import in_words
-from bot.texts import LANGUAGES, Language, Texts
+from bot.texts import LANGUAGES, Language, Text, Texts
 from bot.unexpected_errors import bugs_as_errors
 from handlers.audit_shell import AuditAsked, run_audit
 from handlers.changes.words import ChangeAsked
@@ -188,8 +188,8 @@ def _mcp(asked: McpAsked) -> None:
         from handlers.mcp.server import serve  # noqa: PLC0415  # the SDK, a second
     except ModuleNotFoundError as error:
         raise UsageError(
-            "the MCP server needs the extra mcp",
-            hint="Install it: pip install '.[mcp]' in a checkout, else pip install 'PATH/OF/THE.whl[mcp]'",
+            Text("error-command.needs-mcp"),
+            hint=Text("error-command.install-mcp"),
         ) from error
     where = chosen_cluster(asked.options)
     gc.enable()

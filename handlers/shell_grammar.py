@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import click
 
 from bot.errors import UsageError
-from bot.texts import LANGUAGES, Language, Texts
+from bot.texts import LANGUAGES, Language, Text, Texts
 from handlers.audit_shell import audit_command
 from handlers.changes.words import change_commands
 from handlers.cluster_choice import ClusterChoice
@@ -189,5 +189,7 @@ def chosen_cluster(options: dict[str, Any]) -> ClusterChoice:
     chosen = {name: value for name in ClusterChoice._fields if (value := options.get(name)) is not None}
     live = next((name for name in ("kubeconfig", "context") if name in chosen), None)
     if live and "recording" in chosen:
-        raise UsageError(f"--recording and --{live} name two clusters", hint="Give only one of them.")
+        raise UsageError(
+            Text("error-command.recording-name-two-clusters", live=live), hint=Text("error-command.give-only-one")
+        )
     return ClusterChoice(**chosen)

@@ -9,7 +9,7 @@ import click
 
 from bot.errors import UsageError
 from bot.report import Report, in_words
-from bot.texts import Texts
+from bot.texts import Text, Texts
 from handlers.cluster_choice import ClusterChoice, open_sources
 from handlers.parsing.grammar import ParsedQuestion
 from playbooks.playbook import find
@@ -53,8 +53,8 @@ def tune_command(program: str, options: Sequence[click.Parameter]) -> click.Comm
 async def compare_recordings(asked: CompareAsked, where: ClusterChoice, say: Texts) -> Report:
     """Raises SourceError for a file that is no recording, UsageError where a cluster is named beside the two."""
     if other := next((name for name in ("recording", "kubeconfig", "context") if getattr(where, name)), ""):
-        message = f"{VERB} {_COMPARE} reads the two recordings, and --{other} names another cluster"
-        raise UsageError(message, hint=f"Leave --{other} out.")
+        message = Text("error-tune.compare-names-cluster", other=other)
+        raise UsageError(message, hint=Text("error-tune.leave-out", other=other))
     from playbooks.tune.compare import compare  # noqa: PLC0415  # only this command needs it
     from playbooks.tune.compared_recording import gather_side  # noqa: PLC0415
 

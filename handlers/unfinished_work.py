@@ -13,6 +13,7 @@ from bot.slack.origin import SENT_BY, Origin
 from bot.slack.question_tasks import Tell
 from bot.store.clock import BEAT_S
 from bot.store.store import DROPPED, Unfinished
+from bot.texts import Text
 from handlers.gate import Gate
 from handlers.inbox import AT_ONCE, SHOWN_WORDS, GaveUp, Inbox
 from handlers.parsing.question import Question, read_question
@@ -25,9 +26,9 @@ APART_S, _MORE_APART, _FARTHEST = 0.25, 4, 5
 """The next is begun when one has ended, or after `APART_S`; after a suspect (`_is_suspect`) the next suspect later, and
 later with every process that died of it. What ends processes is then soon at work alone, and known by that.
 """
-_WHY: dict[str, str] = {
-    "not-done-tries": "the bot's process ended again and again while it answered nothing else",
-    "not-done-late": "it was asked too long ago, and the bot was away",
+_WHY: dict[str, Text] = {
+    "tries": Text("error-not-done.process-ended"),
+    "late": Text("error-not-done.asked-too-long-ago"),
 }
 
 log = logging.getLogger(__name__)
@@ -89,14 +90,14 @@ class Leftovers:
                 self._gate.refuse(sent_by, why, question.channel, thread_ts=question.thread_ts)
                 self._deps.work.start(key, _nothing, _untold, payload=payload)
             elif is_late:  # else Slack may tell who it is next time
-                self._drop(key, payload, "not-done-late", alone=True)
+                self._drop(key, payload, "late", alone=True)
             return False
         if key.endswith(DROPPED):
-            self._drop(key, payload, "not-done-tries")
+            self._drop(key, payload, "tries")
         elif deed:
             return self._resume_deed(key, payload, deed, is_late=is_late)
         elif question is None or is_late:
-            self._drop(key, payload, "not-done-late")
+            self._drop(key, payload, "late")
         else:
             self._asked.add(key)
             self._inbox.ask(key, question)
@@ -106,11 +107,11 @@ class Leftovers:
     def _resume_deed(self, key: str, payload: str, deed: Deed, *, is_late: bool) -> bool:
         known = self._inbox.kinds.read(key, deed)
         if known is None:
-            self._drop(key, payload, "not-done-version")
+            self._drop(key, payload, "version")
         elif is_late:
-            self._drop(key, payload, "not-done-late")
+            self._drop(key, payload, "late")
         elif known[0].is_live:
-            self._drop(key, payload, "not-done-live")
+            self._drop(key, payload, "live")
         else:
             kind, taken = known
             self._inbox.carry_out(taken, kind, payload)
@@ -161,8 +162,8 @@ def _is_suspect(left: Unfinished) -> bool:
 
 def _unanswered(question: Question, why: Why) -> GaveUp:
     asked = one_line(plain_text(question.words), SHOWN_WORDS)
-    hint = f"Please ask again: {asked}" if asked else ""
-    return GaveUp(f"your question was not answered: {_WHY[why]}", hint=hint)
+    hint = Text("error-not-done.please-ask-again", command=asked) if asked else ""
+    return GaveUp(Text("error-not-done.your-question-was-not-answered", why=_WHY[why]), hint=hint)
 
 
 async def _nothing() -> None:

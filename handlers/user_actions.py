@@ -6,11 +6,12 @@ known by the deed's key: whoever writes an effect makes it known in the same tra
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from bot.errors import BotError
+from bot.texts import Prose, Text
 from handlers.parsing.question import Question
 from handlers.parsing.slack_grammar import with_program
 
@@ -21,23 +22,35 @@ TOO_LATE_S = 30 * 60.0
 
 
 Why = Literal[
-    "not-done-live", "not-done-late", "not-done-tries", "not-done-version", "not-done-unkept", "not-done-moved",
-    "not-done-interrupted", "not-done-edited", "not-done-unmade",
+    "live", "late", "tries", "version", "unkept", "moved", "interrupted", "edited", "unmade",
 ]  # fmt: skip
-"""Why a deed is not carried out: the names of texts of errors."""
+"""Why a deed is not carried out."""
+
+_MESSAGES: dict[Why, Text] = {
+    "live": Text("error-not-done.live"),
+    "late": Text("error-not-done.late"),
+    "tries": Text("error-not-done.tries"),
+    "version": Text("error-not-done.version"),
+    "moved": Text("error-not-done.moved"),
+    "interrupted": Text("error-not-done.interrupted"),
+    "edited": Text("error-not-done.edited"),
+    "unmade": Text("error-not-done.unmade"),
+}
 
 
 class NotDone(BotError):  # noqa: N818  # what the person is told
-    """A deed that is not carried out. Its hint is the words that repeat it. `detail` is a value of its text."""
+    """A deed that is not carried out. Its hint is the words that repeat it. `detail`: why it was not kept."""
 
-    def __init__(self, why: Why, detail: str = "") -> None:
-        super().__init__(f"this was not done: {detail or why}")
-        self._why = why
+    def __init__(self, why: Why, detail: Prose = "", *, again: str = "") -> None:
+        words = Text("error-not-done.in-new-message" if why == "edited" else "error-not-done.to-do-it-now", again=again)
+        message = _MESSAGES.get(why) or Text("error-not-done.unkept", detail=detail)
+        super().__init__(message, hint=words if again else "")
+        self._why: Why = why
         self._detail = detail
 
-    def with_words(self, again: str) -> Self:
+    def with_words(self, again: str) -> "NotDone":
         """The same with what repeats it."""
-        return self.worded(self._why, again=again, detail=self._detail)
+        return NotDone(self._why, self._detail, again=again)
 
 
 class Nothing(msgspec.Struct, frozen=True):

@@ -31,6 +31,7 @@ from bot.kube.node_filter import NodeFilter, Obstacle
 from bot.kube.object_memo import Kept
 from bot.kube.times import parse_time
 from bot.report import Evidence, Gap
+from bot.texts import Text
 from playbooks.attempt import Attempt, last_attempt
 from playbooks.gather.dra import ClaimsSeen
 from playbooks.gather.nodes_in_question import NodesInQuestion
@@ -410,5 +411,5 @@ class PodScene(msgspec.Struct, frozen=True, dict=True, eq=False):
 def _agreed(by_version: Sequence[Mapping[str, Verdict]], name: str) -> Verdict:
     verdicts = [by_node[name] for by_node in by_version]
     if len({(verdict.fits, frozenset(verdict.codes)) for verdict in verdicts}) > 1:
-        return Verdict(fits=None, unknown="HAMi's version is unknown, and its versions judge this node differently")
+        return Verdict(fits=None, unknown=Text("error-hami.versions-differ"))
     return verdicts[-1]

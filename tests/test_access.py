@@ -4,7 +4,8 @@ from itertools import product
 
 import pytest
 
-from bot.access import Access, Allowed, Denied, decide_access, groups_in, role_of
+from bot.access import Access, Action, Allowed, Denied, decide_access, groups_in, role_of
+from bot.texts import in_english
 
 OPERATOR, APPROVER, BOTH, VIEWER = "U0OPERATOR", "U0APPROVER", "U0BOTH", "U0VIEWER"
 MEMBER, GROUP, BOSSES = "U0MEMBER", "S0OPERATORS", "S0BOSSES"
@@ -75,17 +76,17 @@ def test_what_somebody_else_has_to_approve_is_not_asked_for_where_nobody_else_is
 
 
 def test_a_refusal_says_why_and_who_may() -> None:
-    denied = decide_access(SET, VIEWER, (), ROOM, "raise")
-    assert denied == Denied("you may not change the scheduler", tuple(sorted(SET.operators | SET.approvers)))
-    assert decide_access(SET, VIEWER, (), ROOM, "approve") == Denied(
-        "you may not approve a change", (*sorted(SET.approvers),)
-    )
-    assert decide_access(SET, OPERATOR, (), ELSEWHERE, "raise") == Denied(
-        "changes are not asked for here", where=(ROOM,)
-    )
-    nobody = decide_access(Access(), VIEWER, (), ROOM, "raise")
-    assert isinstance(nobody, Denied)
-    assert "access.operators" in nobody.why
+    everybody = tuple(sorted(SET.operators | SET.approvers))
+    assert refused(SET, VIEWER, ROOM, "raise") == ("you may not change the scheduler", everybody, ())
+    assert refused(SET, VIEWER, ROOM, "approve") == ("you may not approve a change", (*sorted(SET.approvers),), ())
+    assert refused(SET, OPERATOR, ELSEWHERE, "raise") == ("changes are not asked for here", (), (ROOM,))
+    assert "access.operators" in refused(Access(), VIEWER, ROOM, "raise")[0]
+
+
+def refused(access: Access, user: str, channel: str, action: Action) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    denied = decide_access(access, user, (), channel, action)
+    assert isinstance(denied, Denied)
+    return in_english(denied.why), denied.who, denied.where
 
 
 def test_one_who_may_approve_is_told_who_else_may() -> None:

@@ -18,10 +18,10 @@ from mcp import Client, StdioServerParameters
 from bot.errors import UsageError
 from bot.render.as_json import as_json
 from bot.report import Evidence, Finding, Report, Scope, Sheet, Subject
-from bot.texts import Texts
+from bot.texts import Texts, in_english
 from handlers.mcp.capped import capped
 from handlers.mcp.server import chosen
-from handlers.mcp.tools import MOST, USUAL, input_schema, words_of
+from handlers.mcp.tools import MOST, USUAL, input_schema, typed_words
 from handlers.parsing.grammar import Grammar, read
 from handlers.shell import Processes
 from handlers.shell import main as shell
@@ -222,7 +222,7 @@ def test_an_answer_that_is_too_large_says_what_was_left_out() -> None:
     assert f"{kept} of 3000 rows of the table pods" in told
     assert f"{quotes} of 120 quotes" in told
     assert f"the first {len(small.findings)} of 40 findings" in told
-    assert small.gaps[-1].hint.endswith("hami-bot pending -o json")
+    assert in_english(small.gaps[-1].advice).endswith("hami-bot pending -o json")
 
 
 def test_an_answer_of_the_usual_size_is_left_as_it_is() -> None:
@@ -255,7 +255,7 @@ def test_other_verbs_may_be_chosen() -> None:
 def test_no_tool_reads_a_file_that_the_client_names() -> None:
     assert "file" not in input_schema(find("fit"), ())["properties"]
     with pytest.raises(UsageError, match="no parameter 'file'"):
-        words_of(find("fit"), {"file": ["/etc/passwd"]})
+        typed_words(find("fit"), {"file": ["/etc/passwd"]})
 
 
 JSON = st.recursive(
@@ -275,7 +275,7 @@ def test_whatever_a_client_sends_is_a_question_or_a_mistake_that_is_told(verb: s
     names = [parameter.name for parameter in find(verb).parameters]
     arguments = data.draw(st.dictionaries(st.sampled_from([*names, "else"]), JSON, max_size=3))
     with contextlib.suppress(UsageError):
-        assert read(Grammar("hami-bot", tuple), words_of(find(verb), arguments)).playbook.verb == verb
+        assert read(Grammar("hami-bot", tuple), typed_words(find(verb), arguments)).playbook.verb == verb
 
 
 def test_nothing_but_the_server_imports_the_sdk() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from bot.changes.kinds import KINDS
 from bot.errors import UsageError
+from bot.texts import in_english
 from handlers.mcp.server import chosen
 from handlers.parsing.grammar import ParsedQuestion, read
 from handlers.parsing.sentences import from_verb
@@ -32,7 +33,7 @@ SURFACES: dict[str, Callable[[Sequence[str]], object]] = {
 def hint_for(*words: str) -> str:
     with pytest.raises(UsageError) as refused:
         read(build_grammar(), words)
-    return refused.value.hint
+    return in_english(refused.value.hint)
 
 
 @pytest.mark.parametrize("surface", SURFACES)
@@ -40,7 +41,10 @@ def test_no_misspelling_is_answered_with_a_verb_that_changes_the_cluster(surface
     for word in MISSPELT:
         with pytest.raises(UsageError) as refused:
             SURFACES[surface]([word])
-        meant, example = refused.value.advice.removeprefix("Did you mean ").split("?")[0], refused.value.example
+        meant, example = (
+            in_english(refused.value.advice).removeprefix("Did you mean ").split("?")[0],
+            refused.value.example,
+        )
         for verb in CHANGING:
             assert meant != verb, word
             assert f"{verb} " not in f"{example} ", word

@@ -286,6 +286,60 @@ def test_every_text_gets_its_values_where_it_is_asked_for():
     assert missing == []
 
 
+_SENTENCE = re.compile(r"[a-z]{2,}.* .*|.* .*[a-z]{2,}")
+_TOLD = {"gap": (1, 2), "Gap": (1, 2)}
+"""Where in a call prose stands, elsewhere than in an error."""
+
+
+@cache
+def _errors() -> set[str]:
+    """BotError, WrongValue and every class below them, by name."""
+    classes = [node for tree in _trees().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    found = {"BotError", "WrongValue"}
+    while more := {one.name for one in classes if found & {ast.unparse(base) for base in one.bases}} - found:
+        found |= more
+    return found
+
+
+def _sentences_in(prose: ast.expr, assigned: dict[str, list[ast.expr]]) -> list[str]:
+    match prose:
+        case ast.Constant(value=str(text)):
+            return [text] if _SENTENCE.search(text) else []
+        case ast.JoinedStr(values=parts):
+            text = "".join(str(part.value) for part in parts if isinstance(part, ast.Constant))
+            return [text] if _SENTENCE.search(text) else []
+        case ast.IfExp(body=body, orelse=orelse):
+            return _sentences_in(body, assigned) + _sentences_in(orelse, assigned)
+        case ast.BoolOp(values=parts):
+            return [text for part in parts for text in _sentences_in(part, assigned)]
+        case ast.BinOp(left=left, right=right):
+            return _sentences_in(left, assigned) + _sentences_in(right, assigned)
+        case ast.Name(id=name):
+            return [text for value in assigned.get(name, []) for text in _sentences_in(value, {})]
+        case _:
+            return []
+
+
+def test_no_error_and_no_gap_is_told_in_english_only():
+    found: set[str] = set()
+    for place, tree in _trees().items():
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        for function in (tree, *functions):
+            assigned: dict[str, list[ast.expr]] = {}
+            for node in (*tree.body, *(ast.walk(function) if function is not tree else ())):
+                if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                    assigned.setdefault(node.targets[0].id, []).append(node.value)
+            for call in ast.walk(function):
+                if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)):
+                    continue
+                name = call.func.id
+                if name in _TOLD or name in _errors():
+                    told = [prose for at, prose in enumerate(call.args) if at in _TOLD.get(name, (0,))]
+                    told += [word.value for word in call.keywords if word.arg in ("message", "hint", "why")]
+                    found |= {f"{place}:{call.lineno}: {text}" for one in told for text in _sentences_in(one, assigned)}
+    assert sorted(found) == []
+
+
 # A node without a registration has a text per reason for that instead of one claim.
 @pytest.mark.parametrize("code", sorted({reason.finding for reason in REASONS} - {"node-unregistered"}))
 def test_every_reason_that_can_be_a_cause_has_a_claim(code):

@@ -49,7 +49,6 @@ from bot.report import Report
 from bot.safe_yaml import parse_documents
 from bot.slack.render.report import render_report
 from bot.texts import Texts
-from bot.texts.errors import in_language
 from bot.triage.hours import read_hours
 from bot.triage.webhook import WrongBody, read_alerts
 from handlers.parsing.normalise import normalise
@@ -229,11 +228,6 @@ def _hostile() -> list[bytes]:
     return [f"{number}{text}".encode() for number, text in enumerate(texts)] + _messages()[:100]
 
 
-def _errors() -> list[bytes]:
-    document = (ROOT / "bot" / "texts" / "errors.zh.toml").read_text(encoding="utf-8")
-    return [text.replace("{}", "x").encode() for text in re.findall(r'^"(.*)" =', document, re.MULTILINE)]
-
-
 # ------------------------------------------------------------------------------------------------------- targets
 
 
@@ -361,10 +355,6 @@ def _with(value: Any, text: str, random: Random) -> Any:
     return text if isinstance(value, str) and random.random() < _HOSTILE_SHARE else value
 
 
-def _to_errors(data: bytes) -> None:
-    assert in_language(_text(data), "zh") is not None
-
-
 @cache
 def _memory() -> str | None:
     """A folder in memory, where there is one: a file for each input is much to write."""
@@ -386,5 +376,4 @@ TARGETS = (
     Target("manifests", 2, _manifests, _to_manifest),
     Target("settings", 2, _manifests, _to_settings),
     Target("rendering", 1, _hostile, _to_render),
-    Target("errors in Chinese", 2, _errors, _to_errors),
 )

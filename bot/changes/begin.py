@@ -5,10 +5,11 @@ from typing import NoReturn
 from bot.changes.deployments import Object, Objects, place_of
 from bot.changes.live_verbosity import set_running
 from bot.changes.plan import annotation, plan_forget
-from bot.changes.record import Record, Unreadable, read_record
+from bot.changes.record import Record, read_record
 from bot.changes.unnoticed_end import carries
 from bot.errors import BotError, NotFound, SourceError
 from bot.kube.client.writer import Conflict, OutcomeUnknown
+from bot.texts import Text
 
 
 class ChangeFailed(BotError):  # noqa: N818  # what the person is told
@@ -23,12 +24,12 @@ async def looked_at(objects: Objects, record: Record, unknown: OutcomeUnknown) -
     try:
         deployment = await objects.read(*place_of(record))
     except SourceError as error:
-        text = f"the patch got no answer, and {target} could not be read afterwards: {unknown.message}"
-        raise ChangeFailed(text, hint=f"if the change was made, the bot reverts it at {record.at}") from error
+        text = Text("error-change.patch-got-no-answer", target=target, why=unknown.message)
+        raise ChangeFailed(text, hint=Text("error-change.if-made-reverts-at", at=record.at)) from error
     found = read_record(annotation(deployment) or "")
     if not isinstance(found, Record) or (found.id, found.at) != (record.id, record.at):
-        text = f"{target} is not changed, as far as can be seen: {unknown.message}"
-        raise ChangeFailed(text, hint=f"if the change arrives late, the bot reverts it at {record.at}") from unknown
+        text = Text("error-change.not-changed-as-far-as-seen", target=target, why=unknown.message)
+        raise ChangeFailed(text, hint=Text("error-change.if-change-arrives-late-bot", at=record.at)) from unknown
     return deployment
 
 
@@ -42,10 +43,10 @@ async def set_in_all(objects: Objects, deployment: Object, record: Record) -> No
     try:
         if not await set_running(objects.writer, deployment, record, record.new):
             raise NotFound(
-                "no running kube-scheduler accepts a level", hint="kube-scheduler accepts one only with --profiling"
+                Text("error-change.no-running-kube-scheduler-accepts"), hint=Text("error-change.only-with-profiling")
             )
         if not carries(await objects.read(*place_of(record)), record):
-            raise Conflict("it was reverted before every pod had it")
+            raise Conflict(Text("error-change.reverted-before-every-pod"))
     except SourceError as error:
         await _unset(objects, record, error)
 
@@ -58,9 +59,9 @@ async def _unset(objects: Objects, record: Record, error: SourceError) -> NoRetu
         if carries(deployment, record):
             await objects.writer.patch_deployment(*place_of(record), plan_forget(deployment))
     except SourceError as second:
-        text = f"some of the pods may have -v={record.new}: {second.message}"
-        raise ChangeFailed(text, hint=f"the bot reverts them at {record.at}") from error
-    raise ChangeFailed(f"nothing was changed: {error.message}", hint=error.hint) from error
+        text = Text("error-change.some-pods-may-have-it", level=record.new, why=second.message)
+        raise ChangeFailed(text, hint=Text("error-change.reverts-them-at", at=record.at)) from error
+    raise ChangeFailed(Text("error-change.not-changed-because", why=error.message), hint=error.hint) from error
 
 
 def open_record(deployment: Object) -> Record:
@@ -71,7 +72,11 @@ def open_record(deployment: Object) -> Record:
     here = f"{meta['namespace']}/{meta['name']}"
     if isinstance(found, Record) and found.target == here:
         return found
-    why = f"cannot be read: {found.why}" if isinstance(found, Unreadable) else "is not there"
-    why = f"is a copy of that of {found.target}" if isinstance(found, Record) else why
-    text = f"{here}: the record of an open change {why}"
-    raise ChangeFailed(text, hint="there is nothing to revert" if found is None else "look at it by hand")
+    if found is None:
+        raise ChangeFailed(Text("error-change.no-record", target=here), hint=Text("error-change.nothing-to-revert"))
+    text = (
+        Text("error-change.record-is-a-copy", target=here, other=found.target)
+        if isinstance(found, Record)
+        else (Text("error-change.record-unreadable", target=here, why=found.why))
+    )
+    raise ChangeFailed(text, hint=Text("error-change.look-by-hand"))

@@ -9,6 +9,7 @@ from bot.changes.journal import ENDS, Event, Journal, NotYet, Open
 from bot.changes.plan import Plan
 from bot.changes.record import same_way_back
 from bot.errors import BotError
+from bot.texts import Text
 from bot.unexpected_errors import bugs_as_errors
 
 log = logging.getLogger(__name__)
@@ -35,10 +36,8 @@ class Telling:
             async with asyncio.timeout(self._patience_s):
                 await self._journal.planned(plan.record, plan.uid)
         except TimeoutError as error:
-            text = f"nothing was changed: it could not be noted in {self._patience_s:g} s"
-            raise ChangeFailed(
-                text, hint="the store does not answer, and the bot makes no change that it cannot record"
-            ) from error
+            text = Text("error-change.not-changed-not-noted", seconds=f"{self._patience_s:g}")
+            raise ChangeFailed(text, hint=Text("error-change.store-does-not-answer")) from error
 
     async def note(self, event: Event) -> None:
         """What was done stays done: if it cannot be noted now, the next pass finds it again."""

@@ -17,7 +17,7 @@ from bot.changes.unnoticed_end import carries, how_it_ended
 from bot.errors import SourceError
 from bot.hami.version import Version
 from bot.kube.client.writer import Conflict, OutcomeUnknown, Writer
-from bot.texts import in_english
+from bot.texts import Text
 
 ATTEMPTS = 3
 PATIENCE_S = 5.0
@@ -100,7 +100,9 @@ class Changer:
             if not isinstance(again, Plan) or _differs(again, confirmed):
                 raise _changed_meanwhile(again)
             if exact and again.basis != confirmed.basis:
-                raise ChangeFailed("nothing was changed: the Deployment was edited since", hint="ask for it again")
+                raise ChangeFailed(
+                    Text("error-change.not-changed-edited-since"), hint=Text("error-change.ask-for-it-again")
+                )
             await self._telling.planned(again)
             try:
                 done = await self._writer.patch_deployment(namespace, name, again.patch)
@@ -110,8 +112,8 @@ class Changer:
                 done = await looked_at(self._objects, again.record, unknown)
             return await self.begin(done, again.record)
         raise ChangeFailed(
-            f"somebody edits {namespace}/{name} repeatedly; nothing was changed",
-            hint="find the editor (a controller?), then try again",
+            Text("error-change.somebody-edits-repeatedly", namespace=namespace, name=name),
+            hint=Text("error-change.find-the-editor"),
         )
 
     async def extend(
@@ -124,7 +126,9 @@ class Changer:
         deployment = await self._objects.read(namespace, name)
         record = open_record(deployment)
         if change_id not in ("", record.id):
-            raise ChangeFailed("the change has ended, and another one is open", hint="look at its state")
+            raise ChangeFailed(
+                Text("error-change.ended-and-another-is-open"), hint=Text("error-change.look-at-its-state")
+            )
         planned = plan_extension(deployment, record, until, now=self.time())
         if isinstance(planned, Refusal):
             return planned
@@ -132,7 +136,9 @@ class Changer:
         try:
             await self._writer.patch_deployment(namespace, name, patch)
         except Conflict as conflict:
-            raise ChangeFailed("the change was reverted or edited meanwhile", hint="look at its state") from conflict
+            raise ChangeFailed(
+                Text("error-change.change-was-reverted-edited-meanwhile"), hint=Text("error-change.look-at-its-state")
+            ) from conflict
         except OutcomeUnknown as unknown:
             await looked_at(self._objects, longer, unknown)
         await self._note(Event("extended", longer.target, longer, by=by))
@@ -161,11 +167,14 @@ class Changer:
                     continue
             if event is not None and event.kind == "failed":
                 await self._note(event)
-                raise ChangeFailed(f"nothing was changed: {event.detail}", hint=f"revert by hand: {event.by_hand}")
+                raise ChangeFailed(
+                    Text("error-change.not-changed-because", why=event.detail),
+                    hint=Text("error-change.revert-by-hand", command=event.by_hand),
+                )
             if event is not None:
                 await self._note(event)
                 return event
-        raise ChangeFailed(f"{namespace}/{name} could not be reverted now; it stays due and is tried again") from last
+        raise ChangeFailed(Text("error-change.could-not-be-reverted-now", namespace=namespace, name=name)) from last
 
     async def not_carried(self, deployment: Object) -> Open | None:
         """The change that is open on the Deployment by the journal's copy alone, the newest; None where the Deployment
@@ -179,8 +188,8 @@ class Changer:
             return None
         opened = await self._telling.opened(meta["namespace"])
         if opened is None:
-            text = f"{here} carries no record of a change that can be read, nor can the store's copy be read now"
-            raise ChangeFailed(text, hint="nothing was changed; try again in a moment")
+            text = Text("error-change.no-record-anywhere", target=here)
+            raise ChangeFailed(text, hint=Text("error-change.not-changed-try-again"))
         here_open = [change for change in opened.values() if change.record.target == here]
         return next((change for change in reversed(here_open) if how_it_ended(deployment, change) is None), None)
 
@@ -205,6 +214,7 @@ def _differs(again: Plan, confirmed: Plan) -> bool:
 
 
 def _changed_meanwhile(again: Plan | NothingToDo | Refusal) -> ChangeFailed:
-    why = in_english(again.why) if isinstance(again, Refusal) else "the container's flags are not what was confirmed"
-    hint = in_english(again.hint) if isinstance(again, Refusal) else "ask again to see what would be done now"
-    return ChangeFailed(f"nothing was changed: {why}", hint=hint)
+    if isinstance(again, Refusal):
+        return ChangeFailed(Text("error-change.not-changed-because", why=again.why), hint=again.hint)
+    text = Text("error-change.not-changed-flags-differ")
+    return ChangeFailed(text, hint=Text("error-change.ask-again-what-would-be-done"))

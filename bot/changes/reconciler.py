@@ -72,7 +72,7 @@ class Reconciler:
             carriers = await self._objects.writer.annotated(KEY, self._namespace)
             trouble = ""
         except SourceError as error:
-            trouble = f"the Deployments cannot be listed: {error.message}"
+            trouble = f"the Deployments cannot be listed: {in_english(error.message)}"
             log.warning("the Deployments cannot be listed: %s", error)
             carriers = None
         looked = [await self._pass(*where) for where in carriers or ()]
@@ -134,7 +134,7 @@ class Reconciler:
             passing = isinstance(error, Conflict | OutcomeUnknown)
             if passing and (record is None or self._objects.time() < record.deadline + OVERDUE_S):
                 return _Looked()  # the next pass looks and decides anew
-            complaint = f"{error.message}; it is tried again"
+            complaint = f"{in_english(error.message)}; it is tried again"
             line = by_hand(deployment, record) if record else ""
             return _Looked(Event("failed", f"{namespace}/{name}", record, complaint, by_hand=line))
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 from bot.errors import SourceError
 from bot.kube.models import Kind, Resource
 from bot.kube.object_memo import Kept
-from bot.report import Gap
+from bot.report import Gap, gap
 
 R = TypeVar("R", bound=Resource)
 T = TypeVar("T")
@@ -193,4 +193,4 @@ async def _seen(source: str, reading: Awaitable[T]) -> T | Gap:
     try:
         return await reading
     except SourceError as error:
-        return Gap(source=source, why=error.message, hint=error.hint)
+        return gap(source, error.message, error.hint)

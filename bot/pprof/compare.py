@@ -15,6 +15,7 @@ from bot.pprof.function_shares import function_cum, is_own, observations, shares
 from bot.pprof.nodes import base_name
 from bot.pprof.profile import Profile, ValueType
 from bot.pprof.sampletypes import ALLOCATED, sample_index
+from bot.texts import Text
 
 GC = re.compile(r"runtime\.(gcBgMarkWorker|bgsweep|bgscavenge|gcAssistAlloc)")
 _ALLOCATED_OBJECTS = "alloc_objects"
@@ -95,8 +96,8 @@ def compare(profiles: Sequence[Profile], wanted: str = "") -> Comparison:
     kinds = [profile.sample_types[index] for profile, index in zip(profiles, indexes, strict=True)]
     if len(set(kinds)) > 1:
         raise UsageError(
-            f"the profiles measure different things: {', '.join(kind.type for kind in kinds)}",
-            hint="Compare profiles of one kind: cpu with cpu, heap with heap.",
+            Text("error-pprof.profiles-measure-different-things", kinds=", ".join(kind.type for kind in kinds)),
+            hint=Text("error-pprof.compare-one-kind"),
         )
     kind = kinds[0]
     per_second = kind.type not in _MOMENT and all(profile.duration_nanos > 0 for profile in profiles)

@@ -20,6 +20,7 @@ from bot.pprof.profile import (
     ValueType,
 )
 from bot.pprof.size_guard import WORTH_SCANNING, check
+from bot.texts import Text
 
 MAX_BYTES = 32 << 20
 """Of an uncompressed profile: twenty times what a busy scheduler gives in 30 s. Every 10 MB take two seconds to
@@ -69,7 +70,9 @@ def read(data: bytes, *, limit: int = MAX_BYTES) -> Profile:
     try:
         return _Tables(message).profile()
     except _MalformedError as error:
-        raise SourceError(f"malformed profile: {error}", hint="The profile is damaged; fetch it again.") from error
+        raise SourceError(
+            Text("error-pprof.malformed", why=str(error)), hint=Text("error-pprof.profile-is-damaged-fetch-again")
+        ) from error
 
 
 def uncompressed_size(data: bytes) -> int:
@@ -84,7 +87,7 @@ def _uncompressed(data: bytes, limit: int) -> bytes:
     if data.startswith(_GZIP):
         data = _gunzip(data, limit)
     if not data:
-        raise SourceError("the profile is empty", hint="Fetch it again; the program may have stopped meanwhile.")
+        raise SourceError(Text("error-pprof.profile-is-empty"), hint=Text("error-pprof.fetch-again-program-stopped"))
     if len(data) > limit:
         raise _too_large(limit)
     return data
@@ -105,40 +108,42 @@ def _gunzip(data: bytes, limit: int) -> bytes:
                 if size > limit:
                     raise _too_large(limit)
                 if not part and not rest and not member.eof:
-                    raise SourceError("the profile is cut short: its gzip stream has no end", hint="Fetch it again.")
+                    raise SourceError(
+                        Text("error-pprof.profile-is-cut-short-gzip"), hint=Text("error-pprof.fetch-again")
+                    )
                 found.append(part)
             rest = member.unused_data
     except zlib.error as error:
-        raise SourceError(f"the profile cannot be uncompressed: {error}", hint="Fetch it again.") from error
+        raise SourceError(
+            Text("error-pprof.profile-cannot-be-uncompressed", why=str(error)), hint=Text("error-pprof.fetch-again")
+        ) from error
     return b"".join(found)
 
 
 def _too_large(limit: int) -> SourceError:
     return SourceError(
-        f"the profile holds more than {limit >> 20} MiB uncompressed",
-        hint="Take a shorter one, or read it with go tool pprof.",
+        Text("error-pprof.profile-holds-more-than-mib", limit=limit >> 20),
+        hint=Text("error-pprof.take-shorter-one-read"),
     )
 
 
 def _not_a_profile(data: bytes) -> SourceError:
     start = data[:200].lstrip().lower()
     if start.startswith(_WEB_PAGE):
-        return SourceError(
-            "this is a web page, not a profile", hint="Check the address: a login page or a proxy may have answered."
-        )
+        return SourceError(Text("error-pprof.web-page"), hint=Text("error-pprof.check-address"))
     if start.startswith(_LEGACY) or (b"@ 0x" in start and start.isascii()):
         return SourceError(
-            "this is a profile in a text format (debug=1 or an old program), not profile.proto",
-            hint="Fetch it without debug=1; or read it with go tool pprof.",
+            Text("error-pprof.text-format"),
+            hint=Text("error-pprof.fetch-without-debug"),
         )
     if data.startswith(_LEGACY_CPU):
         return SourceError(
-            "this is a CPU profile in the binary format of gperftools and old Go programs, not profile.proto",
-            hint="Take a new profile from a program built with Go 1.10 or later; or read it with go tool pprof.",
+            Text("error-pprof.binary-format"),
+            hint=Text("error-pprof.take-new-profile-program-built"),
         )
     return SourceError(
-        "this is not a profile: it cannot be read as profile.proto",
-        hint="A profile is what /debug/pprof/profile, /heap and similar paths return, gzipped or not.",
+        Text("error-pprof.no-profile"),
+        hint=Text("error-pprof.a-profile-is"),
     )
 
 
@@ -265,7 +270,7 @@ class EncodedSamples:
             try:
                 labels = tuple([self._label(label) for label in message.label])
             except _MalformedError as error:
-                raise SourceError(f"malformed profile: {error}") from error
+                raise SourceError(Text("error-pprof.malformed", why=str(error))) from error
             yield Sample(message.location_id, values, labels)
 
     def stacks(self, index: int) -> Iterator[tuple[Sequence[int], int]]:
@@ -279,6 +284,6 @@ class EncodedSamples:
 
 def _wrong_values(found: int, wanted: int) -> SourceError:
     return SourceError(
-        f"malformed profile: a sample has {found} values for {wanted} sample types",
-        hint="The profile is damaged; fetch it again.",
+        Text("error-pprof.sample-has-values", found=found, wanted=wanted),
+        hint=Text("error-pprof.profile-is-damaged-fetch-again"),
     )

@@ -13,6 +13,7 @@ from bot.pprof.nodes import Node, node_table
 from bot.pprof.profile import Profile, int64, magnitude
 from bot.pprof.sums_python import sums_of
 from bot.pprof.units import fraction_of
+from bot.texts import Text
 
 EDGE_FRACTION = 0.001
 MOST_TEXT = 16 << 20
@@ -87,8 +88,8 @@ def _first(
 def check_text(sizes: Iterable[int]) -> None:
     """Raises SourceError where names of these lengths are too much for one text."""
     if sum(sizes) > MOST_TEXT:
-        hint = f"ask for fewer rows: -nodecount={_FEW}; or read it with go tool pprof"
-        raise SourceError(f"the table would have more than {MOST_TEXT >> 20} MiB of names", hint=hint)
+        hint = Text("error-pprof.ask-for-fewer-rows-nodecount", few=_FEW)
+        raise SourceError(Text("error-pprof.table-would-have-more", most=MOST_TEXT >> 20), hint=hint)
 
 
 def _shown(flat: int, cum: int, trim: Trim) -> bool:

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from bot.errors import UsageError
 from bot.pprof.profile import Function, Profile
+from bot.texts import Text
 
 HAMI = "github.com/Project-HAMi/HAMi"
 GO = "go"
@@ -78,7 +79,7 @@ def read_versions(text: str) -> dict[str, str]:
         module, at, version = part.partition("@")
         if not (module and at and re.fullmatch(r"[\w.+-]+", version, re.ASCII)):
             example = f"-versions={HAMI}@v2.9.0,go@1.25.3"
-            raise UsageError(f"{part!r} is not a module with a version", example=example)
+            raise UsageError(Text("error-pprof.not-module-with-version", part=repr(part)), example=example)
         found[module] = version
     return found
 

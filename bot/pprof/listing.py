@@ -10,6 +10,7 @@ from bot.pprof.patterns import matcher
 from bot.pprof.profile import Profile, int64, magnitude
 from bot.pprof.sums_python import sums_of
 from bot.pprof.units import AUTO, label, percentage
+from bot.texts import Text
 
 _SUGGESTED = 3
 _MARGIN = 5
@@ -67,7 +68,9 @@ def function_lines(profile: Profile, index: int, function: str) -> list[Function
             key = node.name.encode("utf-8", "surrogateescape"), node.file.encode("utf-8", "surrogateescape")
             found.setdefault(key, []).append((node, own, with_callees))
     if not found:
-        raise UsageError(f"no matches found for regexp: {function}", hint=_heaviest(table.nodes, cum))
+        raise UsageError(
+            Text("error-pprof.no-matches-found-for-regexp", regexp=function), hint=_heaviest(table.nodes, cum)
+        )
     return [_function(found[key]) for key in sorted(found)]
 
 
@@ -132,7 +135,11 @@ def below(path: str, folders: str) -> str:
     return path
 
 
-def _heaviest(nodes: Iterable[Node], cum: Iterable[int]) -> str:
+def _heaviest(nodes: Iterable[Node], cum: Iterable[int]) -> Text:
     by_weight = sorted(zip(cum, nodes, strict=True), key=lambda pair: -magnitude(pair[0]))
     names = dict.fromkeys(node.name for _, node in by_weight if node.name)
-    return f"The heaviest are: {', '.join([*names][:_SUGGESTED])}." if names else "The profile names no functions."
+    return (
+        Text("error-pprof.heaviest-are", names=", ".join([*names][:_SUGGESTED]))
+        if names
+        else Text("error-pprof.profile-names-no-functions")
+    )

@@ -19,6 +19,7 @@ from bot.pprof.profile import (
 )
 from bot.pprof.sampletypes import keep_common_types
 from bot.pprof.units import same_family, scale
+from bot.texts import Text
 
 _PAGE = 0x1000
 
@@ -47,8 +48,8 @@ def subtract(source: Profile, base: Profile, *, diff: bool, normalize: bool) -> 
 def _check_alike(source: Profile, base: Profile) -> None:
     if source.period_type != base.period_type or source.sample_types != base.sample_types:
         raise UsageError(
-            f"the profiles do not measure the same: {_types(source)} and {_types(base)}",
-            hint="Compare profiles of one kind: cpu with cpu, heap with heap.",
+            Text("error-pprof.profiles-do-not-measure-same", one=_types(source), other=_types(base)),
+            hint=Text("error-pprof.compare-one-kind"),
         )
 
 
@@ -105,8 +106,14 @@ def _finer(value_type: ValueType, other: ValueType) -> ValueType:
     alike = value_type.type.removesuffix("s") == other.type.removesuffix("s")
     if not (alike and same_family(value_type.unit, other.unit)):
         raise UsageError(
-            f"incompatible types: {value_type.type}/{value_type.unit} and {other.type}/{other.unit}",
-            hint="Compare profiles of one kind: cpu with cpu, heap with heap.",
+            Text(
+                "error-pprof.incompatible-types",
+                type=value_type.type,
+                unit=value_type.unit,
+                other_type=other.type,
+                other_unit=other.unit,
+            ),
+            hint=Text("error-pprof.compare-one-kind"),
         )
     return other if scale(1, other.unit, value_type.unit)[0] < 1 else value_type
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from bot.errors import SourceError
 from bot.pprof.profile import Line, Location, Profile
+from bot.texts import Text
 
 _WORKING_DIRECTORY = ("/proc/self/cwd/./", "/proc/self/cwd/")
 
@@ -102,6 +103,6 @@ def base_name(path: str) -> str:
 def no_location() -> SourceError:
     """The error for a sample that names a location that the profile does not have."""
     return SourceError(
-        "malformed profile: a sample names a location that is not in the profile",
-        hint="The profile is damaged; fetch it again.",
+        Text("error-pprof.sample-names-location"),
+        hint=Text("error-pprof.profile-is-damaged-fetch-again"),
     )

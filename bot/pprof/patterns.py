@@ -7,6 +7,7 @@ from typing import Any
 import re2 as untyped
 
 from bot.errors import UsageError
+from bot.texts import Text
 
 re2: Any = untyped
 
@@ -26,8 +27,8 @@ def matcher(pattern: str, what: str) -> Match:
         search: Callable[[bytes], object] = re2.compile(_bytes(pattern), options=options).search
     except re2.error as error:
         raise UsageError(
-            f"parsing {what} regexp: {_why(error)}: `{pattern}`",
-            hint="Use a Go regular expression; part of a function's name also works.",
+            Text("error-pprof.parsing-regexp", option=what, why=_why(error), pattern=pattern),
+            hint=Text("error-pprof.use-go-regexp"),
         ) from error
     known: dict[str, bool] = {}
 

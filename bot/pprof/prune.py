@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from bot.errors import SourceError, UsageError
 from bot.pprof.patterns import Match, matcher
 from bot.pprof.profile import Location, Profile, Rewritten
+from bot.texts import Text
 
 _NO_ARGUMENTS = ("(anonymous namespace)", "operator()")
 
@@ -20,7 +21,7 @@ def prune(profile: Profile) -> None:
         drop = matcher(f"^({profile.drop_frames})$", "drop_frames")
         keep = matcher(f"^({profile.keep_frames})$", "keep_frames") if profile.keep_frames else None
     except UsageError as error:
-        raise SourceError(f"malformed profile: {error.message}") from error
+        raise SourceError(Text("error-pprof.malformed", why=error.message)) from error
     whole: set[int] = set()
     beneath: set[int] = set()
     for number, location in profile.locations.items():

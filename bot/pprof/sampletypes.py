@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from bot.errors import UsageError
 from bot.pprof.profile import Profile, SampleList
+from bot.texts import Text
 
 ALLOCATED = "alloc_space"
 
@@ -16,13 +17,17 @@ def sample_index(profile: Profile, wanted: str) -> int:
         return types.index(profile.default_sample_type) if known else len(types) - 1
     if wanted.lstrip("+-").isdecimal():
         if not 0 <= int(wanted) < len(types):
-            raise UsageError(f"sample_index {wanted} is outside the range [0..{len(types) - 1}]", **_one_of(types))
+            raise UsageError(
+                Text("error-pprof.sample-index-is-outside-range", wanted=wanted, last=len(types) - 1), **_one_of(types)
+            )
         return int(wanted)
     bare = wanted.removeprefix("inuse_")
     for index, name in enumerate(types):
         if name in (wanted, bare):
             return index
-    raise UsageError(f'sample_index "{wanted}" must be one of: [{" ".join(types)}]', **_one_of(types))
+    raise UsageError(
+        Text("error-pprof.sample-index-must-be-one", wanted=wanted, types=" ".join(types)), **_one_of(types)
+    )
 
 
 def shown_type(profile: Profile) -> str:
@@ -47,7 +52,7 @@ def keep_common_types(profiles: Sequence[Profile]) -> None:
         value_type.type for value_type in profiles[0].sample_types if every.count(value_type.type) == len(profiles)
     ]
     if not common:
-        raise UsageError("profiles have empty common sample type list", hint=_measured(profiles))
+        raise UsageError(Text("error-pprof.profiles-have-empty-common-sample"), hint=_measured(profiles))
     for profile in profiles:
         types = [value_type.type for value_type in profile.sample_types]
         if types == common:
@@ -61,6 +66,6 @@ def keep_common_types(profiles: Sequence[Profile]) -> None:
         )
 
 
-def _measured(profiles: Iterable[Profile]) -> str:
+def _measured(profiles: Iterable[Profile]) -> Text:
     lists = [" ".join(value_type.type for value_type in profile.sample_types) or "nothing" for profile in profiles]
-    return f"They measure: {'; '.join(lists)}. Compare profiles of one kind."
+    return Text("error-pprof.they-measure", kinds="; ".join(lists))

@@ -4,6 +4,7 @@ So a file made for it takes 25 times its size in memory. What a program sends ha
 """
 
 from bot.errors import SourceError
+from bot.texts import Text
 
 WORTH_SCANNING = 16 << 20
 """Bytes below which a message cannot take more memory than it may."""
@@ -15,7 +16,7 @@ _FIXED = {1: 8, 5: 4}
 """Wire types of a fixed size, in bytes."""
 _LONGEST_VARINT = 70
 _EMPTY_LABEL = b"\x1a\x00"
-_HINT = "No program writes such a profile; it may be made to fill the memory."
+_HINT = Text("error-pprof.no-program-writes-such")
 
 
 def check(data: bytes) -> None:
@@ -24,7 +25,7 @@ def check(data: bytes) -> None:
     Damage is left to the parser.
     """
     if data.count(_EMPTY_LABEL) > len(data) // _SMALLEST_MEAN // 2:
-        raise SourceError("the profile is full of empty labels", hint=_HINT)
+        raise SourceError(Text("error-pprof.profile-is-full-empty-labels"), hint=_HINT)
     try:
         _walk(data, len(data) // _SMALLEST_MEAN)
     except IndexError:
@@ -37,7 +38,7 @@ def _walk(data: bytes, most: int) -> None:
     while at < end:
         count += 1
         if count > most:
-            raise SourceError("the profile has more fields than its size allows", hint=_HINT)
+            raise SourceError(Text("error-pprof.profile-has-more-fields"), hint=_HINT)
         tag, size = data[at], data[at + 1]
         if tag & 0x87 == _DATA and size < 0x80:  # nearly all of them
             at += 2 + size
@@ -47,7 +48,7 @@ def _walk(data: bytes, most: int) -> None:
             size, at = _varint(data, at)
             at += size
             if size > _LARGEST_SAMPLE and tag >> 3 in (_SAMPLE, _LOCATION):
-                raise SourceError(f"the profile has a stack of {size >> 20} MiB", hint=_HINT)
+                raise SourceError(Text("error-pprof.profile-has-stack-mib", size=size >> 20), hint=_HINT)
         elif tag & 7 == _VARINT:
             _, at = _varint(data, at)
         elif tag & 7 in _FIXED:

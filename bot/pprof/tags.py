@@ -7,6 +7,7 @@ from bot.errors import UsageError
 from bot.pprof.patterns import matcher
 from bot.pprof.profile import Label, Profile, Sample
 from bot.pprof.units import scale
+from bot.texts import Text
 
 _NUMBER = re.compile(r"([+-]?[0-9]+)([A-Za-z]+)?")
 _LARGEST = (1 << 63) - 1
@@ -91,5 +92,7 @@ def _range(text: str, what: str) -> _Range | None:
 def _number(match: re.Match[str], what: str) -> int:
     number = int(match[1]) if len(match[1]) < 30 else _LARGEST + 1
     if abs(number) > _LARGEST:
-        raise UsageError(f"{what}: {match[1][:30]} is too large a number", example="bytes=1mb:2mb")
+        raise UsageError(
+            Text("error-pprof.too-large-a-number", what=what, number=match[1][:30]), example="bytes=1mb:2mb"
+        )
     return number

@@ -20,6 +20,7 @@ from bot.hami.metrics.exposition import Sample
 from bot.kube.client.pod_http import CONNECT_S, bounded
 from bot.prometheus.api import shared_labels
 from bot.report import one_line
+from bot.texts import Prose, Text
 
 WITHIN_S = 30.0
 LARGEST_ANSWER = 64 * 1024 * 1024
@@ -74,17 +75,16 @@ class PrometheusClient:
             async with asyncio.timeout(self._within_s):
                 status, body, cut = await self._post(expression, at)
         except TimeoutError as error:
-            hint = "Ask Prometheus for its load, or set prometheus.url to one that has fewer series."
-            raise self._failed(f"no answer within {self._within_s:g} s", hint) from error
+            hint = Text("error-usage.ask-prometheus-load")
+            raise self._failed(Text("error-usage.no-answer-within", seconds=f"{self._within_s:g}"), hint) from error
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ssl.SSLError) as error:
-            hint = "Check prometheus.url in the settings, and that no NetworkPolicy forbids the way there."
+            hint = Text("error-usage.check-url-and-way")
             raise self._failed(self._without_secrets(str(error) or type(error).__name__), hint) from error
         if cut:
-            hint = "Set prometheus.url to a Prometheus that has this cluster's series only."
-            raise self._failed(f"the answer has more than {self._limit_bytes:,} bytes", hint)
+            why = Text("error-usage.answer-is-too-long", most=f"{self._limit_bytes:,}")
+            raise self._failed(why, Text("error-usage.set-url-of-one-cluster"))
         if status in (401, 403):
-            hint = "Check prometheus.token, or prometheus.user and prometheus.password, in the settings."
-            raise self._failed(f"HTTP {status}", hint)
+            raise self._failed(f"HTTP {status}", Text("error-usage.check-credentials"))
         return self._samples(status, body)
 
     async def _post(self, expression: str, at: datetime) -> tuple[int, bytes, bool]:
@@ -115,22 +115,22 @@ class PrometheusClient:
             if answer.status == "success" and answer.data.kind == "vector":
                 return list(_samples(msgspec.json.decode(answer.data.result, type=list[_Series])))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            hint = "Check prometheus.url: it is the address of Prometheus itself, without /api or /graph."
-            raise self._failed(f"HTTP {status}, and the answer is not Prometheus' JSON", hint) from error
+            why = Text("error-usage.not-prometheus-json", status=status)
+            raise self._failed(why, Text("error-usage.check-url-itself")) from error
         message = (
             f"{answer.error_type}: {answer.error}"
             if answer.error
             else f"HTTP {status}, {answer.data.kind or 'no data'}"
         )
-        raise self._failed(self._without_secrets(message), "Ask Prometheus the same query by hand.")
+        raise self._failed(self._without_secrets(message), Text("error-usage.ask-by-hand"))
 
     def _without_secrets(self, text: str) -> str:
         for secret in (self._address.token, self._address.password):
             text = text.replace(secret, "…") if secret else text
         return one_line(text, _LONGEST_REASON)
 
-    def _failed(self, reason: str, hint: str) -> SourceError:
-        return SourceError(f"POST {self._address.url}/api/v1/query: {reason}", hint=hint)
+    def _failed(self, reason: Prose, hint: Prose) -> SourceError:
+        return SourceError(Text("error-usage.query", url=self._address.url, reason=reason), hint=hint)
 
 
 def _samples(series: Iterable[_Series]) -> Iterator[Sample]:

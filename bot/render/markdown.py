@@ -12,7 +12,6 @@ from msgspec import UNSET
 from bot.render.words import changed, seen_at, shell_command, some_names, subject_name, table_heading, visible, where
 from bot.report import Change, Evidence, Finding, Gap, NextAction, Report, Table
 from bot.texts import Texts
-from bot.texts.errors import in_language
 
 _NAMES_SHOWN = 8
 _SHORT_QUOTE = 80
@@ -35,7 +34,7 @@ def markdown(report: Report, say: Texts) -> str:
         *(_section(say("render.change"), list(_change(report.change, say))) if report.change else []),
         *_section(say("render.next"), [line for action in actions for line in _action(action, say)]),
         *(part for table in report.tables for part in _section(_inert(table_heading(table, say)), _table(table, say))),
-        *_section(say("render.gaps"), [line for gap in report.gaps for line in _gap(gap, say)]),
+        *_section(say("render.gaps"), [line for gap in report.gaps for line in _gap(gap)]),
     ]
     return "\n\n".join("\n".join(section) for section in sections) + "\n"
 
@@ -86,9 +85,9 @@ def _action(action: NextAction, say: Texts) -> Iterator[str]:
         yield from (f"  {fence}sh", f"  {command}", f"  {fence}")
 
 
-def _gap(gap: Gap, say: Texts) -> Iterator[str]:
-    yield f"- {_inert(gap.source)}: {_inert(in_language(gap.why, say.language))}"
-    if hint := _inert(in_language(gap.hint, say.language)):
+def _gap(gap: Gap) -> Iterator[str]:
+    yield f"- {_inert(gap.source)}: {_inert(gap.why)}"
+    if hint := _inert(gap.hint):
         yield f"  - {hint}"
 
 

@@ -28,7 +28,6 @@ from bot.render.words import (
 )
 from bot.report import Change, Evidence, Finding, Gap, NextAction, Report, Severity, Table
 from bot.texts import Texts
-from bot.texts.errors import in_language
 
 _WIDEST_PROSE = 120
 _NARROWEST = 40
@@ -211,9 +210,9 @@ def _gaps(gaps: Sequence[Gap], say: Texts, width: int, most: int | None = None) 
     if most is not None and len(named) > most:
         return [*lines, *_prose(say("render.gaps-named", names=", ".join(named)), width, "  ")]
     for (_, hint), sources, some in zip(alike, named, alike.values(), strict=True):
-        lines += _prose(f"{sources}: {in_language(some[0].why, say.language)}", width, "  - ")
+        lines += _prose(f"{sources}: {some[0].why}", width, "  - ")
         if hint:
-            lines += _prose(in_language(hint, say.language), width, "    -> ")
+            lines += _prose(hint, width, "    -> ")
     return lines
 
 

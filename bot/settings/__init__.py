@@ -10,8 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from bot.errors import UsageError
+from bot.errors import UsageError, WrongValue, of_system
 from bot.safe_yaml import line_of, parse_documents, reason
+from bot.texts import Prose, Text, clauses
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -48,15 +49,20 @@ def load_settings(config: Path | None = None) -> "Settings | None":
     fields = {PREFIX + name.upper() for name in Settings.model_fields}
     if unknown := [name for name in ours if name.upper().split("__")[0] not in fields]:
         known = ", ".join(sorted(fields))
-        raise UsageError(f"unknown setting in the environment: {', '.join(unknown)}", hint=f"Known: {known}.")
+        raise UsageError(
+            Text("error-settings.unknown-in-environment", unknown=", ".join(unknown)),
+            hint=Text("error-settings.known", known=known),
+        )
     text = _text_of(path) if path else ""
     try:
         return Settings(**_read(path, text, set(Settings.model_fields)))
     except SettingsError as error:
-        raise UsageError(f"a setting in the environment cannot be read: {error}") from None
+        raise UsageError(Text("error-settings.environment-unreadable", why=str(error))) from None
     except ValidationError as error:
-        problems = "; ".join(_problem(problem, text, ours) for problem in error.errors(include_input=False))
-        raise UsageError(f"settings{f' in {path}' if path else ''} are wrong: {problems}") from None
+        problems = clauses(_problem(problem, text, ours) for problem in error.errors(include_input=False))
+        if path:
+            raise UsageError(Text("error-settings.wrong-in-file", path=path, problems=problems)) from None
+        raise UsageError(Text("error-settings.wrong", problems=problems)) from None
 
 
 def variable(name: str) -> str:
@@ -64,7 +70,7 @@ def variable(name: str) -> str:
     return os.environ.get(PREFIX + name, "")  # noqa: TID251  # this module is the one reader
 
 
-def _problem(error: "ErrorDetails", text: str, ours: list[str]) -> str:
+def _problem(error: "ErrorDetails", text: str, ours: list[str]) -> Prose:
     """What pydantic says and of which setting; of a key that there is not, the one that it looks like.
 
     Of the file only keys of the schema are repeated: what else is written where a key should be may be a secret.
@@ -73,13 +79,57 @@ def _problem(error: "ErrorDetails", text: str, ours: list[str]) -> str:
     variable = PREFIX + "__".join(map(str, loc)).upper()
     given = [name for name in ours if f"{variable}__".startswith(f"{name.upper()}__")]
     line = line_of(text, loc)
-    place = given[0] if given else f"line {line}" if line else ""
-    said = error["msg"]
+    place = given[0] if given else Text("error-settings.line", line=line) if line else ""
+    said = _said(error)
     if error["type"] == "extra_forbidden":
         near = difflib.get_close_matches(str(loc[-1]), known, n=1)
-        said = f"there is no such setting; did you mean {near[0]}?" if near else "there is no such setting"
+        no_such = Text("error-settings.no-such-setting")
+        said = Text("error-settings.did-you-mean", near=near[0]) if near else no_such
     names = ".".join(str(part) if isinstance(part, int) or part in known else "NAME" for part in loc)
-    return f"{names}{f' [{place}]' if place else ''}: {said}" if names else said
+    where = Text("error-settings.setting-at", names=names, place=place) if place else names
+    return Text("error.at", place=where, why=said) if names else said
+
+
+def _said(error: "ErrorDetails") -> Prose:
+    """What pydantic says, as far as it is known; the rest in its own words."""
+    context = error.get("ctx", {})
+    match error["type"]:
+        case "value_error" if isinstance(wrong := context.get("error"), WrongValue):
+            return Text("error-settings.value-error", why=wrong.text)
+        case "missing":
+            return Text("error-settings.required")
+        case "bool_parsing":
+            return Text("error-settings.unreadable-boolean")
+        case "bool_type":
+            return Text("error-settings.boolean")
+        case "string_type":
+            return Text("error-settings.string")
+        case "int_type":
+            return Text("error-settings.integer")
+        case "int_parsing":
+            return Text("error-settings.unreadable-integer")
+        case "float_type":
+            return Text("error-settings.number")
+        case "float_parsing":
+            return Text("error-settings.unreadable-number")
+        case "greater_than":
+            return Text("error-settings.greater-than", limit=context["gt"])
+        case "greater_than_equal":
+            return Text("error-settings.at-least", limit=context["ge"])
+        case "less_than":
+            return Text("error-settings.less-than", limit=context["lt"])
+        case "less_than_equal":
+            return Text("error-settings.at-most", limit=context["le"])
+        case "literal_error":
+            return Text("error-settings.one-of", expected=context["expected"])
+        case "dict_type":
+            return Text("error-settings.dictionary")
+        case "tuple_type":
+            return Text("error-settings.tuple")
+        case "list_type":
+            return Text("error-settings.list")
+        case _:
+            return error["msg"]
 
 
 @cache
@@ -95,21 +145,26 @@ def _text_of(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        hint = "check the path and its permissions; hami-bot init writes a settings file"
-        raise UsageError(f"the settings file {path} cannot be read: {error.strerror}", hint=hint) from error
+        hint = Text("error-settings.check-path")
+        raise UsageError(
+            Text("error-settings.file-cannot-be-read", path=path, why=of_system(error)), hint=hint
+        ) from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"the settings file {path} is not YAML: {reason(error)}") from None
+        raise UsageError(Text("error-settings.file-is-not-yaml", path=path, reason=reason(error))) from None
 
 
 def _read(path: Path | None, text: str, known: set[str]) -> dict[str, Any]:
     try:
         document: object = next(iter(parse_documents(text)), None)
-    except ValueError as error:
-        raise UsageError(f"the settings file {path} is not YAML: {error}") from None
+    except WrongValue as error:
+        raise UsageError(Text("error-settings.file-is-not-yaml", path=path, reason=error.text)) from None
     if document is not None and not isinstance(document, dict):
-        raise UsageError(f"the settings file {path} does not hold a mapping of settings")
+        raise UsageError(Text("error-settings.file-is-no-mapping", path=path))
     settings = cast("dict[Any, Any]", document or {})
     if unknown := [key for key in settings if key not in known]:
         lines = ", ".join(str(line_of(text, (str(key),)) or "?") for key in unknown)
-        raise UsageError(f"unknown settings in {path}: line {lines}", hint=f"Known: {', '.join(sorted(known))}.")
+        raise UsageError(
+            Text("error-settings.unknown-in-file", path=path, lines=lines),
+            hint=Text("error-settings.known", known=", ".join(sorted(known))),
+        )
     return settings

@@ -7,6 +7,9 @@ from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, SecretStr
 
+from bot.errors import WrongValue
+from bot.texts import Text
+
 VISIBLE = re.compile(r"[!-~]+")
 """ASCII without spaces: what a header, or an address, may have."""
 
@@ -16,9 +19,9 @@ def never_in_clear(url: str) -> str:
     parts = parts_of(url)
     if parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname or "")):
         if not parts.hostname or not VISIBLE.fullmatch(url):
-            raise ValueError("is no address of a server")
+            raise WrongValue(Text("error-settings.no-address"))
         return url
-    raise ValueError("must begin with https:// (http:// only on loopback)")
+    raise WrongValue(Text("error-settings.must-begin-with-https"))
 
 
 def parts_of(url: str) -> SplitResult:
@@ -27,9 +30,9 @@ def parts_of(url: str) -> SplitResult:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise ValueError("is no address of a server") from None
+        raise WrongValue(Text("error-settings.no-address")) from None
     if port == 0:
-        raise ValueError("is no address of a server")
+        raise WrongValue(Text("error-settings.no-address"))
     return parts
 
 
@@ -37,7 +40,7 @@ def fits_a_header(secret: SecretStr) -> SecretStr:
     """Without the newline in which a Secret made from a file ends. Raises ValueError, which repeats nothing of it."""
     stripped = secret.get_secret_value().strip()
     if stripped and not VISIBLE.fullmatch(stripped):
-        raise ValueError("a key has visible ASCII characters only")
+        raise WrongValue(Text("error-settings.key-is-not-visible"))
     return SecretStr(stripped)
 
 

@@ -7,6 +7,9 @@ from typing import Annotated
 
 from pydantic_settings import NoDecode
 
+from bot.errors import WrongValue
+from bot.texts import Text
+
 CHANNEL = re.compile(r"[CGD][A-Z0-9]{2,}")
 PERSON = re.compile(r"[UWS][A-Z0-9]{2,}")
 TEAM = re.compile(r"[TE][A-Z0-9]{2,}")
@@ -18,7 +21,7 @@ Ids = Annotated[tuple[str, ...], NoDecode]
 def channel_id(given: str) -> str:
     """The same, if it is a channel's id. Raises ValueError."""
     if not CHANNEL.fullmatch(given):
-        raise ValueError("a channel is named by its id, such as C0123ABCD, not by its name")
+        raise WrongValue(Text("error-settings.no-channel-id"))
     return given
 
 
@@ -39,7 +42,5 @@ def listed(given: object) -> object:
 def named_people(ids: tuple[str, ...]) -> tuple[str, ...]:
     """The ids, all of users or user groups. Raises ValueError."""
     if wrong := wrong_ones(ids, PERSON):
-        raise ValueError(
-            f"entry {wrong}: a user is named by an id such as U0123ABCD, a user group by one such as S0123ABCD"
-        )
+        raise WrongValue(Text("error-settings.entry-is-no-person-id", wrong=wrong))
     return ids

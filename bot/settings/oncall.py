@@ -5,10 +5,12 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
+from bot.errors import WrongValue
 from bot.settings.addresses import fits_a_header, never_in_clear
 from bot.settings.ids import CHANNEL, PERSON, Ids, channel_id, listed, named_people, wrong_ones
 from bot.settings.paging import PagingSettings
 from bot.settings.routing import RouteSettings
+from bot.texts import Text
 from bot.triage.hours import read_hours
 
 _SCHEDULE = re.compile(r"[A-Z0-9]{2,32}")
@@ -40,14 +42,14 @@ class PagerDutySettings(BaseModel):
     @classmethod
     def _ids(cls, schedules: tuple[str, ...]) -> tuple[str, ...]:
         if wrong := wrong_ones(schedules, _SCHEDULE):
-            raise ValueError(f"entry {wrong}: a schedule is named by its id, such as PI7DH85, as in its address")
+            raise WrongValue(Text("error-settings.entry-is-no-schedule-id", wrong=wrong))
         return schedules
 
     @field_validator("people")
     @classmethod
     def _by_address(cls, people: dict[str, str]) -> dict[str, str]:
         if wrong := wrong_ones(people, _ADDRESS):
-            raise ValueError(f"entry {wrong}: people are named by their e-mail address in PagerDuty")
+            raise WrongValue(Text("error-settings.entry-is-no-email", wrong=wrong))
         named_people(tuple(people.values()))
         return {address.casefold(): person for address, person in people.items()}
 
@@ -56,7 +58,7 @@ class PagerDutySettings(BaseModel):
     def _fits_a_header(cls, token: SecretStr) -> SecretStr:
         stripped = fits_a_header(token)
         if not stripped.get_secret_value():
-            raise ValueError("a REST API key has visible ASCII characters only, and at least one")
+            raise WrongValue(Text("error-settings.rest-key-is-not-visible"))
         return stripped
 
     @field_validator("url")
@@ -150,15 +152,15 @@ class OncallSettings(BaseModel):
     @classmethod
     def _somebody(cls, last: str) -> str:
         if last and not (CHANNEL.fullmatch(last) or PERSON.fullmatch(last)):
-            raise ValueError("it is the id of a user group, a channel or a user, such as S0123ABCD")
+            raise WrongValue(Text("error-settings.id-of-group-channel-user"))
         return last
 
     @model_validator(mode="after")
     def _proves_itself(self) -> Self:
         if bool(self.user) != bool(self.password.get_secret_value()):
-            raise ValueError("user and password go together")
+            raise WrongValue(Text("error-settings.user-and-password"))
         if not self.token.get_secret_value() and not self.user:
-            raise ValueError("nothing proves that an alert is Alertmanager's: set token, or user and password")
+            raise WrongValue(Text("error-settings.nothing-proves-alert"))
         if self.pagerduty and not self.rota:
-            raise ValueError("rota is missing: who is called when PagerDuty does not answer")
+            raise WrongValue(Text("error-settings.rota-is-missing"))
         return self

@@ -4,7 +4,9 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, SecretStr, model_validator
 
+from bot.errors import WrongValue
 from bot.settings.addresses import HeaderSecret, never_in_clear
+from bot.texts import Text
 
 _NONE = SecretStr("")
 
@@ -70,5 +72,5 @@ class PagingSettings(BaseModel):
             "webhook.secret": self.webhook and self.webhook.secret,
         }
         if missing := [name for name, secret in needed.items() if secret is not None and not secret.get_secret_value()]:
-            raise ValueError(f"{', '.join(missing)} is empty")
+            raise WrongValue(Text("error-command.is-empty", what=", ".join(missing)))
         return self

@@ -5,7 +5,9 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, SecretStr, model_validator
 
+from bot.errors import WrongValue
 from bot.settings.addresses import VISIBLE, HeaderSecret, never_in_clear, parts_of
+from bot.texts import Text
 
 _NONE = SecretStr("")
 
@@ -32,13 +34,13 @@ class PrometheusSettings(BaseModel):
     def _secret_stays_so(self) -> Self:
         parts = parts_of(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname or not VISIBLE.fullmatch(self.url):
-            raise ValueError("url must be an address such as http://prometheus.monitoring:9090")
+            raise WrongValue(Text("error-settings.url-must-be-an-address"))
         if parts.username or parts.password or parts.query or parts.fragment:
-            raise ValueError("url must have no user, password or query: set user and password, or token")
+            raise WrongValue(Text("error-settings.url-has-credentials"))
         if bool(self.user) != bool(self.password.get_secret_value()):
-            raise ValueError("user and password go together")
+            raise WrongValue(Text("error-settings.user-and-password"))
         if self.user and self.token.get_secret_value():
-            raise ValueError("set token, or user and password, not both")
+            raise WrongValue(Text("error-settings.token-or-password"))
         if self.token.get_secret_value() or self.user:
             never_in_clear(self.url)
         return self

@@ -4,7 +4,9 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
+from bot.errors import WrongValue
 from bot.settings.ids import channel_id
+from bot.texts import Text
 from bot.triage.routes import EXAMPLE, Route, read_route
 
 
@@ -30,11 +32,11 @@ class RouteSettings(BaseModel):
     @model_validator(mode="after")
     def _is_one(self) -> Self:
         if not self.match:
-            raise ValueError(f"match is empty: name at least one matcher, such as {EXAMPLE}")
+            raise WrongValue(Text("error-settings.match-is-empty", example=EXAMPLE))
         if bool(self.channel) == self.ignore:
-            raise ValueError("a route has either a channel, such as C0123ABCD, or ignore: true")
+            raise WrongValue(Text("error-settings.channel-or-ignore"))
         if self.ignore and self.group_by:
-            raise ValueError("group_by needs a channel: what is ignored has no thread")
+            raise WrongValue(Text("error-settings.group-by-needs-channel"))
         self.route()
         return self
 

@@ -6,11 +6,12 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from bot.errors import WrongValue
 from bot.settings.addresses import HeaderSecret, never_in_clear
 from bot.settings.ids import CHANNEL, TEAM, Ids, listed, named_people, wrong_ones
 from bot.settings.oncall import OncallSettings
 from bot.settings.prometheus import PrometheusSettings
-from bot.texts import Language
+from bot.texts import Language, Text
 
 PREFIX = "HAMI_BOT_"
 
@@ -73,11 +74,11 @@ class SlackSettings(BaseModel):
     @model_validator(mode="after")
     def _complete(self) -> Self:
         if not self.bot_token.get_secret_value():
-            raise ValueError("bot_token is missing: the Bot User OAuth Token, xoxb-…")
+            raise WrongValue(Text("error-settings.bot-token-is-missing"))
         if self.mode == "socket" and not self.app_token.get_secret_value():
-            raise ValueError("app_token is missing: Socket Mode needs an app-level token, xapp-…")
+            raise WrongValue(Text("error-settings.app-token-is-missing"))
         if self.mode == "http" and not self.signing_secret.get_secret_value():
-            raise ValueError("signing_secret is missing: HTTP mode proves with it that a request is Slack's")
+            raise WrongValue(Text("error-settings.signing-secret-is-missing"))
         return self
 
 
@@ -119,20 +120,20 @@ class AccessSettings(BaseModel):
     @classmethod
     def _rooms(cls, ids: tuple[str, ...]) -> tuple[str, ...]:
         if wrong := wrong_ones(ids, CHANNEL):
-            raise ValueError(f"entry {wrong}: a channel is named by its id, such as C0123ABCD, not by its name")
+            raise WrongValue(Text("error-settings.entry-is-no-channel-id", wrong=wrong))
         return ids
 
     @field_validator("teams")
     @classmethod
     def _workspaces(cls, ids: tuple[str, ...]) -> tuple[str, ...]:
         if wrong := wrong_ones(ids, TEAM):
-            raise ValueError(f"entry {wrong}: a workspace is named by its id, such as T0123ABCD")
+            raise WrongValue(Text("error-settings.entry-is-no-workspace-id", wrong=wrong))
         return ids
 
     @model_validator(mode="after")
     def _somebody_else(self) -> Self:
         if self.two_person and not self.approvers:
-            raise ValueError("two_person needs approvers: nobody could approve anything")
+            raise WrongValue(Text("error-settings.two-person-needs-approvers"))
         return self
 
 
@@ -151,7 +152,7 @@ class HttpSettings(BaseModel):
     def _host_and_port(cls, bind: str) -> str:
         host, _, port = bind.rpartition(":")
         if not host or not port.isdecimal() or int(port) > 65535:
-            raise ValueError("must be HOST:PORT, such as 0.0.0.0:8080")
+            raise WrongValue(Text("error-settings.must-be-host-port"))
         return bind
 
 
@@ -184,7 +185,7 @@ class StoreSettings(BaseModel):
     @classmethod
     def _long_enough(cls, keys: SecretStr) -> SecretStr:
         if any(len(key) < 32 for key in keys.get_secret_value().split()):
-            raise ValueError("a key has 32 characters or more: openssl rand -hex 32 makes one")
+            raise WrongValue(Text("error-settings.key-is-too-short"))
         return keys
 
     @property
@@ -272,16 +273,16 @@ class Settings(BaseSettings):
         """Ids as Slack writes them; the environment's names come in lower case."""
         ids = {name.upper(): channel for name, channel in channels.items()}
         if wrong := wrong_ones(ids, CHANNEL):
-            raise ValueError(f"entry {wrong}: a channel is named by its id, such as C0123ABCD, not by its name")
+            raise WrongValue(Text("error-settings.entry-is-no-channel-id", wrong=wrong))
         return ids
 
     @model_validator(mode="after")
     def _known_clusters(self) -> Self:
         for place, chosen in enumerate(self.channels.values(), 1):
             if chosen.cluster not in self.clusters:
-                raise ValueError(f"the cluster of entry {place} of channels is none of those under clusters")
+                raise WrongValue(Text("error-settings.cluster-of-channel-entry", place=place))
         if self.oncall and self.oncall.cluster and self.oncall.cluster not in self.clusters:
-            raise ValueError("oncall.cluster is none of the clusters under clusters")
+            raise WrongValue(Text("error-settings.oncall-cluster"))
         return self
 
     @classmethod

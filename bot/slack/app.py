@@ -15,6 +15,7 @@ from bot import process_counters
 from bot.errors import BotError
 from bot.slack.failures import SlackFailure
 from bot.slack.gateway import Identity
+from bot.texts import Prose, Text
 
 NEEDED_SCOPES = {
     "app_mentions:read": "hears @hami-bot in channels and threads",
@@ -47,7 +48,7 @@ class WrongInstall(BotError):  # noqa: N818  # what the person is told
 
     exit_code = 3
 
-    def __init__(self, message: str, *, hint: str = "", failure: SlackFailure | None = None) -> None:
+    def __init__(self, message: Prose, *, hint: Prose = "", failure: SlackFailure | None = None) -> None:
         super().__init__(message, hint=hint)
         self.failure = failure
 
@@ -61,8 +62,8 @@ def check_scopes(granted: frozenset[str], *, guests: bool = True) -> None:
     if missing:
         reasons = "; ".join(f"{scope} ({needed[scope]})" for scope in missing)
         raise WrongInstall(
-            f"the bot token lacks scopes: {reasons}",
-            hint="Update the app from deploy/slack-manifest.json, reinstall it to the workspace and use the new token.",
+            Text("error-slack.bot-token-lacks-scopes", scopes=reasons),
+            hint=Text("error-slack.update-app"),
         )
 
 

@@ -13,8 +13,10 @@ from slack_sdk.errors import SlackClientError
 from slack_sdk.proxy_env_variable_loader import load_http_proxy_from_env
 from slack_sdk.web.async_client import AsyncWebClient
 
+from bot.errors import WrongValue
 from bot.slack.failures import Problem, SlackFailure, answered, broken
 from bot.slack.pacing import Pacer
+from bot.texts import Text
 
 Json = dict[str, Any]
 Headers = Mapping[str, str]
@@ -48,7 +50,7 @@ def is_safe(url: str) -> bool:
 def proxy_for(url: str) -> str | None:
     """The proxy of the environment through which the address is to be reached, if it is not to be reached directly.
 
-    slack-sdk never reads NO_PROXY: here it counts, and a loopback address is always direct. Raises ValueError, which
+    slack-sdk never reads NO_PROXY: here it counts, and a loopback address is always direct. Raises WrongValue, which
     repeats nothing, for a proxy's address that cannot be read: it may hold a password.
     """
     host = urlsplit(url).hostname or ""
@@ -58,7 +60,7 @@ def proxy_for(url: str) -> str | None:
     except ValueError:
         is_address = False
     if not is_address:
-        raise ValueError("HTTPS_PROXY or HTTP_PROXY is no address")
+        raise WrongValue(Text("error-slack.proxy-is-no-address"))
     return proxy
 
 
@@ -111,8 +113,8 @@ class Calls:
         left = max(deadline - now, 0.0)
         wait = self._pacer.reserve(method, channel, now, left)
         if wait > left:
-            where = f" to {channel}" if channel else ""
-            text = f"{method}{where}: its next turn is in {wait:.1f} s"
+            called = Text("error-slack.call-to", method=method, channel=channel) if channel else method
+            text = Text("error-slack.next-turn-in", method=called, wait=f"{wait:.1f}")
             raise SlackFailure(text, Problem.RATE_LIMITED, error="ratelimited", retry_after=wait)
         if wait:
             await self._sleep(wait)
@@ -151,7 +153,7 @@ class Calls:
     ) -> tuple[int, Headers, Any]:
         """Posts to an address that Slack gave: status, headers, and the body as JSON where it is some, else as text."""
         if not is_safe(url):
-            raise SlackFailure(f"{what}: Slack gave an address without https", Problem.BAD_REQUEST)
+            raise SlackFailure(Text("error-slack.address-without-https", what=what), Problem.BAD_REQUEST)
         request = self._session.post(
             url,
             data=content,

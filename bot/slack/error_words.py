@@ -5,6 +5,8 @@ The source is the reference of each method that the bot calls (docs.slack.dev/re
 
 from enum import StrEnum
 
+from bot.texts import Text
+
 
 class Problem(StrEnum):
     """What is wrong, by what may be done about it."""
@@ -36,22 +38,21 @@ PASSING = frozenset({Problem.RATE_LIMITED, Problem.TRANSIENT, Problem.UNKNOWN_OU
 
 
 HINTS = {
-    Problem.RATE_LIMITED: "Slack limits how often this may be called; the bot tries again later",
-    Problem.TRANSIENT: "check that Slack can be reached from here (DNS, proxy, firewall) and https://slack-status.com",
-    Problem.UNKNOWN_OUTCOME: "Slack may have applied the call: look in the channel before you repeat it",
-    Problem.BAD_REQUEST: "this is a fault of the bot: install a newer version, or report the message above",
-    Problem.TOO_LONG: "ask about less at a time, for example one namespace or one pod",
-    Problem.NO_FILE: "ask a workspace admin to allow such files here, or ask again in a direct message",
-    Problem.NO_REPLY: "ask in the channel instead of the thread, or unlock the thread",
-    Problem.GONE: "check that the channel still exists and is not archived",
-    Problem.FORBIDDEN: "invite the bot to the channel, and compare the app's scopes with the manifest",
-    Problem.AUTH: "install the app into the workspace again and give the bot its new token",
+    Problem.RATE_LIMITED: Text("error-slack-hint.limits-how-often"),
+    Problem.TRANSIENT: Text("error-slack-hint.check-slack"),
+    Problem.UNKNOWN_OUTCOME: Text("error-slack-hint.may-have-applied"),
+    Problem.BAD_REQUEST: Text("error-slack-hint.fault-of-bot"),
+    Problem.TOO_LONG: Text("error-slack-hint.ask-about-less-time"),
+    Problem.NO_FILE: Text("error-slack-hint.admin-allow-such-files"),
+    Problem.NO_REPLY: Text("error-slack-hint.ask-in-channel-or-unlock"),
+    Problem.GONE: Text("error-slack-hint.check-channel-still-exists"),
+    Problem.FORBIDDEN: Text("error-slack-hint.invite-and-compare-scopes"),
+    Problem.AUTH: Text("error-slack-hint.install-again"),
 }
 """What a person can do, by problem."""
 
-_CLICK_AGAIN = "the click reached the bot too late, or was used already: click again"
-_ADMINS = "ask a workspace admin"
-_CONNECTED = f"{_ADMINS} what may be shared in channels with other organisations"
+_CLICK_AGAIN = Text("error-slack-hint.click-again")
+_CONNECTED = Text("error-slack-hint.admin-shared-channels")
 
 OWN_HINTS = {
     **dict.fromkeys(
@@ -61,33 +62,33 @@ OWN_HINTS = {
         ),
         _CLICK_AGAIN,
     ),
-    "hash_conflict": "somebody else changed this form meanwhile: open it again",
-    "update_failed": "Slack could not edit the message; see https://slack-status.com",
-    "external_channel_migrating": "Slack is moving this channel; the bot tries again until that is done",
-    "ekm_access_denied": f"{_ADMINS}: they suspended messages with the workspace's encryption key",
-    "accesslimited": f"{_ADMINS} to add the bot's IP addresses to those that the app or the workspace allows",
-    "app_access_restricted": f"{_ADMINS} to allow the app in this channel",
-    "enterprise_is_restricted": f"{_ADMINS} of the Enterprise organisation to allow the app there",
-    "channel_is_limited_access": f"{_ADMINS} to give the app access to this channel",
-    "posting_to_channel_denied": f"{_ADMINS}, or the channel's managers, to let the app post there",
-    "restricted_action": "ask the channel's managers to let apps post there",
-    "restricted_action_read_only_channel": "ask the channel's managers to let apps post there",
-    "restricted_action_thread_only_channel": "this channel takes replies only: configure another channel",
-    "messages_tab_disabled": "switch on the Messages tab in the app's settings (App Home)",
-    "not_enabled": "switch on the Home tab in the app's settings (App Home)",
-    "plan_upgrade_required": "user groups need a paid plan of Slack: list people instead of groups in the settings",
-    "no_such_subteam": "a user group of the settings does not exist any more: correct or remove its id",
-    "user_not_found": "check that the person's id in the settings belongs to this workspace",
-    "user_disabled": "the person's account is deactivated: remove it from the settings",
-    "user_not_visible": "the app may not see this person: check their id in the settings",
-    "message_not_found": "somebody deleted the message: ask again",
-    "thread_not_found": "somebody deleted the thread: ask in the channel",
-    "edit_window_closed": "this workspace does not allow edits of older messages any more",
-    "is_inactive": "check that the channel and the message are still in use",
-    "storage_limit_reached": "the workspace's file storage is full: delete old files, or ask for a larger plan",
-    "file_uploads_disabled": f"{_ADMINS} to allow file uploads",
-    "file_uploads_except_images_disabled": f"{_ADMINS} to allow uploads of files that are no images",
-    "file_upload_size_restricted": f"{_ADMINS} to allow larger files",
+    "hash_conflict": Text("error-slack-hint.form-changed"),
+    "update_failed": Text("error-slack-hint.could-not-edit"),
+    "external_channel_migrating": Text("error-slack-hint.moving-channel"),
+    "ekm_access_denied": Text("error-slack-hint.admin-suspended"),
+    "accesslimited": Text("error-slack-hint.admin-add-addresses"),
+    "app_access_restricted": Text("error-slack-hint.admin-allow-app"),
+    "enterprise_is_restricted": Text("error-slack-hint.admin-of-organisation"),
+    "channel_is_limited_access": Text("error-slack-hint.admin-give-access"),
+    "posting_to_channel_denied": Text("error-slack-hint.admin-let-app-post"),
+    "restricted_action": Text("error-slack-hint.managers-let-apps-post"),
+    "restricted_action_read_only_channel": Text("error-slack-hint.managers-let-apps-post"),
+    "restricted_action_thread_only_channel": Text("error-slack-hint.replies-only"),
+    "messages_tab_disabled": Text("error-slack-hint.switch-on-messages"),
+    "not_enabled": Text("error-slack-hint.switch-on-home"),
+    "plan_upgrade_required": Text("error-slack-hint.groups-need-paid-plan"),
+    "no_such_subteam": Text("error-slack-hint.group-does-not-exist"),
+    "user_not_found": Text("error-slack-hint.check-person-id"),
+    "user_disabled": Text("error-slack-hint.account-is-deactivated"),
+    "user_not_visible": Text("error-slack-hint.may-not-see-person"),
+    "message_not_found": Text("error-slack-hint.message-deleted"),
+    "thread_not_found": Text("error-slack-hint.thread-deleted"),
+    "edit_window_closed": Text("error-slack-hint.no-edits-of-older"),
+    "is_inactive": Text("error-slack-hint.check-channel-and-message"),
+    "storage_limit_reached": Text("error-slack-hint.storage-is-full"),
+    "file_uploads_disabled": Text("error-slack-hint.admin-allow-uploads"),
+    "file_uploads_except_images_disabled": Text("error-slack-hint.admin-allow-no-images"),
+    "file_upload_size_restricted": Text("error-slack-hint.admin-allow-larger"),
     **dict.fromkeys(
         (
             *("slack_connect_canvas_sharing_blocked", "slack_connect_clip_sharing_blocked"),
@@ -96,8 +97,8 @@ OWN_HINTS = {
         ),
         _CONNECTED,
     ),
-    "too_many_reactions": "the message has as many reactions as Slack allows; nothing else is affected",
-    "too_many_emoji": "the message has as many reactions as Slack allows; nothing else is affected",
+    "too_many_reactions": Text("error-slack-hint.as-many-reactions"),
+    "too_many_emoji": Text("error-slack-hint.as-many-reactions"),
 }
 """What a person can do, by Slack's word, where it is something else than for the problem in general."""
 

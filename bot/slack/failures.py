@@ -12,6 +12,7 @@ import aiohttp
 
 from bot.errors import BotError
 from bot.slack.error_words import HINTS, OWN_HINTS, PROBLEMS, Problem
+from bot.texts import Prose, Text
 
 LONGEST_WAIT = 600.0
 """Seconds. Slack asks for a minute at most; a mistaken Retry-After must not silence the bot for hours."""
@@ -29,7 +30,7 @@ class SlackFailure(BotError):  # noqa: N818  # the name its callers read best
     """
 
     def __init__(
-        self, message: str, problem: Problem, *, error: str = "", retry_after: float = 0.0, hint: str = ""
+        self, message: Prose, problem: Problem, *, error: str = "", retry_after: float = 0.0, hint: Prose = ""
     ) -> None:
         super().__init__(message, hint=hint or OWN_HINTS.get(error) or HINTS[problem])
         self.problem = problem
@@ -59,7 +60,7 @@ def answered(
         problem = Problem.AUTH
     if repeatable and problem is Problem.UNKNOWN_OUTCOME:
         problem = Problem.TRANSIENT
-    text = f"{method}: Slack answered {_told(status, word, answer)}"
+    text = Text("error-slack.answered", method=method, told=_told(status, word, answer))
     wait = seconds_to_wait(headers.get("Retry-After")) if problem is Problem.RATE_LIMITED else 0.0
     return SlackFailure(text, problem, error=word, retry_after=wait)
 
@@ -78,14 +79,14 @@ def _told(status: int, word: str, answer: dict[str, Any]) -> str:
 def broken(method: str, error: Exception, *, repeatable: bool = False) -> SlackFailure:
     """The failure for a call that brought no answer at all: `error` is a ClientError, an OSError or a TimeoutError."""
     if isinstance(error, aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError):
-        return SlackFailure(f"{method}: its address is not a valid URL", Problem.BAD_REQUEST)
-    what = str(error) or type(error).__name__
+        return SlackFailure(Text("error-slack.address-is-not-valid-url", method=method), Problem.BAD_REQUEST)
+    what: Prose = str(error) or type(error).__name__
     if isinstance(error, aiohttp.ClientHttpProxyError):  # whose text has the proxy's password
-        what = f"the proxy answered HTTP {error.status}"
+        what = Text("error-kube.proxy-answered-http", status=error.status)
     # These two are raised before the first byte of the request is written; a reset may come after the last.
     never_sent = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
     problem = Problem.TRANSIENT if never_sent or repeatable else Problem.UNKNOWN_OUTCOME
-    return SlackFailure(f"{method}: no answer from Slack: {what}", problem)
+    return SlackFailure(Text("error-slack.no-answer", method=method, what=what), problem)
 
 
 def seconds_to_wait(header: str | None) -> float:

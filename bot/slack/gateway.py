@@ -15,12 +15,13 @@ from typing import Any, NamedTuple, TypeVar, cast
 import aiohttp
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.errors import UsageError
+from bot.errors import UsageError, WrongValue
 from bot.slack.calls import INTERACTIVE, TIMEOUT, UPLOAD_TIMEOUT, Calls, Headers, Json, is_safe, proxy_for
 from bot.slack.failures import Problem, SlackFailure, answered
 from bot.slack.foreign_messages import said_in
 from bot.slack.message import File, Message
 from bot.slack.render.degrade import degraded
+from bot.texts import Text, in_english
 
 T = TypeVar("T")
 
@@ -90,13 +91,13 @@ async def open_client(api_url: str, bot_token: str) -> AsyncGenerator[tuple[Asyn
     """
     if not is_safe(api_url):
         raise UsageError(
-            f"the address of Slack's API is {api_url!r}",
-            hint="the address must begin with https:// (http:// only on loopback)",
+            Text("error-slack.api-address", api_url=repr(api_url)),
+            hint=Text("error-slack.address-must-begin-with-https"),
         )
     try:
         proxy = proxy_for(api_url)
-    except ValueError as error:
-        raise UsageError(str(error), hint="such as http://proxy.example:3128") from None
+    except WrongValue as error:
+        raise UsageError(error.text, hint=Text("error-slack.such-as-proxy")) from None
     async with aiohttp.ClientSession(timeout=TIMEOUT) as session:
         client = AsyncWebClient(bot_token, base_url=api_url, session=session, retry_handlers=[])
         client.proxy = proxy
@@ -156,7 +157,9 @@ class Gateway:
         except SlackFailure as failure:
             with contextlib.suppress(SlackFailure):
                 names = ", ".join(f"`{file.name}`" for file in form.files)
-                note = Message(f"{names} could not be attached: {failure.message}. {failure.hint}")
+                note = Message(
+                    f"{names} could not be attached: {in_english(failure.message)}. {in_english(failure.hint)}"
+                )
                 await self.say(posted.channel, note, thread_ts=thread_ts or posted.ts)
         return posted
 
@@ -441,5 +444,11 @@ def _response_refused(status: int, headers: Headers, answer: Any) -> SlackFailur
     word = answer if isinstance(answer, str) and answer.replace("_", "").isalnum() and len(answer) < 60 else ""
     body: Any = {"error": word} if word else answer
     if status in {404, 410}:
-        return SlackFailure(f"response_url: HTTP {status} {word}".strip(), Problem.GONE, error=word or "expired_url")
+        return SlackFailure(
+            Text("error-slack.response-url-http-word", status=status, word=word)
+            if word
+            else Text("error-slack.response-url-http", status=status),
+            Problem.GONE,
+            error=word or "expired_url",
+        )
     return answered("response_url", status, headers, body)

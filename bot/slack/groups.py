@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.gateway import Gateway
+from bot.texts import in_english
 
 KEPT_S = 300.0
 """Somebody who was taken out of a group may still do what its members may for so long."""
@@ -46,7 +47,7 @@ class Groups:
                 if user in await self._of(group):
                     groups.add(group)
             except SlackFailure as failure:
-                log.warning("the members of the user group %s cannot be read: %s", group, failure.message)
+                log.warning("the members of the user group %s cannot be read: %s", group, in_english(failure.message))
                 unread = failure if failure.problem in _PASSING else unread
         return Memberships(frozenset(groups), unread)
 

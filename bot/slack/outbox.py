@@ -25,6 +25,7 @@ from bot.store import Store, StoreError
 from bot.store.clock import BEAT_S, HOLDS_S
 from bot.store.facts import Fact
 from bot.store.outbox_rows import SPACING, QueuedMessage, StoredFile, stored_file
+from bot.texts import in_english
 from bot.unexpected_errors import Bug, bugs_as_errors
 
 Severity = Literal["critical", "warning", "info"]
@@ -233,7 +234,7 @@ class Outbox:
         except Bug as bug:  # the next try would end like this one
             log.exception("%s for %s is given up", row.key, row.channel)
             lane.ready_at = self._clock() + SPACING
-            await self._rows.fail(row, bug.message)
+            await self._rows.fail(row, in_english(bug.message))
         await self._count()
         return self._wait(lane)
 
@@ -290,7 +291,7 @@ class Outbox:
         except SlackFailure as failure:
             if failure.problem not in _NO_LOOKING:
                 raise
-            log.warning("%s may be posted to %s a second time: %s", row.key, row.channel, failure.message)
+            log.warning("%s may be posted to %s a second time: %s", row.key, row.channel, in_english(failure.message))
             return None
 
     async def _sent(self, lane: _Lane, row: QueuedMessage, posted: Posted, files: tuple[File, ...] = ()) -> None:
@@ -310,7 +311,7 @@ class Outbox:
                 await self._rows.release(row)
             return
         lane.ready_at = self._clock() + SPACING
-        await self._rows.fail(row, failure.message)
+        await self._rows.fail(row, in_english(failure.message))
         concerns_channel = failure.problem in _OF_THE_CHANNEL
         if not concerns_channel or not lane.broken:
             log.error("%s cannot be posted to %s and is given up: %s", row.key, row.channel, failure)
@@ -407,7 +408,9 @@ class Outbox:
         except SlackFailure as failure:
             if failure.problem not in _NO_LOOKING:
                 raise
-            log.warning("files of %s may be shared in %s a second time: %s", row.key, row.channel, failure.message)
+            log.warning(
+                "files of %s may be shared in %s a second time: %s", row.key, row.channel, in_english(failure.message)
+            )
             return set()
 
     async def _not_shared(
@@ -422,11 +425,12 @@ class Outbox:
             return
         names = ", ".join(file.about["name"] for file in files)
         log.error("%s of %s cannot be shared in %s and is given up: %s", names, row.key, row.channel, failure)
-        note = Message(f"`{escape(names)}` could not be attached: {escape(failure.message)}. {escape(failure.hint)}")
+        why, hint = in_english(failure.message), in_english(failure.hint)
+        note = Message(f"`{escape(names)}` could not be attached: {escape(why)}. {escape(hint)}")
         thread = row.thread_ts or row.posted_ts or row.update_ts
         await self.put(f"{row.key}/{files[0].digest[:12]}", row.channel, note, thread_ts=thread)
         for file in files:
-            await self._note(row, file, "failed", file.file_id, failure.message)
+            await self._note(row, file, "failed", file.file_id, in_english(failure.message))
 
     async def _put_off(self, lane: _Lane, row: QueuedMessage, failure: SlackFailure) -> bool:
         """Whether the files are tried again: as long after as they were tried so far. They hold up no other message."""

@@ -18,7 +18,8 @@ from weakref import WeakKeyDictionary
 from bot import request_ids
 from bot.errors import BotError
 from bot.store import Store, StoreError
-from bot.unexpected_errors import REPORT, bugs_as_errors
+from bot.texts import Text
+from bot.unexpected_errors import bugs_as_errors
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -36,15 +37,14 @@ OF_ONE = 12
 fewer, those that a cluster leaves hanging would soon hold up the same person's questions about another.
 """
 _UNCLAIMED_KEPT = 1000
-_SLOW_CLUSTER, _NO_PLACE, _NO_TURN, _SLOW_STEP = "overdue-cluster", "overdue-place", "overdue-turn", "overdue-step"
+_SLOW_CLUSTER, _NO_PLACE, _NO_TURN, _SLOW_STEP = "cluster", "place", "turn", "step"
 _HINTS = {
-    _SLOW_CLUSTER: "Ask again; if the timeout repeats, the cluster answers slowly.",
-    _NO_PLACE: "The bot was busy with other answers and did not start this one. "
-    "Ask again; if the timeout repeats, restart the bot.",
-    _NO_TURN: "You asked many questions at once, and the bot did not get to this one. Ask it again, later.",
-    _SLOW_STEP: f"The bot read the cluster, but working out the answer took too long. {REPORT}",
+    _SLOW_CLUSTER: Text("error-overdue.cluster"),
+    _NO_PLACE: Text("error-overdue.place"),
+    _NO_TURN: Text("error-overdue.turn"),
+    _SLOW_STEP: Text("error-overdue.step"),
 }
-"""What held an answer up, as its text is named, and what to do about it."""
+"""What held an answer up, and what to do about it."""
 
 log = logging.getLogger(__name__)
 
@@ -331,7 +331,7 @@ class Work:
             async with asyncio.timeout(within_s):
                 return key in await asyncio.shield(claim)
         except TimeoutError:
-            why = NotKept(f"the store did not answer within {within_s:g} s")
+            why = NotKept(Text("error-slack.store-did-not-answer", seconds=f"{within_s:g}"))
         except StoreError as error:
             why = NotKept(error.message, hint=error.hint)
         if not regardless:
@@ -365,7 +365,7 @@ class Work:
             if not limit.expired():
                 raise
             why, seconds = self._given_up.get(asyncio.current_task(), _SLOW_CLUSTER), f"{longest_s:.0f}"
-            raise Overdue(f"gave up after {seconds} s", hint=_HINTS[why]).worded(why, seconds=seconds) from error
+            raise Overdue(Text("error-overdue.gave-up", seconds=seconds), hint=_HINTS[why]) from error
 
 
 def _threaded(step: Callable[[], T], done: Callable[[], None]) -> Future[T]:

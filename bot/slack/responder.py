@@ -18,6 +18,7 @@ from bot.slack.message import Message
 from bot.slack.outbox import Outbox
 from bot.slack.render import blocks
 from bot.store import StoreError
+from bot.texts import Text, in_english
 
 USES = 5
 LIFE = 30 * 60.0
@@ -103,7 +104,7 @@ class Responder:
             try:
                 await self._gateway.fit(Message(text, newer=(card,)), self._tell_progress)
             except SlackFailure as failure:
-                log.info("no progress was shown: %s", failure.message)
+                log.info("no progress was shown: %s", in_english(failure.message))
 
     async def _tell_progress(self, form: Message) -> None:
         self._left -= 1
@@ -119,7 +120,7 @@ class Responder:
             try:
                 return await self._first_way_open(message)
             except StoreError as error:
-                log.error("an answer to %s is lost: %s", self._user, error.message)  # noqa: TRY400  # it is foreseen
+                log.error("an answer to %s is lost: %s", self._user, in_english(error.message))  # noqa: TRY400  # it is foreseen
                 return Delivery.LOST
 
     async def _first_way_open(self, message: Message) -> Delivery:
@@ -130,7 +131,7 @@ class Responder:
             try:
                 await self._gateway.fit(message, send)
             except SlackFailure as failure:
-                log.info("no answer by %s: %s", way, failure.message)
+                log.info("no answer by %s: %s", way, in_english(failure.message))
             else:
                 return way
         await self._direct(message)
@@ -146,7 +147,7 @@ class Responder:
 
     async def _use(self, shown: Message) -> None:
         if self._left < 1 or self._now() >= self._expires_at:
-            raise SlackFailure("response_url: it is used up or expired", Problem.GONE, error="expired_url")
+            raise SlackFailure(Text("error-slack.response-url-is-used-up"), Problem.GONE, error="expired_url")
         self._left -= 1
         try:
             await self._gateway.respond(self._url, shown, replace=self.replaces, thread_ts=self._thread_ts)
@@ -165,7 +166,7 @@ class Responder:
         try:
             await self._direct(Message(self._words.line, files=form.files))
         except StoreError as error:
-            log.error("the files of an answer to %s are lost: %s", self._user, error.message)  # noqa: TRY400  # the same
+            log.error("the files of an answer to %s are lost: %s", self._user, in_english(error.message))  # noqa: TRY400  # the same
             return form._replace(files=())
         return without_files(form, self._words.where)
 

@@ -16,6 +16,7 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from bot.errors import BotError
 from bot.store.migrations import FIRST, NEWEST, OtherSchemaError, migrate, revision
+from bot.texts import Text
 
 T = TypeVar("T")
 
@@ -51,7 +52,7 @@ def store_errors(what: str) -> Generator[None]:
         reason = getattr(error, "orig", None) or error
         raise StoreError(f"{what}: {reason}", hint=_hint(str(reason))) from error
     except OSError as error:
-        raise StoreError(f"{what}: {error}", hint="check that the database can be reached from here") from error
+        raise StoreError(f"{what}: {error}", hint=Text("error-store.check-database")) from error
 
 
 async def transaction(engine: AsyncEngine, what: str, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
@@ -67,14 +68,14 @@ async def transaction(engine: AsyncEngine, what: str, work: Callable[[AsyncConne
             return await work(connection)
 
 
-def _hint(reason: str) -> str:
+def _hint(reason: str) -> Text:
     if "locked" in reason:
-        return "another process holds the file: end it, or use PostgreSQL for more than one"
+        return Text("error-store.another-process-holds-it")
     if "not a database" in reason or "malformed" in reason:
-        return "the file is damaged or something else: move it away, and a new one is made"
+        return Text("error-store.damaged-or-something-else")
     if "full" in reason:
-        return "make room on its disk"
-    return "check the store's address, and that its file may be written"
+        return Text("error-store.make-room-on-disk")
+    return Text("error-store.check-address")
 
 
 @contextlib.asynccontextmanager
@@ -101,9 +102,7 @@ async def connect(url: str, patience: float, *, make: bool = True) -> AsyncGener
     address = _address(url)
     shown = address.set(query={}).render_as_string(hide_password=True)  # a driver takes a password there as well
     if not make and _is_file(address) and not await asyncio.to_thread(Path(str(address.database)).exists):
-        raise NoStoreError(
-            f"there is no store {shown}", hint="hami-bot serve creates it; is this the store.url of its settings?"
-        )
+        raise NoStoreError(Text("error-store.no-store", shown=shown), hint=Text("error-store.serve-creates-it"))
     with store_errors(f"opening the store {shown}"):
         engine = await _engine(address, patience)
         if make and _is_file(address):
@@ -126,15 +125,15 @@ def _address(url: str) -> URL:
     if "@" in (address.host or ""):  # the rest of a password
         raise _unreadable()
     if importlib.util.find_spec(driver) is None:
-        raise StoreError(f"{driver} is not installed", hint="pip install 'hami-bot[postgres]'")
+        raise StoreError(Text("error-store.not-installed", driver=driver), hint=Text("error-store.install-postgres"))
     return address
 
 
 def _unreadable() -> StoreError:
     """It does not repeat the address, which may hold a password."""
     return StoreError(
-        "the store's address cannot be read",
-        hint="e.g. sqlite:////var/lib/hami-bot/state.db or postgresql://host/hami; in a password write %40 for @",
+        Text("error-store.address-cannot-be-read"),
+        hint=Text("error-store.address-example"),
     )
 
 
@@ -205,7 +204,7 @@ async def _prepare(engine: AsyncEngine, shown: str) -> None:
             if engine.dialect.name == "sqlite":
                 found = (await connection.exec_driver_sql("PRAGMA quick_check(1)")).scalar()
                 if found != "ok":
-                    raise StoreError(f"the store {shown} is damaged: {found}", hint=_hint("malformed"))
+                    raise StoreError(Text("error-store.damaged", shown=shown, problem=found), hint=_hint("malformed"))
             await connection.run_sync(migrate)
     except OtherSchemaError as error:
         raise _of_another_program(shown, error.found) from error
@@ -218,13 +217,13 @@ async def _check(engine: AsyncEngine, shown: str) -> None:
     except OtherSchemaError as error:
         raise _of_another_program(shown, error.found) from error
     if found != NEWEST:
-        text = f"the store {shown} is of an older hami-bot (schema {found or 'none'}, this one knows {NEWEST})"
-        raise OlderStoreError(text, hint="hami-bot serve upgrades it when it starts")
+        text = Text("error-store.of-older", shown=shown, found=found or "none", newest=NEWEST)
+        raise OlderStoreError(text, hint=Text("error-store.serve-upgrades-it"))
 
 
 def _of_another_program(shown: str, found: str) -> StoreError:
     if found < FIRST:
-        text = f"the store {shown} is of an unreleased hami-bot (schema {found}, this one knows {NEWEST})"
-        return StoreError(text, hint="keep that file or database as it is, and give this one an empty store")
-    text = f"the store {shown} was written by a newer hami-bot (schema {found}, this one knows {NEWEST})"
-    return StoreError(text, hint="run that version again, or give this one another store")
+        text = Text("error-store.of-unreleased", shown=shown, found=found, newest=NEWEST)
+        return StoreError(text, hint=Text("error-store.keep-and-give-empty"))
+    text = Text("error-store.of-newer", shown=shown, found=found, newest=NEWEST)
+    return StoreError(text, hint=Text("error-store.run-that-version"))

@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from bot.errors import NotFound
 from bot.store.engine import store_errors
 from bot.store.tables import profiles
+from bot.texts import Text
 
 _DAY_S = 86400.0
 
@@ -81,7 +82,10 @@ class ProfileRows:
             async with self._engine.connect() as connection:
                 found = await connection.scalar(wanted)
         if found is None:
-            raise NotFound(f"no profile {profile_id!r} is kept", hint="profile kept lists the kept profiles")
+            raise NotFound(
+                Text("error-profile.no-profile-is-kept", profile=repr(profile_id)),
+                hint=Text("error-profile.kept-lists-kept"),
+            )
         return bytes(found)
 
 

@@ -258,7 +258,7 @@ class OwnTexts(Texts):
 
 def in_english(prose: Prose) -> str:
     """As it is written down where nobody's language is known: logs, the audit log, an object of the cluster."""
-    return Texts("en").words(prose)
+    return prose if isinstance(prose, str) else Texts("en").words(prose)
 
 
 @lru_cache(maxsize=32)

@@ -5,6 +5,9 @@ from datetime import UTC, datetime, time, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from bot.errors import WrongValue
+from bot.texts import Text
+
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _TEXT = re.compile(r"(\S+)\s+(\d\d?:\d\d)\s*-\s*(\d\d?:\d\d)\s+(\S+)", re.ASCII)
 _ZONE = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+){0,2}")
@@ -26,16 +29,16 @@ def read_hours(text: str) -> Hours | None:
         return None
     found = _TEXT.fullmatch(text.strip())
     if found is None:
-        raise ValueError("these are no hours, such as mon-fri 09:00-18:00 Europe/Berlin")
+        raise WrongValue(Text("error-settings.no-hours"))
     start, end = _time(found[2]), None if found[3] == _MIDNIGHT else _time(found[3])
     if end is not None and end <= start:
-        raise ValueError("the end is not after the start")
+        raise WrongValue(Text("error-settings.end-is-not-after-start"))
     try:
         known = bool(_ZONE.fullmatch(found[4])) and bool(ZoneInfo(found[4]))
     except (ZoneInfoNotFoundError, ValueError, OSError):
         known = False
     if not known:
-        raise ValueError("the last word is not a time zone, such as Europe/Berlin")
+        raise WrongValue(Text("error-settings.no-time-zone"))
     return Hours(_days(found[1].casefold()), start, end, found[4])
 
 
@@ -66,7 +69,7 @@ def _moment(local: datetime) -> float:
 def _time(text: str) -> time:
     hour, _, minute = text.partition(":")
     if int(hour) > 23 or int(minute) > 59:
-        raise ValueError("that is not a time of day, such as 09:00")
+        raise WrongValue(Text("error-settings.no-time-of-day"))
     return time(int(hour), int(minute))
 
 
@@ -75,7 +78,7 @@ def _days(text: str) -> frozenset[int]:
     for part in text.split(","):
         first, _, last = part.partition("-")
         if first not in _DAYS or (last or first) not in _DAYS:
-            raise ValueError("the first word is no days, such as mon-fri or mon,thu")
+            raise WrongValue(Text("error-settings.no-days"))
         start, end = _DAYS.index(first), _DAYS.index(last or first)
         found |= {number % 7 for number in range(start, end + 1 if end >= start else end + 8)}
     return frozenset(found)

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import msgspec
 import re2 as untyped
 
+from bot.errors import WrongValue
+from bot.texts import Prose, Text
 from bot.triage.cause import Cause
 
 re2: Any = untyped
@@ -64,12 +66,14 @@ def read_route(match: Sequence[str], channel: str, group_by: Sequence[str] = ())
     """Raises ValueError that says which matcher or label is wrong, by its place."""
     for place, label in enumerate(group_by, 1):
         if not _LABEL.fullmatch(label):
-            raise ValueError(f"entry {place} of group_by is not a name of a label, such as namespace")
-    matchers = [read_matcher(text, f"entry {place} of match") for place, text in enumerate(match, 1)]
+            raise WrongValue(Text("error-settings.entry-is-no-label", place=place))
+    matchers = [
+        read_matcher(text, Text("error-settings.entry-of-match", place=place)) for place, text in enumerate(match, 1)
+    ]
     return Route("\0".join(match), tuple(matchers), channel, tuple(group_by))
 
 
-def read_matcher(text: str, place: str = "this") -> Matcher:
+def read_matcher(text: str, place: Prose = "this") -> Matcher:
     """A label, `=`, `!=`, `=~` or `!~`, and a value, with or without quotation marks.
 
     Raises ValueError, which calls it `place`.
@@ -77,7 +81,7 @@ def read_matcher(text: str, place: str = "this") -> Matcher:
     found = _MATCHER.fullmatch(text)
     value = _value(found[3]) if found else None
     if found is None or value is None:
-        raise ValueError(f"{place} is no matcher, such as {EXAMPLE}")
+        raise WrongValue(Text("error-settings.no-matcher", place=place, example=EXAMPLE))
     holds = _pattern(value, place) if "~" in found[2] else _equal(value)
     return Matcher(found[1], _not(holds) if "!" in found[2] else holds)
 
@@ -122,12 +126,12 @@ def _not(holds: Holds) -> Holds:
     return fails
 
 
-def _pattern(pattern: str, place: str) -> Holds:
+def _pattern(pattern: str, place: Prose) -> Holds:
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _MAX_MEMORY
     try:
         fullmatch: Callable[[str], object] = re2.compile(pattern, options=options).fullmatch
     except re2.error as error:
-        raise ValueError(f'{place} has a wrong regular expression, unlike alertname=~"GPU.*"') from error
+        raise WrongValue(Text("error-settings.wrong-regexp", place=place)) from error
     return lambda given: fullmatch(given) is not None

@@ -17,6 +17,7 @@ from bot.errors import BotError, NotAllowed
 from bot.slack.question_tasks import LONGEST_S
 from bot.store.approvals import Approval
 from bot.store.audit import Line
+from bot.texts import Text, in_english
 from bot.unexpected_errors import bugs_as_errors
 from handlers.changes.draft import seal
 from handlers.changes.execute import CHANGED, ChangeMaker
@@ -27,7 +28,7 @@ from handlers.changes.writable_clusters import WritableCluster
 from handlers.deps import Deps
 from playbooks.playbook import Sources
 
-_OLDER = "this was asked for before hami-bot was updated"
+_OLDER = Text("error-change.asked-for-before-update")
 _CUT_S = LONGEST_S + 30.0
 """So long after its approval nobody is at a change any more."""
 _ROUNDED_S = 2.0
@@ -128,9 +129,10 @@ class Approving:
             with bugs_as_errors(self._bugs):
                 yield
         except BotError as error:
-            if self._failed.get(key) != error.message:
+            why = in_english(error.message)
+            if self._failed.get(key) != why:
                 log.warning("%s: %s", what, error)
-            self._failed[key] = error.message
+            self._failed[key] = why
 
     async def _look_after(self, writable: WritableCluster, approval: Approval) -> None:
         match approval.state:
@@ -199,7 +201,7 @@ class Approving:
         try:
             await make()
         except BotError as error:
-            await self._told(self._not_done(writable, approval, pending, error.message))
+            await self._told(self._not_done(writable, approval, pending, self._deps.say.words(error.message)))
             raise
         await self._told(self._done(writable, approval, pending))
 
@@ -234,11 +236,11 @@ class Approving:
 
     async def _waiting(self, key: str, digest: str) -> tuple[Approval, Pending]:
         approval = await self._deps.store.approvals.get(key)
-        unknown = "nothing of that kind waits for approval"
+        unknown = Text("error-change.nothing-waits-for-approval")
         if approval is None:
-            raise Over(unknown, hint="ask for the change again")
+            raise Over(unknown, hint=Text("error-change.ask-for-change-again"))
         if approval.digest != digest:
-            raise Refused(unknown, hint="the button is not one of this bot's")
+            raise Refused(unknown, hint=Text("error-change.button-of-another-bot"))
         return approval, pending_of(approval)
 
     async def _still_pending(self, writable: WritableCluster, approval: Approval) -> None:
@@ -251,7 +253,7 @@ class Approving:
     async def _decided(self, writable: WritableCluster, key: str) -> Refused:
         approval = await self._deps.store.approvals.get(key)
         state = approval.at(writable.changer.time()).decision if approval else "gone"
-        return Refused(self._deps.say("card.decided", state=state), hint="make a new request")
+        return Refused(self._deps.say("card.decided", state=state), hint=Text("error-change.make-new-request"))
 
     async def _unless_void(
         self, sources: Sources, writable: WritableCluster, approval: Approval, pending: Pending
@@ -262,10 +264,15 @@ class Approving:
             await self._guard.allowed(asker, "extend" if pending.draft is None else "raise")
             return await self._as_asked(sources, writable, approval, pending)
         except NotNow as error:
-            raise NotNow(f"nothing was changed: {error.message}", hint=self._deps.say("card.still-waits")) from error
+            raise NotNow(
+                Text("error-change.not-changed-because", why=error.message), hint=self._deps.say("card.still-waits")
+            ) from error
         except (NotAllowed, Refused) as error:
-            await self._void(writable, approval, error.message)
-            raise Refused(f"nothing was changed: {error.message}", hint="ask for the change again") from error
+            await self._void(writable, approval, self._deps.say.words(error.message))
+            raise Refused(
+                Text("error-change.not-changed-because", why=error.message),
+                hint=Text("error-change.ask-for-change-again"),
+            ) from error
 
     async def _as_asked(
         self, sources: Sources, writable: WritableCluster, approval: Approval, pending: Pending

@@ -13,6 +13,7 @@ from bot.hami.scheduler_logs.log_lines import read_line, whose
 from bot.kube.cluster import Cluster, LogWanted
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Pod
+from bot.texts import in_english
 from playbooks.gather.scheduling import gather_install
 from playbooks.playbook import Sources
 
@@ -37,7 +38,7 @@ class Endings:
             async with self._open() as sources:
                 return await _why(sources, record)
         except SourceError as error:
-            log.info("the log of %s cannot be looked at: %s", record.target, error.message)
+            log.info("the log of %s cannot be looked at: %s", record.target, in_english(error.message))
             return ""
 
 

@@ -18,6 +18,7 @@ from bot.changes.unnoticed_end import carries, how_it_ended
 from bot.errors import BotError
 from bot.kube.times import format_time
 from bot.slack.message import File
+from bot.texts import Text
 from handlers.changes.report import planned_report
 from handlers.changes.request import ChangeSnapshot, PlannedChange, Requester, look, prepare, restarts
 from handlers.changes.types import NotNow, OpenChange, Over, Person, Refused
@@ -26,7 +27,7 @@ from handlers.changes.writable_clusters import WritableCluster, WritableClusters
 from handlers.deps import Deps
 from playbooks.playbook import Sources
 
-CHANGED = "the Deployment has changed since this was asked for"
+CHANGED = Text("error-change.deployment-has-changed-since")
 
 Capture = Callable[[str, ChangeSnapshot, Path], Awaitable[str]]
 """Writes what a restart of the cluster's schedulers destroys to an archive; what was written, in words.
@@ -61,7 +62,7 @@ class ChangeMaker:
     async def on_time(self, writable: WritableCluster) -> None:
         """Asks the API server for its time. Raises NotNow where this bot's clock is too wrong to raise anything."""
         if refusal := await writable.changer.wrong_clock():
-            raise NotNow(self._deps.say.words(refusal.why), hint=self._deps.say.words(refusal.hint))
+            raise NotNow(refusal.why, hint=refusal.hint)
 
     async def planned(
         self,
@@ -125,7 +126,7 @@ class ChangeMaker:
             try:
                 await self._capture(cluster, found, archive)
             except BotError as error:
-                text = f"what a restart destroys could not be kept: {error.message}"
+                text = Text("error-change.restart-destroys-not-kept", why=error.message)
                 raise Refused(text, hint=error.hint) from error
             content = await asyncio.to_thread(archive.read_bytes)
         return File("before.tar.gz", content, "what the restart destroyed, recorded before it")
@@ -147,7 +148,7 @@ class ChangeMaker:
         if isinstance(record, Unreadable):
             raise Refused(say("changing.unreadable", target=target, why=record.why))
         if record is None or change_id not in ("", record.id):
-            raise Over(say("card.ended"), hint="see its card for the result")
+            raise Over(say("card.ended"), hint=Text("error-change.see-card-for-result"))
         if copy and not or_copy:
             raise Refused(say("card.not-longer"), hint=say("card.not-longer-do"))
         return OpenChange(record, basis_of(deployment))
@@ -166,8 +167,7 @@ class ChangeMaker:
             raise self._refused(refusal)
 
     def _refused(self, refusal: Refusal) -> Refused:
-        say = self._deps.say
-        return Refused(say.words(refusal.why), hint=say.words(refusal.hint))
+        return Refused(refusal.why, hint=refusal.hint)
 
 
 def time_of(seconds: float) -> str:

@@ -9,6 +9,7 @@ from bot.access import Access, Action, Denied, decide_access
 from bot.errors import BotError, NotAllowed, UsageError
 from bot.slack.groups import Groups
 from bot.store import StoreError
+from bot.texts import Text, in_english
 from handlers.changes.types import AccessDenied, Person, Refused
 from handlers.deps import Deps
 
@@ -36,8 +37,8 @@ class Guard:
         if not isinstance(decision, Denied):
             return
         if member.unread:
-            text = f"permissions could not be checked: {member.unread.message}"
-            raise NotKnown(text, hint="nothing was changed; try again in a moment") from member.unread
+            text = Text("error-change.permissions-could-not-be-checked", why=member.unread.message)
+            raise NotKnown(text, hint=Text("error-change.not-changed-try-again")) from member.unread
         raise AccessDenied(decision)
 
     async def denied(self, who: Person, action: Action, cluster: str) -> AccessDenied | None:
@@ -57,7 +58,10 @@ class Guard:
         since = datetime.fromtimestamp(self._deps.now() - _HOUR_S, UTC).isoformat(timespec="microseconds")
         if await store.approvals.asked_for(who.user, since) > most:
             await store.audit.append(actor=who.user, action=action, target=cluster, outcome="over-limit", detail=detail)
-            raise Refused(f"you asked for {most} changes within an hour", hint="wait, or ask somebody else")
+            raise Refused(
+                Text("error-change.too-many-within-an-hour", count=most),
+                hint=Text("error-change.wait-or-ask-somebody-else"),
+            )
 
     @contextlib.asynccontextmanager
     async def refusals(self, who: Person, action: str, target: str, detail: dict[str, str]) -> AsyncGenerator[None]:
@@ -67,7 +71,11 @@ class Guard:
         except BotError as error:
             said_no = isinstance(error, NotAllowed | Refused | UsageError)
             await self.note_refusal(
-                who, action, target, detail | {"why": error.message}, outcome="denied" if said_no else "failed"
+                who,
+                action,
+                target,
+                detail | {"why": in_english(error.message)},
+                outcome="denied" if said_no else "failed",
             )
             raise
 

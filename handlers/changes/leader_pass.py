@@ -100,16 +100,17 @@ async def lead(watch: Watch, leadership: Leadership) -> None:
             with bugs_as_errors(bugs):
                 await _candidate(watch, leadership, bugs)
         except NothingToChange as error:
-            log.info("cluster %s: %s", where, error.message)
+            log.info("cluster %s: %s", where, in_english(error.message))
             leadership.tried(possible=False)
             return
         except BotError as error:
             if leadership.passes > passes:
                 last_error, wait_s = "", watch.pace.pass_s
-            if error.message != last_error:
+            why = in_english(error.message)
+            if why != last_error:
                 log.warning("no temporary changes are led in %s, reading goes on: %s", where, error)
-            last_error = error.message
-            leadership.failed(error.message)
+            last_error = why
+            leadership.failed(why)
             leadership.tried(possible=not isinstance(error, ForbiddenError | UsageError))
         await asyncio.sleep(wait_s)
         wait_s = min(2 * wait_s, watch.pace.again_s)

@@ -32,6 +32,7 @@ from bot.slack.render.change_offer import (
 from bot.slack.render.prose import progress, render_error, render_help
 from bot.slack.render.report import render_report
 from bot.store.approvals import EXPIRES_S
+from bot.texts import Text, in_english
 from handlers.actions import first_action
 from handlers.changes.draft import FRESH_S, Draft, read_draft, write_draft
 from handlers.changes.report import not_open_report, open_one, planned_report, shown_report
@@ -152,7 +153,7 @@ class _Window:
             await self._inbox.reply(taken.key, question).answer(render_help(asked.text), mark=DONE)
             return
         if not isinstance(asked, ChangeAsked):
-            raise UsageError("that is no change", example=example(("verbosity",)))
+            raise UsageError(Text("error-change.no-change"), example=example(("verbosity",)))
         who = Person(question.user, question.channel, question.thread_ts)
         cluster = self._changes.deps.the_cluster(asked.options.get("cluster") or "", question.channel)
         request = asked.request
@@ -160,7 +161,7 @@ class _Window:
         async def reply() -> str | Message | None:
             if isinstance(request, Raise) and not request.dry_run and trigger_id:
                 if taken.resumed:
-                    raise NotDone("not-done-live")
+                    raise NotDone("live")
                 return await self._form(who, cluster, request, trigger_id)
             return await self._said(taken, who, cluster, request)
 
@@ -211,11 +212,13 @@ class _Window:
 
     async def _offered(self, who: Person, cluster: str, request: Raise) -> Message:
         if not request.because:
-            raise UsageError("give a reason: the card and the audit log show it", example=example((request.verb,)))
+            raise UsageError(Text("error-change.give-reason-card-audit-log"), example=example((request.verb,)))
         offer, draft = await self._changes.offer(who, cluster, request)
         message = offer_message(offer, write_draft(draft))
         if message is None:
-            raise UsageError("the reason is too long for a button", hint=f"use fewer words, or {COMMAND}")
+            raise UsageError(
+                Text("error-change.reason-is-too-long"), hint=Text("error-change.use-fewer-words", command=COMMAND)
+            )
         return message.in_words(self._say)
 
     async def submitted(self, ack: Any, body: dict[str, Any]) -> None:
@@ -300,10 +303,10 @@ class _Window:
 
     async def _forged(self, who: Person, action: str) -> Refused:
         error = Refused(
-            "the bot does not recognise this button; it may belong to an older version",
-            hint=f"ask again with {COMMAND}",
+            Text("error-change.bot-does-not-recognise-button"),
+            hint=Text("error-change.ask-again-with", command=COMMAND),
         )
-        await self._changes.guard.note_refusal(who, action, "", {"why": error.message})
+        await self._changes.guard.note_refusal(who, action, "", {"why": in_english(error.message)})
         return error
 
     # ------------------------------------------------------------------------------------------------ answering

@@ -25,7 +25,7 @@ from bot.kube.hami_pods import KUBE_SCHEDULER_CONTAINER
 from bot.kube.models import DEPLOYMENTS, NODES, SERVICES, WEBHOOKS, Node, Pod
 from bot.kube.selectors import label_matcher
 from bot.report import Gap, Impact
-from bot.texts import Texts
+from bot.texts import Text, Texts
 from handlers.changes.words import Raise, Request
 from playbooks.gather.scheduling import PODS_SOURCE, InstallSeen, gather_install
 from playbooks.gather.webhook import WEBHOOK_NAME
@@ -197,8 +197,8 @@ def _no_scheduler(found: InstallSeen) -> SourceError:
     """Without a Deployment there is nothing to change: none is there, or it could not be read."""
     unread = [gap for gap in found.gaps if gap.source == "deployments"]
     if unread:
-        return SourceError(unread[0].why, hint=unread[0].hint)
+        return SourceError(unread[0].text, hint=unread[0].advice)
     return NotFound(
-        "no Deployment of HAMi's scheduler was found",
-        hint="in DRA mode HAMi has none; else name it in the settings: hami_namespace and scheduler_deployment",
+        Text("error-change.no-deployment-hami-scheduler"),
+        hint=Text("error-change.none-in-dra-mode"),
     )

@@ -18,6 +18,7 @@ from bot.slack.failures import Problem, SlackFailure
 from bot.slack.groups import Groups
 from bot.slack.render.change_offer import Offer
 from bot.store import StoreError
+from bot.texts import Text
 from bot.triage.state import News
 from handlers.changes.approving import Approving
 from handlers.changes.draft import FRESH_S, OTHER_CLOCK_S, Draft, draft_of, seal
@@ -90,14 +91,18 @@ class ChangeService:
             writable = await self._maker.writable(draft.cluster)
             await self._maker.on_time(writable)
             if not -OTHER_CLOCK_S <= writable.changer.time() - draft.offered_at <= FRESH_S:
-                raise Refused("this plan is too old to confirm", hint="send the command again to see the current plan")
+                raise Refused(
+                    Text("error-change.plan-is-too-old"), hint=Text("error-change.send-command-again-see-current")
+                )
             if not await self._first(draft.id) and not again:
-                raise Refused("you confirmed this before", hint="its card is in the channel")
+                raise Refused(Text("error-change.you-confirmed-before"), hint=Text("error-change.card-is-in-channel"))
             await self.guard.count(who, "raise", draft.cluster, draft.id)
             async with deps.open_sources(draft.cluster) as sources:
                 found, planned, plan = await self._maker.planned(sources, writable, who, draft.request, draft.id)
                 if seal(plan) != draft.shown:
-                    raise Refused("the Deployment changed since the plan was shown", hint="ask again")
+                    raise Refused(
+                        Text("error-change.deployment-changed-since-plan"), hint=Text("error-command.ask-again")
+                    )
                 if self.access.two_person:
                     asked = Pending(plan.record, draft, basis=plan.basis)
                     await self.approving.ask(who, writable, asked, seal(plan, basis=plan.basis))
@@ -120,7 +125,7 @@ class ChangeService:
             case "":
                 return ""
             case "never-raised":
-                raise NotDone("not-done-unmade")
+                raise NotDone("unmade")
             case ended if ended in ENDS:
                 return self.deps.say("card.ended-since")
             case _:
@@ -148,8 +153,8 @@ class ChangeService:
             await self.deps.gateway.find(who.channel, key_of(""), oldest=self.deps.now())
         except SlackFailure as failure:
             if failure.problem in {Problem.FORBIDDEN, Problem.GONE}:
-                hint = "/invite me to this channel, and ask again"
-                raise Refused("the change's card could not be posted here: I am not a member", hint=hint) from failure
+                hint = Text("error-change.invite-me-channel-ask-again")
+                raise Refused(Text("error-change.card-could-not-be-posted"), hint=hint) from failure
 
     async def extend(self, who: Person, cluster: str, target: str, change_id: str, seconds: float, *, key: str) -> str:
         """Adds so many seconds to the deadline. An empty `change_id` means the open change.

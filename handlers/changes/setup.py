@@ -18,7 +18,7 @@ from bot.settings.schema import AccessSettings, ClusterSettings, Settings, chann
 from bot.slack.gateway import Gateway
 from bot.slack.groups import Groups
 from bot.store import StoreError
-from bot.texts import Texts
+from bot.texts import Text, Texts
 from handlers.changes.endings import Endings
 from handlers.changes.execute import Capture
 from handlers.changes.journal import ChangeJournal
@@ -48,12 +48,14 @@ class ChangeDeps(NamedTuple):
 
 @asynccontextmanager
 async def _no_writer(cluster: str) -> AsyncGenerator[Writer]:
-    raise NothingToChange(f"this bot only reads the cluster {cluster}".rstrip())
+    raise NothingToChange(
+        Text("error-change.bot-only-reads-cluster", cluster=cluster) if cluster else Text("error-change.bot-only-reads")
+    )
     yield  # pragma: no cover  # what makes it a generator
 
 
 async def _no_capture(cluster: str, found: ChangeSnapshot, out: Path) -> str:
-    raise UsageError(f"{cluster}: {found.target} is not captured to {out}")
+    raise UsageError(Text("error-change.not-captured", cluster=cluster, target=found.target, out=out))
 
 
 READ_ONLY = ChangeDeps(_no_writer, _no_capture)
@@ -174,7 +176,7 @@ class ChangeSupervisor:
 
     def _telling(self) -> Deps:
         if self._deps is None:
-            raise NotYet("this waits until both Slack and the database have answered")
+            raise NotYet(Text("error-change.waits-for-slack-and-database"))
         return self._deps
 
     def _writable(self, cluster: str, writer: Writer) -> WritableCluster:
@@ -193,7 +195,7 @@ class ChangeSupervisor:
         async with self._open_sources(writable.cluster) as sources:
             found = await gather_install(sources)
         if not found.install.namespace:
-            raise SourceError("HAMi was not found, so nothing says where the Lease is", hint="set lease_namespace")
+            raise SourceError(Text("error-change.hami-was-not-found"), hint=Text("error-change.set-lease-namespace"))
         return found.install.namespace
 
 

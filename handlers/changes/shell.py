@@ -99,11 +99,11 @@ def run_change(tools: Tools, request: Request, consent: Consent) -> tuple[Report
     if not isinstance(looked, _Confirmed):
         return looked
     if not consent.yes and not sys.stdin.isatty():
-        hint = "Add --yes to do it without a question, or --dry-run to see what would be done."
-        raise UsageError("the bot cannot ask for a confirmation: this is not a terminal", hint=hint)
+        hint = Text("error-change.add-yes-or-dry-run")
+        raise UsageError(Text("error-change.bot-cannot-ask-for-confirmation"), hint=hint)
     tools.tell(tools.show(in_words(planned_report(looked.found, request, looked.planned), tools.say)))
     if not consent.yes and not tools.ask(f"{tools.say('changing.shell-ask')} "):
-        raise ChangeFailed("nothing was changed", hint="you did not say yes")
+        raise ChangeFailed(Text("error-change.nothing-was-changed"), hint=Text("error-change.you-did-not-say-yes"))
     return asyncio.run(_done(tools, looked, consent)), 0
 
 
@@ -111,7 +111,7 @@ async def _planned(tools: Tools, request: Raise) -> _Confirmed | tuple[Report, i
     """What is to be confirmed; or a report and its exit code where nothing is."""
     async with progress(tools.say), tools.open_sources() as sources, tools.open_writer() as writer:
         if not request.dry_run:
-            await _on_time(Changer(_live(writer), NoJournal()), tools.say)
+            await _on_time(Changer(_live(writer), NoJournal()))
         found = await look(sources, request, writer)
     change_id = DRY_RUN_ID if request.dry_run else uuid.uuid4().hex[:12]
     asker = Requester(DRY_RUN_ID if request.dry_run else whoami())
@@ -127,7 +127,7 @@ async def _done(tools: Tools, confirmed: _Confirmed, consent: Consent) -> Report
     async with tools.open_sources() as sources, tools.open_writer() as opened:
         writer = _live(opened)
         changer = Changer(writer, NoJournal())
-        await _on_time(changer, tools.say)
+        await _on_time(changer)
         if restarts(plan) and not consent.no_capture:
             tools.tell(await _captured(tools, sources, found, plan))
         with _as_a_change():
@@ -141,14 +141,14 @@ async def _done(tools: Tools, confirmed: _Confirmed, consent: Consent) -> Report
             if not waits:
                 proofs = await effect_of(sources.cluster, record, await writer.pods_of(found.deployment))
         except SourceError as error:  # it is made all the same
-            waits = error.message
+            waits = tools.say.words(error.message)
         return in_words(raised_report(found, request, planned, MadeChange(record, proofs, waits)), tools.say)
 
 
-async def _on_time(changer: Changer, say: Texts) -> None:
+async def _on_time(changer: Changer) -> None:
     """Before anything is read slowly or captured: with this clock nothing could be raised."""
     if refusal := await changer.wrong_clock():
-        raise ChangeFailed(f"nothing was changed: {say.words(refusal.why)}", hint=say.words(refusal.hint))
+        raise ChangeFailed(Text("error-change.not-changed-because", why=refusal.why), hint=refusal.hint)
 
 
 async def _captured(tools: Tools, sources: Sources, found: ChangeSnapshot, plan: Plan) -> str:
@@ -156,8 +156,8 @@ async def _captured(tools: Tools, sources: Sources, found: ChangeSnapshot, plan:
     try:
         return await tools.capture(sources, found, out) + "\n"
     except BotError as error:
-        text = f"nothing was changed: what the restart destroys could not be captured: {error.message}"
-        raise ChangeFailed(text, hint="add --no-capture to skip the capture") from error
+        text = Text("error-change.not-changed-not-captured", why=error.message)
+        raise ChangeFailed(text, hint=Text("error-change.add-no-capture")) from error
 
 
 async def _rolled_out(tools: Tools, writer: Writer, found: ChangeSnapshot, record: Record) -> str:
@@ -253,10 +253,10 @@ async def _copies(tools: Tools) -> _Copies:
 
 def _live(writer: Writer | None, *, dry_run_helps: bool = True) -> Writer:
     if writer is None:
-        hint = "Leave out --recording to reach the cluster."
+        hint = Text("error-change.leave-out-recording-reach-cluster")
         raise UsageError(
-            "a recording cannot be changed",
-            hint="Add --dry-run to see what would be done." if dry_run_helps else hint,
+            Text("error-change.recording-cannot-be-changed"),
+            hint=Text("error-change.add-dry-run") if dry_run_helps else hint,
         )
     return writer
 
@@ -286,9 +286,9 @@ def _as_a_change() -> Generator[None]:
     try:
         yield
     except ForbiddenError as error:
-        raise NotAllowed(f"nothing was changed: {error.message}", hint=error.hint) from error
+        raise NotAllowed(Text("error-change.not-changed-because", why=error.message), hint=error.hint) from error
     except SourceError as error:
-        raise ChangeFailed(f"nothing was changed: {error.message}", hint=error.hint) from error
+        raise ChangeFailed(Text("error-change.not-changed-because", why=error.message), hint=error.hint) from error
 
 
 def whoami() -> str:

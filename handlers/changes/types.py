@@ -9,6 +9,7 @@ from bot.access import Denied
 from bot.changes.record import Record, write_record
 from bot.errors import BotError, NotAllowed
 from bot.store.approvals import Approval
+from bot.texts import Prose, Text
 from handlers.changes.draft import Draft
 
 
@@ -23,7 +24,7 @@ class AccessDenied(NotAllowed):
 class Refused(BotError):  # noqa: N818  # what the person is told
     """It is not done, whoever asks. `record`: of the open change that stands in the way."""
 
-    def __init__(self, message: str, *, hint: str = "", example: str = "", record: Record | None = None) -> None:
+    def __init__(self, message: Prose, *, hint: Prose = "", example: str = "", record: Record | None = None) -> None:
         super().__init__(message, hint=hint, example=example)
         self.people = (record.by,) if record else ()
 
@@ -69,8 +70,8 @@ def pending_of(approval: Approval) -> Pending:
     try:
         return msgspec.json.decode(approval.request, type=Pending)
     except msgspec.DecodeError as error:
-        why = f"what was asked for cannot be read: {error.__cause__ or error}"
-        raise Refused(why, hint="ask for it again") from error
+        why = Text("error-change.asked-for-unreadable", why=str(error.__cause__ or error))
+        raise Refused(why, hint=Text("error-change.ask-for-it-again")) from error
 
 
 def seal_longer(now: OpenChange, until: float, user: str) -> str:

@@ -3,7 +3,6 @@
 The same words in Slack and in a shell. What comes out is a request and changes nothing by itself.
 """
 
-import difflib
 import re
 import shlex
 from collections.abc import Callable, Sequence
@@ -13,8 +12,9 @@ import click
 
 from bot.changes.durations import format_duration, read_duration
 from bot.changes.kinds import KINDS, Kind, kind_of
-from bot.errors import UsageError
+from bot.errors import UsageError, not_understood
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
+from bot.texts import Prose, Text
 from handlers.changes.reason import ReasonedCommand
 
 _CONTAINERS = {"extender": EXTENDER_CONTAINER, "kube-scheduler": KUBE_SCHEDULER_CONTAINER}
@@ -118,14 +118,14 @@ def read_change(
         request = _read(kind, _with_units(_small(words)), dry_run=dry_run, container=container, until=until)
         _check_options(request, given=dry_run or bool(container or until))
     except _WrongError as error:
-        raise UsageError(str(error), example=f"{program} {error.example or kind.example}") from error
+        raise UsageError(error.message, example=f"{program} {error.example or kind.example}") from error
     return request
 
 
 def _check_options(request: Request, *, given: bool) -> None:
     """Nobody who says --dry-run means a revert that is done."""
     if given and not isinstance(request, Raise):
-        raise _WrongError("--dry-run, --container and --until-captured go with raising it")
+        raise _WrongError(Text("error-change.dry-run-container-until-captured"))
 
 
 def words_of(request: Raise) -> str:
@@ -142,7 +142,7 @@ def _short(container: str) -> str:
 
 
 class _WrongError(UsageError):
-    def __init__(self, message: str, example: str = "") -> None:
+    def __init__(self, message: Prose, example: str = "") -> None:
         super().__init__(message)
         self.example = example
 
@@ -156,7 +156,7 @@ def _read(kind: Kind, words: list[str], *, dry_run: bool, container: str, until:
         case ["extend", duration]:
             return Extend(kind.verb, _duration(duration))
         case ["extend", *_]:
-            text = "extend needs one duration, which is added to the deadline"
+            text = Text("error-change.extend-needs-one-duration")
             raise _WrongError(text, f"{kind.verb} extend 10m")
         case _:
             return _raise(kind, words, dry_run=dry_run, container=container, until=until)
@@ -169,7 +169,9 @@ def _raise(kind: Kind, words: list[str], *, dry_run: bool, container: str, until
     clauses = _clauses(kind, rest)
     pod = until or clauses.get("until-captured", "")
     if pod and not re.fullmatch(r"[^/\s]+/[^/\s]+", pod):
-        raise _WrongError(f"{pod!r} is not NAMESPACE/POD", f"{kind.verb} {word} until-captured ml/trainer-0")
+        raise _WrongError(
+            Text("error-change.not-namespace-pod", pod=repr(pod)), f"{kind.verb} {word} until-captured ml/trainer-0"
+        )
     seconds = _duration(clauses["for"]) if "for" in clauses else float(kind.usual_s)
     name = _CONTAINERS[container] if container else kind.containers[0]
     return Raise(kind.verb, value, name, seconds, clauses.get("because", ""), pod, dry_run)
@@ -183,9 +185,9 @@ def _clauses(kind: Kind, words: list[str]) -> dict[str, str]:
         if keyword not in _keywords(kind):
             raise _not_understood(kind, keyword)
         if keyword in clauses:
-            raise _WrongError(f"{keyword!r} stands there twice")
+            raise _WrongError(Text("error-change.stands-there-twice", keyword=repr(keyword)))
         if not words:
-            raise _WrongError(f"nothing follows {keyword!r}")
+            raise _WrongError(Text("error-change.nothing-follows", keyword=repr(keyword)))
         if keyword == "because":
             clauses[keyword], words = " ".join(words), []
         else:
@@ -220,7 +222,7 @@ def _with_units(words: Sequence[str]) -> list[str]:
 def _duration(text: str) -> float:
     seconds = read_duration(text)
     if seconds is None:
-        raise _WrongError(f"{text!r} is not a duration: write 90s, 10m, 1h30m or 2h")
+        raise _WrongError(Text("error-change.no-duration", text=repr(text)))
     return seconds
 
 
@@ -231,16 +233,21 @@ def _keywords(kind: Kind) -> tuple[str, ...]:
 def _no_deed(kind: Kind, word: str) -> _WrongError:
     """All that the verb does, and an example that changes nothing: what was meant is not guessed from the spelling."""
     verb, shown, usual = kind.verb, kind.values.shown, format_duration(kind.usual_s)
-    text = f"{word!r} is not understood: {verb} takes {shown} [for {usual}], {kind.values.revert} or extend 10m"
+    text = Text(
+        "error-change.not-understood-takes",
+        word=repr(word),
+        verb=verb,
+        shown=shown,
+        usual=usual,
+        revert=kind.values.revert,
+    )
     return _WrongError(text, verb)
 
 
 def _not_understood(kind: Kind, word: str) -> _WrongError:
-    near = difflib.get_close_matches(word, _keywords(kind), n=1)
-    meant = f"; did you mean {near[0]!r}?" if near else ""
     if read_duration(word) is not None:
-        meant = f"; did you mean 'for {word}'?"
-    return _WrongError(f"{word!r} is not understood{meant}")
+        return _WrongError(Text("error-change.did-you-mean-for", word=repr(word), time=word))
+    return _WrongError(not_understood(word, _keywords(kind)))
 
 
 def _grammar(kind: Kind) -> str:

@@ -9,6 +9,7 @@ from typing import NamedTuple, Self
 from bot.changes.changer import Changer
 from bot.errors import UsageError
 from bot.kube.client.writer import Writer
+from bot.texts import Text
 from handlers.changes.journal import ChangeJournal
 
 OpenWriter = Callable[[str], AbstractAsyncContextManager[Writer | None]]
@@ -51,6 +52,6 @@ class WritableClusters:
             if cluster not in self._clusters:
                 writer = await self._stack.enter_async_context(self._open(cluster))
                 if writer is None:
-                    raise NothingToChange(f"{cluster or 'this cluster'} is a recording: nothing of it can be changed")
+                    raise NothingToChange(Text("error-change.is-a-recording", cluster=cluster or "this cluster"))
                 self._clusters[cluster] = self._build(cluster, writer)
         return self._clusters[cluster]

@@ -11,7 +11,7 @@ from bot.kube.client.access_review import Right
 from bot.kube.client.live import LiveCluster
 from bot.report import Gap
 from bot.settings.schema import Settings
-from bot.texts import Texts
+from bot.texts import Texts, clauses
 from handlers.cluster_choice import ClusterChoice, open_sources
 from handlers.doctor.links import Link, broken
 from handlers.doctor.rights import Part, needed, of_targets, spelled
@@ -70,8 +70,8 @@ def _clock(cluster: LiveCluster, say: Texts) -> Link:
 def _hami(install: Install, gaps: tuple[Gap, ...], about: str, say: Texts) -> Link:
     if not install.seen:
         unread = [gap for gap in gaps if gap.source in ("deployments", "scheduler pods")]
-        why = "; ".join(gap.why for gap in unread) or say("doctor.no-hami")
-        return Link("hami", "failed", why, unread[0].hint if unread else say("doctor.no-hami-fix"), about)
+        why = clauses(gap.text for gap in unread) if unread else say("doctor.no-hami")
+        return Link("hami", "failed", why, unread[0].advice if unread else say("doctor.no-hami-fix"), about)
     where, ready = install.namespace, len(install.ready_pods)
     if install.version is None:
         return Link("hami", "degraded", say("doctor.hami-unknown", where=where), say("doctor.hami-version"), about)
@@ -125,7 +125,7 @@ async def _metrics(sources: Sources, install: Install, say: Texts) -> Link:
     process = await gather_memory(sources, install)
     counted, about = process.counted, sources.cluster.name
     if isinstance(counted, Gap):
-        return Link("scheduler-metrics", "degraded", counted.why, counted.hint or say("doctor.metrics-fix"), about)
+        return Link("scheduler-metrics", "degraded", counted.text, counted.advice or say("doctor.metrics-fix"), about)
     if counted is None:
         return Link("scheduler-metrics", "degraded", say("doctor.no-metrics"), say("doctor.metrics-fix"), about)
     return Link("scheduler-metrics", "ok", say("doctor.metrics", port=process.port), about=about)

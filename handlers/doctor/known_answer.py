@@ -29,7 +29,7 @@ async def wrong_answer(say: Texts) -> str:
             snapshot = await asked.playbook.gather(asked.request, Sources(RecordedCluster.open(RECORDING)))
             return await asyncio.to_thread(lambda: _wrong_with(asked.playbook.report(snapshot, say), say))
     except BotError as error:
-        return error.message
+        return say.words(error.message)
 
 
 def _wrong_with(report: Report, say: Texts) -> str:

@@ -6,8 +6,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import msgspec
 
 from bot.errors import BotError
-from bot.texts import Texts
-from bot.texts.errors import in_language
+from bot.texts import Prose, Texts, in_english
 
 State = Literal["ok", "degraded", "failed"]
 STATES: tuple[State, ...] = get_args(State)
@@ -44,8 +43,8 @@ class Link(NamedTuple):
 
     name: Name
     state: State
-    seen: str
-    fix: str = ""
+    seen: Prose
+    fix: Prose = ""
     about: str = ""
 
 
@@ -65,13 +64,15 @@ def as_text(links: Sequence[Link], say: Texts) -> str:
     wide = max((len(name) for _, name in shown), default=0)
     lines: list[str] = []
     for link, name in shown:
-        lines.append(f"{link.state:<8}  {name:<{wide}}  {in_language(link.seen, say.language)}")
+        lines.append(f"{link.state:<8}  {name:<{wide}}  {say.words(link.seen)}")
         if link.fix:
-            lines.append(f"{'':<{wide + 12}}{say('doctor.fix')}: {in_language(link.fix, say.language)}")
+            lines.append(f"{'':<{wide + 12}}{say('doctor.fix')}: {say.words(link.fix)}")
     return "\n".join(lines)
 
 
 def as_json(links: Sequence[Link]) -> str:
     """`{"links": [{"name": …, "state": …, "seen": …, "fix": …, "about": …}]}`."""
-    rows: list[dict[str, Any]] = [link._asdict() for link in links]
+    rows: list[dict[str, Any]] = [
+        link._replace(seen=in_english(link.seen), fix=in_english(link.fix))._asdict() for link in links
+    ]
     return msgspec.json.format(msgspec.json.encode({"links": rows})).decode()

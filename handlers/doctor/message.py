@@ -9,7 +9,6 @@ from bot.slack.render.rich import Part, bullets, line, rich_text, span
 from bot.slack.render.text import escape
 from bot.slack.render.text_budget import Room
 from bot.texts import Texts
-from bot.texts.errors import in_language
 from handlers.doctor.links import STATES, Link
 
 _SEEN, _FIX = 600, 600
@@ -26,7 +25,7 @@ def render_links(links: Sequence[Link], say: Texts) -> Message:
 
     def shown(_: int, link: Link) -> Part:
         name = f"{link.state}: {link.name} {link.about}".strip()
-        seen, fix = (in_language(text, say.language) for text in (link.seen, link.fix))
+        seen, fix = (say.words(text) for text in (link.seen, link.fix))
         pieces = [span(room.text(name, _SEEN), "bold"), span(f" {room.text(seen, _SEEN)}")]
         pieces += [span(f"\n{say('doctor.fix')}: {room.text(fix, _FIX)}")] if fix else []
         return line(*pieces)

@@ -71,7 +71,7 @@ class SelfTest:
         except TimeoutError:
             return self._deps.say("doctor.no-answer", seconds=f"{_WITHIN_S:.0f}")
         except BotError as error:
-            return error.message
+            return self._deps.say.words(error.message)
 
 
 async def what_is_unseen(sources: Sources, say: Texts) -> str:

@@ -9,7 +9,7 @@ import click
 
 from bot.changes.durations import read_duration
 from bot.errors import UsageError
-from bot.texts import Language, Texts
+from bot.texts import Language, Text, Texts
 from handlers.cluster_choice import ClusterChoice
 from handlers.cluster_choice import language as language_of
 from handlers.doctor.words import SUMMARY, VERB
@@ -49,7 +49,7 @@ def doctor_command(program: str, options: Sequence[click.Parameter]) -> click.Co
 def _read(wait: str, output: str, **options: Any) -> DoctorAsked:
     wait_s = read_duration(wait) if wait else 0.0
     if wait_s is None:
-        raise UsageError(f"--wait {wait}: this is no time", example=_EXAMPLE)
+        raise UsageError(Text("error-doctor.wait-is-no-time", wait=wait), example=_EXAMPLE)
     return DoctorAsked(wait_s, output, options)
 
 

@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 from pydantic import SecretStr
 
-from bot.errors import BotError, UsageError
+from bot.errors import BotError, UsageError, WrongValue
 from bot.kube.client.connect import open_cluster
 from bot.settings import variable
 from bot.settings.addresses import fits_a_header, never_in_clear
 from bot.settings.ids import channel_id
 from bot.settings.schema import SlackSettings
 from bot.slack.gateway import Gateway, open_client
-from bot.texts import Texts
+from bot.texts import Text, Texts
 from handlers.doctor.clusters import examine_sources
 from handlers.doctor.links import Link, Name, broken
 from handlers.doctor.slack import examine_channel, examine_socket, examine_token
@@ -37,7 +37,7 @@ async def check_bot_token(token: str, say: Texts) -> list[Link]:
     try:
         async with _gateway(token) as gateway:
             return (await examine_token(gateway, say))[0]
-    except ValueError as error:
+    except WrongValue as error:
         return [_no_secret("slack-token", error)]
 
 
@@ -45,7 +45,7 @@ async def check_app_token(token: str, bot_token: str, say: Texts) -> list[Link]:
     """Whether Slack opens connections with it."""
     try:
         fits_a_header(SecretStr(token))
-    except ValueError as error:
+    except WrongValue as error:
         return [_no_secret("socket-mode", error)]
     async with _gateway(bot_token) as gateway:
         return [await examine_socket(gateway, token, say)]
@@ -55,8 +55,8 @@ async def check_channel(channel: str, bot_token: str, say: Texts) -> list[Link]:
     """Whether the bot may post there. Nothing is posted."""
     try:
         channel_id(channel)
-    except ValueError as error:
-        return [Link("slack-channel", "failed", str(error), say("init.channel-fix"), channel)]
+    except WrongValue as error:
+        return [Link("slack-channel", "failed", error.text, say("init.channel-fix"), channel)]
     async with _gateway(bot_token) as gateway:
         _, scopes = await examine_token(gateway, say)
         return [await examine_channel(gateway, channel, say, may_join="channels:join" in scopes)]
@@ -83,16 +83,16 @@ async def check_cluster(wanted: FoundCluster, say: Texts) -> tuple[list[Link], F
 
 @asynccontextmanager
 async def _gateway(bot_token: str) -> AsyncGenerator[Gateway]:
-    """Raises ValueError for what can be no token, which is not repeated, and UsageError for a wrong address."""
+    """Raises WrongValue for what can be no token, which is not repeated, and UsageError for a wrong address."""
     given = variable("SLACK__API_URL")
     try:
         api_url = never_in_clear(given).rstrip("/") + "/" if given else SlackSettings.model_fields["api_url"].default
-    except ValueError as error:
-        raise UsageError(f"HAMI_BOT_SLACK__API_URL: {error}") from error
+    except WrongValue as error:
+        raise UsageError(Text("error.at", place="HAMI_BOT_SLACK__API_URL", why=error.text)) from error
     token = fits_a_header(SecretStr(bot_token)).get_secret_value()
     async with open_client(api_url, token) as (client, session):
         yield Gateway(client, session)
 
 
-def _no_secret(name: Name, error: ValueError) -> Link:
-    return Link(name, "failed", str(error))
+def _no_secret(name: Name, error: WrongValue) -> Link:
+    return Link(name, "failed", error.text)

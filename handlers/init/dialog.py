@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from bot.errors import BotError, UsageError
+from bot.errors import BotError, UsageError, of_system
 from bot.kube.client.connect import known_contexts
 from bot.settings import variable
-from bot.texts import Texts
+from bot.texts import Text, Texts
 from handlers.doctor.links import Link, as_text, has_failed
 from handlers.init.checks import FoundCluster, check_app_token, check_bot_token, check_channel, check_cluster
 from handlers.init.files import Answers, Files, write_files
@@ -72,7 +72,7 @@ def _may_replace(files: Files, given: Given, asking: Asking | None, say: Texts) 
         return given.force
     if asking and asking.agrees(say("init.replace", names=there)):
         return True
-    raise UsageError(f"{there}: already there", hint="--force replaces files, --out FOLDER writes elsewhere")
+    raise UsageError(Text("error-init.already-there", files=there), hint=Text("error-init.force-or-out"))
 
 
 class _Dialog:
@@ -102,8 +102,8 @@ class _Dialog:
 
     def _hidden(self, kind: str) -> str:
         if self._asking is None:
-            hint = f"Set HAMI_BOT_SLACK__{kind.upper()}_TOKEN, or give --{kind}-token-file PATH."
-            raise UsageError(f"no {kind} token was given", hint=hint)
+            hint = Text("error-init.set-token-or-file", variable=kind.upper(), kind=kind)
+            raise UsageError(Text("error-init.no-token-was-given", kind=kind), hint=hint)
         return self._asking.hidden(self._say(f"init.{kind}-token"))
 
     def cluster(self) -> FoundCluster:
@@ -185,5 +185,5 @@ def _read(path: Path | None) -> str:
     try:
         return path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise UsageError(f"the token file {path} cannot be read: {why}") from error
+        why = of_system(error) if isinstance(error, OSError) else Text("error-init.no-text")
+        raise UsageError(Text("error-init.token-file-unreadable", path=path, why=why)) from error

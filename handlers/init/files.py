@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from bot.errors import UsageError
-from bot.texts import Language
+from bot.errors import UsageError, of_system
+from bot.texts import Language, Text
 from handlers.init.checks import FoundCluster
 
 _SETTINGS = "# Settings of hami-bot. They hold its tokens. docs/settings.md lists every key.\n"
@@ -59,7 +59,7 @@ def write_files(files: Files, answers: Answers, *, replace: bool) -> None:
         try:
             _write(path, text, replace=replace)
         except OSError as error:
-            raise UsageError(f"{path} could not be written: {error.strerror}") from error
+            raise UsageError(Text("error-command.could-not-be-written", out=path, why=of_system(error))) from error
 
 
 def _write(path: Path, text: str, *, replace: bool) -> None:

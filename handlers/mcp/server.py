@@ -21,7 +21,7 @@ from bot.render.as_json import as_json
 from bot.report import Report
 from bot.settings import load_settings
 from bot.slack.render.prose import in_words
-from bot.texts import Texts
+from bot.texts import Text, Texts
 from bot.unexpected_errors import bugs_as_errors
 from handlers.cluster_choice import ClusterChoice, open_sources
 from handlers.mcp.capped import capped
@@ -33,7 +33,7 @@ from handlers.mcp.tools import (
     input_schema,
     manifest_of,
     output_schema,
-    words_of,
+    typed_words,
 )
 from handlers.parsing.grammar import Grammar, ParsedQuestion, read, unknown_verb
 from playbooks.own import discovery
@@ -106,7 +106,9 @@ def chosen(named: tuple[str, ...]) -> dict[str, Playbook]:
     Raises UsageError for a verb that is none, and for too many.
     """
     if len(named) > MOST:
-        raise UsageError(f"{len(named)} tools are too many: at most {MOST}", example=f"mcp --tools {','.join(USUAL)}")
+        raise UsageError(
+            Text("error-mcp.too-many-tools", count=len(named), most=MOST), example=f"mcp --tools {','.join(USUAL)}"
+        )
     for verb in named:
         if not is_verb(verb):
             raise unknown_verb(verb, verbs(), "hami-bot")
@@ -167,7 +169,7 @@ class Tools:
         text = arguments.pop(MANIFEST, None) if manifest_of(playbook) else None
         defaults = {} if text is None else {"default_map": given_as_file(playbook, text)}
         grammar = Grammar("hami-bot", tuple, context_settings=defaults)
-        asked: ParsedQuestion = read(grammar, words_of(playbook, arguments))
+        asked: ParsedQuestion = read(grammar, typed_words(playbook, arguments))
         async with open_sources(where) as sources:
             snapshot = await asked.playbook.gather(asked.request, sources)
         return await asyncio.to_thread(asked.playbook.report, snapshot, self._say)

@@ -8,6 +8,7 @@ import msgspec
 
 from bot.errors import UsageError
 from bot.report import Report
+from bot.texts import Text
 from playbooks.fit.manifest import Manifest, ManifestFile
 from playbooks.fit.manifest_pod import STANDARD_INPUT
 from playbooks.playbook import Playbook
@@ -48,16 +49,19 @@ def manifest_of(playbook: Playbook) -> str:
 def given_as_file(playbook: Playbook, text: object) -> dict[str, Any]:
     """Defaults, as click takes them, with which the text is the manifest that a shell reads from standard input."""
     if not isinstance(text, str):
-        raise UsageError(f"{MANIFEST} is no text: {text!r}")
+        raise UsageError(Text("error-mcp.manifest-is-no-text", text=repr(text)))
     return {playbook.verb: {manifest_of(playbook): [Manifest(STANDARD_INPUT, text)]}}
 
 
-def words_of(playbook: Playbook, arguments: Mapping[str, Any]) -> list[str]:
+def typed_words(playbook: Playbook, arguments: Mapping[str, Any]) -> list[str]:
     """The same question in a shell. What begins with a hyphen is no option there. Raises UsageError."""
     taken = _taken(playbook)
     if unknown := sorted(set(arguments) - set(taken)):
         known = ", ".join(taken) or "none"
-        raise UsageError(f"{playbook.verb} has no parameter {unknown[0]!r}", hint=f"Its parameters: {known}.")
+        raise UsageError(
+            Text("error-mcp.has-no-parameter", verb=playbook.verb, unknown=repr(unknown[0])),
+            hint=Text("error-mcp.its-parameters", known=known),
+        )
     options, rest = list[str](), list[str]()
     for name, parameter in taken.items():
         value = arguments.get(name)
@@ -68,7 +72,7 @@ def words_of(playbook: Playbook, arguments: Mapping[str, Any]) -> list[str]:
         elif not parameter.is_flag:
             options += [f"{_flag(parameter)}={choice}" for choice in _values(name, value, parameter)]
         elif not isinstance(value, bool):
-            raise UsageError(f"{name} is true or false, not {value!r}")
+            raise UsageError(Text("error-mcp.true-false", name=name, value=repr(value)))
         elif value:
             options.append(_flag(parameter))
     return [playbook.verb, *options, "--", *rest]
@@ -120,11 +124,11 @@ def _values(name: str, value: Any, option: click.Option) -> list[str]:
 
 def _several(name: str, value: Any) -> list[str]:
     if not isinstance(value, list):
-        raise UsageError(f"{name} is a list of texts, not {value!r}")
+        raise UsageError(Text("error-mcp.list-texts", name=name, value=repr(value)))
     return [_one(name, item) for item in cast("list[Any]", value)]
 
 
 def _one(name: str, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise UsageError(f"{name} is a text or a number, not {value!r}")
+        raise UsageError(Text("error-mcp.text-number", name=name, value=repr(value)))
     return str(value)

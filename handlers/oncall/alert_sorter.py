@@ -11,6 +11,7 @@ from bot.slack.render.storm import digest_of
 from bot.store.alert_rows import Counts
 from bot.store.incidents import Row
 from bot.store.storms import Limit
+from bot.texts import Text, in_english
 from bot.triage.cause import Cause, gathering, severest
 from bot.triage.webhook import Alert
 from bot.unexpected_errors import bugs_as_errors
@@ -103,11 +104,12 @@ class AlertSorter:
                 with bugs_as_errors():
                     found = await find_causes(sources, some)
         except (BotError, TimeoutError) as error:
-            why = error.message if isinstance(error, BotError) else f"no answer within {PATIENCE_S:g} s"
-            log.warning("no causes of %d alerts in %s: %s", len(some), cluster or "the cluster", why)
+            late = Text("error-usage.no-answer-within", seconds=f"{PATIENCE_S:g}")
+            text = error.message if isinstance(error, BotError) else late
+            log.warning("no causes of %d alerts in %s: %s", len(some), cluster or "the cluster", in_english(text))
             if self._plan.clock() - since < PATIENCE_S:
                 return AlertCauses([])
-            return AlertCauses([(told_alone(alert, why), [alert]) for alert in some])
+            return AlertCauses([(told_alone(alert, self._deps.say.words(text)), [alert]) for alert in some])
         self._unread_since.pop(cluster, None)
         return found
 

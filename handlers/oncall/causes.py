@@ -12,6 +12,7 @@ from bot.hami.pods.request_parsing import DeviceConfig, gpus_of
 from bot.kube.models import Pod
 from bot.kube.times import parse_time
 from bot.report import Finding, Report
+from bot.texts import Text
 from bot.triage.cause import Cause, unexplained
 from bot.triage.gputime import GpuRequest
 from bot.triage.webhook import Alert
@@ -173,7 +174,9 @@ def _request(verb: str, subject: str) -> Any:
     try:
         return playbook.request(pod=subject) if verb == "why" else playbook.request(node=subject)
     except UsageError as error:  # the name came with an alert, nobody typed it
-        raise UsageError(f"{subject[:120]!r} cannot be asked about: {error.message}") from error
+        raise UsageError(
+            Text("error-oncall.cannot-be-asked-about", subject=repr(subject[:120]), why=error.message)
+        ) from error
 
 
 async def _why(sources: Sources, name: Name) -> tuple[Report, Pod | None]:
@@ -199,7 +202,7 @@ async def registration_state(sources: Sources, node: str) -> Literal["registered
     report = await answer(sources, "nodes", node)
     if any(finding.code == "not-found" for finding in report.findings):
         if left_out := [place for place in sources.cluster.undecodable if node in place]:
-            raise SourceError(f"node {node} cannot be read: {left_out[0]}")
+            raise SourceError(Text("error-oncall.node-cannot-be-read", node=node, why=left_out[0]))
         return "unknown"
     is_lost = any(CODES[finding.code].loses_node for finding in report.findings)
     return "lost" if is_lost or not report.typed(NodeCardRow) else "registered"

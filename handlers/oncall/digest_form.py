@@ -10,6 +10,7 @@ from bot.slack.app import App
 from bot.slack.render import blocks
 from bot.slack.render.digest_form import FORM, INPUT, OPEN, WHEN, ZONE, Place, form, read_place
 from bot.slack.render.prose import error_line, progress
+from bot.texts import Text
 from handlers.changes.types import Person
 from handlers.inbox import DONE, Inbox
 from handlers.oncall.digests import AddDigest, Digests, read_digest
@@ -76,7 +77,7 @@ def _asked(view: dict[str, Any]) -> str:
     when, zone = _typed(view, WHEN), _typed(view, ZONE)
     asked = read_digest([*when, *zone]) if when and zone else None
     if not isinstance(asked, AddDigest):
-        raise UsageError("a digest needs its days and its time", example=DIGEST_EXAMPLE)
+        raise UsageError(Text("error-oncall.digest-needs-days-time"), example=DIGEST_EXAMPLE)
     return join_words(["digest", *when, *zone])
 
 

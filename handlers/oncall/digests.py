@@ -23,6 +23,7 @@ from bot.slack.render.prose import progress
 from bot.store import StoreError
 from bot.store.audit import Line
 from bot.store.digests import Digest, Kind, Run
+from bot.texts import Prose, Text
 from bot.unexpected_errors import bugs_as_errors
 from handlers.changes.types import Person, Refused
 from handlers.deps import Deps
@@ -143,7 +144,7 @@ class Digests:
         except StoreError:
             raise
         except BotError as error:  # of one digest: tried again later
-            self._failed[digest.id] = one_line(error.message, _REASON)
+            self._failed[digest.id] = one_line(self._deps.say.words(error.message), _REASON)
             log.warning("the digest %s of %s: %s", digest.id, digest.channel, error)
             await self._rows.put_off(digest)
 
@@ -171,7 +172,7 @@ class Digests:
             post, files = await self._told(digest.channel, digest.cluster, late)
             return render_digest(post, files).in_words(self._deps.say), post.after
         if self._report is None:
-            raise BotError("the settings lack oncall, so there are no incidents")
+            raise BotError(Text("error-oncall.settings-lack-oncall"))
         before = previous_of(digest.schedule, slot.at)
         return await self._report(before.at if before else 0.0, slot.at, late), {}
 
@@ -200,9 +201,7 @@ class Digests:
                 return await self._listed(who.channel, cluster)
             case Stop(one):
                 if not await self._rows.stop(one, who.channel, _line(who, "digest-stop", one), key):
-                    raise Refused(
-                        say("digest.unknown", id=one[:20]), hint="digest list shows the digests of this channel"
-                    )
+                    raise Refused(say("digest.unknown", id=one[:20]), hint=Text("error-oncall.digest-list-shows"))
                 return say("digest.stopped", id=one)
             case StopReport():
                 return await self._stop_report(key, who)
@@ -220,15 +219,17 @@ class Digests:
             await self._deps.gateway.find(channel, "digest", oldest=self._deps.now())
         except SlackFailure as failure:
             if failure.problem in {Problem.FORBIDDEN, Problem.GONE}:
-                hint = "/invite me to this channel, or ask where I am a member"
-                raise Refused("I may not post here", hint=hint) from failure
+                hint = Text("error-oncall.invite-me")
+                raise Refused(Text("error-oncall.i-may-not-post"), hint=hint) from failure
 
     async def _add(self, key: str, who: Person, cluster: str, asked: AddDigest) -> Message:
         schedule, kind = asked
         if not await self._rows.is_added(key):
             found = await self._rows.wanted(who.channel)
             if len(found) >= MOST:
-                raise Refused(f"there are {MOST} digests in this channel already", hint="digest stop ID ends one")
+                raise Refused(
+                    Text("error-oncall.too-many-digests", most=MOST), hint=Text("error-oncall.digest-stop-id-ends-one")
+                )
             if kind == "oncall" and (digest := next((digest for digest in found if digest.kind == kind), None)):
                 raise Refused(self._deps.say("digest.report-there", schedule=str(digest.schedule)), hint=REPORT_OFF)
 
@@ -270,7 +271,7 @@ class Digests:
                 playbook = find("digest")
                 snapshot = await playbook.gather(playbook.request(), sources)
         except TimeoutError as error:
-            raise BotError(f"the cluster was not read within {READING_S:g} s") from error
+            raise BotError(Text("error-oncall.cluster-was-not-read", seconds=f"{READING_S:g}")) from error
         report: Report = await asyncio.to_thread(playbook.report, snapshot, self._deps.say)
         earlier = await self._rows.last(channel, cluster, TREND - 1)
         opened = [change.record for change in await self._deps.store.changes(meant).opened()]
@@ -310,5 +311,5 @@ def _moment(slot: Slot | None) -> str:
     return datetime.fromtimestamp(slot.at, UTC).strftime("%Y-%m-%d %H:%M UTC") if slot else "-"
 
 
-def _wrong(message: str, example: str = DIGEST_EXAMPLE) -> UsageError:
+def _wrong(message: Prose, example: str = DIGEST_EXAMPLE) -> UsageError:
     return UsageError(message, example=example)

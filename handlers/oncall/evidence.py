@@ -20,6 +20,7 @@ from bot.slack.render import blocks
 from bot.slack.render.prose import in_words as told
 from bot.slack.render.prose import render_error
 from bot.slack.render.report import render_report
+from bot.texts import Text
 from handlers.deps import Deps
 from handlers.inbox import with_picture
 from handlers.oncall.causes import answer, cards_of
@@ -62,7 +63,17 @@ async def evidence(deps: Deps, cluster: str, asked: EvidenceRequest, bounds: Bou
         async with asyncio.timeout(ANSWERED_S), deps.open_sources(cluster) as sources:
             found = await answer(sources, asked.verb, asked.subject)
     except TimeoutError:
-        return render_error(BotError(f"{asked.verb} {asked.subject}: no answer within {ANSWERED_S:g} s"), say)
+        return render_error(
+            BotError(
+                Text(
+                    "error-oncall.call-no-answer-within",
+                    verb=asked.verb,
+                    subject=asked.subject,
+                    seconds=f"{ANSWERED_S:g}",
+                )
+            ),
+            say,
+        )
     except BotError as error:
         return render_error(error, say)
     report = await asyncio.to_thread(in_words, msgspec.structs.replace(found, severity=asked.severity), say)
@@ -73,14 +84,18 @@ async def evidence(deps: Deps, cluster: str, asked: EvidenceRequest, bounds: Bou
             cards = await cards_of(sources, asked.nodes[0] if len(asked.nodes) == 1 else "")
         message = await asyncio.to_thread(lambda: with_picture(rendered, in_words(cards, say), say))
     except TimeoutError:
-        message = _noted(rendered(), say("triage.no-picture", why=f"not finished within {ANSWERED_S:g} s"))
+        message = _noted(
+            rendered(), say("triage.no-picture", why=Text("error-kube.not-finished-within", seconds=f"{ANSWERED_S:g}"))
+        )
     except BotError as error:
         message = _noted(rendered(), say("triage.no-picture", why=told(error, say)[0]))
     try:
         async with asyncio.timeout(RECORDED_S), deps.open_sources(cluster) as sources:
             content, unread = await _recording(sources, asked, bounds)
     except TimeoutError:
-        return _noted(message, say("triage.no-recording", why=f"not finished within {RECORDED_S:g} s"))
+        return _noted(
+            message, say("triage.no-recording", why=Text("error-kube.not-finished-within", seconds=f"{RECORDED_S:g}"))
+        )
     except BotError as error:
         return _noted(message, say("triage.no-recording", why=told(error, say)[0]))
     recorded = File(asked.recording, content, say("triage.recording-title", subject=asked.subject))
@@ -107,7 +122,7 @@ async def _recording(sources: Sources, asked: EvidenceRequest, bounds: Bounds) -
         )
         content = await asyncio.to_thread(out.read_bytes)
     if len(content) > bounds.largest:
-        raise SourceError(f"it has {len(content):,} bytes")
+        raise SourceError(Text("error-oncall.it-has-bytes", count=f"{len(content):,}"))
     return content, [gap.source for gap in summary.gaps]
 
 
@@ -115,4 +130,4 @@ async def _check_few(cluster: Cluster, kind: Kind[Any], most: int) -> None:
     """Raises SourceError for more. To count them their metadata is enough; of what cannot be read `record` tells."""
     found = await seen(kind.plural, cluster.list(kind, metadata_only=True))
     if not isinstance(found, Gap) and len(found) > most:
-        raise SourceError(f"the cluster has {len(found):,} {kind.plural}")
+        raise SourceError(Text("error-oncall.cluster-has", count=f"{len(found):,}", plural=kind.plural))

@@ -17,6 +17,7 @@ from bot.periodic_jobs import Clock
 from bot.store import StoreError
 from bot.store.alert_rows import Counts
 from bot.store.incidents import Row
+from bot.texts import Text
 from bot.triage.mute import UNSEEN, Nodes
 from bot.triage.webhook import ALERTMANAGER, Alert
 from bot.unexpected_errors import bugs_as_errors
@@ -185,7 +186,7 @@ class Keeper:
             async with asyncio.timeout(PATIENCE_S), self._deps.open_sources(cluster) as sources:
                 found = {node: await registration_state(sources, node) for node in sorted(nodes)}
         except TimeoutError as error:
-            raise SourceError(f"no answer within {PATIENCE_S:g} s") from error
+            raise SourceError(Text("error-usage.no-answer-within", seconds=f"{PATIENCE_S:g}")) from error
         registered = frozenset(node for node, state in found.items() if state == "registered")
         gone = frozenset(node for node, state in found.items() if state == "unknown")
         self._looked[cluster] = _Looked(began, Nodes(registered, gone))

@@ -18,6 +18,7 @@ from bot.slack.render.storm import OPEN, read_choice
 from bot.slack.render.triage import FORM, MUTE, NOTE, PERSON, TEXT, form, read_button, read_form
 from bot.slack.render.triage_head import ACT, render_head
 from bot.store.incidents import Row, head_key
+from bot.texts import Text
 from bot.triage.state import Deed
 from handlers.actions import first_action
 from handlers.changes.types import AccessDenied, Person
@@ -119,7 +120,10 @@ class _Window:
     @property
     def _triage(self) -> TriageService:
         if self._given is None:
-            raise UsageError("this bot opens no triage threads", hint="its settings lack oncall: see docs/oncall.md")
+            raise UsageError(
+                Text("error-oncall.bot-opens-no-triage-threads"),
+                hint=Text("error-oncall.settings-lack-oncall-see-docs"),
+            )
         return self._given
 
     def words_of(self, event: dict[str, Any]) -> str:

@@ -17,6 +17,7 @@ from bot.kube.client.pod_http import bounded
 from bot.report import one_line
 from bot.settings.oncall import PagerDutySettings
 from bot.slack.calls import proxy_for
+from bot.texts import Prose, Text
 from bot.unexpected_errors import bugs_as_errors
 
 ON_CALL = "?"
@@ -28,10 +29,10 @@ WITHIN_S = 10.0
 LARGEST_PAGE = 2 * 1024 * 1024
 _PAGE, _MOST_PAGES = 100, 20
 _MEANINGS = {
-    401: "it does not know oncall.pagerduty.token",
-    403: "oncall.pagerduty.token may not read who is on call",
-    404: "it knows no such schedules: see oncall.pagerduty.schedules and url",
-    429: "it was asked too often",
+    401: Text("error-oncall.unknown-token"),
+    403: Text("error-oncall.token-may-not"),
+    404: Text("error-oncall.no-such-schedules"),
+    429: Text("error-oncall.asked-too-often"),
 }
 
 log = logging.getLogger(__name__)
@@ -113,13 +114,13 @@ async def on_call_now(settings: PagerDutySettings) -> list[_User]:
         async with asyncio.timeout(WITHIN_S):
             entries = await _entries(settings)
     except TimeoutError as error:
-        raise _failed(settings, f"no answer within {WITHIN_S:g} s") from error
+        raise _failed(settings, Text("error-usage.no-answer-within", seconds=f"{WITHIN_S:g}")) from error
     except httpx.LocalProtocolError as error:  # whose text quotes the header that has the token
-        raise _failed(settings, "it cannot be asked: is oncall.pagerduty.token one line of ASCII?") from error
+        raise _failed(settings, Text("error-oncall.token-one-line")) from error
     except httpx.HTTPError as error:
         raise _failed(settings, one_line(str(error), 200) or type(error).__name__) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _failed(settings, "the answer is none of PagerDuty's") from error
+        raise _failed(settings, Text("error-oncall.no-answer-of-pagerduty")) from error
     order = {schedule: number for number, schedule in enumerate(settings.schedules)}
     wanted = [entry for entry in entries if entry.schedule and entry.schedule.id in order]
     wanted.sort(key=lambda entry: (order[entry.schedule.id] if entry.schedule else 0, entry.escalation_level))
@@ -140,11 +141,12 @@ async def _entries(settings: PagerDutySettings) -> list[_OnCall]:
             params, url = {**asked, "offset": number * _PAGE}, f"{settings.url}/oncalls"
             async with client.stream("GET", url, params=params, headers=headers, timeout=WITHIN_S) as answer:
                 if answer.status_code != 200:
-                    what = _MEANINGS.get(answer.status_code, "")
-                    raise _failed(settings, f"HTTP {answer.status_code}{': ' if what else ''}{what}")
+                    status = f"HTTP {answer.status_code}"
+                    what = _MEANINGS.get(answer.status_code)
+                    raise _failed(settings, Text("error.at", place=status, why=what) if what else status)
                 body, cut = await bounded(answer.aiter_bytes(), LARGEST_PAGE)
             if cut:
-                raise _failed(settings, f"more than {LARGEST_PAGE:,} bytes")
+                raise _failed(settings, Text("error-oncall.more-than-bytes", most=f"{LARGEST_PAGE:,}"))
             page = msgspec.json.decode(body, type=_Page)
             found += page.oncalls
             if not page.more:
@@ -156,12 +158,12 @@ def _client(settings: PagerDutySettings) -> httpx.AsyncClient:
     try:
         return httpx.AsyncClient(proxy=proxy_for(settings.url), trust_env=False)
     except (httpx.InvalidURL, ValueError, ImportError) as error:
-        raise _failed(settings, f"not through the proxy of the environment: {one_line(str(error), 200)}") from error
+        raise _failed(settings, Text("error-oncall.not-through-proxy", why=one_line(str(error), 200))) from error
 
 
 def _named(user: _User) -> str:
     return one_line(f"PagerDuty's user {user.summary or ''} ({user.id})", 100)
 
 
-def _failed(settings: PagerDutySettings, what: str) -> SourceError:
-    return SourceError(f"GET {settings.url}/oncalls: {what}")
+def _failed(settings: PagerDutySettings, what: Prose) -> SourceError:
+    return SourceError(Text("error-oncall.get-oncalls", url=settings.url, what=what))

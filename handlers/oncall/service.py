@@ -16,6 +16,7 @@ from bot.slack.render.triage_head import Head
 from bot.store.alert_rows import Counts
 from bot.store.audit import Line
 from bot.store.incidents import BEFORE, Row
+from bot.texts import Text, in_english
 from bot.triage.mute import MuteUntil
 from bot.triage.state import Act, Deed, Incident, Step, act
 from bot.triage.summary import TimelineEntry
@@ -109,7 +110,7 @@ class TriageService:
         if step is None:
             raise Refused(self._deps.say("triage.unknown"))
         if step == _MOVED:
-            raise NotDone("not-done-moved")
+            raise NotDone("moved")
         if step == BEFORE:
             return self._deps.say("triage.done")
         if isinstance(step, str):
@@ -180,11 +181,15 @@ class TriageService:
     async def refuse_forged(self, who: Person, name: str) -> BotError:
         """A button or form that is none of ours: written down, and what the person is told."""
         error = Refused(
-            "the bot does not recognise this button; it may belong to an older version",
-            hint="write in the thread: @hami-bot triage ack",
+            Text("error-change.bot-does-not-recognise-button"),
+            hint=Text("error-oncall.write-in-thread"),
         )
         await self._deps.store.audit.append(
-            actor=who.user, action=f"triage-{name[:20]}", target="", outcome="refused", detail={"why": error.message}
+            actor=who.user,
+            action=f"triage-{name[:20]}",
+            target="",
+            outcome="refused",
+            detail={"why": in_english(error.message)},
         )
         return error
 
@@ -195,7 +200,7 @@ class TriageService:
             raise self._elsewhere(row)
         if self._responders and not {who.user, *await self._groups.of(who.user)} & self._responders:
             await append(**_line(who, row, deed, "refused")._asdict())
-            raise AccessDenied(Denied("you may not act on incidents", tuple(sorted(self._responders))))
+            raise AccessDenied(Denied(Text("error-oncall.you-may-not-act"), tuple(sorted(self._responders))))
 
     def _elsewhere(self, row: Row) -> AccessDenied:
         return AccessDenied(Denied(self._deps.say("triage.elsewhere"), where=(row.channel,)))
@@ -203,13 +208,13 @@ class TriageService:
     def _check_complete(self, wanted: IncidentDeed) -> None:
         """What a client sent need not be what its form asks for."""
         if wanted.deed == "handover" and not _PERSON.fullmatch(wanted.to):
-            raise Refused("it can be handed over to a person or a user group", example="@hami-bot triage handover @ada")
+            raise Refused(Text("error-oncall.handover-to-person-or-group"), example="@hami-bot triage handover @ada")
         if wanted.to == self._deps.bot_user:
             raise Refused(self._deps.say("triage.not-me"), example="@hami-bot triage handover @ada")
         if wanted.deed == "note" and not wanted.text.strip():
             raise Refused(
-                "a note needs its text",
-                hint="Mention me in its thread.",
+                Text("error-oncall.note-needs-text"),
+                hint=Text("error-oncall.mention-me-thread"),
                 example="@hami-bot triage note rebooted gpu-7",
             )
 
@@ -220,14 +225,13 @@ class TriageService:
                 state = await registration_state(sources, node)
         except TimeoutError as error:
             raise Refused(
-                f"node {node}: no answer within {PATIENCE_S:g} s", hint="Mute it for a time: @hami-bot triage mute 2h"
+                Text("error-oncall.node-no-answer-within-s", node=node, seconds=f"{PATIENCE_S:g}"),
+                hint=Text("error-oncall.mute-for-a-time"),
             ) from error
         if state == "unknown":
-            raise Refused(self._deps.say("triage.no-node", node=node), hint="@hami-bot nodes --all shows their names")
+            raise Refused(self._deps.say("triage.no-node", node=node), hint=Text("error-oncall.nodes-all-shows-names"))
         if state == "registered":
-            raise Refused(
-                self._deps.say("triage.is-registered", node=node), hint="Mute it for a time: @hami-bot triage mute 2h"
-            )
+            raise Refused(self._deps.say("triage.is-registered", node=node), hint=Text("error-oncall.mute-for-a-time"))
 
 
 _MOVED = "moved"

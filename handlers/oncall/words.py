@@ -9,12 +9,13 @@ import click
 
 from bot.changes.durations import read_duration
 from bot.digest.schedule import DAYS, Schedule, read_schedule
-from bot.errors import UsageError
+from bot.errors import UsageError, not_understood
+from bot.texts import Prose, Text
 from bot.triage.state import Deed
 
 Verb = Literal["list", "report", "export", "show"]
 _SOME_ID = "3fa29c1b"
-REPORT_EXAMPLE, REPORT_OFF = "oncall report weekly mon 09:00 Asia/Shanghai", "/hami oncall report off ends it"
+REPORT_EXAMPLE, REPORT_OFF = "oncall report weekly mon 09:00 Asia/Shanghai", Text("error-oncall.report-off-ends-it")
 REPORT_EXAMPLES = f"/hami oncall report, or /hami {REPORT_EXAMPLE}"
 EXAMPLES = {"triage": f"triage note {_SOME_ID} rebooted gpu-7", "oncall": "oncall"}
 SUMMARIES = {
@@ -115,9 +116,7 @@ def read_words(words: Sequence[str], *, mentioned: bool = False) -> IncidentRequ
     known: dict[str, Deed | Verb] = {**DEEDS, **_OTHERS}
     what = known.get(word.casefold())
     if what is None:
-        near = difflib.get_close_matches(word.casefold(), known, n=1)
-        meant = f"; did you mean {near[0]!r}?" if near else ""
-        raise _wrong(f"{word!r} is not understood{meant}")
+        raise _wrong(not_understood(word, known))
     return _with_rest(IncidentRequest(what, incident), rest, mentioned=mentioned)
 
 
@@ -126,8 +125,8 @@ def _of_oncall(rest: Sequence[str]) -> IncidentRequest:
         return IncidentRequest("list")
     if (word := rest[0].casefold()) != "report":
         near = difflib.get_close_matches(word, ["report"])
-        meant = "did you mean 'report'?" if near else "only 'report' may follow oncall"
-        raise UsageError(f"{rest[0]!r} is not understood; {meant}", example=REPORT_EXAMPLES)
+        known = Text("error-oncall.only-report-follows", word=repr(rest[0]))
+        raise UsageError(not_understood(rest[0], ["report"]) if near else known, example=REPORT_EXAMPLES)
     match [rest[1].casefold(), *rest[2:]] if len(rest) > 1 else []:
         case []:
             return IncidentRequest("report")
@@ -136,9 +135,7 @@ def _of_oncall(rest: Sequence[str]) -> IncidentRequest:
         case ["off" | "stop"]:
             return IncidentRequest("report", posted="off")
         case _:
-            raise UsageError(
-                f"{rest[1]!r} is too much: the report is always of the last 7 days", example=REPORT_EXAMPLES
-            )
+            raise UsageError(Text("error-oncall.too-much-for-report", rest=repr(rest[1])), example=REPORT_EXAMPLES)
 
 
 def _every_week(when: Sequence[str]) -> Schedule:
@@ -147,7 +144,9 @@ def _every_week(when: Sequence[str]) -> Schedule:
     day = left.pop(0) if left and left[0][:3].casefold() in DAYS and "," not in left[0] else "mon"
     at = left.pop(0) if left and ":" in left[0] else "09:00"
     zone = left.pop(0) if left else "UTC"
-    schedule = read_schedule(day, at, zone) if not left else f"{left[0]!r} is too much"
+    if left:
+        raise UsageError(Text("error-oncall.too-much", words=repr(left[0])), example=REPORT_EXAMPLES)
+    schedule = read_schedule(day, at, zone)
     if isinstance(schedule, str):
         raise UsageError(schedule, example=REPORT_EXAMPLES)
     return schedule
@@ -156,23 +155,22 @@ def _every_week(when: Sequence[str]) -> Schedule:
 def _with_rest(asked: IncidentRequest, rest: list[str], *, mentioned: bool) -> IncidentRequest:
     match asked.what:
         case "note" if not rest:
-            raise _wrong("a note needs its text", "triage note rebooted gpu-7")
+            raise _wrong(Text("error-oncall.note-needs-text"), "triage note rebooted gpu-7")
         case "note" | "close":
             return asked._replace(text=" ".join(rest))
         case "handover":
             found = _PERSON.fullmatch(rest[0]) if len(rest) == 1 else None
             if found is None and mentioned:
                 where = f"triage handover {asked.incident}" if asked.incident else "handover"
-                raise UsageError("handover needs a person", example=f"@hami-bot {where} @ada")
+                raise UsageError(Text("error-oncall.handover-needs-person"), example=f"@hami-bot {where} @ada")
             if found is None:
-                why = "handover needs one person or user group, and in a command I am not told who @ada is"
-                raise _wrong(f"{why}: press Hand over, or mention me", "triage handover @ada")
+                raise _wrong(Text("error-oncall.handover-in-command"), "triage handover @ada")
             return asked._replace(to=found[1])
         case "mute":
             seconds, node = read_mute(rest)
             return asked._replace(seconds=seconds, node=node)
         case _ if rest:
-            raise _wrong(f"{rest[0]!r} is too much")
+            raise _wrong(Text("error-oncall.too-much", words=repr(rest[0])))
         case _:
             return asked
 
@@ -194,15 +192,13 @@ def read_mute(words: Sequence[str]) -> tuple[float, str]:
         case _:
             pass
     if any(map(_CLOCK.fullmatch, words)):
-        why = "a time of day is not understood, since nobody's time zone is known: say for how long"
-        raise _wrong(why, "triage mute 7h")
-    why = "a mute lasts at most 7 days, or until gone, or until node NODE registers"
-    raise _wrong(why, "triage mute 2h")
+        raise _wrong(Text("error-oncall.no-time-of-day"), "triage mute 7h")
+    raise _wrong(Text("error-oncall.mute-lasts"), "triage mute 2h")
 
 
-def _wrong(message: str, example: str = "triage ack") -> UsageError:
+def _wrong(message: Prose, example: str = "triage ack") -> UsageError:
     verb, deed, *rest = example.split()
-    hint = f"Outside the incident's thread, add its id: /hami {' '.join((verb, deed, _SOME_ID, *rest))}."
+    hint = Text("error-oncall.outside-thread-add-id", words=" ".join((verb, deed, _SOME_ID, *rest)))
     if deed == "handover":  # to a person, whom a command cannot name
-        hint = "Use a mention in the incident's thread."
+        hint = Text("error-oncall.use-mention-incident-thread")
     return UsageError(message, hint=hint, example=f"@hami-bot {example}")

@@ -14,7 +14,7 @@ import click
 from bot.changes.kinds import KINDS
 from bot.errors import UsageError
 from bot.finding_codes import CODES, PROOFS, about, words_of
-from bot.texts import LANGUAGES, Texts
+from bot.texts import LANGUAGES, Prose, Text, Texts, in_english
 from playbooks.own.discovery import RESERVED
 from playbooks.own.errors import OwnPlaybookError
 from playbooks.playbook import Playbook
@@ -92,10 +92,14 @@ class Grammar(click.Group):
         """The error for a verb that this surface has not: where it is one, which code it is, or what is near."""
         known, program = self.list_commands(ctx), ctx.command_path
         if (verb := word.lower()) in _OF_SLACK:
-            return UsageError(f"there is no verb {word!r} here", hint="Type it in Slack.", example=f"/hami help {verb}")
+            return UsageError(
+                Text("error-command.no-verb-here", word=repr(word)),
+                hint=Text("error-command.type-it-in-slack"),
+                example=f"/hami help {verb}",
+            )
         if verb in RESERVED:
-            hint, example = "Only the program hami-bot has it, in a terminal.", f"hami-bot {verb} --help"
-            return UsageError(f"there is no verb {word!r} here", hint=hint, example=example)
+            hint, example = Text("error-command.only-program-hami-bot"), f"hami-bot {verb} --help"
+            return UsageError(Text("error-command.no-verb-here", word=repr(word)), hint=hint, example=example)
         if code := _code_meant(verb, known):
             return _no_such_verb(word, f"help {code}", f"{program} help {code}")
         return unknown_verb(word, known, program)
@@ -128,7 +132,7 @@ def _broken(verb: str, error: OwnPlaybookError) -> click.Command:
 
     words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)
     anything = {"ignore_unknown_options": True}
-    return click.Command(verb, callback=ask, params=[words], help=error.message, context_settings=anything)
+    return click.Command(verb, callback=ask, params=[words], help=in_english(error.message), context_settings=anything)
 
 
 def example_of(verb: str) -> str:
@@ -185,13 +189,13 @@ def unknown_verb(word: str, known: Sequence[str], program: str) -> UsageError:
     """The error for a verb that is none of the known ones: the nearest of them with an example, or all."""
     if near := nearest(word, known):
         return _no_such_verb(word, near[0], f"{program} {example_of(near[0])}" if is_verb(near[0]) else "")
-    error = UsageError(f"there is no verb {word!r}", hint=f"The verbs are: {', '.join(known)}.")
-    return error.worded("no-verb", word=repr(word), verbs=", ".join(known))
+    hint = Text("error-command.verbs-are", known=", ".join(known))
+    return UsageError(Text("error-command.no-verb", word=repr(word)), hint=hint)
 
 
 def _no_such_verb(word: str, meant: str, example: str) -> UsageError:
-    error = UsageError(f"there is no verb {word!r}", hint=f"Did you mean {meant}?", example=example)
-    return error.worded("no-such-verb", word=repr(word), near=meant)
+    hint = Text("error-command.did-you-mean", meant=meant)
+    return UsageError(Text("error-command.no-verb", word=repr(word)), hint=hint, example=example)
 
 
 def _code_meant(word: str, known: Sequence[str]) -> str:
@@ -250,12 +254,22 @@ def read(grammar: Grammar, words: Sequence[str]) -> Any:
         context = getattr(error, "ctx", None)
         if isinstance(error, click.MissingParameter) and context and error.param:
             verb, what = context.info_name, _named(error.param)
-            lacking = _how_to(f"{verb} needs {what}", grammar, context)
-            raise lacking.worded("needs", verb=verb, what=what) from error
-        raise _how_to(error.format_message(), grammar, context) from error
+            raise _how_to(Text("error-command.needs", verb=verb, what=what), grammar, context) from error
+        raise _how_to(what_click_says(error), grammar, context) from error
 
 
-def _how_to(message: str, grammar: Grammar, context: click.Context | None) -> UsageError:
+def what_click_says(error: click.ClickException) -> Prose:
+    """The message, as far as it is known what it is about; the rest in click's own words."""
+    match error:
+        case click.NoSuchOption(possibilities=None | []):
+            return Text("error-click.no-such-option", option=repr(error.option_name))
+        case click.BadParameter(param=click.Parameter() as param) if error.param_hint is None:
+            return Text("error-click.invalid-value", what=param.get_error_hint(error.ctx), why=error.message)
+        case _:
+            return error.format_message()
+
+
+def _how_to(message: Prose, grammar: Grammar, context: click.Context | None) -> UsageError:
     """The error with the usage, an example where the verb is known, and where to read more."""
     verb = None if context is None or isinstance(context.command, Grammar) else context
     example = (verb.command.epilog or "").removeprefix("Example: ") if verb else ""

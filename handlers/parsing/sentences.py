@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from bot.errors import UsageError
+from bot.texts import Text
 from handlers.parsing.grammar import from_kubectl
 from handlers.parsing.slack_grammar import build_grammar, understand
 from playbooks.own.errors import OwnPlaybookError
@@ -112,6 +113,6 @@ def plain_question(words: list[str]) -> list[str]:
     about = named if len(named) == 1 else left
     if len(about) > 1:
         listed = ", ".join(about)
-        error = UsageError(f"which of these words is the pod: {listed}?", example=f"{words[0]} {about[0]}")
-        raise error.worded("which-pod", words=listed)
+        text = Text("error-command.which-word-is-the-pod", listed=listed)
+        raise UsageError(text, example=f"{words[0]} {about[0]}")
     return [words[0], *about, *options]

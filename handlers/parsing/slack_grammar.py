@@ -9,7 +9,7 @@ import click
 
 from bot.changes.kinds import KINDS
 from bot.errors import UsageError
-from bot.texts import LANGUAGES, Language, Texts
+from bot.texts import LANGUAGES, Language, Text, Texts
 from handlers.changes.words import HOW_TO_REVERT, REVERT_SUMMARY, ChangeAsked, change_commands
 from handlers.doctor import words as doctor
 from handlers.oncall import words as oncall
@@ -162,12 +162,8 @@ def _plain(error: UsageError, example: str) -> UsageError:
     hint = error.advice
     match error.__cause__:
         case click.MissingParameter(param=click.Parameter(name="pod"), ctx=click.Context(info_name=str(verb))):
-            lacking = UsageError(f"{verb} needs the name of a pod", hint=hint, example=example)
-            return lacking.worded("no-pod", verb=verb)
+            return UsageError(Text("error-command.needs-pod", verb=verb), hint=hint, example=example)
         case click.NoSuchOption(option_name=option):
-            unknown = UsageError(f"there is no option {option}", hint=hint, example=example)
-            return unknown.worded("no-option", option=option)
+            return UsageError(Text("error-command.no-option", option=option), hint=hint, example=example)
         case _:
-            same = UsageError(error.message, hint=hint, example=example)
-            same.text = error.text
-            return same
+            return UsageError(error.message, hint=hint, example=example)

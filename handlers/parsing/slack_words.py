@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bot.errors import UsageError
+from bot.texts import Text
 from handlers.parsing.normalise import LONGEST, QUOTES, normalise
 
 _APOSTROPHE = re.compile("(?<=[A-Za-z])'(?=[A-Za-z])")
@@ -22,13 +23,12 @@ def split_words(text: str) -> list[str]:
     Raises UsageError for text that is too long, or whose quotes do not match.
     """
     if len(text) > LONGEST:
-        error = UsageError(f"that is {len(text):,} characters long; a question has at most {LONGEST:,}")
-        raise error.worded("too-long", got=f"{len(text):,}", most=f"{LONGEST:,}")
+        raise UsageError(Text("error-command.too-long", got=f"{len(text):,}", most=f"{LONGEST:,}"))
     straight = plain_text(normalise(text)).translate(QUOTES)  # in a reason too
     try:
         return [word.replace("’", "'") for word in shlex.split(_APOSTROPHE.sub("’", straight))]
     except ValueError as error:
-        raise UsageError("the quotes do not match: one opens and none closes").worded("quotes") from error
+        raise UsageError(Text("error-command.quotes-do-not-match")) from error
 
 
 def plain_text(text: str) -> str:

@@ -31,7 +31,7 @@ _ROWS = 10
 def list_text(asked: Words) -> str:
     """The lines of the functions that a regular expression finds. Raises UsageError and SourceError."""
     if len(asked.plain) != 2:
-        raise UsageError("name a function and one profile", example=LIST_EXAMPLE)
+        raise UsageError(Text("error-profile.name-function-one-profile"), example=LIST_EXAMPLE)
     function, file = asked.plain
     options = asked.options
     versions, folders = read_versions(options.get("versions", "")), options.get("source", "")
@@ -72,7 +72,7 @@ def texts(asked: Words, config: Path | None) -> Texts:
 def compare_text(asked: Words, say: Texts) -> str:
     """What changed between the first and the last profile, oldest first. Raises UsageError and SourceError."""
     if len(asked.plain) < 2:
-        raise UsageError("name at least two profiles, the oldest first", example=COMPARE_EXAMPLE)
+        raise UsageError(Text("error-profile.name-at-least-two"), example=COMPARE_EXAMPLE)
     kind = asked.options.get("sample_index", "")
     versions = [_taken(file) for file in asked.plain]
     findings = explain_change(versions, sample_index_name=kind)
@@ -91,7 +91,7 @@ def compare_text(asked: Words, say: Texts) -> str:
 def hints_text(asked: Words, say: Texts) -> str:
     """What stands out in one profile. Raises UsageError and SourceError."""
     if len(asked.plain) != 1:
-        raise UsageError("name one profile", example=HINTS_EXAMPLE)
+        raise UsageError(Text("error-profile.name-one-profile"), example=HINTS_EXAMPLE)
     taken = _taken(asked.plain[0])
     findings = explain(taken, sample_index_name=asked.options.get("sample_index", ""))
     report = _report([taken], findings, () if findings else (symptom_table(say),), say)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from bot.errors import UsageError
+from bot.errors import UsageError, of_system
 from bot.report import Report, in_words
 from bot.settings import load_settings
 from bot.slack.message import File
-from bot.texts import Texts
+from bot.texts import Text, Texts
 from handlers.profiles.files import profile_files
 from handlers.shell_output import progress
 from playbooks.playbook import Sources
@@ -64,5 +64,8 @@ def _written(folder: Path, files: tuple[File, ...]) -> list[Path]:
         for file in files:
             (folder / file.name).write_bytes(file.content)
     except OSError as error:
-        raise UsageError(f"{folder} cannot be written: {error.strerror}", hint="Name a folder with --out.") from error
+        raise UsageError(
+            Text("error-profile.cannot-be-written", folder=folder, why=of_system(error)),
+            hint=Text("error-profile.name-folder-with-out"),
+        ) from error
     return [folder / file.name for file in files]

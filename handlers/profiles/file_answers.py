@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from bot.errors import UsageError
+from bot.texts import Text
 from handlers.profiles.options import EXAMPLE, FILTERS, Words
 from handlers.profiles.readfile import read_file
 
@@ -24,16 +25,15 @@ def answer_to(study: str, asked: Words, config: "Path | None" = None) -> str:
             return analyses.list_text(asked)
         study_text = analyses.compare_text if study == "compare" else analyses.hints_text
         return study_text(asked, analyses.texts(asked, config))
-    raise UsageError(f"there is no profile command {study!r}", example=EXAMPLE)
+    raise UsageError(Text("error-profile.no-profile-command", study=repr(study)), example=EXAMPLE)
 
 
 def top_text(asked: Words) -> str:
     """The table. Raises SourceError for files that cannot be read, UsageError for options that do not fit them."""
     files, given = asked
     if len(files) != 1:
-        raise UsageError(
-            "name one profile" + (f", not {len(files)}: {' '.join(files)}" if files else ""), example=EXAMPLE
-        )
+        several = Text("error-profile.name-one-profile-not", count=len(files), files=" ".join(files))
+        raise UsageError(several if files else Text("error-profile.name-one-profile"), example=EXAMPLE)
     from bot.pprof.decode import read  # noqa: PLC0415  # protobuf; words that make no sense are told at once
     from bot.pprof.filters import Filters  # noqa: PLC0415
     from bot.pprof.graph import Trim  # noqa: PLC0415

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bot.errors import UsageError
 from bot.pprof.links import HAMI
+from bot.texts import Text
 from handlers.profiles.file_answers import answer_to
 from handlers.profiles.kept_lookup import find_kept, is_reference, kind_meant
 from handlers.profiles.options import Words, with_paths
@@ -43,8 +44,8 @@ async def contents_of(words: Sequence[str], rows: "ProfileRows", now: float) -> 
     if not wanted:
         return {}
     if len(wanted) > MOST:
-        hint = f"Name fewer: the first and the last of them, and up to {MOST - 2} between"
-        raise UsageError(f"{len(wanted)} kept profiles are too many: at most {MOST} at once", hint=hint)
+        hint = Text("error-profile.name-fewer", most=MOST - 2)
+        raise UsageError(Text("error-profile.kept-profiles-are-too-many", count=len(wanted), most=MOST), hint=hint)
     kept = await rows.listed()
     kind = kind_meant(words, kept)
     named = {word: find_kept(word, kept, kind, now) for word in wanted}

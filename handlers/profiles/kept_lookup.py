@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from bot.errors import NotFound
 from bot.kube.times import format_time
+from bot.texts import Text
 from playbooks.profile.request import KINDS
 
 if TYPE_CHECKING:  # half a second, which profiles in files do not need
@@ -46,10 +47,12 @@ def find_kept(word: str, kept: "Sequence[KeptProfile]", kind: str, now: float) -
         shown = ", ".join(
             f"{profile.id} ({profile.version or profile.target}, {_moment(profile)})" for profile in kept[:_SHOWN]
         )
-        raise NotFound(
-            f"no profile {word!r} is kept" + ("" if _ID.fullmatch(word) else f" of kind {kind}"),
-            hint=f"Kept profiles: {shown}" if shown else "No profile is kept yet: take one with profile cpu 30s",
+        hint = (
+            Text("error-profile.kept-profiles", shown=shown) if shown else Text("error-profile.no-profile-is-kept-yet")
         )
+        if _ID.fullmatch(word):
+            raise NotFound(Text("error-profile.no-profile-is-kept", profile=repr(word)), hint=hint)
+        raise NotFound(Text("error-profile.no-profile-is-kept-of-kind", profile=repr(word), kind=kind), hint=hint)
     return found[0]
 
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from bot.errors import SourceError
 from bot.pprof.decode import MAX_BYTES, uncompressed_size
+from bot.texts import Text
 
 T = TypeVar("T")
 
@@ -42,8 +43,8 @@ class Room:
         loop = asyncio.get_running_loop()
         size = await loop.run_in_executor(self._threads, lambda: sum(map(uncompressed_size, contents)))
         if len(contents) > 1 and size > MAX_BYTES:
-            text = f"these profiles hold {size >> 20} MiB together, and one answer reads at most {MAX_BYTES >> 20} MiB"
-            raise SourceError(text, hint="save their files and ask in a shell: hami-bot profile compare BEFORE AFTER")
+            text = Text("error-profile.these-profiles-hold-mib-together", size=size >> 20, most=MAX_BYTES >> 20)
+            raise SourceError(text, hint=Text("error-profile.compare-in-a-shell"))
         if size < LARGE:
             return await loop.run_in_executor(self._threads, job)
         return await self._in_turn(job)
@@ -60,8 +61,8 @@ class Room:
             async with asyncio.timeout(self._patience_s):
                 await begun.wait()
         except TimeoutError as error:
-            text = "another large profile is being read, and two at once would take too long"
-            raise SourceError(text, hint="ask again in a minute, or take a shorter one") from error
+            text = Text("error-profile.another-large-profile-is-being")
+            raise SourceError(text, hint=Text("error-profile.ask-again-or-shorter")) from error
         finally:
             if not begun.is_set():
                 queued.cancel()
@@ -70,25 +71,22 @@ class Room:
     @asynccontextmanager
     async def capture(self) -> AsyncGenerator[None]:
         """For a profile from when it is asked for until it is answered. Raises SourceError where none gets free."""
-        async with self._turn(self._captures, "taken"):
+        async with self._turn(self._captures, Text("error-profile.others-being-taken", count=AT_ONCE)):
             yield
 
     @asynccontextmanager
     async def study(self) -> AsyncGenerator[None]:
         """The same for a question about kept ones: a capture of two minutes holds up none."""
-        async with self._turn(self._studies, "read"):
+        async with self._turn(self._studies, Text("error-profile.others-being-read", count=AT_ONCE)):
             yield
 
     @asynccontextmanager
-    async def _turn(self, room: asyncio.Semaphore, what: str) -> AsyncGenerator[None]:
+    async def _turn(self, room: asyncio.Semaphore, full: Text) -> AsyncGenerator[None]:
         try:
             async with asyncio.timeout(self._patience_s):
                 await room.acquire()
         except TimeoutError as error:
-            raise SourceError(
-                f"{AT_ONCE} other profiles are being {what}, and more at once do not fit into the bot's memory",
-                hint="ask again in a minute",
-            ) from error
+            raise SourceError(full, hint=Text("error-profile.ask-again-in-a-minute")) from error
         try:
             yield
         finally:

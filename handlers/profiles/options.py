@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import click
 
 from bot.errors import UsageError
-from bot.texts import LANGUAGES
+from bot.texts import LANGUAGES, Text
+from handlers.parsing.grammar import what_click_says
 
 PROGRAM = "hami-bot"
 _MORE = f"      More: {PROGRAM} profile --help"
@@ -62,7 +63,7 @@ def read_words(words: Sequence[str]) -> Words:
     except click.NoSuchOption as error:
         raise _unknown(words) from error
     except click.UsageError as error:
-        raise UsageError(error.format_message(), example=EXAMPLE) from error
+        raise UsageError(what_click_says(error), example=EXAMPLE) from error
     options = {name: value for name, value in given.items() if value is not None}
     plain = list(options.pop("plain"))
     _check(options)
@@ -75,21 +76,23 @@ def _switched(word: str) -> list[str]:
     if not equals or name.removeprefix("-").removeprefix("-") not in _SWITCHES:
         return [word]
     if value not in (*_TRUE, *_FALSE):
-        raise UsageError(f"{word} is not true or false", example=EXAMPLE)
+        raise UsageError(Text("error-profile.not-true-false", word=word), example=EXAMPLE)
     return [name] if value in _TRUE else []
 
 
 def _check(options: dict[str, Any]) -> None:
     if not 0 <= options.get("nodefraction", 0) <= 1:
-        raise UsageError("-nodefraction is not between 0 and 1", example="-nodefraction=0.01")
+        raise UsageError(Text("error-profile.nodefraction"), example="-nodefraction=0.01")
     if options.get("cum") and options.get("flat"):
-        raise UsageError("conflicting options set: [cum flat]", example=EXAMPLE)
+        raise UsageError(Text("error-profile.conflicting-cum-flat"), example=EXAMPLE)
     if options.get("lines") and options.get("functions"):
-        raise UsageError("conflicting options set: [lines functions]", example=EXAMPLE)
+        raise UsageError(Text("error-profile.conflicting-lines-functions"), example=EXAMPLE)
     if options.get("base") and options.get("diff_base"):
-        raise UsageError("-base and -diff_base flags cannot both be specified", example=EXAMPLE)
+        raise UsageError(Text("error-profile.base-and-diff-base"), example=EXAMPLE)
     if options.get("normalize") and not (options.get("base") or options.get("diff_base")):
-        raise UsageError("must have base profile to normalize by", hint="Add -diff_base FILE or -base FILE.")
+        raise UsageError(
+            Text("error-profile.must-have-base-profile-normalize"), hint=Text("error-profile.add-diff-base")
+        )
 
 
 def _unknown(words: Sequence[str]) -> UsageError:
@@ -97,5 +100,9 @@ def _unknown(words: Sequence[str]) -> UsageError:
     names = {word: word.lstrip("-").partition("=")[0] for word in words if word.startswith("-")}
     word = next(word for word, name in names.items() if name not in known)
     near = difflib.get_close_matches(names[word], known, n=1)
-    message = f"there is no option {word!r}"
-    return UsageError(message, hint=f"Did you mean -{near[0]}?") if near else UsageError(message, example=EXAMPLE)
+    message = Text("error-command.no-option", option=repr(word))
+    return (
+        UsageError(message, hint=Text("error-profile.did-you-mean-option", near=near[0]))
+        if near
+        else UsageError(message, example=EXAMPLE)
+    )

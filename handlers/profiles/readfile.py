@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from bot.errors import SourceError
+from bot.errors import SourceError, of_system
+from bot.texts import Text
 
 _MAX_FILE = 256 << 20
 
@@ -14,10 +15,16 @@ def read_file(path: str, read: Callable[[bytes], Any]) -> Any:
         with open(path, "rb") as file:  # noqa: PTH123
             data = file.read(_MAX_FILE + 1)
     except OSError as error:
-        raise SourceError(f"cannot read {path}: {error.strerror}", hint="Is the path right?") from error
+        raise SourceError(
+            Text("error-profile.cannot-read", path=path, why=of_system(error)),
+            hint=Text("error-profile.is-the-path-right"),
+        ) from error
     if len(data) > _MAX_FILE:
-        raise SourceError(f"{path} is larger than {_MAX_FILE >> 20} MiB", hint="Read it with go tool pprof.")
+        raise SourceError(
+            Text("error-profile.larger-than-mib", path=path, most=_MAX_FILE >> 20),
+            hint=Text("error-profile.read-with-go-tool-pprof"),
+        )
     try:
         return read(data)
     except SourceError as error:
-        raise SourceError(f"{path}: {error.message}", hint=error.hint) from error
+        raise SourceError(Text("error.at", place=path, why=error.message), hint=error.hint) from error

@@ -86,12 +86,12 @@ class ProfileService:
         if isinstance(asked, Help):
             message = render_help(asked.text)
         elif not isinstance(asked, ProfileAsked):
-            raise UsageError("that is no profile", example=example(("profile",)))
+            raise UsageError(Text("error-profile.that-is-no-profile"), example=example(("profile",)))
         else:
             if taken.resumed and isinstance(asked.request, Request):  # nobody waits through it twice
                 if await self._inbox.was_answered(key, question):
                     return
-                raise NotDone("not-done-interrupted")
+                raise NotDone("interrupted")
             message = await self._message(key, question, asked, reply)
         await reply.answer(message, mark=DONE)
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Generic, NamedTuple, TypeVar
 
 from bot.errors import SourceError
+from bot.texts import Text
 
 T = TypeVar("T")
 
@@ -61,8 +62,8 @@ class Captures(Generic[T]):
             if wanted.kind == "cpu" and other._replace(seconds=wanted.seconds) == wanted:
                 left = max(1, round(capture.ends_at - self._clock()))
                 raise SourceError(
-                    f"a CPU profile of {other.seconds} s is being taken there, and a program takes one at a time",
-                    hint=f"It is done in about {left} s: ask again then, or now for {other.seconds}s to share it.",
+                    Text("error-profile.cpu-profile-is-being-taken", seconds=other.seconds),
+                    hint=Text("error-profile.done-in-about", left=left, seconds=other.seconds),
                 )
 
     def _begin(self, wanted: CaptureRequest, begin: Callable[[], Awaitable[T]]) -> _Capture[T]:

@@ -43,18 +43,18 @@ async def study(words: Sequence[str], rows: ProfileRows, now: float, say: Texts,
     except UsageError as error:
         if error.example and not error.example.startswith(PROGRAM):  # such a one is for a shell
             raise
-        advice = "profile kept lists them." if error.example else error.advice
+        advice = Text("error-profile.kept-lists-them") if error.example else error.advice
         raise UsageError(error.message, hint=advice, example=_EXAMPLES[words[0]]) from error
 
 
 async def _studied(words: Sequence[str], rows: ProfileRows, now: float, say: Texts, run: Run) -> Message:
     asked = read_words(words[1:])
     if _OF_A_SHELL in asked.options:
-        raise UsageError(f"-{_OF_A_SHELL} reads files of the bot: it is for a shell")
+        raise UsageError(Text("error-profile.source-is-for-shell"))
     named = profiles_named(words[0], asked)
     if unknown := [name for name in named if not is_reference(name)]:
-        hint = f"Name one by its id: profile kept lists them. Or take one: profile {KINDS[0]} 30s"
-        raise NotFound(f"no profile {unknown[0]!r} is kept", hint=hint)
+        hint = Text("error-profile.name-one-by-id", kind=KINDS[0])
+        raise NotFound(Text("error-profile.no-profile-is-kept", profile=repr(unknown[0])), hint=hint)
     contents = await contents_of(named, rows, now)
     say = Texts(asked.options["lang"]) if "lang" in asked.options else say
     read_there = [content.content for content in contents.values()]
@@ -78,7 +78,7 @@ def _explained(words: Sequence[str], asked: Words, contents: Contents, now: floa
     kind = asked.options.get("sample_index", "")
     if words[0] == "compare":
         if len(taken) < 2:
-            raise UsageError("name at least two profiles, the oldest first", example=COMPARE_EXAMPLE)
+            raise UsageError(Text("error-profile.name-at-least-two"), example=COMPARE_EXAMPLE)
         findings = explain_change(taken, sample_index_name=kind)
         tables = comparison_tables(taken, say, sample_index_name=kind)
     else:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import click
 
 from bot.errors import UsageError
+from bot.texts import Text
 from playbooks.playbook import find
 from playbooks.profile.request import EXAMPLE, KINDS, Request, request
 
@@ -55,7 +56,9 @@ class _Command(click.Command):
         study = tuple(args[start:])
         rest = super().parse_args(ctx, args[:start])
         if ctx.params["words"]:
-            raise UsageError(f"{study[0]!r} comes first", example=f"{VERB} {study[0]} cpu-1a2b3c4d")
+            raise UsageError(
+                Text("error-profile.comes-first", study=repr(study[0])), example=f"{VERB} {study[0]} cpu-1a2b3c4d"
+            )
         ctx.params["words"] = study
         return rest
 
@@ -86,7 +89,9 @@ def read_profile(words: Sequence[str], target: str = "") -> Request | ShowKept |
     """What the words after the verb ask for. Raises UsageError with an example."""
     match list(words):
         case []:
-            text = f"name a kind of profile: {', '.join(KINDS)}; or {_KEPT}, {', '.join(STUDIES)}"
+            text = Text(
+                "error-profile.name-kind-profile-kept", kinds=", ".join(KINDS), others=f"{_KEPT}, {', '.join(STUDIES)}"
+            )
             raise UsageError(text, example=EXAMPLE)
         case ["kept"]:
             return ShowKept()
@@ -94,7 +99,10 @@ def read_profile(words: Sequence[str], target: str = "") -> Request | ShowKept |
             return Study(tuple(words))
         case [word, *_] if word not in KINDS:
             near = difflib.get_close_matches(word, [*KINDS, *STUDIES, _KEPT], n=1)
-            meant = f"; did you mean {near[0]!r}?" if near else f": there are {', '.join(KINDS)}"
-            raise UsageError(f"there is no profile {word!r}{meant}", example=EXAMPLE)
+            if near:
+                text = Text("error-profile.no-profile-did-you-mean", word=repr(word), near=repr(near[0]))
+            else:
+                text = Text("error-profile.no-profile-there-are", word=repr(word), kinds=", ".join(KINDS))
+            raise UsageError(text, example=EXAMPLE)
         case _:
             return request(words, target)

@@ -11,6 +11,7 @@ from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors import DEFAULTS, FIRST, NAMES
 from bot.hami.vendors.vendor import Device
 from bot.kube.models import Container, ObjectMeta, Pod, PodSpec, Quantity, ResourceRequirements
+from bot.texts import Text
 
 DEFAULT_NAMESPACE = "default"
 EXAMPLE = "fit 2x16Gi, fit 1x50% --cores 30, fit 4 (whole GPUs)."
@@ -51,13 +52,13 @@ def read_card_words(words: Sequence[str], cores: int | None, kind: str) -> CardW
     typed = " ".join(words)
     if _TWO_NUMBERS.search(typed):
         if meant := _with_an_x(typed):
-            raise UsageError(_unread(typed), hint=f"Did you mean {meant}?")
+            raise UsageError(_unread(typed), hint=Text("error-command.did-you-mean", meant=meant))
         raise UsageError(_unread(typed), example=EXAMPLE)
     return _read("".join(words), typed, cores, kind)
 
 
-def _unread(typed: str) -> str:
-    return f"{typed[:60]!r} is not a number of GPUs with an amount of memory"
+def _unread(typed: str) -> Text:
+    return Text("error-fit.no-number-with-memory", typed=repr(typed[:60]))
 
 
 def _with_an_x(typed: str) -> str:
@@ -75,18 +76,20 @@ def _read(text: str, typed: str, cores: int | None, kind: str) -> CardWords:
         cards = _count(text, text)
         return CardWords(f"{cards}x{WHOLE_CARD}%", cards, cores=cores, type=kind)
     if _NO_AMOUNT.fullmatch(text):
-        raise UsageError(f"{text} names no amount of memory after the number of GPUs", example=EXAMPLE)
+        raise UsageError(Text("error-fit.no-amount-after-number", text=text), example=EXAMPLE)
     if (of := _OF_DEVICE.fullmatch(text)) and (device := _device(of[2])) is not None:
         return _read_of(device, of, typed, cores, kind)
     if of and of[1] and of[2].casefold() not in _UNITS:
-        raise UsageError(f"{of[2][:60]} is no device that HAMi hands out", example=f"fit {of[1]}xDCU, {EXAMPLE[4:]}")
+        raise UsageError(
+            Text("error-fit.no-device-of-hami", device=of[2][:60]), example=f"fit {of[1]}xDCU, {EXAMPLE[4:]}"
+        )
     found = _WORDS.fullmatch(text)
     if found is None:
         raise UsageError(_unread(typed), example=EXAMPLE)
     count, amount, unit = _count(found[1] or "1", text), Decimal(found[2]), found[3]
     if unit == "%":
         if not 0 < amount <= WHOLE_CARD or amount != amount.to_integral_value():
-            raise UsageError(f"{text}: a share of a GPU is a whole number from 1% to 100%", example=EXAMPLE)
+            raise UsageError(Text("error-fit.share-gpu-is-whole-number", text=text), example=EXAMPLE)
         return CardWords(text, count, percentage=int(amount), cores=cores, type=kind)
     return CardWords(text, count, memory_mib=_mib(amount, unit, f"{count}x{found[2]}"), cores=cores, type=kind)
 
@@ -107,17 +110,17 @@ def _read_of(device: str, of: re.Match[str], typed: str, cores: int | None, kind
         return words
     known = _BY_WORD.get(device)
     if words.percentage:
-        raise UsageError(f"{device} is asked for by an amount of memory, not by a share", example="fit 1xDCU:8Gi")
+        raise UsageError(Text("error-fit.by-amount-not-share", device=device), example="fit 1xDCU:8Gi")
     if words.memory_mib and known is not None and not known.resources.memory:
-        raise UsageError(f"{device} is asked for by its number alone", example=f"fit {count}x{device}")
+        raise UsageError(Text("error-fit.by-number-alone", device=device), example=f"fit {count}x{device}")
     if kind and known is not None and not known.names.use_type:
-        raise UsageError(f"HAMi reads no type for {device}", hint="Leave --type out.")
+        raise UsageError(Text("error-fit.hami-reads-no-type", device=device), hint=Text("error-fit.leave-type-out"))
     return words._replace(text=f"{words.cards}x{device}" + (f":{amount}" if amount else ""), device=device)
 
 
 def _count(text: str, words: str) -> int:
     if not 0 < int(text) <= _MAX_CARDS:
-        raise UsageError(f"{words}: a pod requests 1 to {_MAX_CARDS:,} devices", example=EXAMPLE)
+        raise UsageError(Text("error-fit.pod-requests-devices", words=words, most=f"{_MAX_CARDS:,}"), example=EXAMPLE)
     return int(text)
 
 
@@ -125,18 +128,20 @@ def _mib(amount: Decimal, unit: str, example: str) -> int:
     known = unit.lower()
     if known not in _UNITS:
         near = f"{example}Mi" if known.startswith("m") else f"{example}Gi"
-        raise UsageError(f"{unit!r} is not a unit of memory", hint="The units are Gi and Mi.", example=f"fit {near}")
+        raise UsageError(
+            Text("error-fit.not-unit-memory", unit=repr(unit)), hint=Text("error-fit.units"), example=f"fit {near}"
+        )
     if not unit and amount < _LEAST_WITHOUT_UNIT:
         raise UsageError(
-            f"{amount} without a unit would be {amount} MiB, which is less than {_LEAST_WITHOUT_UNIT}",
-            hint="Name the unit.",
+            Text("error-fit.without-unit", typed=amount, amount=amount, least=_LEAST_WITHOUT_UNIT),
+            hint=Text("error-fit.name-the-unit"),
             example=f"fit {example}Gi",
         )
     mib = amount * _UNITS[known]
     if not 0 < mib <= INT32_MAX:
-        raise UsageError(f"{amount}{unit} is not an amount of memory that a device can have", example=EXAMPLE)
+        raise UsageError(Text("error-fit.no-amount-of-a-device", amount=amount, unit=unit), example=EXAMPLE)
     if mib != mib.to_integral_value():
-        raise UsageError(f"{amount}{unit} is no whole number of MiB", example=EXAMPLE)
+        raise UsageError(Text("error-fit.no-whole-number-of-mib", amount=amount, unit=unit), example=EXAMPLE)
     return int(mib)
 
 

@@ -8,8 +8,9 @@ import click
 import msgspec
 from msgspec import structs
 
-from bot.errors import UsageError
-from bot.safe_yaml import parse_documents
+from bot.errors import UsageError, WrongValue
+from bot.safe_yaml import parse_documents, reason
+from bot.texts import Text
 from playbooks.fit.manifest_pod import STANDARD_INPUT, ManifestPod
 
 _MAX_BYTES = 16 * 1024 * 1024
@@ -47,9 +48,9 @@ def read_pods(manifests: Iterable[Manifest]) -> list[ManifestPod]:
     found = (pod for manifest in manifests for document in _documents(manifest) for pod in _pods(manifest, document))
     pods = list(islice(found, _MAX_PODS + 1))
     if not pods:
-        raise UsageError("the manifest holds no pod", hint="Give a Pod or a List of Pods, as YAML or JSON.")
+        raise UsageError(Text("error-fit.manifest-holds-no-pod"), hint=Text("error-fit.give-pod-or-list"))
     if len(pods) > _MAX_PODS:
-        raise UsageError(f"more than {_MAX_PODS} pods", hint="Split the manifest.")
+        raise UsageError(Text("error-fit.more-than-pods", most=_MAX_PODS), hint=Text("error-fit.split-the-manifest"))
     return pods
 
 
@@ -62,8 +63,9 @@ def _documents(manifest: Manifest) -> list[object]:
             except msgspec.DecodeError:
                 pass  # flow-style YAML begins with a brace too
         return [document for document in parse_documents(text) if document is not None]
-    except (RecursionError, ValueError) as error:
-        raise UsageError(f"{manifest.path} is neither YAML nor JSON: {' '.join(str(error).split())[:200]}") from error
+    except (RecursionError, WrongValue) as error:
+        why = error.text if isinstance(error, WrongValue) else reason(error)
+        raise UsageError(Text("error-fit.neither-yaml-nor-json", path=manifest.path, why=why)) from error
 
 
 def _pods(manifest: Manifest, document: object) -> Iterator[ManifestPod]:
@@ -89,13 +91,13 @@ def _pod(manifest: Manifest, document: object, kind: str) -> ManifestPod:
     if stated != "Pod":
         what = f"kind {stated}" if isinstance(stated, str) else "something without a kind"
         raise UsageError(
-            f"{manifest.path} holds {what[:80]}, not a Pod",
-            hint="Give the pod itself: for a Deployment or Job, its template with kind: Pod.",
+            Text("error-fit.holds-not-pod", path=manifest.path, what=what[:80]),
+            hint=Text("error-fit.give-the-pod-itself"),
         )
     try:
         pod = msgspec.convert(document, ManifestPod, strict=False)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise UsageError(f"{manifest.path}: not a pod as the API has it: {error}") from error
+        raise UsageError(Text("error-fit.no-pod-of-the-api", path=manifest.path, why=str(error))) from error
     return structs.replace(pod, written_in=manifest.file)
 
 

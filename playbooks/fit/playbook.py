@@ -89,18 +89,13 @@ def request(
     """The pods of the files, `namespace` being for those that name none; or one pod that asks for such cards."""
     words = [cards] if isinstance(cards, str) else list(cards)
     if file and (words or cores is not None or type):
-        raise UsageError(
-            "the manifest itself says which GPUs it requests", hint="Give either -f FILE or a number of GPUs."
-        )
+        raise UsageError(Text("error-fit.manifest-says-which"), hint=Text("error-fit.give-file-or-number"))
     if words:
         return Request((), read_card_words(words, cores, type.strip()), namespace or DEFAULT_NAMESPACE)
     if not file:
-        what = (
-            "a number of GPUs or a manifest"
-            if cores is None and not type
-            else "the number of GPUs, and the memory of each"
-        )
-        raise UsageError(f"fit needs {what}", hint="Name the GPUs, or a manifest with -f.", example=EXAMPLE)
+        anything = cores is None and not type
+        needed = Text("error-fit.needs-number-or-manifest") if anything else Text("error-fit.needs-number-and-memory")
+        raise UsageError(needed, hint=Text("error-fit.name-gpus-or-manifest"), example=EXAMPLE)
     pods = read_pods(file)
     return Request(tuple(_named(pod, number, namespace) for number, pod in enumerate(pods, 1)), None, namespace)
 
@@ -118,7 +113,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     install, slices = await asyncio.gather(gather_install(sources), gather_slices(cluster))
     capacity = await gather_capacity(cluster, install.install, "")
     if isinstance(capacity.nodes, Gap):
-        raise SourceError(capacity.nodes.why, hint=capacity.nodes.hint)
+        raise SourceError(capacity.nodes.text, hint=capacity.nodes.advice)
     as_of = cluster.as_of(times_shown(cluster, capacity.nodes, install.install))
     deserted = await _deserted(cluster, wanted.namespace, capacity)
     undecodable = tuple(cluster.undecodable)

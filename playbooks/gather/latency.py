@@ -16,6 +16,7 @@ from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import HOLDERS, NODES, PODS, Holder, Pod
 from bot.kube.times import format_time, parse_time
 from bot.report import Gap, gap
+from bot.texts import Text
 from playbooks.gather.scheduler_logs import LogOf, gather_scheduler_logs
 from playbooks.gather.scheduling import InstallSeen
 
@@ -87,8 +88,8 @@ async def gather_latency(cluster: Cluster, install: InstallSeen, since: datetime
     new = pods if isinstance(pods, Gap) else await created_between(cluster, install, pods, since)
     lists = [gap for gap in (nodes, pods, new) if isinstance(gap, Gap)]
     if not isinstance(new, Gap) and len(new) > MOST_PODS:
-        why = f"only the newest {MOST_PODS:,} of {len(new):,} new pods are measured"
-        lists.append(gap("pods", why, "ask for a shorter time: latency --since 10m"))
+        why = Text("error-gather.only-newest-new-pods", most=f"{MOST_PODS:,}", count=f"{len(new):,}")
+        lists.append(gap("pods", why, Text("error-gather.ask-for-shorter-time-latency")))
         new = sorted(new, key=lambda pod: pod.metadata.creation_timestamp or "")[-MOST_PODS:]
     of_logs = [_gaps_of(log, since, now) for log in logs]
     return LatencySeen(
@@ -159,10 +160,16 @@ def _gaps_of(log: LogOf, since: datetime, now: datetime) -> list[Gap]:
     if isinstance(log.read, Gap):
         return [log.read]
     if log.read.cut:
-        return [gap(source, "the log is too long to be read whole", "ask for a shorter time: latency --since 10m")]
+        return [gap(source, Text("error-gather.log-too-long"), Text("error-gather.ask-for-shorter-time-latency"))]
     first = read_line(log.read.first, now)
     if first and first.at and first.at > since + timedelta(minutes=1) and not _began(log, first.at):
-        return [gap(source, f"it begins at {format_time(first.at)} only", "an older log is gone")]
+        return [
+            gap(
+                source,
+                Text("error-gather.begins-later", at=format_time(first.at)),
+                Text("error-gather.older-log-is-gone"),
+            )
+        ]
     return []
 
 

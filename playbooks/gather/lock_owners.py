@@ -9,6 +9,7 @@ from bot.hami.pods.allocations import reserved_node
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import PODS, Node, Pod
 from bot.report import Gap, gap
+from bot.texts import Text
 
 _AT_ONCE = 8
 _MOST = 200
@@ -42,7 +43,7 @@ async def gather_owners(
                 return None
 
     found = await asyncio.gather(*(seen(_SOURCE, owner(*key)) for key in wanted))
-    left_out = gap(_SOURCE, f"{len(names):,} pods hold node locks: {len(rest):,} of them were not read")
+    left_out = gap(_SOURCE, Text("error-gather.pods-hold-node-locks", count=f"{len(names):,}", unread=f"{len(rest):,}"))
     return dict(zip(wanted, found, strict=True)) | dict.fromkeys(rest, left_out)
 
 

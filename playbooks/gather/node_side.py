@@ -14,6 +14,7 @@ from bot.kube.cluster import PLUGIN_LOG_BYTES, PLUGIN_LOG_LINES, Cluster, LogWan
 from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.kube.models import DAEMON_SETS, EVENTS, NODES, PODS, Event, Node, Pod, Resource, Workload
 from bot.report import Gap
+from bot.texts import Text
 
 MOST_NODES = 3
 """Whose logs one question reads."""
@@ -116,7 +117,7 @@ async def _node(cluster: Cluster, name: str) -> Node:
     """By a list, which the bot may do: it has no right to get one node. Raises NotFound."""
     found = await cluster.list(NODES, fields=f"metadata.name={name}")
     if not found:
-        raise NotFound(f'nodes "{name}" not found')
+        raise NotFound(Text("error-kube.node-not-found", name=name))
     return found[0]
 
 

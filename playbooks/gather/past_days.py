@@ -18,6 +18,7 @@ from bot.kube.models import HOLDERS, REPLICA_SETS, Holder, Workload
 from bot.kube.times import parse_time
 from bot.prometheus.api import SOURCE, Prometheus
 from bot.report import Gap, gap
+from bot.texts import Text
 from playbooks.gather.latency import created_between
 from playbooks.gather.scheduling import InstallSeen, gather_install
 from playbooks.gather.usage_of_day import Day, gather_day
@@ -75,12 +76,12 @@ def _check(days: tuple[date, date], now: datetime) -> None:
     before, after = days
     today = now.astimezone(UTC).date()
     if max(days) > today:
-        raise UsageError(f"{max(days)} has not begun", hint=f"Name days up to {today}.").worded(
-            "compare-not-begun", day=max(days), today=today
+        raise UsageError(
+            Text("error-days.has-not-begun", day=max(days)), hint=Text("error-days.name-days-up", today=today)
         )
     if before >= after:
-        raise UsageError(f"{before} is not before {after}", hint="Name two days, the earlier one first.").worded(
-            "compare-order", before=before, after=after
+        raise UsageError(
+            Text("error-days.not-before", before=before, after=after), hint=Text("error-days.name-two-days")
         )
 
 
@@ -99,17 +100,23 @@ async def _gather(
     gaps = [gap for gap in (replica_sets, created, measured) if isinstance(gap, Gap)]
     if end - begin < _DAY:
         gone = roughly((end - begin).total_seconds())
-        gaps.append(gap("rest of the day", f"only its first {gone} have passed", "compare again when the day is over"))
+        gaps.append(
+            gap(
+                "rest of the day",
+                Text("error-days.only-first-have-passed", gone=gone),
+                Text("error-days.compare-again-when-over"),
+            )
+        )
     ran = None if isinstance(replica_sets, Gap) else ran_all_day(replica_sets, begin, end)
     if ran is None and not isinstance(replica_sets, Gap):
-        gaps.append(gap("ReplicaSets", f"none of those that are left shows the scheduler's arguments of all of {day}"))
+        gaps.append(gap("ReplicaSets", Text("error-days.none-left-shows-arguments", day=day)))
     lives = () if isinstance(created, Gap) else tuple(read_lives(created, [], now))
     return PastDay(day, begin, end, measured, ran, lives, tuple(gaps))
 
 
 async def _measured(prometheus: Prometheus | None, day: date, until: datetime) -> Day | Gap:
     if prometheus is None:
-        return gap(SOURCE, "the settings name none for this cluster", "Set clusters.NAME.prometheus.url.")
+        return gap(SOURCE, Text("error-days.settings-name-none-for-cluster"), Text("error-days.set-prometheus-url"))
     try:
         return await gather_day(prometheus, day, until)
     except SourceError as error:

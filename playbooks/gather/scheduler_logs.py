@@ -16,6 +16,7 @@ from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.kube.models import Pod, Workload
 from bot.kube.times import parse_time
 from bot.report import Gap, gap
+from bot.texts import Text
 
 CONTAINERS = (EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER)
 MAX_SCHEDULERS = 8
@@ -24,7 +25,6 @@ LIMIT_BYTES = 512 * 1024 * 1024
 
 
 _MOST_EXTENDERS = 3
-_TOO_LONG = "the log is too long to be read whole: {missing} lines are missing"
 
 
 class ExtenderLines(NamedTuple):
@@ -172,7 +172,7 @@ async def gather_extender_lines(
         if log.cut:
             gaps.append(left_out(source_of(scheduler), log))
     if rest := len(extenders) - len(read):
-        gaps.append(gap("scheduler pods", f"the logs of {rest} more were not read"))
+        gaps.append(gap("scheduler pods", Text("error-gather.logs-more-were-not-read", rest=rest)))
     return ExtenderLines(tuple(lines), tuple(gaps))
 
 
@@ -184,7 +184,5 @@ def source_of(scheduler: Pod) -> str:
 def left_out(source: str, log: LogLines) -> Gap:
     """What is to be told of a log that was not read whole."""
     if log.ends_early:
-        return gap(
-            source, _TOO_LONG.format(missing="its newest"), "a shorter time is read to its end: logs POD --since 10m"
-        )
-    return gap(source, _TOO_LONG.format(missing="older"))
+        return gap(source, Text("error-gather.newest-lines-missing"), Text("error-gather.shorter-time-is-whole"))
+    return gap(source, Text("error-gather.older-lines-missing"))

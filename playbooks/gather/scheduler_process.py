@@ -21,6 +21,7 @@ from bot.kube.cluster import Cluster, LogWanted, seen
 from bot.kube.hami_pods import EXTENDER_CONTAINER, FATAL, METRICS_PORT, PANIC, RELEASE, UNDECODED, metrics_port
 from bot.kube.models import EVENTS, PODS, Holder, Pod
 from bot.report import Gap, gap
+from bot.texts import Text
 from playbooks.gather.node_side import LogSeen
 from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines, left_out, source_of
 from playbooks.gather.scheduler_runs import gather_runs
@@ -150,7 +151,7 @@ def _with_releases(process: SchedulerProcess, install: Install, log: ExtenderLin
     """With what the process that decides says it took back: that is newer than a refusal before it."""
     deciding = _deciding(install)
     if not deciding:
-        return process._replace(unread=(gap("scheduler log", "no scheduler pod that decides was seen"),))
+        return process._replace(unread=(gap("scheduler log", Text("error-gather.no-scheduler-pod-decides")),))
     names = {pod.name for pod in deciding}
     others = {source_of(pod) for pod in install.pods if pod.name not in names}
     lines = (parse_line(raw, now) for pod, raw in log.holding(RELEASE).lines if pod.name in names)
@@ -177,7 +178,7 @@ async def _counted(ports: PodPorts | None, scheduler: Pod, port: int) -> Schedul
         why = f"more than {_MOST_BYTES:,} bytes" if answer.cut else f"HTTP {answer.status}"
         return gap(METRICS_SOURCE, f"GET {wanted}: {why}")
     found = read_counted(answer.body.decode("utf-8", "replace"))
-    return found or gap(METRICS_SOURCE, f"GET {wanted}: no figure of any GPU")
+    return found or gap(METRICS_SOURCE, Text("error-usage.no-figure-of-any-gpu", wanted=wanted))
 
 
 def unread(process: SchedulerProcess) -> list[Gap]:
@@ -196,7 +197,7 @@ async def with_ended(cluster: Cluster, process: SchedulerProcess) -> SchedulerPr
     pods = () if isinstance(found, Gap) else found
     gaps = (found,) if isinstance(found, Gap) else ()
     if len(pods) >= MOST_FINISHED:
-        gaps = (gap("finished pods", f"no more than {MOST_FINISHED:,} were read"),)
+        gaps = (gap("finished pods", Text("error-gather.no-more-than-were-read", most=f"{MOST_FINISHED:,}")),)
     ends = (status.state.terminated for pod in pods for status in pod.status.container_statuses or ())
     return process._replace(
         ended=tuple(state.finished_at for state in ends if state and state.finished_at),
@@ -219,7 +220,7 @@ async def with_ghosts(sources: Sources, process: SchedulerProcess, pods: Sequenc
     found = await asyncio.gather(*(seen(_GHOST_SOURCE, _look_up(sources.cluster, *name)) for name in named))
     gaps = [gap for gap in found if isinstance(gap, Gap)]
     if rest := len(missing) - len(named):
-        gaps.append(gap(_GHOST_SOURCE, f"{rest:,} more were not looked up"))
+        gaps.append(gap(_GHOST_SOURCE, Text("error-gather.more-were-not-looked-up", rest=f"{rest:,}")))
     looked_up = [
         ghost._replace(taken=tuple(missing[name]))
         for name, ghost in zip(named, found, strict=True)

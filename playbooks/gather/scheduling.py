@@ -46,6 +46,7 @@ from bot.kube.object_memo import Kept, of_each
 from bot.kube.selectors import label_matcher
 from bot.kube.times import parse_time
 from bot.report import Confidence, Gap, gap
+from bot.texts import Text
 from playbooks.gather.dra import gather_slices
 from playbooks.playbook import NEWER_HAMI, Sources
 
@@ -101,7 +102,7 @@ class Capacity(NamedTuple):
         return tuple(gap for gap in self if isinstance(gap, Gap))
 
 
-_ASSUMED = "the chart's resource names are assumed, and every vendor is taken to be on"
+_ASSUMED = Text("error-gather.chart-resource-names-are-assumed")
 
 
 def is_absent(seen: InstallSeen) -> bool:
@@ -116,7 +117,7 @@ def install_unread(seen: InstallSeen) -> bool:
 
 def nothing_read(gap: Gap) -> Unusable:
     """The error where each source gave a gap: a report could only say that it knows nothing."""
-    return Unusable(gap.why, hint=gap.hint)
+    return Unusable(gap.text, hint=gap.advice)
 
 
 async def gather_install(sources: Sources) -> InstallSeen:
@@ -151,10 +152,10 @@ async def gather_install(sources: Sources) -> InstallSeen:
         if isinstance(found, DeviceConfig):
             config = found
         elif not isinstance(maps, Gap):
-            why = f"device-config.yaml in {namespace}: {found or 'not there'}"
+            why = Text("error-gather.device-config-yaml", place=namespace, problem=found or "not there")
             gaps.append(gap("device config", why, _ASSUMED))
     elif any(gap.source in (DEPLOYMENTS_SOURCE, PODS_SOURCE) for gap in gaps):
-        gaps.append(gap("device config", "HAMi's scheduler could not be found", _ASSUMED))
+        gaps.append(gap("device config", Text("error-gather.no-scheduler-found"), _ASSUMED))
     if isinstance(cluster, Hinting):
         config = config.hinted(cluster.device_hints)
     config = config.switched_on(install.flags)
@@ -166,8 +167,8 @@ async def gather_install(sources: Sources) -> InstallSeen:
 
 
 def _newer(version: Version) -> Gap:
-    why = f"HAMi {version} is newer than {NEWEST_READ}, the newest version whose rules the bot knows"
-    return gap(NEWER_HAMI, why, "all verdicts are only suspected: compare them with what HAMi itself says")
+    why = Text("error-gather.newer-than-known", version=version, newest=NEWEST_READ)
+    return gap(NEWER_HAMI, why, Text("error-gather.all-verdicts-are-only-suspected"))
 
 
 async def _looked_for(cluster: Cluster, install: InstallSeen) -> InstallSeen:
@@ -197,7 +198,11 @@ def _bad_selector(install: Install) -> Gap | None:
     try:
         label_matcher(selector.strip("[]"))
     except ValueError as error:
-        return gap("scheduler flags", f"--{NODE_SELECTOR_FLAG}: {error}", "every node is taken to be in its scope")
+        return gap(
+            "scheduler flags",
+            Text("error.at", place=f"--{NODE_SELECTOR_FLAG}", why=str(error)),
+            Text("error-gather.every-node-in-scope"),
+        )
     return None
 
 

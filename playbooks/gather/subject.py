@@ -23,6 +23,7 @@ from bot.kube.models import (
     Workload,
 )
 from bot.report import Gap, Subject, gap
+from bot.texts import Text, clauses
 from playbooks.gather.replica_failures import replica_failures
 
 R = TypeVar("R", bound=Resource)
@@ -67,19 +68,21 @@ def parse_subject(text: str, namespace: str = "") -> SubjectRequest:
     if parts:
         if len(parts) > 1 or (namespace and parts[0] != namespace):
             raise UsageError(
-                f"{text!r} names another namespace than {namespace!r}" if len(parts) == 1 else _no_pod(text)
+                Text("error-gather.names-another-namespace", text=repr(text), namespace=repr(namespace))
+                if len(parts) == 1
+                else _no_pod(text)
             )
         namespace = parts[0]
     if not all(_NAME.fullmatch(part) for part in filter(None, (name, namespace))) or not name:
         raise UsageError(
             _no_pod(text),
-            hint="Give a pod as NAME, NAMESPACE/NAME or KIND/NAME: why ml/trainer-0, why deploy/trainer -n ml.",
+            hint=Text("error-gather.give-pod-as"),
         )
     return SubjectRequest(kind, namespace, name)
 
 
-def _no_pod(text: str) -> str:
-    return f"{text[:120]!r} is not a pod, NAMESPACE/POD or KIND/NAME"
+def _no_pod(text: str) -> Text:
+    return Text("error-gather.no-pod-or-owner", text=repr(text[:120]))
 
 
 class FoundPod(NamedTuple):
@@ -139,8 +142,8 @@ async def resolve(cluster: Cluster, wanted: SubjectRequest, *, whole_name: bool 
 
 def only_own_namespace(namespace: str, error: SourceError) -> Gap:
     """What is left out where the pods of all namespaces are refused, and those of the credentials' own are read."""
-    hint = f"only namespace {namespace} was searched; name another one with -n"
-    return gap("pods of all namespaces", error.message, f"{hint}; {error.hint}" if error.hint else hint)
+    hint = Text("error-gather.only-namespace-searched", namespace=namespace)
+    return gap("pods of all namespaces", error.message, clauses([hint, error.hint]) if error.hint else hint)
 
 
 async def _elsewhere(cluster: Cluster, wanted: SubjectRequest, absent: AbsentPod) -> AbsentPod:

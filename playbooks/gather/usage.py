@@ -25,6 +25,7 @@ from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.kube.models import PODS, Pod
 from bot.prometheus.api import SOURCE, Prometheus, sharing_labels
 from bot.report import Gap, gap
+from bot.texts import Text
 from playbooks.playbook import Sources
 
 MONITOR_SOURCE = "vGPUmonitor metrics"
@@ -99,7 +100,7 @@ async def or_measured(asked: UsageSeen | Gap | None, sources: Sources, first: Co
 
 async def _measured(sources: Sources, first: Collection[str]) -> UsageSeen:
     if sources.ports is None:
-        return UsageSeen(Usage(), gaps=(gap(MONITOR_SOURCE, "there is no way to the pods' ports"),))
+        return UsageSeen(Usage(), gaps=(gap(MONITOR_SOURCE, Text("error-usage.no-way-to-ports")),))
     labels = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
     pods = await seen("device plugin pods", sources.cluster.list(PODS, labels=labels))
     if isinstance(pods, Gap):
@@ -115,13 +116,13 @@ async def _asked(prometheus: Prometheus, at: datetime) -> UsageSeen | Gap:
             with sharing_labels():
                 peaks = await _read(prometheus, at, reader)
     except TimeoutError:
-        hint = "Ask Prometheus for its load, or set prometheus.url to one that has fewer series."
-        return gap(SOURCE, f"no answer to all questions within {PROMETHEUS_WITHIN_S:g} s", hint)
+        hint = Text("error-usage.ask-prometheus-load")
+        return gap(SOURCE, Text("error-usage.no-answer-all-questions", seconds=f"{PROMETHEUS_WITHIN_S:g}"), hint)
     except SourceError as error:
         return gap(SOURCE, error.message, error.hint)
     usage = reader.usage()
     if not usage.containers and not usage.gpus and not peaks:
-        return gap(SOURCE, "it has no figure of vGPUmonitor", f"let it scrape port {PORT} of the device plugin's pods")
+        return gap(SOURCE, Text("error-usage.it-has-no-figure"), Text("error-usage.let-scrape-port", port=PORT))
     return UsageSeen(usage, _highest(peaks), of_prometheus=True)
 
 
@@ -181,7 +182,12 @@ async def scraped(ports: PodPorts, plugin_pods: Sequence[Pod], *, within_s: floa
     gaps = _unread([*empty, *(gap for _, gap in failed)], len(asked))
     left = plugin_pods[_MOST_MONITORS:]
     if left:
-        gaps.append(gap(MONITOR_SOURCE, f"{len(left):,} of {len(plugin_pods):,} were not asked: set prometheus.url"))
+        gaps.append(
+            gap(
+                MONITOR_SOURCE,
+                Text("error-usage.not-asked-of", unasked=f"{len(left):,}", count=f"{len(plugin_pods):,}"),
+            )
+        )
     return UsageSeen(
         read_usage(sample for _, samples in read for sample in samples),
         monitors=tuple(pod for pod, samples in read if samples),
@@ -196,7 +202,17 @@ def _unread(gaps: Sequence[Gap], asked: int) -> list[Gap]:
         return list(gaps)
     first = gaps[0]
     return [
-        gap(MONITOR_SOURCE, f"{len(gaps):,} of {asked:,} could not be read; {first.source}: {first.why}", first.hint)
+        gap(
+            MONITOR_SOURCE,
+            Text(
+                "error-usage.some-could-not-be-read",
+                unread=f"{len(gaps):,}",
+                count=f"{asked:,}",
+                source=first.source,
+                why=first.text,
+            ),
+            first.advice,
+        )
     ]
 
 
@@ -209,7 +225,7 @@ def _wanted(pod: Pod, within_s: float = _WITHIN_S) -> PodGet:
 
 
 def _without_figure(pod: Pod) -> Gap:
-    return gap(_source(pod), f"GET {_wanted(pod)}: the answer has no figure of vGPUmonitor")
+    return gap(_source(pod), Text("error-usage.no-figure-of-monitor", wanted=_wanted(pod)))
 
 
 async def _scrape(ports: PodPorts, pod: Pod, turn: asyncio.Semaphore, until: float) -> list[Sample] | Gap:
@@ -218,14 +234,14 @@ async def _scrape(ports: PodPorts, pod: Pod, turn: asyncio.Semaphore, until: flo
     async with turn:
         left = until - asyncio.get_running_loop().time()
         if left <= 0:
-            return gap(source, "not read: asking the others took all the time")
+            return gap(source, Text("error-usage.others-took-all-time"))
         wanted = _wanted(pod, min(_WITHIN_S, left))
         answer = await _got(ports, wanted, source)
     if isinstance(answer, Gap):
         return answer
     if answer.status != 200 or answer.cut:
-        why = f"more than {_MOST_BYTES:,} bytes" if answer.cut else f"HTTP {answer.status}"
-        return gap(source, f"GET {wanted}: {why}")
+        why = Text("error-oncall.more-than-bytes", most=f"{_MOST_BYTES:,}") if answer.cut else f"HTTP {answer.status}"
+        return gap(source, Text("error.at", place=f"GET {wanted}", why=why))
     return read_samples(answer.body.decode("utf-8", "replace"), NAMES)
 
 

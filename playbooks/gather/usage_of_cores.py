@@ -12,6 +12,7 @@ from bot.hami.metrics.exposition import Sample
 from bot.hami.metrics.gpu_usage import CORE_NAMES, ContainerUse, container_of
 from bot.prometheus.api import SOURCE, Prometheus
 from bot.report import Gap, gap
+from bot.texts import Text
 from playbooks.gather.usage import by_share
 
 TOLERATED = 20
@@ -72,7 +73,9 @@ async def gather_cores(prometheus: Prometheus | None, holdings: Iterable[Holding
                     of = container_of(reading)
                     above.setdefault(of, CoreUse(of, reading, query))
     except TimeoutError:
-        return CoresSeen(len(requested), gap=gap(SOURCE, f"no average of a day's cores within {_WITHIN_S:g} s"))
+        return CoresSeen(
+            len(requested), gap=gap(SOURCE, Text("error-usage.no-average-of-cores", seconds=f"{_WITHIN_S:g}"))
+        )
     except SourceError as error:
         return CoresSeen(len(requested), gap=gap(SOURCE, error.message, error.hint))
     return CoresSeen(len(requested), known, tuple(above.values()))

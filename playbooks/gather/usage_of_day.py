@@ -8,6 +8,7 @@ from bot.errors import SourceError
 from bot.hami.metrics.exposition import Sample
 from bot.hami.metrics.gpu_usage import CONTAINER_FIGURES, GPU_FIGURES, REGISTERED, ContainerUse, container_of, uuid_of
 from bot.prometheus.api import Prometheus
+from bot.texts import Text
 from playbooks.gather.usage import by_share
 
 _HOUR = timedelta(hours=1)
@@ -49,7 +50,9 @@ async def gather_day(prometheus: Prometheus, day: date, until: datetime) -> Day:
     begin = datetime.combine(day, time(), UTC)
     hours = min(24, (until - begin) // _HOUR)
     if not hours:
-        raise SourceError(f"less than an hour of {day} has passed", hint="compare again when the day is over")
+        raise SourceError(
+            Text("error-usage.less-than-hour-has-passed", day=day), hint=Text("error-days.compare-again-when-over")
+        )
     at = begin + hours * _HOUR
 
     async def of_shares(figure: str) -> dict[ContainerUse, Average]:

@@ -12,6 +12,7 @@ from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.kube.models import PODS, Pod
 from bot.prometheus.api import SOURCE, Prometheus
 from bot.report import Gap, gap
+from bot.texts import Text
 from playbooks.gather.usage import MONITOR_SOURCE, UsageSeen, scraped
 from playbooks.playbook import Sources
 
@@ -64,7 +65,7 @@ async def _asked(prometheus: Prometheus, sources: Sources, uuids: Collection[str
                 query = f'{{__name__=~"{names}",{label}=~"({pattern}).*"}}'
                 samples += await prometheus.query(query, sources.cluster.now())
     except TimeoutError:
-        return UsageSeen(Usage(), gaps=(gap(SOURCE, f"no answer within {_WITHIN_S:g} s"),))
+        return UsageSeen(Usage(), gaps=(gap(SOURCE, Text("error-usage.no-answer-within", seconds=f"{_WITHIN_S:g}")),))
     except SourceError as error:
         return UsageSeen(Usage(), gaps=(gap(SOURCE, error.message, error.hint),))
     return UsageSeen(read_usage(samples), of_prometheus=True)

@@ -15,6 +15,7 @@ from bot.kube.cluster import Cluster, seen
 from bot.kube.hami_pods import HANDSHAKE
 from bot.kube.models import EVENTS, PODS, Event, Node, Pod
 from bot.report import Gap, gap
+from bot.texts import Text
 from playbooks.gather.lock_owners import gather_owners
 from playbooks.gather.nodes_in_question import gather_nodes_in_question
 from playbooks.gather.scheduler_logs import ExtenderLines
@@ -63,7 +64,7 @@ async def gather_waiting(sources: Sources, namespace: str) -> tuple[InstallSeen,
     """HAMi's install and the pods that wait for it. Raises SourceError when no pods can be read."""
     install, found = await asyncio.gather(gather_install(sources), seen("pods", _pending(sources.cluster, namespace)))
     if isinstance(found, Gap):
-        raise SourceError(found.why, hint=found.hint)
+        raise SourceError(found.text, hint=found.advice)
     known = install.install.scheduler_name
 
     def concerns_hami(pod: Pod) -> bool:
@@ -135,8 +136,8 @@ async def _gather_events(
     events, gaps = await _events(cluster, waiting, _SHORT_REASONS, one_by_one=False)
     left_out = gap(
         "HAMi's events and log",
-        f"each names all of {nodes:,} nodes, and {len(waiting.pods):,} pods wait: they were not read",
-        "ask about one pod with why",
+        Text("error-gather.each-names-all-nodes", nodes=f"{nodes:,}", count=f"{len(waiting.pods):,}"),
+        Text("error-gather.ask-about-one-pod"),
     )
     return events, (*gaps, left_out)
 

@@ -95,9 +95,7 @@ def read_for(words: Sequence[str]) -> float:
         return IDLE_S
     seconds = read_duration(words[1]) if len(words) == 2 and words[0] == "for" else None
     if seconds is None:
-        raise UsageError(f"--idle does not understand {' '.join(words)!r}", example=EXAMPLE).worded(
-            "idle-words", words=" ".join(words)
-        )
+        raise UsageError(Text("error-gpus.idle-does-not-understand", words=repr(" ".join(words))), example=EXAMPLE)
     return seconds
 
 
@@ -108,7 +106,7 @@ async def gather_idle(wanted: IdleRequest, sources: Sources) -> IdleSnapshot:
     install = await gather_install(sources)
     holders = await seen("pods", gather_holders(cluster, install.install.scheduler_name))
     if isinstance(holders, Gap):
-        raise SourceError(holders.why, hint=holders.hint)
+        raise SourceError(holders.text, hint=holders.advice)
     usage = await gather_usage(sources, frozenset(holder.spec.node_name for holder in holders))
     return IdleSnapshot(wanted, cluster.name, cluster.now(), install, holders, usage, is_there)
 

@@ -15,6 +15,7 @@ from bot.hami.pods.pod_request import Constraints, ContainerRequest, PodRequest
 from bot.hami.vendors.vendor import Device
 from bot.kube.models import Node
 from bot.kube.node_readiness import is_cordoned, not_ready
+from bot.texts import Prose
 from playbooks.scene import ClusterScene
 
 NO_MEMORY = "no-memory"
@@ -60,7 +61,7 @@ class CardSeen(NamedTuple):
     used: Used | None
     slice_mib: int | None
     holders: tuple[tuple[str, bool], ...] = ()
-    unknown: str = ""
+    unknown: Prose = ""
     divided: bool = True
     """Whether HAMi hands out parts of its memory."""
     noun: str = "GPU"

@@ -32,7 +32,7 @@ from bot.report import (
     new_report,
     step,
 )
-from bot.texts import Text
+from bot.texts import Text, in_english
 from playbooks import quotes
 from playbooks.gather.dra import gather_slices
 from playbooks.gather.scheduler_process import SchedulerProcess, gather_memory, with_ghosts
@@ -130,10 +130,10 @@ def request(
     """The cards in the words that were typed, or who holds them without use. Raises UsageError."""
     node = node.strip().removeprefix("node/")
     if idle and type:
-        raise UsageError("--idle and --type do not go together", example="gpus --idle").worded("idle-type")
+        raise UsageError(Text("error-gpus.idle-and-type"), example="gpus --idle")
     if since and not idle:
         words = " ".join(since)
-        raise UsageError(f"gpus does not understand {words!r}", example=IDLE_EXAMPLE).worded("idle-words", words=words)
+        raise UsageError(Text("error-gpus.gpus-does-not-understand", words=repr(words)), example=IDLE_EXAMPLE)
     return IdleRequest(read_for(since), node, all) if idle else Request(node, type.strip(), all)
 
 
@@ -149,7 +149,7 @@ async def _gather(wanted: Request, sources: Sources) -> Snapshot:
         gather_capacity(cluster, install.install, ""), gather_memory(sources, install.install), gather_slices(cluster)
     )
     if isinstance(capacity.nodes, Gap):
-        raise SourceError(capacity.nodes.why, hint=capacity.nodes.hint)
+        raise SourceError(capacity.nodes.text, hint=capacity.nodes.advice)
     as_of = cluster.as_of(times_shown(cluster, capacity.nodes, install.install))
     process = await with_ghosts(sources, process, capacity.pods)
     # A card is no less free for a namespace's quota, so that none was read is no gap in this answer.
@@ -179,7 +179,10 @@ def diagnose(snapshot: Snapshot | IdleSnapshot) -> Report:
     offered = DraDevices(install, snapshot.capacity.nodes, snapshot.slices, snapshot.as_of).of(wanted.node)
     findings = with_dra(results, offered) or [_not_found(wanted, world, everything)]
     gaps = capacity_gaps(install, snapshot.capacity, snapshot.undecodable)
-    gaps += [gap("fit", why, Text("gap.fit-hint")) for why in sorted({card.unknown for card in cards if card.unknown})]
+    gaps += [
+        gap("fit", why, Text("gap.fit-hint"))
+        for why in sorted({card.unknown for card in cards if card.unknown}, key=in_english)
+    ]
     gaps += _other_vendors(world, names)
     gaps += [snapshot.slices] if isinstance(snapshot.slices, Gap) else []
     return new_report(

@@ -97,7 +97,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     if install.install.flags.get(NODE_SELECTOR_FLAG):  # then all labels count
         nodes = await seen("nodes", cluster.list(NODES))
     if isinstance(nodes, Gap):
-        raise SourceError(nodes.why, hint=nodes.hint)
+        raise SourceError(nodes.text, hint=nodes.advice)
     if wanted.node and own == []:  # whether the label is in use at all
         own = await gather_plugins(cluster)
     beside = await gather_plugins_beside(cluster, nodes, install.config, wanted.node)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from bot.errors import NotFound
 from bot.kube.models import Kind, Pod, Resource
+from bot.texts import Text
 from playbooks.gather.scheduling import gather_install
 from playbooks.own.hami import Hami
 from playbooks.playbook import Sources
@@ -55,7 +56,7 @@ class Cluster:
             return await self._read(self._sources.cluster.get(kind, name, namespace))
         found = await self.list(kind, namespace, fields=f"metadata.name={name}") if _NAME.fullmatch(name) else []
         if not found:
-            raise NotFound(f'{kind.plural} "{name}" not found')
+            raise NotFound(Text("error-kube.not-found", resource=kind.plural, name=name))
         return found[0]
 
     async def hami(self) -> Hami:

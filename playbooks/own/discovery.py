@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from bot.changes.kinds import KINDS
-from bot.texts import Texts
+from bot.texts import Text, Texts
 from playbooks.own.errors import OwnPlaybookError, WrongPlaybookError, told_by_name
 from playbooks.own.interface import check
 from playbooks.playbook import Playbook, load
@@ -158,7 +158,10 @@ def _read(verb: str, changed_at: int) -> Playbook | OwnPlaybookError:
     within_s = AGAIN_S if verb in _imported_once else isolated_run.LONGEST_S
     _imported_once.add(verb)
     if begun in _imports and not _imports[begun].done():
-        raise OwnPlaybookError(f"the playbook {verb} is still being imported", hint="ask again in a moment")
+        raise OwnPlaybookError(
+            Text("error-own.playbook-is-still-being-imported", verb=verb),
+            hint=Text("error-command.ask-again-in-a-moment"),
+        )
     _imports[begun] = importing = _imports.get(begun) or isolated_run.begun_aside(source.read)
     try:
         with told_by_name(verb, source.file):

@@ -9,11 +9,12 @@ from types import TracebackType
 from bot.errors import BotError
 from bot.kube.recording.redact import masked
 from bot.report import one_line
+from bot.texts import Text
 
 log = logging.getLogger(__name__)
 _LONGEST = 300
-_BROKEN = "The bot itself is well. Whoever wrote this playbook can mend it; the bot's log has the traceback."
-_WRONG = "The bot itself is well. docs/own-playbooks.md says what the file of a playbook needs."
+_BROKEN = Text("error-own.bot-is-well-author")
+_WRONG = Text("error-own.bot-is-well-docs")
 
 
 class OwnPlaybookError(BotError):
@@ -40,7 +41,7 @@ def told_by_name(verb: str, file: str) -> Generator[None]:
         said = error.msg if isinstance(error, SyntaxError) else error
         what = one_line(masked(f"{kind}{said}{_place(error, file, steps)}", _LONGEST + 1), _LONGEST)
         raise OwnPlaybookError(
-            f"the playbook {verb} does not work: {what}",
+            Text("error-own.playbook-does-not-work", verb=verb, what=what),
             hint=_WRONG if is_wrong else _BROKEN,
         ) from error
 

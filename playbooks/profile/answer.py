@@ -7,6 +7,7 @@ import msgspec
 from bot.errors import SourceError
 from bot.kube.client.pod_http_request import PodAnswer, PodGet
 from bot.report import one_line
+from bot.texts import Text
 
 _GO_PPROF = "x-go-pprof"
 """The header that net/http/pprof sets on its own errors."""
@@ -34,28 +35,28 @@ class AlreadyProfiling(SourceError):  # noqa: N818  # what the person is told
 def content_of(wanted: PodGet, answer: PodAnswer) -> bytes | NotServed:
     """The bytes of what should be a profile. Raises SourceError with what came instead and what to do."""
     if answer.cut:
-        text = f"GET {wanted}: the answer is longer than {wanted.limit_bytes / 2**20:.0f} MiB"
-        raise SourceError(text, hint="ask for a shorter time, or raise profiles.most_bytes")
+        text = Text("error-profile.answer-is-longer", wanted=wanted, limit=f"{wanted.limit_bytes / 2**20:.0f}")
+        raise SourceError(text, hint=Text("error-profile.ask-for-shorter-time-raise"))
     if answer.status == 200:
         return answer.body
     said, of_go = _said(answer), _GO_PPROF in answer.headers
     text = f"GET {wanted}: HTTP {answer.status}: {said}" if said else f"GET {wanted}: HTTP {answer.status}"
     if answer.status == 500 and _IN_USE in said:
-        hint = "a program takes one CPU profile at a time, and somebody else is at it: ask again in a minute"
+        hint = Text("error-profile.program-takes-one-cpu-profile")
         raise AlreadyProfiling(text, hint=hint)
     if of_go:
-        raise SourceError(text, hint="the program's own profiler said so: ask for another profile or another time")
+        raise SourceError(text, hint=Text("error-profile.program-own-profiler-said"))
     if answer.status == 404 or (answer.status == 400 and _OTHER_PROTOCOL in said):
         return NotServed(f"HTTP {answer.status}: {said}" if said else f"HTTP {answer.status}")
     if answer.status in (401, 403):
-        hint = "the program itself asks who is there, as kube-scheduler does, and takes no credentials through a proxy"
+        hint = Text("error-profile.program-itself-asks-who")
         raise SourceError(text, hint=hint)
     if 300 <= answer.status < 400:
         where = one_line(answer.headers.get("location", "elsewhere"), _QUOTE)
         raise SourceError(
-            f"{text}: it leads to {where}", hint="that is not followed: name the right port with --target"
+            Text("error-profile.leads-to", text=text, where=where), hint=Text("error-profile.not-followed")
         )
-    raise SourceError(text, hint="is that a Go program's port? Name another one with --target NAMESPACE/POD:PORT")
+    raise SourceError(text, hint=Text("error-profile.is-that-a-go-port"))
 
 
 def _said(answer: PodAnswer) -> str:

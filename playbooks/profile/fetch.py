@@ -10,6 +10,7 @@ from bot.kube.client.pod_http_request import PodGet, PodPorts, TooSlow, nobody_l
 from bot.kube.cluster import Cluster
 from bot.kube.models import PODS, Pod
 from bot.report import Gap
+from bot.texts import Text, in_english
 from playbooks.gather.scheduling import DEPLOYMENTS_SOURCE, gather_install, install_unread, nothing_read
 from playbooks.playbook import Sources
 from playbooks.profile.answer import NotServed, content_of
@@ -66,7 +67,10 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     """
     cluster, ports = sources.cluster, sources.ports
     if ports is None:
-        raise SourceError("profiles cannot be fetched here", hint="name a live cluster, or a recording with profiles")
+        raise SourceError(
+            Text("error-profile.profiles-cannot-be-fetched-here"),
+            hint=Text("error-profile.name-live-cluster-recording"),
+        )
     if wanted.target is not None:
         await _check_namespace(wanted.target.namespace, wanted.namespaces, sources)
         version = await _version_at(cluster, wanted.target)
@@ -77,8 +81,8 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
         raise nothing_read(next(gap for gap in found.gaps if gap.source == DEPLOYMENTS_SOURCE))
     install = found.install
     if not install.pods:
-        hint = "name the pod: --target NAMESPACE/POD:PORT; or the settings name where it is: hami_namespace"
-        raise NotFound("no pod of HAMi's scheduler was found", hint=hint)
+        hint = Text("error-profile.name-pod-with-target")
+        raise NotFound(Text("error-profile.no-pod-hami-scheduler"), hint=hint)
     version = str(install.version.version) if install.version else ""
     leader = install.leader
     outcome = await _first_served(ports, wanted, addresses(install), version, leader)
@@ -93,8 +97,8 @@ async def _check_namespace(namespace: str, others: tuple[str, ...] | None, sourc
     ours = found.install.namespace
     if namespace != ours:
         where = ", ".join(filter(None, (ours, *others))) or "no namespace, as HAMi's own was not found"
-        hint = f"allowed: {where}. The setting profiles.namespaces lists others besides HAMi's own"
-        raise NotAllowed(f"no profiles are taken of pods in namespace {namespace}", hint=hint)
+        hint = Text("error-profile.allowed-namespaces", where=where)
+        raise NotAllowed(Text("error-profile.no-profiles-are-taken-pods", namespace=namespace), hint=hint)
 
 
 async def _first_served(
@@ -115,7 +119,7 @@ async def _first_served(
             continue
         except SourceError as error:
             if nobody_listens(error):
-                tried.append(TriedPort(place, error.message))
+                tried.append(TriedPort(place, in_english(error.message)))
             else:
                 unreached.append(error)
             continue

@@ -35,7 +35,7 @@ def seen_in(snapshot: Snapshot) -> View | None:
     try:
         return view(taken.content)
     except SourceError as error:
-        raise SourceError(f"GET {taken.wanted}: {error.message}", hint=error.hint) from error
+        raise SourceError(Text("error.at", place=f"GET {taken.wanted}", why=error.message), hint=error.hint) from error
 
 
 def diagnose(snapshot: Snapshot, seen: View | None = None, file: str = "") -> Report:

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, get_args
 from bot.changes.durations import read_duration
 from bot.errors import UsageError
 from bot.kube.client.pod_http_request import Scheme
+from bot.texts import Text
 
 Kind = Literal["cpu", "heap", "allocs", "goroutine", "mutex", "block", "threadcreate"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -47,7 +48,9 @@ class Request(NamedTuple):
         """The same with the limits of the settings. Raises UsageError for more seconds than `longest_s`."""
         if self.seconds > longest_s:
             example = f"profile {self.kind} {longest_s}s      (the limit is the setting profiles.longest_s)"
-            raise UsageError(f"{self.seconds} s is too long: at most {longest_s} s", example=example)
+            raise UsageError(
+                Text("error-profile.too-many-seconds", seconds=self.seconds, most=longest_s), example=example
+            )
         return self._replace(limit_bytes=limit_bytes, namespaces=namespaces)
 
 
@@ -55,7 +58,7 @@ def request(words: Sequence[str], target: str = "") -> Request:
     """What the words after the verb ask for. Raises UsageError."""
     kind: Kind | None = next((kind for kind in KINDS if list(words[:1]) == [kind]), None)
     if kind is None:
-        raise UsageError(f"name a kind of profile: {', '.join(KINDS)}", example=EXAMPLE)
+        raise UsageError(Text("error-profile.name-kind-profile", kinds=", ".join(KINDS)), example=EXAMPLE)
     return Request(kind, _seconds(kind, list(words[1:])), read_target(target) if target else None)
 
 
@@ -68,7 +71,7 @@ def read_target(text: str) -> Address:
     port = int(found[4]) if found else 0
     if not found or not 0 < port < 65536:
         example = "--target kube-system/hami-scheduler-0:10259, or http://ml/api-0:6060"
-        raise UsageError(f"the target {text!r} is not NAMESPACE/POD:PORT", example=example)
+        raise UsageError(Text("error-profile.target-is-not-namespace-pod", text=repr(text)), example=example)
     usual: Scheme = "https" if port in _TLS_PORTS else "http"
     given: dict[str | None, Scheme] = {"http": "http", "https": "https"}
     return Address(found[2], found[3], given.get(found[1], usual), port)
@@ -80,9 +83,9 @@ def _seconds(kind: Kind, words: list[str]) -> int:
         return USUAL_S if kind == "cpu" else 0
     seconds = read_duration(f"{given[0]}s" if given[0].isdecimal() else given[0])
     if len(given) > 1 or seconds is None:
-        raise UsageError(f"{' '.join(words)!r} is not a duration: write 30s or 2m", example=EXAMPLE)
+        raise UsageError(Text("error-profile.no-duration", words=repr(" ".join(words))), example=EXAMPLE)
     if seconds < 1:
-        raise UsageError("a profile takes at least 1 s", example=EXAMPLE)
+        raise UsageError(Text("error-profile.profile-takes-least-1-s"), example=EXAMPLE)
     return int(seconds)
 
 

@@ -303,8 +303,8 @@ def _gaps(snapshot: Snapshot, spaces: Sequence[Space], of_waiting: Sequence[Gap]
     if not snapshot.pods and (limited := sum(1 for space in spaces if space.limits)):
         gaps.append(gap("pods", Text("quota.many", count=limited), Text("quota.many-hint")))
     gaps += [gap("objects", name, Text("gap.undecodable")) for name in snapshot.undecodable]
-    known = {(gap.source, gap.why) for gap in gaps}
-    return gaps + [gap for gap in of_waiting if (gap.source, gap.why) not in known]
+    known = {(gap.source, gap.text) for gap in gaps}
+    return gaps + [gap for gap in of_waiting if (gap.source, gap.text) not in known]
 
 
 PLAYBOOK = Playbook(

@@ -15,7 +15,7 @@ from bot.kube.models import ConfigMap, Container, Pod
 from bot.kube.times import parse_time
 from bot.report import Evidence, Gap
 from bot.safe_yaml import parse_documents
-from bot.texts import Prose
+from bot.texts import Prose, Text
 from playbooks.gather.latency import LatencySeen, gather_latency
 from playbooks.playbook import Sources
 from playbooks.tune.deployed import flag
@@ -70,7 +70,7 @@ async def gather_side(sources: Sources) -> ComparedSide:
     since = max([now - _LONGEST, *started])
     latency = await gather_latency(sources.cluster, facts.install, since)
     if latency.unread:
-        raise Unusable(f"the pods of {sources.cluster.name} could not be read: {latency.gaps[0].why}")
+        raise Unusable(Text("error-tune.pods-could-not-be-read", name=sources.cluster.name, why=latency.gaps[0].text))
     return ComparedSide(facts, latency, {group: dict(found) for group, found in _settings(facts)})
 
 

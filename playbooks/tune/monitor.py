@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from bot.kube.times import format_time
 from bot.report import Evidence, Gap, step
-from bot.texts import Text
+from bot.texts import Text, in_english
 from playbooks.rules.common import prose
 from playbooks.tune.facts import Facts
 from playbooks.tune.proof import of_request
@@ -46,7 +46,7 @@ def _is_unread(node: str, facts: Facts) -> bool:
 def _proofs(missing: Sequence[str], facts: Facts) -> tuple[Evidence, ...]:
     """What was asked and what came back; and of the first nodes a pod that holds GPUs there."""
     at, look = format_time(facts.taken_at), prose.plugin_pods_command(missing[0])
-    answers = [Evidence("metrics", gap.source, at, gap.why, look) for gap in facts.usage.gaps]
+    answers = [Evidence("metrics", gap.source, at, in_english(gap.text), look) for gap in facts.usage.gaps]
     holders = [next(held for held in facts.held if held.holding.node == node) for node in missing[:_SHOWN]]
     return (*answers, *(proof for held in holders for proof in of_request(held, facts)))
 

@@ -62,12 +62,12 @@ def request(
     if not words:
         return Request(all, template or "")
     if words[0].lower() != COMPARE or len(words) != 3 or template:
-        raise UsageError(f"tune takes nothing, or {COMPARE} and two recordings or dates", example=_EXAMPLE)
+        raise UsageError(Text("error-tune.takes-nothing-or-compare"), example=_EXAMPLE)
     try:
         before, after = map(date.fromisoformat, words[1:])
     except ValueError as error:
-        message = "tune compare reads two recordings: ask in a shell, or name two dates"
-        raise UsageError(message, example=f"hami-bot {_EXAMPLE}").worded("compare-in-shell") from error
+        message = Text("error-tune.compare-in-shell")
+        raise UsageError(message, example=f"hami-bot {_EXAMPLE}") from error
     return Request(all, days=(before, after))
 
 

@@ -23,7 +23,7 @@ from bot.kube.hami_pods import HANDSHAKE
 from bot.kube.models import EVENTS, Event, Node, Pod
 from bot.kube.times import format_time
 from bot.report import VERDICT_LIMIT, Finding, FirstNames, Gap, Report, Sheet, Subject, Table, gap, new_report, step
-from bot.texts import Prose, Text, first_sentence, fitting
+from bot.texts import Prose, Text, first_sentence, fitting, in_english
 from playbooks import quotes
 from playbooks.attempt import last_attempt, placed_since
 from playbooks.gather.dra import gather_claims
@@ -63,7 +63,7 @@ class CandidateRow(NamedTuple):
     """Nodes of one verdict for the same reason."""
 
     verdict: str
-    reason: str
+    reason: Prose
     number: int
     nodes: FirstNames
 
@@ -296,11 +296,11 @@ def _waiting(scene: PodScene, undecodable: Sequence[str]) -> tuple[list[Finding]
 def _tables(scene: PodScene) -> list[Table]:
     """The candidates by reason, HAMi's verdict as our fit gives it."""
     judged = scene.request.containers and not other_vendors(scene)
-    grouped: dict[tuple[str, str], list[str]] = defaultdict(list)
+    grouped: dict[tuple[str, Prose], list[str]] = defaultdict(list)
     for verdict, names in scene.by_verdict if judged else ():
         word = "fit" if verdict.fits else "unfit" if verdict.fits is False else "unknown"
         grouped[word, verdict.said or verdict.unknown] += names
-    rows = sorted(grouped.items(), key=lambda item: (item[0][0], -len(item[1]), item[0][1]))
+    rows = sorted(grouped.items(), key=lambda item: (item[0][0], -len(item[1]), in_english(item[0][1])))
     shown = (CandidateRow(*key, len(names), FirstNames(sorted(names))) for key, names in rows[:_MAX_ROWS])
     return [CANDIDATES.table(shown)] if rows else []
 

@@ -15,6 +15,7 @@ from bot.changes.plan import Plan
 from bot.kube.client.server_clock import ServerClock
 from bot.settings.schema import AccessSettings
 from bot.store import open_store
+from bot.texts import in_english
 from handlers.changes.journal import ChangeJournal
 from tests.changes.deployments import NOW
 from tests.changes.memory import Cluster, Replica
@@ -45,7 +46,7 @@ def test_a_bot_whose_clock_is_wrong_raises_nothing_and_says_why(skew_s: float) -
         here.replicas[0].skew_s = skew_s
         with pytest.raises(ChangeFailed, match=r"the API server's") as told:
             await here.replicas[0].changer().raise_(NAMESPACE, NAME, LEVEL, NEWEST, plan)
-        assert "NTP" in told.value.hint
+        assert "NTP" in in_english(told.value.hint)
         assert not here.cluster.done
 
     asyncio.run(run())

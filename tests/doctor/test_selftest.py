@@ -13,7 +13,7 @@ from bot.health import Facts, judge
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.main import running
 from bot.store.timestamps import Mark
-from bot.texts import LANGUAGES, Texts
+from bot.texts import LANGUAGES, Texts, in_english
 from handlers.doctor import known_answer
 from handlers.doctor.known_answer import wrong_answer
 from handlers.doctor.selftest import BLIND, EVERY_S, SelfTest, what_is_unseen
@@ -68,7 +68,7 @@ def unseen(folder: Path, *taken: Rule, without: str = "") -> str:
     try:
         return asyncio.run(main())
     except SourceError as error:
-        return error.message
+        return in_english(error.message)
 
 
 def test_with_the_charts_rights_everything_is_seen(tmp_path: Path) -> None:

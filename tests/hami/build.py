@@ -20,6 +20,7 @@ from bot.hami.vendors import FIRST as NVIDIA
 from bot.hami.vendors.vendor import Device
 from bot.hami.version import Version
 from bot.kube.models import Container, Node, Pod, ResourceQuota
+from bot.texts import in_english
 
 V25, V26, V27, V28, V29, V210 = (Version(2, minor) for minor in (5, 6, 7, 8, 9, 10))
 VERSIONS = (V25, V26, V27, V28, V29, V210)
@@ -72,7 +73,7 @@ def verdict(cards: Iterable[Card | CardState], pod: PodRequest, version: Version
     quotas = {"NVIDIA": more.pop("quota")} if "quota" in more else {}
     judged = judge(node, pod, rules_of(version), quotas=quotas, **more)
     if judged.fits is None:
-        return f"unknown: {judged.unknown}"
+        return f"unknown: {in_english(judged.unknown)}"
     return "fit" if judged.fits else judged.text()
 
 

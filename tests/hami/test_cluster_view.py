@@ -3,6 +3,7 @@
 from bot.hami.fit.cluster_view import versions_to_try
 from bot.hami.nodes.registration import Unregistered
 from bot.kube.models import Node
+from bot.texts import in_english
 from tests.hami.build import V27, V28, V29, V210, VERSIONS, card, gpu_node, holder, node, request, view, wants
 
 TEXT = "GPU-0,10,16384,100,NVIDIA-Tesla T4,0,true,0,hami-core:"
@@ -11,7 +12,7 @@ FULL = "GPU-0,NVIDIA,16000,10:;"
 
 def judged(cluster, name="n1", pod=None, **more):
     said = cluster.judge(name, pod or request(), **more)
-    return said.unknown or said.text() or "fit"
+    return in_english(said.unknown) or said.text() or "fit"
 
 
 def test_a_pod_that_asks_for_nothing_fits_everywhere():

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from bot.hami.fit.verdicts import QuotaRoom
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.version import Version
+from bot.texts import in_english
 from tests.hami import build
 from tests.hami.build import (
     V25,
@@ -129,7 +130,7 @@ def test_2_10_compares_card_by_card():
 def judged(quotas, *, pods=(), asks=1000, version: Version = V210, config=None, namespace="ml"):
     cluster = view([gpu_node("n1", card())], pods, quotas, version, config=config or DeviceConfig())
     said = cluster.judge("n1", request(wants(memory=asks))._replace(namespace=namespace))
-    return said.unknown or said.text() or "fit"
+    return in_english(said.unknown) or said.text() or "fit"
 
 
 def test_only_limits_of_the_namespace_count():
@@ -168,7 +169,7 @@ def test_renamed_resources_have_their_own_quota_keys():
 
 def test_an_unseen_quota_leaves_a_fitting_pod_unknown_but_not_a_card_of_the_wrong_type():
     cluster = view([gpu_node("n1", card())], [], None)
-    assert cluster.judge("n1", request()).unknown == "the namespace's quota was not seen"
+    assert in_english(cluster.judge("n1", request()).unknown) == "the namespace's quota was not seen"
     assert cluster.judge("n1", request(use_type="A100")).text() == "1/1 CardTypeMismatch"
     assert view([gpu_node("n1", card())], [], None, V28).judge("n1", request()).fits is None
     with_text = gpu_node("n1", card(), annotations={"hami.io/node-nvidia-register": "GPU-0,10,9999,100,NVIDIA,0,true:"})

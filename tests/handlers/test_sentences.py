@@ -1,6 +1,7 @@
 import pytest
 
 from bot.errors import UsageError
+from bot.texts import in_english
 from handlers.parsing.sentences import from_verb, plain_question
 from handlers.parsing.slack_words import split_words
 
@@ -51,4 +52,4 @@ def test_what_is_no_such_sentence_stays_as_it_was_typed(words: str) -> None:
 def test_where_several_words_may_be_the_pod_the_person_is_asked_which() -> None:
     with pytest.raises(UsageError, match=r"which of these words is the pod: trainer-0, trainer-1\?") as caught:
         asked("why are trainer-0 and trainer-1 pending?")
-    assert caught.value.hint == "For example: why trainer-0"
+    assert in_english(caught.value.hint) == "For example: why trainer-0"

@@ -19,7 +19,7 @@ import yaml
 
 from bot.errors import UsageError
 from bot.settings import load_settings
-from bot.texts import Texts
+from bot.texts import Texts, in_english
 from handlers.cluster_choice import ClusterChoice
 from handlers.doctor.examination import examine
 from handlers.doctor.links import has_failed
@@ -245,7 +245,7 @@ def test_a_cluster_that_does_not_answer_is_used_if_the_person_insists(world: Wor
 def test_a_token_that_is_missing_is_named_with_both_ways_to_give_it(lacking: str, told: str, world: World) -> None:
     with pytest.raises(UsageError) as raised:
         set_up(world.given._replace(**{f"{lacking}_token_file": None}), None, SAY)
-    assert told in raised.value.hint
+    assert told in in_english(raised.value.hint)
 
 
 @pytest.mark.parametrize(
@@ -266,8 +266,8 @@ def test_what_fails_its_check_ends_it_and_nothing_is_written(wrong: dict[str, st
         given = given._replace(**{field: world.folder / field if field.endswith("_file") else value})
     with pytest.raises(CheckFailed) as raised:
         set_up(given, None, SAY)
-    assert told in raised.value.message
-    assert not any(value in raised.value.message for value in wrong.values() if value.startswith("x"))
+    assert told in in_english(raised.value.message)
+    assert not any(value in in_english(raised.value.message) for value in wrong.values() if value.startswith("x"))
     assert raised.value.exit_code == 3
     assert world.wrote() == []
 

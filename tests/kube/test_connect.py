@@ -20,6 +20,7 @@ from bot.kube.client.live import Selection
 from bot.kube.client.pod_http_request import PodGet
 from bot.kube.cluster import LogWanted
 from bot.kube.models import NODES
+from bot.texts import in_english
 from sandbox.apiserver import ApiServer
 
 NODE = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "gpu-1"}}
@@ -85,12 +86,13 @@ def opened_by_default(environment: dict[str, str]) -> dict[str, str]:
         import asyncio, json, sys
         from bot.errors import SourceError
         from bot.kube.client.connect import open_cluster
+        from bot.texts import in_english
         async def main():
             try:
                 async with await open_cluster() as cluster:
                     return {"name": cluster.name}
             except SourceError as error:
-                return {"message": error.message, "hint": error.hint}
+                return {"message": in_english(error.message), "hint": in_english(error.hint)}
         found = asyncio.run(main())
         modules = [name for name in ("requests", "websocket", "pydantic") if name in sys.modules]
         print(json.dumps(found | {"modules": modules}))
@@ -194,7 +196,7 @@ def test_every_request_says_whom_the_kubeconfig_acts_as(tmp_path):
     ],
 )
 def test_whom_no_request_could_act_as_is_told(tmp_path, acting, said):
-    assert said in failure_of(kubeconfig(tmp_path, user={"token": "t", **acting})).message
+    assert said in in_english(failure_of(kubeconfig(tmp_path, user={"token": "t", **acting})).message)
 
 
 def test_a_plugin_s_path_is_relative_to_the_kubeconfig_as_for_kubectl(tmp_path):
@@ -299,10 +301,10 @@ def test_an_open_cluster_stays_with_its_context_when_the_file_names_another(tmp_
 def test_a_plugin_that_fails_is_told_by_its_exit_code_and_its_words_are_not_repeated(tmp_path, caplog):
     user = exec_plugin(tmp_path, "echo 'ERROR: session s3cret has ended' >&2; exit 3")
     error = failure_of(kubeconfig(tmp_path, user=user))
-    assert error.message == (
+    assert in_english(error.message) == (
         f"context 'lab' in {tmp_path}/lab.kubeconfig: no credentials from its exec plugin: it ended with exit code 3"
     )
-    assert error.hint == "run the plugin by hand: is it installed, on PATH, and logged in?"
+    assert in_english(error.hint) == "run the plugin by hand: is it installed, on PATH, and logged in?"
     assert "s3cret" not in "".join(traceback.format_exception(error)) + caplog.text
 
 
@@ -319,25 +321,25 @@ def test_a_plugin_that_floods_stderr_gives_its_credentials_all_the_same(tmp_path
 def test_a_command_line_in_place_of_a_command_is_not_repeated(tmp_path):
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-plugin --password s3cret"}}
     error = failure_of(kubeconfig(tmp_path, user=user))
-    assert error.message.endswith("exec plugin: no-such-plugin: No such file or directory")
+    assert in_english(error.message).endswith("exec plugin: no-such-plugin: No such file or directory")
     assert "s3cret" not in "".join(traceback.format_exception(error))
 
 
 def test_a_plugin_that_is_not_installed_is_named(tmp_path):
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "hami-bot-test-no-such-plugin"}}
     error = failure_of(kubeconfig(tmp_path, user=user))
-    assert error.message.endswith("hami-bot-test-no-such-plugin: No such file or directory")
+    assert in_english(error.message).endswith("hami-bot-test-no-such-plugin: No such file or directory")
 
 
 def test_a_plugin_that_prints_no_credential_is_told(tmp_path):
     user = exec_plugin(tmp_path, "echo hello")
-    assert failure_of(kubeconfig(tmp_path, user=user)).message.endswith("it printed no ExecCredential")
+    assert in_english(failure_of(kubeconfig(tmp_path, user=user)).message).endswith("it printed no ExecCredential")
 
 
 def test_a_missing_kubeconfig_is_told(tmp_path):
     error = failure_of(tmp_path / "nope")
-    assert error.message == f"{tmp_path}/nope: No such file or directory"
-    assert error.hint == "name a kubeconfig that can be read"
+    assert in_english(error.message) == f"{tmp_path}/nope: No such file or directory"
+    assert in_english(error.hint) == "name a kubeconfig that can be read"
 
 
 @pytest.mark.parametrize(
@@ -357,37 +359,39 @@ def test_a_missing_kubeconfig_is_told(tmp_path):
 def test_a_file_that_is_no_kubeconfig_is_told_in_what(tmp_path, text, said):
     file = tmp_path / "config"
     file.write_text(text)
-    assert failure_of(file).message.startswith(f"{file}: {said}")
+    assert in_english(failure_of(file).message).startswith(f"{file}: {said}")
 
 
 def test_a_context_that_does_not_exist_is_answered_with_those_that_do(tmp_path):
     file = kubeconfig(tmp_path)
     error = failure_of(file, context="prod")
-    assert error.message == f"{file}: no context 'prod'"
-    assert error.hint == "contexts there: lab"
+    assert in_english(error.message) == f"{file}: no context 'prod'"
+    assert in_english(error.hint) == "contexts there: lab"
 
 
 def test_a_value_of_the_wrong_type_is_told(tmp_path):
     file = kubeconfig(tmp_path)
     file.write_text(file.read_text().replace(f"server: {UNUSED}", "server: 6443"))
     wrong = "Expected `str`, got `int` - at `$.clusters[0].cluster.server`"
-    assert failure_of(file).message == f"{file}: not a kubeconfig: {wrong}"
+    assert in_english(failure_of(file).message) == f"{file}: not a kubeconfig: {wrong}"
 
 
 def test_a_missing_authority_file_is_told(tmp_path):
     file = kubeconfig(tmp_path, **{"certificate-authority": "nope.pem"})
-    assert "cannot be used: a file does not exist that it names (certificate-authority," in failure_of(file).message
+    assert "cannot be used: a file does not exist that it names (certificate-authority," in in_english(
+        in_english(failure_of(file).message)
+    )
 
 
 def test_an_address_without_a_scheme_is_told(tmp_path):
     file = kubeconfig(tmp_path, "127.0.0.1:6443")
-    assert failure_of(file).message == f"context 'lab' in {file}: its server is no http(s) address"
+    assert in_english(failure_of(file).message) == f"context 'lab' in {file}: its server is no http(s) address"
 
 
 @pytest.mark.parametrize("server", ["https://u:s3cret@127.0.0.1:1", "https://u:s3cret/@127.0.0.1", "https://h:s3cret"])
 def test_an_address_with_a_password_is_told_and_not_repeated(tmp_path, server):
     error = failure_of(kubeconfig(tmp_path, server))
-    assert "server" in error.message
+    assert "server" in in_english(error.message)
     assert "s3cret" not in "".join(traceback.format_exception(error))
 
 
@@ -405,5 +409,5 @@ def test_a_token_that_no_header_can_have_is_told_and_not_repeated(tmp_path, toke
 def test_an_authority_that_is_no_certificate_is_told(tmp_path):
     file = kubeconfig(tmp_path, **{"certificate-authority-data": base64.b64encode(b"no certificate").decode()})
     error = failure_of(file)
-    assert error.message.startswith(f"the certificates of context 'lab' in {file} cannot be loaded:")
-    assert error.hint.endswith("must hold certificates in PEM form")
+    assert in_english(error.message).startswith(f"the certificates of context 'lab' in {file} cannot be loaded:")
+    assert in_english(error.hint).endswith("must hold certificates in PEM form")

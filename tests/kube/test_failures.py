@@ -14,6 +14,7 @@ from bot.kube.client import connect
 from bot.kube.client.connect import open_cluster
 from bot.kube.cluster import LogWanted
 from bot.kube.models import DEPLOYMENTS, NODES, PODS
+from bot.texts import in_english
 from sandbox.apiserver import ApiServer, Fault
 from tests.kube.live_servers import (
     CERTIFICATE,
@@ -47,17 +48,17 @@ def silent_port():
 
 def test_a_forbidden_list_says_what_to_grant_to_whom(tmp_path):
     error = failure_of(list_nodes, tmp_path, Fault("/nodes", "status", status=403))
-    assert error.message == (
+    assert in_english(error.message) == (
         f'GET /api/v1/nodes?limit=500: HTTP 403: nodes is forbidden: User "{BOT}" cannot list resource "nodes" '
         'in API group "" at the cluster scope'
     )
-    assert error.hint == f"grant list on nodes in the whole cluster to {BOT}"
+    assert in_english(error.hint) == f"grant list on nodes in the whole cluster to {BOT}"
 
 
 def test_a_forbidden_log_says_what_to_grant_in_which_namespace(tmp_path):
     wanted = LogWanted("hami-system", "hami-scheduler-0", "main", b"")
     error = failure_of(lambda cluster: cluster.log(wanted), tmp_path, Fault("/log", "status", status=403))
-    assert error.hint == f"grant get on pods/log in namespace hami-system to {BOT}"
+    assert in_english(error.hint) == f"grant get on pods/log in namespace hami-system to {BOT}"
 
 
 def test_a_refusal_in_other_words_still_says_what_to_grant(tmp_path):
@@ -65,22 +66,22 @@ def test_a_refusal_in_other_words_still_says_what_to_grant(tmp_path):
         return web.json_response({"message": "denied by policy 7"}, status=403)
 
     error = failure_with_answer(answer, tmp_path, lambda cluster: cluster.list(DEPLOYMENTS, "hami-system"))
-    assert error.message.endswith("deployments?limit=500: HTTP 403: denied by policy 7")
-    assert error.hint == "grant list on deployments.apps in namespace hami-system to the bot"
+    assert in_english(error.message).endswith("deployments?limit=500: HTTP 403: denied by policy 7")
+    assert in_english(error.hint) == "grant list on deployments.apps in namespace hami-system to the bot"
 
 
 def test_an_object_that_is_not_there_is_told_in_the_servers_words(tmp_path):
     error = failure_of(lambda cluster: cluster.get(PODS, "nope", "ml"), tmp_path)
     assert isinstance(error, NotFound)
-    assert error.message == 'GET /api/v1/namespaces/ml/pods/nope: HTTP 404: pods "nope" not found'
-    assert error.hint == "check the name and the namespace"
+    assert in_english(error.message) == 'GET /api/v1/namespaces/ml/pods/nope: HTTP 404: pods "nope" not found'
+    assert in_english(error.hint) == "check the name and the namespace"
 
 
 def test_a_refused_token_says_whose_credentials_to_renew(tmp_path):
     error = failure_of(get_trainer, tmp_path, Fault("/pods", "status", status=401))
-    assert error.message == "GET /api/v1/namespaces/ml/pods/trainer-0: HTTP 401: Unauthorized"
+    assert in_english(error.message) == "GET /api/v1/namespaces/ml/pods/trainer-0: HTTP 401: Unauthorized"
     expected = "the token was refused, also after reading it anew: renew the credentials of context 'lab' in "
-    assert error.hint == f"{expected}{tmp_path / 'kubeconfig'}"
+    assert in_english(error.hint) == f"{expected}{tmp_path / 'kubeconfig'}"
 
 
 def test_a_list_that_expires_while_it_is_read_is_begun_anew(tmp_path):
@@ -98,8 +99,10 @@ def test_a_list_that_expires_while_it_is_read_is_begun_anew(tmp_path):
 
 def test_a_list_that_expires_twice_is_given_up(tmp_path):
     error = failure_of(list_nodes, tmp_path, Fault("/nodes", "status", status=410))
-    assert error.message.startswith("GET /api/v1/nodes?limit=500: HTTP 410: The provided continue parameter is too old")
-    assert error.hint == "the list changed faster than it could be read, twice: ask again"
+    assert in_english(error.message).startswith(
+        "GET /api/v1/nodes?limit=500: HTTP 410: The provided continue parameter is too old"
+    )
+    assert in_english(error.hint) == "the list changed faster than it could be read, twice: ask again"
 
 
 def test_a_busy_server_is_given_the_time_it_asks_for(tmp_path):
@@ -124,8 +127,8 @@ def test_a_server_that_stays_busy_is_asked_three_times(tmp_path):
 
     error = failure_with_answer(answer, tmp_path)
     assert len(asked) == 3
-    assert error.message == "GET /api/v1/nodes?limit=500: HTTP 429: too many requests"
-    assert error.hint == "the API server is busy and asked to wait: ask again in a minute"
+    assert in_english(error.message) == "GET /api/v1/nodes?limit=500: HTTP 429: too many requests"
+    assert in_english(error.hint) == "the API server is busy and asked to wait: ask again in a minute"
 
 
 @pytest.mark.parametrize("fault", [Fault("/nodes", "status", status=503, times=1), Fault("/nodes", "cut", times=1)])
@@ -139,8 +142,8 @@ def test_a_passing_failure_is_not_noticed(tmp_path, fault):
 
 def test_a_lasting_failure_of_the_server_is_told(tmp_path):
     error = failure_of(list_nodes, tmp_path, Fault("/nodes", "status", status=500))
-    assert error.message == "GET /api/v1/nodes?limit=500: HTTP 500: etcdserver: request timed out"
-    assert error.hint.startswith("the API server, or a proxy in front of it, has a problem")
+    assert in_english(error.message) == "GET /api/v1/nodes?limit=500: HTTP 500: etcdserver: request timed out"
+    assert in_english(error.hint).startswith("the API server, or a proxy in front of it, has a problem")
 
 
 def test_the_page_of_a_failing_proxy_is_told_as_text(tmp_path):
@@ -149,7 +152,10 @@ def test_the_page_of_a_failing_proxy_is_told_as_text(tmp_path):
     async def answer(_: web.Request) -> web.Response:
         return web.Response(status=502, text=page, content_type="text/html")
 
-    assert failure_with_answer(answer, tmp_path).message == "GET /api/v1/nodes?limit=500: HTTP 502: 502 Bad Gateway"
+    assert (
+        in_english(failure_with_answer(answer, tmp_path).message)
+        == "GET /api/v1/nodes?limit=500: HTTP 502: 502 Bad Gateway"
+    )
 
 
 @pytest.mark.parametrize(
@@ -167,8 +173,11 @@ def test_an_answer_that_is_no_list_is_told_and_not_taken_for_an_empty_one(tmp_pa
         return web.Response(text=body, content_type="application/json")
 
     error = failure_with_answer(answer, tmp_path)
-    assert said in error.message
-    assert error.hint == "check that the address is the API server's own, with no login page or proxy in between"
+    assert said in in_english(error.message)
+    assert (
+        in_english(error.hint)
+        == "check that the address is the API server's own, with no login page or proxy in between"
+    )
 
 
 # ------------------------------------------------------------------------------------------------ the way there
@@ -179,16 +188,16 @@ def test_a_refused_connection_is_told(tmp_path):
         bound.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{bound.getsockname()[1]}"
         error = failure_at(url, tmp_path)
-    assert error.message == f"GET /api/v1/nodes?limit=500 from {url}: connection refused"
-    assert error.hint.startswith("check that the server of context 'lab' in ")
-    assert error.hint.endswith("kubeconfig is up and can be reached from here (address, VPN, firewall)")
+    assert in_english(error.message) == f"GET /api/v1/nodes?limit=500 from {url}: connection refused"
+    assert in_english(error.hint).startswith("check that the server of context 'lab' in ")
+    assert in_english(error.hint).endswith("kubeconfig is up and can be reached from here (address, VPN, firewall)")
 
 
 def test_a_host_without_an_address_is_told(tmp_path):
     host = "no." + "such-host." * 30 + "invalid"  # so long that it is refused without a question to DNS
     error = failure_at(f"http://{host}", tmp_path)
-    assert error.message.endswith(f"no address is known for host {host!r}")
-    assert error.hint == f"check the server of context 'lab' in {tmp_path / 'kubeconfig'}, DNS and VPN"
+    assert in_english(error.message).endswith(f"no address is known for host {host!r}")
+    assert in_english(error.hint) == f"check the server of context 'lab' in {tmp_path / 'kubeconfig'}, DNS and VPN"
 
 
 def test_a_proxy_that_cannot_be_reached_is_told(tmp_path):
@@ -196,8 +205,8 @@ def test_a_proxy_that_cannot_be_reached_is_told(tmp_path):
         bound.bind(("127.0.0.1", 0))
         proxy = f"http://127.0.0.1:{bound.getsockname()[1]}"
         error = failure_at("http://127.0.0.1:1", tmp_path, cluster={"proxy-url": proxy})
-    assert error.message.endswith("the proxy cannot be reached: connection refused")
-    assert error.hint.startswith("check proxy-url of context 'lab'")
+    assert in_english(error.message).endswith("the proxy cannot be reached: connection refused")
+    assert in_english(error.hint).startswith("check proxy-url of context 'lab'")
 
 
 def test_a_proxy_that_refuses_is_told_and_its_password_nowhere(tmp_path):
@@ -222,15 +231,15 @@ def test_a_connection_that_does_not_come_about_ends_in_time(tmp_path, silent_por
     start = time.monotonic()
     error = failure_at(f"https://127.0.0.1:{silent_port}", tmp_path, connect_timeout_s=0.2)
     assert time.monotonic() - start < 60
-    assert error.message.endswith("no connection within 0.2 s")
+    assert in_english(error.message).endswith("no connection within 0.2 s")
 
 
 def test_a_half_open_connection_ends_in_time(tmp_path, silent_port):
     start = time.monotonic()
     error = failure_at(f"http://127.0.0.1:{silent_port}", tmp_path, read_timeout_s=0.2)
     assert time.monotonic() - start < 60
-    assert error.message.endswith("nothing came for 0.2 s")
-    assert error.hint == "the server or the way to it is stuck: ask again"
+    assert in_english(error.message).endswith("nothing came for 0.2 s")
+    assert in_english(error.hint) == "the server or the way to it is stuck: ask again"
 
 
 def test_an_answer_that_trickles_ends_in_time(tmp_path, monkeypatch):
@@ -244,20 +253,20 @@ def test_an_answer_that_trickles_ends_in_time(tmp_path, monkeypatch):
                     await cluster.list(NODES)
                 return caught.value
 
-    assert asyncio.run(attempt()).message.endswith("not finished within 0.6 s")
+    assert in_english(asyncio.run(attempt()).message).endswith("not finished within 0.6 s")
 
 
 def test_a_connection_that_is_always_cut_is_told(tmp_path):
     error = failure_of(list_nodes, tmp_path, Fault("/nodes", "cut"))
-    assert "the answer broke off or is damaged" in error.message
+    assert "the answer broke off or is damaged" in in_english(error.message)
     error = failure_of(list_nodes, tmp_path, Fault("/nodes", "refuse"))
-    assert "the connection was lost: server disconnected" in error.message
+    assert "the connection was lost: server disconnected" in in_english(error.message)
 
 
 def test_a_certificate_of_an_unknown_authority_is_refused(tmp_path):
     error = failure_with_answer(one_node, tmp_path, context=tls(tmp_path))
-    assert error.message.endswith("TLS verification failed: self-signed certificate")
-    assert error.hint.startswith("check certificate-authority and server of context 'lab'")
+    assert in_english(error.message).endswith("TLS verification failed: self-signed certificate")
+    assert in_english(error.hint).startswith("check certificate-authority and server of context 'lab'")
 
 
 def test_the_kubeconfigs_own_authority_is_trusted(tmp_path):
@@ -283,5 +292,5 @@ def test_a_server_that_speaks_no_tls_is_told(tmp_path):
                 return caught.value
 
     error = asyncio.run(attempt())
-    assert "TLS failed" in error.message
-    assert error.hint.startswith("check that the server of context 'lab'")
+    assert "TLS failed" in in_english(error.message)
+    assert in_english(error.hint).startswith("check that the server of context 'lab'")

@@ -13,6 +13,7 @@ from bot.kube.client.connect import open_cluster
 from bot.kube.client.line_filter import LONGEST_LINE, MOST_LINES, LineFilter
 from bot.kube.cluster import LogLines, LogWanted
 from bot.kube.models import NODES, PODS
+from bot.texts import in_english
 from tests.kube.live_servers import failure_of, node, pod, sandbox, serving, write_kubeconfig
 
 # ------------------------------------------------------------------------------------------------ objects
@@ -115,7 +116,7 @@ def test_a_name_that_would_change_the_path_names_no_object(tmp_path, name):
 
 def test_a_question_mark_in_a_name_stays_in_the_name(tmp_path):
     error = failure_of(lambda cluster: cluster.get(PODS, "a?b", "ml"), tmp_path)
-    assert error.message == 'GET /api/v1/namespaces/ml/pods/a%3Fb: HTTP 404: pods "a?b" not found'
+    assert in_english(error.message) == 'GET /api/v1/namespaces/ml/pods/a%3Fb: HTTP 404: pods "a?b" not found'
 
 
 # ------------------------------------------------------------------------------------------------ logs
@@ -151,13 +152,13 @@ def test_the_runs_before_a_restart_and_the_times_of_the_runtime_can_be_asked_for
     assert found.lines[0].endswith(f"-11-21T05:00:00.000001000Z {text.decode().rstrip()}")
     wanted = LogWanted(*SCHEDULER, b"a", previous=True)
     error = failure_of(lambda cluster: cluster.log(wanted), tmp_path)
-    assert "previous=true" in error.message
+    assert "previous=true" in in_english(error.message)
 
 
 def test_a_container_that_is_not_there_is_told_in_the_servers_words(tmp_path):
     wanted = LogWanted("ml", "trainer-0", "sidecar", b"", since_s=60, limit_bytes=99)
     error = failure_of(lambda cluster: cluster.log(wanted), tmp_path)
-    assert error.message == (
+    assert in_english(error.message) == (
         "GET /api/v1/namespaces/ml/pods/trainer-0/log?container=sidecar&sinceSeconds=60&limitBytes=99: "
         "HTTP 400: container sidecar is not valid for pod trainer-0"
     )

@@ -15,6 +15,7 @@ from bot.kube.client.connect import open_cluster
 from bot.kube.client.live import LiveCluster
 from bot.kube.client.pod_http import Direct
 from bot.kube.client.pod_http_request import PodAnswer, PodGet, nobody_listens
+from bot.texts import in_english
 from sandbox.apiserver import ApiServer, Fault
 from sandbox.serving import Served
 from tests.kube.live_servers import tls
@@ -58,7 +59,7 @@ def test_a_body_over_the_limit_is_cut(tmp_path: Path) -> None:
 def test_what_the_api_server_refuses_says_what_to_grant(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="403") as told:
         proxied(tmp_path, lambda cluster: cluster.pod_get(HEAP), Fault("/proxy/", "status", status=403))
-    assert "pods/proxy" in told.value.hint
+    assert "pods/proxy" in in_english(told.value.hint)
 
 
 def test_a_port_that_nobody_listens_on_is_told(tmp_path: Path) -> None:
@@ -99,7 +100,7 @@ def test_straight_to_a_pod_with_a_certificate_that_nobody_signed(tmp_path: Path)
 def test_such_a_certificate_is_refused_unless_that_is_allowed(tmp_path: Path) -> None:
     with pytest.raises(SourceError) as told:
         straight("https", tls(tmp_path), trust_any=False)
-    assert "profiles.trust_any_certificate" in told.value.hint
+    assert "profiles.trust_any_certificate" in in_english(told.value.hint)
 
 
 def test_a_redirect_is_not_followed() -> None:

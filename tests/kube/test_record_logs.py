@@ -9,6 +9,7 @@ from bot.kube.recording.record import record
 from bot.kube.recording.record_logs import MOST_PLUGIN_PODS
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.kube.recording.recorded_ports import RecordedPorts
+from bot.texts import in_english
 from tests.kube.samples import a_list, folder, pod
 
 SCHEDULER = "logs/hami-system/hami-scheduler-0"
@@ -78,7 +79,7 @@ def test_of_many_device_plugins_the_pods_node_and_the_restarted_ones_come_first_
     _, summary = recorded(tmp_path, pods, logs, wanted=("ml", "trainer-0"))
     assert len(summary.logs) == MOST_PLUGIN_PODS
     assert {f"{PLUGIN.format(number)}/device-plugin.log" for number in (40, 45)} <= set(summary.logs)
-    assert "the logs of 30 more pods were not read" in [gap.why for gap in summary.gaps]
+    assert "the logs of 30 more pods were not read" in [in_english(gap.text) for gap in summary.gaps]
 
 
 def test_with_a_pod_the_device_plugins_lines_are_kept_that_do_not_name_it(tmp_path):
@@ -132,7 +133,7 @@ def test_what_each_monitor_measures_is_recorded(tmp_path):
 def test_many_monitors_that_cannot_be_read_are_one_gap(tmp_path):
     _, summary = recorded(tmp_path, [plugin(1), plugin(2), plugin(3)], {})
     (gap,) = (gap for gap in summary.gaps if gap.source == "metrics of vGPUmonitor")
-    assert gap.why.startswith("3 of 3 could not be read")
+    assert in_english(gap.text).startswith("3 of 3 could not be read")
 
 
 def test_metrics_that_could_not_be_read_are_a_gap(tmp_path):

@@ -17,6 +17,7 @@ from bot.errors import NotFound, SourceError
 from bot.kube.cluster import LogLines, LogWanted
 from bot.kube.models import DEPLOYMENTS, EVENTS, LEASES, NODES, PODS
 from bot.kube.recording.recorded_cluster import RecordedCluster
+from bot.texts import in_english
 from tests.kube.samples import META, TAKEN_AT, a_list, archive, folder, pod
 
 LOG = "logs/hami-system/scheduler-0/extender.log"
@@ -82,7 +83,7 @@ def test_without_meta_the_newest_time_of_the_objects_is_taken_and_told(opened):
     cluster = opened({"objects/pods.json": a_list(seen), "objects/events.json": a_list(event)}, meta=None)
     assert cluster.now() == datetime(2026, 11, 21, 5, tzinfo=UTC)
     assert [note.source for note in cluster.notes] == ["meta.json"]
-    assert "2026-11-21T05:00:00Z" in cluster.notes[0].why
+    assert "2026-11-21T05:00:00Z" in in_english(cluster.notes[0].text)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_without_meta_the_newest_time_of_the_objects_is_taken_and_told(opened):
 def test_an_unusable_meta_is_named_with_a_hint(opened, meta, said):
     with pytest.raises(SourceError, match=said) as caught:
         opened({"objects/pods.json": a_list(pod("a"))}, meta)
-    assert caught.value.hint
+    assert in_english(caught.value.hint)
 
 
 @pytest.mark.parametrize("name", ["nowhere", "nowhere.tar.gz", "x\0y"])
@@ -166,7 +167,7 @@ def test_an_absent_object_is_named_as_the_api_server_would(opened):
     for kind, said in ((PODS, 'pods "x" not found'), (DEPLOYMENTS, 'deployments.apps "x" not found')):
         with pytest.raises(NotFound) as caught:
             asyncio.run(cluster.get(kind, "x", "ml"))
-        assert caught.value.message == said
+        assert in_english(caught.value.message) == said
 
 
 def test_a_missing_file_is_no_empty_list_and_no_absent_object(opened):
@@ -175,14 +176,14 @@ def test_a_missing_file_is_no_empty_list_and_no_absent_object(opened):
         with pytest.raises(SourceError, match=r"objects/events\.json is not in the recording") as caught:
             asyncio.run(reading)
         assert not isinstance(caught.value, NotFound)
-        assert caught.value.hint
+        assert in_english(caught.value.hint)
 
 
 def test_a_file_that_is_no_list_is_named(opened):
     cluster = opened({"objects/leases.coordination.k8s.io.json": b"No resources found"})
     with pytest.raises(SourceError, match=r"^objects/leases\.coordination\.k8s\.io\.json is no") as caught:
         listed(cluster, LEASES)
-    assert "kubectl get leases.coordination.k8s.io -A -o json" in caught.value.hint
+    assert "kubectl get leases.coordination.k8s.io -A -o json" in in_english(caught.value.hint)
 
 
 def test_what_could_not_be_decoded_is_remembered_and_not_called_absent(opened):

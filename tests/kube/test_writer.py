@@ -16,6 +16,7 @@ from bot.errors import NotFound, SourceError
 from bot.hami.version import Version
 from bot.kube.client.connect import open_writer
 from bot.kube.client.writer import Conflict, OutcomeUnknown, Writer
+from bot.texts import in_english
 from sandbox.apiserver import ApiServer, Fault
 from tests.cases_support import CASES, files_of
 from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW
@@ -131,7 +132,7 @@ def test_a_refusal_says_what_to_grant(tmp_path: Path) -> None:
         with pytest.raises(SourceError, match="403") as told:
             await writer.patch_deployment(*SCHEDULER, plan.patch)
         assert not isinstance(told.value, Conflict | OutcomeUnknown)
-        assert "patch" in told.value.hint
+        assert "patch" in in_english(told.value.hint)
 
     written(tmp_path, talk)
 

@@ -15,6 +15,7 @@ from bot.errors import SourceError, UsageError
 from bot.periodic_jobs import Clock
 from bot.settings.schema import Settings
 from bot.store.tables import digest_runs
+from bot.texts import in_english
 from handlers.changes.types import Person
 from handlers.inbox import AT_ONCE, Inbox
 from handlers.oncall.digests import AT_ONCE as TOGETHER
@@ -336,14 +337,14 @@ def test_a_cron_expression_needs_no_quotes(words: list[str]) -> None:
 def test_what_is_wrong_with_a_cron_expression_is_said_with_an_example_of_one() -> None:
     with pytest.raises(UsageError, match="more than once an hour") as caught:
         read_digest(["*/5 * * * *", "UTC"])
-    assert "digest 0 9 * * 1-5 Europe/Berlin" in caught.value.hint
+    assert "digest 0 9 * * 1-5 Europe/Berlin" in in_english(caught.value.hint)
 
 
 @pytest.mark.parametrize("words", [["soon"], ["daily"], ["daily", "9", "UTC"], ["stop"], ["now", "x"]])
 def test_what_is_not_understood_gets_an_example(words: list[str]) -> None:
     with pytest.raises(UsageError) as caught:
         read_digest(words)
-    assert "For example: digest" in caught.value.hint
+    assert "For example: digest" in in_english(caught.value.hint)
 
 
 def test_what_was_not_seen_as_well_as_before_is_not_compared() -> None:

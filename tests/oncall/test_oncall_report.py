@@ -7,7 +7,7 @@ import pytest
 from bot.errors import UsageError
 from bot.report import Severity
 from bot.slack.render.oncall_report import render_oncall_report
-from bot.texts import LANGUAGES, Language, Texts
+from bot.texts import LANGUAGES, Language, Texts, in_english
 from bot.triage.oncall_report import Case, OncallReport, report_on
 from bot.triage.state import News, Turn
 from bot.triage.summary import TimelineEntry
@@ -71,7 +71,9 @@ def test_the_report_of_a_week_counts_what_happened_and_what_is_open(database: st
 def test_more_words_after_report_get_an_example() -> None:
     with pytest.raises(UsageError) as caught:
         read_words(["oncall", "report", "yearly"])
-    assert caught.value.hint.startswith("For example: /hami oncall report, or /hami oncall report weekly mon 09:00 ")
+    assert in_english(caught.value.hint).startswith(
+        "For example: /hami oncall report, or /hami oncall report weekly mon 09:00 "
+    )
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

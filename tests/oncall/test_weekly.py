@@ -12,6 +12,7 @@ from bot.digest.schedule import Schedule
 from bot.errors import UsageError
 from bot.slack.message import Message
 from bot.store import Store
+from bot.texts import in_english
 from bot.triage.state import Act, act
 from handlers.changes.types import Person, Refused
 from handlers.oncall.digests import AddDigest, Digests, ListAll, Stop, StopReport
@@ -80,7 +81,7 @@ def test_day_time_and_zone_may_each_be_left_out(words: str, meant: str) -> None:
 def test_what_is_wrong_with_a_schedule_is_told_with_an_example(words: str, wrong: str) -> None:
     with pytest.raises(UsageError, match=wrong) as caught:
         read_words(f"oncall report weekly {words}".split())
-    assert "oncall report weekly mon 09:00 Asia/Shanghai" in caught.value.hint
+    assert "oncall report weekly mon 09:00 Asia/Shanghai" in in_english(caught.value.hint)
 
 
 @pytest.mark.parametrize("word", ["off", "stop"])

@@ -3,6 +3,7 @@
 import pytest
 
 from bot.errors import UsageError
+from bot.texts import in_english
 from handlers.oncall.digests import read_digest
 from handlers.oncall.listeners import _words
 from handlers.oncall.words import CRON_EXAMPLE, DIGEST_EXAMPLE, EXAMPLES, IncidentRequest, read_words
@@ -57,7 +58,7 @@ def test_what_is_not_understood_gets_an_example(words: str) -> None:
 def test_a_time_of_day_is_refused_as_one_and_how_to_say_it_is_told(words: str) -> None:
     with pytest.raises(UsageError, match="time of day") as caught:
         read_words(_words(f"triage {words}"))
-    assert "triage mute 7h" in caught.value.hint
+    assert "triage mute 7h" in in_english(caught.value.hint)
 
 
 def test_an_example_for_a_command_has_an_id_and_is_understood() -> None:
@@ -66,7 +67,7 @@ def test_an_example_for_a_command_has_an_id_and_is_understood() -> None:
     assert asked.incident
     with pytest.raises(UsageError) as caught:
         read_words(["triage", "akc"])
-    with_id = caught.value.advice.partition("/hami ")[2].removesuffix(".")
+    with_id = in_english(caught.value.advice).partition("/hami ")[2].removesuffix(".")
     assert read_words(with_id.split()) == IncidentRequest("ack", asked.incident)
 
 

@@ -8,6 +8,7 @@ import pytest
 from bot.kube.client.connect import open_cluster
 from bot.kube.client.line_filter import MOST_LINES
 from bot.kube.recording.recorded_cluster import RecordedCluster
+from bot.texts import in_english
 from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
 from playbooks.gather.scheduler_process import gather_panics
 from playbooks.gather.scheduling import gather_install
@@ -40,7 +41,7 @@ def test_a_log_that_is_read_whole_leaves_no_gap(tmp_path: Path) -> None:
 def test_a_recorded_log_that_is_too_long_is_read_at_its_end(tmp_path: Path) -> None:
     found = asyncio.run(read(RecordedCluster.open(record(tmp_path, cluster(), logs=LOG)), 100))
     assert found.lines[-1][1] == LINES[-1]
-    assert [(gap.source, gap.why) for gap in found.gaps] == [
+    assert [(gap.source, in_english(gap.text)) for gap in found.gaps] == [
         ("log of hami-system/hami-scheduler-0", "the log is too long to be read whole: older lines are missing")
     ]
 
@@ -67,8 +68,10 @@ def test_of_many_replicas_the_one_that_decides_is_read(tmp_path: Path) -> None:
 def test_a_live_log_that_is_too_long_is_told_to_lack_its_newest_lines(tmp_path: Path) -> None:
     found = asyncio.run(read_live(record(tmp_path, cluster(), logs=LOG), tmp_path, 100))
     assert found.lines[0][1] == LINES[0]
-    assert [gap.why for gap in found.gaps] == ["the log is too long to be read whole: its newest lines are missing"]
-    assert "logs POD --since 10m" in found.gaps[0].hint
+    assert [in_english(gap.text) for gap in found.gaps] == [
+        "the log is too long to be read whole: its newest lines are missing"
+    ]
+    assert "logs POD --since 10m" in in_english(found.gaps[0].advice)
 
 
 @pytest.mark.parametrize(("replicas", "told"), [(3, []), (5, ["scheduler pods"])])

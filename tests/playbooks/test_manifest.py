@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from bot.errors import UsageError
+from bot.texts import in_english
 from playbooks.fit.manifest import Manifest, ManifestFile, read_pods
 
 POD = "kind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: m}]}\n"
@@ -22,6 +23,10 @@ def refusal(text: str) -> UsageError:
     with pytest.raises(UsageError) as refused:
         read_pods([Manifest("pod.yaml", text)])
     return refused.value
+
+
+def message_of(text: str) -> str:
+    return in_english(refusal(text).message)
 
 
 @pytest.mark.parametrize(
@@ -65,38 +70,38 @@ def test_amounts_are_taken_as_numbers_and_as_text() -> None:
 
 @pytest.mark.parametrize("text", ["", "---\n", "# only a comment\n", "kind: List\nitems: []\n", "[]"])
 def test_nothing_to_try_is_told(text: str) -> None:
-    assert refusal(text).message == "the manifest holds no pod"
+    assert message_of(text) == "the manifest holds no pod"
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "Service", "Podd", "pod"])
 def test_another_kind_is_named_and_the_way_out_is_told(kind: str) -> None:
     refused = refusal(f"kind: {kind}\nmetadata: {{name: x}}\n")
-    assert f"kind {kind}" in refused.message
-    assert "template" in refused.hint
+    assert f"kind {kind}" in in_english(refused.message)
+    assert "template" in in_english(refused.hint)
 
 
 def test_another_kind_in_a_list_is_named_too() -> None:
-    assert "kind Service" in refusal("kind: List\nitems:\n- {kind: Pod}\n- {kind: Service}\n").message
+    assert "kind Service" in message_of("kind: List\nitems:\n- {kind: Pod}\n- {kind: Service}\n")
 
 
 @pytest.mark.parametrize("text", ["just words", "5", "[1, 2]", "{}", "a: b", "kind: [Pod]", "kind: List\nitems: 5"])
 def test_what_is_no_object_of_the_api_is_refused(text: str) -> None:
-    assert "not a Pod" in refusal(text).message
+    assert "not a Pod" in message_of(text)
 
 
 @pytest.mark.parametrize("text", ["a: [", "\x00", "a: b: c", "\t- x", "!!python/object/apply:os.system ['true']", "*a"])
 def test_what_is_neither_yaml_nor_json_is_refused(text: str) -> None:
     refused = refusal(text)
-    assert refused.message.startswith("pod.yaml ")
-    assert len(refused.message) < 300
-    assert "\n" not in refused.message
+    assert in_english(refused.message).startswith("pod.yaml ")
+    assert len(in_english(refused.message)) < 300
+    assert "\n" not in in_english(refused.message)
 
 
 @pytest.mark.parametrize(
     "text", ["kind: Pod\nspec: 5", "kind: Pod\nmetadata: {name: 5}", "kind: Pod\nspec: {containers: x}"]
 )
 def test_a_pod_of_the_wrong_shape_is_told_where(text: str) -> None:
-    assert "`$." in refusal(text).message
+    assert "`$." in message_of(text)
 
 
 @pytest.mark.parametrize(
@@ -112,12 +117,12 @@ def test_a_pod_of_the_wrong_shape_is_told_where(text: str) -> None:
     ids=["itself", "list of itself", "json", "yaml", "dashes", "aliases"],
 )
 def test_nesting_without_end_ends_in_a_refusal(text: str) -> None:
-    assert len(refusal(text).message) < 300
+    assert len(message_of(text)) < 300
 
 
 def test_a_small_file_that_stands_for_endless_pods_is_refused() -> None:
     document = "kind: List\nitems:\n- &p {kind: Pod, metadata: {name: a}}\n" + "- *p\n" * 6000
-    assert "more than 5000 pods" in refusal(document).message
+    assert "more than 5000 pods" in message_of(document)
 
 
 # ---------------------------------------------------------------------------------------------- the option

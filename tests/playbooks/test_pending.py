@@ -11,7 +11,7 @@ from bot.errors import SourceError
 from bot.kube.client.connect import open_cluster
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report
-from bot.texts import Texts
+from bot.texts import Texts, in_english
 from playbooks.playbook import Sources, find
 from sandbox.apiserver import ApiServer, Fault
 from tests import cases_support
@@ -318,7 +318,7 @@ def test_where_only_one_namespace_may_be_read_the_answer_says_so(tmp_path: Path)
     assert report.subject.namespace == "ml"
     gap = next(gap for gap in report.gaps if gap.source == "pods of all namespaces")
     assert "403" in gap.why
-    assert "only namespace ml was searched" in gap.hint
+    assert "only namespace ml was searched" in in_english(gap.advice)
 
 
 def test_where_no_pods_may_be_read_there_is_no_answer(tmp_path: Path) -> None:

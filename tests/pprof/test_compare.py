@@ -11,6 +11,7 @@ from bot.pprof.hints import hints
 from bot.pprof.listing import function_lines
 from bot.pprof.profile import Profile
 from bot.pprof.top import prepared
+from bot.texts import in_english
 from handlers.profiles.shell import answer
 from tests.pprof.build import Writer
 from tests.pprof.cases import PROFILES
@@ -114,7 +115,7 @@ def test_lines_of_a_function_add_up_to_its_own_weight() -> None:
 def test_a_function_that_is_not_there_gets_the_heaviest_ones() -> None:
     with pytest.raises(UsageError, match="no matches found") as refused:
         function_lines(profile("before.cpu"), 1, "nothing")
-    assert "main.main.func2" in refused.value.hint
+    assert "main.main.func2" in in_english(refused.value.hint)
 
 
 @pytest.mark.parametrize(

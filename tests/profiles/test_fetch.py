@@ -21,7 +21,7 @@ from bot.kube.client.pod_http_request import PodAnswer, PodGet
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.kube.recording.recorded_ports import RecordedPorts
 from bot.report import Report, in_words
-from bot.texts import Texts
+from bot.texts import Texts, in_english
 from playbooks.playbook import Sources
 from playbooks.profile.answer import AlreadyProfiling, NotServed, content_of
 from playbooks.profile.fetch import FetchedProfile, Off, Snapshot, gather
@@ -110,7 +110,7 @@ def test_what_the_api_server_does_not_allow_is_told_with_what_to_grant(tmp_path:
     server = serving("hami-2.10", "heap", refused=[Rule(["get"], ["pods/proxy"])])
     with pytest.raises(SourceError, match="403") as error:
         fetched(tmp_path, HEAP, server)
-    assert "pods/proxy" in error.value.hint
+    assert "pods/proxy" in in_english(error.value.hint)
 
 
 def test_a_named_pod_and_port_is_asked_alone(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_in_slack_only_pods_in_hamis_namespace_and_those_of_the_setting_are_aske
     other = own._replace(target=Address("payments", "api-0", "https", 8443))
     with pytest.raises(NotAllowed, match="namespace payments") as refused:
         fetched(tmp_path, other, server)
-    assert "profiles.namespaces" in refused.value.hint
+    assert "profiles.namespaces" in in_english(refused.value.hint)
     assert not any("payments" in request.path for request in server.requests)
     with pytest.raises(NotFound, match="api-0"):
         fetched(tmp_path, other._replace(namespaces=("payments",)), serving("hami-2.10", "heap"))
@@ -139,7 +139,7 @@ def test_a_kube_scheduler_that_asks_who_is_there_is_no_lack_of_the_bots_rights(t
     request = HEAP._replace(target=Address(*scheduler_of("hami-2.10"), "https", 10259))
     with pytest.raises(SourceError, match='"system:anonymous" cannot get path') as told_:
         fetched(tmp_path, request, serving("hami-2.10", "heap"))
-    assert "grant" not in told_.value.hint
+    assert "grant" not in in_english(told_.value.hint)
 
 
 def test_a_named_pod_that_is_not_there_is_told(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ GO = {"x-go-pprof": "1", "content-type": "text/plain; charset=utf-8"}
 def test_everything_else_is_an_error_with_what_to_do(answer: PodAnswer, error: type[BotError], said: str) -> None:
     with pytest.raises(error, match=said) as raised:
         content_of(WANTED, answer)
-    assert raised.value.hint
+    assert in_english(raised.value.hint)
 
 
 @pytest.mark.parametrize(

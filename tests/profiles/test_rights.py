@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from bot.errors import SourceError
+from bot.texts import in_english
 from playbooks.profile.fetch import FetchedProfile
 from tests.chart import BOT, granted, manifests
 from tests.profiles.test_fetch import HEAP, fetched, serving
@@ -21,7 +22,7 @@ def test_without_it_the_bot_says_what_is_lacking(tmp_path: Path) -> None:
     server = serving("hami-2.10", "heap", granted=granted(manifests(), BOT))
     with pytest.raises(SourceError, match="403") as told:
         fetched(tmp_path, HEAP, server)
-    assert "grant get on pods/proxy in namespace hami-system" in told.value.hint
+    assert "grant get on pods/proxy in namespace hami-system" in in_english(told.value.hint)
 
 
 def test_nothing_else_is_granted_for_it() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from bot.errors import SourceError
+from bot.texts import in_english
 from handlers.profiles.sharing import CaptureRequest, Captures
 
 CPU = CaptureRequest("lab", "", "cpu", 60)
@@ -95,7 +96,7 @@ def test_a_cpu_profile_of_another_length_meanwhile_is_told_when_it_can_be_had() 
         await asyncio.sleep(0)
         with pytest.raises(SourceError, match="a CPU profile of 60 s is being taken there") as told:
             await captures.take(CPU._replace(seconds=10), capturing)
-        assert "about 60 s" in told.value.hint
+        assert "about 60 s" in in_english(told.value.hint)
         capturing.gate.set()
         await task
 

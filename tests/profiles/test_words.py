@@ -6,6 +6,7 @@ import pytest
 
 from bot.errors import NotFound, UsageError
 from bot.store.profiles import KeptProfile
+from bot.texts import in_english
 from handlers.parsing.slack_grammar import understand
 from handlers.profiles.kept_lookup import find_kept, is_reference, kind_meant
 from handlers.profiles.words import ProfileAsked, ShowKept, Study, read_profile
@@ -86,7 +87,7 @@ def test_what_names_no_port_of_a_pod_is_refused(target: str) -> None:
 def test_what_makes_no_sense_gets_an_example(words: list[str], said: str) -> None:
     with pytest.raises(UsageError, match=said) as told:
         read_profile(words)
-    assert "profile cpu 30s" in told.value.hint
+    assert "profile cpu 30s" in in_english(told.value.hint)
 
 
 def test_more_seconds_than_the_settings_allow_are_refused() -> None:
@@ -115,7 +116,7 @@ def test_a_kept_profile_is_named_by_id_version_or_time(word: str, kind: str, fou
 def test_one_that_is_not_kept_is_told_with_those_that_are(word: str) -> None:
     with pytest.raises(NotFound, match=word) as told:
         find_kept(word, KEPT, "cpu", NOW)
-    assert "cpu-00000003 (2.10.0, 2026-11-21T14:05:30Z)" in told.value.hint
+    assert "cpu-00000003 (2.10.0, 2026-11-21T14:05:30Z)" in in_english(told.value.hint)
 
 
 def test_the_kind_is_that_of_an_id_beside_it_else_cpu() -> None:

@@ -14,6 +14,7 @@ from bot.errors import SourceError
 from bot.hami.metrics.exposition import Sample
 from bot.prometheus.api import sharing_labels
 from bot.prometheus.client import LARGEST_ANSWER, WITHIN_S, Address, PrometheusClient
+from bot.texts import in_english
 from tests.prometheus.server import WEEK_ENDS, prometheus_of_the_week, prometheus_that_scrapes
 
 AT = datetime(2026, 11, 22, tzinfo=UTC)
@@ -51,14 +52,14 @@ def test_a_sample_is_quoted_as_the_text_format_has_it(tmp_path: Path) -> None:
 def test_a_query_that_is_wrong_is_refused_with_prometheus_words(week: str) -> None:
     with pytest.raises(SourceError, match="bad_data: invalid parameter") as refused:
         ask(Address(week), "sum(")
-    assert f"{week}/api/v1/query" in refused.value.message
+    assert f"{week}/api/v1/query" in in_english(refused.value.message)
 
 
 def test_a_prometheus_that_is_down_is_named() -> None:
     with pytest.raises(SourceError) as failed:
         ask(Address("http://127.0.0.1:1"))
-    assert failed.value.message.startswith("POST http://127.0.0.1:1/api/v1/query: ")
-    assert "prometheus.url" in failed.value.hint
+    assert in_english(failed.value.message).startswith("POST http://127.0.0.1:1/api/v1/query: ")
+    assert "prometheus.url" in in_english(failed.value.hint)
 
 
 def test_certificates_that_cannot_be_read_are_named() -> None:
@@ -70,7 +71,7 @@ def test_certificates_that_cannot_be_read_are_named() -> None:
 def test_a_refused_login_says_which_settings_to_check(status: int) -> None:
     with answering("denied", status=status) as server, pytest.raises(SourceError, match=f"HTTP {status}") as failed:
         ask(Address(server.url, token="s3cret"))
-    assert "prometheus.token" in failed.value.hint
+    assert "prometheus.token" in in_english(failed.value.hint)
     assert "s3cret" not in str(failed.value)
 
 

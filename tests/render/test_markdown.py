@@ -8,6 +8,7 @@ from markdown_it import MarkdownIt
 from bot.render.markdown import markdown
 from bot.render.terminal import visible
 from bot.report import Gap, NextAction, Report, Scope, Subject, Table
+from bot.texts import in_english
 from tests.render import SAY, any_text, evidence, finding, report, reports, typical
 
 TYPICAL = """\
@@ -143,7 +144,7 @@ def test_no_text_breaks_out_of_its_place(shown):
     assert counted["fence"] == sum(bool(action.command) for action in actions)
     assert counted["td_open"] == sum(len(table.columns) * len(table.rows) for table in tables)
     proofs = [proof for found in shown.findings for proof in found.evidence]
-    hints = sum(bool(visible(gap.hint).strip()) for gap in shown.gaps)
+    hints = sum(bool(visible(in_english(gap.advice)).strip()) for gap in shown.gaps)
     assert counted["list_item_open"] == sum(map(len, (shown.findings, proofs, actions, shown.gaps))) + hints
 
 

@@ -15,6 +15,7 @@ from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.main import running
 from bot.settings import load_settings
 from bot.settings.schema import ChannelSettings, ClusterSettings, Settings
+from bot.texts import in_english
 from handlers.cluster_choice import ClusterChoice, open_sources
 from playbooks.playbook import Sources
 from sandbox.slack import SlackServer
@@ -296,5 +297,5 @@ def test_in_a_shell_several_clusters_are_named_with_an_example(tmp_path: Path) -
 
     with pytest.raises(UsageError) as told:
         asyncio.run(opened())
-    assert "prod, staging" in told.value.hint
-    assert "--cluster prod" in told.value.hint
+    assert "prod, staging" in in_english(told.value.hint)
+    assert "--cluster prod" in in_english(told.value.hint)

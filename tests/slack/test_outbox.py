@@ -12,6 +12,7 @@ from sqlalchemy import event
 from bot.slack.message import File, Message
 from bot.slack.outbox import FILES_TRIED, LATE_FILES, LEASE, Outbox
 from bot.store import Store
+from bot.texts import in_english
 from sandbox.slack import Fault, Seed
 from tests.slack.outbox_support import (
     ADA,
@@ -120,7 +121,7 @@ def test_while_the_store_is_away_the_log_has_one_line_and_one_when_it_is_back(
     asyncio.run(main())
     told = [record for record in caplog.records if record.name == "bot.slack.outbox"]
     assert [record.levelname for record in told] == ["ERROR", "WARNING"]
-    assert told[0].message.startswith("nothing is sent to Slack until the store can be used again: ")
+    assert in_english(told[0].message).startswith("nothing is sent to Slack until the store can be used again: ")
     assert not any(record.exc_info for record in told)
 
 

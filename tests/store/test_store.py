@@ -14,6 +14,7 @@ from bot.store import Store, StoreError, open_store
 from bot.store.clock import BEAT_S, HOLDS_S
 from bot.store.outbox_rows import DONE_KEPT, QueuedMessage, stored_file
 from bot.store.store import DROPPED, REMEMBERED, THREADS_KEPT, TRIES
+from bot.texts import in_english
 
 
 class Now:
@@ -365,15 +366,15 @@ def refusal(url: str) -> StoreError:
 
     with pytest.raises(StoreError) as caught:
         asyncio.run(main())
-    assert caught.value.hint
+    assert in_english(caught.value.hint)
     return caught.value
 
 
 def test_a_file_that_is_no_database_is_named(tmp_path: Path):
     (tmp_path / "state.db").write_text("these are my notes, " * 100)
     error = refusal(f"sqlite:///{tmp_path}/state.db")
-    assert "state.db" in error.message
-    assert "file is not a database" in error.message
+    assert "state.db" in in_english(error.message)
+    assert "file is not a database" in in_english(error.message)
 
 
 def test_a_file_that_another_process_holds_is_an_error_and_no_endless_wait(tmp_path: Path):
@@ -382,13 +383,13 @@ def test_a_file_that_another_process_holds_is_an_error_and_no_endless_wait(tmp_p
     holder.execute("begin exclusive")
     error = refusal(f"sqlite:///{tmp_path}/state.db")
     holder.close()
-    assert "locked" in error.message
-    assert "another process" in error.hint
+    assert "locked" in in_english(error.message)
+    assert "another process" in in_english(error.hint)
 
 
 def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path):
     (tmp_path / "file").write_text("")
-    assert "opening the store" in refusal(f"sqlite:///{tmp_path}/file/state.db").message
+    assert "opening the store" in str(refusal(f"sqlite:///{tmp_path}/file/state.db"))
 
 
 @pytest.mark.parametrize(

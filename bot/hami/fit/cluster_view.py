@@ -24,6 +24,7 @@ from bot.hami.vendors import FIRST
 from bot.hami.version import Version
 from bot.kube.models import Holder, Node, Pod, Quantity, ResourceQuota
 from bot.kube.quantities import parse_quantity
+from bot.texts import Text
 
 _UNKNOWN_VERSIONS = tuple(
     Version(2, minor, patch) for minor, patch in ((5, 1), (6, 1), (7, 1), (8, 1), (9, 0), (10, 0))
@@ -188,11 +189,9 @@ class View:
         if isinstance(seen.state, Unregistered):
             return fit.UNREGISTERED
         if self.ledger is None:
-            return Verdict(fits=None, unknown="the pods that hold its devices were not seen")
+            return Verdict(fits=None, unknown=Text("error-hami.holders-unseen"))
         if seen.by_turns:
-            return Verdict(
-                fits=None, unknown="kubelet offers no devices (allocatable 0): HAMi adds and drops them by turns"
-            )
+            return Verdict(fits=None, unknown=Text("error-hami.none-allocatable"))
         self._stock.runs += 1
         return self.run(seen.state, request, relax)
 
@@ -241,7 +240,7 @@ class View:
             for quotas in self._quotas(request)
         ]
         if len({verdict.fits for verdict in verdicts}) > 1:
-            return Verdict(fits=None, unknown="several quotas of the namespace limit one resource: HAMi keeps only one")
+            return Verdict(fits=None, unknown=Text("error-hami.several-quotas"))
         limits = self.facts.quotas is None and any(map(self._is_limited, request.containers))
         if self.rules.quota != "none" and limits and fit.QUOTA_NOT_FIT not in relax:
             return _without_quota(verdicts[-1])
@@ -350,7 +349,7 @@ def _without_quota(verdict: Verdict) -> Verdict:
     """An unseen quota may refuse what fits, and comes before these checks: what is left of the verdict."""
     if verdict.fits is False and not _AFTER_QUOTA & set(verdict.codes):
         return verdict
-    return Verdict(fits=None, unknown="the namespace's quota was not seen")
+    return Verdict(fits=None, unknown=Text("error-hami.quota-unseen"))
 
 
 def versions_to_try(version: Version | None, nodes: Iterable[Node]) -> tuple[Version, ...]:

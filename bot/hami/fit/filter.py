@@ -25,6 +25,7 @@ from bot.hami.nodes.cards import CardState
 from bot.hami.pods.pod_request import ContainerRequest, PodRequest
 from bot.hami.vendors import BY_WORD, FIRST
 from bot.hami.vendors.vendor import Vendor
+from bot.texts import Text
 
 DEFAULT_POLICY = "spread"
 
@@ -50,7 +51,7 @@ def judge(
     run = Run(node, request, rules, quotas=quotas, default_policy=default_policy, relax=relax)
     weights = read_weights(request.constraints.weights) if rules.modern else Weights()
     if weights is None:
-        return Verdict(fits=None, unknown="hami.io/device-scoring-weights is invalid: every filter run fails")
+        return Verdict(fits=None, unknown=Text("error-hami.invalid-weights"))
     try:
         verdict = _verdict(run, weights)
         if not run.met_equals or len(request.containers) == 1:
@@ -58,8 +59,8 @@ def judge(
         again = Run(node, request, rules, quotas=quotas, default_policy=default_policy, relax=relax)
         again.other_order = True
         return _either(verdict, _verdict(again, weights))
-    except UnmodelledError as what:
-        return Verdict(fits=None, unknown=str(what))
+    except UnmodelledError as error:
+        return Verdict(fits=None, unknown=error.what)
 
 
 def _either(verdict: Verdict, other: Verdict) -> Verdict:
@@ -183,7 +184,7 @@ def _too_few(run: Run, cards: list[CardState], in_play: list[CardState], contain
 def _device(run: Run, cards: list[CardState], container: ContainerRequest) -> Verdict | None:
     rules, vendor = run.rules, _vendor(container)
     if not rules.modern and vendor is not FIRST:
-        raise UnmodelledError(f"{vendor.names.word} before HAMi 2.10")
+        raise UnmodelledError(Text("error-hami.before-2-10", word=vendor.names.word))
     run.quota = run.quotas.get(container.word)
     run.wanted = run.request.constraints_of(container.word) if run.request.others else run.request.constraints
     in_play = _in_play(cards, container.word, rules)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from bot.hami.fit.version_differences import Rules
 from bot.hami.nodes.cards import Card, CardState, MigPlacement
 from bot.hami.pods.pod_request import Constraints, ContainerRequest, PodRequest
+from bot.texts import Prose, Text
 
 NOT_HEALTHY = "CardNotHealth"
 UNHEALTHY = "CardUnhealthy"
@@ -77,7 +78,7 @@ class Verdict(NamedTuple):
     parts: tuple[tuple[str, int], ...] = ()
     of: int = 0
     reason: str = ""
-    unknown: str = ""
+    unknown: Prose = ""
     instead: tuple[str, ...] = ()
 
     @property
@@ -120,7 +121,11 @@ class Booking(NamedTuple):
 
 
 class UnmodelledError(Exception):
-    """The rules that decide are not modelled; the message says which."""
+    """The rules that decide are not modelled; `what` says which."""
+
+    def __init__(self, what: Text) -> None:
+        super().__init__(what)
+        self.what = what
 
 
 @lru_cache(maxsize=256)

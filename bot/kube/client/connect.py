@@ -22,12 +22,13 @@ import aiohttp
 import msgspec
 
 from bot import process_counters, request_ids
-from bot.errors import SourceError
+from bot.errors import SourceError, WrongValue, of_system
 from bot.kube.client.failures import Request
 from bot.kube.client.lazy_client import promised, unused_parts_deferred
 from bot.kube.client.live import LiveCluster
 from bot.kube.client.writer import Writer
 from bot.safe_yaml import parse_documents, reason
+from bot.texts import Prose, Text
 
 with unused_parts_deferred():
     from kubernetes.aio import client, config
@@ -57,7 +58,7 @@ UNUSABLE = (
 )
 """What the official loader raises for a kubeconfig it cannot use; it checks few types, hence the last three."""
 _IN_HEADERS = "!#$&'*+^`|"
-_SHOW = "`kubectl config view --minify` with the same context shows what it consists of"
+_SHOW = Text("error-kube.config-view")
 
 
 class PluginError(SourceError):
@@ -104,7 +105,7 @@ class OfficialLink:
     kubeconfig's server may be far away, even at a loopback address; its lists alone are large enough to pay.
     """
 
-    def __init__(self, configuration: Configuration, chosen: "Chosen", credentials: str, cluster: str) -> None:
+    def __init__(self, configuration: Configuration, chosen: "Chosen", credentials: Prose, cluster: str) -> None:
         configuration.client_session_kwargs = {
             "auto_decompress": False,  # see bot.kube.client.gzip_body
             # For every event that aiohttp takes from a buffer less full than this it asks its parser for more. The
@@ -140,7 +141,9 @@ class OfficialLink:
         try:
             token = (await self._configuration.auth_settings()).get("BearerToken")
         except config.ConfigException as error:  # the service account's token is read again every minute
-            raise SourceError(f"{self.credentials}: {error}", hint="check that the token is mounted") from None
+            raise SourceError(
+                Text("error.at", place=self.credentials, why=str(error)), hint=Text("error-kube.check-token-is-mounted")
+            ) from None
         headers = {
             "Accept": request.accept,
             "Accept-Encoding": self._encodings.get(request.verb, "identity"),
@@ -152,8 +155,8 @@ class OfficialLink:
             headers["Authorization"] = token["value"].strip()
             if not headers["Authorization"].isprintable():
                 raise SourceError(
-                    f"{self.credentials}: the token is not one line of text",
-                    hint="renew it: a token has visible characters only",
+                    Text("error-kube.token-is-not-one-line", credentials=self.credentials),
+                    hint=Text("error-kube.renew-token"),
                 )
         try:
             answer = await self._rest.request(
@@ -167,8 +170,8 @@ class OfficialLink:
             raise
         except ValueError:  # of an address; those of the kubeconfig were read before
             raise SourceError(
-                f"{request} from {self.server}: the proxy of the environment is no address",
-                hint="check HTTPS_PROXY and HTTP_PROXY",
+                Text("error-kube.proxy-is-no-address", request=request, server=self.server),
+                hint=Text("error-kube.check-proxy-variables"),
             ) from None
         return answer.response
 
@@ -197,17 +200,17 @@ async def _connect(kubeconfig: Path | None, context: str, cluster: str) -> Offic
     files = [kubeconfig] if kubeconfig else _default_files()
     if files:
         chosen = _chosen(files, context)
-        credentials = f"context {chosen.context!r} in {_names(files)}"
+        credentials = _place(chosen.context, files)
         await _log_in(configuration, chosen, credentials)
     else:
         _load_service_account(configuration, context)
-        chosen, credentials = Chosen(), "this pod's service account"
+        chosen, credentials = Chosen(), Text("error-kube.service-account")
     try:
         return OfficialLink(configuration, chosen, credentials, cluster)
     except OSError as error:  # every ssl.SSLError is one
         raise SourceError(
-            f"the certificates of {credentials} cannot be loaded: {error}",
-            hint="certificate-authority(-data) and client-certificate(-data) must hold certificates in PEM form",
+            Text("error-kube.certificates-cannot-be-loaded", credentials=credentials, why=str(error)),
+            hint=Text("error-kube.certificates-must-be-pem"),
         ) from error
 
 
@@ -218,15 +221,18 @@ def _default_files() -> list[Path]:
 
 
 def _load_service_account(configuration: Configuration, context: str) -> None:
-    looked = f"no kubeconfig at {config.KUBE_CONFIG_DEFAULT_LOCATION}"
+    looked = Text("error-kube.no-kubeconfig-at", path=config.KUBE_CONFIG_DEFAULT_LOCATION)
     if context:
-        raise SourceError(f"{looked}, so there is no context {context!r}", hint="name a file with --kubeconfig")
+        raise SourceError(
+            Text("error-kube.so-no-context", looked=looked, context=repr(context)),
+            hint=Text("error-kube.name-file-with-kubeconfig"),
+        )
     try:
         official.load_incluster_config(client_configuration=configuration)
     except (config.ConfigException, OSError) as error:
         raise SourceError(
-            f"no cluster is configured: {looked}, and the bot is not in a pod with a service account ({error})",
-            hint="set KUBECONFIG, or name a file with --kubeconfig, or read a recording with --recording",
+            Text("error-kube.no-cluster-is-configured", looked=looked, why=str(error)),
+            hint=Text("error-kube.set-kubeconfig"),
         ) from error
 
 
@@ -322,14 +328,16 @@ def _read_kubeconfig(file: Path) -> tuple[Kubeconfig, dict[str, Any]]:
         content: Any = next(iter(parse_documents(file.expanduser().read_text(encoding="utf-8"))), None)
         return msgspec.convert(content, Kubeconfig), content
     except OSError as unreadable:
-        raise SourceError(f"{file}: {unreadable.strerror}", hint="name a kubeconfig that can be read") from unreadable
+        raise SourceError(
+            Text("error.at", place=file, why=of_system(unreadable)), hint=Text("error-kube.name-kubeconfig-can-be-read")
+        ) from unreadable
     except (msgspec.ValidationError, UnicodeDecodeError, RecursionError) as malformed:
         why = reason(malformed)
-    except ValueError as malformed:
-        why = str(malformed)
+    except WrongValue as malformed:
+        why = malformed.text
     raise SourceError(
-        f"{file}: not a kubeconfig: {why}",
-        hint=f"`kubectl config view --kubeconfig {file}` shows how kubectl reads it",
+        Text("error-kube.not-kubeconfig", file=file, why=why),
+        hint=Text("error-kube.config-view-of-file", file=file),
     )
 
 
@@ -346,11 +354,17 @@ def _chosen(files: list[Path], context: str) -> Chosen:
                 typed.setdefault((kind, entry.name), entry)
     contexts = ", ".join(parts["contexts"]) or "none"
     if not context:
-        raise SourceError(f"{_names(files)}: no current-context is set", hint=f"name one with --context: {contexts}")
+        raise SourceError(
+            Text("error-kube.no-current-context-is-set", names=_names(files)),
+            hint=Text("error-kube.name-one-with-context", contexts=contexts),
+        )
     if context not in parts["contexts"]:
-        raise SourceError(f"{_names(files)}: no context {context!r}", hint=f"contexts there: {contexts}")
+        raise SourceError(
+            Text("error-kube.no-context", names=_names(files), context=repr(context)),
+            hint=Text("error-kube.contexts-there", contexts=contexts),
+        )
     chosen: dict[str, Any] = typed["contexts", context].context
-    place = f"context {context!r} in {_names(files)}"
+    place = _place(context, files)
     if cluster := typed.get(("clusters", str(chosen.get("cluster")))):
         _check_addresses(cluster.cluster, place)
     tree = kube_config.ConfigNode("kubeconfig", {kind: list(found.values()) for kind, found in parts.items()})
@@ -365,16 +379,18 @@ def _chosen(files: list[Path], context: str) -> Chosen:
     return link._replace(user=node.value["user"], plugin=user.exec, impersonated=_impersonated(user, place))
 
 
-def _check_addresses(cluster: Server, place: str) -> None:
+def _check_addresses(cluster: Server, place: Prose) -> None:
     """Raises SourceError for an address that cannot be used, which is not repeated: it may hold a password."""
     if "@" in cluster.server:  # aiohttp refuses that beside a token, and neither belongs into an error
         raise SourceError(
-            f"{place}: the address of its server holds a user or a password",
-            hint="move both into the kubeconfig's user, as username and password",
+            Text("error-kube.address-server-holds-user-password", place=place),
+            hint=Text("error-kube.move-into-user"),
         )
     for key, address in (("server", cluster.server), ("proxy-url", cluster.proxy_url or cluster.server)):
         if not _is_address(address):
-            raise SourceError(f"{place}: its {key} is no http(s) address", hint="such as https://10.0.0.1:6443")
+            raise SourceError(
+                Text("error-kube.its-address-is-no-http", place=place, setting=key), hint=Text("error-kube.such-as")
+            )
 
 
 def _is_address(text: str) -> bool:
@@ -386,7 +402,7 @@ def _is_address(text: str) -> bool:
         return False
 
 
-def _impersonated(user: User, place: str) -> list[tuple[str, str]]:
+def _impersonated(user: User, place: Prose) -> list[tuple[str, str]]:
     """The headers of whom the user acts as (k8s.io/client-go, transport/round_trippers.go)."""
     headers = [("Impersonate-User", user.as_user), ("Impersonate-Uid", user.as_uid)]
     headers += [("Impersonate-Group", group) for group in user.as_groups or ()]
@@ -397,10 +413,16 @@ def _impersonated(user: User, place: str) -> list[tuple[str, str]]:
     ]
     told = [(name, value) for name, value in headers if value]
     if told and not user.as_user:
-        raise SourceError(f"{place}: as-groups, as-uid or as-user-extra without as", hint="kubectl refuses that too")
+        raise SourceError(
+            Text("error-kube.as-groups-without-as", place=place), hint=Text("error-kube.kubectl-refuses-too")
+        )
     if not all(value.isprintable() for _, value in told):
-        raise SourceError(f"{place}: as, as-groups, as-uid or as-user-extra is not one line of text", hint=_SHOW)
+        raise SourceError(Text("error-kube.as-not-one-line", place=place), hint=_SHOW)
     return told
+
+
+def _place(context: str, files: list[Path]) -> Text:
+    return Text("error-kube.context-in", context=repr(context), files=_names(files))
 
 
 def _names(files: list[Path]) -> str:
@@ -443,30 +465,30 @@ async def _plugged_in(plugin: Plugin, *, shown: bool) -> dict[str, str]:
         )
     except OSError as error:
         name = Path(plugin.command).name.split()[:1]  # no more: a whole command line may hold a password
-        raise PluginError(f"{' '.join(name)}: {error.strerror}") from None
+        raise PluginError(Text("error.at", place=" ".join(name), why=of_system(error))) from None
     try:
         output, _ = await process.communicate()
     finally:
         if process.returncode is None:  # nobody waits any longer
             process.kill()
     if process.returncode:
-        raise PluginError(f"it ended with exit code {process.returncode}")
+        raise PluginError(Text("error-kube.ended-with-exit-code", returncode=process.returncode))
     try:
         credential = msgspec.json.decode(output, type=Credential)
     except (ValueError, RecursionError):
-        raise PluginError("it printed no ExecCredential") from None
+        raise PluginError(Text("error-kube.printed-no-execcredential")) from None
     if credential.api_version != plugin.api_version:
-        raise PluginError("its answer has another apiVersion than the kubeconfig asks for")
+        raise PluginError(Text("error-kube.answer-has-another-apiversion"))
     pems = (credential.status.client_certificate_data, credential.status.client_key_data)
     certificate, key = (base64.b64encode(pem.encode()).decode() for pem in pems)
     given = {"client-certificate-data": certificate, "client-key-data": key} if certificate and key else {}
     given |= {"token": credential.status.token} if credential.status.token else {}
     if not given:
-        raise PluginError("its answer has neither a token nor a certificate with its key")
+        raise PluginError(Text("error-kube.answer-has-neither-token-nor"))
     return given
 
 
-async def _log_in(configuration: Configuration, chosen: Chosen, place: str) -> None:
+async def _log_in(configuration: Configuration, chosen: Chosen, place: Prose) -> None:
     """Fills the configuration. Raises SourceError, which repeats nothing that the official loader quotes of a file."""
     watched = os.isatty(2)
     within_s = PERSON_TIMEOUT_S if watched and chosen.plugin else LOGIN_TIMEOUT_S
@@ -478,23 +500,23 @@ async def _log_in(configuration: Configuration, chosen: Chosen, place: str) -> N
             await official.load_kube_config_from_dict(chosen.parts, chosen.context, configuration)
     except PluginError as error:
         raise SourceError(
-            f"{place}: no credentials from its exec plugin: {error}",
-            hint="run the plugin by hand: is it installed, on PATH, and logged in?",
+            Text("error-kube.no-credentials-exec-plugin", place=place, why=error.message),
+            hint=Text("error-kube.run-plugin-by-hand"),
         ) from None
     except TimeoutError:
         raise SourceError(
-            f"{place}: logging in took longer than {within_s} s",
-            hint="run the exec plugin of this kubeconfig by hand: does it wait for input?",
+            Text("error-kube.logging-took-longer-than-s", place=place, seconds=within_s),
+            hint=Text("error-kube.run-exec-plugin-kubeconfig"),
         ) from None
     except UNUSABLE as error:
-        raise SourceError(f"{place} cannot be used: {_unusable(error)}", hint=_SHOW) from None
+        raise SourceError(Text("error-kube.cannot-be-used", place=place, why=_unusable(error)), hint=_SHOW) from None
 
 
-def _unusable(error: Exception) -> str:
+def _unusable(error: Exception) -> Prose:
     """Of what was raised the part that quotes no file."""
     text = str(error)
     if isinstance(error, FileNotFoundError) or text.startswith("File does not exist"):
-        return "a file does not exist that it names (certificate-authority, client-certificate, client-key, tokenFile)"
+        return Text("error-kube.named-file-does-not-exist")
     if isinstance(error, config.ConfigException):  # names of keys and of entries
         return text
-    return (error.strerror if isinstance(error, OSError) else "") or type(error).__name__
+    return (of_system(error) if isinstance(error, OSError) else "") or type(error).__name__

@@ -8,6 +8,7 @@ import aiohttp
 import msgspec
 
 from bot.errors import NotFound, SourceError, Troubled, Unusable
+from bot.texts import Prose, Text
 
 QUOTE_LIMIT = 500
 _FORBIDDEN = re.compile(
@@ -59,29 +60,29 @@ def is_status(body: bytes) -> bool:
         return False
 
 
-def refused(request: Request, status: int, body: bytes, credentials: str) -> SourceError:
+def refused(request: Request, status: int, body: bytes, credentials: Prose) -> SourceError:
     """The error for an answer other than 200; `credentials` says where they came from."""
     message = _message(body)
     text = f"{request}: HTTP {status}: {message}" if message else f"{request}: HTTP {status}"
     match status:
         case 401:
-            hint = f"the token was refused, also after reading it anew: renew the credentials of {credentials}"
+            hint = Text("error-kube.token-was-refused", credentials=credentials)
             return Unusable(text, hint=hint)
         case 403:
             return ForbiddenError(text, hint=_grant(request, message))
         case 404:
-            return NotFound(text, hint="check the name and the namespace" if request.verb == "get" else "")
+            return NotFound(text, hint=Text("error-kube.check-name-namespace") if request.verb == "get" else "")
         case 410:
-            return StaleListError(text, hint="the list changed faster than it could be read, twice: ask again")
+            return StaleListError(text, hint=Text("error-kube.list-changed-faster"))
         case 429:
-            return SourceError(text, hint="the API server is busy and asked to wait: ask again in a minute")
+            return SourceError(text, hint=Text("error-kube.api-server-is-busy-asked"))
         case 400:
             return SourceError(text)
         case _ if status >= 500:
-            hint = "the API server, or a proxy in front of it, has a problem: run `kubectl get --raw '/readyz?verbose'`"
+            hint = Text("error-kube.api-server-has-a-problem")
             return Troubled(text, hint=hint)
         case _:
-            return SourceError(text, hint=f"check that the server of {credentials} is a Kubernetes API server")
+            return SourceError(text, hint=Text("error-kube.check-server-is-kubernetes", credentials=credentials))
 
 
 def _message(body: bytes) -> str:
@@ -98,15 +99,21 @@ def quoted(text: str) -> str:
     return line if len(line) <= QUOTE_LIMIT else line[: QUOTE_LIMIT - 1] + "…"
 
 
-def _grant(request: Request, message: str) -> str:
+def _grant(request: Request, message: str) -> Text:
     """What an administrator has to grant, from the server's own sentence where it has the usual form."""
     match = _FORBIDDEN.search(message)
-    verb, resource, namespace, user = request.verb, request.resource, request.namespace, "the bot"
+    verb, resource, namespace, user = request.verb, request.resource, request.namespace, ""
     if match:
         verb, namespace, user = match["verb"], match["namespace"] or "", match["user"]
         resource = f"{match['resource']}.{match['group']}" if match["group"] else match["resource"]
-    where = f" in namespace {namespace}" if namespace else " in the whole cluster"
-    return f"grant {verb} on {resource}{where} to {user}"
+    what = {"verb": verb, "resource": resource}
+    if namespace and user:
+        return Text("error-kube.grant-in-namespace", **what, namespace=namespace, user=user)
+    if namespace:
+        return Text("error-kube.grant-in-namespace-to-bot", **what, namespace=namespace)
+    if user:
+        return Text("error-kube.grant-in-cluster", **what, user=user)
+    return Text("error-kube.grant-in-cluster-to-bot", **what)
 
 
 def is_cut(error: Exception) -> bool:
@@ -117,47 +124,59 @@ def is_cut(error: Exception) -> bool:
 
 
 def broken(
-    request: Request, error: Exception, server: str, credentials: str, limits: aiohttp.ClientTimeout
+    request: Request, error: Exception, server: str, credentials: Prose, limits: aiohttp.ClientTimeout
 ) -> SourceError:
     """The error for an exchange that brought no whole answer: `error` is a ClientError or an OSError.
 
     It is raised `from None`: aiohttp's errors quote a proxy's address with its password.
     """
     what, hint = _broken(error, credentials, limits)
-    return Unusable(f"{request} from {server}: {what}", hint=hint)
+    return Unusable(Text("error-kube.from-place", request=str(request), server=server, what=what), hint=hint)
 
 
-def _broken(error: Exception, credentials: str, limits: aiohttp.ClientTimeout) -> tuple[str, str]:
-    reachable = f"check that the server of {credentials} is up and can be reached from here (address, VPN, firewall)"
+def _broken(error: Exception, credentials: Prose, limits: aiohttp.ClientTimeout) -> tuple[Prose, Prose]:
+    reachable = Text("error-kube.check-server-is-up", credentials=credentials)
     match error:
         case aiohttp.ClientConnectorDNSError():
-            return f"no address is known for host {error.host!r}", f"check the server of {credentials}, DNS and VPN"
+            return Text("error-kube.no-address-is-known", host=repr(error.host)), Text(
+                "error-kube.check-server-and-dns", credentials=credentials
+            )
         case aiohttp.ClientConnectorCertificateError():
-            reason = getattr(error.certificate_error, "verify_message", "") or error.certificate_error
-            hint = f"check certificate-authority and server of {credentials}: that CA must have signed that host name"
-            return f"TLS verification failed: {reason}", hint
+            reason = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)
+            hint = Text("error-kube.check-certificate-authority", credentials=credentials)
+            return Text("error-kube.tls-verification-failed", reason=reason), hint
         case aiohttp.ClientSSLError():
-            return f"TLS failed: {quoted(str(error.os_error))}", f"check that the server of {credentials} speaks https"
+            return Text("error-kube.tls-failed", reason=quoted(str(error.os_error))), Text(
+                "error-kube.check-server-speaks-https", credentials=credentials
+            )
         case aiohttp.ClientProxyConnectionError():
-            return f"the proxy cannot be reached: {_reason(error)}", f"check proxy-url of {credentials} and HTTPS_PROXY"
+            return Text("error-kube.proxy-cannot-be-reached", reason=_reason(error)), Text(
+                "error-kube.check-proxy-url", credentials=credentials
+            )
         case aiohttp.ClientHttpProxyError():
-            return f"the proxy answered HTTP {error.status}", f"check proxy-url of {credentials} and HTTPS_PROXY"
+            return Text("error-kube.proxy-answered-http", status=error.status), Text(
+                "error-kube.check-proxy-url", credentials=credentials
+            )
         case aiohttp.ClientConnectorError():
             return _reason(error), reachable
         case aiohttp.ConnectionTimeoutError():
-            return f"no connection within {limits.sock_connect:g} s", reachable
+            return Text("error-kube.no-connection-within-s", seconds=f"{limits.sock_connect:g}"), reachable
         case aiohttp.SocketTimeoutError():
-            return f"nothing came for {limits.sock_read:g} s", "the server or the way to it is stuck: ask again"
+            return Text("error-kube.nothing-came-for-s", seconds=f"{limits.sock_read:g}"), Text("error-kube.stuck")
         case TimeoutError():
-            return f"not finished within {limits.total:g} s", "the server or the way to it is slow: ask again"
+            return Text("error-kube.not-finished-within", seconds=f"{limits.total:g}"), Text("error-kube.slow")
         case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
-            return "this is no http(s) address", f"check the server of {credentials}"
+            return Text("error-kube.no-http-address"), Text("error-kube.check-server", credentials=credentials)
         case aiohttp.ClientPayloadError():
-            return f"the answer broke off or is damaged: {quoted(str(error))}", "ask again"
+            return Text("error-kube.answer-broke-off-is-damaged", why=quoted(str(error))), Text(
+                "error-command.ask-again"
+            )
         case aiohttp.ClientResponseError():
-            return f"the answer is not HTTP: {quoted(error.message)}", f"check the server and port of {credentials}"
+            return Text("error-kube.answer-is-not-http", problem=quoted(error.message)), Text(
+                "error-kube.check-server-port", credentials=credentials
+            )
         case _:
-            return f"the connection was lost: {_reason(error)}", "ask again"
+            return Text("error-kube.connection-was-lost", reason=_reason(error)), Text("error-command.ask-again")
 
 
 def _reason(error: Exception) -> str:

@@ -11,6 +11,7 @@ import msgspec
 from bot.errors import NotFound, Troubled
 from bot.kube.client.failures import Request, quoted
 from bot.kube.models import Kind, Resource
+from bot.texts import Text
 
 R = TypeVar("R", bound=Resource)
 T = TypeVar("T")
@@ -34,7 +35,9 @@ class Page(msgspec.Struct, Generic[T], frozen=True, gc=False):
 def segment(name: str) -> str:
     """The name as a part of a path; what could never be one names no object."""
     if name in ("", ".", "..") or "/" in name or "%" in name:
-        raise NotFound(f"{name!r} cannot be the name of an object", hint="check the spelling")
+        raise NotFound(
+            Text("error-kube.cannot-be-name-object", name=repr(name)), hint=Text("error-kube.check-spelling")
+        )
     return quote(name, safe="")
 
 
@@ -55,8 +58,10 @@ def decoded(request: Request, body: bytes, shape: type[T]) -> T:
     except UNREADABLE as error:
         start = quoted(body[:80].decode(errors="replace"))
         raise Troubled(
-            f"{request}: not the answer of a Kubernetes API server ({error}); it begins with {start!r}",
-            hint="check that the address is the API server's own, with no login page or proxy in between",
+            Text(
+                "error-kube.not-answer-kubernetes-api-server", request=str(request), why=str(error), start=repr(start)
+            ),
+            hint=Text("error-kube.check-it-is-the-api-server"),
         ) from error
 
 

@@ -24,6 +24,7 @@ from bot.kube.cluster import Clocks, LogLines, LogWanted
 from bot.kube.models import PODS, Kind, Resource
 from bot.kube.times import parse_time
 from bot.report import Gap
+from bot.texts import Prose
 
 R = TypeVar("R", bound=Resource)
 T = TypeVar("T")
@@ -47,7 +48,7 @@ class Link(Protocol):
     """
 
     server: str
-    credentials: str
+    credentials: Prose
     namespace: str
     cluster: str
     context: str

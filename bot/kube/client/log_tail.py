@@ -1,7 +1,8 @@
 """The newest lines of a log within a limit of bytes."""
 
 from bot.kube.cluster import Cluster, LogLines, LogWanted
-from bot.report import Gap
+from bot.report import Gap, gap
+from bot.texts import Text
 
 _TIMES, _PART = 4, 4
 
@@ -24,4 +25,4 @@ async def newest_lines(cluster: Cluster, wanted: LogWanted) -> LogLines:
 
 def newest_missing(wanted: LogWanted) -> Gap:
     """What is to be told of a log whose newest lines were left out."""
-    return Gap(wanted.source, f"its newest lines were not read: the lines before are {wanted.limit_bytes:,} bytes")
+    return gap(wanted.source, Text("error-kube.newest-lines-were-not-read", size=f"{wanted.limit_bytes:,}"))

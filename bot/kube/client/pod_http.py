@@ -18,6 +18,7 @@ from bot.kube.client.failures import quoted
 from bot.kube.client.gzip_body import unpacked
 from bot.kube.client.pod_http_request import PodAnswer, PodGet, TooSlow
 from bot.kube.models import PODS, Kind
+from bot.texts import Text
 
 if TYPE_CHECKING:
     import httpx
@@ -76,7 +77,10 @@ class DirectPodPorts:
         pod = await self._objects.raw(PODS, wanted.pod, wanted.namespace)
         address = str(pod.get("status", {}).get("podIP") or "")
         if not address:
-            raise SourceError(f"pod {wanted.namespace}/{wanted.pod} has no IP yet", hint="check that the pod runs")
+            raise SourceError(
+                Text("error-kube.pod-has-no-ip-yet", namespace=wanted.namespace, pod=wanted.pod),
+                hint=Text("error-kube.check-pod-runs"),
+            )
         return await Direct(address, trust_any=self._trust_any).pod_get(wanted)
 
 
@@ -94,10 +98,8 @@ def is_refused_by_pod(answer: PodAnswer) -> bool:
 
 def too_slow(wanted: PodGet) -> SourceError:
     """The error for an answer that was not whole in time."""
-    text = f"GET {wanted}: not finished within {wanted.within_s:g} s"
-    return TooSlow(
-        text, hint="the process or the network path to it hangs: try again; for a CPU profile, ask for fewer seconds"
-    )
+    text = Text("error-kube.get-not-finished-within-s", wanted=wanted, seconds=f"{wanted.within_s:g}")
+    return TooSlow(text, hint=Text("error-kube.process-network-path-hangs-try"))
 
 
 async def bounded(pieces: AsyncIterator[bytes], limit: int) -> tuple[bytes, bool]:
@@ -116,11 +118,11 @@ def _unreached(wanted: PodGet, error: "httpx.HTTPError") -> SourceError:
     reason = _system_error(error) or quoted(str(error)) or type(error).__name__
     if isinstance(error, httpx.ConnectTimeout | httpx.ConnectError):
         if "CERTIFICATE" in reason.upper():
-            hint = "HAMi's certificate is signed by nobody: allow that with profiles.trust_any_certificate"
+            hint = Text("error-kube.signed-by-nobody")
         else:
-            hint = "the bot reaches pods' addresses only inside the cluster, where no NetworkPolicy forbids it"
+            hint = Text("error-kube.reached-only-inside")
     else:
-        hint = "ask again"
+        hint = Text("error-command.ask-again")
     return SourceError(f"GET {wanted}: {reason}", hint=hint)
 
 

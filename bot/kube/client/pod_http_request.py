@@ -3,6 +3,7 @@
 from typing import Literal, NamedTuple, Protocol
 
 from bot.errors import SourceError
+from bot.texts import in_english
 
 Scheme = Literal["http", "https"]
 
@@ -50,7 +51,7 @@ class TooSlow(SourceError):  # noqa: N818  # what the person is told
 
 def nobody_listens(error: SourceError) -> bool:
     """Whether the pod was reached and has nothing on that port that speaks so: another port may have it."""
-    message = error.message.lower()
+    message = in_english(error.message).lower()
     return any(phrase in message for phrase in _CLOSED)
 
 

@@ -17,6 +17,7 @@ from bot.kube.client.list_responses import UNREADABLE, Page, segment
 from bot.kube.client.live import ERROR_BODY_LIMIT, METADATA_ONLY, Link
 from bot.kube.client.server_clock import ServerClock
 from bot.kube.models import DEPLOYMENTS, LEASES, PODS, Resource
+from bot.texts import Text
 
 R = TypeVar("R", bound=Resource)
 
@@ -25,7 +26,7 @@ KUBE_SCHEDULER_PORT = 10259
 _NOT_ACCEPTABLE = 406
 _RESOURCE = "deployments.apps"
 _LEASE = "leases.coordination.k8s.io"
-_LOOK = "the API server may have applied the call: look at the object"
+_LOOK = Text("error-kube.api-server-may-have-applied")
 
 
 class Conflict(SourceError):  # noqa: N818  # the API's own word
@@ -91,8 +92,10 @@ class Writer:
         namespace = deployment["metadata"]["namespace"]
         selector: dict[str, Any] = deployment["spec"].get("selector") or {}
         if not selector.get("matchLabels") or selector.get("matchExpressions"):
-            text = f"the pods of {namespace}/{deployment['metadata']['name']} cannot be told by labels"
-            raise SourceError(text, hint="its selector has to be matchLabels alone")
+            text = Text(
+                "error-kube.pods-cannot-be-told", namespace=namespace, deployment=deployment["metadata"]["name"]
+            )
+            raise SourceError(text, hint=Text("error-kube.selector-must-be-labels"))
         labels = ",".join(f"{key}={value}" for key, value in selector["matchLabels"].items())
         query = (("labelSelector", labels), ("fieldSelector", "status.phase=Running"))
         request = Request("list", "pods", PODS.path(segment(namespace)), namespace, query)
@@ -147,7 +150,7 @@ class Writer:
         if status >= 500 and request.method != "GET":
             raise OutcomeUnknown(error.message, hint=_LOOK) from error
         if status == 409 or (status == 422 and _failed_test(body)):
-            raise Conflict(error.message, hint="it was changed meanwhile: look again") from error
+            raise Conflict(error.message, hint=Text("error-kube.changed-meanwhile-look-again")) from error
         raise error
 
     async def _exchange(self, request: Request) -> tuple[int, bytes]:
@@ -198,7 +201,7 @@ def _object(body: bytes) -> dict[str, Any]:
         return msgspec.json.decode(body, type=dict[str, Any])
     except UNREADABLE as error:
         raise SourceError(
-            f"the API server's answer cannot be read: {error}", hint="is it really an API server?"
+            Text("error-kube.api-server-answer-cannot", why=str(error)), hint=Text("error-kube.really-an-api-server")
         ) from error
 
 
@@ -206,5 +209,5 @@ def _decoded(request: Request, body: bytes, shape: type[R]) -> Page[R]:
     try:
         return msgspec.json.decode(body, type=Page[shape])  # pyright: ignore[reportInvalidTypeArguments]
     except UNREADABLE as error:
-        text = f"{request}: the answer cannot be read: {error}"
-        raise SourceError(text, hint="is it really an API server?") from error
+        text = Text("error-kube.answer-cannot-be-read", request=str(request), why=str(error))
+        raise SourceError(text, hint=Text("error-kube.really-an-api-server")) from error

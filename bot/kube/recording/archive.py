@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bot.errors import SourceError
+from bot.texts import Text
 
 MAX_MEMBERS = 20_000
 MAX_UNPACKED = 1024 * 1024 * 1024
@@ -27,7 +28,7 @@ LONG_LOG = 1024 * 1024
 
 _MAX_EXTENSION = 1024 * 1024
 _BLOCK = tarfile.BLOCKSIZE
-_HINT = "a recording is a folder or a .tar.gz as `hami-bot record` writes it"
+_HINT = Text("error-recording.what-it-is")
 
 
 class Span(NamedTuple):
@@ -54,12 +55,13 @@ def read_archive(path: Path) -> dict[str, bytes | Span]:
             return dict(_members(stream))
     except EOFError as error:
         raise SourceError(
-            f"{path}: the archive is cut off ({error})", hint="copy it again, or record it again"
+            Text("error-recording.archive-is-cut-off", path=path, why=str(error)),
+            hint=Text("error-recording.copy-again-record-again"),
         ) from error
     except _UnsafeError as error:
-        raise SourceError(f"{path}: refused, {error}", hint=_HINT) from error
+        raise SourceError(Text("error-recording.archive-refused", path=path, why=str(error)), hint=_HINT) from error
     except (OSError, zlib.error, tarfile.HeaderError) as error:
-        raise SourceError(f"{path} could not be read as a .tar.gz: {error}", hint=_HINT) from error
+        raise SourceError(Text("error-recording.no-readable-archive", path=path, why=str(error)), hint=_HINT) from error
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 
 from bot.errors import SourceError
 from bot.kube.recording.archive import MAX_JSON, Span, open_span, read_archive
+from bot.texts import Text
 
 T = TypeVar("T")
 
@@ -21,7 +22,7 @@ Take = Callable[[bytes], None]
 FORMAT = "hami-bot.recording/v1"
 META = "meta.json"
 
-_HINT = f"a recording holds {META} and objects/<plural>.json, as `kubectl get <plural> -A -o json` prints them"
+_HINT = Text("error-recording.what-it-holds", meta=META)
 
 
 class NotRecordedError(SourceError):
@@ -51,10 +52,13 @@ def open_files(path: Path) -> RecordingFiles:
     """The files of the recording at `path`: a folder or a `.tar.gz`, which may hold them in one sub-folder."""
     try:
         if not path.exists():
-            raise SourceError(f"{path} does not exist", hint="give the path of a recording: a folder or a .tar.gz")
+            raise SourceError(
+                Text("error-recording.does-not-exist", path=path),
+                hint=Text("error-recording.give-path-recording-folder-tar"),
+            )
         return FolderFiles(path) if path.is_dir() else ArchiveFiles(path)
     except (OSError, ValueError) as error:
-        raise SourceError(f"{path} could not be opened: {error}", hint=_HINT) from error
+        raise SourceError(Text("error-recording.could-not-be-opened", path=path, why=str(error)), hint=_HINT) from error
 
 
 def archive_stem(path: Path) -> str | None:
@@ -67,7 +71,7 @@ def log_name(namespace: str, pod: str, container: str, *, previous: bool = False
     """Where a recording keeps a container's log, or that of its run before. SourceError when a name leads elsewhere."""
     for part in (namespace, pod, container):
         if part in ("", ".", "..") or any(character in part for character in "/\\\0"):
-            raise SourceError(f"{part!r} is not a name of a namespace, pod or container")
+            raise SourceError(Text("error-recording.no-name-of-container", part=repr(part)))
     return f"logs/{namespace}/{pod}/{container}{'.previous' if previous else ''}.log"
 
 
@@ -174,7 +178,7 @@ def give_tail(stream: io.BufferedIOBase, size: int, limit: int, take: Take) -> b
 
 def _check_size(name: str, size: int) -> None:
     if size > MAX_JSON:
-        raise SourceError(f"{name} of the recording has {size:,} bytes, more than {MAX_JSON:,}")
+        raise SourceError(Text("error-recording.part-is-too-large", name=name, size=f"{size:,}", most=f"{MAX_JSON:,}"))
 
 
 def _top_folder(path: Path, names: Iterable[str]) -> str:
@@ -192,17 +196,23 @@ def _is_recording(folder: Path) -> bool:
 
 def _only_one(path: Path, found: Sequence[T]) -> T:
     if not found:
-        raise SourceError(f"{path} is not a recording: it has no {META} and no objects/", hint=_HINT)
+        raise SourceError(Text("error-recording.no-recording", path=path, meta=META), hint=_HINT)
     if len(found) > 1:
-        raise SourceError(f"{path} holds {len(found)} recordings", hint="name the folder of one of them")
+        raise SourceError(
+            Text("error-recording.holds-recordings", path=path, count=len(found)),
+            hint=Text("error-recording.name-one-of-them"),
+        )
     return found[0]
 
 
 def _absent(name: str) -> NotRecordedError:
     return NotRecordedError(
-        f"{name} is not in the recording", hint="record again where it can be read, or add the file by hand"
+        Text("error-recording.not-in-recording", name=name), hint=Text("error-recording.record-again")
     )
 
 
 def _unreadable(name: str, error: Exception) -> SourceError:
-    return SourceError(f"{name} of the recording could not be read: {error}", hint="check the file and its permissions")
+    return SourceError(
+        Text("error-recording.part-could-not-be-read", name=name, why=str(error)),
+        hint=Text("error-recording.check-file-permissions"),
+    )

@@ -27,6 +27,7 @@ from bot.kube.models import (
 )
 from bot.kube.recording.record import RecordSummary, write_recording
 from bot.kube.recording.redact import HAMI_COMPONENTS
+from bot.texts import Text
 
 _IN_NAMESPACE = (CONFIG_MAPS, DAEMON_SETS, DEPLOYMENTS, ENDPOINT_SLICES, LEASES, REPLICA_SETS, SERVICES)
 _REASONS = ("FilteringFailed", "BindingFailed")
@@ -57,9 +58,12 @@ async def capture(
         cluster, out, objects_of, server_version=version, annotations=annotations, ports=cluster
     )
     if pods and not summary.logs:
-        why = next((gap.why for gap in summary.gaps if gap.source.startswith("log of")), "they have none")
-        text = f"no log could be read of the pods that the restart would end: {why}"
-        raise SourceError(text, hint=f"the incomplete recording is in {out}")
+        why = next(
+            (gap.text for gap in summary.gaps if gap.source.startswith("log of")),
+            Text("error-recording.they-have-none"),
+        )
+        text = Text("error-recording.no-log-could-be-read", why=why)
+        raise SourceError(text, hint=Text("error-recording.incomplete-recording", out=out))
     return summary
 
 

@@ -26,6 +26,7 @@ from bot.kube.recording.recorded_cluster import Meta
 from bot.kube.recording.redact import redacted
 from bot.kube.times import format_time
 from bot.report import Gap
+from bot.texts import Text
 
 _PRIVATE = ("configmaps", "leases")
 _LATEST = 2**32 - 1  # of a time in a gzip header
@@ -99,7 +100,9 @@ async def write_recording(
         if kind.plural == PODS.plural:
             pods = [item for item in items if isinstance(item, Pod)]
     if not objects:
-        raise SourceError(f"nothing could be read from {cluster.name}: {gaps[0].why}", hint=gaps[0].hint)
+        raise SourceError(
+            Text("error-recording.nothing-could-be-read", name=cluster.name, why=gaps[0].text), hint=gaps[0].advice
+        )
     metrics, metrics_gaps = await metrics_of_hami(ports, pods) if ports else ({}, [])
     node = next((candidate.spec.node_name for candidate in pods if (candidate.namespace, candidate.name) == pod), "")
     logs, log_gaps = await logs_of_hami(cluster, pods, pod[1] if pod else "", node)
@@ -109,7 +112,10 @@ async def write_recording(
     try:
         await asyncio.to_thread(_write, out, files, taken_at)
     except OSError as error:
-        raise UsageError(f"{out} could not be written: {error}", hint="name another place with -o") from error
+        raise UsageError(
+            Text("error-command.could-not-be-written", out=out, why=str(error)),
+            hint=Text("error-recording.name-another-place-with-o"),
+        ) from error
     return RecordSummary(out, objects, tuple(sorted(logs)), (*gaps, *metrics_gaps, *log_gaps))
 
 
@@ -143,11 +149,20 @@ def _checked(out: Path) -> Path:
     """The absolute path, found fit to be written before anything is read."""
     out = out.absolute()
     if not out.parent.is_dir():
-        raise UsageError(f"{out.parent} is not a folder", hint="name an existing folder with -o")
+        raise UsageError(
+            Text("error-recording.not-folder", parent=out.parent),
+            hint=Text("error-recording.name-existing-folder-with-o"),
+        )
     if out.is_dir() and (archive_stem(out) or any(out.iterdir())):
-        raise UsageError(f"{out} is a folder that holds something else", hint="name a new folder or a .tar.gz with -o")
+        raise UsageError(
+            Text("error-recording.folder-of-something-else", out=out),
+            hint=Text("error-recording.name-new-folder-tar-gz"),
+        )
     if out.exists() and not out.is_dir() and not archive_stem(out):
-        raise UsageError(f"{out} exists already and is not a .tar.gz", hint="name a new folder or a .tar.gz with -o")
+        raise UsageError(
+            Text("error-recording.exists-and-is-no-archive", out=out),
+            hint=Text("error-recording.name-new-folder-tar-gz"),
+        )
     return out
 
 

@@ -11,7 +11,8 @@ from bot.kube.hami_pods import EXTENDER_CONTAINER, OF_NO_POD, is_plugin, is_sche
 from bot.kube.models import Pod
 from bot.kube.recording.files import log_name
 from bot.kube.recording.redact import masked, masked_log
-from bot.report import Gap
+from bot.report import Gap, gap
+from bot.texts import Text
 
 MAX_LOGS = 32 * 1024 * 1024
 """How much log is read, all containers together, in bytes."""
@@ -43,7 +44,7 @@ async def logs_of_hami(
     logs: dict[str, bytes] = {}
     gaps: list[Gap] = []
     if rest := len(plugins) - len(chosen):
-        gaps.append(Gap("device plugin logs", f"the logs of {rest} more pods were not read"))
+        gaps.append(gap("device plugin logs", Text("error-recording.logs-more-pods", rest=rest)))
     left = MAX_LOGS
     for wanted_log in wanted:
         limit = min(left, PLUGIN_LOG_BYTES) if wanted_log.tail else left
@@ -51,11 +52,14 @@ async def logs_of_hami(
             name = log_name(wanted_log.namespace, wanted_log.pod, wanted_log.container, previous=wanted_log.previous)
             lines, cut, *_ = await newest_lines(cluster, wanted_log._replace(limit_bytes=limit))
         except SourceError as error:
-            gaps.append(Gap(wanted_log.source, error.message, error.hint))
+            gaps.append(gap(wanted_log.source, error.message, error.hint))
             continue
         if cut:
             gaps.append(
-                Gap(wanted_log.source, f"not all of the log was read: {len(lines):,} lines of at most {limit:,} bytes")
+                gap(
+                    wanted_log.source,
+                    Text("error-recording.not-all-log-was-read", count=f"{len(lines):,}", limit=f"{limit:,}"),
+                )
             )
         # In a thread: a bot that records meanwhile answers others.
         logs[name] = (await asyncio.to_thread(masked_log, lines)).encode()
@@ -97,15 +101,26 @@ async def metrics_of_hami(ports: PodPorts, pods: Iterable[Pod]) -> tuple[dict[st
         gap for gap, (_, port) in zip(answers, wanted, strict=True) if isinstance(gap, Gap) and port == MONITOR_PORT
     ]
     if len(unread) > 1:
-        why = f"{len(unread):,} of {len(asked):,} could not be read; {unread[0].source}: {unread[0].why}"
-        gaps = [gap for gap in gaps if gap not in unread] + [Gap("metrics of vGPUmonitor", why, unread[0].hint)]
+        why = Text(
+            "error-usage.some-could-not-be-read",
+            unread=f"{len(unread):,}",
+            count=f"{len(asked):,}",
+            source=unread[0].source,
+            why=unread[0].text,
+        )
+        gaps = [gap for gap in gaps if gap not in unread] + [gap("metrics of vGPUmonitor", why, unread[0].advice)]
     if rest := len(monitors) - len(asked):
-        gaps.append(Gap("metrics of vGPUmonitor", f"{rest:,} more monitors were not asked"))
+        gaps.append(
+            gap("metrics of vGPUmonitor", Text("error-recording.more-monitors-were-not-asked", rest=f"{rest:,}"))
+        )
     return found, gaps
 
 
 def _too_late(pod: Pod) -> Gap:
-    return Gap(f"metrics of {pod.namespace}/{pod.name}", f"not read within {_ALL_METRICS_WITHIN_S:g} s")
+    return gap(
+        f"metrics of {pod.namespace}/{pod.name}",
+        Text("error-recording.not-read-within-s", seconds=f"{_ALL_METRICS_WITHIN_S:g}"),
+    )
 
 
 async def _metrics(ports: PodPorts, pod: Pod, port: int, turn: asyncio.Semaphore) -> bytes | Gap:
@@ -116,7 +131,7 @@ async def _metrics(ports: PodPorts, pod: Pod, port: int, turn: asyncio.Semaphore
     if isinstance(answer, Gap):
         return answer
     if answer.status != 200:
-        return Gap(at, f"port {port} answered HTTP {answer.status}")
+        return gap(at, Text("error-recording.port-answered-http", port=port, status=answer.status))
     # In a thread: a bot that records meanwhile answers others.
     return (await asyncio.to_thread(masked, answer.body.decode("utf-8", "replace"))).encode()
 

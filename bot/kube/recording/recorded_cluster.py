@@ -27,11 +27,12 @@ from bot.kube.recording.files import (
 )
 from bot.kube.selectors import field_matcher, label_matcher
 from bot.kube.times import format_time, parse_time
-from bot.report import Gap
+from bot.report import Gap, gap
+from bot.texts import Text
 
 R = TypeVar("R", bound=Resource)
 
-_META_HINT = f'{META} needs at least {{"taken_at": "2026-11-21T05:00:00Z"}}'
+_META_HINT = Text("error-recording.needs-taken-at", meta=META)
 _TIMES = frozenset(
     {
         "creationTimestamp",
@@ -84,7 +85,10 @@ class RecordedCluster:
         self._meta = self._read_meta(path)
         taken_at = parse_time(self._meta.taken_at)
         if taken_at is None:
-            raise SourceError(f"{path}: {META}: taken_at is not a time: {self._meta.taken_at!r}", hint=_META_HINT)
+            raise SourceError(
+                Text("error-recording.taken-at-is-no-time", path=path, meta=META, taken_at=repr(self._meta.taken_at)),
+                hint=_META_HINT,
+            )
         self._taken_at = taken_at
         self._name = name or self._meta.cluster or archive_stem(path) or path.resolve().name
 
@@ -143,7 +147,9 @@ class RecordedCluster:
         for bad in decoded.bad:
             # An object without a readable name may be the one that was asked for: absence cannot be claimed.
             if (bad.namespace, bad.name) == wanted or not bad.name:
-                raise SourceError(f"objects/{kind.file_name} item {bad.position} could not be read: {bad.why}")
+                raise SourceError(
+                    Text("error-recording.objects-item", file_name=kind.file_name, position=bad.position, why=bad.why)
+                )
         raise _no_such(kind, name)
 
     async def raw(self, kind: Kind[R], name: str, namespace: str = "") -> dict[str, Any]:
@@ -175,7 +181,9 @@ class RecordedCluster:
             found = (item for item in items if has_labels(item.metadata.labels) and has_fields(item))
             return list(islice(found, most or None))
         except ValueError as error:
-            raise SourceError(f"objects/{kind.file_name} could not be searched: {error}") from error
+            raise SourceError(
+                Text("error-recording.objects-could-not-be-searched", file_name=kind.file_name, why=str(error))
+            ) from error
 
     async def log(self, wanted: LogWanted) -> LogLines:
         name = log_name(wanted.namespace, wanted.pod, wanted.container, previous=wanted.previous)
@@ -204,7 +212,7 @@ class RecordedCluster:
         try:
             decoded = decode_list(kind, data)
         except NotAListError as error:
-            hint = f"write it with `kubectl get {file[8:-5]} -A -o json`"
+            hint = Text("error-recording.write-with-kubectl", file=file[8:-5])
             raise Unusable(f"{file} {error}", hint=hint) from error
         self._lists[kind.file_name, kind.type] = decoded
         for bad in decoded.bad:
@@ -218,9 +226,14 @@ class RecordedCluster:
         except NotRecordedError:
             return self._assumed_meta(path)
         except (ValueError, RecursionError) as error:
-            raise SourceError(f"{path}: {META} could not be read: {error}", hint=_META_HINT) from error
+            raise SourceError(
+                Text("error-recording.meta-could-not-be-read", path=path, meta=META, why=str(error)), hint=_META_HINT
+            ) from error
         if meta.format not in (FORMAT, ""):
-            raise SourceError(f"{path} is a recording of format {meta.format!r}", hint=f"this version reads {FORMAT}")
+            raise SourceError(
+                Text("error-recording.of-format", path=path, format=repr(meta.format)),
+                hint=Text("error-recording.format-read", format=FORMAT),
+            )
         return meta
 
     def _assumed_meta(self, path: Path) -> Meta:
@@ -234,16 +247,16 @@ class RecordedCluster:
                 moment = parse_time(text)
                 newest = max(filter(None, (newest, moment)), default=None)
         if newest is None:
-            raise SourceError(f"{path} has no {META}, and no object in it carries a time", hint=_META_HINT)
+            raise SourceError(Text("error-recording.has-no-time", path=path, meta=META), hint=_META_HINT)
         taken_at = format_time(newest)
-        why = f"there is no {META}; the newest time in the objects is taken as the time of the recording: {taken_at}"
-        self.notes = (Gap(META, why, _META_HINT),)
+        why = Text("error-recording.newest-time-is-taken", meta=META, taken_at=taken_at)
+        self.notes = (gap(META, why, _META_HINT),)
         return Meta(taken_at)
 
 
 def _no_such(kind: Kind[R], name: str) -> NotFound:
     resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
-    return NotFound(f'{resource} "{name}" not found')
+    return NotFound(Text("error-kube.not-found", resource=resource, name=name))
 
 
 def _times(value: Any) -> Iterator[str]:

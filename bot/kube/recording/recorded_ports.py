@@ -7,6 +7,7 @@ from bot.errors import SourceError
 from bot.kube.client.pod_http_request import PodAnswer, PodGet
 from bot.kube.recording.files import NotRecordedError
 from bot.kube.recording.recorded_cluster import RecordedCluster
+from bot.texts import Text
 
 _PPROF = "debug/pprof/"
 _METRICS = "metrics"
@@ -23,7 +24,8 @@ class RecordedPorts:
         name = _file_name(wanted)
         if name not in self._cluster.files(f"{name.rpartition('/')[0]}/"):
             raise NotRecordedError(
-                f"{name} is not in the recording", hint="add what the pod answered there, byte for byte"
+                Text("error-recording.not-in-recording", name=name),
+                hint=Text("error-recording.add-what-pod-answered-byte"),
             )
         body = self._cluster.read(name)
         return PodAnswer(200, {}, body[: wanted.limit_bytes], cut=len(body) > wanted.limit_bytes)
@@ -33,7 +35,7 @@ def _file_name(wanted: PodGet) -> str:
     profile = wanted.path.removeprefix(_PPROF)
     for part in (wanted.namespace, wanted.pod, profile):
         if part in ("", ".", "..") or any(character in part for character in "/\\\0"):
-            raise SourceError(f"{part!r} is not a name of a namespace, pod or profile")
+            raise SourceError(Text("error-recording.no-name-of-profile", part=repr(part)))
     if wanted.path == _METRICS:
         return f"metrics/{wanted.namespace}/{wanted.pod}/{wanted.port}.prom"
     return f"pprof/{wanted.namespace}/{wanted.pod}/{profile}.pb.gz"

@@ -16,6 +16,7 @@ from bot.kube.times import parse_time
 from bot.kube.watch.interning import Shared
 from bot.kube.watch.mirror import Mirror, WentBackError, version_of
 from bot.kube.watch.watch_stream import Bookmark, EventReader
+from bot.texts import Text, in_english
 
 R = TypeVar("R", bound=Resource)
 
@@ -94,7 +95,7 @@ class Follower(Generic[R]):
                 self._failures += not heard
             except ForbiddenError as error:
                 self._told_at, self._refused = None, True
-                log.warning("%s: read directly from now on: %s", self._name, error.message)
+                log.warning("%s: read directly from now on: %s", self._name, in_english(error.message))
                 await asyncio.sleep(self._pace.forbidden_s)
             except SourceError as error:
                 self._lost |= isinstance(error, StaleListError)
@@ -113,7 +114,9 @@ class Follower(Generic[R]):
             return await asyncio.shield(listing)
         except asyncio.CancelledError:
             if listing.cancelled():
-                raise SourceError(f"{self._name}: closed while it was read", hint="ask again") from None
+                raise SourceError(
+                    Text("error-kube.closed-while-read", name=self._name), hint=Text("error-command.ask-again")
+                ) from None
             raise
 
     def _listed(self, listing: asyncio.Task[float]) -> None:
@@ -186,7 +189,7 @@ class Follower(Generic[R]):
 
     def _tell(self, error: SourceError) -> None:
         level = logging.WARNING if self._failures == 1 and not self._lost else logging.INFO
-        log.log(level, "%s: %s", self._name, error.message)
+        log.log(level, "%s: %s", self._name, in_english(error.message))
 
     @property
     def _name(self) -> str:
@@ -198,7 +201,7 @@ def _number(version: str) -> int:
     try:
         return version_of(version)
     except ValueError as error:
-        raise SourceError(f"the server counts its versions in another way: {version!r}") from error
+        raise SourceError(Text("error-kube.versions-are-no-numbers", version=repr(version))) from error
 
 
 def _now() -> float:

@@ -9,6 +9,7 @@ from bot.errors import SourceError
 from bot.kube.client.failures import StaleListError, quoted
 from bot.kube.models import Resource
 from bot.kube.watch.mirror import Change, key_of, version_of
+from bot.texts import Text
 
 R = TypeVar("R", bound=Resource)
 
@@ -57,7 +58,7 @@ class EventReader(Generic[R]):
         if end < 0:
             self._rest += piece
             if len(self._rest) > LONGEST_EVENT:
-                raise SourceError(f"the watch sent {len(self._rest)} bytes without an end of line: it is none")
+                raise SourceError(Text("error-kube.watch-sent-no-line", count=len(self._rest)))
             return
         lines, start = memoryview(piece), 0  # a copy of each line would take as long as reading it
         while end >= 0:
@@ -86,7 +87,7 @@ def _read_head(line: memoryview, error: Exception) -> Change[Any] | Bookmark:
         event = _decode_head(line)
     except _UNREADABLE:
         start = quoted(bytes(line[:80]).decode(errors="replace"))
-        raise SourceError(f"the watch sent what is no event ({error}); it begins with {start!r}") from error
+        raise SourceError(Text("error-kube.watch-sent-no-event", why=str(error), start=repr(start))) from error
     if event.type in ("ADDED", "MODIFIED"):
         return Change(key_of(event.object), _version(event.object), None, bad=quoted(str(error)))
     return _other(event, line)
@@ -101,15 +102,15 @@ def _other(event: _Event[Any], line: memoryview) -> Change[Any] | Bookmark:
         case "ERROR":
             raise _told(line)
         case _:
-            raise SourceError(f"the watch sent an event of type {quoted(event.type)!r}")
+            raise SourceError(Text("error-kube.watch-sent-type", type=repr(quoted(event.type))))
 
 
 def _told(line: memoryview) -> SourceError:
     try:
         status = _decode_status(line).object
     except _UNREADABLE:
-        return SourceError("the watch ended with an error that cannot be read")
-    text = f"the watch ended with {status.code}: {quoted(status.message)}"
+        return SourceError(Text("error-kube.watch-ended-unreadable"))
+    text = Text("error-kube.watch-ended-with", code=status.code, message=quoted(status.message))
     return StaleListError(text) if status.code == _EXPIRED else SourceError(text)
 
 
@@ -117,7 +118,7 @@ def _version(item: Resource) -> int:
     try:
         version = version_of(item.metadata.resource_version)
     except ValueError as error:
-        raise SourceError(f"the watch sent a resourceVersion that is no number: {error}") from error
+        raise SourceError(Text("error-kube.watch-sent-bad-version", why=str(error))) from error
     if not version:
-        raise SourceError("the watch sent an event without a resourceVersion")
+        raise SourceError(Text("error-kube.watch-sent-no-version"))
     return version

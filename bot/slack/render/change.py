@@ -163,7 +163,7 @@ def render_over(about: CardButton) -> blocks.Draft:
 
 def render_denied(why: Prose, who: Sequence[str], where: Sequence[str]) -> blocks.Draft:
     """That somebody may not do something, why, and who may, or where. For that person's eyes alone: it names others."""
-    denied = pieced("{}.", why)
+    denied = Text("card.denied", why=why)
     pieces = [span(inert(denied, DETAIL), "bold")]
     if who:
         pieces += [span(pieced(" {} ", Text("card.may"))), *_listed([somebody(person) for person in who[:_NAMED]])]

@@ -9,7 +9,6 @@ from bot.slack.render.limits import TOTAL_BUDGET
 from bot.slack.render.rich import line, preformatted, rich_text, span, told, told_mrkdwn
 from bot.slack.render.text import cut, escape, inert, lines
 from bot.texts import Texts
-from bot.texts.errors import in_language
 
 _MESSAGE, _HINT, _EXAMPLE = 1000, 1000, 300
 _ALOUD = 900
@@ -32,14 +31,8 @@ def render_error(error: BotError, say: Texts, example: str = "") -> Message:
 
 
 def in_words(error: BotError, say: Texts) -> tuple[str, str]:
-    """The message and the hint with its example, in the language where they have a text."""
-    message, advice = in_language(error.message, say.language), in_language(error.advice, say.language)
-    if error.text is not None:
-        name, values = error.text
-        message = say(f"error.{name}", **values)
-        advice = say(f"error.{name}-hint", **values) if f"error.{name}-hint" in say else advice
-    example = f"{say('slack.example')} {error.example}" if error.example else ""
-    return message, _BLANK_BESIDE_CHINESE.sub("", " ".join(filter(None, (advice, example))))
+    """The message and the hint with its example."""
+    return say.words(error.message), _BLANK_BESIDE_CHINESE.sub("", say.words(error.hint))
 
 
 def error_line(error: BotError, say: Texts) -> str:

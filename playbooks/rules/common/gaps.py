@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from bot.hami.pods.request_parsing import asked_resources
 from bot.report import Confidence, Gap, gap
-from bot.texts import Text
+from bot.texts import Text, in_english
 from playbooks.gather.scheduling import Capacity, InstallSeen
 from playbooks.scene import ClusterScene, PodScene
 
@@ -33,7 +33,8 @@ def confidence_in(install: InstallSeen, capacity: Capacity, undecodable: Sequenc
 def fit_gaps(scene: PodScene) -> list[Gap]:
     """Where our own fit knows no verdict, it says so."""
     unknown = sorted(
-        {verdict.unknown for verdict in scene.verdicts.values() if verdict.fits is None and verdict.unknown}
+        {verdict.unknown for verdict in scene.verdicts.values() if verdict.fits is None and verdict.unknown},
+        key=in_english,
     )
     gaps = [gap("fit", why, Text("gap.fit-hint")) for why in unknown]
     chances = {verdict.said for verdict in scene.verdicts.values() if verdict.instead}

@@ -31,6 +31,7 @@ from bot.hami.fit.verdicts import (
 from bot.hami.nodes.cards import CardState
 from bot.hami.pods.pod_request import ContainerRequest
 from bot.hami.vendors.nvidia.requests import NAMES
+from bot.texts import Text
 
 MAX_COMBINED_CARDS = 16
 
@@ -140,9 +141,9 @@ def _lacks(
 
 def _place_mig(run: Run, state: CardState, memory_mib: int, taken: list[CardUse]) -> mig.MigChoice | None:
     if not run.rules.modern:
-        raise UnmodelledError("MIG templates of versions before 2.10")
+        raise UnmodelledError(Text("error-hami.old-mig-templates"))
     if run.topology:
-        raise UnmodelledError("the policy topology-aware on MIG GPUs")
+        raise UnmodelledError(Text("error-hami.topology-aware-on-mig"))
     earlier = [use.placement for use in taken if use.state is state and use.placement]
     return mig.choose(state.card.mig_profiles, memory_mib, [*state.placements, *earlier])
 
@@ -159,7 +160,7 @@ def _choose_linked(run: Run, taken: list[CardUse], count: int) -> list[CardUse]:
     if count == 1:
         return [min(taken, key=lambda use: sum(pair(use, other) for other in taken if other is not use))]
     if len(taken) > MAX_COMBINED_CARDS:
-        raise UnmodelledError(f"the policy topology-aware over more than {MAX_COMBINED_CARDS} GPUs")
+        raise UnmodelledError(Text("error-hami.topology-aware-over-more", most=MAX_COMBINED_CARDS))
     best = max(combinations(taken, count), key=lambda some: sum(pair(a, b) for a, b in combinations(some, 2)))
     if not run.rules.modern and not any(pair(a, b) for a, b in combinations(best, 2)):
         return []
