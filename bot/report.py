@@ -285,9 +285,14 @@ class Gap(_Told, frozen=True):
         """Why."""
         return _prose(self.why, self.key, self.values)
 
+    @property
+    def advice(self) -> Prose:
+        """The hint."""
+        return _prose(self.hint, self.hint_key, self.hint_values)
+
     def about(self, noun: str) -> "Gap":
         """The same gap, of devices that are called so."""
-        return gap(self.source, about(self.text, noun), about(_prose(self.hint, self.hint_key, self.hint_values), noun))
+        return gap(self.source, about(self.text, noun), about(self.advice, noun))
 
 
 def gap(source: str, why: Prose, hint: Prose = "") -> Gap:
@@ -428,8 +433,7 @@ def finding_in_words(finding: Finding, say: Texts) -> Finding:
 
 
 def _gap_in_words(gap: Gap, say: Texts) -> Gap:
-    hint = say.words(_prose(gap.hint, gap.hint_key, gap.hint_values))
-    return msgspec.structs.replace(gap, why=say.words(gap.text), hint=hint)
+    return msgspec.structs.replace(gap, why=say.words(gap.text), hint=say.words(gap.advice))
 
 
 def _table_in_words(table: Table, say: Texts) -> Table:

@@ -19,6 +19,7 @@ from bot.kube.client.live import LiveCluster
 from bot.texts import Texts
 from handlers.cluster_choice import ClusterChoice
 from handlers.doctor.clusters import examine_cluster
+from handlers.doctor.links import in_words
 from playbooks.playbook import Sources, find, load
 from sandbox.apiserver import ApiServer, Rule
 from sandbox.apiserver.access import Access
@@ -114,7 +115,7 @@ async def unread_without_each(server: ApiServer, config: Path) -> dict[str, str]
 
 
 async def _doctor(config: Path, right: str) -> str:
-    links = await examine_cluster(ClusterChoice(kubeconfig=config), None, Texts("en"))
+    links = in_words(await examine_cluster(ClusterChoice(kubeconfig=config), None), Texts("en"))
     return next((link.seen for link in links if link.state != "ok" and right in link.seen), "")
 
 

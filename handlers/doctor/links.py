@@ -1,12 +1,12 @@
 """The links between the bot and what it needs, and how they are shown."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
 from bot.errors import BotError
-from bot.texts import Texts
+from bot.texts import Prose, Texts
 from bot.texts.errors import in_language
 
 State = Literal["ok", "degraded", "failed"]
@@ -44,8 +44,8 @@ class Link(NamedTuple):
 
     name: Name
     state: State
-    seen: str
-    fix: str = ""
+    seen: Prose
+    fix: Prose = ""
     about: str = ""
 
 
@@ -59,19 +59,28 @@ def has_failed(links: Iterable[Link]) -> bool:
     return any(link.state == "failed" for link in links)
 
 
-def as_text(links: Sequence[Link], say: Texts) -> str:
+def in_words(links: Iterable[Link], say: Texts) -> list[Link]:
+    """The same links in the language of `say`."""
+
+    def told(prose: Prose) -> str:
+        return in_language(say.words(prose), say.language)
+
+    return [link._replace(seen=told(link.seen), fix=told(link.fix)) for link in links]
+
+
+def as_text(links: Iterable[Link], say: Texts) -> str:
     """A line for each, with its fix under it."""
-    shown = [(link, f"{link.name} {link.about}".strip()) for link in links]
+    shown = [(link, f"{link.name} {link.about}".strip()) for link in in_words(links, say)]
     wide = max((len(name) for _, name in shown), default=0)
     lines: list[str] = []
     for link, name in shown:
-        lines.append(f"{link.state:<8}  {name:<{wide}}  {in_language(link.seen, say.language)}")
+        lines.append(f"{link.state:<8}  {name:<{wide}}  {link.seen}")
         if link.fix:
-            lines.append(f"{'':<{wide + 12}}{say('doctor.fix')}: {in_language(link.fix, say.language)}")
+            lines.append(f"{'':<{wide + 12}}{say('doctor.fix')}: {link.fix}")
     return "\n".join(lines)
 
 
-def as_json(links: Sequence[Link]) -> str:
+def as_json(links: Iterable[Link], say: Texts) -> str:
     """`{"links": [{"name": …, "state": …, "seen": …, "fix": …, "about": …}]}`."""
-    rows: list[dict[str, Any]] = [link._asdict() for link in links]
+    rows: list[dict[str, Any]] = [link._asdict() for link in in_words(links, say)]
     return msgspec.json.format(msgspec.json.encode({"links": rows})).decode()

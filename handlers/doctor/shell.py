@@ -60,11 +60,11 @@ async def run_doctor(asked: DoctorAsked, where: ClusterChoice, language: Languag
 
     say = Texts(language or usual_language(where))
     until = time.monotonic() + asked.wait_s
-    links: list[Link] = await examine(where, say)
+    links: list[Link] = await examine(where)
     while has_failed(links) and time.monotonic() < until:
         await asyncio.sleep(_PAUSE_S)
-        links = await examine(where, say)
-    text = as_json(links) if asked.output == "json" else as_text(links, say)
+        links = await examine(where)
+    text = as_json(links, say) if asked.output == "json" else as_text(links, say)
     return text, FAILED if has_failed(links) else 0
 
 
