@@ -109,6 +109,7 @@ _SEQUENCES = (list, tuple)
 _LITERAL = "literal"
 _FITTING = "fitting"
 _UNSTOPPED = "unstopped"
+_TOGETHER = "together"
 _LISTED, _CLAUSES, _SENTENCES, _SPACED = "listed", "clauses", "sentences", "spaced"
 _JOINED: Mapping[str, Mapping[Language, str]] = {
     _LISTED: {"en": ", ", "zh": "、"},
@@ -136,6 +137,11 @@ def clauses(parts: Iterable[Prose]) -> Text:
 def spaced(*parts: Prose) -> Text:
     """Words one after the other, without those that are empty."""
     return Text(_SPACED, parts=tuple(part for part in parts if part))
+
+
+def together(*parts: Prose, by: str = "") -> Text:
+    """Parts with the same between them in every language, without those that are empty."""
+    return Text(_TOGETHER, parts=tuple(part for part in parts if part), by=by)
 
 
 def unstopped(prose: Prose) -> Text:
@@ -200,6 +206,8 @@ class Texts:
         if key in _JOINED:
             parts = (self._value(part) for part in cast("Sequence[object]", values["parts"]))
             return _JOINED[key][self.language].join(str(part) for part in parts if part)
+        if key == _TOGETHER:
+            return str(values["by"]).join(str(self._value(part)) for part in cast("Sequence[object]", values["parts"]))
         if key == _UNSTOPPED:
             [part] = cast("Sequence[object]", values["parts"])
             return str(self._value(part)).rstrip(".。 ")

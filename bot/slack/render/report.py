@@ -88,7 +88,7 @@ def render_report(
     following = _next(steps, report, room, say)
     also = _others(overview.problems if overview else report.findings[1:], room, say)
     gaps = _gaps(report.gaps, room, say)
-    seen = say("slack.seen", moment=room.text(seen_at(report, say), _TITLE))
+    seen = say("slack.seen", moment=room.text(say.words(seen_at(report)), _TITLE))
     by_button = any(button["action_id"] == EVERYTHING for button in closing)
 
     def whole(room: Room, *, newer: bool) -> tuple[tuple[Block, ...], tuple[File, ...]]:
@@ -128,14 +128,14 @@ def _head(
     """The verdict and what it is about. `pieces_of` gives text as pieces of rich text."""
     verdict = room.text(report.verdict, _VERDICT)
     title = say("slack.verdict", severity=heading(say(f"render.{report.severity}")), verdict=verdict)
-    facts = [("about", room.text(about(report, say), _NAME))]
+    facts = [("about", room.text(say.words(about(report)), _NAME))]
     if cause is not None:
         if " ".join(cause.claim.split()) != report.verdict:
             facts.append(("detail", room.text(cause.claim, _CLAIM)))
         finding = f"{cause.code}, {say(f'render.{cause.confidence}')}"
         facts.append(("finding", room.text(finding, _NAME)))
         if not all(name in cause.claim for name in cause.scope.nodes):
-            facts.append(("nodes", room.text(some_names(cause.scope.nodes, say, _NAMES_SHOWN), _NAME)))
+            facts.append(("nodes", room.text(say.words(some_names(cause.scope.nodes, _NAMES_SHOWN)), _NAME)))
     pieces: list[Part] = []
     for number, (key, text) in enumerate(facts):
         label = say("slack.fact", name=heading(say(f"render.{key}")))
@@ -158,7 +158,7 @@ def _evidence(quotes: Sequence[Evidence], report: Report, room: Room, say: Texts
 
     def show(number: int, evidence: Evidence) -> list[Part]:
         place = ", ".join(
-            filter(None, (where(evidence), moment(evidence.at, report.taken_at, say) if evidence.at else ""))
+            filter(None, (where(evidence), say.words(moment(evidence.at, report.taken_at)) if evidence.at else ""))
         )
         # Two sections in a row may be shown as one line: the heading is in that of the first place.
         first = [span(f"{say('render.evidence')}\n", "bold")] if number == 1 else []
@@ -188,7 +188,7 @@ def _change(change: Change, room: Room, say: Texts) -> list[Block]:
         severity = span(f"{say(f'render.{impact.severity}')}: ", "bold")
         return line(severity, span(room.text(impact.text, _BRIEF).strip() or say("render.empty")))
 
-    title = line(span(f"{say('render.change')}\n", "bold"), span(room.text(changed(change, say), _CLAIM)))
+    title = line(span(f"{say('render.change')}\n", "bold"), span(room.text(say.words(changed(change)), _CLAIM)))
     shown = room.fill("impacts", change.blast_radius, show, share=_CHANGE, most=_IMPACTS_SHOWN)
     return [room.take(rich_text(title, *([bullets(*shown)] if shown else [])))]
 
@@ -233,7 +233,7 @@ def _gaps(gaps: Sequence[Gap], room: Room, say: Texts) -> list[Block]:
     if not gaps:
         return []
     sources = list(dict.fromkeys(room.text(gap.source, _SOURCE).strip() or say("render.empty") for gap in gaps))
-    named = span(some_names(sources, say, _GAPS_SHOWN))
+    named = span(say.words(some_names(sources, _GAPS_SHOWN)))
     room.left_out["gaps"] += len(gaps)
     label = say("slack.fact", name=say("render.gaps"))
     return [room.take(rich_text(line(span(f"{label} ", "bold"), named)))]
@@ -272,7 +272,7 @@ def _left_out(room: Room, files: Sequence[File], say: Texts) -> list[str]:
 
 def _aloud(report: Report, cause: Finding | None, say: Texts) -> Mrkdwn:
     """What a notification shows and a screen reader says: the verdict, how bad and about what, what to do."""
-    whom = ", ".join(filter(None, (heading(say(f"render.{report.severity}")), about(report, say))))
+    whom = ", ".join(filter(None, (heading(say(f"render.{report.severity}")), say.words(about(report)))))
     parts = [(report.verdict, _TEXT_VERDICT), (whom, _TEXT_PART)]
     for number, action in enumerate(cause.next_actions[:_TEXT_ACTIONS] if cause else (), 1):
         parts.append((f"{number}. {action.label}", _TEXT_PART))

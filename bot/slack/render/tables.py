@@ -51,7 +51,7 @@ def show_tables(
     not_whole: list[Table] = []
     has_rows = False
     for table, whole, left_out, _ in tables:
-        title = span(room.text(table_heading(table, say), _TITLE).strip() or say("render.empty"), "bold")
+        title = span(room.text(say.words(table_heading(table)), _TITLE).strip() or say("render.empty"), "bold")
         if not table.columns or not table.rows:
             empty = rich_text(line(title, span(f"\n{say('words.none')}")))
             shown += room.fill(
