@@ -9,8 +9,8 @@ from bot.pprof.hints import PROFILER, Hint, Hints, hints
 from bot.pprof.patterns import literally
 from bot.pprof.quotes import SourcedProfile, focused, headline, printable, question, short_name
 from bot.pprof.sampletypes import sample_index, shown_type
-from bot.report import Confidence, Evidence, Finding, NextAction, Scope, Table, step
-from bot.texts import Text, Texts
+from bot.report import Confidence, Evidence, Finding, NextAction, Scope, Table, prose_table, step
+from bot.texts import Text
 
 GOROUTINES = "goroutine"
 _COUNTED = (GOROUTINES, "threadcreate")
@@ -18,7 +18,12 @@ _COUNTED = (GOROUTINES, "threadcreate")
 _NAMED = 2
 _GROUPS = 3
 _WAITS = ("contentions", "delay")
-_SYMPTOMS = (("latency", "cpu 30s"), ("memory", "heap"), ("goroutines", "goroutine"), ("waiting", "mutex"))
+_SYMPTOMS = (
+    (Text("symptom.latency"), "cpu 30s"),
+    (Text("symptom.memory"), "heap"),
+    (Text("symptom.goroutines"), "goroutine"),
+    (Text("symptom.waiting"), "mutex"),
+)
 # Which profile tells more than this one about what a hint found.
 _ELSEWHERE = {"locks": "mutex", "allocation": "allocs", "gc-background": "allocs", "gc-assist": "allocs"}
 
@@ -43,10 +48,10 @@ def explain(taken: SourcedProfile, *, sample_index_name: str = "") -> tuple[Find
     return (*about, *given)
 
 
-def symptom_table(say: Texts) -> Table:
+def symptom_table() -> Table:
     """Which profile to take for which symptom, as the debugging guides have it."""
-    rows = tuple((say(f"symptom.{symptom}"), f"profile {words}") for symptom, words in _SYMPTOMS)
-    return Table(say("symptom.title"), (say("symptom.symptom"), say("symptom.take")), rows)
+    rows = [(symptom, f"profile {words}") for symptom, words in _SYMPTOMS]
+    return prose_table(Text("symptom.title"), [Text("symptom.symptom"), Text("symptom.take")], rows)
 
 
 def finding(

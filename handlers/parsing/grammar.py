@@ -14,7 +14,7 @@ import click
 from bot.changes.kinds import KINDS
 from bot.errors import UsageError
 from bot.finding_codes import CODES, about
-from bot.texts import LANGUAGES, Texts
+from bot.texts import LANGUAGES, Text, Texts, together
 from playbooks.own.discovery import RESERVED
 from playbooks.own.errors import OwnPlaybookError
 from playbooks.playbook import Playbook
@@ -139,23 +139,23 @@ def example_of(verb: str) -> str:
         return verb
 
 
-def explain_code(text: str, say: Texts) -> str | None:
+def explain_code(text: str) -> Text | None:
     """What a finding code means, how it is proven and what usually helps; None for a word that is no code."""
     facts = about(text.lower())
     if facts is None:
         return None
     code = text.lower()
     fix = f"code-fix.{code}"
-    lines = [
+    return together(
         code,
-        say("code-help.meaning", text=say(f"code-meaning.{code}")),
-        say("code-help.proof", text=say(f"code-proof.{facts.proof}")),
-        say("code-help.fix", text=say(fix)) if fix in say else say("code-help.no-fix"),
-    ]
-    lines += [say("code-help.pod")] if facts.of_the_pod else []
-    lines += [say("code-help.node")] if facts.loses_node else []
-    lines += [say("code-help.watched")] if facts.watched_in else []
-    return "\n".join(lines)
+        Text("code-help.meaning", text=Text(f"code-meaning.{code}")),
+        Text("code-help.proof", text=Text(f"code-proof.{facts.proof}")),
+        Text("code-help.fix", text=Text(fix)) if fix in Texts("en") else Text("code-help.no-fix"),
+        Text("code-help.pod") if facts.of_the_pod else "",
+        Text("code-help.node") if facts.loses_node else "",
+        Text("code-help.watched") if facts.watched_in else "",
+        by="\n",
+    )
 
 
 def explain(ctx: click.Context, verb: str | None) -> str:

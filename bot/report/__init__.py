@@ -7,18 +7,24 @@ report that was kept can be put into another language. Prose without a key is ta
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from functools import partial
-from typing import Any, Generic, Literal, TypeVar, cast
+from typing import Any, Literal
 
 import msgspec
 
 from bot.finding_codes import Code
+from bot.report.tables import FirstNames as FirstNames
+from bot.report.tables import Names as Names
+from bot.report.tables import Row as Row
+from bot.report.tables import Rows as Rows
+from bot.report.tables import Sheet as Sheet
+from bot.report.tables import Table as Table
+from bot.report.tables import Uuid as Uuid
+from bot.report.tables import prose_table as prose_table
+from bot.report.tables import table_in_words
 from bot.texts import Prose, Text, Texts
 
 SCHEMA = "hami-bot.report/v1"
 VERDICT_LIMIT = 140
-_NAMES_IN_A_CELL = 8
 _LONGEST_CLAIM = 400
 
 Severity = Literal["info", "warning", "critical"]
@@ -141,132 +147,6 @@ class Finding(_Told, frozen=True):
         """The same finding of devices that are called so, its steps included."""
         steps = tuple(action.about(noun) for action in self.next_actions)
         return msgspec.structs.replace(self.saying(about(self.text, noun)), next_actions=steps)
-
-
-class Table(Value, frozen=True):
-    """Rows as text; every row has as many cells as `columns`. `Report.typed` gives what a `Sheet` made them of."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-Row = TypeVar("Row", bound=tuple[Any, ...])
-"""A NamedTuple: a row of a table before it is text."""
-
-
-class Uuid(str):
-    """A GPU's UUID, of which people are shown as much as is unique."""
-
-    __slots__ = ()
-
-
-class Names(tuple[str, ...]):
-    """Names of which people are shown the first ones."""
-
-    __slots__ = ()
-
-
-class FirstNames(Names):
-    """Names of which JSON has the first eight, too."""
-
-    __slots__ = ()
-
-
-class Rows(tuple[tuple[str, ...], ...], Generic[Row]):  # noqa: SLOT001  # a tuple can have none that hold something
-    """The cells of a table that remember the typed rows that they were made of. JSON keeps the cells only.
-
-    `brief` are the rows that an overview shows; None where the table is no part of one.
-    """
-
-    sheet: "Sheet[Row]"
-    typed: tuple[Row, ...]
-    brief: tuple[Row, ...] | None
-
-
-class Sheet(Generic[Row]):
-    """A kind of table: the fields of its typed rows are its columns, `_` in a field's name is a space.
-
-    `names` has the other names of columns, `fields` those fields that are columns, if not all are. `brief` has the
-    fields that an overview shows, the most telling first, with the headings that they have there: the first
-    `together` of them say nothing without each other (empty ones are left out all the same). `tells_findings` is for a
-    table with a row for each finding. `heading` is the title in a report that is in words.
-    Cells: `?` for None, RFC 3339 for a time, tuples joined by commas.
-    """
-
-    def __init__(
-        self,
-        title: str,
-        row: type[Row],
-        *,
-        names: Mapping[str, str] = {},
-        fields: Sequence[str] = (),
-        brief: Mapping[str, str] = {},
-        together: int = 1,
-        tells_findings: bool = False,
-        heading: Text | None = None,
-    ) -> None:
-        every: tuple[str, ...] = cast("Any", row)._fields
-        self.title = title
-        self.heading = heading
-        self.columns = tuple(names.get(field, field.replace("_", " ")) for field in fields or every)
-        self.brief = brief
-        self.together = together
-        self.tells_findings = tells_findings
-        self._places = [every.index(field) for field in fields]
-        self._texts = [name for name, kind in row.__annotations__.items() if "Text" in str(kind) or kind == Prose]
-        self._first = len(fields) if tuple(fields) == every[: len(fields)] else 0
-
-    def table(self, typed: Iterable[Row], *, brief: Iterable[Row] | None = None) -> Table:
-        """The rows as text, in their order. `brief`: those that an overview shows, in its order."""
-        kept = tuple(typed)
-        rows = Rows[Row](map(self.cells, kept))
-        rows.sheet, rows.typed = self, kept
-        rows.brief = None if brief is None else tuple(brief)
-        return Table(self.title, self.columns, rows)
-
-    def in_words(self, rows: Rows[Row], say: Texts) -> Table:
-        """The table with the texts among its cells in the language of `say`."""
-        if self._texts:
-            brief = None if rows.brief is None else [self._row_in_words(row, say) for row in rows.brief]
-            rows = cast(
-                "Rows[Row]", self.table(map(partial(self._row_in_words, say=say), rows.typed), brief=brief).rows
-            )
-        return Table(say.words(self.heading or self.title), self.columns, rows)
-
-    def _row_in_words(self, row: Row, say: Texts) -> Row:
-        named = cast("Any", row)
-        cells = {name: getattr(named, name) for name in self._texts}
-        words = {name: say.words(cell) for name, cell in cells.items() if isinstance(cell, Text)}
-        return named._replace(**words) if words else row
-
-    def cells(self, row: Row) -> tuple[str, ...]:
-        """The row as text; texts are empty until they are words."""
-        picked = row[: self._first] if self._first else [row[place] for place in self._places] if self._places else row
-        # Most are texts: a large cluster has half a million cells.
-        return tuple(
-            [value if type(value) is str else str(value) if type(value) is int else _cell(value) for value in picked]
-        )
-
-
-def _cell(value: Any) -> str:
-    match value:
-        case str():
-            return str(value)
-        case None:
-            return "?"
-        case Text():
-            return ""
-        case bool():
-            return "yes" if value else "no"
-        case datetime():
-            return value.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat() + "Z"
-        case FirstNames():
-            return ", ".join(value[:_NAMES_IN_A_CELL]) + (", …" if len(value) > _NAMES_IN_A_CELL else "")
-        case tuple():
-            return ", ".join(map(_cell, cast("tuple[Any, ...]", value)))
-        case _:
-            return str(value)
 
 
 class Gap(_Told, frozen=True):
@@ -417,8 +297,12 @@ def in_words(report: Report, say: Texts) -> Report:
         report,
         verdict=one_line(say.words(_prose(report.verdict, report.verdict_key, report.verdict_values))),
         findings=tuple(finding_in_words(finding, say) for finding in report.findings),
-        tables=tuple(_table_in_words(table, say) for table in report.tables),
-        gaps=tuple(dict.fromkeys(_gap_in_words(gap, say) for gap in report.gaps)),
+        tables=tuple(table_in_words(table, say) for table in report.tables),
+        gaps=tuple(
+            dict.fromkeys(
+                msgspec.structs.replace(gap, why=say.words(gap.text), hint=say.words(gap.advice)) for gap in report.gaps
+            )
+        ),
     )
 
 
@@ -430,18 +314,6 @@ def finding_in_words(finding: Finding, say: Texts) -> Finding:
     )
     claim = one_line(say.words(finding.text), _LONGEST_CLAIM) if finding.key else finding.claim
     return msgspec.structs.replace(finding, claim=claim, next_actions=steps)
-
-
-def _gap_in_words(gap: Gap, say: Texts) -> Gap:
-    return msgspec.structs.replace(gap, why=say.words(gap.text), hint=say.words(gap.advice))
-
-
-def _table_in_words(table: Table, say: Texts) -> Table:
-    rows = table.rows
-    if not isinstance(rows, Rows):
-        return table
-    typed = cast("Rows[Any]", rows)
-    return typed.sheet.in_words(typed, say)
 
 
 def worst(findings: tuple[Finding, ...]) -> Severity:
