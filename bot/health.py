@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from bot.texts import Text, Texts
+from bot.texts import Text
 
 DEAF_S = 30.0
 WAITING_S = 300.0
@@ -65,12 +65,8 @@ class Trouble(NamedTuple):
 
     @property
     def text(self) -> Text:
-        """What is wrong."""
-        return Text(f"trouble.{self.kind}", **self.values)
-
-    def in_words(self, say: Texts) -> str:
         """What is wrong, in one line."""
-        return say.words(self.text)
+        return Text(f"trouble.{self.kind}", **self.values)
 
 
 def judge(facts: Facts) -> list[Trouble]:

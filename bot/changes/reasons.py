@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from bot.texts import Text, Texts
+from bot.texts import Text, in_english
 
 
 class Reason(NamedTuple):
@@ -18,9 +18,5 @@ class Reason(NamedTuple):
         values = {name: value.text if isinstance(value, Reason) else value for name, value in self.values.items()}
         return Text(f"refusal.{self.key}", **values)
 
-    def in_words(self, say: Texts) -> str:
-        """The reason in the language of `say`."""
-        return say.words(self.text)
-
     def __str__(self) -> str:
-        return self.in_words(Texts("en"))
+        return in_english(self.text)

@@ -149,7 +149,7 @@ async def _done(tools: Tools, confirmed: _Confirmed, consent: Consent) -> Report
 async def _on_time(changer: Changer, say: Texts) -> None:
     """Before anything is read slowly or captured: with this clock nothing could be raised."""
     if refusal := await changer.wrong_clock():
-        raise ChangeFailed(f"nothing was changed: {refusal.why.in_words(say)}", hint=refusal.hint.in_words(say))
+        raise ChangeFailed(f"nothing was changed: {say.words(refusal.why.text)}", hint=say.words(refusal.hint.text))
 
 
 async def _captured(tools: Tools, sources: Sources, found: ChangeSnapshot, plan: Plan) -> str:
@@ -170,10 +170,10 @@ async def _rolled_out(tools: Tools, writer: Writer, found: ChangeSnapshot, recor
         if now is None:
             return ""
         if now != waits:
-            tools.tell(f"{tools.say('changing.shell-rolling', waits=now.in_words(tools.say))}\n")
+            tools.tell(f"{tools.say('changing.shell-rolling', waits=now.text)}\n")
         waits = now
         await asyncio.sleep(_LOOK_EVERY_S)
-    return waits.in_words(tools.say) if waits else ""
+    return tools.say.words(waits.text) if waits else ""
 
 
 async def _at_once(tools: Tools, request: Show | Extend | Revert) -> tuple[Report, int]:

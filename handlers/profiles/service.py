@@ -6,7 +6,6 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import NamedTuple
 
 import msgspec
 
@@ -19,7 +18,7 @@ from bot.slack.render.profile import taking
 from bot.slack.render.prose import render_help
 from bot.slack.render.report import render_report
 from bot.store import StoreError
-from bot.texts import Text, Texts, spaced
+from bot.texts import Texts
 from bot.triage.state import News
 from handlers.inbox import DONE, Inbox
 from handlers.parsing.question import Question
@@ -94,32 +93,32 @@ class ProfileService:
                     return
                 raise NotDone("not-done-interrupted")
             say = self._deps.texts(asked.options.get("lang"))
-            message = await self._message(_Turn(key, question, asked, reply, say))
+            message = await self._message(key, question, asked, reply, say)
         await reply.answer(message, mark=DONE)
 
-    async def _message(self, turn: "_Turn") -> Message:
-        asked, say, rows = turn.asked, turn.say, self._deps.store.profiles
+    async def _message(self, key: str, question: Question, asked: ProfileAsked, reply: Reply, say: Texts) -> Message:
         if isinstance(asked.request, Request):
-            return await self._capture(turn, asked.request)
+            return await self._capture(key, question, asked, reply, say)
+        rows = self._deps.store.profiles
         if isinstance(asked.request, ShowKept):
             report = in_words(kept_report(await rows.listed(), self._deps.now()), say)
-            return render_report(report, say, channel_buttons=False, words=turn.question.words, everything=True)
+            return render_report(report, say, channel_buttons=False, words=question.words, everything=True)
         async with self._room.study():
             return await study(asked.request.words, rows, self._deps.now(), say, self._room.run)
 
     # ------------------------------------------------------------------------------------------------- taking one
 
-    async def _capture(self, turn: "_Turn", request: Request) -> Message:
-        key, question, say, settings = turn.key, turn.question, turn.say, self._settings
-        request = request.within(
+    async def _capture(self, key: str, question: Question, asked: ProfileAsked, reply: Reply, say: Texts) -> Message:
+        assert isinstance(asked.request, Request)
+        settings = self._settings
+        request = asked.request.within(
             longest_s=settings.longest_s, limit_bytes=settings.most_bytes, namespaces=settings.namespaces
         )
-        named = turn.asked.options.get("cluster")
-        cluster = self._deps.cluster_of(named or await usual_cluster(self._deps, question))
+        cluster = self._deps.cluster_of(asked.options.get("cluster") or await usual_cluster(self._deps, question))
         wanted = CaptureRequest(cluster, str(request.target or ""), request.kind, request.seconds)
-        joined = self._captures.is_running(wanted)
-        waiting = self._taken(wanted, request, turn)
-        async with _showing(turn, _Progress(request, time.monotonic() + request.seconds, joined)):
+        joined = say("profile.joined") if self._captures.is_running(wanted) else ""
+        waiting = self._taken(wanted, request, question, say)
+        async with _showing(reply, key, _Progress(request, joined, say)):
             answer = await self._awaited(key, asyncio.create_task(waiting))
         if answer is None:
             return Message(say("profile.cancelled", user=self._cancelled_by.pop(key, "")))
@@ -131,16 +130,16 @@ class ProfileService:
             await note_done(self._deps, question.channel, question.thread_ts, news, key)
         return answer.message
 
-    async def _taken(self, wanted: CaptureRequest, request: Request, turn: "_Turn") -> Answer:
+    async def _taken(self, wanted: CaptureRequest, request: Request, question: Question, say: Texts) -> Answer:
         """Who shares what is being taken needs no room for another one: asked last, since what is taken may end."""
         async with AsyncExitStack() as stack:
-            async with audited(self._deps.store.audit, turn.question, wanted.cluster, request):
+            async with audited(self._deps.store.audit, question, wanted.cluster, request):
                 if not self._captures.is_running(wanted):
                     await stack.enter_async_context(self._room.capture())
                 snapshot = await self._captures.take(wanted, partial(self._gather, wanted.cluster, request))
             taken = snapshot.outcome
             contents = [taken.content] if isinstance(taken, FetchedProfile) else []
-            return await self._room.run(partial(answer_to, snapshot, turn.question.words, turn.say), contents)
+            return await self._room.run(partial(answer_to, snapshot, question.words, say), contents)
 
     async def _awaited(self, key: str, waiting: asyncio.Task[Answer]) -> Answer | None:
         """None when somebody cancelled it."""
@@ -175,40 +174,32 @@ class ProfileService:
             log.warning("the profile %s is not kept: %s", answer.kept.id, error)
 
 
-class _Turn(NamedTuple):
-    """One question with its key and its reply, and the language of the answer."""
+class _Progress:
+    """What is shown meanwhile."""
 
-    key: str
-    question: Question
-    asked: ProfileAsked
-    reply: Reply
-    say: Texts
+    def __init__(self, request: Request, joined: str, say: Texts) -> None:
+        self._request = request
+        self._joined = joined
+        self._say = say
+        self._ends_at = time.monotonic() + request.seconds
 
-
-class _Progress(NamedTuple):
-    """What is shown meanwhile; `joined`: somebody else waits for the same."""
-
-    request: Request
-    ends_at: float
-    joined: bool
-
-    @property
-    def text(self) -> Text:
-        """What stands there now."""
-        left = round(self.ends_at - time.monotonic())
-        values = {"kind": self.request.kind, "where": self.request.target or Text("profile.the-scheduler")}
-        text = Text("profile.progress-left", left=left, **values) if left > 0 else Text("profile.progress", **values)
-        return spaced(text, Text("profile.joined") if self.joined else "")
+    def message(self, key: str) -> Message:
+        """What stands there now, with the button that cancels it."""
+        say, request = self._say, self._request
+        left = round(self._ends_at - time.monotonic())
+        values = {"kind": request.kind, "where": request.target or say("profile.the-scheduler")}
+        text = say("profile.progress-left", left=left, **values) if left > 0 else say("profile.progress", **values)
+        return taking(" ".join(filter(None, (text, self._joined))), key, say("profile.cancel"))
 
 
 @asynccontextmanager
-async def _showing(turn: _Turn, progress: _Progress) -> AsyncGenerator[None]:
+async def _showing(reply: Reply, key: str, progress: _Progress) -> AsyncGenerator[None]:
     """While it lasts, a message that everyone sees tells how long it still takes; the answer replaces it."""
-    if not isinstance(turn.reply, ChannelReply):
+    if not isinstance(reply, ChannelReply):
         yield
         return
     ended = asyncio.Event()
-    showing = asyncio.create_task(_show(turn.reply.progress, turn, progress, ended))
+    showing = asyncio.create_task(_show(reply.progress, key, progress, ended))
     try:
         yield
     finally:
@@ -217,11 +208,11 @@ async def _showing(turn: _Turn, progress: _Progress) -> AsyncGenerator[None]:
 
 
 async def _show(
-    show: Callable[[Message], Awaitable[None]], turn: _Turn, progress: _Progress, ended: asyncio.Event
+    show: Callable[[Message], Awaitable[None]], key: str, progress: _Progress, ended: asyncio.Event
 ) -> None:
     wait = PATIENCE_S
     while not await within(ended, wait):
-        await show(taking(turn.say.words(progress.text), turn.key, turn.say("profile.cancel")))
+        await show(progress.message(key))
         wait = _EVERY_S
 
 

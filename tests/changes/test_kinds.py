@@ -210,7 +210,7 @@ def test_every_text_of_it_is_there(kind: Kind, container: str, language: str) ->
     for value in ("nonsense", str(highest + 1)):
         refusal = kind.refusal(container, value)
         assert refusal
-        assert all(reason.in_words(say) for reason in refusal)
+        assert all(say.words(reason.text) for reason in refusal)
 
 
 @kinds

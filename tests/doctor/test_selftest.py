@@ -146,7 +146,7 @@ def test_each_blind_cluster_is_a_trouble_of_its_own_that_keeps_the_bot_ready() -
     found = judge(Facts(blind={"prod": "no nodes", "lab": "gone"}))
     assert [entry.key for entry in found] == ["blind:lab", "blind:prod"]
     assert not any(entry.is_unready for entry in found)
-    assert found[1].in_words(SAY) == "the bot is blind on the cluster prod: no nodes"
+    assert SAY.words(found[1].text) == "the bot is blind on the cluster prod: no nodes"
 
 
 def test_the_running_bot_tests_itself_and_tells_the_first_channel(tmp_path: Path) -> None:
