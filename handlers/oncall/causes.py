@@ -16,14 +16,13 @@ from bot.texts import Texts
 from bot.triage.cause import Cause, unexplained
 from bot.triage.gputime import GpuRequest
 from bot.triage.webhook import Alert
-from playbooks.gather.scheduling import InstallSeen
 from playbooks.gather.subject import FoundPod
-from playbooks.gather.waiting import WaitingContext, gather_scene, gather_waiting
-from playbooks.judgement.pod import ClusterContext, Judge, last_own_attempt
+from playbooks.gather.waiting import gather_scene, gather_waiting
+from playbooks.judgement.waiting import Judge
 from playbooks.nodes.tables import NodeCardRow
 from playbooks.playbook import Playbook, Sources, find
 from playbooks.rules.common.cause_key import cause_signature
-from playbooks.rules.waiting.waiting_pod import World
+from playbooks.scene import ClusterScene
 
 ONE_BY_ONE = 20
 """Pods that wait for no node, and nodes, are asked about one after the other. If there are more of them, the alerts
@@ -104,7 +103,7 @@ async def _of_pods(sources: Sources, named: Mapping[Name, list[Alert]], say: Tex
     found: Sorted = []
     if pods:
         scene = await gather_scene(sources, install, waiting._replace(pods=pods))
-        for name, finding in await asyncio.to_thread(_judged, install, scene, pods, say):
+        for name, finding in await asyncio.to_thread(_judged, scene, pods, say):
             found += [(_cause(finding, "/".join(name)), named[name])] if finding else _alone(named[name])
     judged = {(pod.namespace, pod.name) for pod in pods}
     left = [name for name in named if name not in judged]
@@ -122,19 +121,11 @@ def _need(pod: Pod, config: DeviceConfig) -> GpuRequest:
     return GpuRequest(gpus_of(pod, config), created.timestamp() if created else 0.0)
 
 
-def _judged(
-    install: InstallSeen, scene: WaitingContext, pods: Sequence[Pod], say: Texts
-) -> list[tuple[Name, Finding | None]]:
+def _judged(scene: ClusterScene, pods: Sequence[Pod], say: Texts) -> list[tuple[Name, Finding | None]]:
     """Why each of them waits, as far as a rule explains it."""
-    world = World(scene.capacity, install.install, install.config, scene.as_of)
-    judge = Judge(ClusterContext(install, world, scene.lock_owners, scene.questioned, scene.process, scene.webhook))
-    judged: list[tuple[Name, Finding | None]] = []
-    for pod in pods:
-        name = pod.namespace, pod.name
-        attempt = last_own_attempt(pod, scene.messages.events.get(name, ()), scene.messages.lines.get(name, ()))
-        cause = judge.cause(pod, attempt)
-        judged.append((name, cause and finding_in_words(cause, say)))
-    return judged
+    judge = Judge(scene)
+    found = (((pod.namespace, pod.name), judge.cause(pod)) for pod in pods)
+    return [(name, cause and finding_in_words(cause, say)) for name, cause in found]
 
 
 async def _of_node(sources: Sources, node: str, some: list[Alert], say: Texts) -> Sorted:

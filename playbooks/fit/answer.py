@@ -32,7 +32,7 @@ from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.gaps import other_vendors
 from playbooks.rules.dra.claims import claims_of
-from playbooks.rules.waiting.waiting_pod import Case
+from playbooks.scene import PodScene
 
 _CHANGES_SHOWN = 2
 _NEAR = 0.6
@@ -46,7 +46,7 @@ class AskedPod(NamedTuple):
     would not let it be created.
     """
 
-    case: Case
+    scene: PodScene
     name: str
     words: CardWords | None
     written: Pod
@@ -65,48 +65,48 @@ class Answer(NamedTuple):
     verdict: Prose = ""
 
 
-def free_nodes(case: Case) -> list[str]:
+def free_nodes(scene: PodScene) -> list[str]:
     """The nodes that would take the pod now, kubernetes' own filters included as far as objects alone tell."""
-    if other_vendors(case) or refusal(case) is not None or case.pod.spec.node_name:
+    if other_vendors(scene) or refusal(scene) is not None or scene.pod.spec.node_name:
         return []
-    return [taker for taker in case.takers if taker not in case.obstacles]
+    return [taker for taker in scene.takers if taker not in scene.obstacles]
 
 
 def answer(asked: AskedPod, confidence: Confidence) -> Answer:
     """Exactly one finding."""
-    case, name = asked.case, _called(asked)
+    scene, name = asked.scene, _called(asked)
     if asked.refused is not None:
         return Answer(_denied(asked, asked.refused, confidence))
-    if asked.words and device_of(asked.words, case.config) is None:
+    if asked.words and device_of(asked.words, scene.config) is None:
         return Answer(_no_such_device(asked, asked.words, confidence))
     if asked.words and (lost := _no_such_type(asked, asked.words, confidence)) is not None:
         return Answer(lost)
-    if (case.request.containers and case.pod.spec.node_name) or unoffered(case):
-        return Answer(elsewhere.never_scheduled(case, name, confidence))
-    if (unknown := _unknown(case)) is not None:
+    if (scene.request.containers and scene.pod.spec.node_name) or unoffered(scene):
+        return Answer(elsewhere.never_scheduled(scene, name, confidence))
+    if (unknown := _unknown(scene)) is not None:
         claim = Text("fits.unknown", pod=name, why=unknown)
         return Answer(finding("not-enough-evidence", claim, "suspected", (), _proofs(asked), severity="warning"))
-    if not case.request.containers:
+    if not scene.request.containers:
         return Answer(_no_request(asked, confidence))
-    if (refused := refusal(case)) is not None:
+    if (refused := refusal(scene)) is not None:
         return _refused_at_creation(asked, refused, confidence)
-    if free := free_nodes(case):
+    if free := free_nodes(scene):
         claim = Text("fits.claim", pod=name, count=len(free), nodes=prose.names(free))
-        confidence = "suspected" if elsewhere.not_looked_at(case) else confidence
-        return Answer(finding("fits", claim, confidence, free, (_card(case, free[0]),), severity="info"))
-    if takers := case.takers:
+        confidence = "suspected" if elsewhere.not_looked_at(scene) else confidence
+        return Answer(finding("fits", claim, confidence, free, (_card(scene, free[0]),), severity="info"))
+    if takers := scene.takers:
         return _lost(asked, takers, confidence)
     return _nowhere(asked, confidence)
 
 
 def _called(asked: AskedPod) -> Prose:
     """The pod's name; for words what was understood beside them."""
-    if asked.words is None or not asked.case.request.containers:
+    if asked.words is None or not asked.scene.request.containers:
         return asked.name
-    request = asked.case.request.containers[0]
-    read = request_amounts.asked(asked.case, request)
+    request = asked.scene.request.containers[0]
+    read = request_amounts.asked(asked.scene, request)
     if request.cores:
-        read = Text("fit.with-cores", read=read, cores=request_amounts.cores(asked.case, request))
+        read = Text("fit.with-cores", read=read, cores=request_amounts.cores(asked.scene, request))
     return Text("fit.called", words=asked.name, read=read)
 
 
@@ -120,17 +120,17 @@ class _Ways(NamedTuple):
     search: Search
 
 
-def _ways(case: Case) -> _Ways:
-    names = _judged(case)
-    search = Search() if case.too_large else pods_to_end(case.view, names, case.request)
-    return _Ways(smaller_requests(case.view, names, case.request)[:_CHANGES_SHOWN], search)
+def _ways(scene: PodScene) -> _Ways:
+    names = _judged(scene)
+    search = Search() if scene.too_large else pods_to_end(scene.view, names, scene.request)
+    return _Ways(smaller_requests(scene.view, names, scene.request)[:_CHANGES_SHOWN], search)
 
 
-def _judged(case: Case) -> list[str]:
+def _judged(scene: PodScene) -> list[str]:
     """The registered candidates; none where HAMi's version, or what is given, is not known."""
-    sure = len(case.views) == 1 and case.view.ledger is not None
+    sure = len(scene.views) == 1 and scene.view.ledger is not None
     return (
-        [candidate for candidate in case.candidates if not isinstance(case.view.state(candidate), Unregistered)]
+        [candidate for candidate in scene.candidates if not isinstance(scene.view.state(candidate), Unregistered)]
         if sure
         else []
     )
@@ -141,23 +141,23 @@ def _cut_short(search: Search) -> tuple[Gap, ...]:
 
 
 def _nowhere(asked: AskedPod, confidence: Confidence) -> Answer:
-    case, verdict = asked.case, ""
-    ways, names = _ways(case), _judged(case)
-    proofs = [*_proofs(asked, ways.changes[0].node if ways.changes else ""), *_held(case, ways.search.found)]
-    if case.too_large:
+    scene, verdict = asked.scene, ""
+    ways, names = _ways(scene), _judged(scene)
+    proofs = [*_proofs(asked, ways.changes[0].node if ways.changes else ""), *_held(scene, ways.search.found)]
+    if scene.too_large:
         code, claim = (
             "impossible-anywhere",
-            Text("fits-nowhere.never", pod=_called(asked), why=why_never(case)),
+            Text("fits-nowhere.never", pod=_called(asked), why=why_never(scene)),
         )
-    elif (effect := _only_quota(case)) is not None:
+    elif (effect := _only_quota(scene)) is not None:
         code = "resource-quota-not-fit"
         claim, verdict = _over_quota("resource-quota-not-fit.fit", asked, effect)
-        proofs = [*proof(effect.of, case.quotas), *_counted(case), *proofs]
+        proofs = [*proof(effect.of, scene.quotas), *_counted(scene), *proofs]
     else:
-        empty = names and not any(would_if_empty(case, name) for name in names)
+        empty = names and not any(would_if_empty(scene, name) for name in names)
         code, key = "fits-nowhere", "fits-nowhere.empty" if empty else "fits-nowhere.claim"
-        claim, verdict = _told(key, asked, why_nowhere(case), count=len(case.candidates))
-    actions = [_action(asked, change) for change in ways.changes] + _end(case, ways.search.found)
+        claim, verdict = _told(key, asked, why_nowhere(scene), count=len(scene.candidates))
+    actions = [_action(asked, change) for change in ways.changes] + _end(scene, ways.search.found)
     result = finding(code, claim, confidence, (), tuple(dict.fromkeys(proofs)), severity="warning")
     result = structs.replace(result, next_actions=tuple(actions))
     return Answer(result, ways.search.found, _cut_short(ways.search), verdict)
@@ -170,15 +170,15 @@ def _told(key: str, asked: AskedPod, whys: Sequence[Prose], /, **values: object)
     return forms[0], fitting(forms, VERDICT_LIMIT)
 
 
-def _only_quota(case: Case) -> Effect | None:
+def _only_quota(scene: PodScene) -> Effect | None:
     """The limit of HAMi's that alone keeps the pod off some candidate; None when something else does too."""
     refused = [
         effect
-        for effect in effects_on_cards(case)
+        for effect in effects_on_cards(scene)
         if effect.of.by == "HAMi" and effect.verdict in ("refused", "unknown")
     ]
     if not refused or not any(
-        case.judge(candidate, frozenset({verdicts.QUOTA_NOT_FIT})).fits for candidate in case.candidates
+        scene.judge(candidate, frozenset({verdicts.QUOTA_NOT_FIT})).fits for candidate in scene.candidates
     ):
         return None
     return next((effect for effect in refused if effect.verdict == "refused"), refused[0])
@@ -186,11 +186,11 @@ def _only_quota(case: Case) -> Effect | None:
 
 def _over_quota(key: str, asked: AskedPod, effect: Effect) -> tuple[Text, Text]:
     """Claim and verdict."""
-    namespace = asked.case.pod.namespace
+    namespace = asked.scene.pod.namespace
     numbers = {"used": _amount(effect.used), "limit": _amount(effect.limit)}
     amount = in_short = _amount(effect.asked)
-    if is_share(asked.case, effect):
-        figures = asked_on(asked.case)
+    if is_share(asked.scene, effect):
+        figures = asked_on(asked.scene)
         amount, in_short = amounts_by_type(figures), amounts(figures)
     claim, _ = _told(key, asked, (), namespace=namespace, resource=effect.key, asked=amount, **numbers)
     _, verdict = _told(key, asked, (), namespace=namespace, resource=effect.key, asked=in_short, **numbers)
@@ -201,7 +201,7 @@ def _amount(number: int | str | None) -> str:
     return "?" if number is None else f"{number:,}" if isinstance(number, int) else number
 
 
-def _end(case: Case, found: Sequence[Ending]) -> list[NextAction]:
+def _end(scene: PodScene, found: Sequence[Ending]) -> list[NextAction]:
     """Whose end would let it in, and how to look at what they hold: on the node, or elsewhere against the quota."""
     if not found:
         return []
@@ -210,24 +210,24 @@ def _end(case: Case, found: Sequence[Ending]) -> list[NextAction]:
         "change.end-pod", pod=prose.names([f"{pod.namespace}/{pod.name}" for pod in first.pods]), node=first.node
     )
     there = all(pod.node == first.node for pod in first.pods)
-    look = ("gpus", "--node", first.node) if there else ("quota", case.pod.namespace)
+    look = ("gpus", "--node", first.node) if there else ("quota", scene.pod.namespace)
     return [step(label, prose.command(*look))]
 
 
 def _action(asked: AskedPod, change: Change) -> NextAction:
     """A smaller request; one asked for in words is asked for again in words."""
     in_words = asked.words is not None and change.what == "drop-type"
-    label = request_amounts.change(asked.case, change, what="drop-option" if in_words else "")
+    label = request_amounts.change(asked.scene, change, what="drop-option" if in_words else "")
     again = _changed(asked.words, change, _unit_mib(asked)) if asked.words else None
     if again is not None:
-        return step(label, prose.command("fit", *words_of(again, asked.case.pod.namespace)))
-    look = quotes.of_cards(asked.case.nodes[change.node]).command
-    return elsewhere.ask_again(asked.case.pod, label, look)
+        return step(label, prose.command("fit", *words_of(again, asked.scene.pod.namespace)))
+    look = quotes.of_cards(asked.scene.nodes[change.node]).command
+    return elsewhere.ask_again(asked.scene.pod, label, look)
 
 
 def _unit_mib(asked: AskedPod) -> int:
     """What one of the memory resource means."""
-    device = device_of(asked.words, asked.case.config) if asked.words else None
+    device = device_of(asked.words, asked.scene.config) if asked.words else None
     return device.resources.memory_factor if device else 1
 
 
@@ -254,7 +254,7 @@ def _changed(words: CardWords, change: Change, factor: int) -> CardWords | None:
 
 def _no_such_device(asked: AskedPod, words: CardWords, confidence: Confidence) -> Finding:
     """HAMi's device config has no such device: which it has, and the one that was meant."""
-    config, namespace = asked.case.config, asked.case.pod.namespace
+    config, namespace = asked.scene.config, asked.scene.pod.namespace
     known = {device.word.casefold(): device.word for device in config.devices}
     claim = Text("fits.no-device", device=words.device, devices=prose.names(list(known.values()), len(known)))
     near = difflib.get_close_matches(words.device.casefold(), known, n=1, cutoff=_NEAR)
@@ -266,46 +266,46 @@ def _no_such_device(asked: AskedPod, words: CardWords, confidence: Confidence) -
 
 def _no_such_type(asked: AskedPod, words: CardWords, confidence: Confidence) -> Finding | None:
     """No registered card has a type with that text: which there are, and the one that was meant."""
-    case = asked.case
+    scene = asked.scene
     if not words.type:
         return None
-    types = Counter(card.card.type for name in case.nodes for card in case.view.cards(name))
+    types = Counter(card.card.type for name in scene.nodes for card in scene.view.cards(name))
     wanted = [type_.strip().casefold() for type_ in words.type.split(",") if type_.strip()]
     if not types or not wanted or any(type_ in kind.casefold() for type_ in wanted for kind in types):
         return None
     shown = prose.names([kind for kind, _ in types.most_common()], _MAX_TYPES)
     parts = {part.casefold(): part for kind in types for part in re.split(r"[\s-]+", kind) if part}
     near = difflib.get_close_matches(wanted[0], parts, n=1, cutoff=_NEAR)
-    again = [words_of(words._replace(type=parts[key]), case.pod.namespace) for key in near]
+    again = [words_of(words._replace(type=parts[key]), scene.pod.namespace) for key in near]
     claim = Text("gpus.no-type", type=words.type, types=shown)
     result = finding("not-found", claim, confidence, (), _proofs(asked), severity="warning")
     actions = tuple(step(Text("not-found.ask", name=parts[near[0]]), prose.command("fit", *words)) for words in again)
     return structs.replace(result, next_actions=actions)
 
 
-def _unknown(case: Case) -> Prose | None:
+def _unknown(scene: PodScene) -> Prose | None:
     """Why it cannot be told whether the pod fits anywhere; None when it can."""
-    if vendors := other_vendors(case):
+    if vendors := other_vendors(scene):
         return Text("gap.vendor", resource=vendors[0])
-    if case.takers:
+    if scene.takers:
         return None
-    return next((verdict.unknown for verdict in case.verdicts.values() if verdict.fits is None), None)
+    return next((verdict.unknown for verdict in scene.verdicts.values() if verdict.fits is None), None)
 
 
 def _no_request(asked: AskedPod, confidence: Confidence) -> Finding:
     """HAMi's filter lets a pod pass that asks for nothing, or for it in a way that HAMi does not read."""
-    case, name = asked.case, asked.name
-    resources = asked_resources(case.pod, case.config)
-    if not resources and (claims := claims_of(case.pod)):
+    scene, name = asked.scene, asked.name
+    resources = asked_resources(scene.pod, scene.config)
+    if not resources and (claims := claims_of(scene.pod)):
         text = Text("resource-claim.claim", claims=", ".join(claims))
-        proofs = [elsewhere.of_manifest(case.pod, "name", claim) for claim in claims]
+        proofs = [elsewhere.of_manifest(scene.pod, "name", claim) for claim in claims]
         return finding("resource-claim", text, confidence, (), proofs, severity="warning")
     if not resources:
-        proofs = tuple(_card(case, node) for node in sorted(case.nodes)[:1])
+        proofs = tuple(_card(scene, node) for node in sorted(scene.nodes)[:1])
         return finding("no-device-request", Text("fits.anywhere", pod=name), confidence, (), proofs, severity="info")
-    plainly = write_plainly(case.pod, case.config, case.version)
-    step = elsewhere.ask_again(case.pod, plainly.text, plainly.command)
-    claim = unread(case.pod, case.config, case.version)
+    plainly = write_plainly(scene.pod, scene.config, scene.version)
+    step = elsewhere.ask_again(scene.pod, plainly.text, plainly.command)
+    claim = unread(scene.pod, scene.config, scene.version)
     return finding("no-device-request", claim, confidence, (), _proofs(asked), severity="warning", actions=[step])
 
 
@@ -324,23 +324,23 @@ def _denied(asked: AskedPod, refused: Rejection, confidence: Confidence) -> Find
 def _refused_at_creation(asked: AskedPod, effect: Effect, confidence: Confidence) -> Answer:
     key = "resource-quota-not-fit.denied" if effect.by == "HAMi" else "resource-quota-not-fit.creation"
     claim, verdict = _over_quota(key, asked, effect)
-    proofs = tuple(proof(effect.of, asked.case.quotas))
+    proofs = tuple(proof(effect.of, asked.scene.quotas))
     result = finding("resource-quota-not-fit", claim, confidence, (), proofs, severity="warning")
     return Answer(result, verdict=verdict)
 
 
 def _lost(asked: AskedPod, takers: Sequence[str], confidence: Confidence) -> Answer:
     """HAMi would, Kubernetes does not: what would let the pod to those nodes, and what onto the others."""
-    case, first, values = asked.case, takers[0], {"count": len(takers), "nodes": prose.names(takers)}
-    whys = elsewhere.reasons(case, takers)
+    scene, first, values = asked.scene, takers[0], {"count": len(takers), "nodes": prose.names(takers)}
+    whys = elsewhere.reasons(scene, takers)
     claim, _ = _told("fits.lost", asked, whys, **values)
     short, _ = _told("fits.lost-short", asked, whys, **values)
-    _, shorter = _told("fits.lost-short", asked, elsewhere.reasons(case, takers, figures=False), **values)
+    _, shorter = _told("fits.lost-short", asked, elsewhere.reasons(scene, takers, figures=False), **values)
     verdict = fitting((claim, short, shorter), VERDICT_LIMIT)
-    ways = _ways(case)
-    proofs = (*elsewhere.proofs(case, first), _card(case, first), *_held(case, ways.search.found))
-    actions = [*elsewhere.ways(case, takers), *(_action(asked, change) for change in ways.changes)]
-    actions += _end(case, ways.search.found)
+    ways = _ways(scene)
+    proofs = (*elsewhere.proofs(scene, first), _card(scene, first), *_held(scene, ways.search.found))
+    actions = [*elsewhere.ways(scene, takers), *(_action(asked, change) for change in ways.changes)]
+    actions += _end(scene, ways.search.found)
     result = finding("kubernetes-filter", claim, confidence, takers, proofs, severity="warning")
     result = structs.replace(result, next_actions=tuple(actions))
     return Answer(result, ways.search.found, _cut_short(ways.search), verdict)
@@ -351,39 +351,39 @@ def _lost(asked: AskedPod, takers: Sequence[str], confidence: Confidence) -> Ans
 
 def _proofs(asked: AskedPod, node: str = "") -> tuple[Evidence, ...]:
     """What the manifest asks for, as written; for words, which stand in no manifest, a card that was judged."""
-    case = asked.case
+    scene = asked.scene
     if asked.words is None:
-        asks = asked_resources(asked.written, case.config)
-        return tuple(elsewhere.of_manifest(case.pod, name, value) for name, value in asks.items())
+        asks = asked_resources(asked.written, scene.config)
+        return tuple(elsewhere.of_manifest(scene.pod, name, value) for name, value in asks.items())
     names = (
         [node]
         if node
-        else [candidate for candidate in case.candidates if case.view.cards(candidate)] or sorted(case.nodes)
+        else [candidate for candidate in scene.candidates if scene.view.cards(candidate)] or sorted(scene.nodes)
     )
-    return (_card(case, names[0]),) if names else ()
+    return (_card(scene, names[0]),) if names else ()
 
 
-def _held(case: Case, found: Sequence[Ending]) -> list[Evidence]:
+def _held(scene: PodScene, found: Sequence[Ending]) -> list[Evidence]:
     """What the first of those that would have to end was given."""
     if not found:
         return []
     first = found[0].pods[0]
-    pods = case.view.facts.pods or ()
+    pods = scene.view.facts.pods or ()
     return [quotes.of_holder(pod) for pod in pods if (pod.namespace, pod.name) == (first.namespace, first.name)][:1]
 
 
-def _counted(case: Case) -> list[Evidence]:
+def _counted(scene: PodScene) -> list[Evidence]:
     """The largest of what HAMi counts against the namespace's quota already."""
-    held = case.view.ledger.all() if case.view.ledger else ()
-    own = [holding for holding in held if holding.namespace == case.pod.namespace]
+    held = scene.view.ledger.all() if scene.view.ledger else ()
+    own = [holding for holding in held if holding.namespace == scene.pod.namespace]
     largest = max(own, key=lambda holding: (holding.amounts, holding.name), default=None)
-    pods = case.view.facts.pods or ()
+    pods = scene.view.facts.pods or ()
     return [quotes.of_holder(pod) for pod in pods if largest and pod.metadata.uid == largest.uid][:1]
 
 
-def _card(case: Case, name: str) -> Evidence:
-    cards = case.view.cards(name)
-    node = case.nodes[name]
+def _card(scene: PodScene, name: str) -> Evidence:
+    cards = scene.view.cards(name)
+    node = scene.nodes[name]
     if cards:
         return quotes.of_card(node, cards[0].card.uuid)
     return quotes.of_node(node, node.name, "{.metadata.name}")

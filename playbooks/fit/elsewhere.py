@@ -19,7 +19,7 @@ from playbooks.rules.capacity.kubernetes_shortage import SHORT, Shortage, shorta
 from playbooks.rules.capacity.node_selection import BY_AFFINITY, loosen
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.rules.waiting.waiting_pod import Case
+from playbooks.scene import PodScene
 
 _MAX_TRIED = 20
 _MAX_NAMED = 3
@@ -29,13 +29,13 @@ _OF_KUBERNETES = "node.kubernetes.io/"
 """Taints by which Kubernetes itself says that a node is ill: to tolerate them would bring a pod there to no use."""
 
 
-def reasons(case: Case, names: Sequence[str], *, figures: bool = True) -> list[Prose]:
+def reasons(scene: PodScene, names: Sequence[str], *, figures: bool = True) -> list[Prose]:
     """Why kube-scheduler drops these nodes, the most frequent first, counted if there are several; then ever shorter.
 
     `figures`: with what is asked for and what there is, where that is too little.
     """
-    counts = Counter(_text(case.obstacles[name]) for name in names).most_common()
-    short = {text: found for text, _ in counts if figures and (found := _shortage(case, text, names))}
+    counts = Counter(_text(scene.obstacles[name]) for name in names).most_common()
+    short = {text: found for text, _ in counts if figures and (found := _shortage(scene, text, names))}
     texts: list[tuple[Prose, int]] = [
         (short[text].noted(text) if text in short else text, count) for text, count in counts
     ]
@@ -43,11 +43,11 @@ def reasons(case: Case, names: Sequence[str], *, figures: bool = True) -> list[P
     return [clauses(parts[:most]) for most in range(len(parts), 0, -1)]
 
 
-def _shortage(case: Case, text: str, names: Sequence[str]) -> Shortage | None:
+def _shortage(scene: PodScene, text: str, names: Sequence[str]) -> Shortage | None:
     """What a node lacks of cpu, memory or disk."""
     if text.removeprefix(SHORT) not in _SHARED:
         return None
-    return shortage(case, text, [name for name in names if case.obstacles[name].text == text])
+    return shortage(scene, text, [name for name in names if scene.obstacles[name].text == text])
 
 
 def _text(obstacle: Obstacle) -> str:
@@ -55,16 +55,16 @@ def _text(obstacle: Obstacle) -> str:
     return f"{obstacle.text} ({obstacle.detail})" if named else obstacle.text
 
 
-def proofs(case: Case, name: str) -> list[Evidence]:
+def proofs(scene: PodScene, name: str) -> list[Evidence]:
     """The part of the node, or of what was asked for, that shows its obstacle."""
-    node, (text, detail) = case.nodes[name], case.obstacles[name]
+    node, (text, detail) = scene.nodes[name], scene.obstacles[name]
     if text == TAINT_TEXT:
         return [quotes.of_node(node, detail, "{.spec.taints[*].key}")]
     if text == SELECTOR_TEXT:
-        value = (case.pod.spec.node_selector or {}).get(detail)
-        return [of_manifest(case.pod, detail, value)] if value else []
+        value = (scene.pod.spec.node_selector or {}).get(detail)
+        return [of_manifest(scene.pod, detail, value)] if value else []
     offered = [quotes.of_allocatable(node, detail)] if detail in (node.status.allocatable or {}) else []
-    return offered + [of_manifest(case.pod, detail, str(amount)) for amount in _written(case.pod, detail)]
+    return offered + [of_manifest(scene.pod, detail, str(amount)) for amount in _written(scene.pod, detail)]
 
 
 def _written(pod: Pod, resource: str) -> list[Quantity]:
@@ -84,21 +84,21 @@ def of_manifest(pod: Pod, key: str, value: str) -> Evidence:
     return Evidence("manifest", f"Pod {pod.namespace}/{pod.name}", None, value, show)
 
 
-def never_scheduled(case: Case, name: Prose, confidence: Confidence) -> Finding:
+def never_scheduled(scene: PodScene, name: Prose, confidence: Confidence) -> Finding:
     """The pod names its node itself, or asks for what no node offers: whatever cards are free, it gets none."""
-    if node := case.pod.spec.node_name:
+    if node := scene.pod.spec.node_name:
         claim = Text("fits.node-named", pod=name, node=node)
-        proofs = [of_manifest(case.pod, "nodeName", node)]
+        proofs = [of_manifest(scene.pod, "nodeName", node)]
         look = kubectl("get", "nodes", "--show-labels")
-        instead = ask_again(case.pod, Text("admission-denied.node"), look)
+        instead = ask_again(scene.pod, Text("admission-denied.node"), look)
         return finding("admission-denied", claim, confidence, (), proofs, severity="warning", actions=[instead])
-    resource = unoffered(case)
-    proofs = [of_manifest(case.pod, resource, str(amount)) for amount in _written(case.pod, resource)]
+    resource = unoffered(scene)
+    proofs = [of_manifest(scene.pod, resource, str(amount)) for amount in _written(scene.pod, resource)]
     claim = Text("fits.unoffered", pod=name, resource=resource)
-    near = meant(case, resource)
+    near = meant(scene, resource)
     label = Text("fits.resource-meant" if near else "fits.resource-gone", resource=resource, near=near)
     look = kubectl("get", "nodes", "-o", "jsonpath={.items[*].status.allocatable}")
-    instead = ask_again(case.pod, label, look)
+    instead = ask_again(scene.pod, label, look)
     return finding("kubernetes-filter", claim, confidence, (), proofs, severity="warning", actions=[instead])
 
 
@@ -110,43 +110,43 @@ def ask_again(pod: Pod, change: Prose, look: str) -> NextAction:
     return step(Text("change.in-file", change=change, file=file), prose.command("fit", "-f", file, *within))
 
 
-def not_looked_at(case: Case) -> list[Gap]:
+def not_looked_at(scene: PodScene) -> list[Gap]:
     """What the pod asks for beside cards: of amounts only is known that a node is large enough, of the rest nothing."""
-    shared = [resource for resource in _SHARED if effective_request(case.pod, resource) > 0]
-    asked = ", ".join([*shared, *beside(case.pod, case.config)])
+    shared = [resource for resource in _SHARED if effective_request(scene.pod, resource) > 0]
+    asked = ", ".join([*shared, *beside(scene.pod, scene.config)])
     gaps = [gap(f"free {asked}", Text("gap.taken", what=asked), Text("gap.taken-hint"))] if asked else []
-    rules = rules_on_others(case.pod)
+    rules = rules_on_others(scene.pod)
     return gaps + [gap(rule, Text("gap.unjudged-rule"), Text("gap.unjudged-rule-hint")) for rule in rules]
 
 
-def ways(case: Case, names: Sequence[str]) -> list[NextAction]:
+def ways(scene: PodScene, names: Sequence[str]) -> list[NextAction]:
     """A looser selection, a toleration: each tried on nodes that HAMi would give the pod, at most one of each kind."""
     found: list[NextAction] = []
-    if (loosened := loosen(case, names)) is not None:
+    if (loosened := loosen(scene, names)) is not None:
         look = kubectl("get", "node", loosened.nodes[0], "--show-labels")
         found.append(step(loosened.label(), look))
-    for text in dict.fromkeys(case.obstacles[name].text for name in names):
-        if (short := _shortage(case, text, names)) is not None:
-            less = short.ask_less(case.pod)
+    for text in dict.fromkeys(scene.obstacles[name].text for name in names):
+        if (short := _shortage(scene, text, names)) is not None:
+            less = short.ask_less(scene.pod)
             look = kubectl("get", "node", short.node.name, "-o", "jsonpath={.status.allocatable}")
-            found += [ask_again(case.pod, action.text, look) for action in less]
-    tainted = [name for name in names if case.obstacles[name].text == TAINT_TEXT]
-    for taint in dict.fromkeys(case.obstacles[name].detail for name in tainted):
-        of_taint = [name for name in tainted if case.obstacles[name].detail == taint]
+            found += [ask_again(scene.pod, action.text, look) for action in less]
+    tainted = [name for name in names if scene.obstacles[name].text == TAINT_TEXT]
+    for taint in dict.fromkeys(scene.obstacles[name].detail for name in tainted):
+        of_taint = [name for name in tainted if scene.obstacles[name].detail == taint]
         tolerating = None if taint.startswith(_OF_KUBERNETES) else _tolerating(taint)
-        if tolerating and (let_in := _let_in(case, of_taint, tolerating)):
+        if tolerating and (let_in := _let_in(scene, of_taint, tolerating)):
             label = Text("change.tolerate", taint=taint, nodes=", ".join(let_in))
             found.append(step(label, kubectl("get", "node", let_in[0], "-o", "jsonpath={.spec.taints}")))
             break
     return found
 
 
-def _let_in(case: Case, names: Sequence[str], change: Callable[[Pod], Pod]) -> list[str]:
+def _let_in(scene: PodScene, names: Sequence[str], change: Callable[[Pod], Pod]) -> list[str]:
     """Some of the nodes that have no other obstacle for the changed pod."""
-    drops = NodeFilter(change(case.pod)).obstacle
+    drops = NodeFilter(change(scene.pod)).obstacle
 
     def taking() -> Iterator[Node]:
-        return (node for node in map(case.nodes.__getitem__, names[:_MAX_TRIED]) if drops(node) is None)
+        return (node for node in map(scene.nodes.__getitem__, names[:_MAX_TRIED]) if drops(node) is None)
 
     return [node.name for node in islice(taking(), _MAX_NAMED)]
 

@@ -36,17 +36,17 @@ from playbooks.gather.scheduling import (
     is_absent,
     times_shown,
 )
-from playbooks.gather.usage import UsageSeen
+from playbooks.gather.usage import MeasuredNodes, UsageSeen
 from playbooks.gather.usage_of_nodes import gather_usage_of
 from playbooks.playbook import Playbook, Sources
 from playbooks.rules.admission.not_found import no_such_namespace
-from playbooks.rules.capacity.idle_holders import MeasuredNodes, in_question, with_waited_for
+from playbooks.rules.capacity.idle_holders import in_question, with_waited_for
 from playbooks.rules.common import prose
 from playbooks.rules.common.gaps import capacity_gaps, confidence_in, fit_gaps
 from playbooks.rules.dra.devices import DraDevices, served, with_dra
 from playbooks.rules.installation.not_installed import answer_without_hami
 from playbooks.rules.waiting.after_restart import maybe_unknown
-from playbooks.rules.waiting.waiting_pod import Case, World
+from playbooks.scene import ClusterScene, PodScene
 
 _MAX_FINDINGS = 20
 _MAX_CORES = 100
@@ -126,7 +126,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     crowded = (
         nodes
         for asked_pod in asked[:_MAX_FINDINGS]
-        if asked_pod.refused is None and (nodes := in_question(asked_pod.case))
+        if asked_pod.refused is None and (nodes := in_question(asked_pod.scene))
     )
     usage = await gather_usage_of(sources, lambda: next(crowded, dict[str, list[str]]()))
     taken_at = cluster.now()
@@ -137,7 +137,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
 
 def asked_of(wanted: Request, seen: InstallSeen, capacity: Capacity, as_of: datetime) -> tuple[AskedPod, ...]:
     """Every pod of the question against that cluster."""
-    world = World(_quotas_or_none(capacity), seen.install, seen.config, as_of)
+    world = ClusterScene(seen, _quotas_or_none(capacity), as_of)
     if wanted.words:
         pod = pod_of(wanted.words, wanted.namespace, world.config)
         admitted = admission(pod, world.install, world.config)
@@ -166,17 +166,17 @@ def diagnose(snapshot: Snapshot) -> Report:
         DraDevices(snapshot.install, snapshot.capacity.nodes, snapshot.slices, snapshot.as_of),
     )
     asked = () if served(snapshot.slices) and is_absent(snapshot.install) else snapshot.asked
-    pods = [asked_pod.case.pod for asked_pod in snapshot.asked]
+    pods = [asked_pod.scene.pod for asked_pod in snapshot.asked]
     sure = confidence_in(snapshot.install, snapshot.capacity, snapshot.undecodable)
     answers = [answer(asked_pod, sure) for asked_pod in asked[:_MAX_FINDINGS]]
     measured = MeasuredNodes(snapshot.usage, snapshot.taken_at)
     pairs = zip(answers, asked, strict=False)
-    findings = [found for given, of in pairs for found in with_waited_for([given.finding], of.case, measured)]
+    findings = [found for given, of in pairs for found in with_waited_for([given.finding], of.scene.measured(measured))]
     findings.sort(key=lambda finding: finding.severity == "info")
     findings = with_dra(findings, offered)
     gaps = capacity_gaps(snapshot.install, snapshot.capacity, snapshot.undecodable)
     created = [asked_pod for asked_pod in asked if asked_pod.refused is None]
-    gaps += [gap for asked_pod in created for gap in _gaps_of(asked_pod.case)]
+    gaps += [gap for asked_pod in created for gap in _gaps_of(asked_pod.scene)]
     gaps += [*(gap for given in answers for gap in given.gaps), *snapshot.usage.gaps]
     gaps += [snapshot.slices] if isinstance(snapshot.slices, Gap) else []
     if isinstance(snapshot.deserted, EmptyNamespace):
@@ -195,9 +195,9 @@ def diagnose(snapshot: Snapshot) -> Report:
     )
 
 
-def _gaps_of(case: Case) -> list[Gap]:
+def _gaps_of(scene: PodScene) -> list[Gap]:
     """What is not known of the nodes that one pod may go to."""
-    return [*fit_gaps(case), *maybe_unknown(case), *not_looked_at(case)]
+    return [*fit_gaps(scene), *maybe_unknown(scene), *not_looked_at(scene)]
 
 
 def _without_namespace(wanted: Request) -> tuple[str, ...]:
@@ -233,7 +233,7 @@ def _verdict(asked: Sequence[AskedPod], answers: Sequence[Answer]) -> Prose:
         return answers[0].verdict or answers[0].finding.text
     return Text(
         "fit.summary",
-        fitting=sum(1 for asked_pod in asked if asked_pod.refused is None and free_nodes(asked_pod.case)),
+        fitting=sum(1 for asked_pod in asked if asked_pod.refused is None and free_nodes(asked_pod.scene)),
         pods=len(asked),
     )
 

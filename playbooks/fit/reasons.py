@@ -13,7 +13,7 @@ from bot.hami.vendors import FIRST
 from bot.texts import Prose, Text, clauses, listed
 from playbooks.rules.capacity.impossible_request import at_most, nearest_refusal, never_given
 from playbooks.rules.common import prose
-from playbooks.rules.waiting.waiting_pod import Case
+from playbooks.scene import PodScene
 
 _REASONS_SHOWN = 4
 _PASSING = frozenset(
@@ -50,15 +50,15 @@ _WORDS = {
 _WORDS_OF_OTHERS = _WORDS | {verdicts.NUMA_NOT_FIT: "group", verdicts.UNHEALTHY: "unhealthy"}
 
 
-def why_nowhere(case: Case) -> Sequence[Prose]:
+def why_nowhere(scene: PodScene) -> Sequence[Prose]:
     """Every candidate's reason, counted, those that pass with time first; then ever shorter."""
-    if (few := _too_few_of_type(case)) is not None:
+    if (few := _too_few_of_type(scene)) is not None:
         return [few]
-    codes = Counter(_telling(verdict.codes) for verdict in case.verdicts.values() if verdict.fits is False)
+    codes = Counter(_telling(verdict.codes) for verdict in scene.verdicts.values() if verdict.fits is False)
     ordered = sorted(codes.items(), key=lambda item: (_PASSING.isdisjoint(item[0]), -item[1], item[0]))
-    words = _WORDS if case.device.vendor is FIRST else _WORDS_OF_OTHERS
+    words = _WORDS if scene.device.vendor is FIRST else _WORDS_OF_OTHERS
     parts = [(count, listed(_in_words(some, words))) for some, count in ordered]
-    dropped = [Text("fit.dropped", count=len(case.obstacles))] if case.obstacles else []
+    dropped = [Text("fit.dropped", count=len(scene.obstacles))] if scene.obstacles else []
     forms = [[*_counted(parts[:most]), *_rest(parts[most:])] for most in range(min(len(parts), _REASONS_SHOWN), 0, -1)]
     return [clauses(form + dropped) for form in forms or [[]] if form + dropped] + [
         clauses(form) for form in forms[-1:]
@@ -84,33 +84,33 @@ def _rest(parts: Iterable[tuple[int, Prose]]) -> list[Text]:
     return [Text("fit.others", count=left)] if left else []
 
 
-def _too_few_of_type(case: Case) -> Prose | None:
+def _too_few_of_type(scene: PodScene) -> Prose | None:
     """Where the type is what the pod is kept to, and no node has so many cards of it."""
-    kind, rules = case.request.constraints.use_type, case.view.rules
+    kind, rules = scene.request.constraints.use_type, scene.view.rules
     if not kind:
         return None
     allowed = (
-        [card for card in case.view.cards(name) if type_allows(case.request.constraints, card, rules)]
-        for name in case.nodes
+        [card for card in scene.view.cards(name) if type_allows(scene.request.constraints, card, rules)]
+        for name in scene.nodes
     )
     most = max(map(_places, allowed), default=0)
-    if not most or all(container.count <= most for container in case.request.containers):
+    if not most or all(container.count <= most for container in scene.request.containers):
         return None
     return Text("fits-nowhere.most-of-type", count=most, type=kind)
 
 
-def why_never(case: Case) -> Text:
+def why_never(scene: PodScene) -> Text:
     """By what alone it is too large: the memory of a card, or the number of cards; else the most there is of both.
 
     Of other vendors' devices it may be another rule: HAMi's own words about an empty node tell.
     """
-    if case.device.vendor is not FIRST:
-        return _why_others_never(case)
-    cards = {name: case.view.cards(name) for name in case.nodes}
+    if scene.device.vendor is not FIRST:
+        return _why_others_never(scene)
+    cards = {name: scene.view.cards(name) for name in scene.nodes}
     memory = max((card.card.memory_mib for some in cards.values() for card in some), default=0)
     as_cards = max(map(len, cards.values()), default=0)
-    most = max(as_cards, _most_given(case, cards))
-    containers = case.request.containers
+    most = max(as_cards, _most_given(scene, cards))
+    containers = scene.request.containers
     if any(container.memory_mib > memory for container in containers):
         return Text("fits-nowhere.largest", memory=prose.mib(memory))
     if any(container.count > most for container in containers):
@@ -118,33 +118,33 @@ def why_never(case: Case) -> Text:
     return Text("fits-nowhere.most-and-largest", count=most, memory=prose.mib(memory))
 
 
-def _why_others_never(case: Case) -> Text:
-    for container in case.request.containers:
-        memory, most = at_most(case, container.word)
+def _why_others_never(scene: PodScene) -> Text:
+    for container in scene.request.containers:
+        memory, most = at_most(scene, container.word)
         if not most:
             return Text("fits-nowhere.none", word=container.word)
-        if container.memory_mib > memory and case.config.of(container.word).memory:
+        if container.memory_mib > memory and scene.config.of(container.word).memory:
             return Text("fits-nowhere.largest", memory=prose.mib(memory))
         if container.count > most:
             return Text("fits-nowhere.most", count=most)
-    if never := never_given(case):
+    if never := never_given(scene):
         return Text("fits-nowhere.numbers", word=never.container.word, numbers=never.numbers)
-    name, verdict = nearest_refusal(case)
+    name, verdict = nearest_refusal(scene)
     return Text("fits-nowhere.reason", node=name, reason=verdict.text())
 
 
-def _most_given(case: Case, cards: Mapping[str, Sequence[CardState]]) -> int:
+def _most_given(scene: PodScene, cards: Mapping[str, Sequence[CardState]]) -> int:
     """As many as an empty node with MIG cards gives, where each of its instances may be one."""
     with_mig = (name for name, some in cards.items() if any(card.card.mode == "mig" for card in some))
-    return max((_given(case, name) for name in with_mig), default=0)
+    return max((_given(scene, name) for name in with_mig), default=0)
 
 
-def _given(case: Case, name: str) -> int:
-    containers = case.request.containers
+def _given(scene: PodScene, name: str) -> int:
+    containers = scene.request.containers
     if len(containers) != 1:
-        return _places(case.view.cards(name))
-    counts = range(_places(case.view.cards(name)), 0, -1)
-    return next((count for count in counts if would_if_empty(case, name, count)), 0)
+        return _places(scene.view.cards(name))
+    counts = range(_places(scene.view.cards(name)), 0, -1)
+    return next((count for count in counts if would_if_empty(scene, name, count)), 0)
 
 
 def _places(cards: Sequence[CardState]) -> int:
@@ -152,9 +152,9 @@ def _places(cards: Sequence[CardState]) -> int:
     return sum(max(card.card.slots, 1) if card.card.mode == "mig" else 1 for card in cards)
 
 
-def would_if_empty(case: Case, name: str, count: int | None = None) -> bool:
+def would_if_empty(scene: PodScene, name: str, count: int | None = None) -> bool:
     """Whether the node, with sound cards and nothing given of them, would take the pod, or one of so many cards."""
-    state, request = case.view.state(name), case.request
+    state, request = scene.view.state(name), scene.request
     if isinstance(state, Unregistered):
         return False
     if count is not None:
@@ -162,4 +162,4 @@ def would_if_empty(case: Case, name: str, count: int | None = None) -> bool:
             containers=tuple(structs.replace(container, count=count) for container in request.containers)
         )
     empty = [CardState(card.card) for card in state.cards]
-    return case.view.run(state._replace(cards=empty), request, _EMPTY_AND_SOUND).fits is not False
+    return scene.view.run(state._replace(cards=empty), request, _EMPTY_AND_SOUND).fits is not False

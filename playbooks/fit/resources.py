@@ -8,13 +8,13 @@ from bot.hami.vendors import NAMES
 from bot.kube.models import Pod, Quantity
 from bot.kube.node_filter import Obstacle, effective_request
 from bot.kube.quantities import parse_quantity
-from playbooks.rules.waiting.waiting_pod import Case
+from playbooks.scene import PodScene
 
 _NATIVE = "kubernetes.io"
 _PASSED_OVER = {resource for names in NAMES for resource in names.passed_over}
 
 
-class ManifestCase(Case):
+class ManifestCase(PodScene, frozen=True, dict=True, eq=False):
     """A case whose obstacles tell of such resources too."""
 
     @cached_property
@@ -52,14 +52,14 @@ def _is_extended(name: str) -> bool:
     return bool(slash) and domain != _NATIVE and not domain.endswith(f".{_NATIVE}")
 
 
-def unoffered(case: Case) -> str:
+def unoffered(scene: PodScene) -> str:
     """The first of them that no node offers at all; empty where there is none, or no node was seen."""
-    offered = {name for node in case.nodes.values() for name in node.status.allocatable or {}}
-    return next((name for name in beside(case.pod, case.config) if offered and name not in offered), "")
+    offered = {name for node in scene.nodes.values() for name in node.status.allocatable or {}}
+    return next((name for name in beside(scene.pod, scene.config) if offered and name not in offered), "")
 
 
-def meant(case: Case, resource: str) -> str:
+def meant(scene: PodScene, resource: str) -> str:
     """The resource of HAMi's, or of a node's, that is spelled most alike; empty where none is."""
-    known = {name for node in case.nodes.values() for name in node.status.allocatable or {} if "/" in name}
-    known |= {*case.config.gpus.all, *case.config.other_resources, *(names.count for names in NAMES)}
+    known = {name for node in scene.nodes.values() for name in node.status.allocatable or {} if "/" in name}
+    known |= {*scene.config.gpus.all, *scene.config.other_resources, *(names.count for names in NAMES)}
     return next(iter(difflib.get_close_matches(resource, sorted(known), n=1, cutoff=0.8)), "")

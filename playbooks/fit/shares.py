@@ -7,17 +7,17 @@ from bot.hami.pods.pod_request import PodRequest
 from bot.texts import Prose, Text
 from playbooks.quota.rules import Effect, effects
 from playbooks.rules.common import prose
-from playbooks.rules.waiting.waiting_pod import Case
+from playbooks.scene import PodScene
 
 
-def asked_on(case: Case) -> dict[int, list[str]]:
+def asked_on(scene: PodScene) -> dict[int, list[str]]:
     """The MiB that the whole pod means on cards of one size, ascending, with the types of those cards."""
     found: dict[int, set[str]] = {}
-    wanted, rules = case.request.constraints, case.view.rules
-    for name in case.candidates:
-        for card in case.view.cards(name):
+    wanted, rules = scene.request.constraints, scene.view.rules
+    for name in scene.candidates:
+        for card in scene.view.cards(name):
             if type_allows(wanted, card, rules) and uuid_allows(wanted, card.card.uuid, rules):
-                found.setdefault(_memory(case.request, card.card.memory_mib), set()).add(card.card.type)
+                found.setdefault(_memory(scene.request, card.card.memory_mib), set()).add(card.card.type)
     return {amount: sorted(found[amount]) for amount in sorted(found)}
 
 
@@ -25,9 +25,9 @@ def _memory(request: PodRequest, of_card: int) -> int:
     return sum(container.count * container.memory_on(of_card) for container in request.containers)
 
 
-def is_share(case: Case, effect: Effect) -> bool:
+def is_share(scene: PodScene, effect: Effect) -> bool:
     """Whether what is asked of the limit depends on the card."""
-    return effect.by == "HAMi" and effect.asked is None and effect.of.resource == case.gpus.memory
+    return effect.by == "HAMi" and effect.asked is None and effect.of.resource == scene.gpus.memory
 
 
 def amounts(figures: Mapping[int, list[str]], form: str = ",") -> Prose:
@@ -43,13 +43,13 @@ def amounts_by_type(figures: Mapping[int, list[str]]) -> Prose:
     return prose.names([f"{amount:,} ({', '.join(types)})" for amount, types in figures.items()])
 
 
-def effects_on_cards(case: Case) -> list[Effect]:
+def effects_on_cards(scene: PodScene) -> list[Effect]:
     """The effect on every limit; on one of a share, where every card that the pod may have gives the same."""
-    return [_on_cards(case, effect) if is_share(case, effect) else effect for effect in effects(case)]
+    return [_on_cards(scene, effect) if is_share(scene, effect) else effect for effect in effects(scene)]
 
 
-def _on_cards(case: Case, effect: Effect) -> Effect:
-    limit, used, figures = effect.of.amount, effect.used, asked_on(case)
+def _on_cards(scene: PodScene, effect: Effect) -> Effect:
+    limit, used, figures = effect.of.amount, effect.used, asked_on(scene)
     if effect.verdict != "unknown" or limit is None or not figures:
         return effect
     if (used or 0) + min(figures) > limit:

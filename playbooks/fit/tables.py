@@ -12,7 +12,7 @@ from playbooks.fit.answer import AskedPod
 from playbooks.fit.shares import amounts, asked_on, effects_on_cards, is_share
 from playbooks.rules.common import prose
 from playbooks.rules.common.gaps import other_vendors
-from playbooks.rules.waiting.waiting_pod import Case
+from playbooks.scene import PodScene
 
 
 class ReasonRow(NamedTuple):
@@ -98,9 +98,9 @@ def by_reason(asked: Sequence[AskedPod]) -> Table:
     rows: list[ReasonRow] = []
     for asked_pod in asked:
         groups: dict[tuple[str, Prose, str], list[str]] = {}
-        for name in sorted(asked_pod.case.nodes):
-            word, reason = _judged(asked_pod.case, name, counted=False)
-            groups.setdefault((word, reason, _obstacle(asked_pod.case, name)), []).append(name)
+        for name in sorted(asked_pod.scene.nodes):
+            word, reason = _judged(asked_pod.scene, name, counted=False)
+            groups.setdefault((word, reason, _obstacle(asked_pod.scene, name)), []).append(name)
         ordered = sorted(groups.items(), key=lambda group: (group[0][0] != "fit", group[0][2] != "", -len(group[1])))
         rows += [ReasonRow(asked_pod.name, *key, len(names), prose.names(names)) for key, names in ordered]
     return (REASONS if len(asked) > 1 else REASONS_OF_ONE).table(rows)
@@ -109,24 +109,24 @@ def by_reason(asked: Sequence[AskedPod]) -> Table:
 def nodes(asked: Iterable[AskedPod]) -> Table:
     """One row per pod and node."""
     return NODES.table(
-        NodeRow(asked_pod.name, name, *_judged(asked_pod.case, name, counted=True), _obstacle(asked_pod.case, name))
+        NodeRow(asked_pod.name, name, *_judged(asked_pod.scene, name, counted=True), _obstacle(asked_pod.scene, name))
         for asked_pod in asked
-        for name in sorted(asked_pod.case.nodes)
+        for name in sorted(asked_pod.scene.nodes)
     )
 
 
-def _judged(case: Case, name: str, *, counted: bool) -> tuple[str, Prose]:
+def _judged(scene: PodScene, name: str, *, counted: bool) -> tuple[str, Prose]:
     """`fit`, `unfit` or `unknown`, and why; with HAMi's counts of cards, or the codes alone."""
-    verdict = case.judge(name)
+    verdict = scene.judge(name)
     if verdict.fits:
-        vendors = other_vendors(case)
+        vendors = other_vendors(scene)
         return ("unknown", Text("gap.vendor", resource=vendors[0])) if vendors else ("fit", verdict.said)
     reason = verdict.said if counted else ", ".join(sorted(verdict.codes))
     return "unknown" if verdict.fits is None else "unfit", reason or verdict.unknown
 
 
-def _obstacle(case: Case, name: str) -> str:
-    lost = case.obstacles.get(name)
+def _obstacle(scene: PodScene, name: str) -> str:
+    lost = scene.obstacles.get(name)
     return lost.text if lost else ""
 
 
@@ -135,7 +135,7 @@ def admitted(asked: Iterable[AskedPod]) -> Table:
     return ADMITTED.table(
         AdmittedRow(asked_pod.name, *change)
         for asked_pod in asked
-        for change in changes(asked_pod.written, asked_pod.case.pod)
+        for change in changes(asked_pod.written, asked_pod.scene.pod)
     )
 
 
@@ -144,15 +144,15 @@ def requests(asked: Iterable[AskedPod]) -> Table:
     return REQUESTS.table(
         RequestRow(
             asked_pod.name,
-            asked_pod.case.pod.namespace,
+            asked_pod.scene.pod.namespace,
             container.container,
             container.count,
             _memory(container),
             f"{container.cores}%" if container.cores else "",
-            ", ".join(f"{key}: {value}" for key, value in _constraints(asked_pod.case)),
+            ", ".join(f"{key}: {value}" for key, value in _constraints(asked_pod.scene)),
         )
         for asked_pod in asked
-        for container in asked_pod.case.request.containers
+        for container in asked_pod.scene.request.containers
     )
 
 
@@ -160,9 +160,9 @@ def _memory(container: ContainerRequest) -> str:
     return prose.mib(container.memory_mib) if container.memory_mib else f"{container.percentage}%"
 
 
-def _constraints(case: Case) -> list[tuple[str, str]]:
-    fields = case.request.constraints._asdict()
-    read = zip(case.device.names.also_read, fields.pop("more"), strict=False)
+def _constraints(scene: PodScene) -> list[tuple[str, str]]:
+    fields = scene.request.constraints._asdict()
+    read = zip(scene.device.names.also_read, fields.pop("more"), strict=False)
     return [(key, str(value)) for key, value in (*fields.items(), *read) if value not in (None, False, "")]
 
 
@@ -191,9 +191,9 @@ def quota_effect(asked: Iterable[AskedPod]) -> Table:
             effect.key,
             effect.limit,
             effect.used,
-            amounts(asked_on(asked_pod.case), "d") if is_share(asked_pod.case, effect) else effect.asked,
+            amounts(asked_on(asked_pod.scene), "d") if is_share(asked_pod.scene, effect) else effect.asked,
             effect.verdict,
         )
         for asked_pod in asked
-        for effect in effects_on_cards(asked_pod.case)
+        for effect in effects_on_cards(asked_pod.scene)
     )

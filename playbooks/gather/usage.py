@@ -70,6 +70,13 @@ class UsageSeen(NamedTuple):
     gaps: tuple[Gap, ...] = ()
 
 
+class MeasuredNodes(NamedTuple):
+    """What was measured on the nodes in question, and when."""
+
+    usage: UsageSeen
+    taken_at: datetime
+
+
 async def gather_usage(sources: Sources, first: Collection[str] = ()) -> UsageSeen:
     """Never raises: what could not be read is a gap. Where Prometheus has no figure, the monitors are asked, those of
     the nodes `first` before the others.

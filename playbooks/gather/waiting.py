@@ -1,7 +1,7 @@
 """What a question about all waiting pods reads: each list once, however many pods wait."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -16,9 +16,9 @@ from bot.kube.hami_pods import HANDSHAKE
 from bot.kube.models import EVENTS, PODS, Event, Node, Pod
 from bot.report import Gap, gap
 from playbooks.gather.lock_owners import gather_owners
-from playbooks.gather.nodes_in_question import NodesInQuestion, gather_nodes_in_question
+from playbooks.gather.nodes_in_question import gather_nodes_in_question
 from playbooks.gather.scheduler_logs import ExtenderLines
-from playbooks.gather.scheduler_process import SchedulerProcess, gather_process, with_ended, with_ghosts
+from playbooks.gather.scheduler_process import gather_process, with_ended, with_ghosts
 from playbooks.gather.scheduling import (
     Capacity,
     InstallSeen,
@@ -28,8 +28,9 @@ from playbooks.gather.scheduling import (
     times_shown,
 )
 from playbooks.gather.subject import only_own_namespace
-from playbooks.gather.webhook import WebhookSeen, gather_webhook, went_past_hami
+from playbooks.gather.webhook import gather_webhook, went_past_hami
 from playbooks.playbook import Sources
+from playbooks.scene import ClusterScene, Messages, Named
 
 PENDING = "status.phase=Pending,spec.nodeName="
 _FEW_PODS = 20
@@ -41,9 +42,6 @@ _LONG_REASONS = ("FilteringFailed", "FilteringSucceed")
 _FILTER_LINE = 'pod="'
 """Stands in every line that a filter run of 2.5 to 2.10 writes about its pod."""
 _FILTER_WORDS = (*FILTER_STARTS, *NODE_UNFIT)
-
-Named = tuple[str, str]
-"""Namespace and name of a pod."""
 
 
 class Waiting(NamedTuple):
@@ -59,27 +57,6 @@ class Waiting(NamedTuple):
     """Further pods that wait and ask through ResourceClaims: whether for HAMi's devices is not looked at."""
     of_others: Sequence[Pod] = ()
     """Further pods that wait and ask for resources of HAMi's names, and that somebody else's scheduler has."""
-
-
-class Messages(NamedTuple):
-    """What schedulers said, by pod."""
-
-    events: Mapping[Named, Sequence[Event]]
-    lines: Mapping[Named, Sequence[tuple[Pod, LogLine]]]
-    gaps: tuple[Gap, ...]
-
-
-class WaitingContext(NamedTuple):
-    """What bears on all of them."""
-
-    capacity: Capacity
-    messages: Messages
-    lock_owners: Mapping[Named, Pod | Gap | None]
-    process: SchedulerProcess
-    questioned: NodesInQuestion
-    as_of: datetime
-    webhook: WebhookSeen | None = None
-    """Read where some of them went past HAMi."""
 
 
 async def gather_waiting(sources: Sources, namespace: str) -> tuple[InstallSeen, Waiting]:
@@ -114,7 +91,7 @@ async def _pending(cluster: Cluster, namespace: str) -> Waiting:
 
 async def gather_scene(
     sources: Sources, install: InstallSeen, waiting: Waiting, capacity: Capacity | None = None
-) -> WaitingContext:
+) -> ClusterScene:
     """The cards, unless they were read already, and what the schedulers said of these pods."""
     cluster = sources.cluster
     capacity = capacity or await gather_capacity(cluster, install.install, waiting.namespace)
@@ -132,7 +109,16 @@ async def gather_scene(
     messages = Messages(events, _lines(log, waiting, cluster.now()), (*gaps, *log.gaps))
     shown = (moment for pod in waiting.pods for moment in times_of_pod(pod))
     as_of = cluster.as_of([*shown, *times_shown(cluster, nodes, install.install)])
-    return WaitingContext(capacity, messages, owners, process, questioned, as_of, webhook)
+    return ClusterScene(
+        install,
+        capacity,
+        as_of,
+        messages=messages,
+        lock_owners=owners,
+        questioned=questioned,
+        process=process,
+        webhook=webhook,
+    )
 
 
 def _reads_long(waiting: Waiting, nodes: int) -> bool:

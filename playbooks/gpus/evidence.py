@@ -7,15 +7,15 @@ from bot.kube.models import Node
 from bot.report import Evidence
 from playbooks import quotes
 from playbooks.gpus.inventory import CardSeen
-from playbooks.rules.waiting.waiting_pod import World
+from playbooks.scene import ClusterScene
 
 
-def registered(world: World, card: CardSeen) -> Evidence:
+def registered(world: ClusterScene, card: CardSeen) -> Evidence:
     """The card as its node's register annotation has it."""
     return quotes.of_card(world.facts.nodes[card.node], card.card.uuid, whole=True)
 
 
-def holding(world: World, card: CardSeen) -> list[Evidence]:
+def holding(world: ClusterScene, card: CardSeen) -> list[Evidence]:
     """What one of its holders was given."""
     first = next((name for name, _ in card.holders), "")
     pod = next(
@@ -24,7 +24,7 @@ def holding(world: World, card: CardSeen) -> list[Evidence]:
     return [quotes.of_holder(pod)] if pod else []
 
 
-def obstacle(world: World, card: CardSeen) -> list[Evidence]:
+def obstacle(world: ClusterScene, card: CardSeen) -> list[Evidence]:
     """What keeps pods off the card, beyond its registration."""
     node = world.facts.nodes[card.node]
     if card.state == "cordoned":

@@ -15,7 +15,7 @@ from bot.hami.pods.pod_request import Constraints, ContainerRequest, PodRequest
 from bot.hami.vendors.vendor import Device
 from bot.kube.models import Node
 from bot.kube.node_readiness import is_cordoned, not_ready
-from playbooks.rules.waiting.waiting_pod import World
+from playbooks.scene import ClusterScene
 
 NO_MEMORY = "no-memory"
 LITTLE_MEMORY = "little-memory"
@@ -77,7 +77,7 @@ class CardSeen(NamedTuple):
         return 0 if self.state in (FREE, UNKNOWN, UNREGISTERED) or not self.divided else self.free_mib or 0
 
 
-def cards_of(world: World, name: str) -> list[CardSeen]:
+def cards_of(world: ClusterScene, name: str) -> list[CardSeen]:
     """The cards of a node by index, also of one that HAMi dropped; unknown where its possible versions disagree."""
     *others, newest = (_cards_of(view, name) for view in world.views)
     by_uuid = [{card.card.uuid: card for card in cards} for cards in others]

@@ -50,7 +50,7 @@ from playbooks.rules.installation.not_installed import answer_without_hami
 from playbooks.rules.installation.scheduler_totals import differing, ledger_table
 from playbooks.rules.nodes.node_not_found import near_names, see_all_nodes
 from playbooks.rules.waiting.stale_scheduler import ghosts_told
-from playbooks.rules.waiting.waiting_pod import World
+from playbooks.scene import ClusterScene
 
 CARDS = Sheet(
     "cards",
@@ -165,7 +165,7 @@ def diagnose(snapshot: Snapshot | IdleSnapshot) -> Report:
     if isinstance(snapshot, IdleSnapshot):
         return diagnose_idle(snapshot)
     wanted, install = snapshot.request, snapshot.install
-    world = World(snapshot.capacity, install.install, install.config, snapshot.as_of)
+    world = ClusterScene(install, snapshot.capacity, snapshot.as_of)
     names = sorted(name for name in world.facts.nodes if wanted.node in ("", name))
     everything = [card for name in names for card in cards_of(world, name)]
     cards = [card for card in everything if wanted.type.casefold() in card.card.type.casefold()]
@@ -197,7 +197,7 @@ def diagnose(snapshot: Snapshot | IdleSnapshot) -> Report:
 # ----------------------------------------------------------------------------------------------------- findings
 
 
-def _capacity(snapshot: Snapshot, world: World, cards: Sequence[CardSeen]) -> list[Finding]:
+def _capacity(snapshot: Snapshot, world: ClusterScene, cards: Sequence[CardSeen]) -> list[Finding]:
     if not cards:
         return []
     free = [card for card in cards if card.state == FREE]
@@ -221,7 +221,7 @@ def _capacity(snapshot: Snapshot, world: World, cards: Sequence[CardSeen]) -> li
     return [finding("capacity", claim, confidence, nodes, proofs, severity="info")]
 
 
-def _stranded(snapshot: Snapshot, world: World, cards: Sequence[CardSeen]) -> list[Finding]:
+def _stranded(snapshot: Snapshot, world: ClusterScene, cards: Sequence[CardSeen]) -> list[Finding]:
     """Memory that is free on cards that take no pod."""
     stranded = sorted((card for card in cards if card.stranded_mib), key=lambda card: (-card.stranded_mib, card.node))
     if not stranded:
@@ -243,7 +243,9 @@ def _stranded(snapshot: Snapshot, world: World, cards: Sequence[CardSeen]) -> li
     return [msgspec.structs.replace(result, next_actions=prose.see_cards(stranded[0].node))]
 
 
-def _unregistered(snapshot: Snapshot, world: World, names: Sequence[str], cards: Sequence[CardSeen]) -> list[Finding]:
+def _unregistered(
+    snapshot: Snapshot, world: ClusterScene, names: Sequence[str], cards: Sequence[CardSeen]
+) -> list[Finding]:
     """Nodes that should have cards of that type, and whose cards HAMi does not know."""
     view = world.views[-1]
     by_dra = served(snapshot.slices)
@@ -268,7 +270,7 @@ def _unregistered(snapshot: Snapshot, world: World, names: Sequence[str], cards:
     return [msgspec.structs.replace(result, next_actions=(look,))]
 
 
-def _not_found(wanted: Request, world: World, cards: Sequence[CardSeen]) -> Finding:
+def _not_found(wanted: Request, world: ClusterScene, cards: Sequence[CardSeen]) -> Finding:
     """No such node, no such type, or no card at all."""
     node = world.facts.nodes.get(wanted.node)
     if wanted.node and node is None:
@@ -293,7 +295,7 @@ def _by_state(cards: Iterable[CardSeen]) -> Text:
     return reduce(lambda some, more: Text("gpus.list", some=some, more=more), parts)
 
 
-def _other_vendors(world: World, names: Iterable[str]) -> list[Gap]:
+def _other_vendors(world: ClusterScene, names: Iterable[str]) -> list[Gap]:
     """The cards of vendors whose usage is not counted: the device config does not name them."""
     found = Counter[str]()
     for name in names:
@@ -309,7 +311,9 @@ def _other_vendors(world: World, names: Iterable[str]) -> list[Gap]:
 # ------------------------------------------------------------------------------------------------------- tables
 
 
-def _tables(snapshot: Snapshot, world: World, names: Sequence[str], cards: Sequence[CardSeen]) -> tuple[Table, ...]:
+def _tables(
+    snapshot: Snapshot, world: ClusterScene, names: Sequence[str], cards: Sequence[CardSeen]
+) -> tuple[Table, ...]:
     """The first is what is shown where there is little room: of one node its cards, else the totals."""
     wanted, ledger = snapshot.request, world.views[-1].ledger
     counted = differing(snapshot.process, ledger)

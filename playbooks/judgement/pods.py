@@ -9,12 +9,10 @@ from bot.kube.models import Pod
 from bot.kube.times import parse_time
 from bot.report import Finding, Gap, gap
 from bot.texts import Text
-from playbooks.gather.scheduling import InstallSeen
-from playbooks.gather.waiting import WaitingContext
-from playbooks.judgement.pod import ClusterContext, Judge, last_own_attempt
+from playbooks.judgement.waiting import Judge
 from playbooks.rules.common.cause_key import cause_signature
-from playbooks.rules.common.gaps import capacity_gaps
-from playbooks.rules.waiting.waiting_pod import World
+from playbooks.rules.common.gaps import scene_gaps
+from playbooks.scene import ClusterScene
 
 
 class WaitingRow(NamedTuple):
@@ -35,35 +33,15 @@ class JudgedPod(NamedTuple):
 
 
 def judge_all(
-    install: InstallSeen, pods: Iterable[Pod], scene: WaitingContext, undecodable: Sequence[str]
+    scene: ClusterScene, pods: Iterable[Pod], undecodable: Sequence[str]
 ) -> tuple[list[JudgedPod], list[Gap]]:
     """Each pod's cause, in the order of the pods, and what could not be seen of what decides it."""
-    messages = scene.messages
-    world = world_of(install, scene)
-    around = ClusterContext(install, world, scene.lock_owners, scene.questioned, scene.process, scene.webhook)
-    judge = Judge(around)
-    judged: list[JudgedPod] = []
-    for pod in pods:
-        name = pod.namespace, pod.name
-        about = last_own_attempt(pod, messages.events.get(name, ()), messages.lines.get(name, ()))
-        judged.append(JudgedPod(pod, judge.cause(pod, about)))
-    gaps = [
-        *capacity_gaps(install, scene.capacity, undecodable),
-        *messages.gaps,
-        *scene.process.gaps,
-        *scene.questioned.gaps,
-        *judge.gaps,
-    ]
-    gaps += scene.webhook.gaps if scene.webhook else ()
-    gaps += [lock_owner for lock_owner in scene.lock_owners.values() if isinstance(lock_owner, Gap)]
+    judge = Judge(scene)
+    judged = [JudgedPod(pod, judge.cause(pod)) for pod in pods]
+    gaps = [*scene_gaps(scene, undecodable), *judge.gaps]
     if left := sum(1 for judged_pod in judged if judged_pod.cause is None):
         gaps.append(gap("fit", Text("pending.not-judged", count=left), Text("pending.not-judged-hint")))
     return judged, gaps
-
-
-def world_of(install: InstallSeen, scene: WaitingContext) -> World:
-    """The cluster that the pods wait in."""
-    return World(scene.capacity, install.install, install.config, scene.as_of)
 
 
 def by_cause(judged: Iterable[JudgedPod]) -> list[list[JudgedPod]]:

@@ -29,7 +29,7 @@ from playbooks.gather.scheduling import Capacity, InstallSeen
 from playbooks.nodes.plugins import Plugin, PluginPods, by_node
 from playbooks.rules.waiting.after_restart import is_not_taken_in, start_of
 from playbooks.rules.waiting.locks import Owners, lock_expiry, lock_on
-from playbooks.rules.waiting.waiting_pod import World
+from playbooks.scene import ClusterScene
 
 _QUIET = ("ready", "missing", "unseen")
 _PREFIXES = ("hami.io/", *(prefix for names in BESIDE for prefix in names.annotations))
@@ -123,7 +123,7 @@ class Sweep:
         """Whether the scheduler reads its own local times as UTC."""
         self.judged_at = now + self.zone if self.version and not self.misreads_time else now
         first = msgspec.structs.replace(install.config, devices=install.config.devices[:1])
-        world = World(Capacity(list(nodes), [], []), install.install, first, self.judged_at)
+        world = ClusterScene(install._replace(config=first), Capacity(list(nodes), [], []), self.judged_at)
         self._views = world.views
         self._selects = label_matcher(world.facts.node_selector)
         self._plugins = by_node(plugins.own, now)

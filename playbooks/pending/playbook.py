@@ -14,13 +14,14 @@ from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.namespaces import EmptyNamespace, gather_deserted
 from playbooks.gather.scheduling import InstallSeen
-from playbooks.gather.waiting import Waiting, WaitingContext, gather_scene, gather_waiting
+from playbooks.gather.waiting import Waiting, gather_scene, gather_waiting
 from playbooks.judgement.pods import JudgedPod, by_cause, judge_all, waiting_row
 from playbooks.pending.rows import CauseRow, OthersRow, PendingRow
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules.admission.not_found import no_such_namespace
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
+from playbooks.scene import ClusterScene
 
 CAUSES = Sheet(
     "causes",
@@ -59,7 +60,7 @@ class Snapshot(NamedTuple):
     taken_at: datetime
     install: InstallSeen
     waiting: Waiting
-    scene: WaitingContext | None
+    scene: ClusterScene | None
     deserted: EmptyNamespace | Gap | None
     undecodable: tuple[str, ...]
 
@@ -101,9 +102,9 @@ def diagnose(snapshot: Snapshot) -> Report:
         verdict = findings[0].text
     else:
         waiting = snapshot.waiting.pods
-        judged, more = judge_all(snapshot.install, waiting, snapshot.scene, snapshot.undecodable)
+        judged, more = judge_all(snapshot.scene, waiting, snapshot.undecodable)
         gaps += more
-        groups = _grouped(judged, snapshot.scene.as_of)
+        groups = _grouped(judged, snapshot.scene.now)
         findings = [_finding(group) for group in groups[:_MAX_GROUPS]]
         rows = [_cause_row(group) for group in groups]
         causes = CAUSES.table(rows, brief=None if snapshot.request.all else rows)

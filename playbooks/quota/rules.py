@@ -12,7 +12,7 @@ from bot.kube.models import ResourceQuota
 from bot.kube.node_filter import effective_request
 from bot.report import Evidence
 from playbooks.quotes import kubectl
-from playbooks.rules.waiting.waiting_pod import Case
+from playbooks.scene import PodScene
 
 QuotaVerdict = Literal["fits", "refused", "not enforced", "unknown"]
 
@@ -38,28 +38,28 @@ class Effect(NamedTuple):
         return self.of.written if self.of.amount is None else self.of.amount
 
 
-def effects(case: Case) -> list[Effect]:
+def effects(scene: PodScene) -> list[Effect]:
     """The effect on every limit of the pod's namespace on a resource that HAMi hands out."""
-    own = [quota for quota in case.quotas if quota.namespace == case.pod.namespace]
-    return [_effect(case, limit) for limit in limits_of(own, case.config)]
+    own = [quota for quota in scene.quotas if quota.namespace == scene.pod.namespace]
+    return [_effect(scene, limit) for limit in limits_of(own, scene.config)]
 
 
-def refusal(case: Case) -> Effect | None:
+def refusal(scene: PodScene) -> Effect | None:
     """The first limit by which Kubernetes, or HAMi's webhook, would refuse the pod when it is created."""
     return next(
-        (effect for effect in effects(case) if effect.verdict == "refused" and not _waits_for(case, effect.of)), None
+        (effect for effect in effects(scene) if effect.verdict == "refused" and not _waits_for(scene, effect.of)), None
     )
 
 
-def _waits_for(case: Case, limit: Limit) -> bool:
+def _waits_for(scene: PodScene, limit: Limit) -> bool:
     """Whether a pod that exceeds the limit is created and waits."""
-    return limit.by == "HAMi" and holds_in_filter(limit, case.config)
+    return limit.by == "HAMi" and holds_in_filter(limit, scene.config)
 
 
-def _effect(case: Case, limit: Limit) -> Effect:
+def _effect(scene: PodScene, limit: Limit) -> Effect:
     if limit.by == "HAMi":
-        return effect_by_hami(limit, case.request, case.view.ledger, case.config, case.view.rules)
-    asked = int(effective_request(case.pod, limit.resource))
+        return effect_by_hami(limit, scene.request, scene.view.ledger, scene.config, scene.view.rules)
+    asked = int(effective_request(scene.pod, limit.resource))
     if limit.by == "nobody":
         return Effect(limit, None, asked, "not enforced")
     if not asked:

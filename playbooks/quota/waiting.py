@@ -18,14 +18,14 @@ from bot.kube.models import NODES, PODS, Holder, Pod, ResourceQuota
 from bot.report import Finding, Gap, NextAction, Sheet, Table, step
 from bot.texts import Text
 from playbooks.gather.scheduling import Capacity, InstallSeen
-from playbooks.gather.waiting import PENDING, Waiting, WaitingContext, gather_scene
-from playbooks.judgement.pods import JudgedPod, WaitingRow, by_cause, judge_all, waiting_row, world_of
+from playbooks.gather.waiting import PENDING, Waiting, gather_scene
+from playbooks.judgement.pods import JudgedPod, WaitingRow, by_cause, judge_all, waiting_row
 from playbooks.playbook import Sources
 from playbooks.quota.rules import Effect, effect_by_hami, effects
 from playbooks.quotes import kubectl
 from playbooks.rules.common import prose
 from playbooks.rules.waiting.refusals import advise
-from playbooks.rules.waiting.waiting_pod import Case, World
+from playbooks.scene import ClusterScene, PodScene
 
 KEPT_OUT_PODS = Sheet(
     "waiting for a quota",
@@ -50,7 +50,7 @@ class KeptOut(NamedTuple):
     """Waiting pods whose namespace's quota may refuse them, the oldest first; `scene` is None where there are none."""
 
     pods: list[Pod] | Gap
-    scene: WaitingContext | None = None
+    scene: ClusterScene | None = None
 
 
 class WaitingReport(NamedTuple):
@@ -101,17 +101,16 @@ def tell_kept_out(
         return WaitingReport([], (), [kept.pods])
     if kept.scene is None:
         return WaitingReport([], (), [])
-    judged, gaps = judge_all(install, kept.pods, kept.scene, undecodable)
+    judged, gaps = judge_all(kept.scene, kept.pods, undecodable)
     held = [judged_pod for judged_pod in judged if judged_pod.cause is not None and judged_pod.cause.code == KEPT_OUT]
     held.sort(key=lambda entry: entry.pod.namespace)  # stable: the oldest stay first
-    world = world_of(install, kept.scene)
     groups = [group for _, some in groupby(held, lambda entry: entry.pod.namespace) for group in by_cause(some)]
     rows = [waiting_row(entry.pod, install.config, now) for group in groups for entry in group]
     tables = (KEPT_OUT_PODS.table(rows, brief=rows if brief else None),) if rows else ()
-    return WaitingReport([_finding(group, world) for group in groups], tables, gaps)
+    return WaitingReport([_finding(group, kept.scene) for group in groups], tables, gaps)
 
 
-def _finding(group: Sequence[JudgedPod], world: World) -> Finding:
+def _finding(group: Sequence[JudgedPod], cluster: ClusterScene) -> Finding:
     """The cause of the oldest, told of all of them; as sure as the least sure."""
     causes = [judged.cause for judged in group if judged.cause is not None]
     oldest = group[0].pod
@@ -119,45 +118,45 @@ def _finding(group: Sequence[JudgedPod], world: World) -> Finding:
         "count": len(group),
         "namespace": oldest.namespace,
         "pods": prose.names([judged.pod.name for judged in group]),
-        **_figures(_effect(Case(oldest, world))),
+        **_figures(_effect(PodScene(oldest, cluster))),
     }
     claim = Text("quota.keeps-one" if len(group) == 1 else "quota.keeps-many", **values)
     name = f"{oldest.namespace}/{oldest.name}"
     look = step(Text("pending.why", pod=name), prose.command("why", name))
-    case = Case(oldest, world)
-    smaller = advise(case)[:1] if len(group) == 1 else []
+    scene = PodScene(oldest, cluster)
+    smaller = advise(scene)[:1] if len(group) == 1 else []
     return causes[0].saying(
         claim,
         confidence="suspected" if any(cause.confidence == "suspected" for cause in causes) else "confirmed",
-        next_actions=(look, *smaller, *_raise(case)),
+        next_actions=(look, *smaller, *_raise(scene)),
     )
 
 
-def _raise(case: Case) -> Iterator[NextAction]:
+def _raise(scene: PodScene) -> Iterator[NextAction]:
     """To raise each limit that refuses the pod by what it lacks; of several quotas with one key none is the one."""
-    own = [effect for effect in effects(case) if effect.by == "HAMi"]
+    own = [effect for effect in effects(scene) if effect.by == "HAMi"]
     for effect in own:
         if effect.verdict != "refused" or effect.used is None or effect.asked is None:
             continue
         if sum(other.key == effect.key for other in own) > 1:
             continue
-        factor = case.gpus.memory_factor if effect.of.resource == case.gpus.memory else 1
+        factor = scene.gpus.memory_factor if effect.of.resource == scene.gpus.memory else 1
         amount = -(-(effect.used + effect.asked) // factor)
         label = Text(
             "quota.raise",
             resource=effect.key,
             quota=f"{effect.of.namespace}/{effect.of.quota}",
             amount=f"{amount:,}",
-            pod=case.pod.name,
+            pod=scene.pod.name,
         )
         patch = json.dumps({"spec": {"hard": {effect.key: str(amount)}}}, separators=(",", ":"))
         words = ("-n", effect.of.namespace, "patch", "resourcequota", effect.of.quota, "--type", "merge", "-p", patch)
         yield step(label, kubectl(*words), changes_cluster=True)
 
 
-def _effect(case: Case) -> Effect | None:
+def _effect(scene: PodScene) -> Effect | None:
     """On the limit that refuses the pod; where none can be told to, on one that may."""
-    found = {effect.verdict: effect for effect in reversed(effects(case)) if effect.by == "HAMi"}
+    found = {effect.verdict: effect for effect in reversed(effects(scene)) if effect.by == "HAMi"}
     return found.get("refused") or found.get("unknown")
 
 

@@ -28,7 +28,7 @@ from playbooks.gather.scheduling import (
 from playbooks.gather.usage import Peak, UsageSeen, ask_prometheus, or_measured
 from playbooks.gather.usage_of_cores import CoresSeen, gather_cores
 from playbooks.playbook import Sources
-from playbooks.rules.waiting.waiting_pod import World
+from playbooks.scene import ClusterScene
 from playbooks.tune.pools import Pool, pools_of
 
 _SINCE_S = 3600
@@ -111,9 +111,9 @@ class Facts:
         return held_by(self.ledger.all(), self.usage.usage)
 
     @cached_property
-    def world(self) -> World:
+    def world(self) -> ClusterScene:
         """The cluster as HAMi sees it, to judge waiting pods in."""
-        return World(self.capacity, self.install.install, self.install.config, self.as_of)
+        return ClusterScene(self.install, self.capacity, self.as_of)
 
     @cached_property
     def pools(self) -> list[Pool]:

@@ -17,7 +17,7 @@ from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.rules.common.prose import mib
 from playbooks.rules.waiting.grouping import request_key
-from playbooks.rules.waiting.waiting_pod import Case
+from playbooks.scene import PodScene
 from playbooks.tune.deployed import node_count
 from playbooks.tune.facts import Facts
 from playbooks.tune.guide import splits_for
@@ -63,18 +63,18 @@ def _short_of_shares(exhausted: frozenset[str], facts: Facts) -> _Short:
     for pod in facts.without_share:
         alike = request_key(pod, limited)
         if alike not in takers and len(takers) < most:
-            takers[alike] = _takers_with_more_shares(Case(pod, facts.world), exhausted)
+            takers[alike] = _takers_with_more_shares(PodScene(pod, facts.world), exhausted)
         if alike in takers:
             found.append((pod, takers[alike]))
     left = total - len(found)
     return _Short(found, Text("tune.split-many", count=left) if left else "")
 
 
-def _takers_with_more_shares(case: Case, exhausted: frozenset[str]) -> frozenset[str]:
-    names = [name for name in case.candidates if name in exhausted]
-    relaxed = case.judge_each(names, frozenset({TIME_SLICING_EXHAUSTED}))
+def _takers_with_more_shares(scene: PodScene, exhausted: frozenset[str]) -> frozenset[str]:
+    names = [name for name in scene.candidates if name in exhausted]
+    relaxed = scene.judge_each(names, frozenset({TIME_SLICING_EXHAUSTED}))
     takers = frozenset(name for name, verdict in relaxed.items() if verdict.fits)
-    return takers if takers and not case.fitting else frozenset()
+    return takers if takers and not scene.fitting else frozenset()
 
 
 def _judge(pool: Pool, short: _Short, facts: Facts) -> Advice:

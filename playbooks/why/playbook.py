@@ -7,7 +7,7 @@ could give it now.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from typing import NamedTuple
@@ -22,42 +22,41 @@ from bot.kube.cluster import Cluster, seen
 from bot.kube.hami_pods import HANDSHAKE
 from bot.kube.models import EVENTS, Event, Node, Pod
 from bot.kube.times import format_time
-from bot.report import Finding, FirstNames, Gap, Report, Sheet, Subject, Table, gap, new_report
+from bot.report import Finding, FirstNames, Gap, Report, Sheet, Subject, Table, gap, new_report, step
 from bot.texts import Prose, Text
 from playbooks import quotes
-from playbooks.gather.dra import ClaimsSeen, gather_claims
+from playbooks.attempt import last_attempt, placed_since
+from playbooks.gather.dra import gather_claims
 from playbooks.gather.lock_owners import gather_owners
-from playbooks.gather.nodes_in_question import NodesInQuestion, gather_nodes_in_question
+from playbooks.gather.nodes_in_question import gather_nodes_in_question
 from playbooks.gather.placed_pod import PlacedPod, gather_placed
 from playbooks.gather.scheduler_logs import ExtenderLines
-from playbooks.gather.scheduler_process import SchedulerProcess, gather_process, with_ended, with_ghosts
+from playbooks.gather.scheduler_process import gather_process, with_ended, with_ghosts
 from playbooks.gather.scheduling import (
-    Capacity,
-    InstallSeen,
     gather_capacity,
     gather_install,
     times_of_pod,
     times_shown,
 )
 from playbooks.gather.subject import AbsentPod, FoundPod, SubjectRequest, parse_subject, resolve
-from playbooks.gather.usage import UsageSeen
+from playbooks.gather.usage import MeasuredNodes
 from playbooks.gather.usage_of_nodes import gather_usage_of
-from playbooks.gather.volcano_plugins import VolcanoPluginsSeen, gather_volcano_plugins
-from playbooks.gather.webhook import FAILED_CALL, WebhookOf, WebhookSeen, gather_webhook, went_past_hami
-from playbooks.judgement.pod import ClusterContext, cannot_tell, judge, last_own_attempt
+from playbooks.gather.volcano_plugins import gather_volcano_plugins
+from playbooks.gather.webhook import FAILED_CALL, WebhookOf, gather_webhook, went_past_hami
+from playbooks.judgement.waiting import cannot_tell, judge
 from playbooks.playbook import Playbook, Sources
+from playbooks.quotes import kubectl
 from playbooks.rules.admission.not_found import never_created, no_such_pod
-from playbooks.rules.capacity.idle_holders import MeasuredNodes, in_question, with_waited_for
+from playbooks.rules.capacity.idle_holders import in_question
 from playbooks.rules.common import prose
-from playbooks.rules.common.gaps import capacity_gaps, fit_gaps, other_vendors
+from playbooks.rules.common.gaps import fit_gaps, other_vendors, scene_gaps
 from playbooks.rules.common.known_bugs import with_upgrades
 from playbooks.rules.installation.kubernetes_version import background
 from playbooks.rules.placed.after_scheduling import after_scheduling
 from playbooks.rules.placed.container_faults import unread_log
 from playbooks.rules.waiting import refusals, volcano
-from playbooks.rules.waiting.attempt import last_attempt, placed_since
 from playbooks.rules.waiting.cause_ranking import Rank, rank_words
-from playbooks.rules.waiting.waiting_pod import Case, World
+from playbooks.scene import ClusterScene, Messages, PodScene
 
 
 class CandidateRow(NamedTuple):
@@ -75,28 +74,6 @@ _OF_MEMORY = ("scheduler-ledger-stale", "registration-ignored", "waiting-for-ret
 """What the scheduler's own figures would prove or refute."""
 
 
-class WaitingSources(NamedTuple):
-    """What is only read for a pod that waits for a node."""
-
-    install: InstallSeen
-    capacity: Capacity
-    log: ExtenderLines
-    lock_owners: Mapping[tuple[str, str], Pod | Gap | None]
-    questioned: NodesInQuestion
-    group_events: Sequence[Event] | Gap
-    process: SchedulerProcess
-    webhook: WebhookSeen | None
-    world: World
-    case: Case
-    """The pod in that world: what was worked out of it to choose what to read counts for the answer as well."""
-    usage: UsageSeen
-    """Measured on the nodes where somebody may hold GPUs without using them."""
-    claims: ClaimsSeen | None
-    """Read where the pod asks for devices through ResourceClaims."""
-    volcano_plugins: VolcanoPluginsSeen
-    """Read where the pod asks for Volcano's vGPUs."""
-
-
 class Snapshot(NamedTuple):
     """Everything seen, and when."""
 
@@ -105,7 +82,8 @@ class Snapshot(NamedTuple):
     taken_at: datetime
     subject: FoundPod | AbsentPod | Gap
     events: Sequence[Event] | Gap
-    scene: WaitingSources | None
+    scene: PodScene | None
+    """Read for a pod that waits for a node."""
     placed: PlacedPod | None
     undecodable: tuple[str, ...]
     refused_by: WebhookOf | None = None
@@ -124,7 +102,8 @@ async def gather(wanted: SubjectRequest, sources: Sources) -> Snapshot:
     namespace, name = _identity(wanted, subject)
     scene = placed = webhook = None
     if isinstance(subject, FoundPod) and waits(subject.pod):
-        events, scene = await asyncio.gather(_events(cluster, namespace, name), _scene(subject.pod, sources))
+        scene = await _scene(subject.pod, sources)
+        events = scene.cluster.messages.events.get((namespace, name), ())
     elif isinstance(subject, FoundPod):
         events, placed = await asyncio.gather(_events(cluster, namespace, name), gather_placed(subject.pod, sources))
     else:
@@ -165,9 +144,9 @@ async def _events_of_group(cluster: Cluster, pod: Pod) -> list[Event] | Gap:
     return await _events(cluster, pod.namespace, name) if name else []
 
 
-async def _scene(pod: Pod, sources: Sources) -> WaitingSources:
+async def _scene(pod: Pod, sources: Sources) -> PodScene:
     cluster = sources.cluster
-    install = await gather_install(sources)
+    install, events = await asyncio.gather(gather_install(sources), _events(cluster, pod.namespace, pod.name))
     past = went_past_hami(pod, install.install, install.config)
     needles = [pod.name, *([HANDSHAKE] if past else [])]
     capacity, group, (process, log) = await asyncio.gather(
@@ -184,26 +163,29 @@ async def _scene(pod: Pod, sources: Sources) -> WaitingSources:
         gather_volcano_plugins(cluster, pod),
     )
     process = await with_ended(cluster, process)
-    as_of = cluster.as_of([*times_of_pod(pod), *times_shown(cluster, nodes, install.install)])
-    webhook = await gather_webhook(cluster, install.install, [pod.namespace], log) if past else None
-    world = World(capacity, install.install, install.config, as_of)
-    case = Case(pod, world)
-    usage = await gather_usage_of(sources, partial(in_question, case))
-    return WaitingSources(
+    in_cluster = ClusterScene(
         install,
         capacity,
-        log.holding(pod.name),
-        owners,
-        questioned,
-        group,
-        process,
-        webhook,
-        world,
-        case,
-        usage,
-        claims,
-        volcano_plugins,
+        cluster.as_of([*times_of_pod(pod), *times_shown(cluster, nodes, install.install)]),
+        messages=_messages(pod, events, log, cluster.now()),
+        lock_owners=owners,
+        questioned=questioned,
+        process=process,
+        webhook=await gather_webhook(cluster, install.install, [pod.namespace], log) if past else None,
     )
+    scene = PodScene(pod, in_cluster, claims, group, volcano_plugins)
+    usage = await gather_usage_of(sources, partial(in_question, scene))
+    return scene.measured(MeasuredNodes(usage, cluster.now()))
+
+
+def _messages(pod: Pod, events: Sequence[Event] | Gap, log: ExtenderLines, now: datetime) -> Messages:
+    """What the schedulers said of the one pod."""
+    name, about = (pod.namespace, pod.name), log.holding(pod.name)
+    lines = [
+        (scheduler, line) for scheduler, raw in about.lines for line in lines_about([raw], pod.namespace, pod.name, now)
+    ]
+    unread = [events] if isinstance(events, Gap) else []
+    return Messages({} if isinstance(events, Gap) else {name: events}, {name: lines}, (*unread, *about.gaps))
 
 
 # ---------------------------------------------------------------------------------------------------- diagnosis
@@ -232,7 +214,7 @@ def diagnose(snapshot: Snapshot) -> Report:
             gaps += snapshot.placed.gaps
             gaps += unread_log(snapshot.subject.pod, snapshot.placed, findings, snapshot.taken_at)
     else:
-        findings, tables, more = _waiting(snapshot, snapshot.subject.pod, snapshot.scene)
+        findings, tables, more = _waiting(snapshot.scene, snapshot.undecodable)
         gaps += more
     findings = with_upgrades([*findings, *background(_nodes(snapshot))], _install(snapshot))
     return _report(snapshot, _verdict(snapshot, findings[0]), findings, tables, gaps)
@@ -240,14 +222,18 @@ def diagnose(snapshot: Snapshot) -> Report:
 
 def _install(snapshot: Snapshot) -> Install:
     """HAMi's install, empty where it was not read."""
-    read = snapshot.scene or snapshot.placed or snapshot.refused_by
+    if snapshot.scene is not None:
+        return snapshot.scene.install
+    read = snapshot.placed or snapshot.refused_by
     return read.install.install if read else Install()
 
 
 def _nodes(snapshot: Snapshot) -> Sequence[Node]:
     """Those that the pod may come to, or its own."""
-    seen = snapshot.scene.capacity.nodes if snapshot.scene else [snapshot.placed.side.node] if snapshot.placed else []
-    return [] if isinstance(seen, Gap) else [node for node in seen if not isinstance(node, Gap)]
+    if snapshot.scene is not None:
+        return list(snapshot.scene.nodes.values())
+    own = [snapshot.placed.side.node] if snapshot.placed else []
+    return [node for node in own if not isinstance(node, Gap)]
 
 
 def _verdict(snapshot: Snapshot, first: Finding) -> Prose:
@@ -283,57 +269,33 @@ def _unseen(snapshot: Snapshot) -> list[Finding]:
     attempt = last_attempt(stand_in, events, ())
     if (placed := placed_since(events, attempt)) is not None:
         return [cannot_tell(namespace, name, [quotes.of_event(placed)], snapshot.wanted.kind)]
-    found = [refusals.in_words(attempt, cause, sure=False) for cause in rank_words(attempt) if cause.rank < Rank.NORMAL]
+    ranked = [cause for cause in rank_words(attempt) if cause.rank < Rank.NORMAL]
+    steps = [step(Text("blocked-after-filter.look"), kubectl("-n", namespace, "describe", "pod", name))]
     proofs = [attempt.evidence] if attempt.evidence else []
+    found = [refusals.in_words(attempt, cause, steps, sure=False) for cause in ranked]
     return found or [cannot_tell(namespace, name, proofs, snapshot.wanted.kind)]
 
 
-def _waiting(snapshot: Snapshot, pod: Pod, scene: WaitingSources) -> tuple[list[Finding], list[Table], list[Gap]]:
+def _waiting(scene: PodScene, undecodable: Sequence[str]) -> tuple[list[Finding], list[Table], list[Gap]]:
     """A pod that waits for a node."""
-    gaps = [*capacity_gaps(scene.install, scene.capacity, snapshot.undecodable), *scene.log.gaps]
-    gaps += [*scene.process.gaps, *scene.questioned.gaps]
-    gaps += [
-        lock_owner for lock_owner in (*scene.lock_owners.values(), scene.group_events) if isinstance(lock_owner, Gap)
-    ]
-    events = () if isinstance(snapshot.events, Gap) else snapshot.events
-    lines = (
-        (scheduler, line)
-        for scheduler, raw in scene.log.lines
-        for line in lines_about([raw], pod.namespace, pod.name, snapshot.taken_at)
-    )
-    group = [] if isinstance(scene.group_events, Gap) else volcano.of_group(scene.group_events)
-    gaps += scene.webhook.gaps if scene.webhook else ()
-    gaps += scene.claims.gaps if scene.claims else ()
-    gaps += scene.volcano_plugins.gaps
-    around = ClusterContext(
-        scene.install,
-        scene.world,
-        scene.lock_owners,
-        scene.questioned,
-        scene.process,
-        scene.webhook,
-        scene.claims,
-        group,
-        scene.volcano_plugins.logs,
-    )
-    judged = judge(scene.case, last_own_attempt(pod, events, lines), around)
+    process = scene.cluster.process
+    gaps = scene_gaps(scene.cluster, undecodable)
+    gaps += [scene.group_events] if isinstance(scene.group_events, Gap) else []
+    gaps += [*(scene.claims.gaps if scene.claims else ()), *scene.volcano_plugins.gaps]
+    judged = judge(scene)
     if judged.findings[0].code in _OF_MEMORY:
-        counted = [scene.process.counted] if isinstance(scene.process.counted, Gap) else []
-        gaps += [gap for gap in (*scene.process.unread, *counted) if gap not in gaps]
-    noun = scene.case.noun
-    if judged.case is None:
-        return judged.findings, [], [gap.about(noun) for gap in gaps]
-    gaps += scene.usage.gaps
-    findings = with_waited_for(judged.findings, judged.case, MeasuredNodes(scene.usage, snapshot.taken_at))
-    gaps += fit_gaps(judged.case)
-    return [finding.about(noun) for finding in findings], _tables(judged.case), [gap.about(noun) for gap in gaps]
+        counted = [process.counted] if isinstance(process.counted, Gap) else []
+        gaps += [gap for gap in (*process.unread, *counted) if gap not in gaps]
+    if judged.of_nodes:
+        gaps += [*(scene.usage.usage.gaps if scene.usage else ()), *fit_gaps(scene)]
+    return judged.findings, _tables(scene) if judged.of_nodes else [], [gap.about(scene.noun) for gap in gaps]
 
 
-def _tables(case: Case) -> list[Table]:
+def _tables(scene: PodScene) -> list[Table]:
     """The candidates by reason, HAMi's verdict as our fit gives it."""
-    judged = case.request.containers and not other_vendors(case)
+    judged = scene.request.containers and not other_vendors(scene)
     grouped: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for verdict, names in case.by_verdict if judged else ():
+    for verdict, names in scene.by_verdict if judged else ():
         word = "fit" if verdict.fits else "unfit" if verdict.fits is False else "unknown"
         grouped[word, verdict.said or verdict.unknown] += names
     rows = sorted(grouped.items(), key=lambda item: (item[0][0], -len(item[1]), item[0][1]))

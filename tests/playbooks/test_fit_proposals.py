@@ -71,7 +71,7 @@ def test_every_request_that_is_proposed_fits_as_it_is_proposed(version: str) -> 
 def without(seen: Any, left: list[Pod]) -> Any:
     """The same question where only those pods are left."""
     capacity = seen.capacity._replace(pods=left, kept=None)
-    (now,) = {question.case.now for question in seen.asked}
+    (now,) = {question.scene.now for question in seen.asked}
     return seen._replace(capacity=capacity, asked=asked_of(seen.request, seen.install, capacity, now))
 
 

@@ -1,22 +1,22 @@
 """What must be right before a scheduler looks at a pod: admission, gates, the scheduler's name, a request."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 from bot.finding_codes import Code
-from bot.hami.installation.install import Install, is_anothers
-from bot.hami.pods.request_parsing import asked_resources
-from bot.kube.models import Pod
+from bot.hami.installation.install import is_anothers
 from bot.report import Confidence, Evidence, Finding, NextAction, one_line, step
 from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.gather.subject import AbsentPod
 from playbooks.gather.webhook import WEBHOOK_NAME
 from playbooks.quotes import kubectl, kubectl_pod
-from playbooks.rules.admission.unread_request import unread, write_plainly
+from playbooks.rule import rule
+from playbooks.rules.admission.unread_request import unread, unread_containers, write_plainly
 from playbooks.rules.admission.webhook_denials import remedy
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.gaps import other_vendors
-from playbooks.rules.waiting.waiting_pod import Case
+from playbooks.rules.waiting.volcano import of_group
+from playbooks.scene import PodScene
 
 _KUEUE = "kueue.x-k8s.io/admission"
 _LONGEST_WORDS = 200
@@ -63,62 +63,58 @@ def _last_part(message: str) -> str:
     return message
 
 
-def gated(pod: Pod) -> Finding | None:
+@rule("scheduling-gated")
+def gated(scene: PodScene) -> Iterator[Finding]:
     """Scheduling gates keep every scheduler away."""
+    pod = scene.pod
     gates = [gate.name for gate in pod.spec.scheduling_gates or ()]
     if not gates:
-        return None
+        return
     proofs = [quotes.of_pod(pod, gate, "{.spec.schedulingGates[*].name}") for gate in gates]
     if gates == [_KUEUE]:
         workloads = kubectl("-n", pod.namespace, "get", "workloads.kueue.x-k8s.io")
         look = step(Text("scheduling-gated.workload"), workloads)
-        return _finding("scheduling-gated", Text("scheduling-gated.kueue", gate=_KUEUE), proofs, look)
-    return _finding(
-        "scheduling-gated",
-        Text("scheduling-gated.claim", gates=", ".join(gates)),
-        proofs,
-        step(
-            Text("scheduling-gated.owner"),
-            kubectl_pod(pod, "get", "-o", "jsonpath={.metadata.managedFields[*].manager}"),
-        ),
-    )
+        yield _finding("scheduling-gated", Text("scheduling-gated.kueue", gate=_KUEUE), proofs, look)
+        return
+    managers = kubectl_pod(pod, "get", "-o", "jsonpath={.metadata.managedFields[*].manager}")
+    look = step(Text("scheduling-gated.owner"), managers)
+    yield _finding("scheduling-gated", Text("scheduling-gated.claim", gates=", ".join(gates)), proofs, look)
 
 
-def anothers(pod: Pod, install: Install, words: Sequence[Evidence]) -> Finding | None:
+@rule("other-scheduler")
+def anothers(scene: PodScene) -> Iterator[Finding]:
     """Somebody else's scheduler has the pod: its name and its words. There is nothing to advise."""
-    scheduler = pod.spec.scheduler_name
-    if not is_anothers(scheduler, install):
-        return None
+    scheduler, words = scene.pod.spec.scheduler_name, [*scene.words, *of_group(scene.group_events)]
+    if not is_anothers(scheduler, scene.install):
+        return
     said = one_line(words[0].quote, _LONGEST_WORDS).rstrip(".。") if words else ""
     claim = Text("other-scheduler.claim" if said else "other-scheduler.silent", scheduler=scheduler, words=said)
-    proofs = [quotes.of_pod(pod, scheduler, "{.spec.schedulerName}"), *words]
-    sure: Confidence = "confirmed" if install.seen else "suspected"  # else HAMi's scheduler may be called so
-    return finding("other-scheduler", claim, sure, (), proofs, severity="info")
+    proofs = [quotes.of_pod(scene.pod, scheduler, "{.spec.schedulerName}"), *words]
+    sure: Confidence = "confirmed" if scene.install.seen else "suspected"  # else HAMi's scheduler may be called so
+    yield finding("other-scheduler", claim, sure, (), proofs, severity="info")
 
 
-def nothing_asked(case: Case) -> Finding | None:
+@rule("no-device-request")
+def nothing_asked(scene: PodScene) -> Iterator[Finding]:
     """The pod asks for no resource that HAMi hands out, or in amounts that HAMi takes as no request."""
-    pod, config = case.pod, case.config
-    asked = asked_resources(pod, config)
-    if not asked:
-        return _finding(
-            "no-device-request",
-            Text("no-device-request.claim", resource=config.gpus.count),
-            [
-                quotes.of_pod(
-                    pod, pod.spec.containers[0].name if pod.spec.containers else pod.name, "{.spec.containers[*].name}"
-                )
-            ],
-            step(
-                Text("no-device-request.fix", resource=config.gpus.count),
-                kubectl_pod(pod, "get", "-o", "jsonpath={.spec.containers[*].resources}"),
-            ),
-        )
-    if any(request.containers for request in case.requests) or other_vendors(case):
-        return None
-    proofs = [quotes.of_resource(pod, name, value) for name, value in asked.items()]
-    claim = unread(pod, config, case.version)
-    return _finding("no-device-request", claim, proofs, write_plainly(pod, config, case.version))
+    pod, config = scene.pod, scene.config
+    if not scene.asked:
+        name = pod.spec.containers[0].name if pod.spec.containers else pod.name
+        proofs = [quotes.of_pod(pod, name, "{.spec.containers[*].name}")]
+        look = kubectl_pod(pod, "get", "-o", "jsonpath={.spec.containers[*].resources}")
+        fix = step(Text("no-device-request.fix", resource=config.gpus.count), look)
+        yield _finding("no-device-request", Text("no-device-request.claim", resource=config.gpus.count), proofs, fix)
+    elif not any(request.containers for request in scene.requests) and not other_vendors(scene):
+        proofs = [quotes.of_resource(pod, name, value) for name, value in scene.asked.items()]
+        claim = unread(pod, config, scene.version)
+        yield _finding("no-device-request", claim, proofs, write_plainly(pod, config, scene.version))
+
+
+@rule("no-device-request")
+def amounts_unread(scene: PodScene) -> Iterator[Finding]:
+    """Containers whose amounts HAMi takes as no request, beside others that it reads."""
+    if scene.request.containers:
+        yield from unread_containers(scene.pod, scene.config, scene.version)
 
 
 def _finding(

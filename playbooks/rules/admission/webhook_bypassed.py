@@ -17,11 +17,14 @@ from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.webhook import WebhookSeen
 from playbooks.quotes import kubectl, kubectl_pod
+from playbooks.rule import rule
 from playbooks.rules.admission.webhook_calls import Rejection, WebhookFacts, of_rejection, rejections
 from playbooks.rules.admission.webhook_configuration import KIND
 from playbooks.rules.admission.webhook_health import faults
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.hami_objects import of_object
+from playbooks.rules.waiting.unknown_resource import unknown_resources
+from playbooks.scene import PodScene
 
 _RESPECTS_FOREIGN = Version(2, 7, 0)
 _OVERWRITE = "force-overwrite-default-scheduler"
@@ -87,6 +90,15 @@ def missed(facts: BypassFacts) -> list[Finding]:
     if (late := _answered_late(facts)) is not None:
         return [_bypassed(facts, "unanswered", [late], None)]
     return [_bypassed(facts, "claim", [], None)]
+
+
+@rule("webhook-bypassed", "wrong-scheduler", "webhook-missing", "webhook-unreachable", "webhook-untrusted")
+def went_past(scene: PodScene) -> list[Finding]:
+    """Why another scheduler has a waiting pod that asks for HAMi's resources."""
+    unknown = unknown_resources(scene)
+    asked = {name: amount for name, amount in scene.asked.items() if name not in unknown}
+    words = tuple(scene.words)
+    return missed(BypassFacts(scene.pod, asked, scene.install, scene.config, scene.cluster.webhook, words, scene.now))
 
 
 def _left_in_place(facts: BypassFacts) -> bool:

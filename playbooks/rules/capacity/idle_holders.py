@@ -5,8 +5,7 @@ ones is HAMi's filter's to say.
 """
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
-from typing import NamedTuple
+from datetime import timedelta
 
 from msgspec import structs
 
@@ -18,13 +17,13 @@ from bot.hami.scheduler_logs.filter_reasons import REASONS
 from bot.report import Evidence, Finding, step
 from bot.texts import Text
 from playbooks import quotes
-from playbooks.gather.usage import UsageSeen
+from playbooks.gather.usage import MeasuredNodes
 from playbooks.gather.usage_of_nodes import MOST_MEASURED
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.owners import owner_of
 from playbooks.rules.common.usage_quotes import of_use
-from playbooks.rules.waiting.waiting_pod import Case
+from playbooks.scene import PodScene
 
 _MOST_TRIED = 20
 _MOST_ENDED = 3
@@ -34,30 +33,23 @@ NO_ROOM = frozenset[Code](
 """The findings that the end of another pod may mend."""
 
 
-class MeasuredNodes(NamedTuple):
-    """What was measured on the nodes in question, and when."""
-
-    usage: UsageSeen
-    taken_at: datetime
-
-
-def in_question(case: Case) -> dict[str, list[str]]:
+def in_question(scene: PodScene) -> dict[str, list[str]]:
     """The nodes, with their GPUs, that would take the pod if those ended that may be idle by their age; at most three.
 
     Those with the most memory to gain come first. Empty where the pod fits, and where HAMi's filter cannot be asked.
     """
-    ledger = case.view.ledger
-    asks = case.nodes_seen and case.request.containers and not case.pod.spec.node_name
-    if not asks or ledger is None or len(case.views) != 1 or case.fitting or case.too_large:
+    ledger = scene.view.ledger
+    asks = scene.nodes_seen and scene.request.containers and not scene.pod.spec.node_name
+    if not asks or ledger is None or len(scene.views) != 1 or scene.fitting or scene.too_large:
         return {}
-    before = (case.now - timedelta(seconds=IDLE_S)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    old = {name: [holding for holding in ledger.on(name) if _may_be_idle(holding, before)] for name in case.candidates}
+    before = (scene.now - timedelta(seconds=IDLE_S)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    old = {name: [holding for holding in ledger.on(name) if _may_be_idle(holding, before)] for name in scene.candidates}
     by_gain = sorted(
         (name for name in old if old[name]), key=lambda name: -sum(holding.amounts[0] for holding in old[name])
     )
     found: dict[str, list[str]] = {}
     for name in by_gain[:_MOST_TRIED]:
-        if len(found) < MOST_MEASURED and case.view.judge_without(name, case.request, old[name]).fits:
+        if len(found) < MOST_MEASURED and scene.view.judge_without(name, scene.request, old[name]).fits:
             found[name] = sorted({uuid for holding in old[name] for uuid in holding.shares})
     return found
 
@@ -67,54 +59,55 @@ def _may_be_idle(holding: Holding, before: str) -> bool:
     return holding.bound and not holding.ending and "" < holding.created <= before
 
 
-def with_waited_for(findings: Sequence[Finding], case: Case, measured: MeasuredNodes) -> list[Finding]:
+def with_waited_for(findings: Sequence[Finding], scene: PodScene) -> list[Finding]:
     """The findings; behind the first, where it says that there is no room, whom the pod waits for without need."""
-    first, *rest = findings
-    if first.code not in NO_ROOM or (result := waited_for(case, measured)) is None:
+    if not findings or findings[0].code not in NO_ROOM or (result := waited_for(scene)) is None:
         return list(findings)
+    first, *rest = findings
     first = structs.replace(first, next_actions=(*result.next_actions, *first.next_actions))
     return [first, structs.replace(result, next_actions=()), *rest]
 
 
-def waited_for(case: Case, measured: MeasuredNodes) -> Finding | None:
+def waited_for(scene: PodScene) -> Finding | None:
     """The idle holders of one node without whom the pod fits; None where nobody is known to be idle."""
-    if case.view.ledger is None or not measured.usage.usage.containers:
+    measured = scene.usage
+    if measured is None or scene.view.ledger is None or not measured.usage.usage.containers:
         return None
-    held = held_by(case.view.ledger.all(), measured.usage.usage)
+    held = held_by(scene.view.ledger.all(), measured.usage.usage)
     idle = [holding for holding in held if not holding.holding.ending and (holding.idle_s or 0) >= IDLE_S]
     idle.sort(key=lambda holding: (-(holding.idle_s or 0), holding.name))
-    found = _alone(case, idle) or _together(case, idle)
-    return _told(case, found, measured) if found else None
+    found = _alone(scene, idle) or _together(scene, idle)
+    return _told(scene, found, measured) if found else None
 
 
-def _alone(case: Case, idle: Sequence[MeasuredHolding]) -> list[MeasuredHolding]:
-    return next(([holding] for holding in idle[:_MOST_TRIED] if _fits(case, [holding])), list[MeasuredHolding]())
+def _alone(scene: PodScene, idle: Sequence[MeasuredHolding]) -> list[MeasuredHolding]:
+    return next(([holding] for holding in idle[:_MOST_TRIED] if _fits(scene, [holding])), list[MeasuredHolding]())
 
 
-def _together(case: Case, idle: Sequence[MeasuredHolding]) -> list[MeasuredHolding]:
+def _together(scene: PodScene, idle: Sequence[MeasuredHolding]) -> list[MeasuredHolding]:
     """Several of one node: none of them could stay."""
     for node in dict.fromkeys(holding.holding.node for holding in idle):
         ended = [holding for holding in idle if holding.holding.node == node][:_MOST_TRIED]
-        if not _fits(case, ended):
+        if not _fits(scene, ended):
             continue
         for tried in sorted(ended, key=lambda held: held.holding.amounts):
             rest = [other for other in ended if other is not tried]
-            ended = rest if rest and _fits(case, rest) else ended
+            ended = rest if rest and _fits(scene, rest) else ended
         if len(ended) <= _MOST_ENDED:
             return ended
     return []
 
 
-def _fits(case: Case, ended: Sequence[MeasuredHolding]) -> bool:
+def _fits(scene: PodScene, ended: Sequence[MeasuredHolding]) -> bool:
     node = ended[0].holding.node
-    if node not in case.nodes or node in case.obstacles:
+    if node not in scene.nodes or node in scene.obstacles:
         return False
-    return case.view.judge_without(node, case.request, [holding.holding for holding in ended]).fits is True
+    return scene.view.judge_without(node, scene.request, [holding.holding for holding in ended]).fits is True
 
 
-def _told(case: Case, found: Sequence[MeasuredHolding], measured: MeasuredNodes) -> Finding:
+def _told(scene: PodScene, found: Sequence[MeasuredHolding], measured: MeasuredNodes) -> Finding:
     node = found[0].holding.node
-    holders = {(pod.namespace, pod.name): pod for pod in case.view.facts.pods or ()}
+    holders = {(pod.namespace, pod.name): pod for pod in scene.view.facts.pods or ()}
     pods = [holders[holding.holding.namespace, holding.holding.name] for holding in found]
     whose = [owner_of(pod) for pod in pods]
     values = {

@@ -11,7 +11,7 @@ from bot.report import Evidence, NextAction, step
 from bot.texts import Text, spaced
 from playbooks import quotes
 from playbooks.quotes import kubectl_pod
-from playbooks.rules.waiting.waiting_pod import Case
+from playbooks.scene import PodScene
 
 SHORT = "Insufficient "
 """How kube-scheduler's texts about resources begin; the resource follows."""
@@ -63,16 +63,16 @@ class Shortage(NamedTuple):
         return [step(label, kubectl_pod(pod, "get", "-o", path))]
 
 
-def shortage(case: Case, text: str, names: Sequence[str]) -> Shortage | None:
+def shortage(scene: PodScene, text: str, names: Sequence[str]) -> Shortage | None:
     """Of the nodes that have less than the pod asks for; None for what is not about a resource of a whole node."""
     resource = text.removeprefix(SHORT)
-    offered = {name: amount for name in names if (amount := _offered(case.nodes[name], resource)) is not None}
+    offered = {name: amount for name in names if (amount := _offered(scene.nodes[name], resource)) is not None}
     if not text.startswith(SHORT) or not offered:
         return None
-    asked = effective_request(case.pod, resource)
+    asked = effective_request(scene.pod, resource)
     largest = max(offered, key=lambda name: offered[name])
-    everywhere = all(_has_less(node, resource, asked) for node in case.nodes.values())
-    return Shortage(resource, asked, case.nodes[largest], offered[largest], everywhere)
+    everywhere = all(_has_less(node, resource, asked) for node in scene.nodes.values())
+    return Shortage(resource, asked, scene.nodes[largest], offered[largest], everywhere)
 
 
 def _offered(node: Node, resource: str) -> Decimal | None:

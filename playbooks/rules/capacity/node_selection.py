@@ -10,7 +10,7 @@ from bot.kube.models import Node, Pod
 from bot.kube.node_filter import SELECTOR_TEXT, NodeFilter
 from bot.texts import Text
 from playbooks.rules.common import prose
-from playbooks.rules.waiting.waiting_pod import Case
+from playbooks.scene import PodScene
 
 BY_AFFINITY = "nodeAffinity"
 _MAX_TRIED = 20
@@ -34,14 +34,14 @@ class Loosened(NamedTuple):
         return Text("change.loosen-selector", label=", ".join(self.parts), nodes=nodes)
 
 
-def loosen(case: Case, names: Sequence[str]) -> Loosened | None:
+def loosen(scene: PodScene, names: Sequence[str]) -> Loosened | None:
     """The loosening that leaves most of the selection, tried on the first of these nodes that it leaves out."""
-    drops = NodeFilter(_without(case.pod, affinity=True)).obstacle
-    unselected = (name for name in names if name in case.obstacles and case.obstacles[name].text == SELECTOR_TEXT)
+    drops = NodeFilter(_without(scene.pod, affinity=True)).obstacle
+    unselected = (name for name in names if name in scene.obstacles and scene.obstacles[name].text == SELECTOR_TEXT)
     found: dict[tuple[str, ...], list[str]] = {}
     for name in islice(unselected, _MAX_TRIED):
-        if drops(case.nodes[name]) is None and case.judge(name).fits:
-            found.setdefault(_missed(case.pod, case.nodes[name]), []).append(name)
+        if drops(scene.nodes[name]) is None and scene.judge(name).fits:
+            found.setdefault(_missed(scene.pod, scene.nodes[name]), []).append(name)
     parts = min(found, key=len, default=None)
     return None if parts is None else Loosened(parts, found[parts])
 

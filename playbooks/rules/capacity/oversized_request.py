@@ -9,7 +9,7 @@ from bot.report import Evidence, NextAction, step
 from playbooks import quotes
 from playbooks.quotes import kubectl_pod
 from playbooks.rules.capacity.node_selection import loosen
-from playbooks.rules.waiting.waiting_pod import Case
+from playbooks.scene import PodScene
 
 
 class Largest(NamedTuple):
@@ -20,23 +20,23 @@ class Largest(NamedTuple):
     nodes: list[str]
 
 
-def too_small(case: Case) -> Largest | None:
+def too_small(scene: PodScene) -> Largest | None:
     """The largest card that the pod may have, where it asks for more memory of one than that has when it is empty.
 
     None where waiting may help, and where a node that it may go to should have cards and none can be read.
     """
-    asked = max((container.memory_mib for container in case.request.containers), default=0)
-    if not asked or len(case.views) != 1:
+    asked = max((container.memory_mib for container in scene.request.containers), default=0)
+    if not asked or len(scene.views) != 1:
         return None
     largest: tuple[str, Card] | None = None
     nodes: list[str] = []
-    for name, seen in zip(case.candidates, case.view.seen(case.candidates), strict=True):
+    for name, seen in zip(scene.candidates, scene.view.seen(scene.candidates), strict=True):
         found = seen.state.registration if isinstance(seen.state, Unregistered) else seen.state
         if found is None:
-            if case.expects_gpus(name):
+            if scene.expects_gpus(name):
                 return None
             continue
-        admitted = [card for card in (_card(registered) for registered in found.cards) if admits(case, card)]
+        admitted = [card for card in (_card(registered) for registered in found.cards) if admits(scene, card)]
         nodes += [name] if admitted else []
         for card in admitted:
             if card.memory_mib >= asked:
@@ -50,26 +50,26 @@ def _card(card: Card | CardState) -> Card:
     return card.card if isinstance(card, CardState) else card
 
 
-def admits(case: Case, card: Card) -> bool:
+def admits(scene: PodScene, card: Card) -> bool:
     """Whether the card is of what the pod asks for, and its own type and UUID annotations allow it."""
-    wanted, rules = case.request.constraints, case.view.rules
+    wanted, rules = scene.request.constraints, scene.view.rules
     return (
-        case.is_asked_for(card)
+        scene.is_asked_for(card)
         and type_allows(wanted, CardState(card), rules)
         and uuid_allows(wanted, card.uuid, rules)
     )
 
 
-def proof_of(case: Case, largest: Largest) -> Evidence:
+def proof_of(scene: PodScene, largest: Largest) -> Evidence:
     """The card as it is registered."""
-    node = case.nodes[largest.node]
+    node = scene.nodes[largest.node]
     return quotes.of_card(node, largest.card.uuid, whole=True)
 
 
-def loosen_selection(case: Case) -> list[NextAction]:
+def loosen_selection(scene: PodScene) -> list[NextAction]:
     """To let the pod go elsewhere, where nothing else keeps it from nodes that would take it now."""
-    loosened = loosen(case, list(case.obstacles))
+    loosened = loosen(scene, list(scene.obstacles))
     if loosened is None:
         return []
     path = "{.spec.affinity.nodeAffinity}" if loosened.by_affinity else "{.spec.nodeSelector}"
-    return [step(loosened.label(), kubectl_pod(case.pod, "get", "-o", f"jsonpath={path}"))]
+    return [step(loosened.label(), kubectl_pod(scene.pod, "get", "-o", f"jsonpath={path}"))]

@@ -9,12 +9,12 @@ from bot.report import Evidence
 from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.rules.common import prose
-from playbooks.rules.waiting.waiting_pod import Case
+from playbooks.scene import PodScene
 
 
-def largest_request(case: Case) -> ContainerRequest | None:
+def largest_request(scene: PodScene) -> ContainerRequest | None:
     """The container that asks for the most memory of a card: of several it is the one that is hard to place."""
-    return max(case.request.containers, key=size, default=None)
+    return max(scene.request.containers, key=size, default=None)
 
 
 def size(container: ContainerRequest) -> tuple[int, int, int]:
@@ -22,53 +22,53 @@ def size(container: ContainerRequest) -> tuple[int, int, int]:
     return container.memory_mib, container.percentage, container.count
 
 
-def most_devices(case: Case) -> ContainerRequest | None:
+def most_devices(scene: PodScene) -> ContainerRequest | None:
     """The container that asks for the most devices."""
-    return max(case.request.containers, key=lambda container: container.count, default=None)
+    return max(scene.request.containers, key=lambda container: container.count, default=None)
 
 
-def memory(case: Case, container: ContainerRequest) -> Prose:
+def memory(scene: PodScene, container: ContainerRequest) -> Prose:
     """What it asks for of one device: `8,000 MiB`, `50% of a GPU`, or the vendor's own measure."""
-    if own := _own(case, container):
+    if own := _own(scene, container):
         return own
     if container.memory_mib:
         return prose.mib(container.memory_mib)
     return Text("words.percent-of-card", percent=container.percentage)
 
 
-def asked(case: Case, container: ContainerRequest) -> Prose:
+def asked(scene: PodScene, container: ContainerRequest) -> Prose:
     """The same of all its devices: `2 x 8,000 MiB`, or `2 GPUs` where the vendor hands out no part of one."""
-    if own := _own(case, container):
+    if own := _own(scene, container):
         return own
-    if not case.config.of(container.word).memory:
+    if not scene.config.of(container.word).memory:
         return Text("words.devices", cards=container.count)
-    return Text("words.asked", cards=container.count, memory=memory(case, container))
+    return Text("words.asked", cards=container.count, memory=memory(scene, container))
 
 
-def _own(case: Case, container: ContainerRequest) -> str:
-    device = case.config.by_word.get(container.word)
+def _own(scene: PodScene, container: ContainerRequest) -> str:
+    device = scene.config.by_word.get(container.word)
     return device.vendor.own_measure(container, device.resources) if device else ""
 
 
-def most_cores(case: Case) -> ContainerRequest | None:
+def most_cores(scene: PodScene) -> ContainerRequest | None:
     """The container that asks for the most cores."""
-    return max(case.request.containers, key=lambda container: container.cores, default=None)
+    return max(scene.request.containers, key=lambda container: container.cores, default=None)
 
 
-def cores(case: Case, container: ContainerRequest, amount: int | None = None) -> str:
+def cores(scene: PodScene, container: ContainerRequest, amount: int | None = None) -> str:
     """The cores that it asks for of each device, or that amount of them: `50%`, or `8/16` where a device has 16."""
-    vendor = case.config.by_word[container.word].vendor
+    vendor = scene.config.by_word[container.word].vendor
     return f"{vendor.cores_each(container) if amount is None else amount}{vendor.cores_unit}"
 
 
-def change(case: Case, wanted: Change, *, what: str = "") -> Text:
+def change(scene: PodScene, wanted: Change, *, what: str = "") -> Text:
     """A change in words, memory also in the unit of the vendor's resource where that is not MiB."""
     what = what or wanted.what
     amount = f"{wanted.amount:,}"
     if what == "cores":
-        amount = cores(case, case.request.containers[0], wanted.amount)
+        amount = cores(scene, scene.request.containers[0], wanted.amount)
     elif what in ("memory", "share"):
-        amount = _in_units(case.gpus, wanted.amount)
+        amount = _in_units(scene.gpus, wanted.amount)
     return Text(f"change.{what}", node=wanted.node, amount=amount, pod=wanted.pod)
 
 
@@ -80,9 +80,9 @@ def _in_units(resources: Resources, memory_mib: int) -> Prose:
     return Text("change.units", memory=memory, resource=resources.memory, units=units)
 
 
-def proof(case: Case, container: ContainerRequest | None, resources: Sequence[str]) -> list[Evidence]:
+def proof(scene: PodScene, container: ContainerRequest | None, resources: Sequence[str]) -> list[Evidence]:
     """What the container writes of the first of these resources; of a pod with none in it, what another one writes."""
-    pod = case.pod
+    pod = scene.pod
     everywhere = [*(pod.spec.init_containers or ()), *pod.spec.containers]
     own = [candidate for candidate in everywhere if container is not None and candidate.name == container.container]
     for some in (own, everywhere):

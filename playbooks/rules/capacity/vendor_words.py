@@ -14,7 +14,7 @@ from bot.texts import Prose, Text
 from playbooks.rules.capacity import request_amounts
 from playbooks.rules.common import prose
 from playbooks.rules.waiting.cause_ranking import Cause
-from playbooks.rules.waiting.waiting_pod import Case
+from playbooks.scene import PodScene
 
 _XPU_NUMBERS, _TRN_NUMBERS = (1, 2, 4, 8), (1, 4, 8, 16)
 _NUMBERS: Mapping[str, tuple[int, ...]] = {"kunlun": _XPU_NUMBERS, "XPU": _XPU_NUMBERS, "AWSNeuron": _TRN_NUMBERS}
@@ -27,17 +27,17 @@ _KEYS = {
 }
 
 
-def own_words(case: Case, cause: Cause) -> Prose | None:
+def own_words(scene: PodScene, cause: Cause) -> Prose | None:
     """The claim about a cause of nodes that refuse one other vendor's devices; None where the usual one holds."""
-    asked = case.request.containers
+    asked = scene.request.containers
     words = {container.word for container in asked}
-    device = case.config.by_word.get(next(iter(words))) if len(words) == 1 else None
+    device = scene.config.by_word.get(next(iter(words))) if len(words) == 1 else None
     if device is None or device.vendor is FIRST or not cause.nodes:
         return None
-    numbers = numbers_given(case, cause.nodes, device)
+    numbers = numbers_given(scene, cause.nodes, device)
     never = [request for request in asked if numbers is not None and request.count not in numbers]
     largest = max(never or asked, key=lambda container: container.count)
-    key = _key(case, cause, device, largest, never=bool(never))
+    key = _key(scene, cause, device, largest, never=bool(never))
     if key is None:
         return None
     return Text(
@@ -48,21 +48,21 @@ def own_words(case: Case, cause: Cause) -> Prose | None:
         word=device.word,
         resource=device.resources.cores if key == _WHOLE else device.resources.count,
         numbers=in_words(numbers or ()),
-        asked=request_amounts.asked(case, largest),
+        asked=request_amounts.asked(scene, largest),
     )
 
 
-def _key(case: Case, cause: Cause, device: Device, largest: ContainerRequest, *, never: bool) -> str | None:
+def _key(scene: PodScene, cause: Cause, device: Device, largest: ContainerRequest, *, never: bool) -> str | None:
     """The text that says it. `never`: so many are never given."""
     if cause.text == verdicts.NUMA_NOT_FIT:
         return "numa-not-fit.number" if never else None
     if cause.text == _SAME_CARD:
-        return "custom-filter-rule.same" if len(case.request.containers) > 1 else None
+        return "custom-filter-rule.same" if len(scene.request.containers) > 1 else None
     if cause.text == verdicts.NODE_INSUFFICIENT:
-        none = not any(_in_play(case, name, device.word) for name in cause.nodes)
+        none = not any(_in_play(scene, name, device.word) for name in cause.nodes)
         return "node-insufficient-device.none" if none else "node-insufficient-device.word"
     if cause.text in (verdicts.EXCLUSIVE_CONFLICT, verdicts.INSUFFICIENT_CORE):
-        unwritten = device.resources.cores and device.resources.cores not in asked_resources(case.pod, case.config)
+        unwritten = device.resources.cores and device.resources.cores not in asked_resources(scene.pod, scene.config)
         return _WHOLE if unwritten and largest.cores == WHOLE_CARD else None
     if cause.text == verdicts.MODE_NOT_FIT:
         return "mode-not-fit.soft" if device.names.also_read else "mode-not-fit.profile"
@@ -74,14 +74,14 @@ def in_words(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, numbers))
 
 
-def numbers_given(case: Case, nodes: Iterable[str], device: Device) -> tuple[int, ...] | None:
+def numbers_given(scene: PodScene, nodes: Iterable[str], device: Device) -> tuple[int, ...] | None:
     """The numbers of devices that these nodes ever give; None where any is, as on AWS' inf instances."""
-    labels = [case.nodes[name].metadata.label(_INSTANCE_LABEL) or "" for name in nodes]
+    labels = [scene.nodes[name].metadata.label(_INSTANCE_LABEL) or "" for name in nodes]
     if device.word == "AWSNeuron" and any("inf" in label.casefold() for label in labels):
         return None
     return _NUMBERS.get(device.word)
 
 
-def _in_play(case: Case, name: str, word: str) -> bool:
+def _in_play(scene: PodScene, name: str, word: str) -> bool:
     """Whether a device of the node has the word in its type."""
-    return any(card.card.is_of(word) for card in case.view.cards(name))
+    return any(card.card.is_of(word) for card in scene.view.cards(name))

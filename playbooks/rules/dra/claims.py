@@ -5,7 +5,7 @@ its selectors.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -17,8 +17,12 @@ from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.gather.dra import ClaimsSeen
 from playbooks.quotes import kubectl
+from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.hami_objects import of_object
+from playbooks.rules.waiting.cause_ranking import rank_words
+from playbooks.rules.waiting.refusals import in_words, look_at_pod
+from playbooks.scene import PodScene
 
 _DEVICES = 3
 """Of a claim that are named."""
@@ -43,13 +47,6 @@ class State(IntEnum):
 _DECIDE = (State.ABSENT, State.NO_TEMPLATE)
 
 
-class ClaimTold(NamedTuple):
-    """The finding; `decides`: the pod cannot be placed before that changes, whatever the schedulers say of nodes."""
-
-    finding: Finding
-    decides: bool
-
-
 class _Told(NamedTuple):
     state: State
     claim: Prose
@@ -66,21 +63,52 @@ def is_about(reason: str) -> bool:
     return bool(_OF_CLAIMS.search(reason))
 
 
-def told_by_claims(pod: Pod, seen: ClaimsSeen | None) -> ClaimTold | None:
-    """What is known of the pod's claims, the one that stands most in its way first; None where it has none."""
-    if not claims_of(pod):
-        return None
-    states = sorted((_state(pod, claim, seen) for claim in pod.spec.resource_claims or ()), key=lambda state: state[0])
+def states_of(scene: PodScene) -> list[_Told]:
+    """What is known of each of the pod's claims, the one that stands most in its way first."""
+    pod = scene.pod
+    found = (_state(pod, claim, scene.claims) for claim in pod.spec.resource_claims or ())
+    return sorted(found, key=lambda told: told.state)
+
+
+def decide(scene: PodScene) -> bool:
+    """Whether the pod cannot be placed before its claims change, whatever the schedulers say of nodes."""
+    return any(told.state in _DECIDE for told in scene.once(states_of))
+
+
+@rule("resource-claim")
+def claims_decide(scene: PodScene) -> Iterator[Finding]:
+    """A pod whose claims cannot be served as things are."""
+    if decide(scene):
+        yield claim_finding(scene, ())
+
+
+@rule("resource-claim", "kubernetes-filter")
+def claims_alone(scene: PodScene) -> list[Finding]:
+    """HAMi's scheduler has no say in a pod that asks through claims alone: beside them counts what Kubernetes says."""
+    if scene.asked or not scene.once(states_of):
+        return []
+    causes = [cause for cause in rank_words(scene.attempt) if cause.of_kubernetes]
+    words = [
+        (is_about(cause.text), in_words(scene.attempt, cause, [look_at_pod(scene.pod, cause.text)], sure=True))
+        for cause in causes
+    ]
+    others = [] if decide(scene) else [said for about, said in words if not about]
+    claims = claim_finding(scene, () if words else scene.words)
+    return [*others, claims, *(said for _, said in words if said not in others)]
+
+
+def claim_finding(scene: PodScene, said: Sequence[Evidence]) -> Finding:
+    """The pod's claims; `said` is what the schedulers say of them."""
+    pod, states = scene.pod, scene.once(states_of)
     first = states[0]
     claim = first.claim or Text("resource-claim.claim", claims=", ".join(claims_of(pod)))
     look = step(
         Text("resource-claim.see"), kubectl("-n", pod.namespace, "get", "resourceclaims,resourceclaimtemplates")
     )
-    proofs = [proof for state in states for proof in state.proofs]
+    proofs = [*(proof for state in states for proof in state.proofs), *said]
     # Which driver stands behind a class its selectors say, and HAMi-DRA's own may have been changed.
     sure = "suspected" if first.state is State.NO_SLICE else "confirmed"
-    result = finding("resource-claim", claim, sure, (), proofs, severity="warning", actions=[look])
-    return ClaimTold(result, first.state in _DECIDE)
+    return finding("resource-claim", claim, sure, (), proofs, severity="warning", actions=[look])
 
 
 def _state(pod: Pod, claim: PodResourceClaim, seen: ClaimsSeen | None) -> _Told:

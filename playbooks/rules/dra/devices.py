@@ -4,7 +4,7 @@ The two count apart: HAMi's scheduler its pods' annotations alone, kube-schedule
 documentation forbids both at once (how-to-use-hami-dra).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -12,18 +12,20 @@ from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.installation import dra
 from bot.hami.nodes.node_state import Terms, registered
 from bot.hami.nodes.registration import Registration, kubelet_offers
-from bot.kube.models import MutatingWebhookConfiguration, Node, Pod, ResourceSlice
+from bot.kube.models import MutatingWebhookConfiguration, Node, ResourceSlice
 from bot.report import Evidence, Finding, Gap, NextAction, step
 from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.scheduling import NODE_SELECTOR_FLAG, InstallSeen, is_absent
 from playbooks.gather.webhook import WEBHOOK_NAME, WebhookSeen
 from playbooks.quotes import kubectl
+from playbooks.rule import rule
 from playbooks.rules.admission.webhook_configuration import KIND
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.hami_objects import Parts, of_object
 from playbooks.rules.dra.claims import of_slice
+from playbooks.scene import PodScene
 
 Slices = Sequence[ResourceSlice] | Gap
 Nodes = Sequence[Node] | Gap
@@ -64,15 +66,17 @@ def with_dra(findings: Sequence[Finding], offered: DraDevices) -> list[Finding]:
     return [*twice, *findings] if (twice := _twice(offered)) else [*findings, *_by_claims(offered.slices)]
 
 
-def unclaimed(pod: Pod, asked: Mapping[str, str], seen: InstallSeen) -> Finding | None:
+@rule("webhook-bypassed")
+def unclaimed(scene: PodScene) -> Iterator[Finding]:
     """A pod that still asks for HAMi's resources where they are handed out through ResourceClaims alone."""
+    pod, asked, seen = scene.pod, scene.asked, scene.cluster.seen
     offers = [] if isinstance(seen.slices, Gap) else dra.offers(dra.of_hami(seen.slices))
     if not offers or not asked or not is_absent(seen):
-        return None
+        return
     proofs = [*(quotes.of_resource(pod, name, value) for name, value in asked.items()), *map(of_slice, offers)]
     claim = Text("webhook-bypassed.dra", resource=next(iter(asked)))
     look = step(Text("webhook-bypassed.see-dra"), kubectl("get", KIND.lower(), "-o", "yaml"))
-    return finding("webhook-bypassed", claim, "confirmed", (), proofs, severity="warning", actions=[look])
+    yield finding("webhook-bypassed", claim, "confirmed", (), proofs, severity="warning", actions=[look])
 
 
 def mode(parts: Parts, now: datetime) -> list[Finding]:

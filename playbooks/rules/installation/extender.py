@@ -21,9 +21,12 @@ from bot.report import Confidence, Evidence, Finding, Gap, Severity, step
 from bot.texts import Prose, Text, clauses
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.quotes import kubectl
+from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.hami_objects import Parts, of_object
+from playbooks.rules.installation.schedulers import never_led
+from playbooks.scene import PodScene
 
 EXTENDER_BIND, _OWN_PORT = "extender-bind", 9444
 """Where /filter and /bind are after 2.10, and the port without that flag (HAMi's main branch, cmd/scheduler/main.go).
@@ -60,6 +63,21 @@ def never_asked(seen: InstallSeen, words: Collection[str], proofs: Sequence[Evid
         return []
     faults = [fault for fault in _of_asking(seen, config) if fault.word in words]
     return [_finding(config, faults, seen.confidence, proofs)] if faults else []
+
+
+_WRONG_SETUP = {"nothing": ("schedulerName",), "extender": ("urlPrefix", "filterVerb")}
+"""By how far a pod came: what in kube-scheduler's configuration explains that it came no further."""
+
+
+@rule("extender-misconfigured", "scheduler-no-leader")
+def never_asked_about(scene: PodScene) -> list[Finding]:
+    """What keeps kube-scheduler from asking HAMi about the pod, where nobody tried it or HAMi gave no answer."""
+    words, seen = _WRONG_SETUP.get(scene.attempt.stage, ()), scene.cluster.seen
+    if not words or scene.pod.spec.scheduler_name != scene.install.scheduler_name:
+        return []
+    return never_asked(seen, words, scene.words) or (
+        never_led(seen, scene.cluster.process.runs, scene.words) if scene.attempt.stage == "extender" else []
+    )
 
 
 def _finding(

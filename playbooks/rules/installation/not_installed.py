@@ -1,6 +1,6 @@
 """A cluster without HAMi: what every question answers there, before any rule of HAMi's is asked."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -12,7 +12,9 @@ from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.quotes import kubectl
+from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
+from playbooks.scene import PodScene
 
 _LONGEST_WORDS = 200
 
@@ -42,21 +44,24 @@ def answer_without_hami(verb: str, asked: Asked, seen: InstallSeen) -> Report | 
     )
 
 
-def pod_without_hami(pod: Pod, words: Evidence | None, seen: InstallSeen) -> Finding | None:
-    """The same about a pod that waits, with its scheduler's own words."""
-    if seen.presence != "absent":
-        return None
-    return _finding(_with_words(_not_installed(seen), pod, words), _proofs(pod, words))
+@rule("hami-not-installed")
+def without_hami(scene: PodScene) -> Iterator[Finding]:
+    """The same about a pod that waits, with its scheduler's own words; not one that asks through claims alone."""
+    pod, seen, words = scene.pod, scene.cluster.seen, scene.attempt.evidence
+    if seen.presence == "absent" and (scene.asked or not pod.spec.resource_claims):
+        yield _finding(_with_words(_not_installed(seen), pod, words), _proofs(pod, words))
 
 
-def perhaps_without_hami(pod: Pod, words: Evidence | None, seen: InstallSeen) -> Finding | None:
+@rule("not-enough-evidence")
+def perhaps_without_hami(scene: PodScene) -> Iterator[Finding]:
     """That it is not known whether HAMi is there, for a pod that does not name HAMi's scheduler."""
-    if seen.presence != "unknown" or pod.spec.scheduler_name == seen.install.scheduler_name:
-        return None
+    pod, seen, words = scene.pod, scene.cluster.seen, scene.attempt.evidence
+    if seen.presence != "unknown" or pod.spec.scheduler_name == seen.install.scheduler_name or not scene.asked:
+        return
     claim = _with_words(Text("hami-not-installed.unknown"), pod, words)
     steps = [step(Text("hami-not-installed.doctor"), "hami-bot doctor")]
     proofs = _proofs(pod, words)
-    return finding("not-enough-evidence", claim, "suspected", (), proofs, severity="warning", actions=steps)
+    yield finding("not-enough-evidence", claim, "suspected", (), proofs, severity="warning", actions=steps)
 
 
 def _with_words(claim: Text, pod: Pod, words: Evidence | None) -> Text:

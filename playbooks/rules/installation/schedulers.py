@@ -1,6 +1,6 @@
 """HAMi's scheduler itself: whether there is one, whether it leads, whether it is well."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from bot.hami.installation.install import ROLE_LABEL, Install, is_ready
@@ -14,8 +14,10 @@ from playbooks import quotes
 from playbooks.gather.node_side import LogSeen
 from playbooks.gather.scheduling import InstallSeen, is_absent
 from playbooks.quotes import kubectl
+from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
 from playbooks.rules.installation.scheduler_ends import why_it_ends, why_nobody_leads
+from playbooks.scene import PodScene
 
 _RESTART_WINDOW = timedelta(minutes=10)
 _CRASH_WINDOW = timedelta(hours=24)
@@ -33,25 +35,24 @@ def scheduler_trouble(install: Install, now: datetime, runs: Sequence[LogSeen] =
     return [finding for finding in found if finding is not None]
 
 
-def none_found(pod: Pod, seen: InstallSeen) -> Finding | None:
+@rule("scheduler-down")
+def none_found(scene: PodScene) -> Iterator[Finding]:
     """Deployments and pods were read, and none of them is HAMi's scheduler, though something else of HAMi is there."""
+    pod, seen = scene.pod, scene.cluster.seen
     if not is_absent(seen) or seen.presence != "found":
-        return None
-    name = pod.spec.scheduler_name or pod.name
-    return finding(
-        "scheduler-down",
-        Text("scheduler-down.none"),
-        "suspected",
-        (),
-        (quotes.of_pod(pod, name, "{.spec.schedulerName}"),),
-        severity="critical",
-        actions=(
-            step(
-                Text("scheduler-down.search"),
-                kubectl("get", "deploy", "-A", "-l", f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}"),
-            ),
-        ),
-    )
+        return
+    proofs = [quotes.of_pod(pod, pod.spec.scheduler_name or pod.name, "{.spec.schedulerName}")]
+    search = kubectl("get", "deploy", "-A", "-l", f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}")
+    steps, claim = [step(Text("scheduler-down.search"), search)], Text("scheduler-down.none")
+    yield finding("scheduler-down", claim, "suspected", (), proofs, severity="critical", actions=steps)
+
+
+@rule("scheduler-down", "scheduler-no-leader", "scheduler-degraded")
+def unwell(scene: PodScene) -> list[Finding]:
+    """HAMi's scheduler is down, leaderless or unwell, whoever waits for it."""
+    if is_absent(scene.cluster.seen) and scene.cluster.seen.presence == "found":
+        return []
+    return scheduler_trouble(scene.install, scene.now, scene.cluster.process.runs)
 
 
 def _down(install: Install, runs: Sequence[LogSeen]) -> Finding | None:

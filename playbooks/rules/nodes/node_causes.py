@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from bot.finding_codes import Code
 from bot.hami.nodes.node_state import vendors_of
 from bot.hami.nodes.registration import kubelet_offers
 from bot.hami.pods.request_parsing import DeviceConfig
@@ -19,6 +20,17 @@ from playbooks.rules.nodes.node_gpus import gpus_of
 from playbooks.rules.nodes.not_selected import not_selected, refused_pods
 from playbooks.rules.nodes.plugin_faults import plugin_faults
 from playbooks.rules.nodes.second_device_plugin import second_plugin
+
+NODE_CODES: tuple[Code, ...] = (
+    "card-fault",
+    "device-plugin-crash",
+    "device-plugin-not-ready",
+    "device-plugin-not-selected",
+    "driver-not-loaded",
+    "gpu-runtime-missing",
+    "second-device-plugin",
+)
+"""What may be told of a node that hands out no GPUs."""
 
 
 def node_causes(

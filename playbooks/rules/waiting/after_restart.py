@@ -23,12 +23,15 @@ from bot.report import Evidence, Finding, Gap, NextAction, gap, step
 from bot.texts import Text
 from playbooks import quotes
 from playbooks.quotes import kubectl
+from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.rules.waiting.attempt import Attempt
+from playbooks.rules.nodes.node_causes import NODE_CODES
+from playbooks.rules.waiting.cause_ranking import by_words
+from playbooks.rules.waiting.nodes_at_fault import with_nodes_behind
 from playbooks.rules.waiting.stale_scheduler import refused_nodes
-from playbooks.rules.waiting.unregistered_nodes import PluginPods, plugin_actions
-from playbooks.rules.waiting.waiting_pod import Case
+from playbooks.rules.waiting.unregistered_nodes import plugin_actions
+from playbooks.scene import PodScene
 
 _SINCE = Version(2, 9, 0)
 """Before, a handshake that is not answered for 60 s is stale whatever kubelet offers."""
@@ -69,30 +72,37 @@ def is_not_taken_in(
     return asked_before and now - start.at > _PATIENCE
 
 
-def unknown_since_restart(case: Case, attempt: Attempt, plugins: PluginPods) -> Finding | None:
-    """The nodes that HAMi calls unregistered for this, although they are registered; None where there is none."""
-    start, device, said = start_of(case.install), case.device, attempt.evidence_for(NODE_UNREGISTERED)
-    if start is None or attempt.at is None or attempt.at < start.at or not said:
+@rule("handshake-stale", *NODE_CODES, reads=("nodes",))
+def unknown_since_restart(scene: PodScene) -> list[Finding]:
+    """The nodes that HAMi calls unregistered for this, although they are registered."""
+    return [] if scene.once(by_words) else with_nodes_behind(scene, _unknown_since_restart(scene))
+
+
+def _unknown_since_restart(scene: PodScene) -> Finding | None:
+    start, device, said = start_of(scene.install), scene.device, scene.attempt.evidence_for(NODE_UNREGISTERED)
+    if start is None or scene.attempt.at is None or scene.attempt.at < start.at or not said:
         return None
     names = [
         name
-        for name in refused_nodes(case, attempt)
-        if is_not_taken_in(case.nodes[name], device, case.version, start, case.now)
+        for name in refused_nodes(scene)
+        if is_not_taken_in(scene.nodes[name], device, scene.version, start, scene.now)
     ]
     if not names:
         return None
-    nodes = [case.nodes[name] for name in names]
+    nodes = [scene.nodes[name] for name in names]
     proofs = [*said, *proofs_of(nodes[:1], device, start)]
     claim = claim_about(names, start)
-    actions = steps(names[0], device, plugins.get(names[0]))
+    actions = steps(names[0], device, scene.plugins.get(names[0]))
     return finding("handshake-stale", claim, "confirmed", names, proofs, severity="warning", actions=actions)
 
 
-def maybe_unknown(case: Case) -> list[Gap]:
+def maybe_unknown(scene: PodScene) -> list[Gap]:
     """That HAMi may not know nodes that would take the pod, which no object tells for sure."""
-    start = start_of(case.install)
+    start = start_of(scene.install)
     names = [
-        name for name in case.fitting if is_not_taken_in(case.nodes[name], case.device, case.version, start, case.now)
+        name
+        for name in scene.fitting
+        if is_not_taken_in(scene.nodes[name], scene.device, scene.version, start, scene.now)
     ]
     if not names:
         return []

@@ -16,8 +16,9 @@ from bot.hami.nodes.registration import Unregistered
 from bot.hami.scheduler_logs.filter_reasons import REASONS, finding_code, reason_of
 from bot.hami.scheduler_logs.scheduling_events import CardCount
 from bot.kube.node_filter import SELECTOR_TEXT
-from playbooks.rules.waiting.attempt import Attempt
-from playbooks.rules.waiting.waiting_pod import Case
+from playbooks.attempt import Attempt
+from playbooks.rules.common.gaps import other_vendors
+from playbooks.scene import PodScene
 
 _SAMPLE = 20
 """Nodes tried again per distinct reason: nodes with the same reason text are alike in what they lack."""
@@ -59,24 +60,42 @@ class Cause(NamedTuple):
         )
 
 
-def rank_causes(case: Case, attempt: Attempt) -> list[Cause]:
+def rank_causes(scene: PodScene) -> list[Cause]:
     """Every reason of every node, the most likely cause first. Needs the nodes to have been seen.
 
     Where no single change would help, what HAMi names comes before the rest, and Kubernetes' own filters come last. A
     quota that forbids every node comes first even if HAMi was not asked: the pod's own selector is not to blame alone.
     """
-    causes = sorted([*_hami_causes(case, attempt), *_kubernetes_causes(case)], key=_sort_key)
+    causes = sorted([*_hami_causes(scene), *_kubernetes_causes(scene)], key=_sort_key)
     if not needs_several(causes):
         return causes
-    named = _named_by_hami(attempt)
-    if all(cause.of_kubernetes for cause in causes) and _forbidden_by_quota(case):
+    named = _named_by_hami(scene.attempt)
+    if all(cause.of_kubernetes for cause in causes) and _forbidden_by_quota(scene):
         return [Cause(Rank.BACKGROUND, fit.QUOTA_NOT_FIT, ()), *causes]
     return sorted(causes, key=lambda cause: (cause.rank, cause.of_kubernetes, cause.text not in named))
 
 
-def _forbidden_by_quota(case: Case) -> bool:
+def by_words(scene: PodScene) -> bool:
+    """Whether the schedulers' words have to do, because our own fit cannot be asked: unread nodes, a vendor whose fit
+    is not modelled, or reasons of HAMi's for nodes that it cannot judge. To weigh the rest would miss the cause.
+    """
+    if not scene.nodes_seen or other_vendors(scene):
+        return True
+    judged = scene.verdicts.items()
+    unknown = any(verdict.fits is None and not scene.attempt.cards_on(name) for name, verdict in judged)
+    reasons = scene.attempt.unschedulable.by_hami if scene.attempt.unschedulable else ()
+    return unknown and any(card.of for reason in reasons for card in reason.cards)
+
+
+def causes(scene: PodScene) -> list[Cause]:
+    """The ranked causes, with those that hide behind them where the answer advises."""
+    ranked = rank_causes(scene)
+    return ranked + behind(scene, ranked) if scene.advises else ranked
+
+
+def _forbidden_by_quota(scene: PodScene) -> bool:
     """Whether HAMi would refuse each of the nodes that Kubernetes drops for the namespace's quota, by a sample."""
-    verdicts = case.judge_each(list(case.obstacles)[:_SAMPLE]).values()
+    verdicts = scene.judge_each(list(scene.obstacles)[:_SAMPLE]).values()
     return bool(verdicts) and all(verdict.fits is False and fit.QUOTA_NOT_FIT in verdict.codes for verdict in verdicts)
 
 
@@ -128,13 +147,13 @@ def _sort_key(cause: Cause) -> tuple[int, int, int, int, str]:
 _UNFIT = (CardCount("NodeUnfitPod", 0, 0),)
 
 
-def _nodes_by_reason(case: Case, attempt: Attempt) -> dict[tuple[CardCount, ...], list[str]]:
+def _nodes_by_reason(scene: PodScene) -> dict[tuple[CardCount, ...], list[str]]:
     """The candidates that do not fit, sorted: by our own verdict where it is known, else by HAMi's words about them."""
     found: dict[tuple[CardCount, ...], list[str]] = defaultdict(list)
-    for verdict, names in case.by_verdict:
+    for verdict, names in scene.by_verdict:
         if verdict.fits is None:
             for name in names:
-                found[attempt.cards_on(name) or _UNFIT].append(name)
+                found[scene.attempt.cards_on(name) or _UNFIT].append(name)
         elif not verdict.fits:
             found[_as_cards(verdict) or _UNFIT] += names
     for names in found.values():
@@ -148,12 +167,12 @@ def _as_cards(verdict: Verdict) -> tuple[CardCount, ...]:
     return tuple(CardCount(code, 0, 0) for code in verdict.codes)
 
 
-def _hami_causes(case: Case, attempt: Attempt) -> Iterable[Cause]:
+def _hami_causes(scene: PodScene) -> Iterable[Cause]:
     nodes: dict[str, list[str]] = defaultdict(list)
     ranked: dict[str, Counter[Rank]] = defaultdict(Counter)
-    for cards, names in _nodes_by_reason(case, attempt).items():
+    for cards, names in _nodes_by_reason(scene).items():
         for text in _telling(cards):
-            tried = [_rank_on(case, name, text) for name in names[:_SAMPLE]]
+            tried = [_rank_on(scene, name, text) for name in names[:_SAMPLE]]
             ranked[text].update(tried)
             ranked[text][tried[-1]] += len(names) - len(tried)
             nodes[text] += names
@@ -170,30 +189,30 @@ def _telling(cards: tuple[CardCount, ...]) -> set[str]:
     return {code for code in codes if not (others and natures.get(code) == "pod")}
 
 
-def _rank_on(case: Case, name: str, text: str) -> Rank:
+def _rank_on(scene: PodScene, name: str, text: str) -> Rank:
     """The weight of one reason on one node."""
     reason = reason_of(text)
     if text == fit.NODE_UNREGISTERED:
-        return _rank_unregistered(case, name)
+        return _rank_unregistered(scene, name)
     if reason is None:
         return Rank.UNSEEN
     if reason.nature == "summary":
         return Rank.NORMAL if reason.text == fit.ALLOCATED_INSUFFICIENT else Rank.UNSEEN
-    if case.verdicts[name].fits is None:
+    if scene.verdicts[name].fits is None:
         return {"use": Rank.STATE, "pod": Rank.POD}.get(reason.nature, Rank.UNSEEN)
     if text == fit.NODE_INSUFFICIENT:
-        others = case.devices_are_there and not any(case.is_asked_for(card.card) for card in case.view.cards(name))
+        others = scene.devices_are_there and not any(scene.is_asked_for(card.card) for card in scene.view.cards(name))
         return Rank.NORMAL if others else Rank.SIZE
-    if case.judge(name, frozenset({text})).fits is False:
+    if scene.judge(name, frozenset({text})).fits is False:
         return Rank.BACKGROUND
     if reason.nature == "pod":
         return Rank.POD
-    if reason.nature == "use" and text != fit.QUOTA_NOT_FIT and not _fits_empty(case, name):
+    if reason.nature == "use" and text != fit.QUOTA_NOT_FIT and not _fits_empty(scene, name):
         return Rank.SIZE if text in _SIZE_CODES else Rank.BACKGROUND
     return Rank.STATE
 
 
-def behind(case: Case, causes: Sequence[Cause]) -> list[Cause]:
+def behind(scene: PodScene, causes: Sequence[Cause]) -> list[Cause]:
     """Where nothing would help alone, what stands behind the reasons that were given: HAMi names one for each card.
 
     The filter is run again on every node of such a reason.
@@ -204,30 +223,30 @@ def behind(case: Case, causes: Sequence[Cause]) -> list[Cause]:
     for cause in causes:
         if cause.rank is not Rank.BACKGROUND or reason_of(cause.text) is None:
             continue
-        for name, verdict in case.judge_each(cause.nodes, frozenset({cause.text})).items():
+        for name, verdict in scene.judge_each(cause.nodes, frozenset({cause.text})).items():
             for code in _telling(_as_cards(verdict)) if verdict.fits is False else ():
                 nodes[code].add(name)
     found = (Cause(Rank.BACKGROUND, text, tuple(sorted(some))) for text, some in nodes.items() if text not in known)
     return sorted(found, key=_sort_key)
 
 
-def _fits_empty(case: Case, name: str) -> bool:
-    return case.view.fits_empty(name, case.request, frozenset({fit.QUOTA_NOT_FIT})) is True
+def _fits_empty(scene: PodScene, name: str) -> bool:
+    return scene.view.fits_empty(name, scene.request, frozenset({fit.QUOTA_NOT_FIT})) is True
 
 
-def _rank_unregistered(case: Case, name: str) -> Rank:
-    if not case.expects_gpus(name):
+def _rank_unregistered(scene: PodScene, name: str) -> Rank:
+    if not scene.expects_gpus(name):
         return Rank.NORMAL
-    fits = case.if_registered(name).fits
+    fits = scene.if_registered(name).fits
     return Rank.STATE if fits else Rank.UNSEEN if fits is None else Rank.BACKGROUND
 
 
-def _kubernetes_causes(case: Case) -> Iterable[Cause]:
+def _kubernetes_causes(scene: PodScene) -> Iterable[Cause]:
     nodes: dict[str, list[str]] = defaultdict(list)
-    for name, obstacle in case.obstacles.items():
+    for name, obstacle in scene.obstacles.items():
         nodes[obstacle.text].append(name)
     for text, names in nodes.items():
-        unlocked = sum(1 for name in names[:_SAMPLE] if case.judge(name).fits is not False)
+        unlocked = sum(1 for name in names[:_SAMPLE] if scene.judge(name).fits is not False)
         useful = Rank.SELECTOR if text == SELECTOR_TEXT else Rank.KUBERNETES
         yield Cause(useful if unlocked else Rank.BACKGROUND, text, tuple(names), unlocked)
 
@@ -253,19 +272,19 @@ def family(text: str) -> str:
     return lowered if lowered.startswith("insufficient ") else "other"
 
 
-def unexplained(case: Case, attempt: Attempt) -> list[tuple[str, int]]:
+def unexplained(scene: PodScene) -> list[tuple[str, int]]:
     """Reasons of kube-scheduler's own that drop more nodes than objects alone explain, with how many more."""
     ours: dict[str, int] = defaultdict(int)
-    for obstacle in case.obstacles.values():
+    for obstacle in scene.obstacles.values():
         ours[family(obstacle.text)] += 1
     theirs: dict[str, tuple[str, int]] = {}
-    for reason in attempt.unschedulable.by_kubernetes if attempt.unschedulable else ():
+    for reason in scene.attempt.unschedulable.by_kubernetes if scene.attempt.unschedulable else ():
         text, count = theirs.get(family(reason.text), (reason.text, 0))
         theirs[family(reason.text)] = text, count + reason.nodes
     return [(text, count - ours[name]) for name, (text, count) in theirs.items() if count > ours[name]]
 
 
-def is_unregistered(case: Case, name: str) -> Unregistered | None:
+def is_unregistered(scene: PodScene, name: str) -> Unregistered | None:
     """Why the node is unregistered, None when it is registered."""
-    state = case.view.state(name)
+    state = scene.view.state(name)
     return state if isinstance(state, Unregistered) else None

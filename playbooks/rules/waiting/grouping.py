@@ -15,7 +15,7 @@ from bot.hami.webhook.left_alone import OPT_OUT_LABEL
 from bot.kube import models
 from bot.kube.models import Pod
 from bot.kube.times import parse_time
-from playbooks.rules.waiting.attempt import Attempt
+from playbooks.attempt import Attempt
 from playbooks.rules.waiting.binding import FILTERED_GRACE, UNSCHEDULABLE_FLUSH
 
 _RESERVATION = (NODE_KEY, MIG_ALLOCATIONS_KEY)

@@ -18,9 +18,8 @@ from playbooks.quotes import kubectl
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.waiting import refusals
-from playbooks.rules.waiting.attempt import Attempt
 from playbooks.rules.waiting.cause_ranking import Cause
-from playbooks.rules.waiting.waiting_pod import Case
+from playbooks.scene import PodScene
 
 _TAINTS = {
     **dict.fromkeys(NOT_READY_TAINTS, "not-ready"),
@@ -36,19 +35,19 @@ class _State(NamedTuple):
     taint: str
 
 
-def told_by_state(case: Case, attempt: Attempt, cause: Cause) -> list[Finding]:
+def told_by_state(scene: PodScene, cause: Cause) -> list[Finding]:
     """A finding for each such state of nodes that should have the device, then one for all other nodes of the cause."""
     by_state: defaultdict[_State, list[str]] = defaultdict(list)
-    for name in cause.nodes if case.request.containers else ():
-        if (state := _state(case.obstacles[name])) is not None and case.expects_gpus(name):
+    for name in cause.nodes if scene.request.containers else ():
+        if (state := _state(scene.obstacles[name])) is not None and scene.expects_gpus(name):
             by_state[state].append(name)
     if not by_state:
-        return [refusals.refused(case, attempt, cause)]
-    found = [_finding(case, attempt, cause._replace(nodes=tuple(names)), state) for state, names in by_state.items()]
+        return [refusals.refused(scene, cause)]
+    found = [_finding(scene, cause._replace(nodes=tuple(names)), state) for state, names in by_state.items()]
     told = {name for names in by_state.values() for name in names}
     rest = tuple(name for name in cause.nodes if name not in told)
     if rest:
-        others = refusals.refused(case, attempt, cause._replace(nodes=rest))
+        others = refusals.refused(scene, cause._replace(nodes=rest))
         found.append(structs.replace(others, severity="info"))
     return found
 
@@ -60,17 +59,17 @@ def _state(obstacle: Obstacle) -> _State | None:
     return _State(what, obstacle.detail) if what else None
 
 
-def _finding(case: Case, attempt: Attempt, cause: Cause, state: _State) -> Finding:
+def _finding(scene: PodScene, cause: Cause, state: _State) -> Finding:
     names = cause.nodes
     claim = Text(f"kubernetes-filter.{state.what}", nodes=prose.names(names), taint=state.taint)
-    if takers := refusals.takers(case, cause):
+    if takers := refusals.takers(scene, cause):
         claim = Text("kubernetes-filter.taken", claim=claim, nodes=prose.some(takers))
     steps = [step(Text("nodes.describe", node=names[0]), kubectl("describe", "node", names[0]))]
     if state.what == "cordoned":
         uncordon = kubectl("uncordon", names[0])
         steps.append(step(Text("kubernetes-filter.uncordon", node=names[0]), uncordon, changes_cluster=True))
-    said = refusals.words(attempt) if refusals.said_by_kubernetes(attempt, cause) else []
-    proofs, severity = [*said, *_proof(case.nodes[names[0]], state)], refusals.severity_of(cause)
+    said = refusals.words(scene.attempt) if refusals.said_by_kubernetes(scene.attempt, cause) else []
+    proofs, severity = [*said, *_proof(scene.nodes[names[0]], state)], refusals.severity_of(cause)
     sure: Confidence = "confirmed" if said else "suspected"
     return finding("kubernetes-filter", claim, sure, names, proofs, severity=severity, actions=steps)
 

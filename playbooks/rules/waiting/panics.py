@@ -1,23 +1,23 @@
 """A panic of HAMi's extender: inside a request, which kube-scheduler sees as a broken answer, or as its end."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
-
-from msgspec import structs
 
 from bot.hami.installation.install import Install
 from bot.hami.scheduler_logs.panics import Panic, broke_off, found_nobody, may_be_panic, read_panics
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Pod
 from bot.kube.times import format_time, parse_time
-from bot.report import Evidence, Finding, one_line, step
+from bot.report import Confidence, Evidence, Finding, Severity, one_line, step
 from bot.texts import Prose, Text
+from playbooks.attempt import Attempt
 from playbooks.gather.scheduler_process import PanicLog
 from playbooks.quotes import kubectl, shown
+from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
-from playbooks.rules.waiting.attempt import Attempt
 from playbooks.rules.waiting.pod_log import Run
+from playbooks.scene import PodScene
 
 _MAX_SHOWN = 2
 _ROUNDED, _AT_ONCE = timedelta(seconds=1), timedelta(seconds=3)
@@ -49,26 +49,33 @@ class _Found(NamedTuple):
         return -_ROUNDED <= attempt.at - self.at <= (_BACK_OFF if refused else _WROTE)
 
 
-def panicked(attempt: Attempt, logs: tuple[PanicLog, ...]) -> Finding | None:
+@rule("scheduler-panic")
+def panicked(scene: PodScene) -> Iterator[Finding]:
     """The extender panicked when kube-scheduler asked it about the pod: by its log, else by how the answer ended."""
+    attempt = scene.attempt
     if not _may_be_panic(attempt) or attempt.evidence is None:
-        return None
-    found = _found(logs)
+        return
+    found = _found(scene.cluster.process.panics)
     if near := [crash for crash in found if crash.explains(attempt)]:
-        return _told(near, [attempt.evidence], Text("scheduler-panic.claim", what=_what(near)))
-    if not broke_off(attempt.evidence.quote) or (attempt.stage == "bind" and not found):
-        return None
-    claim = Text("scheduler-panic.suspected", why=one_line(attempt.evidence.quote, 80))
-    proofs = [attempt.evidence, *map(_of_line, found[: -_MAX_SHOWN - 1 : -1])]
-    return finding("scheduler-panic", claim, "suspected", (), proofs, severity="critical")
+        yield _told(near, [attempt.evidence], Text("scheduler-panic.claim", what=_what(near)))
+    elif broke_off(attempt.evidence.quote) and (attempt.stage != "bind" or found):
+        claim = Text("scheduler-panic.suspected", why=one_line(attempt.evidence.quote, 80))
+        proofs = [attempt.evidence, *map(_of_line, found[: -_MAX_SHOWN - 1 : -1])]
+        yield finding("scheduler-panic", claim, "suspected", (), proofs, severity="critical")
 
 
-def panicked_elsewhen(install: Install, attempt: Attempt, logs: tuple[PanicLog, ...]) -> list[Finding]:
+@rule("scheduler-panic")
+def panicked_elsewhen(scene: PodScene) -> Iterator[Finding]:
     """Panics of a process that runs on and that do not explain why a call about the pod got no answer."""
-    found = [crash for crash in _found(logs) if not crash.log.previous]
-    if not _may_be_panic(attempt) or not found or not install.seen:
-        return []
-    return [structs.replace(_recovered(found), severity="info", confidence="suspected")]
+    found = [crash for crash in _found(scene.cluster.process.panics) if not crash.log.previous]
+    if _may_be_panic(scene.attempt) and found and scene.install.seen:
+        yield _recovered(found, severity="info", confidence="suspected")
+
+
+@rule("scheduler-panic")
+def extender_ended(scene: PodScene) -> list[Finding]:
+    """A panic ended the extender a short while ago, or no scheduler is ready again after it."""
+    return ended(scene.install, scene.cluster.process.panics, scene.now)
 
 
 def _may_be_panic(attempt: Attempt) -> bool:
@@ -83,7 +90,7 @@ def ended(install: Install, logs: tuple[PanicLog, ...], now: datetime) -> list[F
     if not found:
         return []
     claim = Text("scheduler-panic.ended", what=_what(found), pod=found[-1].log.scheduler.name)
-    return [structs.replace(_told(found, [], claim), severity="critical" if down else "warning")]
+    return [_told(found, [], claim, severity="critical" if down else "warning")]
 
 
 def _age(log: PanicLog, now: datetime) -> timedelta:
@@ -102,8 +109,8 @@ def panicked_in(runs: Sequence[Run], logs: tuple[PanicLog, ...]) -> list[Finding
     near = [crash for crash in found if crash.panic.at and -_ROUNDED <= crash.panic.at - began <= _AT_ONCE]
     if not near:
         return []
-    result = _told(near, [], Text("scheduler-panic.claim", what=_what(near)))
-    return [structs.replace(result, confidence="suspected")]  # another pod's run may have begun in that second
+    claim = Text("scheduler-panic.claim", what=_what(near))
+    return [_told(near, [], claim, confidence="suspected")]  # another pod's run may have begun in that second
 
 
 def panics_told(install: Install, logs: tuple[PanicLog, ...], now: datetime) -> list[Finding]:
@@ -111,12 +118,13 @@ def panics_told(install: Install, logs: tuple[PanicLog, ...], now: datetime) -> 
     recovered = [found for found in _found(logs) if not found.log.previous]
     if not install.seen or not recovered:
         return ended(install, logs, now)
-    return [structs.replace(_recovered(recovered), severity="warning")]
+    return [_recovered(recovered, severity="warning")]
 
 
-def _recovered(found: list[_Found]) -> Finding:
+def _recovered(found: list[_Found], *, severity: Severity, confidence: Confidence = "confirmed") -> Finding:
     name = found[-1].log.scheduler.name
-    return _told(found, [], Text("scheduler-panic.recovered", what=_what(found), pod=name, count=len(found)))
+    claim = Text("scheduler-panic.recovered", what=_what(found), pod=name, count=len(found))
+    return _told(found, [], claim, severity=severity, confidence=confidence)
 
 
 def _found(logs: tuple[PanicLog, ...]) -> list[_Found]:
@@ -129,11 +137,18 @@ def _what(found: list[_Found]) -> str:
     return one_line(found[-1].panic.what, 60)
 
 
-def _told(found: list[_Found], proofs: list[Evidence], claim: Prose) -> Finding:
+def _told(
+    found: list[_Found],
+    proofs: list[Evidence],
+    claim: Prose,
+    *,
+    severity: Severity = "critical",
+    confidence: Confidence = "confirmed",
+) -> Finding:
     shown = [_of_line(crash) for crash in found[: -_MAX_SHOWN - 1 : -1]]
     last = found[-1].log
     read = step(Text("scheduler-panic.stack"), f"{_log(last.scheduler, previous=last.previous)} | grep -A 20 panic")
-    return finding("scheduler-panic", claim, "confirmed", (), [*proofs, *shown], severity="critical", actions=[read])
+    return finding("scheduler-panic", claim, confidence, (), [*proofs, *shown], severity=severity, actions=[read])
 
 
 def _of_line(found: _Found) -> Evidence:

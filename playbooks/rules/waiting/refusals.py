@@ -1,9 +1,8 @@
 """Findings about nodes that refuse a pod: one per cause, with HAMi's words and the objects that bear them out."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
-
-from msgspec import structs
+from typing import Literal
 
 from bot.hami.fit import verdicts
 from bot.hami.fit.advice import Change, Slice, largest_slice, smallest_changes
@@ -19,7 +18,9 @@ from bot.kube.times import parse_time
 from bot.report import Confidence, Evidence, Finding, NextAction, Severity, one_line, step
 from bot.texts import Prose, Text
 from playbooks import quotes
+from playbooks.attempt import Attempt
 from playbooks.quotes import kubectl, kubectl_pod
+from playbooks.rule import rule
 from playbooks.rules.capacity import oversized_request, request_amounts
 from playbooks.rules.capacity.impossible_request import over_a_card
 from playbooks.rules.capacity.kubernetes_shortage import shortage
@@ -27,9 +28,8 @@ from playbooks.rules.capacity.vendor_words import own_words
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.nodes.gpu_cordons import uncordon
-from playbooks.rules.waiting.attempt import Attempt
-from playbooks.rules.waiting.cause_ranking import Cause, Rank, family, is_unregistered, unexplained
-from playbooks.rules.waiting.waiting_pod import Case
+from playbooks.rules.waiting.cause_ranking import Cause, Rank, by_words, family, is_unregistered, unexplained
+from playbooks.scene import PodScene
 
 _MAX_TRIED = 20
 _LEAVING = timedelta(minutes=2)
@@ -66,42 +66,47 @@ _OF_CARDS = frozenset(
 """Reasons that a look at the cards and their holders explains."""
 
 
-def refused(case: Case, attempt: Attempt, cause: Cause) -> Finding:
+def refused(scene: PodScene, cause: Cause) -> Finding:
     """The finding of one cause of registered nodes, or of kube-scheduler's own."""
     severity = severity_of(cause)
     if cause.of_kubernetes:
-        return _kubernetes(case, attempt, cause, severity)
-    proofs = attempt.evidence_for(cause.text)
-    confidence: Confidence = "confirmed" if proofs or _all_refused(case, attempt) else "suspected"
+        return _kubernetes(scene, cause, severity)
+    proofs = scene.attempt.evidence_for(cause.text)
+    confidence: Confidence = "confirmed" if proofs or _all_refused(scene) else "suspected"
     if not proofs:
-        proofs = words(attempt)
-    largest = oversized_request.too_small(case) if cause.text == verdicts.INSUFFICIENT_MEMORY else None
+        proofs = words(scene.attempt)
+    largest = oversized_request.too_small(scene) if cause.text == verdicts.INSUFFICIENT_MEMORY else None
     if cause.text == verdicts.QUOTA_NOT_FIT and not cause.nodes:
-        claim = Text("resource-quota-not-fit.everywhere", **_values(case, cause))
+        claim = Text("resource-quota-not-fit.everywhere", **_values(scene, cause))
     elif largest is None:
-        slice_ = _slice(case, cause)
-        usual = Text(_key(case, cause, slice_), **_values(case, cause, slice_))
-        claim = own_words(case, cause) or usual
+        slice_ = _slice(scene, cause)
+        usual = Text(_key(scene, cause, slice_), **_values(scene, cause, slice_))
+        claim = own_words(scene, cause) or usual
     else:
-        claim = Text(f"{cause.code}.never", **_too_small(case, largest))
-    proofs = [*proofs, *_object_proofs(case, cause, largest)]
-    result = finding(cause.code, claim, confidence, cause.nodes, proofs, severity=severity)
-    if cause.text in _OF_CARDS and severity != "info" and cause.nodes:
-        return structs.replace(result, next_actions=_look_at_cards(case, cause))
+        claim = Text(f"{cause.code}.never", **_too_small(scene, largest))
+    proofs = [*proofs, *_object_proofs(scene, cause, largest)]
+    steps = () if severity == "info" else _steps(scene, cause)
+    return finding(cause.code, claim, confidence, cause.nodes, proofs, severity=severity, actions=steps)
+
+
+def _steps(scene: PodScene, cause: Cause) -> tuple[NextAction, ...]:
+    """Where to look, or whom to ask, by what HAMi named."""
+    if cause.text == verdicts.QUOTA_NOT_FIT:
+        return prose.see_quota(scene.pod.namespace)
     if cause.code == "node-unfit-pod":
-        return structs.replace(result, next_actions=prose.raise_verbosity())
-    if cause.text != verdicts.QUOTA_NOT_FIT:
-        return result
-    return structs.replace(result, next_actions=prose.see_quota(case.pod.namespace))
+        return prose.raise_verbosity()
+    if cause.text in _OF_CARDS and cause.nodes:
+        return _look_at_cards(scene, cause)
+    return prose.see_cards(cause.nodes[0]) if cause.nodes else (look_at_pod(scene.pod, cause.text),)
 
 
-def _key(case: Case, cause: Cause, slice_: Slice | None) -> str:
+def _key(scene: PodScene, cause: Cause, slice_: Slice | None) -> str:
     """Which text tells it: some GPUs may pass, but too few; some words mean another thing for other vendors."""
-    if cause.text in _TOO_FEW and _some_pass(case, cause.nodes):
+    if cause.text in _TOO_FEW and _some_pass(scene, cause.nodes):
         return f"too-few.{cause.code}"
-    if slice_ is not None and slice_.memory_mib >= _most_memory(case):
+    if slice_ is not None and slice_.memory_mib >= _most_memory(scene):
         return "card-insufficient-memory.others"
-    if case.device.vendor is FIRST:
+    if scene.device.vendor is FIRST:
         return f"{cause.code}.claim"
     return {
         verdicts.NUMA_NOT_FIT: "numa-not-fit.linked",
@@ -109,20 +114,20 @@ def _key(case: Case, cause: Cause, slice_: Slice | None) -> str:
     }.get(cause.text, f"{cause.code}.claim")
 
 
-def _slice(case: Case, cause: Cause) -> Slice | None:
+def _slice(scene: PodScene, cause: Cause) -> Slice | None:
     """Of the nodes that lack memory the largest piece that one GPU could give, whatever else is asked for."""
-    return largest_slice(case.view, cause.nodes, case.request) if cause.text == verdicts.INSUFFICIENT_MEMORY else None
+    return largest_slice(scene.view, cause.nodes, scene.request) if cause.text == verdicts.INSUFFICIENT_MEMORY else None
 
 
-def _most_memory(case: Case) -> int:
-    return max((container.memory_mib for container in case.request.containers), default=0) or INT32_MAX
+def _most_memory(scene: PodScene) -> int:
+    return max((container.memory_mib for container in scene.request.containers), default=0) or INT32_MAX
 
 
-def _some_pass(case: Case, names: Iterable[str]) -> bool:
+def _some_pass(scene: PodScene, names: Iterable[str]) -> bool:
     """Whether on one of the nodes some GPUs pass."""
     of = set(names)
     return any(
-        verdicts.ALLOCATED_INSUFFICIENT in verdict.codes and not of.isdisjoint(on) for verdict, on in case.by_verdict
+        verdicts.ALLOCATED_INSUFFICIENT in verdict.codes and not of.isdisjoint(on) for verdict, on in scene.by_verdict
     )
 
 
@@ -131,131 +136,142 @@ def severity_of(cause: Cause) -> Severity:
     return "warning" if cause.rank < Rank.BACKGROUND else "info"
 
 
-def in_words(attempt: Attempt, cause: Cause, *, sure: bool, why: str = "said.claim") -> Finding:
-    """The finding of one cause when only the schedulers' words are known; `why` is the text that says why."""
+def in_words(
+    attempt: Attempt,
+    cause: Cause,
+    steps: Sequence[NextAction],
+    *,
+    sure: bool,
+    why: Literal["vendor", "unread"] = "unread",
+) -> Finding:
+    """The finding of one cause when only the schedulers' words are known, and `why` no more is."""
+    known: Confidence = "confirmed" if sure else "suspected"
     if reason_of(cause.text) is None:
         claim = Text("kubernetes-filter.claim", count=cause.unlocked, text=cause.text)
-        return finding(
-            "kubernetes-filter", claim, "confirmed" if sure else "suspected", (), words(attempt), severity="warning"
-        )
-    claim = Text(why, count=max(len(cause.nodes), cause.unlocked), reason=cause.text)
+        return finding("kubernetes-filter", claim, known, (), words(attempt), severity="warning", actions=steps)
+    count = max(len(cause.nodes), cause.unlocked)
+    claim = (
+        Text("said.vendor", count=count, reason=cause.text)
+        if why == "vendor"
+        else Text("said.claim", count=count, reason=cause.text)
+    )
     proofs = attempt.evidence_for(cause.text) or words(attempt)
-    return finding(cause.code, claim, "confirmed" if sure else "suspected", cause.nodes, proofs, severity="warning")
+    return finding(cause.code, claim, known, cause.nodes, proofs, severity="warning", actions=steps)
 
 
-def lost_to_kubernetes(case: Case, attempt: Attempt) -> Finding | None:
+@rule("kubernetes-filter", reads=("nodes",))
+def lost_to_kubernetes(scene: PodScene) -> Iterator[Finding]:
     """HAMi would take the pod on some node, and kube-scheduler's words account for losing as many as that.
 
     Only for what objects cannot tell: taints and selectors are judged by the nodes as they are now. One node can lack
     several resources, so of those the most counts, not the sum.
     """
-    lost = [
-        reason
-        for reason in unexplained(case, attempt)
-        if family(reason[0]) not in ("taint", "unschedulable", "selector")
-    ]
+    lost = [reason for reason in unexplained(scene) if family(reason[0]) not in ("taint", "unschedulable", "selector")]
     short = [count for text, count in lost if family(text).startswith("insufficient")]
     rest = [count for text, count in lost if not family(text).startswith("insufficient")]
-    if not case.fitting or not lost or max(short, default=0) + sum(rest) < len(case.fitting):
-        return None
+    if scene.once(by_words) or not scene.fitting or not lost:
+        return
+    if max(short, default=0) + sum(rest) < len(scene.fitting):
+        return
     text, count = max(lost, key=lambda reason: (reason[1], reason[0]))
-    if case.request.containers:
-        claim = Text("kubernetes-filter.room", count=count, text=text, nodes=prose.names(case.fitting))
+    if scene.request.containers:
+        claim = Text("kubernetes-filter.room", count=count, text=text, nodes=prose.names(scene.fitting))
     else:
         claim = Text("kubernetes-filter.claim", count=count, text=text)
-    steps = [_look_at_pod(case.pod, text)]
-    return finding("kubernetes-filter", claim, "confirmed", (), words(attempt), severity="warning", actions=steps)
+    steps = [look_at_pod(scene.pod, text)]
+    yield finding("kubernetes-filter", claim, "confirmed", (), words(scene.attempt), severity="warning", actions=steps)
 
 
-def _look_at_pod(pod: Pod, text: str) -> NextAction:
+def look_at_pod(pod: Pod, text: str) -> NextAction:
     """Where the rule is written down that kube-scheduler names: in the pod, or in its claims for volumes."""
     if "PersistentVolume" in text or "volume" in text:
         return step(Text("binding-failed.volumes"), kubectl("-n", pod.namespace, "get", "pvc"))
     return step(Text("blocked-after-filter.look"), kubectl_pod(pod, "describe"))
 
 
-def advise(case: Case) -> list[NextAction]:
+def advise(scene: PodScene) -> list[NextAction]:
     """What would make the pod fit, each tried against the filter; at most three.
 
     To go elsewhere comes first where the request is larger than the chosen nodes' cards, else last.
     """
-    elsewhere = loosen_selection(case)
-    changes = _changes(case)
-    return [*elsewhere, *changes][:2] if oversized_request.too_small(case) else [*changes[:2], *elsewhere]
+    elsewhere = loosen_selection(scene)
+    changes = _changes(scene)
+    return [*elsewhere, *changes][:2] if oversized_request.too_small(scene) else [*changes[:2], *elsewhere]
 
 
-def loosen_selection(case: Case) -> list[NextAction]:
+def loosen_selection(scene: PodScene) -> list[NextAction]:
     """To let the pod go to nodes that its own selection leaves out, and that would take it now."""
-    return oversized_request.loosen_selection(case) if case.request.containers else []
+    return oversized_request.loosen_selection(scene) if scene.request.containers else []
 
 
-def _changes(case: Case) -> list[NextAction]:
-    if not case.request.containers or not case.candidates or len(case.views) != 1 or case.view.ledger is None:
+def _changes(scene: PodScene) -> list[NextAction]:
+    if not scene.request.containers or not scene.candidates or len(scene.views) != 1 or scene.view.ledger is None:
         return []
-    names = case.view.registered(case.candidates)
-    return [_action(case, change) for change in smallest_changes(case.view, names, case.request)]
+    names = scene.view.registered(scene.candidates)
+    return [_action(scene, change) for change in smallest_changes(scene.view, names, scene.request)]
 
 
-def _action(case: Case, change: Change) -> NextAction:
-    pod, what = case.pod, change.what
-    if what == "memory" and over_a_card(case) and _is_a_whole_card(case, change):
+def _action(scene: PodScene, change: Change) -> NextAction:
+    pod, what = scene.pod, change.what
+    if what == "memory" and over_a_card(scene) and _is_a_whole_card(scene, change):
         what = "percent"
-    label = request_amounts.change(case, change, what=what)
-    if change.pod and (since := _overdue_since(case, change.pod)):
+    label = request_amounts.change(scene, change, what=what)
+    if change.pod and (since := _overdue_since(scene, change.pod)):
         label = Text("change.terminating-pod", pod=change.pod, since=since, node=change.node)
     namespace, _, name = change.pod.partition("/") if change.pod else (pod.namespace, "", pod.name)
     return step(label, kubectl("-n", namespace, "get", "pod", name, "-o", "yaml"))
 
 
-def _overdue_since(case: Case, full_name: str) -> str:
+def _overdue_since(scene: PodScene, full_name: str) -> str:
     """When the pod should have been gone; empty where it may still go by itself. It holds its GPUs until then."""
-    leaving = (pod for pod in case.view.facts.pods or () if pod.metadata.deletion_timestamp)  # few of many
+    leaving = (pod for pod in scene.view.facts.pods or () if pod.metadata.deletion_timestamp)  # few of many
     found = (pod for pod in leaving if f"{pod.namespace}/{pod.name}" == full_name)
     text = next((pod.metadata.deletion_timestamp or "" for pod in found), "")
     at = parse_time(text)
-    return text if at is not None and case.now - at > _LEAVING else ""
+    return text if at is not None and scene.now - at > _LEAVING else ""
 
 
-def _is_a_whole_card(case: Case, change: Change) -> bool:
-    return any(card.card.memory_mib == change.amount for card in case.view.cards(change.node))
+def _is_a_whole_card(scene: PodScene, change: Change) -> bool:
+    return any(card.card.memory_mib == change.amount for card in scene.view.cards(change.node))
 
 
-def _look_at_cards(case: Case, cause: Cause) -> tuple[NextAction, ...]:
+def _look_at_cards(scene: PodScene, cause: Cause) -> tuple[NextAction, ...]:
     node = cause.nodes[0]
-    if cause.text == verdicts.CORDONED and (undo := _uncordon(case, cause)):
+    if cause.text == verdicts.CORDONED and (undo := _uncordon(scene, cause)):
         return undo
     first = prose.see_node(node) if cause.text == verdicts.NOT_HEALTHY else ()
     return (*first, *prose.see_cards(node))
 
 
-def _uncordon(case: Case, cause: Cause) -> tuple[NextAction, ...]:
+def _uncordon(scene: PodScene, cause: Cause) -> tuple[NextAction, ...]:
     """To take back into service as many cards as the pod asks for, of those that it may have."""
-    node = case.nodes[cause.nodes[0]]
+    node = scene.nodes[cause.nodes[0]]
     cordoned = cordoned_uuids(node)
-    wanted = max((container.count for container in case.request.containers), default=1)
-    cards = [card.card for card in case.view.cards(node.name) if card.card.uuid in cordoned]
-    uuids = [card.uuid for card in cards if oversized_request.admits(case, card)][:wanted]
+    wanted = max((container.count for container in scene.request.containers), default=1)
+    cards = [card.card for card in scene.view.cards(node.name) if card.card.uuid in cordoned]
+    uuids = [card.uuid for card in cards if oversized_request.admits(scene, card)][:wanted]
     return uncordon(node, uuids) if uuids else ()
 
 
-def _kubernetes(case: Case, attempt: Attempt, cause: Cause, severity: Severity) -> Finding:
-    quoted = said_by_kubernetes(attempt, cause)
-    able = takers(case, cause)
-    first = case.nodes[(able or cause.nodes)[0]]
-    detail = case.obstacles[first.name].detail
+def _kubernetes(scene: PodScene, cause: Cause, severity: Severity) -> Finding:
+    quoted = said_by_kubernetes(scene.attempt, cause)
+    able = takers(scene, cause)
+    first = scene.nodes[(able or cause.nodes)[0]]
+    detail = scene.obstacles[first.name].detail
     texts = sorted({reason.text for reason in quoted}, key=lambda text: (detail not in text, text)) or [cause.text]
     text = texts[0] if len(texts) == 1 else f"{texts[0]}; …"
     if cause.text in (TAINT_TEXT, SELECTOR_TEXT) and detail not in text and detail != "nodeAffinity":
         text = f"{text} ({detail})"
-    if (short := shortage(case, cause.text, cause.nodes)) is not None:
-        proofs, actions = short.proofs(case.pod), short.ask_less(case.pod)
+    if (short := shortage(scene, cause.text, cause.nodes)) is not None:
+        proofs, actions = short.proofs(scene.pod), short.ask_less(scene.pod) or [look_at_pod(scene.pod, cause.text)]
     else:
-        proofs, actions = [_obstacle_proof(case, first, detail)], []
-    proofs = [*(words(attempt) if quoted else []), *proofs]
+        proofs, actions = [_obstacle_proof(scene, first, detail)], [look_at_pod(scene.pod, cause.text)]
+    proofs = [*(words(scene.attempt) if quoted else []), *proofs]
     key = "kubernetes-filter.room" if able else "kubernetes-filter.claim"
     claim = Text(key, count=len(cause.nodes), text=text, nodes=prose.some(able))
     claim = short.claim(text, len(cause.nodes)) if short else claim
     confidence: Confidence = "confirmed" if quoted else "suspected"
+    actions = [] if severity == "info" else actions
     return finding("kubernetes-filter", claim, confidence, cause.nodes, proofs, severity=severity, actions=actions)
 
 
@@ -265,29 +281,29 @@ def said_by_kubernetes(attempt: Attempt, cause: Cause) -> list[NodesReason]:
     return [reason for reason in reasons if family(reason.text) == family(cause.text)]
 
 
-def takers(case: Case, cause: Cause) -> list[str]:
+def takers(scene: PodScene, cause: Cause) -> list[str]:
     """Some of the nodes that HAMi would give the pod if kubernetes let it."""
-    if not case.request.containers or not cause.unlocked:
+    if not scene.request.containers or not cause.unlocked:
         return []
-    return [name for name, verdict in case.judge_each(cause.nodes[:_MAX_TRIED]).items() if verdict.fits]
+    return [name for name, verdict in scene.judge_each(cause.nodes[:_MAX_TRIED]).items() if verdict.fits]
 
 
-def _obstacle_proof(case: Case, node: Node, detail: str) -> Evidence:
-    text = case.obstacles[node.name].text  # a taint, a label and a resource may have the same name
+def _obstacle_proof(scene: PodScene, node: Node, detail: str) -> Evidence:
+    text = scene.obstacles[node.name].text  # a taint, a label and a resource may have the same name
     if text == TAINT_TEXT:
         return quotes.of_node(node, detail, "{.spec.taints[*].key}")
-    if text == SELECTOR_TEXT and (value := (case.pod.spec.node_selector or {}).get(detail)):
-        return quotes.of_pod(case.pod, value, "{.spec.nodeSelector}")
+    if text == SELECTOR_TEXT and (value := (scene.pod.spec.node_selector or {}).get(detail)):
+        return quotes.of_pod(scene.pod, value, "{.spec.nodeSelector}")
     if detail in (node.status.allocatable or {}):
         return quotes.of_allocatable(node, detail)
     return quotes.of_node(node, node.name, "{.metadata.name}")
 
 
-def _all_refused(case: Case, attempt: Attempt) -> bool:
+def _all_refused(scene: PodScene) -> bool:
     """Whether HAMi, without saying why, refused just as many registered nodes as our own fit does."""
-    refusals = attempt.generic_refusals()
+    refusals = scene.attempt.generic_refusals()
     ours = sum(
-        1 for name, verdict in case.verdicts.items() if verdict.fits is False and is_unregistered(case, name) is None
+        1 for name, verdict in scene.verdicts.items() if verdict.fits is False and is_unregistered(scene, name) is None
     )
     return refusals > 0 and refusals == ours
 
@@ -296,75 +312,75 @@ def words(attempt: Attempt) -> list[Evidence]:
     return [attempt.evidence] if attempt.evidence else [attempt.none_fit] if attempt.none_fit else []
 
 
-def _values(case: Case, cause: Cause, slice_: Slice | None = None) -> dict[str, object]:
-    wanted = case.request.constraints
+def _values(scene: PodScene, cause: Cause, slice_: Slice | None = None) -> dict[str, object]:
+    wanted = scene.request.constraints
     return {
         "nodes": prose.names(cause.nodes),
         "count": len(cause.nodes),
         "reason": cause.text,
-        "asked": _asked(case),
-        "cards": max((container.count for container in case.request.containers), default=0),
-        "cores": request_amounts.cores(case, most) if (most := request_amounts.most_cores(case)) else "0",
-        "memory": _memory(case),
+        "asked": _asked(scene),
+        "cards": max((container.count for container in scene.request.containers), default=0),
+        "cores": request_amounts.cores(scene, most) if (most := request_amounts.most_cores(scene)) else "0",
+        "memory": _memory(scene),
         "slice": Text("words.slice", memory=prose.mib(slice_.memory_mib), node=slice_.node)
         if slice_
         else Text("words.none"),
         "types": one_line(wanted.use_type or wanted.no_use_type or wanted.mode or "", 60),
         "uuids": one_line(wanted.use_uuid or wanted.no_use_uuid or "", 60),
-        "namespace": case.pod.namespace,
-        **(_quota(case) if cause.text == verdicts.QUOTA_NOT_FIT else {}),
+        "namespace": scene.pod.namespace,
+        **(_quota(scene) if cause.text == verdicts.QUOTA_NOT_FIT else {}),
     }
 
 
-def _too_small(case: Case, largest: oversized_request.Largest) -> dict[str, object]:
+def _too_small(scene: PodScene, largest: oversized_request.Largest) -> dict[str, object]:
     return {
         "nodes": prose.names(largest.nodes),
-        "memory": _memory(case),
+        "memory": _memory(scene),
         "type": one_line(largest.card.type, 60),
         "largest": prose.mib(largest.card.memory_mib),
     }
 
 
-def _quota(case: Case) -> dict[str, Prose]:
+def _quota(scene: PodScene) -> dict[str, Prose]:
     """The resource whose quota refuses the pod, and its figures: memory, unless only the cores' would be exceeded."""
-    room = case.view.quota_room(case.pod.namespace, case.device.word)
+    room = scene.view.quota_room(scene.pod.namespace, scene.device.word)
     if room is None:
-        return {"resource": case.gpus.memory, "limit": "?", "used": "?"}
-    cores = sum(container.cores * container.count for container in case.request.containers)
-    memory = sum(container.memory_mib * container.count for container in case.request.containers)
-    if _over_cores_only(case):
+        return {"resource": scene.gpus.memory, "limit": "?", "used": "?"}
+    cores = sum(container.cores * container.count for container in scene.request.containers)
+    memory = sum(container.memory_mib * container.count for container in scene.request.containers)
+    if _over_cores_only(scene):
         limit, used = f"{room.cores_limit:,}", f"{room.cores_used:,}"
-        return {"resource": case.gpus.cores, "limit": limit, "used": used, "asked": f"{cores:,}"}
+        return {"resource": scene.gpus.cores, "limit": limit, "used": used, "asked": f"{cores:,}"}
     limit = "?" if room.memory_limit_mib is None else f"{room.memory_limit_mib:,}"
-    asked = prose.mib(memory) if len(case.request.containers) > 1 else _asked(case)
-    return {"resource": case.gpus.memory, "limit": limit, "used": f"{room.memory_used_mib:,}", "asked": asked}
+    asked = prose.mib(memory) if len(scene.request.containers) > 1 else _asked(scene)
+    return {"resource": scene.gpus.memory, "limit": limit, "used": f"{room.memory_used_mib:,}", "asked": asked}
 
 
-def _over_cores_only(case: Case) -> bool:
+def _over_cores_only(scene: PodScene) -> bool:
     """Whether of the namespace's quotas only the cores' would be exceeded."""
-    room = case.view.quota_room(case.pod.namespace, case.device.word)
+    room = scene.view.quota_room(scene.pod.namespace, scene.device.word)
     if room is None:
         return False
-    cores = sum(container.cores * container.count for container in case.request.containers)
-    memory = sum(container.memory_mib * container.count for container in case.request.containers)
+    cores = sum(container.cores * container.count for container in scene.request.containers)
+    memory = sum(container.memory_mib * container.count for container in scene.request.containers)
     by_memory = room.memory_limit_mib is not None and room.memory_used_mib + memory > room.memory_limit_mib
     by_cores = room.cores_limit is not None and room.cores_used + cores > room.cores_limit
     return by_cores and not by_memory
 
 
-def _memory(case: Case) -> Prose:
-    container = request_amounts.largest_request(case)
-    return request_amounts.memory(case, container) if container else "?"
+def _memory(scene: PodScene) -> Prose:
+    container = request_amounts.largest_request(scene)
+    return request_amounts.memory(scene, container) if container else "?"
 
 
-def _asked(case: Case) -> Prose:
-    container = request_amounts.largest_request(case)
-    return request_amounts.asked(case, container) if container else "?"
+def _asked(scene: PodScene) -> Prose:
+    container = request_amounts.largest_request(scene)
+    return request_amounts.asked(scene, container) if container else "?"
 
 
-def _pod_keys(case: Case, code: str) -> tuple[str, ...]:
+def _pod_keys(scene: PodScene, code: str) -> tuple[str, ...]:
     """The pod's annotations that the code rests on."""
-    names = case.device.names
+    names = scene.device.names
     keys = {
         verdicts.TYPE_MISMATCH: (names.use_type, names.no_use_type, names.mode),
         verdicts.UUID_MISMATCH: (names.use_uuid, names.no_use_uuid),
@@ -375,42 +391,44 @@ def _pod_keys(case: Case, code: str) -> tuple[str, ...]:
     return tuple(filter(None, keys.get(code, ())))
 
 
-def _object_proofs(case: Case, cause: Cause, largest: oversized_request.Largest | None) -> list[Evidence]:
+def _object_proofs(scene: PodScene, cause: Cause, largest: oversized_request.Largest | None) -> list[Evidence]:
     """The parts of the objects that the reason rests on."""
-    pod = case.pod
-    proofs = [quotes.of_pod_annotation(pod, key) for key in _pod_keys(case, cause.text) if pod.metadata.annotation(key)]
+    pod = scene.pod
+    proofs = [
+        quotes.of_pod_annotation(pod, key) for key in _pod_keys(scene, cause.text) if pod.metadata.annotation(key)
+    ]
     hardest = {
         verdicts.NODE_INSUFFICIENT: request_amounts.most_devices,
         verdicts.INSUFFICIENT_CORE: request_amounts.most_cores,
     }
-    container = hardest.get(cause.text, request_amounts.largest_request)(case)
-    of = case.config.of(container.word) if container else case.gpus
+    container = hardest.get(cause.text, request_amounts.largest_request)(scene)
+    of = scene.config.of(container.word) if container else scene.gpus
     wanted = {
         verdicts.INSUFFICIENT_MEMORY: (of.memory, of.percentage),
         verdicts.MIG_INFEASIBLE: (of.memory, of.percentage),
         verdicts.INSUFFICIENT_CORE: (of.cores,),
         verdicts.EXCLUSIVE_CONFLICT: (of.cores,),
-        verdicts.QUOTA_NOT_FIT: _quota_order(case),
+        verdicts.QUOTA_NOT_FIT: _quota_order(scene),
     }.get(cause.text, (of.count, of.cores))
-    proofs += request_amounts.proof(case, container, wanted)
+    proofs += request_amounts.proof(scene, container, wanted)
     if cause.text == verdicts.QUOTA_NOT_FIT:
-        proofs += _quota_proofs(case)
+        proofs += _quota_proofs(scene)
     if largest is not None:
-        proofs.append(oversized_request.proof_of(case, largest))
+        proofs.append(oversized_request.proof_of(scene, largest))
     elif cause.nodes:
-        proofs += _card_proof(case, case.nodes[cause.nodes[0]], cause.text)
+        proofs += _card_proof(scene, scene.nodes[cause.nodes[0]], cause.text)
     return proofs
 
 
-def _quota_order(case: Case) -> tuple[str, str]:
+def _quota_order(scene: PodScene) -> tuple[str, str]:
     """The resource whose quota is exceeded, then the other."""
-    memory, cores = case.gpus.memory, case.gpus.cores
-    return (cores, memory) if _over_cores_only(case) else (memory, cores)
+    memory, cores = scene.gpus.memory, scene.gpus.cores
+    return (cores, memory) if _over_cores_only(scene) else (memory, cores)
 
 
-def _quota_proofs(case: Case) -> list[Evidence]:
+def _quota_proofs(scene: PodScene) -> list[Evidence]:
     """The namespace's limit on the resource that is exceeded."""
-    key = f"limits.{_quota_order(case)[0]}"
+    key = f"limits.{_quota_order(scene)[0]}"
     return [
         Evidence(
             source="quota",
@@ -419,14 +437,14 @@ def _quota_proofs(case: Case) -> list[Evidence]:
             quote=str(quota.spec.hard[key]),
             command=kubectl("-n", quota.namespace, "get", "resourcequota", quota.name, "-o", "jsonpath={.spec.hard}"),
         )
-        for quota in case.quotas
-        if quota.namespace == case.pod.namespace and quota.spec.hard and key in quota.spec.hard
+        for quota in scene.quotas
+        if quota.namespace == scene.pod.namespace and quota.spec.hard and key in quota.spec.hard
     ][:1]
 
 
-def _card_proof(case: Case, node: Node, text: str) -> list[Evidence]:
+def _card_proof(scene: PodScene, node: Node, text: str) -> list[Evidence]:
     """One card of the first node that the reason stands for, by its uuid."""
     if text == verdicts.CORDONED and (cordon := node.metadata.annotation(CORDON_KEY)):
         return [quotes.of_node_annotation(node, CORDON_KEY, cordon)]
-    cards = case.view.cards(node.name)
+    cards = scene.view.cards(node.name)
     return [quotes.of_card(node, cards[0].card.uuid)] if cards else []

@@ -1,6 +1,6 @@
 """A request about a pod that HAMi's extender could not read, by the extender's log: it takes 1 MiB (HAMi 2.9 on)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -13,10 +13,11 @@ from bot.kube.models import Pod
 from bot.kube.times import format_time
 from bot.report import Evidence, Finding, step
 from bot.texts import Text
+from playbooks.attempt import Attempt
 from playbooks.quotes import kubectl, shown
+from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
-from playbooks.rules.waiting.attempt import Attempt
-from playbooks.rules.waiting.waiting_pod import Case
+from playbooks.scene import PodScene
 
 _NEAR = timedelta(seconds=10)
 """Within this kube-scheduler writes down how a call ended."""
@@ -29,24 +30,18 @@ class _Refused(NamedTuple):
     signature: Signature
 
 
-def request_refused(case: Case, attempt: Attempt, lines: Iterable[tuple[Pod, str]]) -> Finding | None:
+@rule("scheduler-degraded", "admission-denied")
+def request_refused(scene: PodScene) -> Iterator[Finding]:
     """The call about the pod broke when the extender logged that it could not read a request."""
-    if attempt.evidence is None or not may_be_refused_request(attempt.evidence.quote):
-        return None
-    near = [refused for refused in _refused(lines, case.version, case.now) if _is_near(refused, attempt)]
-    if not near:
-        return None
-    last = near[-1]
-    words = last.signature
-    return finding(
-        last.signature.code,
-        Text("scheduler-degraded.unread", means=words.means),
-        "confirmed",
-        (),
-        [attempt.evidence, _line(last)],
-        severity="critical",
-        actions=(step(words.fixed_by, ""),),
-    )
+    if scene.attempt.evidence is None or not may_be_refused_request(scene.attempt.evidence.quote):
+        return
+    lines = scene.cluster.process.refused
+    near = [refused for refused in _refused(lines, scene.version, scene.now) if _is_near(refused, scene.attempt)]
+    if near:
+        last, words = near[-1], near[-1].signature
+        claim, proofs = Text("scheduler-degraded.unread", means=words.means), [scene.attempt.evidence, _line(last)]
+        fix = step(words.fixed_by, "")
+        yield finding(words.code, claim, "confirmed", (), proofs, severity="critical", actions=[fix])
 
 
 def _refused(lines: Iterable[tuple[Pod, str]], version: Version | None, now: datetime) -> list[_Refused]:

@@ -5,7 +5,7 @@ word. Sources: HAMi pkg/scheduler/scheduler.go onDelPod (up to 2.7.1 a delete th
 2.10 that of a pod which lost its annotations), threads HAMi#2923, #1458, #1899.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -17,18 +17,23 @@ from bot.hami.installation.install import Install
 from bot.hami.metrics.scheduler_metrics import CountedShare, SchedulerCounts
 from bot.hami.scheduler_logs.filter_reasons import reason_of
 from bot.kube.hami_pods import EXTENDER_CONTAINER
-from bot.kube.models import Node, Pod
+from bot.kube.models import Pod
 from bot.kube.times import format_time, parse_time
 from bot.report import Evidence, Finding, Gap, NextAction, step
 from bot.texts import Text, sentences
 from playbooks import quotes
+from playbooks.attempt import Attempt
 from playbooks.gather.scheduler_process import Ghost, SchedulerProcess
 from playbooks.quotes import kubectl
+from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.rules.waiting.attempt import Attempt
-from playbooks.rules.waiting.unregistered_nodes import PluginPods
-from playbooks.rules.waiting.waiting_pod import Case
+from playbooks.rules.nodes.node_causes import NODE_CODES
+from playbooks.rules.waiting.cause_ranking import by_words
+from playbooks.rules.waiting.nodes_at_fault import with_nodes_behind
+from playbooks.rules.waiting.request_bugs import told_by_bug
+from playbooks.rules.waiting.unregistered_nodes import untrusted_nodes
+from playbooks.scene import PodScene
 
 _MAX_SHOWN = 3
 
@@ -36,32 +41,42 @@ _MAX_SHOWN = 3
 class _Dispute(NamedTuple):
     """Nodes that would take the pod by the objects and that HAMi refused, with what may settle it."""
 
-    case: Case
-    attempt: Attempt
+    scene: PodScene
     names: Sequence[str]
-    process: SchedulerProcess
-    plugins: PluginPods
 
     @property
     def stands(self) -> bool:
         """Whether HAMi's last word still holds: it was said repeatedly, and nothing that was read changed since."""
-        at = self.attempt.at
-        if at is None or not self.attempt.is_repeated:
+        at = self.scene.attempt.at
+        if at is None or not self.scene.attempt.is_repeated:
             return False
-        nodes = [self.case.nodes[name] for name in self.names]
-        return not any(moment >= at for moment in _changes(nodes, self.case.install, self.process, self.plugins))
+        return not any(moment >= at for moment in _changes(self))
 
 
 _REFUSED_NODE = ("card", "node")
 """Natures of reasons that come from a node's registration; the others come from what is counted as used."""
 
 
-def disagrees(case: Case, attempt: Attempt, process: SchedulerProcess, plugins: PluginPods) -> Finding | None:
-    """Why HAMi refuses nodes that would take the pod by the objects; None where nothing says that it still would."""
-    names, reasons = refused_nodes(case, attempt), _reasons(attempt)
+@rule(
+    "scheduler-ledger-stale", "registration-ignored", "node-unfit-pod", "handshake-stale", *NODE_CODES, reads=("nodes",)
+)
+def disagrees(scene: PodScene) -> list[Finding]:
+    """Why HAMi refuses nodes that would take the pod by the objects, as long as something says that it still would."""
+    untrusted = None if scene.once(by_words) else scene.once(untrusted_nodes)
+    if untrusted is not None and untrusted.severity != "info":
+        return []
+    stale = _disagrees(scene)
+    if scene.once(by_words):
+        return told_by_bug(with_nodes_behind(scene, stale), scene)
+    found = [] if stale is None else [stale, untrusted]
+    return told_by_bug([finding for finding in found if finding], scene)
+
+
+def _disagrees(scene: PodScene) -> Finding | None:
+    names, reasons = refused_nodes(scene), _reasons(scene.attempt)
     if not names or not reasons:
         return None
-    dispute = _Dispute(case, attempt, names, process, plugins)
+    dispute = _Dispute(scene, names)
     natures = {found.nature for text in reasons if (found := reason_of(text))}
     if reasons[0] == QUOTA_NOT_FIT:  # a quota does not say when it was changed
         return None
@@ -70,22 +85,22 @@ def disagrees(case: Case, attempt: Attempt, process: SchedulerProcess, plugins: 
     return _ledger(dispute) if natures - {"pod"} else None
 
 
-def refused_nodes(case: Case, attempt: Attempt) -> list[str]:
+def refused_nodes(scene: PodScene) -> list[str]:
     """The nodes that would take the pod and that HAMi refused: those that it names, or all where it refused as many."""
-    if attempt.stage != "filter":
+    if scene.attempt.stage != "filter":
         return []
-    takers, named = _takers(case, attempt), _named(attempt)
+    takers, named = _takers(scene), _named(scene.attempt)
     if named:
         return [name for name in takers if name in named]
-    refused = sum(reason.nodes for reason in attempt.unschedulable.by_hami) if attempt.unschedulable else 0
-    return takers if refused >= len(case.candidates) else []
+    refused = sum(reason.nodes for reason in scene.attempt.unschedulable.by_hami) if scene.attempt.unschedulable else 0
+    return takers if refused >= len(scene.candidates) else []
 
 
-def _takers(case: Case, attempt: Attempt) -> list[str]:
+def _takers(scene: PodScene) -> list[str]:
     """The nodes that would take the pod; an unread quota keeps none out where HAMi names another reason."""
-    if case.fitting or case.view.facts.quotas is not None or QUOTA_NOT_FIT in _reasons(attempt):
-        return case.fitting
-    relaxed = case.judge_each(case.candidates, frozenset({QUOTA_NOT_FIT}))
+    if scene.fitting or scene.view.facts.quotas is not None or QUOTA_NOT_FIT in _reasons(scene.attempt):
+        return scene.fitting
+    relaxed = scene.judge_each(scene.candidates, frozenset({QUOTA_NOT_FIT}))
     return [name for name, verdict in relaxed.items() if verdict.fits]
 
 
@@ -113,11 +128,11 @@ def _reasons(attempt: Attempt) -> list[str]:
 
 def _ledger(dispute: _Dispute) -> Finding | None:
     """HAMi counts as used what no pod holds."""
-    case, attempt, names, process, _ = dispute
+    (scene, names), process = dispute, dispute.scene.cluster.process
     ghosts = [ghost for ghost in process.ghosts if any(taken.node in names for taken in ghost.taken)]
     if ghosts:
-        result = _told(ghosts, process, case.install, attempt)
-        proofs = [*([attempt.evidence] if attempt.evidence else []), *result.evidence]
+        result = _told(ghosts, process, scene.install, scene.attempt)
+        proofs = [*scene.words, *result.evidence]
         return finding(
             result.code, result.text, "confirmed", names, proofs, severity="warning", actions=result.next_actions
         )
@@ -126,13 +141,14 @@ def _ledger(dispute: _Dispute) -> Finding | None:
     return _suspected("scheduler-ledger-stale", dispute)
 
 
-def ghosts_suspected(install: Install, attempt: Attempt, process: SchedulerProcess) -> Finding | None:
+def ghosts_suspected(scene: PodScene) -> Finding | None:
     """Ghosts on the nodes that HAMi says others use up, where nothing tells whether the pod would fit without them."""
+    attempt, process = scene.attempt, scene.cluster.process
     used = {text for text in _reasons(attempt) if (found := reason_of(text)) and found.nature == "use"}
     ghosts = [ghost for ghost in process.ghosts if any(taken.node in _named(attempt) for taken in ghost.taken)]
     if attempt.stage != "filter" or not used or not ghosts:
         return None
-    return structs.replace(_told(ghosts, process, install, attempt), confidence="suspected")
+    return structs.replace(_told(ghosts, process, scene.install, attempt), confidence="suspected")
 
 
 def ghosts_told(process: SchedulerProcess, install: Install, nodes: Collection[str]) -> list[Finding]:
@@ -180,29 +196,28 @@ def _ignored(dispute: _Dispute) -> Finding | None:
     """HAMi works with an older registration than the node has now, or with none."""
     if not dispute.stands:
         return None
-    case, attempt, names, process, _ = dispute
+    (scene, names), process = dispute, dispute.scene.cluster.process
     known = process.counted.nodes if isinstance(process.counted, SchedulerCounts) else None
     unknown = [name for name in names if known is not None and name not in known]
     if known is None or not unknown:
         return _suspected("registration-ignored", dispute)
     claim = Text("registration-ignored.claim", nodes=prose.names(unknown), count=len(known))
-    proofs = [*([attempt.evidence] if attempt.evidence else []), *_of_gpus(case, unknown)]
-    actions = restart(case.install)
+    proofs = [*scene.words, *_of_gpus(scene, unknown)]
+    actions = restart(scene.install)
     return finding("registration-ignored", claim, "confirmed", unknown, proofs, severity="warning", actions=actions)
 
 
 # --------------------------------------------------------------------------------------------- without metrics
 
 
-def _changes(
-    nodes: Iterable[Node], install: Install, process: SchedulerProcess, plugins: PluginPods
-) -> Iterator[datetime]:
+def _changes(dispute: _Dispute) -> Iterator[datetime]:
     """When something last changed that may make HAMi's next answer another one."""
-    nodes = list(nodes)
+    scene, plugins, process = dispute.scene, dispute.scene.plugins, dispute.scene.cluster.process
+    nodes = [scene.nodes[name] for name in dispute.names]
     texts = [node.metadata.creation_timestamp for node in nodes]
     texts += [condition.last_transition_time for node in nodes for condition in node.status.conditions or ()]
     found = (plugins.get(node.name) for node in nodes)
-    pods = [*install.pods, *(pod for some in found if some and not isinstance(some, Gap) for pod in some)]
+    pods = [*scene.install.pods, *(pod for some in found if some and not isinstance(some, Gap) for pod in some)]
     for pod in pods:
         texts += [condition.last_transition_time for condition in pod.status.conditions or ()]
         texts += [
@@ -213,7 +228,8 @@ def _changes(
 
 
 def _suspected(code: Code, dispute: _Dispute) -> Finding:
-    case, attempt, names, *_ = dispute
+    scene, names = dispute
+    attempt = scene.attempt
     since, tried = attempt.since, attempt.at
     claim = Text(
         f"{code}.suspected",
@@ -224,20 +240,20 @@ def _suspected(code: Code, dispute: _Dispute) -> Finding:
     )
     proofs = [
         *attempt.evidence_for(_reasons(attempt)[0]),
-        *([attempt.evidence] if attempt.evidence else []),
-        *_of_gpus(case, names),
+        *scene.words,
+        *_of_gpus(scene, names),
     ]
-    actions = [*prose.see_cards(names[0]), *restart(case.install)]
-    if code == "scheduler-ledger-stale" and dispute.process.unread:
+    actions = [*prose.see_cards(names[0]), *restart(scene.install)]
+    if code == "scheduler-ledger-stale" and scene.cluster.process.unread:
         claim = sentences(claim, Text("scheduler-ledger-stale.unread"))
         actions = prose.see_cards(names[0])
     return finding(code, claim, "suspected", names, proofs, severity="warning", actions=actions)
 
 
-def _of_gpus(case: Case, names: Sequence[str]) -> list[Evidence]:
+def _of_gpus(scene: PodScene, names: Sequence[str]) -> list[Evidence]:
     """A GPU of the first of the nodes, as it is registered now."""
-    node = case.nodes[names[0]]
-    cards = case.view.cards(node.name)
+    node = scene.nodes[names[0]]
+    cards = scene.view.cards(node.name)
     return [quotes.of_card(node, cards[0].card.uuid, whole=True)] if cards else []
 
 

@@ -4,7 +4,7 @@ Either nobody offers them, or HAMi does and kube-scheduler was not told to leave
 """
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from bot.hami.installation.install import kube_scheduler_of
 from bot.hami.installation.kube_scheduler import SchedulerConfig, find_scheduler_config
@@ -14,46 +14,47 @@ from bot.kube.models import Pod
 from bot.report import Confidence, Evidence, Finding, NextAction, step
 from bot.texts import Text
 from playbooks import quotes
-from playbooks.gather.scheduling import InstallSeen
+from playbooks.attempt import Attempt
 from playbooks.quotes import kubectl, kubectl_pod
+from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
 from playbooks.rules.installation.extender import managed_proof, never_asked
-from playbooks.rules.waiting.attempt import Attempt
-from playbooks.rules.waiting.waiting_pod import Case
+from playbooks.scene import PodScene
 
 _CLOSE = 0.5
 
 
-def offered_nowhere(case: Case, attempt: Attempt, seen: InstallSeen) -> Finding | None:
-    """The resource that no node can give the pod, as long as all nodes were read; None where each can be had."""
-    if not case.nodes_seen or not case.nodes:
-        return None
-    nodes = case.nodes.values()
+@rule("resource-unknown", "extender-misconfigured", reads=("nodes",))
+def offered_nowhere(scene: PodScene) -> Iterator[Finding]:
+    """The resource that no node can give the pod; nothing where each can be had."""
+    if not scene.nodes:
+        return
+    nodes, seen = scene.nodes.values(), scene.cluster.seen
     config = find_scheduler_config(seen.config_maps, kube_scheduler_of(seen.install))
     managed = config.ignored if isinstance(config, SchedulerConfig) else frozenset[str]()
-    refused = _refused(case.pod, attempt)
-    for name in extended_resources(case.pod):
-        ours = case.config.names(name) or name in managed
-        if (name in case.config.gpus.all and name not in refused) or (is_left if ours else is_offered)(name, nodes):
+    refused = _refused(scene.pod, scene.attempt)
+    for name in extended_resources(scene.pod):
+        ours = scene.config.names(name) or name in managed
+        if (name in scene.config.gpus.all and name not in refused) or (is_left if ours else is_offered)(name, nodes):
             continue
         if not ours:
-            return _unknown(case, attempt, name, managed)
-        if not has_vendor(name, nodes) and attempt.stage == "filter":
-            return _without_vendor(case, attempt, name)
-        if name in refused and case.pod.spec.scheduler_name == case.install.scheduler_name:
-            if unnamed := never_asked(seen, ("kind",), _proofs(case, attempt, name)):
-                return unnamed[0]
-            return _not_left_to_hami(case, attempt, name, config)
-    return None
+            yield _unknown(scene, name, managed)
+            return
+        if not has_vendor(name, nodes) and scene.attempt.stage == "filter":
+            yield _without_vendor(scene, name)
+            return
+        if name in refused and scene.pod.spec.scheduler_name == scene.install.scheduler_name:
+            yield from never_asked(seen, ("kind",), _proofs(scene, name)) or [_not_left_to_hami(scene, name, config)]
+            return
 
 
-def unknown_resources(case: Case) -> set[str]:
+def unknown_resources(scene: PodScene) -> set[str]:
     """The pod's resources that are neither HAMi's nor any node's."""
-    if not case.nodes_seen or not case.nodes or not case.config.names_all:
+    if not scene.nodes_seen or not scene.nodes or not scene.config.names_all:
         return set()
-    nodes = case.nodes.values()
+    nodes = scene.nodes.values()
     return {
-        name for name in extended_resources(case.pod) if not case.config.names(name) and not is_offered(name, nodes)
+        name for name in extended_resources(scene.pod) if not scene.config.names(name) and not is_offered(name, nodes)
     }
 
 
@@ -63,19 +64,19 @@ def _refused(pod: Pod, attempt: Attempt) -> set[str]:
     return {reason.text.removeprefix("Insufficient ") for reason in reasons} & set(extended_resources(pod))
 
 
-def _unknown(case: Case, attempt: Attempt, name: str, managed: frozenset[str]) -> Finding:
-    known = {resource for node in case.nodes.values() for resource in node.status.allocatable or () if "/" in resource}
+def _unknown(scene: PodScene, name: str, managed: frozenset[str]) -> Finding:
+    known = {resource for node in scene.nodes.values() for resource in node.status.allocatable or () if "/" in resource}
     known |= (
         managed
-        | case.config.other_resources
-        | {resource for device in case.config.devices for resource in device.resources.all}
+        | scene.config.other_resources
+        | {resource for device in scene.config.devices for resource in device.resources.all}
     )
     near = _nearest(name, sorted(known))
     claim = Text("resource-unknown.near" if near else "resource-unknown.claim", resource=name, near=near)
     fix = Text("resource-unknown.rename", near=near) if near else Text("resource-unknown.remove", resource=name)
-    steps = [step(fix, kubectl_pod(case.pod, "get", "-o", "jsonpath={.spec.containers[*].resources}"))]
-    sure: Confidence = "confirmed" if case.config.names_all else "suspected"
-    proofs = _proofs(case, attempt, name)
+    steps = [step(fix, kubectl_pod(scene.pod, "get", "-o", "jsonpath={.spec.containers[*].resources}"))]
+    sure: Confidence = "confirmed" if scene.config.names_all else "suspected"
+    proofs = _proofs(scene, name)
     return finding("resource-unknown", claim, sure, (), proofs, severity="warning", actions=[*steps, _offers()])
 
 
@@ -88,23 +89,23 @@ def _nearest(name: str, known: Sequence[str]) -> str:
     return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.8)), "")
 
 
-def _without_vendor(case: Case, attempt: Attempt, name: str) -> Finding:
+def _without_vendor(scene: PodScene, name: str) -> Finding:
     claim = Text("resource-unknown.vendor", resource=name)
     steps = [step(Text("resource-unknown.install", resource=name), kubectl("get", "daemonsets", "-A"))]
-    proofs = _proofs(case, attempt, name)
+    proofs = _proofs(scene, name)
     steps.append(_offers())
     return finding("resource-unknown", claim, "confirmed", (), proofs, severity="warning", actions=steps)
 
 
-def _not_left_to_hami(case: Case, attempt: Attempt, name: str, config: SchedulerConfig | str | None) -> Finding:
+def _not_left_to_hami(scene: PodScene, name: str, config: SchedulerConfig | str | None) -> Finding:
     """kube-scheduler counts on the nodes what only HAMi registers."""
     read = config if isinstance(config, SchedulerConfig) else None
     listed = read is not None and name in read.ignored
     key = "listed" if listed else "unmanaged" if read else "unread"
     claim = Text(f"extender-misconfigured.{key}", resource=name, file=read.key if read else "")
-    proofs = [*_proofs(case, attempt, name), *([managed_proof(read)] if read else [])]
-    namespace = case.install.namespace
-    deployment = case.install.deployment
+    proofs = [*_proofs(scene, name), *([managed_proof(read)] if read else [])]
+    namespace = scene.install.namespace
+    deployment = scene.install.deployment
     if read and not listed:
         config_map = read.config_map
         label = Text("extender-misconfigured.add", resource=name)
@@ -116,13 +117,13 @@ def _not_left_to_hami(case: Case, attempt: Attempt, name: str, config: Scheduler
     if deployment:
         restart = kubectl("-n", namespace, "rollout", "restart", "deployment", deployment.name)
         steps.append(step(Text("extender-misconfigured.restart"), restart, changes_cluster=True))
-    sure: Confidence = "confirmed" if read and not listed and case.config.names_all else "suspected"
+    sure: Confidence = "confirmed" if read and not listed and scene.config.names_all else "suspected"
     return finding("extender-misconfigured", claim, sure, (), proofs, severity="warning", actions=steps)
 
 
-def _proofs(case: Case, attempt: Attempt, name: str) -> list[Evidence]:
-    asked = quotes.of_pod(case.pod, name, "{.spec..resources}")
-    return [*([attempt.evidence] if attempt.evidence else []), asked]
+def _proofs(scene: PodScene, name: str) -> list[Evidence]:
+    asked = quotes.of_pod(scene.pod, name, "{.spec..resources}")
+    return [*([scene.attempt.evidence] if scene.attempt.evidence else []), asked]
 
 
 def _offers() -> NextAction:

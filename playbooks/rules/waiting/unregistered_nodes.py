@@ -19,10 +19,9 @@ from playbooks import quotes
 from playbooks.quotes import kubectl
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.rules.waiting.attempt import Attempt
 from playbooks.rules.waiting.cause_ranking import Cause, is_unregistered
 from playbooks.rules.waiting.refusals import severity_of, words
-from playbooks.rules.waiting.waiting_pod import Case
+from playbooks.scene import PodScene
 
 _EMPTY = ("", "[]", "null", ":", "{}")
 """Registrations without a card."""
@@ -31,37 +30,37 @@ PluginPods = Mapping[str, Sequence[Pod] | Gap]
 """The pods of the device plugin that the pod needs on unregistered nodes, by node."""
 
 
-def unregistered(case: Case, attempt: Attempt, cause: Cause, plugins: PluginPods) -> list[Finding]:
+def unregistered(scene: PodScene, cause: Cause) -> list[Finding]:
     """One finding per why; nodes that should have no cards are told of only when there is nothing else."""
-    severity = severity_of(cause)
-    expected = [name for name in cause.nodes if case.expects_gpus(name)]
+    severity, plugins = severity_of(cause), scene.plugins
+    expected = [name for name in cause.nodes if scene.expects_gpus(name)]
     found: list[Finding] = []
     by_why: dict[tuple[Code, str], list[str]] = {}
     for name in expected:
-        state = is_unregistered(case, name)
+        state = is_unregistered(scene, name)
         if state is not None:
-            by_why.setdefault(code_and_why(case.nodes[name], state, case.device), []).append(name)
-    proofs = attempt.evidence_for(verdicts.NODE_UNREGISTERED)
+            by_why.setdefault(code_and_why(scene.nodes[name], state, scene.device), []).append(name)
+    proofs = scene.attempt.evidence_for(verdicts.NODE_UNREGISTERED)
     confidence: Confidence = "confirmed" if proofs else "suspected"
     for (code, why), names in sorted(by_why.items(), key=lambda item: (-len(item[1]), item[0])):
-        claim = claim_of((code, why), names, case.device, str(case.version or "?"))
-        shown = registration_proofs(case.nodes[names[0]], is_unregistered(case, names[0]), case.device)
+        claim = claim_of((code, why), names, scene.device, str(scene.version or "?"))
+        shown = registration_proofs(scene.nodes[names[0]], is_unregistered(scene, names[0]), scene.device)
         found.append(
             finding(
                 code,
                 claim,
                 confidence,
                 names,
-                [*(proofs or words(attempt)), *shown],
+                [*(proofs or words(scene.attempt)), *shown],
                 severity=severity,
             )
         )
-        actions = registration_actions(names[0], why, plugins.get(names[0]), case.device.vendor)
+        actions = registration_actions(names[0], why, plugins.get(names[0]), scene.device.vendor)
         found[-1] = structs.replace(found[-1], next_actions=actions)
     normal = [name for name in cause.nodes if name not in expected]
     if normal and not found:
         claim = Text("node-unregistered.normal", nodes=prose.names(normal))
-        node = case.nodes[normal[0]]
+        node = scene.nodes[normal[0]]
         found.append(
             finding(
                 "node-unregistered",
@@ -75,32 +74,35 @@ def unregistered(case: Case, attempt: Attempt, cause: Cause, plugins: PluginPods
     return found
 
 
-def untrusted(case: Case, attempt: Attempt) -> Finding | None:
+def untrusted_nodes(scene: PodScene) -> Finding | None:
     """Nodes that would take the pod, but for a unix-seconds handshake that is too old by the guides' rule.
 
     It is the cause where HAMi refused the pod and every node that would take it is such a node; else background.
     """
-    if attempt.stage in ("bind", "filtered"):
+    if scene.attempt.stage in ("bind", "filtered"):
         return None
-    nodes, now, key = case.nodes, case.now, FIRST.names.handshake
+    nodes, now, key = scene.nodes, scene.now, FIRST.names.handshake
     # Without a call for each of 5,000 nodes, of which nearly none has such a handshake.
-    texts = [(name, (nodes[name].metadata.annotations or {}).get(key, "")) for name in case.candidates]
+    texts = [(name, (nodes[name].metadata.annotations or {}).get(key, "")) for name in scene.candidates]
     unix = [name for name, text in texts if text[:1].isdigit()]
-    stale = [name for name in unix if is_untrusted(nodes[name], now) and case.expects_gpus(name)]
+    stale = [name for name in unix if is_untrusted(nodes[name], now) and scene.expects_gpus(name)]
     if not stale:
         return None
-    blamed = [name for name in case.fitting if name in stale]
-    explains = attempt.stage == "filter" and bool(blamed) and len(blamed) == len(case.fitting)
+    blamed = [name for name in scene.fitting if name in stale]
+    explains = scene.attempt.stage == "filter" and bool(blamed) and len(blamed) == len(scene.fitting)
     names = blamed if explains else stale
-    proofs = attempt.evidence_for(verdicts.NODE_UNREGISTERED)
+    proofs = scene.attempt.evidence_for(verdicts.NODE_UNREGISTERED)
     threshold = int(GUIDES_THRESHOLD.total_seconds())
-    text = case.nodes[names[0]].metadata.annotation(FIRST.names.handshake) or ""
+    text = scene.nodes[names[0]].metadata.annotation(FIRST.names.handshake) or ""
     result = finding(
         "handshake-stale",
         Text("handshake-stale.guides", nodes=prose.names(names), threshold=threshold),
         "confirmed" if proofs and explains else "suspected",
         names,
-        [*(proofs or words(attempt)), quotes.of_node_annotation(case.nodes[names[0]], FIRST.names.handshake, text)],
+        [
+            *(proofs or words(scene.attempt)),
+            quotes.of_node_annotation(scene.nodes[names[0]], FIRST.names.handshake, text),
+        ],
         severity="warning" if explains else "info",
     )
     return structs.replace(result, next_actions=plugin_actions(names[0], None) if explains else ())

@@ -5,19 +5,23 @@ Signs and texts: volcano v1.9 to v1.16 (pkg/scheduler/plugins/deviceshare), volc
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from bot.hami.installation.install import KUBERNETES_SCHEDULER, VOLCANO_SCHEDULERS, Install
 from bot.hami.pods.request_parsing import DeviceConfig, asked_resources, extended_resources
+from bot.hami.signatures import Hit
 from bot.kube.models import Container, Event, Pod
-from bot.report import Evidence, Finding, NextAction, one_line, step
+from bot.report import Evidence, Finding, Gap, NextAction, one_line, step
 from bot.texts import Prose, Text, sentences
 from playbooks import quotes
 from playbooks.gather.node_side import LogSeen
 from playbooks.quotes import kubectl, kubectl_pod
+from playbooks.rule import rule
 from playbooks.rules.common.containers import statuses
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.signature_findings import fix_of
 from playbooks.rules.nodes.plugin_runs import in_plugin_log
+from playbooks.scene import PodScene
 
 _DOMAIN = "volcano.sh/"
 _VGPU = "volcano.sh/vgpu-"
@@ -69,9 +73,12 @@ def is_of_volcano(pod: Pod, install: Install) -> bool:
 
 
 def scheduled_by_volcano(
-    pod: Pod, install: Install, config: DeviceConfig, quoted: Sequence[Evidence]
+    pod: Pod, install: Install, config: DeviceConfig, quoted: Sequence[Evidence], logs: Sequence[LogSeen] = ()
 ) -> Finding | None:
-    """What Volcano says of its pod; None for any other. `told`: the words about the pod, then about its PodGroup."""
+    """What Volcano says of its pod; None for any other. `quoted`: the words about the pod, then about its PodGroup.
+
+    `logs` are of Volcano's device plugin.
+    """
     if not is_of_volcano(pod, install):
         return None
     named = pod.spec.scheduler_name or KUBERNETES_SCHEDULER
@@ -91,6 +98,11 @@ def scheduled_by_volcano(
     else:
         claim, steps = _by_its_words(pod, named, quoted)
     proofs = [*_signs(pod, [*theirs, *ours], asked), *quoted]
+    steps += _look(pod)
+    if broken := _broken_plugin(logs):
+        means = broken.hit.signature.means
+        claim = Text("volcano-scheduled.plugin", claim=claim, node=broken.node, means=means)
+        proofs, steps = [*proofs, broken.proof], [broken.fix, *steps]
     return finding(
         "volcano-scheduled",
         claim,
@@ -98,21 +110,37 @@ def scheduled_by_volcano(
         (pod.spec.node_name,) if pod.spec.node_name else (),
         proofs,
         severity="warning",
-        actions=[*steps, *_look(pod)],
+        actions=steps,
     )
 
 
-def with_plugin(told: Finding, logs: Sequence[LogSeen]) -> Finding:
-    """The same, with what keeps Volcano's device plugin of a node from its work, by its log."""
+@rule("volcano-scheduled")
+def placed_by_volcano(scene: PodScene) -> Iterator[Finding]:
+    """What Volcano says of its pod, and what keeps its device plugin of a node from its work, by its log."""
+    said = [*scene.words, *of_group(scene.group_events)]
+    if told := scheduled_by_volcano(scene.pod, scene.install, scene.config, said, scene.volcano_plugins.logs):
+        yield told
+
+
+class _Plugin(NamedTuple):
+    """What keeps a node's device plugin from its work."""
+
+    node: str
+    hit: Hit
+    proof: Evidence
+
+    @property
+    def fix(self) -> NextAction:
+        runtime = self.hit.signature.code == "gpu-runtime-missing"
+        return step(Text("volcano-scheduled.fix-plugin", node=self.node), "") if runtime else fix_of(self.hit)
+
+
+def _broken_plugin(logs: Sequence[LogSeen]) -> _Plugin | None:
     for log in logs:
-        status = next((one for one in statuses(log.pod) if one.name == log.container), None)
+        status = next((status for status in statuses(log.pod) if status.name == log.container), None)
         for hit, proof in in_plugin_log(log, status) if status else ():
-            node, means = log.pod.spec.node_name or log.pod.name, hit.signature.means
-            claim = Text("volcano-scheduled.plugin", claim=told.text, node=node, means=means)
-            runtime = hit.signature.code == "gpu-runtime-missing"
-            fix = step(Text("volcano-scheduled.fix-plugin", node=node), "") if runtime else fix_of(hit)
-            return told.saying(claim, evidence=(*told.evidence, proof), next_actions=(fix, *told.next_actions))
-    return told
+            return _Plugin(log.pod.spec.node_name or log.pod.name, hit, proof)
+    return None
 
 
 def _by_its_words(pod: Pod, named: str, quoted: Sequence[Evidence]) -> tuple[Prose, list[NextAction]]:
@@ -159,7 +187,9 @@ def _look(pod: Pod) -> list[NextAction]:
     return [step(Text("volcano-scheduled.group"), command)]
 
 
-def of_group(events: Sequence[Event]) -> list[Evidence]:
+def of_group(events: Sequence[Event] | Gap) -> list[Evidence]:
     """The last two complaints about a PodGroup."""
+    if isinstance(events, Gap):
+        return []
     newest = sorted((event for event in events if event.message.strip()), key=lambda event: event.seen_at, reverse=True)
     return [quotes.of_event(event) for event in newest if event.type != "Normal"][:2]

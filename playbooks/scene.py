@@ -1,9 +1,16 @@
-"""One unscheduled pod and everything seen that bears on it, with the verdicts that follow: what rules read."""
+"""What was read about one question, whole, with what follows from it: all that a rule may look at.
 
-from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
+A scene is made once, by `gather`, and never changed. What is worked out of it is worked out when the first rule asks,
+and kept for the others.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
+from typing import Any, NamedTuple, Self, TypeVar, cast
+
+import msgspec
+from msgspec import structs
 
 from bot.hami.fit import verdicts as fit
 from bot.hami.fit.cluster_view import Facts, View, terms, versions_to_try
@@ -14,15 +21,29 @@ from bot.hami.nodes.cards import Card
 from bot.hami.nodes.node_state import Terms, is_for, wants_own_plugin
 from bot.hami.nodes.registration import Registration, Unregistered
 from bot.hami.pods.pod_request import PodRequest, Resources
-from bot.hami.pods.request_parsing import DeviceConfig, pod_request
+from bot.hami.pods.request_parsing import DeviceConfig, asked_resources, pod_request
+from bot.hami.scheduler_logs.log_lines import LogLine
 from bot.hami.vendors import FIRST, called_together
 from bot.hami.vendors.vendor import Device
 from bot.hami.version import Version
-from bot.kube.models import Node, Pod, ResourceQuota
+from bot.kube.models import Event, Node, Pod, ResourceQuota
 from bot.kube.node_filter import NodeFilter, Obstacle
 from bot.kube.object_memo import Kept
-from bot.report import Gap
-from playbooks.gather.scheduling import Capacity
+from bot.kube.times import parse_time
+from bot.report import Evidence, Gap
+from playbooks.attempt import Attempt, last_attempt
+from playbooks.gather.dra import ClaimsSeen
+from playbooks.gather.nodes_in_question import NodesInQuestion
+from playbooks.gather.scheduler_process import SchedulerProcess
+from playbooks.gather.scheduling import Capacity, InstallSeen
+from playbooks.gather.usage import MeasuredNodes
+from playbooks.gather.volcano_plugins import VolcanoPluginsSeen
+from playbooks.gather.webhook import WebhookSeen
+
+T = TypeVar("T")
+
+Named = tuple[str, str]
+"""Namespace and name of a pod."""
 
 _ALL_BUT_SIZE = frozenset(
     {
@@ -42,25 +63,63 @@ _MOST_KEPT = 16
 """A stock for each version that is possible, again after an upgrade, and what else is kept of the objects."""
 
 
-class World:
-    """The cluster as HAMi sees it, for any number of pods: under its version, or every fitting one when unknown."""
+class Messages(NamedTuple):
+    """What schedulers said, by pod."""
 
-    def __init__(self, capacity: Capacity, install: Install, config: DeviceConfig, now: datetime) -> None:
+    events: Mapping[Named, Sequence[Event]] = {}
+    lines: Mapping[Named, Sequence[tuple[Pod, LogLine]]] = {}
+    gaps: tuple[Gap, ...] = ()
+
+
+class ClusterScene(msgspec.Struct, frozen=True, dict=True, eq=False):
+    """The cluster as HAMi sees it, for any number of pods: under its version, or every fitting one when unknown.
+
+    Beside what every question reads, what bears on pods that wait: `process` of HAMi's scheduler, the owners of node
+    locks (None = read, and not there), the nodes that seem to hand out too little, and the webhook where a pod went
+    past HAMi.
+    """
+
+    seen: InstallSeen
+    capacity: Capacity
+    now: datetime
+    messages: Messages = Messages()
+    lock_owners: Mapping[Named, Pod | Gap | None] = msgspec.field(default_factory=dict[Named, "Pod | Gap | None"])
+    questioned: NodesInQuestion = NodesInQuestion({})
+    process: SchedulerProcess = SchedulerProcess()
+    webhook: WebhookSeen | None = None
+
+    @property
+    def install(self) -> Install:
+        return self.seen.install
+
+    @property
+    def config(self) -> DeviceConfig:
+        return self.seen.config
+
+    @property
+    def nodes_seen(self) -> bool:
+        return not isinstance(self.capacity.nodes, Gap)
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What the fit reads."""
+        capacity, flags = self.capacity, self.install.flags
         nodes: Sequence[Node] = () if isinstance(capacity.nodes, Gap) else capacity.nodes
-        self.install = install
-        self.config = config
-        self.nodes_seen = not isinstance(capacity.nodes, Gap)
-        self.facts = Facts(
+        return Facts(
             nodes={node.name: node for node in nodes},
             pods=None if isinstance(capacity.pods, Gap) else capacity.pods,
             quotas=None if isinstance(capacity.quotas, Gap) else capacity.quotas,
-            config=config,
-            now=now,
-            policy=install.flags.get("gpu-scheduler-policy") or fit.DEFAULT_POLICY,
-            node_selector=install.flags.get("node-label-selector", "").strip("[]"),
+            config=self.config,
+            now=self.now,
+            policy=flags.get("gpu-scheduler-policy") or fit.DEFAULT_POLICY,
+            node_selector=flags.get("node-label-selector", "").strip("[]"),
         )
-        self.versions = versions_to_try(install.version.version if install.version else None, nodes)
-        self._kept: Kept = {} if capacity.kept is None else capacity.kept
+
+    @cached_property
+    def versions(self) -> Sequence[Version]:
+        """HAMi's version, or all that it may be."""
+        version = self.install.version
+        return versions_to_try(version.version if version else None, list(self.facts.nodes.values()))
 
     @cached_property
     def views(self) -> list[View]:
@@ -74,10 +133,15 @@ class World:
 
     def _stock(self, of: Terms) -> Stock:
         """What earlier questions worked out, where the cluster keeps it for us."""
-        stock = self._kept.setdefault(of, Stock(of))
-        if len(self._kept) > _MOST_KEPT:
-            self._kept.clear()
+        kept = self._kept
+        stock = kept.setdefault(of, Stock(of))
+        if len(kept) > _MOST_KEPT:
+            kept.clear()
         return stock
+
+    @cached_property
+    def _kept(self) -> Kept:
+        return {} if self.capacity.kept is None else self.capacity.kept
 
     @cached_property
     def shapes(self) -> list[tuple[Version, str, Registration]]:
@@ -103,31 +167,104 @@ class World:
                     expected, unread = expected + 1, unread + (cards is None)
         return [] if unread and 2 * unread >= expected else list(found.values())
 
-    def views_without(self, uid: str) -> list[View]:
-        """The same, with one pod's own reservation forgotten: that is how its own filter run sees it."""
-        return [view.forgetting(uid) for view in self.views]
 
+class PodScene(msgspec.Struct, frozen=True, dict=True, eq=False):
+    """One pod that waits for a node, in its cluster.
 
-class Case:
-    """One pod against the cluster."""
+    `claims` are read where it asks for devices through ResourceClaims, `group_events` where Volcano names a PodGroup,
+    `volcano_plugins` where it asks for Volcano's vGPUs, and `usage` on the nodes where somebody may hold GPUs without
+    using them. `advises`: with what would make it fit.
+    """
 
-    def __init__(self, pod: Pod, world: World) -> None:
-        self.pod = pod
-        self._world = world
-        self.install = world.install
-        self.config = world.config
-        self.now = world.facts.now
-        self.nodes = world.facts.nodes
-        self.nodes_seen = world.nodes_seen
-        self.views = world.views_without(pod.metadata.uid)
-        self.requests = [pod_request(pod, world.config, version) for version in world.versions]
+    pod: Pod
+    cluster: ClusterScene
+    claims: ClaimsSeen | None = None
+    group_events: Sequence[Event] | Gap = ()
+    volcano_plugins: VolcanoPluginsSeen = VolcanoPluginsSeen()
+    usage: MeasuredNodes | None = None
+    advises: bool = True
 
-    def twin(self, pod: Pod) -> "Case":
-        """The case of a pod that is alike (`grouping.request_key`): what was worked out for this one holds for it."""
-        other = copy(self)
-        other.pod = pod
-        other.requests = [request._replace(name=pod.name, uid=pod.metadata.uid) for request in self.requests]
+    def once(self, fact: Callable[[Self], T]) -> T:
+        """What follows from the scene, worked out when it is first asked for."""
+        if fact not in self._facts:
+            self._facts[fact] = fact(self)
+        return cast("T", self._facts[fact])
+
+    @cached_property
+    def _facts(self) -> dict[Callable[[Self], Any], Any]:
+        return {}
+
+    def twin(self, pod: Pod, attempt: Attempt) -> Self:
+        """The scene of a pod that is alike (`grouping.request_key`): how it fits was worked out for this one."""
+        requests = [request._replace(name=pod.name, uid=pod.metadata.uid) for request in self.requests]
+        return self._with({"attempt": attempt, "requests": requests}, pod=pod)
+
+    def measured(self, usage: MeasuredNodes) -> Self:
+        """The same scene, with the usage that was read once it was known of which nodes."""
+        return self._with({}, usage=usage)
+
+    def _with(self, known: Mapping[str, Any], **fields: Any) -> Self:
+        """The scene with other fields, and what was worked out of this one but for the rules' facts."""
+        other = structs.replace(self, **fields)
+        vars(other).update({name: value for name, value in vars(self).items() if name != "_facts"}, **known)
         return other
+
+    @cached_property
+    def attempt(self) -> Attempt:
+        """What the schedulers said last of this pod; log lines about an earlier pod of the same name do not count."""
+        name, messages = (self.pod.namespace, self.pod.name), self.cluster.messages
+        created, lines = parse_time(self.pod.metadata.creation_timestamp), messages.lines.get(name, ())
+        own = [line for line in lines if created is None or line[1].at is None or line[1].at >= created]
+        return last_attempt(self.pod, messages.events.get(name, ()), own)
+
+    @property
+    def install(self) -> Install:
+        return self.cluster.install
+
+    @property
+    def config(self) -> DeviceConfig:
+        return self.cluster.config
+
+    @property
+    def now(self) -> datetime:
+        return self.cluster.now
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        return self.cluster.facts.nodes
+
+    @property
+    def nodes_seen(self) -> bool:
+        return self.cluster.nodes_seen
+
+    def was_read(self, source: str) -> bool:
+        """Whether rules may conclude anything from it."""
+        return source != "nodes" or self.nodes_seen
+
+    @property
+    def asked(self) -> dict[str, str]:
+        """The amounts of HAMi's resources that it asks for, as written."""
+        return asked_resources(self.pod, self.config)
+
+    @property
+    def plugins(self) -> Mapping[str, Sequence[Pod] | Gap]:
+        """The pods of the device plugin of what the pod asks for, by node; of the nodes in question."""
+        return self.cluster.questioned.plugins_of(self.device.vendor)
+
+    @property
+    def words(self) -> list[Evidence]:
+        """What the schedulers said last."""
+        return [self.attempt.evidence] if self.attempt.evidence else []
+
+    @cached_property
+    def views(self) -> list[View]:
+        """The cluster as each version reads it, the pod's own reservation forgotten: so its own filter run sees it."""
+        return [view.forgetting(self.pod.metadata.uid) for view in self.cluster.views]
+
+    @cached_property
+    def requests(self) -> list[PodRequest]:
+        """What it asks for, as each version reads it."""
+        return [pod_request(self.pod, self.config, version) for version in self.cluster.versions]
 
     @property
     def version(self) -> Version | None:
@@ -261,7 +398,7 @@ class Case:
             return {}
         by_version = {view.version: (view, request) for view, request in zip(self.views, self.requests, strict=True)}
         found: dict[str, Verdict] = {}
-        for version, name, cards in self._world.shapes:
+        for version, name, cards in self.cluster.shapes:
             view, request = by_version[version]
             verdict = view.run(view.cards_of(name, cards, empty=True), request, _ALL_BUT_SIZE)
             if verdict.fits is not False:

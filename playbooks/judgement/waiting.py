@@ -1,0 +1,199 @@
+"""What keeps a waiting pod from its node: the decision tree of the debugging guide, and what a real cluster adds.
+
+`why` asks it about one pod, `pending`, `quota` and the watcher about all of them.
+"""
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import NamedTuple
+
+from bot.kube.models import Pod
+from bot.report import Evidence, Finding, Gap, step
+from bot.texts import Text
+from playbooks.gather.webhook import went_past_hami
+from playbooks.quotes import kubectl
+from playbooks.rule import Stage, Told, before, rule, run
+from playbooks.rules.admission.before_scheduling import amounts_unread, anothers, gated, nothing_asked
+from playbooks.rules.admission.webhook_bypassed import went_past, why_left_alone
+from playbooks.rules.common.findings import finding
+from playbooks.rules.common.gaps import fit_gaps
+from playbooks.rules.dra.claims import claims_alone, claims_decide
+from playbooks.rules.dra.devices import unclaimed
+from playbooks.rules.installation.extender import never_asked_about
+from playbooks.rules.installation.not_installed import perhaps_without_hami, without_hami
+from playbooks.rules.installation.schedulers import none_found, unwell
+from playbooks.rules.waiting.after_restart import unknown_since_restart
+from playbooks.rules.waiting.binding import blocked, extender_silent, locked, refused_with_error, waits_for_retry
+from playbooks.rules.waiting.grouping import attempt_key, request_key
+from playbooks.rules.waiting.panics import extender_ended, panicked
+from playbooks.rules.waiting.refusals import lost_to_kubernetes
+from playbooks.rules.waiting.refused_requests import request_refused
+from playbooks.rules.waiting.stale_scheduler import disagrees
+from playbooks.rules.waiting.unknown_resource import offered_nowhere
+from playbooks.rules.waiting.volcano import placed_by_volcano
+from playbooks.rules.waiting.weighing import refused_by_nodes, refused_by_words
+from playbooks.scene import ClusterScene, PodScene
+
+_MOST_VERDICTS = 300_000
+"""Nodes looked at, for all requests that differ: three seconds' worth on one core of 2026."""
+_MOST_RUNS = 12_000
+"""Filter runs on nodes that differ in what the verdict depends on: two seconds' worth."""
+
+_NOT_OURS, _PAST_HAMI, _NOWHERE = "not HAMi's to place", "went past HAMi", "offered by no node"
+_CLAIMS_ALONE, _NOBODY_TRIED = "asks through claims alone", "asks for nothing, and nobody tried"
+
+
+def cannot_tell(namespace: str, name: str, proofs: Sequence[Evidence], kind: str = "Pod") -> Finding:
+    """Nothing that was seen explains the pod, or what owns it; `namespace` may be unknown."""
+    full = f"{namespace}/{name}" if namespace else name
+    claim = Text("not-enough-evidence.claim", pod=full if kind == "Pod" else f"{kind} {full}")
+    command = kubectl("-n", namespace or "NAMESPACE", "describe", kind.lower(), name)
+    label = Text("not-enough-evidence.describe") if kind == "Pod" else Text("not-enough-evidence.owner", kind=kind)
+    look = step(label, command)
+    return finding("not-enough-evidence", claim, "suspected", (), proofs, severity="warning", actions=[look])
+
+
+@rule("not-enough-evidence")
+def unexplained(scene: PodScene) -> Iterator[Finding]:
+    """Nothing that was seen explains why the pod waits."""
+    yield cannot_tell(scene.pod.namespace, scene.pod.name, scene.words)
+
+
+def _nobody_tried(scene: PodScene, _: Told) -> bool:
+    return scene.attempt.stage == "nothing"
+
+
+def _nodes_count(_: PodScene, told: Told) -> bool:
+    """Whether the nodes have a say in it."""
+    return told.ended not in (_NOT_OURS, _PAST_HAMI, _NOWHERE, _CLAIMS_ALONE)
+
+
+def _also_asks_for_nothing(scene: PodScene, told: Told) -> bool:
+    return _nodes_count(scene, told) and told.ended != _NOBODY_TRIED
+
+
+def _asks_for_something(scene: PodScene, told: Told) -> bool:
+    return _nodes_count(scene, told) and "no-device-request" not in told.codes
+
+
+def _is_of_its_scheduler(scene: PodScene, told: Told) -> bool:
+    """Whether trouble of HAMi's scheduler can hold the pod: it has it, and is asked about it."""
+    if told.ended == _CLAIMS_ALONE or "no-device-request" in told.codes:
+        return scene.pod.spec.scheduler_name == scene.install.scheduler_name
+    return told.ended != _NOT_OURS
+
+
+def _concerns(told: Told, trouble: Finding) -> bool:
+    """A pod that went past HAMi misses its scheduler only where that is why the webhook does not answer."""
+    return told.ended != _PAST_HAMI or (trouble.code == "scheduler-down" and "webhook-unreachable" in told.codes)
+
+
+def _explains(told: Told, trouble: Finding) -> bool:
+    """A scheduler that does not work comes first; one that is unwell only where nothing else explains the pod."""
+    unexplained = bool(told.findings) and told.findings[0].code == "waiting-for-retry"
+    return trouble.severity == "critical" or (unexplained and trouble.severity == "warning")
+
+
+WAITING: tuple[Stage[PodScene], ...] = (
+    Stage(
+        _NOT_OURS,
+        *(gated, placed_by_volcano, unclaimed, without_hami, anothers, perhaps_without_hami),
+        either=True,
+        ends=True,
+    ),
+    Stage(_PAST_HAMI, went_past, ends=True),
+    Stage(_NOWHERE, offered_nowhere, ends=True, beside=True, when=lambda _, told: told.ended in ("", _PAST_HAMI)),
+    Stage(_CLAIMS_ALONE, claims_alone, ends=True),
+    Stage(_NOBODY_TRIED, nothing_asked, ends=True, when=_nobody_tried),
+    Stage("HAMi gave no answer", request_refused, panicked, never_asked_about, extender_silent, either=True, ends=True),
+    Stage(
+        "let through by the filter, or by the objects",
+        *(lost_to_kubernetes, locked, refused_with_error, blocked, unknown_since_restart, disagrees),
+        either=True,
+        ends=True,
+    ),
+    Stage("refused, and only words tell why", refused_by_words, ends=True),
+    Stage("would fit now", waits_for_retry, ends=True),
+    Stage("refused by every node", refused_by_nodes, ends=True),
+    Stage("asks for nothing", nothing_asked, beside=True, when=_also_asks_for_nothing),
+    Stage("asks in part for nothing", amounts_unread, beside=True, when=_asks_for_something),
+    Stage("explained by nothing", unexplained, beside=True, when=lambda _, told: not told.findings),
+    Stage("its claims", claims_decide, beside=True, when=_nodes_count, leads=before),
+    Stage("there is no scheduler of HAMi's", none_found, beside=True, when=_is_of_its_scheduler, leads=before),
+    Stage(
+        "HAMi's scheduler itself",
+        extender_ended,
+        unwell,
+        beside=True,
+        when=_is_of_its_scheduler,
+        keeps=_concerns,
+        leads=_explains,
+    ),
+)
+"""The first stage that speaks and ends, ends the search."""
+
+
+class Judgement(NamedTuple):
+    """At least one finding, the cause first. `of_nodes`: the nodes have a say in it."""
+
+    findings: list[Finding]
+    of_nodes: bool
+
+
+def judge(scene: PodScene) -> Judgement:
+    """The findings about a pod that waits for a node."""
+    told = run(WAITING, scene)
+    of_nodes = told.ended not in (_NOT_OURS, _PAST_HAMI, _CLAIMS_ALONE)
+    return Judgement([finding.about(scene.noun) for finding in told.findings], of_nodes)
+
+
+class Judge:
+    """Judges the pods of one cluster; those that are alike, and of which the same was said, once.
+
+    No new request is judged after `most_verdicts` verdicts, a request on a node each, or `most_runs` runs of the filter
+    for them: nodes that are alike share one. Both are counted and not timed, so that the same cluster gives the same
+    answer.
+    """
+
+    def __init__(
+        self, cluster: ClusterScene, *, most_verdicts: int = _MOST_VERDICTS, most_runs: int = _MOST_RUNS
+    ) -> None:
+        self._cluster = cluster
+        self._runs_end = cluster.runs + most_runs
+        self._most_scenes = max(1, most_verdicts // max(1, len(cluster.facts.nodes)))
+        self._quotas = {quota.namespace for quota in cluster.facts.quotas or ()}
+        self._scenes: dict[bytes, PodScene] = {}
+        self._causes: dict[Hashable, Finding] = {}
+        self._gaps: dict[Gap, None] = {}
+
+    def cause(self, pod: Pod) -> Finding | None:
+        """The first finding about the pod, or about the first one like it; None when there is no room to judge it."""
+        cluster, request = self._cluster, request_key(pod, self._quotas)
+        scene = PodScene(pod, cluster, advises=False)
+        attempt = scene.attempt
+        key = request, attempt_key(pod, attempt, cluster.now), self._left_alone(pod)
+        if key in self._causes:
+            return self._causes[key]
+        if request in self._scenes:
+            scene = self._scenes[request].twin(pod, attempt)
+        elif len(self._scenes) < self._most_scenes and cluster.runs < self._runs_end:
+            self._scenes[request] = scene
+        else:
+            return None
+        judged = judge(scene)
+        if judged.of_nodes:
+            self._gaps |= dict.fromkeys(fit_gaps(scene))
+        self._causes[key] = judged.findings[0]
+        return judged.findings[0]
+
+    def _left_alone(self, pod: Pod) -> Hashable:
+        """What of the pod and its namespace decides why HAMi did not see it."""
+        install, config = self._cluster.install, self._cluster.config
+        if not went_past_hami(pod, install, config):
+            return None
+        reason = why_left_alone(pod, install, config, self._cluster.webhook)
+        return reason, pod.namespace if reason and reason.how == "namespace" else ""
+
+    @property
+    def gaps(self) -> list[Gap]:
+        """Where the fit of the pods that were judged is not known."""
+        return list(self._gaps)

@@ -1,0 +1,125 @@
+"""One shape of rule, and the order in which rules speak.
+
+A rule looks at a scene and tells findings, or nothing. It is declared with the codes that it may tell and with what has
+to have been read for it: where that is not so it keeps silent. A table of stages says who speaks when; it reads as the
+decision tree of the debugging guide. There are no priorities beside that order.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import update_wrapper
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from bot.finding_codes import Code
+from bot.report import Finding
+
+
+class Scene(Protocol):
+    """What was read about one question."""
+
+    def was_read(self, source: str) -> bool:
+        """Whether that was read; what could not be read is no reason to conclude anything."""
+        ...
+
+
+S = TypeVar("S", bound=Scene)
+S_contra = TypeVar("S_contra", bound=Scene, contravariant=True)
+
+
+class Rule(Generic[S_contra]):
+    """What a function of the scene tells. Call it with a scene: its findings, none where a source was not read."""
+
+    def __init__(
+        self, tell: Callable[[S_contra], Iterable[Finding]], codes: Collection[Code], reads: Collection[str]
+    ) -> None:
+        self.tell = tell
+        self.codes = codes
+        self.reads = reads
+        update_wrapper(self, tell)
+
+    def __call__(self, scene: S_contra) -> list[Finding]:
+        return list(self.tell(scene)) if all(map(scene.was_read, self.reads)) else []
+
+
+def rule(*codes: Code, reads: Collection[str] = ()) -> Callable[[Callable[[S], Iterable[Finding]]], Rule[S]]:
+    """Declares a rule: the codes that it may tell, and what has to have been read for it to speak."""
+    return lambda tell: Rule(tell, codes, reads)
+
+
+class Told(NamedTuple):
+    """What was told so far; `ended` is the stage that ended the search, empty while it goes on."""
+
+    findings: list[Finding]
+    ended: str = ""
+
+    @property
+    def codes(self) -> set[Code]:
+        return {finding.code for finding in self.findings}
+
+
+Place = Callable[[Told, Finding], bool]
+
+
+def behind(_: Told, __: Finding) -> bool:
+    """Not before what was told already."""
+    return False
+
+
+def before(_: Told, __: Finding) -> bool:
+    """Before all that was told already."""
+    return True
+
+
+def always(_: Scene, __: Told) -> bool:
+    """Whatever was told."""
+    return True
+
+
+class Stage(Generic[S]):
+    """Rules that speak together.
+
+    `either`: the first of them that speaks is enough. `ends`: when one of them spoke, the search is over, and only
+    stages `beside` it speak. `when` asks the scene and what was told whether the stage speaks at all, `keeps` which of
+    its findings stay, and `leads` which of those come before what was told.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *rules: Rule[S],
+        either: bool = False,
+        ends: bool = False,
+        beside: bool = False,
+        when: Callable[[S, Told], bool] = always,
+        keeps: Place = before,
+        leads: Place = behind,
+    ) -> None:
+        self.name = name
+        self.rules = rules
+        self.either = either
+        self.ends = ends
+        self.beside = beside
+        self.when = when
+        self.keeps = keeps
+        self.leads = leads
+
+    def tell(self, scene: S, told: Told) -> Told:
+        """What was told before, and what this stage has to say to it."""
+        if (told.ended and not self.beside) or not self.when(scene, told):
+            return told
+        found: list[Finding] = []
+        for speaks in self.rules:
+            found += (finding for finding in speaks(scene) if self.keeps(told, finding))
+            if self.either and found:
+                break
+        first = [finding for finding in found if self.leads(told, finding)]
+        rest = [finding for finding in found if finding not in first]
+        ended = told.ended or (self.name if self.ends and found else "")
+        return Told([*first, *told.findings, *rest], ended)
+
+
+def run(stages: Sequence[Stage[S]], scene: S) -> Told:
+    """What the rules tell of the scene, in the order of the stages."""
+    told = Told([])
+    for stage in stages:
+        told = stage.tell(scene, told)
+    return told
