@@ -202,12 +202,24 @@ class ChangeTarget(Value, frozen=True):
     new: str
 
 
-class Impact(Value, frozen=True):
+class Impact(_Told, frozen=True):
     """One thing that a change brings with it. `code` is stable and listed in docs/changes.md."""
 
     code: str
     severity: Severity
     text: str
+    key: str = ""
+    values: Mapping[str, Any] = {}
+
+    @property
+    def prose(self) -> Prose:
+        """The text."""
+        return _prose(self.text, self.key, self.values)
+
+
+def impact(code: str, severity: Severity, text: Prose) -> Impact:
+    """What a change brings with it, before it is words."""
+    return Impact(code, severity, *_parts(text))
 
 
 class Change(Value, frozen=True):
@@ -293,16 +305,19 @@ def _report_about(report: Report, noun: str) -> Report:
 
 def in_words(report: Report, say: Texts) -> Report:
     """The same report with its prose in the language of `say`; what has no key stays as it is."""
-    return msgspec.structs.replace(
+    replace = msgspec.structs.replace
+    change = report.change
+    if isinstance(change, Change):
+        impacts = tuple(replace(impact, text=say.words(impact.prose)) for impact in change.blast_radius)
+        change = replace(change, blast_radius=impacts)
+    gaps = (replace(gap, why=say.words(gap.text), hint=say.words(gap.advice)) for gap in report.gaps)
+    return replace(
         report,
         verdict=one_line(say.words(_prose(report.verdict, report.verdict_key, report.verdict_values))),
         findings=tuple(finding_in_words(finding, say) for finding in report.findings),
         tables=tuple(table_in_words(table, say) for table in report.tables),
-        gaps=tuple(
-            dict.fromkeys(
-                msgspec.structs.replace(gap, why=say.words(gap.text), hint=say.words(gap.advice)) for gap in report.gaps
-            )
-        ),
+        gaps=tuple(dict.fromkeys(gaps)),
+        change=change,
     )
 
 

@@ -36,7 +36,7 @@ def seen(cluster: RecordedCluster) -> ChangeSnapshot:
 
 def asked(found: ChangeSnapshot, request: Raise, language: Any = "en") -> Report:
     say = Texts(language)
-    return in_words(planned_report(found, request, prepare(found, request, Requester("U1"), "c1", say)), say)
+    return in_words(planned_report(found, request, prepare(found, request, Requester("U1"), "c1")), say)
 
 
 def whole(version: str) -> ChangeSnapshot:

@@ -72,7 +72,10 @@ def _shown(offer: Offer, say: Texts) -> Block:
     ]
     if offer.impacts:
         effects = [
-            line(span(f"{say(f'render.{impact.severity}')}: ", "bold"), span(inert(impact.text, DETAIL) or "-"))
+            line(
+                span(f"{say(f'render.{impact.severity}')}: ", "bold"),
+                span(inert(say.words(impact.prose), DETAIL) or "-"),
+            )
             for impact in offer.impacts
         ]
         parts += [line(span(say("card.brings"))), bullets(*effects)]
