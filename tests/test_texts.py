@@ -19,7 +19,19 @@ from bot.hami.fit.advice import What
 from bot.hami.nodes.registration import Why
 from bot.hami.scheduler_logs.filter_reasons import REASONS
 from bot.report import VERDICT_LIMIT
-from bot.texts import LANGUAGES, OwnTexts, Text, Texts, clauses, fitting, listed, literal, sentences, unstopped
+from bot.texts import (
+    LANGUAGES,
+    OwnTexts,
+    Text,
+    Texts,
+    clauses,
+    fitting,
+    listed,
+    literal,
+    sentences,
+    together,
+    unstopped,
+)
 
 _ROOT = Path(__file__).parents[1]
 _PACKAGES = ("bot", "playbooks", "handlers")
@@ -340,3 +352,12 @@ def test_a_text_is_no_words_before_it_has_a_language():
         str(Text("words.none"))
     with pytest.raises(TypeError, match="is no words yet"):
         f"{Text('words.none')}"
+
+
+@languages
+def test_what_stands_together_has_the_same_between_it_in_every_language_and_nothing_for_what_is_empty(language):
+    say = Texts(language)
+    where, unset = Text("render.in-cluster", cluster="prod"), Text("render.unset")
+    assert say.words(together("Pod ml/a", "", where, unset, by=", ")) == ", ".join(
+        ["Pod ml/a", say.words(where), say.words(unset)]
+    )

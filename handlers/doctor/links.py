@@ -80,7 +80,7 @@ def as_text(links: Iterable[Link], say: Texts) -> str:
     return "\n".join(lines)
 
 
-def as_json(links: Iterable[Link], say: Texts) -> str:
-    """`{"links": [{"name": …, "state": …, "seen": …, "fix": …, "about": …}]}`."""
-    rows: list[dict[str, Any]] = [link._asdict() for link in in_words(links, say)]
+def as_json(links: Iterable[Link]) -> str:
+    """Links in words: `{"links": [{"name": …, "state": …, "seen": …, "fix": …, "about": …}]}`."""
+    rows: list[dict[str, Any]] = [link._asdict() for link in links]
     return msgspec.json.format(msgspec.json.encode({"links": rows})).decode()
