@@ -5,7 +5,6 @@ A report carries no markup, no colour and no limit of the place it will be shown
 report that was kept can be put into another language. Prose without a key is taken as it is.
 """
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -334,12 +333,6 @@ def finding_in_words(finding: Finding, say: Texts) -> Finding:
 def worst(findings: tuple[Finding, ...]) -> Severity:
     """The highest severity among the findings; info when there is none."""
     return SEVERITIES[max((SEVERITIES.index(finding.severity) for finding in findings), default=0)]
-
-
-def identity(report: Report, finding: Finding) -> str:
-    """A stable name for "the same finding again": a hash of its structured facts, never of its prose."""
-    facts = (report.cluster, msgspec.to_builtins(report.subject), finding.code, finding.scope.nodes)
-    return hashlib.sha256(msgspec.json.encode(facts)).hexdigest()[:16]
 
 
 def one_line(text: str, limit: int = VERDICT_LIMIT) -> str:
