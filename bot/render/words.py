@@ -5,6 +5,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
+from typing import Any, cast
 
 from msgspec import UNSET
 
@@ -61,6 +62,8 @@ _HEADINGS: Mapping[str, Text] = {
 """By the title, which is the same in every language in JSON and in a file's name."""
 
 _NAMES_SHOWN = 3
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9./-]*[a-z0-9])?", re.ASCII | re.IGNORECASE)
+"""Of an object of the cluster, alone or after its namespace."""
 _NUMERIC = re.compile(r"-?[\d,.]+( ?(%|[KMGT]i?B?))?")
 
 
@@ -120,11 +123,30 @@ def some_names(names: Sequence[str], shown: int) -> Prose:
     return Text("words.and-more", names=", ".join(names[: shown - 1]), more=len(names) - shown + 1)
 
 
+def names_told(finding: Finding) -> set[str]:
+    """The names among the facts that the claim tells; of a claim that is words alone, those in it."""
+    return _names({"key": finding.key, "values": finding.values} if finding.key else finding.claim)
+
+
+def _names(fact: Any) -> set[str]:
+    match fact:
+        case str():
+            return set(_NAME.findall(fact))
+        case {"key": "fitting", "values": {"parts": [*forms]}}:  # which of them is told is not known
+            return set[str].intersection(*map(_names, forms))
+        case {"values": facts}:
+            return _names(list(cast("Mapping[str, Any]", facts).values()))
+        case list() | tuple():
+            return set[str]().union(*map(_names, cast("Sequence[Any]", fact)))
+        case _:
+            return set()
+
+
 def notes(finding: Finding) -> Text:
     """What a line with the claim adds to it: the code, a doubt, and the nodes if the claim does not name them."""
     doubt = CONFIDENCES["suspected"] if finding.confidence == "suspected" else ""
     nodes = finding.scope.nodes
-    told = all(name in finding.claim for name in nodes[: _NAMES_SHOWN - 1])
+    told = names_told(finding).issuperset(nodes[: _NAMES_SHOWN - 1])
     return together(together(finding.code, doubt, by=", "), "" if told else some_names(nodes, _NAMES_SHOWN), by=": ")
 
 

@@ -20,7 +20,7 @@ from bot.report.tables import Table as Table
 from bot.report.tables import Uuid as Uuid
 from bot.report.tables import prose_table as prose_table
 from bot.report.tables import table_in_words
-from bot.texts import Prose, Text, Texts
+from bot.texts import Prose, Texts, kept
 
 SCHEMA = "hami-bot.report/v1"
 VERDICT_LIMIT = 140
@@ -48,7 +48,7 @@ def _parts(prose: Prose) -> tuple[str, str, Mapping[str, Any]]:
 
 
 def _prose(words: str, key: str, values: Mapping[str, Any]) -> Prose:
-    return Text(key, **values) if key else words
+    return kept(key, values) if key else words
 
 
 def about(prose: Prose, noun: str) -> Prose:

@@ -13,7 +13,7 @@ import click
 
 from bot.changes.kinds import KINDS
 from bot.errors import UsageError
-from bot.finding_codes import CODES, about
+from bot.finding_codes import CODES, PROOFS, about, words_of
 from bot.texts import LANGUAGES, Text, Texts, together
 from playbooks.own.discovery import RESERVED
 from playbooks.own.errors import OwnPlaybookError
@@ -145,12 +145,12 @@ def explain_code(text: str) -> Text | None:
     if facts is None:
         return None
     code = text.lower()
-    fix = f"code-fix.{code}"
+    fix = words_of(code, "fix")
     return together(
         code,
-        Text("code-help.meaning", text=Text(f"code-meaning.{code}")),
-        Text("code-help.proof", text=Text(f"code-proof.{facts.proof}")),
-        Text("code-help.fix", text=Text(fix)) if fix in Texts("en") else Text("code-help.no-fix"),
+        Text("code-help.meaning", text=words_of(code, "meaning")),
+        Text("code-help.proof", text=PROOFS[facts.proof]),
+        Text("code-help.fix", text=fix) if fix.key in Texts("en") else Text("code-help.no-fix"),
         Text("code-help.pod") if facts.of_the_pod else "",
         Text("code-help.node") if facts.loses_node else "",
         Text("code-help.watched") if facts.watched_in else "",
