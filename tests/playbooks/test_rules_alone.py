@@ -100,5 +100,6 @@ def test_a_rule_tells_what_it_declares_and_concludes_nothing_from_what_was_not_r
 def is_new(finding: Finding, found: list[Finding], less: PodScene) -> bool:
     """Whether it is surer of a code than with all that was read, and quotes no scheduler's own words."""
     known = any((other.code, other.confidence) == (finding.code, "confirmed") for other in found)
-    own_words = {less.attempt.evidence, less.attempt.none_fit} & set(finding.evidence)
+    events = {evidence for _, evidence in less.attempt.code_events}
+    own_words = {less.attempt.evidence, less.attempt.none_fit, *events} & set(finding.evidence)
     return finding.confidence == "confirmed" and not known and not own_words
