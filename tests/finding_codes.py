@@ -17,7 +17,7 @@ from playbooks.nodes.plugins import Health
 
 _ROOT = Path(__file__).parents[1]
 _RULES = (*CPU_RULES, *WAIT_RULES, *ALLOCATION_RULES, *GOROUTINE_RULES, *MEMORY_RULES)
-_MAKERS = {"finding": 0, "Finding": 0, "Fault": 0, "_finding": 2, "_of_record": 1, "_told": 0, "Unlike": 0}
+_MAKERS = {"finding": 0, "Finding": 0, "Fault": 0, "fault": 0, "_finding": 2, "_of_record": 1, "_told": 0, "Unlike": 0}
 """What makes a finding, and among how many of its first arguments the code is (from 0)."""
 
 

@@ -44,7 +44,6 @@ from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.gaps import capacity_gaps
-from playbooks.rules.common.known_bugs import with_upgrades
 from playbooks.rules.dra.devices import DraDevices, with_dra
 from playbooks.rules.installation.not_installed import answer_without_hami
 from playbooks.rules.nodes.node_causes import node_causes
@@ -153,7 +152,7 @@ def diagnose(snapshot: Snapshot) -> Report:
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Node", "", wanted.node) if wanted.node else Subject("Nodes", "", ""),
         verdict=_verdict(wanted, found, findings),
-        findings=tuple(prose.few_actions(with_upgrades(findings, snapshot.install.install))),
+        findings=prose.few_actions(findings, snapshot.install.install),
         tables=_tables(snapshot, sweep, found.faults),
         gaps=gaps,
         noun=called_on(asked, snapshot.install.config),

@@ -34,7 +34,6 @@ from playbooks.rules.admission.webhook_configuration import KIND, service_of
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.hami_objects import Parts, of_object
-from playbooks.rules.common.known_bugs import with_upgrades
 from playbooks.rules.dra import devices
 from playbooks.rules.installation import (
     bot_rights,
@@ -127,7 +126,7 @@ def diagnose(snapshot: Snapshot) -> Report:
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=subject,
-        findings=tuple(prose.few_actions(with_upgrades(findings, parts.install))),
+        findings=prose.few_actions(findings, parts.install),
         tables=(
             *tables(parts, snapshot.as_of, brief=brief),
             *process_table(snapshot.process, parts, brief=brief),

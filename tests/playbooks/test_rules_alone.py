@@ -1,4 +1,4 @@
-"""Every rule by itself, on every recorded pod that waits, with each thing that was read taken away in turn."""
+"""Every rule by itself, on every recorded pod, with each thing that was read taken away in turn."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -10,16 +10,19 @@ from msgspec import structs
 from bot.hami.installation.install import Install
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.kube.recording.recorded_cluster import RecordedCluster
-from bot.report import Finding, gap
+from bot.report import Evidence, Finding, gap
 from playbooks.gather.dra import ClaimsSeen
+from playbooks.gather.node_side import PluginSets
 from playbooks.gather.nodes_in_question import NodesInQuestion
 from playbooks.gather.scheduler_process import SchedulerProcess
 from playbooks.gather.scheduling import DEPLOYMENTS_SOURCE, PODS_SOURCE, InstallSeen
 from playbooks.gather.volcano_plugins import VolcanoPluginsSeen
+from playbooks.gather.webhook import WebhookSeen
+from playbooks.judgement.placed import ABSENT, PLACED
 from playbooks.judgement.waiting import WAITING
 from playbooks.playbook import Sources, find
-from playbooks.rule import Rule
-from playbooks.scene import Messages, PodScene
+from playbooks.rule import Stage
+from playbooks.scene import AbsentScene, Messages, PlacedScene, PodScene
 from tests.cases_support import CASES, scenarios
 from tests.incidents_support import incidents, open_incident
 
@@ -45,7 +48,8 @@ ASKED: Mapping[str, Callable[[], tuple[RecordedCluster, str]]] = {
         if incident.verb == "why"
     },
 }
-RULES: tuple[Rule[PodScene], ...] = tuple(dict.fromkeys(rule for stage in WAITING for rule in stage.rules))
+AnyScene = PodScene | PlacedScene | AbsentScene
+TABLES: Mapping[type, tuple[Stage[Any], ...]] = {PodScene: WAITING, PlacedScene: PLACED, AbsentScene: ABSENT}
 
 
 def of_capacity(**fields: Any) -> Callable[[PodScene], PodScene]:
@@ -64,7 +68,33 @@ def owners_unread(scene: PodScene) -> PodScene:
     return of_cluster(lock_owners=dict.fromkeys(scene.cluster.lock_owners, UNREAD))(scene)
 
 
-WITHOUT: Mapping[str, Callable[[PodScene], PodScene]] = {
+def but(**fields: Any) -> Callable[[Any], Any]:
+    return lambda scene: structs.replace(scene, **fields)
+
+
+def of_side(**fields: Any) -> Callable[[PlacedScene], PlacedScene]:
+    return lambda scene: structs.replace(scene, side=scene.side and scene.side._replace(**fields))
+
+
+# Without its log a device plugin that ends is still one that ends: the log only tells why.
+OF_PLACED: Mapping[str, Callable[[PlacedScene], PlacedScene]] = {
+    "events": but(events_read=UNREAD),
+    "everything of its devices": but(seen=None, side=None, own_logs=None, plugin_sets=None, webhook=None, owner=None),
+    "HAMi's install": but(seen=NO_INSTALL),
+    "the node": of_side(node=UNREAD),
+    "pods of the node": of_side(pods=UNREAD),
+    "its own log": but(own_logs=None),
+    "the plugin's sets": but(plugin_sets=PluginSets(UNREAD, UNREAD)),
+    "the webhook": but(webhook=WebhookSeen(UNREAD, UNREAD, UNREAD)),
+    "its owner": but(owner=UNREAD),
+}
+OF_ABSENT: Mapping[str, Callable[[AbsentScene], AbsentScene]] = {
+    "whether it is there": but(absent=UNREAD),
+    "events": but(events_read=UNREAD),
+    "HAMi's install": but(seen=NO_INSTALL),
+    "the webhook": but(webhook=WebhookSeen(UNREAD, UNREAD, UNREAD)),
+}
+OF_WAITING: Mapping[str, Callable[[PodScene], PodScene]] = {
     "nodes": of_capacity(nodes=UNREAD),
     "holders": of_capacity(pods=UNREAD),
     "quotas": of_capacity(quotas=UNREAD),
@@ -81,24 +111,33 @@ WITHOUT: Mapping[str, Callable[[PodScene], PodScene]] = {
 }
 
 
+WITHOUT: Mapping[type, Mapping[str, Callable[[Any], AnyScene]]] = {
+    PodScene: OF_WAITING,
+    PlacedScene: OF_PLACED,
+    AbsentScene: OF_ABSENT,
+}
+
+
 @pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", ASKED)
 def test_a_rule_tells_what_it_declares_and_concludes_nothing_from_what_was_not_read(name: str) -> None:
     cluster, pod = ASKED[name]()
     why = find("why")
     scene = asyncio.run(why.gather(why.request(pod), Sources(cluster))).scene
-    for rule in RULES if scene is not None else ():
+    for rule in dict.fromkeys(rule for stage in TABLES[type(scene)] for rule in stage.rules):
         found = rule(scene)
         assert {finding.code for finding in found} <= set(rule.codes), rule.__name__
         assert all(finding.next_actions for finding in found if finding.severity != "info"), rule.__name__
-        for what, taken_away in WITHOUT.items():
+        for what, taken_away in WITHOUT[type(scene)].items():
             less = taken_away(scene)
             for finding in rule(less):
                 assert not is_new(finding, found, less), (what, rule.__name__, finding.code)
 
 
-def is_new(finding: Finding, found: list[Finding], less: PodScene) -> bool:
+def is_new(finding: Finding, found: list[Finding], less: AnyScene) -> bool:
     """Whether it is surer of a code than with all that was read, and quotes no scheduler's own words."""
     known = any((other.code, other.confidence) == (finding.code, "confirmed") for other in found)
-    own_words = {less.attempt.evidence, less.attempt.none_fit} & set(finding.evidence)
-    return finding.confidence == "confirmed" and not known and not own_words
+    said = set[Evidence | None]()
+    if isinstance(less, PodScene):
+        said = {less.attempt.evidence, less.attempt.none_fit, *(proof for _, proof in less.attempt.code_events)}
+    return finding.confidence == "confirmed" and not known and not said & set(finding.evidence)

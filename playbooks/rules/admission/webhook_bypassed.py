@@ -4,8 +4,6 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from msgspec import structs
-
 from bot.hami.installation.install import KUBERNETES_SCHEDULER, Install
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.version import Version
@@ -95,21 +93,14 @@ def missed(facts: BypassFacts) -> list[Finding]:
         return []
     if _left_in_place(facts):
         return [_wrong_scheduler(facts)]
-    reason = facts.reason
-    created = parse_time(facts.pod.metadata.creation_timestamp)
-    asked = (
-        WebhookFacts(facts.webhook, facts.install, facts.now, created) if facts.webhook and facts.install.seen else None
-    )
-    broken = faults(asked) if asked else []
-    if facts.owner is not None and facts.owner.spec.template.spec.node_name:
-        return [_bypassed(facts, "node", _own_node(facts.pod, facts.owner), None), *broken]
+    reason, owner = facts.reason, facts.owner
+    by_owner = owner if owner is not None and owner.spec.template.spec.node_name else None
+    broken = _broken(facts, alone=by_owner is None and reason is None) if facts.install.seen else []
+    if by_owner is not None:
+        return [_bypassed(facts, "node", _own_node(facts.pod, by_owner), None), *broken]
     if reason is not None:
         return [_bypassed(facts, reason.how, _shown(facts, reason), reason), *broken]
     if broken:
-        at_creation = _at_creation(facts)
-        if at_creation and broken[0].code == "webhook-untrusted":
-            proofs = dict.fromkeys((*map(of_rejection, at_creation[:1]), *broken[0].evidence))
-            broken[0] = structs.replace(broken[0], evidence=tuple(proofs), confidence="confirmed")
         return [*broken, _bypassed(facts, "claim", [], None)]
     if (late := _answered_late(facts)) is not None:
         return [_bypassed(facts, "unanswered", [late], None)]
@@ -131,6 +122,15 @@ def _left_in_place(facts: BypassFacts) -> bool:
         return facts.version is None or facts.version >= _RESPECTS_FOREIGN
     respects = facts.version is not None and facts.version >= _RESPECTS_FOREIGN
     return respects and facts.install.flags.get(_OVERWRITE) == "false"
+
+
+def _broken(facts: BypassFacts, *, alone: bool) -> list[Finding]:
+    """What is wrong with the webhook; `alone`: nothing else explains that it did not see the pod."""
+    if facts.webhook is None:
+        return []
+    shown = [of_rejection(line) for line in _at_creation(facts)[:1]] if alone else []
+    created = parse_time(facts.pod.metadata.creation_timestamp)
+    return faults(WebhookFacts(facts.webhook, facts.install, facts.now, created, {"webhook-untrusted": shown}))
 
 
 def _at_creation(facts: BypassFacts) -> list[Rejection]:

@@ -1,19 +1,18 @@
 """What is said of calls to HAMi's webhook that fail: by the API server, and by the extender about its caller."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from msgspec import structs
-
+from bot.finding_codes import Code
 from bot.hami.installation.install import Install
 from bot.hami.scheduler_logs.log_lines import parse_line
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Event, Pod
 from bot.kube.times import format_time, parse_time
-from bot.report import Evidence, Finding, one_line
-from bot.texts import Text
+from bot.report import Confidence, Evidence, Finding, NextAction, Severity, one_line
+from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.gather.webhook import (
     API_CONTAINER,
@@ -47,12 +46,31 @@ _CERTIFICATE_WORDS = re.compile(r"x509|\btls: |certificate")
 
 
 class WebhookFacts(NamedTuple):
-    """What was read of the webhook, and of whom: of a pod that was `created` then, or of the whole cluster."""
+    """What was read of the webhook, and of whom: of a pod that was `created` then, or of the whole cluster.
+
+    `shown` is what proves a fault of that code in the pod's own case.
+    """
 
     seen: WebhookSeen
     install: Install
     now: datetime
     created: datetime | None = None
+    shown: Mapping[Code, Sequence[Evidence]] = {}  # never changed
+
+    def fault(
+        self,
+        code: Code,
+        claim: Prose,
+        confidence: Confidence,
+        proofs: Sequence[Evidence],
+        actions: Sequence[NextAction],
+        *,
+        severity: Severity = "critical",
+    ) -> Finding:
+        """A fault of the webhook: what shows it in the pod's own case comes first, and makes it sure."""
+        shown = self.shown.get(code, ())
+        sure: Confidence = "confirmed" if shown else confidence
+        return finding(code, claim, sure, (), [*shown, *proofs], severity=severity, actions=actions)
 
 
 class Rejection(NamedTuple):
@@ -77,12 +95,11 @@ def rejections(seen: WebhookSeen, now: datetime) -> list[Rejection]:
     return found
 
 
-def rejected(hook: Hook, lines: Sequence[Rejection]) -> Finding:
+def rejected(asked: WebhookFacts, hook: Hook, lines: Sequence[Rejection]) -> Finding:
     """Only suspected: the log does not say that the client is the API server."""
     claim = Text("webhook-untrusted.rejected-fail" if fails(hook) else "webhook-untrusted.rejected-ignore")
     proofs = [*map(of_rejection, lines[-2:]), of_object(KIND, hook.config, hook.webhook.name, "{.webhooks[*].name}")]
-    fault = finding("webhook-untrusted", claim, "suspected", (), [*proofs, *of_policy(hook)], severity="critical")
-    return structs.replace(fault, next_actions=certificates(hook))
+    return asked.fault("webhook-untrusted", claim, "suspected", [*proofs, *of_policy(hook)], certificates(hook))
 
 
 class _Call(NamedTuple):
@@ -104,10 +121,10 @@ def uncalled(asked: WebhookFacts, hook: Hook, lines: Sequence[Rejection]) -> Fin
     log = kubectl("-n", API_NAMESPACE, "logs", call.pod, "-c", API_CONTAINER, "--since=1h")
     name = f"Pod {API_NAMESPACE}/{call.pod} container {API_CONTAINER}"
     proof = Evidence("API server log", name, format_time(at), quotes.shown(call.line), f"{log} | grep {WEBHOOK_NAME}")
-    fault = _said(call.line, hook)
-    more = map(of_rejection, lines[-1:]) if fault.code == "webhook-untrusted" else ()
+    code, claim, actions = _said(call.line, hook)
+    more = map(of_rejection, lines[-1:]) if code == "webhook-untrusted" else ()
     confidence = "suspected" if asked.created and not near else "confirmed"
-    return structs.replace(fault, confidence=confidence, evidence=(proof, *more, *of_policy(hook)))
+    return asked.fault(code, claim, confidence, [proof, *more, *of_policy(hook)], actions)
 
 
 def _failed(asked: WebhookFacts) -> Iterator[_Call]:
@@ -135,19 +152,18 @@ def refused_call(refusals: Sequence[Event], hook: Hook | None) -> Finding | None
     refused = next((refusal for refusal in refusals if FAILED_CALL in refusal.message), None)
     if refused is None:
         return None
-    proofs = tuple(quotes.of_event(refusal) for refusal in refusals if FAILED_CALL in refusal.message)
-    return structs.replace(_said(refused.message, hook, denied=True), evidence=proofs)
+    proofs = [quotes.of_event(refusal) for refusal in refusals if FAILED_CALL in refusal.message]
+    code, claim, actions = _said(refused.message, hook, denied=True)
+    return finding(code, claim, "confirmed", (), proofs, severity="critical", actions=actions)
 
 
-def _said(words: str, hook: Hook | None, *, denied: bool = False) -> Finding:
+def _said(words: str, hook: Hook | None, *, denied: bool = False) -> tuple[Code, Text, Sequence[NextAction]]:
     """What the API server's words mean: nobody answers, or the certificate is not trusted."""
     why = one_line(_CALL.sub("", words).strip(), 160).rstrip(".")
-    code = "webhook-untrusted" if _CERTIFICATE_WORDS.search(why) else "webhook-unreachable"
     refused = denied or hook is None or fails(hook)
-    if code == "webhook-untrusted":
+    if _CERTIFICATE_WORDS.search(why):
         key = "webhook-untrusted.said-fail" if refused else "webhook-untrusted.said-ignore"
-    else:
-        key = "webhook-unreachable.said-fail" if refused else "webhook-unreachable.said-ignore"
-    claim = Text(key, why=why)
-    actions = certificates(hook) if hook and code == "webhook-untrusted" else where_it_answers(hook)
-    return finding(code, claim, "confirmed", (), (), severity="critical", actions=actions)
+        actions = certificates(hook) if hook else where_it_answers(hook)
+        return "webhook-untrusted", Text(key, why=why), actions
+    key = "webhook-unreachable.said-fail" if refused else "webhook-unreachable.said-ignore"
+    return "webhook-unreachable", Text(key, why=why), where_it_answers(hook)

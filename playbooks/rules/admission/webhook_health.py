@@ -2,8 +2,6 @@
 
 from datetime import datetime
 
-from msgspec import structs
-
 from bot.hami.installation.install import Install, extender_of
 from bot.kube.models import Service, ServiceReference
 from bot.report import Confidence, Evidence, Finding, Gap, step
@@ -21,7 +19,6 @@ from playbooks.rules.admission.webhook_configuration import (
     serves_webhook,
     service_of,
 )
-from playbooks.rules.common.findings import finding
 from playbooks.rules.common.hami_objects import Parts, of_object
 
 _HTTPS, _PATH = 443, "/webhook"
@@ -35,23 +32,24 @@ def webhook(parts: Parts, now: datetime) -> list[Finding]:
 
 def faults(asked: WebhookFacts, *, confidence: Confidence = "confirmed") -> list[Finding]:
     """Missing, without anybody to answer, or not trusted by the API server; none where that could not be read."""
-    seen, install = asked.seen, asked.install
+    seen = asked.seen
     if isinstance(seen.hooks, Gap):
         return []
     hook = seen.hook
     if hook is None:
-        return _missing(install, confidence)
-    if (dead := _dead(seen, install, hook)) is not None:
-        return [structs.replace(dead, confidence=confidence)]
+        return _missing(asked, confidence)
+    if (dead := _dead(asked, hook, confidence)) is not None:
+        return [dead]
     lines = rejections(seen, asked.now)
     if (said := uncalled(asked, hook, lines)) is not None:
         return [said]
     if lines:
-        return [rejected(hook, lines)]
-    return [] if service_of(hook) is None or _trusted(hook) else [_untrusted(hook)]
+        return [rejected(asked, hook, lines)]
+    return [] if service_of(hook) is None or _trusted(hook) else [_untrusted(asked, hook)]
 
 
-def _missing(install: Install, confidence: Confidence) -> list[Finding]:
+def _missing(asked: WebhookFacts, confidence: Confidence) -> list[Finding]:
+    install = asked.install
     pod = next((pod for pod in install.pods if extender_of(pod.spec)), None)
     if pod is None or not serves_webhook(install):
         return []
@@ -60,14 +58,13 @@ def _missing(install: Install, confidence: Confidence) -> list[Finding]:
     quote = next((word for word in words if CERTIFICATE_FLAG in word), "")
     proofs = [quotes.of_pod(pod, quote, "{.spec.containers[*].command}")]
     claim = Text("webhook-missing.claim", scheduler=install.scheduler_name)
-    fault = finding("webhook-missing", claim, confidence, (), proofs, severity="critical")
     look = step(Text("webhook-missing.look"), kubectl("get", KIND.lower()))
-    return [structs.replace(fault, next_actions=(look,))]
+    return [asked.fault("webhook-missing", claim, confidence, proofs, [look])]
 
 
-def _dead(seen: WebhookSeen, install: Install, hook: Hook) -> Finding | None:
+def _dead(asked: WebhookFacts, hook: Hook, confidence: Confidence) -> Finding | None:
     service = service_of(hook)
-    broken = _broken(seen, install, hook, service) if service else None
+    broken = _broken(asked.seen, asked.install, hook, service) if service else None
     if service is None or broken is None:
         return None
     why, shown = broken
@@ -77,9 +74,8 @@ def _dead(seen: WebhookSeen, install: Install, hook: Hook) -> Finding | None:
         *of_policy(hook),
         *shown,
     ]
-    fault = finding("webhook-unreachable", claim, "confirmed", (), proofs, severity="critical")
     look = kubectl("-n", service.namespace, "get", "endpointslices", "-l", f"{SERVICE_LABEL}={service.name}")
-    return structs.replace(fault, next_actions=(step(Text("webhook-unreachable.look"), look),))
+    return asked.fault("webhook-unreachable", claim, confidence, proofs, [step(Text("webhook-unreachable.look"), look)])
 
 
 def _broken(
@@ -126,9 +122,8 @@ def _trusted(hook: Hook) -> bool:
     return bool(hook.webhook.client_config and hook.webhook.client_config.ca_bundle)
 
 
-def _untrusted(hook: Hook) -> Finding:
+def _untrusted(asked: WebhookFacts, hook: Hook) -> Finding:
     """Only suspected: the extender's certificate could be one that the API server trusts anyway."""
     claim = Text("webhook-untrusted.fail" if fails(hook) else "webhook-untrusted.ignore")
     proofs = [of_object(KIND, hook.config, hook.webhook.name, "{.webhooks[*].name}"), *of_policy(hook)]
-    fault = finding("webhook-untrusted", claim, "suspected", (), proofs, severity="warning")
-    return structs.replace(fault, next_actions=certificates(hook))
+    return asked.fault("webhook-untrusted", claim, "suspected", proofs, certificates(hook), severity="warning")

@@ -76,7 +76,7 @@ def _logged(side: NodeSide, node: Node, short: Iterable[str]) -> NodeCause | Non
     return None
 
 
-def reported(node: Node) -> NodeCause | None:
+def reported(node: Node, sure: Confidence = "confirmed") -> NodeCause | None:
     """What another program found out about a GPU of the node: HAMi does not read node conditions."""
     for condition in node.status.conditions or ():
         emitter = reports_fault(condition.type, condition.status, condition.reason, condition.message)
@@ -97,9 +97,7 @@ def reported(node: Node) -> NodeCause | None:
             else:
                 cordon = quotes.kubectl("cordon", node.name)
                 actions = (*actions, step(Text("card-fault.cordon"), cordon, changes_cluster=True))
-            result = finding(
-                "card-fault", claim, "confirmed", (node.name,), proofs, severity="warning", actions=actions
-            )
+            result = finding("card-fault", claim, sure, (node.name,), proofs, severity="warning", actions=actions)
             return NodeCause(f"{condition.type} cordoned" if cordoned else condition.type, result)
     return None
 
