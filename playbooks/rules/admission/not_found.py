@@ -9,15 +9,17 @@ from bot.kube.models import Workload
 from bot.report import Evidence, Finding, NextAction, Subject, step
 from bot.texts import Text
 from playbooks.gather.namespaces import EmptyNamespace
+from playbooks.gather.scheduling import Capacity
 from playbooks.gather.subject import AbsentPod
 from playbooks.gather.webhook import WebhookOf
 from playbooks.quotes import kubectl
 from playbooks.rules.admission.before_scheduling import denied
-from playbooks.rules.admission.webhook_calls import WebhookFacts, refused_call
+from playbooks.rules.admission.webhook_calls import refused_call
 from playbooks.rules.admission.webhook_health import faults
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.signature_findings import in_events, signed
+from playbooks.scene import ClusterScene
 
 _MAX_CANDIDATES = 3
 _KUEUE = "kueue.x-k8s.io/queue-name"
@@ -33,7 +35,7 @@ def never_created(absent: AbsentPod, name: str, by: WebhookOf | None, now: datet
     call = refused_call(absent.refusals, by.webhook.hook if by else None)
     if refusal is None or call is None:
         return [refusal] if refusal else []
-    broken = faults(WebhookFacts(by.webhook, by.install.install, now)) if by else []
+    broken = faults(ClusterScene(by.install, Capacity([], [], []), now, webhook=by.webhook)) if by else []
     same = [finding for finding in broken if finding.code == call.code]
     if same:
         proofs = tuple(dict.fromkeys((*call.evidence, *same[0].evidence)))

@@ -5,14 +5,11 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from msgspec import structs
-
-from bot.hami.installation.install import Install
 from bot.hami.scheduler_logs.log_lines import parse_line
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Event, Pod
 from bot.kube.times import format_time, parse_time
-from bot.report import Evidence, Finding, one_line
+from bot.report import Confidence, Evidence, Finding, one_line
 from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.webhook import (
@@ -22,12 +19,12 @@ from playbooks.gather.webhook import (
     WEBHOOK_NAME,
     FailedCall,
     Hook,
-    WebhookSeen,
 )
 from playbooks.quotes import kubectl
-from playbooks.rules.admission.webhook_configuration import KIND, certificates, of_policy, result, where_it_answers
+from playbooks.rules.admission.webhook_configuration import KIND, certificates, fails, of_policy, where_it_answers
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.hami_objects import of_object
+from playbooks.scene import WebhookScene
 
 _OWN_HOSTS = ("127.0.0.1", "::1")
 """kube-scheduler asks the extender from the same pod."""
@@ -46,15 +43,6 @@ _CALL = re.compile(
 _CERTIFICATE_WORDS = re.compile(r"x509|\btls: |certificate")
 
 
-class WebhookFacts(NamedTuple):
-    """What was read of the webhook, and of whom: of a pod that was `created` then, or of the whole cluster."""
-
-    seen: WebhookSeen
-    install: Install
-    now: datetime
-    created: datetime | None = None
-
-
 class Rejection(NamedTuple):
     """A line of the extender's log that tells of it."""
 
@@ -63,26 +51,27 @@ class Rejection(NamedTuple):
     at: datetime | None
 
 
-def rejections(seen: WebhookSeen, now: datetime) -> list[Rejection]:
+def rejections(scene: WebhookScene) -> list[Rejection]:
     """Connections of the last minutes that a client other than this pod's own ended for the certificate's sake."""
     found: list[Rejection] = []
-    for pod, line in seen.handshakes.lines:
+    for pod, line in scene.webhook.handshakes.lines if scene.webhook else ():
         match = _REJECTED.search(line)
         if match is None or match["host"].strip("[]") in _OWN_HOSTS:
             continue
         stamp = _STAMP.match(line)
         at = parse_time(f"{stamp[1].replace('/', '-')}T{stamp[2]}Z") if stamp else None
-        if at is None or now - at <= _RECENT:
+        if at is None or scene.now - at <= _RECENT:
             found.append(Rejection(pod, line, at))
     return found
 
 
 def rejected(hook: Hook, lines: Sequence[Rejection]) -> Finding:
     """Only suspected: the log does not say that the client is the API server."""
-    claim = Text(f"webhook-untrusted.rejected-{result(hook)}")
+    claim = Text("webhook-untrusted.rejected-fail" if fails(hook) else "webhook-untrusted.rejected-ignore")
     proofs = [*map(of_rejection, lines[-2:]), of_object(KIND, hook.config, hook.webhook.name, "{.webhooks[*].name}")]
-    fault = finding("webhook-untrusted", claim, "suspected", (), [*proofs, *of_policy(hook)], severity="critical")
-    return structs.replace(fault, next_actions=certificates(hook))
+    proofs += of_policy(hook)
+    look = certificates(hook)
+    return finding("webhook-untrusted", claim, "suspected", (), proofs, severity="critical", actions=look)
 
 
 class _Call(NamedTuple):
@@ -90,35 +79,33 @@ class _Call(NamedTuple):
     call: FailedCall
 
 
-def uncalled(asked: WebhookFacts, hook: Hook, lines: Sequence[Rejection]) -> Finding | None:
+def uncalled(scene: WebhookScene, created: datetime | None, hook: Hook, lines: Sequence[Rejection]) -> Finding | None:
     """What an API server last said of its calls, since the scheduler is ready and within the last minutes.
 
-    While a scheduler pod starts, nobody answers: that is over. Only suspected where a pod is asked about and no call
-    failed when it was created.
+    While a scheduler pod starts, nobody answers: that is over. Only suspected where a pod is asked about that was
+    `created` then, and no call failed at that moment.
     """
-    calls = list(_failed(asked))
+    calls = list(_failed(scene))
     if not calls:
         return None
-    near = [call for call in calls if asked.created and abs(call.at - asked.created) <= _OF_CREATION]
+    near = [call for call in calls if created and abs(call.at - created) <= _OF_CREATION]
     at, call = (near or calls)[-1]
     log = kubectl("-n", API_NAMESPACE, "logs", call.pod, "-c", API_CONTAINER, "--since=1h")
     name = f"Pod {API_NAMESPACE}/{call.pod} container {API_CONTAINER}"
     proof = Evidence("API server log", name, format_time(at), quotes.shown(call.line), f"{log} | grep {WEBHOOK_NAME}")
-    fault = _said(call.line, hook)
-    more = map(of_rejection, lines[-1:]) if fault.code == "webhook-untrusted" else ()
-    confidence = "suspected" if asked.created and not near else "confirmed"
-    return structs.replace(fault, confidence=confidence, evidence=(proof, *more, *of_policy(hook)))
+    sure: Confidence = "suspected" if created and not near else "confirmed"
+    return _said(call.line, hook, [proof], of_certificate=lines[-1:], sure=sure)
 
 
-def _failed(asked: WebhookFacts) -> Iterator[_Call]:
+def _failed(scene: WebhookScene) -> Iterator[_Call]:
     """The failed calls that still tell something, the newest last."""
-    conditions = (pod.condition("Ready") for pod in asked.install.ready_pods)
+    conditions = (pod.condition("Ready") for pod in scene.install.ready_pods)
     turns = (parse_time(condition.last_transition_time) for condition in conditions if condition)
     ready = max((turn for turn in turns if turn), default=None)
-    lines = ((parse_line(call.line, asked.now), call) for call in asked.seen.calls)
+    lines = ((parse_line(call.line, scene.now), call) for call in (scene.webhook.calls if scene.webhook else ()))
     calls = [_Call(line.at, call) for line, call in lines if line and line.at]
     for call in sorted(calls, key=lambda call: call.at):
-        if asked.now - call.at <= _RECENT and (ready is None or call.at > ready):
+        if scene.now - call.at <= _RECENT and (ready is None or call.at > ready):
             yield call
 
 
@@ -132,17 +119,28 @@ def of_rejection(rejection: Rejection) -> Evidence:
 
 def refused_call(refusals: Sequence[Event], hook: Hook | None) -> Finding | None:
     """What the API server says of a pod that failurePolicy Fail kept from being created; None of any other refusal."""
-    refused = next((refusal for refusal in refusals if FAILED_CALL in refusal.message), None)
-    if refused is None:
-        return None
-    proofs = tuple(quotes.of_event(refusal) for refusal in refusals if FAILED_CALL in refusal.message)
-    return structs.replace(_said(refused.message, hook, become="fail"), evidence=proofs)
+    calls = [refusal for refusal in refusals if FAILED_CALL in refusal.message]
+    return _said(calls[0].message, hook, [*map(quotes.of_event, calls)], denied=True) if calls else None
 
 
-def _said(words: str, hook: Hook | None, *, become: str = "") -> Finding:
+def _said(
+    words: str,
+    hook: Hook | None,
+    proofs: Sequence[Evidence],
+    *,
+    of_certificate: Sequence[Rejection] = (),
+    sure: Confidence = "confirmed",
+    denied: bool = False,
+) -> Finding:
     """What the API server's words mean: nobody answers, or the certificate is not trusted."""
     why = one_line(_CALL.sub("", words).strip(), 160).rstrip(".")
     code = "webhook-untrusted" if _CERTIFICATE_WORDS.search(why) else "webhook-unreachable"
-    claim = Text(f"{code}.said-{become or (result(hook) if hook else 'fail')}", why=why)
+    refused = denied or hook is None or fails(hook)
+    if code == "webhook-untrusted":
+        key = "webhook-untrusted.said-fail" if refused else "webhook-untrusted.said-ignore"
+        proofs = [*proofs, *map(of_rejection, of_certificate)]
+    else:
+        key = "webhook-unreachable.said-fail" if refused else "webhook-unreachable.said-ignore"
+    proofs = [*proofs, *(of_policy(hook) if hook and not denied else [])]
     actions = certificates(hook) if hook and code == "webhook-untrusted" else where_it_answers(hook)
-    return finding(code, claim, "confirmed", (), (), severity="critical", actions=actions)
+    return finding(code, Text(key, why=why), sure, (), proofs, severity="critical", actions=actions)

@@ -11,13 +11,14 @@ from bot.report import Finding, Gap, step
 from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.placed_pod import PlacedPod
-from playbooks.gather.scheduling import InstallSeen
+from playbooks.gather.scheduling import Capacity, InstallSeen
 from playbooks.quotes import kubectl
-from playbooks.rules.admission.webhook_bypassed import BypassFacts, missed
+from playbooks.rules.admission.webhook_bypassed import missed
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.installation.extender import managed_proof, never_asked
 from playbooks.rules.waiting.volcano import scheduled_by_volcano
+from playbooks.scene import ClusterScene, PodScene
 
 
 def without_hami(pod: Pod, refusal: Finding, placed: PlacedPod, now: datetime) -> list[Finding]:
@@ -34,8 +35,8 @@ def without_hami(pod: Pod, refusal: Finding, placed: PlacedPod, now: datetime) -
         return [of_volcano]
     asked = asked_resources(pod, config)
     owner = None if isinstance(placed.owner, Gap) else placed.owner
-    past = BypassFacts(pod, asked, install, config, placed.webhook, refusal.evidence, now, owner)
-    return missed(past) or _not_asked_about(pod, asked, placed.install, refusal)
+    scene = PodScene(pod, ClusterScene(placed.install, Capacity([], [], []), now, webhook=placed.webhook))
+    return missed(scene, asked, refusal.evidence, owner) or _not_asked_about(pod, asked, placed.install, refusal)
 
 
 def _not_asked_about(pod: Pod, asked: dict[str, str], seen: InstallSeen, refusal: Finding) -> list[Finding]:
