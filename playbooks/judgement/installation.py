@@ -28,7 +28,7 @@ from playbooks.rules.installation.install_settings import (
 )
 from playbooks.rules.installation.open_change import opened
 from playbooks.rules.installation.plugin_coverage import plugins_fail, plugins_missing, plugins_unready
-from playbooks.rules.installation.schedulers import leadership, past_crashes, unwell
+from playbooks.rules.installation.schedulers import leadership, past_crashes, search, unwell
 from playbooks.rules.installation.surroundings import SHOWS_HAMI, blind, too_old, wrong_clock
 from playbooks.rules.waiting.panics import extender_ended, recovered
 from playbooks.rules.waiting.stale_scheduler import counts_ghosts
@@ -41,7 +41,8 @@ def no_scheduler(scene: InstallScene) -> Iterator[Finding]:
     hook = scene.webhook.hook
     proofs = [of_object(KIND, hook.config, WEBHOOK_NAME, "{.webhooks[*].name}")] if hook else []
     proofs += [of_object("DaemonSet", plugin, plugin.name, "{.metadata.name}") for plugin in scene.plugins]
-    yield finding("not-found", Text("status.not-found"), "confirmed", (), proofs, severity="warning")
+    claim, steps = Text("status.not-found"), [search()]
+    yield finding("not-found", claim, "confirmed", (), proofs, severity="warning", actions=steps)
 
 
 @rule("healthy")

@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
 
-from bot.changes.kinds import PROFILING
+from bot.changes.kinds import PROFILING, VERBOSITY
 from bot.hami.installation.forbidden import Forbidden
 from bot.hami.installation.install import METRICS_CLOSED_SINCE, PROFILING_SINCE, container_of, extender_of, verbosity_of
 from bot.hami.version import Version, parse_version
 from bot.kube.hami_pods import METRICS_FLAG, metrics_port
-from bot.kube.models import Condition, Container, Pod, Resource, Service
+from bot.kube.models import Condition, Container, Pod, Resource, Service, Workload
 from bot.kube.recording.redact import masked
-from bot.report import Evidence, Finding, Gap, Severity, step
+from bot.report import Evidence, Finding, Gap, NextAction, Severity, step
 from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.components import PLUGIN_CONTAINER, RefusedLine
@@ -19,7 +19,7 @@ from playbooks.quotes import kubectl
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.hami_objects import of_object
-from playbooks.rules.installation.open_change import open_for
+from playbooks.rules.installation.open_change import open_for, undo
 from playbooks.scene import InstallScene
 
 _JSON_SINCE = Version(2, 8, 0)
@@ -91,7 +91,9 @@ def _mismatch(scene: InstallScene, scheduler: Release, other: Release, *, of_cha
     claim = Text("version-mismatch.formats" if formats else key, scheduler=scheduler.version, other=other.version)
     severity: Severity = "critical" if formats else "warning"
     proofs = [scheduler.proof, other.proof]
-    return finding("version-mismatch", claim, scene.seen.confidence, (), proofs, severity=severity)
+    look = kubectl("-n", scene.install.namespace, "get", "deployments,daemonsets", "-o", "wide")
+    steps = [step(Text("version-mismatch.look"), look)]
+    return finding("version-mismatch", claim, scene.seen.confidence, (), proofs, severity=severity, actions=steps)
 
 
 @rule("verbosity-high")
@@ -104,7 +106,10 @@ def loud(scene: InstallScene) -> Iterator[Finding]:
         claim = Text("verbosity-high.secrets" if level >= _TELLTALE else "verbosity-high.claim", level=level)
         severity: Severity = "warning" if level > _LOUD else "info"
         proofs = [quotes.of_pod(pod, quote, "{.spec.containers[*].command}")]
-        yield finding("verbosity-high", claim, scene.seen.confidence, (), proofs, severity=severity)
+        deployment = scene.install.deployment
+        raised = open_for(deployment, VERBOSITY, scene.now)
+        lower = undo(raised)[:1] if raised else [_edit(Text("verbosity-high.lower"), deployment)]
+        yield finding("verbosity-high", claim, scene.seen.confidence, (), proofs, severity=severity, actions=lower)
 
 
 def _started(scene: InstallScene) -> list[tuple[Pod, Container]]:
@@ -147,18 +152,16 @@ def _profiling(scene: InstallScene, pod: Pod) -> Finding:
     needed = open_for(deployment, PROFILING, scene.now)
     key = "pprof-exposed.needed" if needed else "pprof-exposed.flag"
     claim = Text(key, bind=bind, until=needed.at if needed else "")
-    close = [
-        step(
-            Text("pprof-exposed.close"),
-            kubectl("-n", workload.namespace, "edit", "deployment", workload.name),
-            changes_cluster=True,
-        )
-        for workload in (deployment,)
-        if workload and not needed
-    ]
+    close = [] if needed else [_edit(Text("pprof-exposed.close"), deployment)]
     proofs = [quotes.of_pod(pod, "--profiling", "{.spec.containers[*].command}")]
     severity: Severity = "info" if needed else "warning"
     return finding("pprof-exposed", claim, scene.seen.confidence, (), proofs, severity=severity, actions=close)
+
+
+def _edit(label: Text, deployment: Workload | None) -> NextAction:
+    """To change how the scheduler is started, by hand."""
+    what = ("-n", deployment.namespace, "edit", "deployment", deployment.name) if deployment else ()
+    return step(label, kubectl(*what) if what else "", changes_cluster=True)
 
 
 def _outside(scene: InstallScene, port: str) -> list[tuple[Evidence, str]]:

@@ -45,7 +45,8 @@ def open_change(deployment: Workload, text: str, now: datetime) -> Finding:
     proof = of_record(deployment.namespace, deployment.name, text)
     if isinstance(record, Unreadable):
         claim = Text("changing.unreadable", target=f"{deployment.namespace}/{deployment.name}", why=record.why)
-        return _finding("change-unreadable", "warning", claim, proof)
+        look = kubectl("-n", deployment.namespace, "get", "deployment", deployment.name, "-o", "yaml")
+        return _finding("change-unreadable", "warning", claim, proof, step(Text("changing.compare"), look))
     values = described(record, now) | {
         "because": Text("changing.because", text=record.because) if record.because else ""
     }

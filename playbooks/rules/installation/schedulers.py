@@ -46,9 +46,14 @@ def none_found(scene: PodScene) -> Iterator[Finding]:
     if not is_absent(seen) or seen.presence != "found":
         return
     proofs = [quotes.of_pod(pod, pod.spec.scheduler_name or pod.name, "{.spec.schedulerName}")]
-    search = kubectl("get", "deploy", "-A", "-l", f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}")
-    steps, claim = [step(Text("scheduler-down.search"), search)], Text("scheduler-down.none")
-    yield finding("scheduler-down", claim, "suspected", (), proofs, severity="critical", actions=steps)
+    claim = Text("scheduler-down.none")
+    yield finding("scheduler-down", claim, "suspected", (), proofs, severity="critical", actions=[search()])
+
+
+def search() -> NextAction:
+    """To look for a scheduler that was not found."""
+    look = kubectl("get", "deploy", "-A", "-l", f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}")
+    return step(Text("scheduler-down.search"), look)
 
 
 @rule("scheduler-down", "scheduler-no-leader", "scheduler-degraded")
