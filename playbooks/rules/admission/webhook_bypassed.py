@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec import structs
 
-from bot.hami.installation.install import KUBERNETES_SCHEDULER, Install
+from bot.hami.installation.install import KUBERNETES_SCHEDULER
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.version import Version
 from bot.hami.webhook.left_alone import LeftAlone, left_alone
@@ -14,7 +14,6 @@ from bot.kube.times import parse_time
 from bot.report import Confidence, Evidence, Finding, NextAction, step
 from bot.texts import Text
 from playbooks import quotes
-from playbooks.gather.webhook import WebhookSeen
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.admission.webhook_calls import Rejection, of_rejection, rejections
@@ -65,11 +64,11 @@ class PodOfHami(WebhookScene, Protocol):
     def version(self) -> Version | None: ...
 
 
-def why_left_alone(pod: Pod, install: Install, config: DeviceConfig, webhook: WebhookSeen | None) -> LeftAlone | None:
+def why_left_alone(scene: PodOfHami) -> LeftAlone | None:
     """Why HAMi's webhook left the pod alone, as far as the pod, its namespace and the webhook tell."""
-    version = install.version.version if install.version else None
+    pod, webhook = scene.pod, scene.webhook
     labels = webhook.labels_of(pod.namespace) if webhook else None
-    return left_alone(pod, config, version, webhook.hook if webhook else None, labels)
+    return left_alone(pod, scene.config, scene.version, webhook.hook if webhook else None, labels)
 
 
 def missed(
@@ -86,7 +85,7 @@ def missed(
     past = _Past(scene, next(iter(asked)), [*_proofs(pod, asked), *words])
     if _left_in_place(scene):
         return [_wrong_scheduler(past)]
-    reason = why_left_alone(pod, install, scene.config, scene.webhook)
+    reason = why_left_alone(scene)
     broken = faults(scene, parse_time(pod.metadata.creation_timestamp)) if install.seen else []
     if owner is not None and owner.spec.template.spec.node_name:
         return [_bypassed(past, "node", _own_node(pod, owner)), *broken]
