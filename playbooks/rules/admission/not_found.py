@@ -14,7 +14,7 @@ from playbooks.gather.subject import AbsentPod
 from playbooks.gather.webhook import WebhookOf
 from playbooks.quotes import kubectl
 from playbooks.rules.admission.before_scheduling import denied
-from playbooks.rules.admission.webhook_calls import refused_call
+from playbooks.rules.admission.webhook_calls import Asked, refused_call
 from playbooks.rules.admission.webhook_health import faults
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
@@ -35,7 +35,7 @@ def never_created(absent: AbsentPod, name: str, by: WebhookOf | None, now: datet
     call = refused_call(absent.refusals, by.webhook.hook if by else None)
     if refusal is None or call is None:
         return [refusal] if refusal else []
-    broken = faults(ClusterScene(by.install, Capacity([], [], []), now, webhook=by.webhook)) if by else []
+    broken = faults(Asked(ClusterScene(by.install, Capacity([], [], []), now, webhook=by.webhook))) if by else []
     same = [finding for finding in broken if finding.code == call.code]
     if same:
         proofs = tuple(dict.fromkeys((*call.evidence, *same[0].evidence)))

@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from msgspec import structs
-
 from bot.hami.installation.install import KUBERNETES_SCHEDULER
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.version import Version
@@ -16,7 +14,7 @@ from bot.texts import Text
 from playbooks import quotes
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
-from playbooks.rules.admission.webhook_calls import Rejection, of_rejection, rejections
+from playbooks.rules.admission.webhook_calls import Asked, Rejection, of_rejection, rejections
 from playbooks.rules.admission.webhook_configuration import KIND
 from playbooks.rules.admission.webhook_health import faults
 from playbooks.rules.common.findings import finding
@@ -86,16 +84,13 @@ def missed(
     if _left_in_place(scene):
         return [_wrong_scheduler(past)]
     reason = why_left_alone(scene)
-    broken = faults(scene, parse_time(pod.metadata.creation_timestamp)) if install.seen else []
-    if owner is not None and owner.spec.template.spec.node_name:
-        return [_bypassed(past, "node", _own_node(pod, owner)), *broken]
+    by_owner = owner if owner is not None and owner.spec.template.spec.node_name else None
+    broken = _broken(scene, alone=by_owner is None and reason is None) if install.seen else []
+    if by_owner is not None:
+        return [_bypassed(past, "node", _own_node(pod, by_owner)), *broken]
     if reason is not None:
         return [_bypassed(past, reason.how, _shown(scene, reason), reason), *broken]
     if broken:
-        at_creation = _at_creation(scene)
-        if at_creation and broken[0].code == "webhook-untrusted":
-            proofs = dict.fromkeys((*map(of_rejection, at_creation[:1]), *broken[0].evidence))
-            broken[0] = structs.replace(broken[0], evidence=tuple(proofs), confidence="confirmed")
         return [*broken, _bypassed(past, "claim")]
     if (late := _answered_late(scene)) is not None:
         return [_bypassed(past, "unanswered", [late])]
@@ -123,6 +118,12 @@ def _left_in_place(scene: PodOfHami) -> bool:
     if _scheduler(scene.pod) != KUBERNETES_SCHEDULER:
         return version is None or version >= _RESPECTS_FOREIGN
     return version is not None and version >= _RESPECTS_FOREIGN and scene.install.flags.get(_OVERWRITE) == "false"
+
+
+def _broken(scene: PodOfHami, *, alone: bool) -> list[Finding]:
+    """What is wrong with the webhook; `alone`: nothing else explains that it did not see the pod."""
+    shown = [of_rejection(line) for line in _at_creation(scene)[:1]] if alone else []
+    return faults(Asked(scene, parse_time(scene.pod.metadata.creation_timestamp), {"webhook-untrusted": shown}))
 
 
 def _at_creation(scene: PodOfHami) -> list[Rejection]:

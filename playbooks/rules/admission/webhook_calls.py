@@ -1,15 +1,16 @@
 """What is said of calls to HAMi's webhook that fail: by the API server, and by the extender about its caller."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from bot.finding_codes import Code
 from bot.hami.scheduler_logs.log_lines import parse_line
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Event, Pod
 from bot.kube.times import format_time, parse_time
-from bot.report import Confidence, Evidence, Finding, one_line
+from bot.report import Confidence, Evidence, Finding, NextAction, Severity, one_line
 from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.webhook import (
@@ -43,6 +44,33 @@ _CALL = re.compile(
 _CERTIFICATE_WORDS = re.compile(r"x509|\btls: |certificate")
 
 
+class Asked(NamedTuple):
+    """Where the webhook was read, and of whom it is asked: of a pod that was `created` then, or of the whole cluster.
+
+    `shown` is what proves a fault of that code in the pod's own case.
+    """
+
+    scene: WebhookScene
+    created: datetime | None = None
+    shown: Mapping[Code, Sequence[Evidence]] = {}  # never changed
+
+    def fault(
+        self,
+        code: Code,
+        claim: Text,
+        sure: Confidence,
+        proofs: Sequence[Evidence],
+        actions: Sequence[NextAction],
+        *,
+        severity: Severity = "critical",
+    ) -> Finding:
+        """A fault of the webhook: what shows it in the pod's own case comes first, and makes it sure."""
+        shown = self.shown.get(code, ())
+        return finding(
+            code, claim, "confirmed" if shown else sure, (), [*shown, *proofs], severity=severity, actions=actions
+        )
+
+
 class Rejection(NamedTuple):
     """A line of the extender's log that tells of it."""
 
@@ -65,13 +93,11 @@ def rejections(scene: WebhookScene) -> list[Rejection]:
     return found
 
 
-def rejected(hook: Hook, lines: Sequence[Rejection]) -> Finding:
+def rejected(asked: Asked, hook: Hook, lines: Sequence[Rejection]) -> Finding:
     """Only suspected: the log does not say that the client is the API server."""
     claim = Text("webhook-untrusted.rejected-fail" if fails(hook) else "webhook-untrusted.rejected-ignore")
     proofs = [*map(of_rejection, lines[-2:]), of_object(KIND, hook.config, hook.webhook.name, "{.webhooks[*].name}")]
-    proofs += of_policy(hook)
-    look = certificates(hook)
-    return finding("webhook-untrusted", claim, "suspected", (), proofs, severity="critical", actions=look)
+    return asked.fault("webhook-untrusted", claim, "suspected", [*proofs, *of_policy(hook)], certificates(hook))
 
 
 class _Call(NamedTuple):
@@ -79,22 +105,24 @@ class _Call(NamedTuple):
     call: FailedCall
 
 
-def uncalled(scene: WebhookScene, created: datetime | None, hook: Hook, lines: Sequence[Rejection]) -> Finding | None:
+def uncalled(asked: Asked, hook: Hook, lines: Sequence[Rejection]) -> Finding | None:
     """What an API server last said of its calls, since the scheduler is ready and within the last minutes.
 
-    While a scheduler pod starts, nobody answers: that is over. Only suspected where a pod is asked about that was
-    `created` then, and no call failed at that moment.
+    While a scheduler pod starts, nobody answers: that is over. Only suspected where a pod is asked about and no call
+    failed when it was created.
     """
-    calls = list(_failed(scene))
+    calls = list(_failed(asked.scene))
     if not calls:
         return None
-    near = [call for call in calls if created and abs(call.at - created) <= _OF_CREATION]
+    near = [call for call in calls if asked.created and abs(call.at - asked.created) <= _OF_CREATION]
     at, call = (near or calls)[-1]
     log = kubectl("-n", API_NAMESPACE, "logs", call.pod, "-c", API_CONTAINER, "--since=1h")
     name = f"Pod {API_NAMESPACE}/{call.pod} container {API_CONTAINER}"
     proof = Evidence("API server log", name, format_time(at), quotes.shown(call.line), f"{log} | grep {WEBHOOK_NAME}")
-    sure: Confidence = "suspected" if created and not near else "confirmed"
-    return _said(call.line, hook, [proof], of_certificate=lines[-1:], sure=sure)
+    code, claim, actions = _said(call.line, hook)
+    more = map(of_rejection, lines[-1:]) if code == "webhook-untrusted" else ()
+    sure: Confidence = "suspected" if asked.created and not near else "confirmed"
+    return asked.fault(code, claim, sure, [proof, *more, *of_policy(hook)], actions)
 
 
 def _failed(scene: WebhookScene) -> Iterator[_Call]:
@@ -120,27 +148,19 @@ def of_rejection(rejection: Rejection) -> Evidence:
 def refused_call(refusals: Sequence[Event], hook: Hook | None) -> Finding | None:
     """What the API server says of a pod that failurePolicy Fail kept from being created; None of any other refusal."""
     calls = [refusal for refusal in refusals if FAILED_CALL in refusal.message]
-    return _said(calls[0].message, hook, [*map(quotes.of_event, calls)], denied=True) if calls else None
+    if not calls:
+        return None
+    code, claim, actions = _said(calls[0].message, hook, denied=True)
+    proofs = [*map(quotes.of_event, calls)]
+    return finding(code, claim, "confirmed", (), proofs, severity="critical", actions=actions)
 
 
-def _said(
-    words: str,
-    hook: Hook | None,
-    proofs: Sequence[Evidence],
-    *,
-    of_certificate: Sequence[Rejection] = (),
-    sure: Confidence = "confirmed",
-    denied: bool = False,
-) -> Finding:
-    """What the API server's words mean: nobody answers, or the certificate is not trusted."""
+def _said(words: str, hook: Hook | None, *, denied: bool = False) -> tuple[Code, Text, Sequence[NextAction]]:
+    """What the API server's words mean, and where to look: nobody answers, or the certificate is not trusted."""
     why = one_line(_CALL.sub("", words).strip(), 160).rstrip(".")
-    code = "webhook-untrusted" if _CERTIFICATE_WORDS.search(why) else "webhook-unreachable"
     refused = denied or hook is None or fails(hook)
-    if code == "webhook-untrusted":
+    if _CERTIFICATE_WORDS.search(why):
         key = "webhook-untrusted.said-fail" if refused else "webhook-untrusted.said-ignore"
-        proofs = [*proofs, *map(of_rejection, of_certificate)]
-    else:
-        key = "webhook-unreachable.said-fail" if refused else "webhook-unreachable.said-ignore"
-    proofs = [*proofs, *(of_policy(hook) if hook and not denied else [])]
-    actions = certificates(hook) if hook and code == "webhook-untrusted" else where_it_answers(hook)
-    return finding(code, Text(key, why=why), sure, (), proofs, severity="critical", actions=actions)
+        return "webhook-untrusted", Text(key, why=why), certificates(hook) if hook else where_it_answers(hook)
+    key = "webhook-unreachable.said-fail" if refused else "webhook-unreachable.said-ignore"
+    return "webhook-unreachable", Text(key, why=why), where_it_answers(hook)

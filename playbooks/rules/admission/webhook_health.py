@@ -1,7 +1,5 @@
 """HAMi's admission webhook: whether it is there, whether something answers, and what becomes of new pods if not."""
 
-from datetime import datetime
-
 from bot.finding_codes import Code
 from bot.hami.installation.install import Install, extender_of
 from bot.kube.models import Service, ServiceReference
@@ -11,7 +9,7 @@ from playbooks import quotes
 from playbooks.gather.webhook import Hook, WebhookSeen
 from playbooks.quotes import kubectl
 from playbooks.rule import rule
-from playbooks.rules.admission.webhook_calls import rejected, rejections, uncalled
+from playbooks.rules.admission.webhook_calls import Asked, rejected, rejections, uncalled
 from playbooks.rules.admission.webhook_configuration import (
     CERTIFICATE_FLAG,
     KIND,
@@ -22,9 +20,8 @@ from playbooks.rules.admission.webhook_configuration import (
     service_of,
     where_it_answers,
 )
-from playbooks.rules.common.findings import finding
 from playbooks.rules.common.hami_objects import of_object
-from playbooks.scene import InstallScene, WebhookScene
+from playbooks.scene import InstallScene
 
 _HTTPS, _PATH = 443, "/webhook"
 
@@ -35,31 +32,32 @@ _CODES: tuple[Code, ...] = ("webhook-missing", "webhook-unreachable", "webhook-u
 @rule(*_CODES)
 def webhook(scene: InstallScene) -> list[Finding]:
     """New pods do not come to HAMi: its webhook is missing, answered by nobody, or not trusted."""
-    return faults(scene, sure=scene.seen.confidence)
+    return faults(Asked(scene), sure=scene.seen.confidence)
 
 
-def faults(scene: WebhookScene, created: datetime | None = None, *, sure: Confidence = "confirmed") -> list[Finding]:
+def faults(asked: Asked, *, sure: Confidence = "confirmed") -> list[Finding]:
     """Missing, without anybody to answer, or not trusted by the API server; none where that could not be read.
 
-    `created`: when the pod was that is asked about. `sure`: of what is or is not there.
+    `sure`: of what is there and what is not.
     """
-    seen = scene.webhook
+    seen = asked.scene.webhook
     if seen is None or isinstance(seen.hooks, Gap):
         return []
     hook = seen.hook
     if hook is None:
-        return _missing(scene.install, sure)
-    if dead := _dead(seen, scene.install, hook, sure):
+        return _missing(asked, sure)
+    if dead := _dead(asked, seen, hook, sure):
         return [dead]
-    lines = rejections(scene)
-    if said := uncalled(scene, created, hook, lines):
+    lines = rejections(asked.scene)
+    if said := uncalled(asked, hook, lines):
         return [said]
     if lines:
-        return [rejected(hook, lines)]
-    return [] if service_of(hook) is None or _trusted(hook) else [_untrusted(hook)]
+        return [rejected(asked, hook, lines)]
+    return [] if service_of(hook) is None or _trusted(hook) else [_untrusted(asked, hook)]
 
 
-def _missing(install: Install, sure: Confidence) -> list[Finding]:
+def _missing(asked: Asked, sure: Confidence) -> list[Finding]:
+    install = asked.scene.install
     pod = next((pod for pod in install.pods if extender_of(pod.spec)), None)
     if pod is None or not serves_webhook(install):
         return []
@@ -69,12 +67,12 @@ def _missing(install: Install, sure: Confidence) -> list[Finding]:
     proofs = [quotes.of_pod(pod, quote, "{.spec.containers[*].command}")]
     claim = Text("webhook-missing.claim", scheduler=install.scheduler_name)
     look = step(Text("webhook-missing.look"), kubectl("get", KIND.lower()))
-    return [finding("webhook-missing", claim, sure, (), proofs, severity="critical", actions=[look])]
+    return [asked.fault("webhook-missing", claim, sure, proofs, [look])]
 
 
-def _dead(seen: WebhookSeen, install: Install, hook: Hook, sure: Confidence) -> Finding | None:
+def _dead(asked: Asked, seen: WebhookSeen, hook: Hook, sure: Confidence) -> Finding | None:
     service = service_of(hook)
-    broken = _broken(seen, install, hook, service) if service else None
+    broken = _broken(seen, asked.scene.install, hook, service) if service else None
     if service is None or broken is None:
         return None
     why, shown = broken
@@ -84,8 +82,7 @@ def _dead(seen: WebhookSeen, install: Install, hook: Hook, sure: Confidence) -> 
         *of_policy(hook),
         *shown,
     ]
-    actions = where_it_answers(hook)
-    return finding("webhook-unreachable", claim, sure, (), proofs, severity="critical", actions=actions)
+    return asked.fault("webhook-unreachable", claim, sure, proofs, where_it_answers(hook))
 
 
 def _broken(
@@ -132,9 +129,8 @@ def _trusted(hook: Hook) -> bool:
     return bool(hook.webhook.client_config and hook.webhook.client_config.ca_bundle)
 
 
-def _untrusted(hook: Hook) -> Finding:
+def _untrusted(asked: Asked, hook: Hook) -> Finding:
     """Only suspected: the extender's certificate could be one that the API server trusts anyway."""
     claim = Text("webhook-untrusted.fail" if fails(hook) else "webhook-untrusted.ignore")
     proofs = [of_object(KIND, hook.config, hook.webhook.name, "{.webhooks[*].name}"), *of_policy(hook)]
-    look = certificates(hook)
-    return finding("webhook-untrusted", claim, "suspected", (), proofs, severity="warning", actions=look)
+    return asked.fault("webhook-untrusted", claim, "suspected", proofs, certificates(hook), severity="warning")
