@@ -13,7 +13,7 @@ What stands inside a value, such as a quote or a command, is never touched.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, cast, get_args
 
@@ -109,6 +109,7 @@ _SEQUENCES = (list, tuple)
 _LITERAL = "literal"
 _FITTING = "fitting"
 _UNSTOPPED = "unstopped"
+_MADE = "made"
 _LISTED, _CLAUSES, _SENTENCES, _SPACED = "listed", "clauses", "sentences", "spaced"
 _JOINED: Mapping[str, Mapping[Language, str]] = {
     _LISTED: {"en": ", ", "zh": "、"},
@@ -151,6 +152,17 @@ def fitting(forms: Iterable[Prose], limit: int) -> Text:
 def sentences(*parts: Prose) -> Text:
     """Sentences one after the other, without those that are empty."""
     return Text(_SENTENCES, parts=tuple(part for part in parts if part))
+
+
+def first_sentence(prose: Prose) -> Prose:
+    """The first of several sentences, the words themselves where they are none."""
+    parts = prose.values["parts"] if isinstance(prose, Text) and prose.key == _SENTENCES else ()
+    return next((cast("Prose", part) for part in cast("Sequence[object]", parts) if part), prose)
+
+
+def made(make: Callable[..., str], *parts: Prose) -> Text:
+    """What `make` gives of the parts once they are words: for a medium, which cuts and escapes, never for the store."""
+    return Text(_MADE, make=make, parts=parts)
 
 
 class Texts:
@@ -206,6 +218,9 @@ class Texts:
         if key == _FITTING:
             forms = [str(self._value(part)) for part in cast("Sequence[object]", values["parts"])]
             return next((form for form in forms if len(form) <= cast("int", values["limit"])), forms[-1])
+        if key == _MADE:
+            parts = (str(self._value(part)) for part in cast("Sequence[object]", values["parts"]))
+            return cast("Callable[..., str]", values["make"])(*parts)
         return str(values[self.language]) if key == _LITERAL else self(key, **values)
 
     def _value(self, value: object) -> object:

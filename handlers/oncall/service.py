@@ -139,20 +139,21 @@ class TriageService:
     async def listed(self) -> Message:
         """The incidents that are neither resolved nor closed, who is called, and how many alerts are ignored."""
         rota = await self._keeper.rota.now()
-        return render_open(await self._heads(rota), rota, await self._deps.store.ignored.count(), self._deps.say)
+        ignored = await self._deps.store.ignored.count()
+        return render_open(await self._heads(rota), rota, ignored).in_words(self._deps.say)
 
     async def report(self) -> Message:
         """The on-call report of the last 7 days, for the eyes of who asked. Raises StoreError."""
         now = self._deps.now()
         found = await oncall_report(self._deps.store, now - DAYS * 86400.0, now)
-        return render_oncall_report(found, DAYS, await self.heads(), self._deps.say)
+        return render_oncall_report(found, DAYS, await self.heads()).in_words(self._deps.say)
 
     async def posted_report(self, since: float, until: float, late: str) -> Message:
         """The same between two moments (seconds since 1970), for a channel, where it calls nobody. `late`: see
         `post_oncall_report`. Raises StoreError.
         """
         found = await oncall_report(self._deps.store, since, until)
-        return post_oncall_report(found, DAYS, await self.heads(), self._deps.say, late)
+        return post_oncall_report(found, DAYS, await self.heads(), late).in_words(self._deps.say)
 
     async def heads(self) -> list[Head]:
         """The same incidents, without asking anybody for the rota. Raises StoreError."""
@@ -209,7 +210,7 @@ class TriageService:
         """That there is something to wait for. Raises BotError where there is not, or the cluster cannot be read."""
         try:
             async with asyncio.timeout(PATIENCE_S), self._deps.open_sources(row.cluster) as sources:
-                state = await registration_state(sources, node, self._deps.say)
+                state = await registration_state(sources, node)
         except TimeoutError as error:
             raise Refused(
                 f"node {node}: no answer within {PATIENCE_S:g} s", hint="Mute it for a time: @hami-bot triage mute 2h"

@@ -204,7 +204,7 @@ def test_an_extender_that_may_not_know_the_flag_is_left_alone(kind: Kind) -> Non
 def test_every_text_of_it_is_there(kind: Kind, container: str, language: str) -> None:
     say = Texts(language)
     plan = the_plan(kind, container)
-    assert new_value(kind) in what(plan.record, say)
+    assert new_value(kind) in say.words(what(plan.record))
     assert all(impact.text for impact in blast_radius(recorded("hami-2.10"), plan, DeploymentContext(), say))
     highest = kind.values.highest if isinstance(kind.values, Number) else 0
     for value in ("nonsense", str(highest + 1)):

@@ -19,6 +19,7 @@ from playbooks.scene import PodScene
 _XPU_NUMBERS, _TRN_NUMBERS = (1, 2, 4, 8), (1, 4, 8, 16)
 _NUMBERS: Mapping[str, tuple[int, ...]] = {"kunlun": _XPU_NUMBERS, "XPU": _XPU_NUMBERS, "AWSNeuron": _TRN_NUMBERS}
 _INSTANCE_LABEL = "node.kubernetes.io/instance-type"
+_SPLIT_KEY = "huawei.com/vnpu-mode"
 _SAME_CARD = "CardNotFoundCustomFilterRule"
 _WHOLE = "exclusive-device-conflict.cores-left-out"
 _KEYS = {
@@ -65,8 +66,16 @@ def _key(scene: PodScene, cause: Cause, device: Device, largest: ContainerReques
         unwritten = device.resources.cores and device.resources.cores not in asked_resources(scene.pod, scene.config)
         return _WHOLE if unwritten and largest.cores == WHOLE_CARD else None
     if cause.text == verdicts.MODE_NOT_FIT:
-        return "mode-not-fit.soft" if device.names.also_read else "mode-not-fit.profile"
+        soft = device.names.also_read and is_soft(scene)
+        return (
+            "mode-not-fit.soft" if soft else "mode-not-fit.hard" if device.names.also_read else "mode-not-fit.profile"
+        )
     return _KEYS.get(cause.text)
+
+
+def is_soft(scene: PodScene) -> bool:
+    """Whether the pod asks for the soft split of an NPU, by HAMi-core; else it is split by the chip's templates."""
+    return scene.pod.metadata.annotation(_SPLIT_KEY) == "hami-core"
 
 
 def in_words(numbers: Iterable[int]) -> str:

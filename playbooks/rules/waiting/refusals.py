@@ -24,7 +24,7 @@ from playbooks.rule import rule
 from playbooks.rules.capacity import oversized_request, request_amounts
 from playbooks.rules.capacity.impossible_request import over_a_card
 from playbooks.rules.capacity.kubernetes_shortage import shortage
-from playbooks.rules.capacity.vendor_words import own_words
+from playbooks.rules.capacity.vendor_words import is_soft, own_words
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.nodes.gpu_cordons import uncordon
@@ -97,7 +97,18 @@ def _steps(scene: PodScene, cause: Cause) -> tuple[NextAction, ...]:
         return prose.raise_verbosity()
     if cause.text in _OF_CARDS and cause.nodes:
         return _look_at_cards(scene, cause)
+    if cause.text == verdicts.MODE_NOT_FIT and cause.nodes and scene.device.names.also_read:
+        return _set_mode(scene, cause.nodes[0])
     return prose.see_cards(cause.nodes[0]) if cause.nodes else (look_at_pod(scene.pod, cause.text),)
+
+
+def _set_mode(scene: PodScene, node: str) -> tuple[NextAction, ...]:
+    """To set the node up for the split that the pod asks for, or to ask for the node's."""
+    if is_soft(scene):
+        mark = kubectl("annotate", "node", node, "hami-vnpu-core=true")
+        return (step(Text("mode-not-fit.make-soft", node=node), mark, changes_cluster=True),)
+    look = kubectl_pod(scene.pod, "get", "-o", "jsonpath={.metadata.annotations}")
+    return (step(Text("mode-not-fit.ask-soft", node=node), look),)
 
 
 def _key(scene: PodScene, cause: Cause, slice_: Slice | None) -> str:
@@ -208,7 +219,17 @@ def _changes(scene: PodScene) -> list[NextAction]:
     if not scene.request.containers or not scene.candidates or len(scene.views) != 1 or scene.view.ledger is None:
         return []
     names = scene.view.registered(scene.candidates)
-    return [_action(scene, change) for change in smallest_changes(scene.view, names, scene.request)]
+    changes = smallest_changes(scene.view, names, scene.request)
+    return [_action(scene, change) for change in changes if not _is_sibling(scene, change.pod)]
+
+
+def _is_sibling(scene: PodScene, full_name: str) -> bool:
+    """Whether the pod that would have to end has the same owner: its next one would take the place again."""
+    owners = {owner.uid for owner in scene.pod.metadata.owner_references or () if owner.controller}
+    holders = (pod for pod in scene.view.facts.pods or () if f"{pod.namespace}/{pod.name}" == full_name)
+    return bool(full_name) and any(
+        owner.uid in owners for pod in holders for owner in pod.metadata.owner_references or ()
+    )
 
 
 def _action(scene: PodScene, change: Change) -> NextAction:
