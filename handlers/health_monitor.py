@@ -317,7 +317,7 @@ class HealthMonitor:
         what = escape(trouble.in_words(say))
         if trouble.channel.startswith(("C", "G")):
             what = what.replace(trouble.channel, f"<#{trouble.channel}>")
-        return Message(say("trouble.message", what=what, cure=say(f"trouble.{trouble.kind}-cure")))
+        return Message(say("trouble.message", what=what, cure=trouble.cure))
 
 
 _ENGLISH = Texts("en")

@@ -119,6 +119,11 @@ _JOINED: Mapping[str, Mapping[Language, str]] = {
 }
 
 
+def kept(key: str, values: Mapping[str, Any]) -> Text:
+    """The text of which key and values were kept."""
+    return Text(key, **values)
+
+
 def literal(en: str, zh: str = "") -> Text:
     """Words that stand elsewhere than among the texts, as in a table of faults; `zh` defaults to the same."""
     return Text(_LITERAL, en=en, zh=zh or en)

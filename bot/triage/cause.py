@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from bot.report import SEVERITIES, NextAction, Severity
-from bot.texts import Prose, Text
+from bot.texts import Prose, kept
 
 _MOST_LABELS, _LONGEST_LABEL = 8, 80
 _SAID_ELSEWHERE = ("alertname", "severity")
@@ -46,7 +46,7 @@ class Cause(msgspec.Struct, frozen=True):
     @property
     def text(self) -> Prose:
         """The claim."""
-        return Text(self.key, **self.values) if self.key else self.claim
+        return kept(self.key, self.values) if self.key else self.claim
 
 
 def level_of(label: str) -> Severity | None:

@@ -251,9 +251,11 @@ class Digests:
     def _in_words(self, what: Literal["added", "line"], digest: Digest) -> str:
         say, coming = self._deps.say, _moment(next_of(digest.schedule, self._deps.now()))
         if digest.kind == "oncall":
-            return say(f"digest.report-{what}", id=digest.id, schedule=str(digest.schedule), next=coming)
+            report = "digest.report-added" if what == "added" else "digest.report-line"
+            return say(report, id=digest.id, schedule=str(digest.schedule), next=coming)
         about = self._cluster(digest.cluster)
-        return say(f"digest.{what}", id=digest.id, schedule=str(digest.schedule), cluster=about, next=coming)
+        key = "digest.added" if what == "added" else "digest.line"
+        return say(key, id=digest.id, schedule=str(digest.schedule), cluster=about, next=coming)
 
     def _cluster(self, name: str) -> str:
         return name or self._deps.say("digest.usual")

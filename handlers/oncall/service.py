@@ -30,6 +30,13 @@ from handlers.oncall.plan import PATIENCE_S
 from handlers.user_actions import NotDone
 
 _PERSON = re.compile(r"[UWS][A-Z0-9]{2,63}")
+_NOT_SO = {
+    "unmuted": "triage.is-unmuted",
+    "resolved": "triage.is-resolved",
+    "closed": "triage.is-closed",
+    "ended": "triage.is-ended",
+}
+"""Why nothing follows from a deed, by what `act` says."""
 
 
 class IncidentDeed(NamedTuple):
@@ -108,7 +115,7 @@ class TriageService:
         if isinstance(step, str):
             if step == "same":
                 return self._deps.say("triage.same")
-            raise Refused(self._deps.say(f"triage.is-{step}"))
+            raise Refused(self._deps.say(_NOT_SO[step]))
         self._keeper.soon()
         if wanted.deed == "close" and not step.incident.quiet_since:
             return self._deps.say("triage.done-firing")

@@ -219,7 +219,10 @@ def _capacity(snapshot: Snapshot, world: ClusterScene, cards: Sequence[CardSeen]
         # One node that is full is as it should be; a cluster, or a type, that is full is not.
         return [finding("capacity", claim, confidence, nodes, proofs, severity="info" if nodes else "warning")]
     values = {"free": len(free), "cards": len(cards), "type": shown.card.type, "node": shown.node}
-    key = f"capacity.{'judged' if unknown else 'claim'}{'' if shown.divided else '-whole'}"
+    if shown.divided:
+        key = "capacity.judged" if unknown else "capacity.claim"
+    else:
+        key = "capacity.judged-whole" if unknown else "capacity.claim-whole"
     claim = Text(key, **values, memory=prose.mib(shown.slice_mib or 0), unknown=unknown)
     return [finding("capacity", claim, confidence, nodes, proofs, severity="info")]
 
@@ -291,10 +294,28 @@ def _not_found(wanted: Request, world: ClusterScene, cards: Sequence[CardSeen]) 
     return msgspec.structs.replace(result, next_actions=actions or see_all_nodes())
 
 
+_STATES = {
+    FREE: "gpus.free",
+    UNKNOWN: "gpus.unknown",
+    NO_MEMORY: "gpus.no-memory",
+    LITTLE_MEMORY: "gpus.little-memory",
+    "no-cores": "gpus.no-cores",
+    "no-slots": "gpus.no-slots",
+    "no-mig-placement": "gpus.no-mig-placement",
+    "no-allocatable": "gpus.no-allocatable",
+    "exclusive": "gpus.exclusive",
+    "unhealthy": "gpus.unhealthy",
+    "cordoned": "gpus.cordoned",
+    "node-cordoned": "gpus.node-cordoned",
+    "node-not-ready": "gpus.node-not-ready",
+    "other-type": "gpus.other-type",
+}
+
+
 def _by_state(cards: Iterable[CardSeen]) -> Text:
     """`8 cordoned, 4 unhealthy`, the most first."""
     counts = sorted(Counter(card.state for card in cards).items(), key=lambda item: (-item[1], item[0]))
-    parts = [Text(f"gpus.{state}", count=count) for state, count in counts]
+    parts = [Text(_STATES[state], count=count) for state, count in counts]
     return reduce(lambda some, more: Text("gpus.list", some=some, more=more), parts)
 
 

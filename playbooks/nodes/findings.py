@@ -18,7 +18,7 @@ from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.nodes.fault import Fault
 from playbooks.nodes.faults import SAID, shared_uuids, slots, unhealthy
-from playbooks.nodes.other_vendors import told_beside
+from playbooks.nodes.other_vendors import plugin_claim, plugin_trouble, told_beside
 from playbooks.nodes.sweep import NodeSeen, Sweep
 from playbooks.quotes import kubectl
 from playbooks.rules.common import prose
@@ -28,6 +28,7 @@ from playbooks.rules.nodes.gpu_faults import reported
 from playbooks.rules.nodes.node_causes import together
 from playbooks.rules.waiting.locks import lock_actions, lock_in_words, owner_proofs
 from playbooks.rules.waiting.unregistered_nodes import (
+    claim_of,
     plugin_actions,
     plugin_log,
     registration_actions,
@@ -35,6 +36,32 @@ from playbooks.rules.waiting.unregistered_nodes import (
 )
 
 _GUESSED = ("guides", "west", "east", "restarted")
+_TIME_ZONE = {"west": "handshake-time-zone.west", "east": "handshake-time-zone.east"}
+_SLOTS = {
+    "none": "allocatable-mismatch.none",
+    "fewer": "allocatable-mismatch.fewer",
+    "more": "allocatable-mismatch.more",
+}
+_UNHEALTHY = {
+    "kept": "card-not-healthy.kept",
+    "used": "card-not-healthy.used",
+    "seen": "card-not-healthy.seen",
+}
+_CORDONED = {
+    "sweep": "card-cordoned.sweep",
+    "version": "card-cordon-ignored.version",
+    "unknown": "card-cordon-ignored.unknown",
+}
+_OF_KUBERNETES: Mapping[str, str] = {
+    "node-not-ready": "node-not-ready.claim",
+    "node-pressure": "node-pressure.claim",
+    "node-cordoned": "node-cordoned.claim",
+}
+_LOCKS = {
+    "held": "nodes.locks-held",
+    "dangling": "nodes.locks-dangling",
+    "malformed": "nodes.locks-malformed",
+}
 _PROVEN = 3
 """Nodes of a finding that are quoted."""
 
@@ -105,10 +132,9 @@ class Wording:
             claim = Text("handshake-stale.guides", nodes=nodes, threshold=int(GUIDES_THRESHOLD.total_seconds()))
         elif fault.why in ("off", "unnamed"):
             return self._ignored(fault, nodes), [_annotation(node.node, fault.about) for node in shown], []
-        elif fault.code in ("node-unregistered", "registration-ignored"):
-            claim = Text(f"{fault.code}.{fault.why}", nodes=nodes, version=self._version)
         else:
-            claim = Text(f"{fault.code}.claim", nodes=nodes, version=self._version)
+            why = fault.why if fault.code in ("node-unregistered", "registration-ignored") else "claim"
+            claim = claim_of((fault.code, why), names, self._own, self._version)
         if fault.why == "guides":
             return (
                 claim,
@@ -123,7 +149,7 @@ class Wording:
             proofs.append(quotes.of_allocatable(first.node, first.count_resource))
         pod = first.plugin.pod
         if fault.about == "missing" or (pod is not None and fault.about in ("not-ready", "restarting")):
-            claim = Text("nodes.and", claim=claim, why=Text(f"nodes.plugin-{fault.about}", why=first.plugin.why))
+            claim = Text("nodes.and", claim=claim, why=plugin_trouble(fault, first.plugin))
         if pod is not None and fault.about != "ready" and fault.about:
             return claim, [*proofs, quotes.of_plugin(pod, first.plugin.why)], [plugin_log(pod)]
         return claim, proofs, registration_actions(names[0], fault.why, [pod] if pod else None)
@@ -138,7 +164,7 @@ class Wording:
     def _time_zone(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
         hours = f"{self.sweep.zone.total_seconds() / 3600:+g}"
         nodes = prose.names(names)
-        claim = Text(f"handshake-time-zone.{fault.why}", nodes=nodes, hours=hours, version=self._version)
+        claim = Text(_TIME_ZONE[fault.why], nodes=nodes, hours=hours, version=self._version)
         deployment = self.sweep.install.deployment
         look = (
             step(
@@ -161,8 +187,7 @@ class Wording:
                 [_why_expected(node, self._own) for node in shown],
                 plugin_actions(names[0], None),
             )
-        values = {"nodes": nodes, "why": first.plugin.why, "count": first.plugin.restarts}
-        claim = Text(f"{fault.code}.{fault.why}", **values)
+        claim = plugin_claim(fault, names, first.plugin)
         proofs = [quotes.of_plugin(node.plugin.pod, node.plugin.why) for node in shown if node.plugin.pod]
         return claim, proofs, [plugin_log(pod)]
 
@@ -183,7 +208,7 @@ class Wording:
         first = shown[0]
         values = {"node": first.name, "slots": slots(first)[0], "offered": first.allocatable}
         nodes = prose.names(names)
-        claim = Text(f"allocatable-mismatch.{fault.why}", nodes=nodes, resource=first.count_resource, **values)
+        claim = Text(_SLOTS[fault.why], nodes=nodes, resource=first.count_resource, **values)
         proofs = [
             quotes.of_card(first.node, card.uuid, whole=True) for card in (first.own.cards if first.own else ())[:1]
         ]
@@ -194,7 +219,7 @@ class Wording:
     def _unhealthy(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
         count = sum(sum(unhealthy(self.sweep.see(name)).values()) for name in names)
         nodes = prose.names(names)
-        claim = Text(f"card-not-healthy.{fault.why}", count=count, nodes=nodes, version=self._version)
+        claim = Text(_UNHEALTHY[fault.why], count=count, nodes=nodes, version=self._version)
         proofs: list[Evidence] = []
         for node in shown:
             bad = next(card for card in node.cards if not card.health)
@@ -212,7 +237,7 @@ class Wording:
                 [uuid for uuid in cordoned if fault.why == "version" or (uuid in known) == (fault.why == "sweep")]
             )
         nodes, count = prose.names(names), sum(map(len, wanted))
-        claim = Text(f"{fault.code}.{fault.why}", nodes=nodes, count=count, version=self._version)
+        claim = Text(_CORDONED[fault.why], nodes=nodes, count=count, version=self._version)
         proofs = [
             quotes.of_node_annotation(seen.node, CORDON_KEY, uuids[0])
             for seen, uuids in zip(shown, wanted, strict=False)
@@ -234,14 +259,14 @@ class Wording:
         held = lock_in_words(first.node, states[0], expiry, key)
         claim: Prose = held.claim
         if len(names) > 1:
-            claim = Text(f"nodes.locks-{states[0].phase}", nodes=prose.names(names), first=claim)
+            claim = Text(_LOCKS[states[0].phase], nodes=prose.names(names), first=claim)
         proofs = [_annotation(node.node, key) for node in shown]
         for state in states:
             proofs += owner_proofs(state, self.sweep.owners)
         return claim, proofs, lock_actions(first.name, held)
 
     def _kubernetes(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
-        claim = Text(f"{fault.code}.claim", nodes=prose.names(names), what=fault.about)
+        claim = Text(_OF_KUBERNETES[fault.code], nodes=prose.names(names), what=fault.about)
         proofs = [_of_kubernetes(node.node, fault) for node in shown]
         look = kubectl("describe", "node", names[0])
         return claim, proofs, [step(Text("nodes.describe", node=names[0]), look)]

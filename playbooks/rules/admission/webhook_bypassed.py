@@ -214,7 +214,7 @@ def _bypassed(past: _Past, how: str, shown: Sequence[Evidence] = (), reason: Lef
 def _wrong_scheduler(past: _Past) -> Finding:
     pod, install, scheduler = past.scene.pod, past.scene.install, _scheduler(past.scene.pod)
     claim = Text("wrong-scheduler.claim", scheduler=scheduler, hami=install.scheduler_name)
-    key = "wrong-scheduler.name" if scheduler == KUBERNETES_SCHEDULER else "wrong-scheduler.fix"
+    key = "wrong-scheduler.name" if scheduler == KUBERNETES_SCHEDULER else "wrong-scheduler.manifest"
     fix = step(Text(key, hami=install.scheduler_name), kubectl_pod(pod, "get", "-o", "yaml"))
     sure: Confidence = "confirmed" if install.seen else "suspected"
     steps = [fix, _recreate(pod)]

@@ -106,8 +106,8 @@ def _proofs(pod: Pod, words: Evidence | None) -> list[Evidence]:
 
 
 def _not_installed(seen: InstallSeen) -> Text:
-    key = "context" if seen.context else "claim"
-    return Text(f"hami-not-installed.{key}", cluster=seen.cluster, context=seen.context)
+    key = "hami-not-installed.context" if seen.context else "hami-not-installed.claim"
+    return Text(key, cluster=seen.cluster, context=seen.context)
 
 
 def _finding(claim: Text, proofs: Sequence[Evidence]) -> Finding:

@@ -44,8 +44,8 @@ def not_selected(sets: PluginSets, node: Node, gpus: NodeGpus) -> list[NodeCause
     daemon_set, obstacle = kept
     by_label = obstacle.text == SELECTOR_TEXT
     selector = selector_of(daemon_set)
-    key = "claim" if by_label else "taint"
-    claim = Text(f"device-plugin-not-selected.{key}", node=node.name, selector=selector or obstacle.detail)
+    key = "device-plugin-not-selected.claim" if by_label else "device-plugin-not-selected.taint"
+    claim = Text(key, node=node.name, selector=selector or obstacle.detail)
     has = quotes.of_label(node, label) if label else quotes.of_allocatable(node, gpus.resource)
     proofs = [has, selector_proof(daemon_set)]
     actions = [label_action(daemon_set, node.name)] if by_label and selector else []

@@ -48,7 +48,7 @@ def second_plugin(side: NodeSide, node: Node, gpus: NodeGpus) -> list[NodeCause]
         *(quotes.of_pod_name(pod) for pod in others),
     ]
     claim = Text(
-        f"second-device-plugin.{'claim' if others else 'unseen'}",
+        "second-device-plugin.claim" if others else "second-device-plugin.unseen",
         node=side.name,
         resource=gpus.resource,
         offered=gpus.capacity,

@@ -30,6 +30,18 @@ Owners = Mapping[tuple[str, str], Pod | Gap | None]
 """The pods that locks name: None = read, and not there."""
 
 
+_CLAIMS = {
+    ("held", "claim"): "node-lock-held.claim",
+    ("held", "nameless"): "node-lock-held.nameless",
+    ("held", "unseen"): "node-lock-held.unseen",
+    ("dangling", "claim"): "node-lock-dangling.claim",
+    ("dangling", "kept"): "node-lock-dangling.kept",
+    ("dangling", "served"): "node-lock-dangling.served",
+    ("dangling", "expired"): "node-lock-dangling.expired",
+    ("dangling", "nameless"): "node-lock-dangling.nameless",
+}
+
+
 class NodeLock(NamedTuple):
     """One lock. `passing`: the next bind on the node releases it by itself, so it keeps nobody out.
 
@@ -120,7 +132,7 @@ def lock_in_words(node: Node, state: LockState, expiry: timedelta, key: str = LO
         "expires": format_time(after(state.lock.taken_at, expiry)),
     }
     unseen = (state.lock.namespace, state.lock.pod) if state.why == "unseen" else None
-    return NodeLock(code, Text(f"node-lock-{state.phase}.{state.why}", **values), state.passing, unseen, key)
+    return NodeLock(code, Text(_CLAIMS[state.phase, state.why], **values), state.passing, unseen, key)
 
 
 def lock_actions(node: str, held: NodeLock) -> list[NextAction]:

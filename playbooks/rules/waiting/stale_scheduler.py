@@ -271,7 +271,7 @@ def _suspected(code: Code, dispute: _Dispute) -> Finding:
     attempt = scene.attempt
     since, tried = attempt.since, attempt.at
     claim = Text(
-        f"{code}.suspected",
+        "scheduler-ledger-stale.suspected" if code == "scheduler-ledger-stale" else "registration-ignored.suspected",
         nodes=prose.names(names),
         reason=_reasons(attempt)[0],
         since=format_time(since) if since else "?",

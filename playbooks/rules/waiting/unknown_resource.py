@@ -112,8 +112,8 @@ def _not_left_to_hami(scene: PodScene, name: str, config: SchedulerConfig | str 
     """kube-scheduler counts on the nodes what only HAMi registers."""
     read = config if isinstance(config, SchedulerConfig) else None
     listed = read is not None and name in read.ignored
-    key = "listed" if listed else "unmanaged" if read else "unread"
-    claim = Text(f"extender-misconfigured.{key}", resource=name, file=read.key if read else "")
+    key = "extender-misconfigured.unmanaged" if read else "extender-misconfigured.unread"
+    claim = Text("extender-misconfigured.listed" if listed else key, resource=name, file=read.key if read else "")
     proofs = [*_proofs(scene, name), *([managed_proof(read)] if read else [])]
     namespace = scene.install.namespace
     deployment = scene.install.deployment
