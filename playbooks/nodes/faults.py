@@ -216,9 +216,10 @@ def _faults_of_node(sweep: Sweep, node: NodeSeen) -> Iterator[Fault]:
     if not registration and not down:
         yield from _plugin(node)
         yield from _slots(node)
-    for state, why in ((node.lock, "claim"), (node.cambricon_lock, "cambricon")):
-        if state is not None:
-            yield from _lock(node, state, why)
+    if node.lock is not None:
+        yield from _lock(node, node.lock, node.lock.why)
+    for vendor, state in node.own_locks.items():
+        yield from _lock(node, state, vendor)
     yield from _cards(sweep, node)
 
 
@@ -305,7 +306,7 @@ def _lock(node: NodeSeen, state: LockState, why: str) -> Iterator[Fault]:
     if state.phase == "held" and state.age <= USUAL_ALLOCATION:
         return
     severity: Severity = "info" if state.passing else "warning"
-    yield Fault(as_code(f"node-lock-{state.phase}"), why if why != "claim" else state.why, node.name, severity)
+    yield Fault(as_code(f"node-lock-{state.phase}"), why, node.name, severity)
 
 
 def _cards(sweep: Sweep, node: NodeSeen) -> Iterator[Fault]:

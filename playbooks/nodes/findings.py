@@ -6,11 +6,10 @@ from msgspec import structs
 
 from bot.finding_codes import Code
 from bot.hami.nodes.handshake import GUIDES_THRESHOLD
-from bot.hami.nodes.node_lock import CAMBRICON_EXPIRY, LOCK_KEY
+from bot.hami.nodes.node_lock import LOCK_KEY
 from bot.hami.nodes.node_state import CORDON_KEY, cordoned_uuids
 from bot.hami.nodes.registration import Unregistered
-from bot.hami.vendors import FIRST, vendor_of_register_key
-from bot.hami.vendors.cambricon import CAMBRICON
+from bot.hami.vendors import BY_WORD, FIRST, vendor_of_register_key
 from bot.hami.vendors.vendor import Device
 from bot.kube.models import Node
 from bot.report import Confidence, Evidence, Finding, NextAction, about, step
@@ -252,9 +251,9 @@ class Wording:
 
     def _lock(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
         first = shown[0]
-        other = fault.why == "cambricon"
-        key, expiry = (CAMBRICON.lock_key, CAMBRICON_EXPIRY) if other else (LOCK_KEY, self.sweep.lock_expiry)
-        states = [node.cambricon_lock if other else node.lock for node in shown]
+        own = BY_WORD.get(fault.why)
+        key, expiry = (own.lock_key if own else LOCK_KEY), (own and own.lock_expiry) or self.sweep.lock_expiry
+        states = [node.own_locks[fault.why] if own else node.lock for node in shown]
         assert states[0] is not None
         held = lock_in_words(first.node, states[0], expiry, key)
         claim: Prose = held.claim

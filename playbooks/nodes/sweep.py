@@ -10,7 +10,7 @@ import msgspec
 from bot.hami.names import Names
 from bot.hami.nodes.cards import Card
 from bot.hami.nodes.handshake import READS_LOCAL_TIME, SCHEDULER_PATIENCE, Handshake, scheduler_zone
-from bot.hami.nodes.node_lock import LOCK_KEY, LockState
+from bot.hami.nodes.node_lock import LockState
 from bot.hami.nodes.node_state import (
     NODE_KEYS,
     expects_gpus,
@@ -20,8 +20,7 @@ from bot.hami.nodes.node_state import (
     read_registrations,
 )
 from bot.hami.nodes.registration import JSON_SINCE, Registration, Unreadable, Unregistered, digest, kubelet_offers
-from bot.hami.vendors import BESIDE, FIRST, VENDORS, vendor_of_register_key
-from bot.hami.vendors.cambricon import CAMBRICON
+from bot.hami.vendors import BESIDE, FIRST, LOCK_KEYS, OWN_LOCKS, VENDORS, vendor_of_register_key
 from bot.hami.vendors.vendor import Device, Vendor
 from bot.kube.models import Node, NodeCondition, Quantity
 from bot.kube.selectors import label_matcher
@@ -81,7 +80,8 @@ class NodeSeen(NamedTuple):
     plugins_beside: Mapping[str, Plugin]
     """Those of other vendors, by the vendor's word, as far as their labels are known."""
     lock: LockState | None
-    cambricon_lock: LockState | None
+    own_locks: Mapping[str, LockState]
+    """Those that a vendor's binds take in a way of their own, by its word."""
 
     @property
     def name(self) -> str:
@@ -164,7 +164,11 @@ class Sweep:
             plugin=plugin,
             plugins_beside={word: found for word, pods in self._beside.items() if (found := pods.get(name))},
             lock=lock_on(node, self.install, self.now, self.owners),
-            cambricon_lock=lock_on(node, self.install, self.now, self.owners, CAMBRICON),
+            own_locks={
+                vendor.names.word: lock
+                for vendor in OWN_LOCKS
+                if (lock := lock_on(node, self.install, self.now, self.owners, vendor)) is not None
+            },
         )
 
     def alike(self, name: str) -> tuple[Hashable, Sequence[str]] | None:
@@ -228,9 +232,7 @@ class Sweep:
         """What every possible version makes of other vendors' devices there, where they agree."""
         for device in given_beside(node, self.config):
             of = [version for version in self._versions if version >= device.vendor.since]
-            found = [
-                device.vendor.nodes.registration(node, version, self.judged_at, device.resources) for version in of
-            ]
+            found = [device.vendor.registration(node, version, self.judged_at, device.resources) for version in of]
             if found and len({state.why if isinstance(state, Unregistered) else None for state in found}) == 1:
                 lost = is_not_taken_in(node, device, self.version, self.start, self.now, zone=self.zone)
                 yield OtherDevice(device, found[-1], kubelet_offers(node, device.resources.count), since_restart=lost)
@@ -268,7 +270,7 @@ def _bearings(keys: tuple[str, ...]) -> list[tuple[str, Names | Literal["text", 
     """
     found = list[tuple[str, Names | Literal["text", "alone"]]]()
     for key in keys:
-        if key in (LOCK_KEY, CAMBRICON.lock_key, *NODE_KEYS):
+        if key in (*LOCK_KEYS, *NODE_KEYS):
             found.append((key, "alone"))
         elif (vendor := vendor_of_register_key(key)) is not None:
             found.append((key, vendor[0]))

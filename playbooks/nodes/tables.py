@@ -7,12 +7,11 @@ from typing import Literal, NamedTuple
 
 from bot.hami.nodes.cards import Card
 from bot.hami.nodes.handshake import judge_by_guides, parse_handshake
-from bot.hami.nodes.node_lock import LOCK_KEY, LockState
+from bot.hami.nodes.node_lock import LockState
 from bot.hami.nodes.node_state import cordoned_uuids
 from bot.hami.nodes.registration import JSON_SINCE, Unreadable, Unregistered
 from bot.hami.nodes.scaling import MemoryScaling, core_factor, memory_factor
-from bot.hami.vendors import FIRST
-from bot.hami.vendors.cambricon import CAMBRICON
+from bot.hami.vendors import FIRST, LOCK_KEYS
 from bot.kube.gpu_conditions import is_about_gpus
 from bot.kube.models import NodeCondition, Pod
 from bot.kube.node_readiness import is_cordoned, not_ready, other_taints, pressures
@@ -127,7 +126,7 @@ class Rows:
         node = seen.node
         rows = list(zip(WHOLE.columns, WHOLE.cells(self._row(seen)), strict=True))
         keys = sorted(key for key in node.metadata.annotations or () if key.startswith(_HANDSHAKE))
-        rows += [(key, node.metadata.annotation(key) or "") for key in (*keys, LOCK_KEY, CAMBRICON.lock_key)]
+        rows += [(key, node.metadata.annotation(key) or "") for key in (*keys, *LOCK_KEYS)]
         rows += [
             (condition.type, _said(condition))
             for condition in node.status.conditions or ()
@@ -218,7 +217,7 @@ class Rows:
         return f"{handshake.state} {_ago(self._sweep.now + zone - handshake.at)}"
 
     def _lock(self, node: NodeSeen) -> str:
-        parts = [self._lock_state(state) for state in (node.lock, node.cambricon_lock) if state is not None]
+        parts = [self._lock_state(state) for state in (node.lock, *node.own_locks.values()) if state is not None]
         return ", ".join(parts)
 
     def _lock_state(self, state: LockState) -> str:

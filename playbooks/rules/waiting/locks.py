@@ -7,7 +7,6 @@ from typing import NamedTuple
 from bot.finding_codes import Code, as_code
 from bot.hami.installation.install import Install
 from bot.hami.nodes.node_lock import (
-    CAMBRICON_EXPIRY,
     LOCK_KEY,
     USUAL_ALLOCATION,
     LockState,
@@ -63,16 +62,14 @@ def lock_on(node: Node, install: Install, now: datetime, owners: Owners, vendor:
     text = node.metadata.annotation(vendor.lock_key) if vendor.lock_key else None
     if not text:
         return None
-    if vendor.lock_key != LOCK_KEY:  # Cambricon's, a bare time
-        return judge_lock(text, None, now, CAMBRICON_EXPIRY, "unseen")
+    if vendor.lock_expiry:
+        return judge_lock(text, None, now, vendor.lock_expiry, "unseen")
     return judge_lock(text, version, now, lock_expiry(install), _owner(text, now, owners))
 
 
 def lock_expiry(install: Install, vendor: Vendor = FIRST) -> timedelta:
     """How long this scheduler keeps a lock."""
-    if vendor.lock_key != LOCK_KEY:  # Cambricon's, a bare time
-        return CAMBRICON_EXPIRY
-    return read_timeout(install.flags.get("node-lock-timeout", ""))
+    return vendor.lock_expiry or read_timeout(install.flags.get("node-lock-timeout", ""))
 
 
 def owner_of(state: LockState, owners: Owners) -> Pod | None:
