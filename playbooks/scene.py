@@ -7,7 +7,7 @@ and kept for the others.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import Any, NamedTuple, Self, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
 
 import msgspec
 from msgspec import structs
@@ -26,12 +26,14 @@ from bot.hami.scheduler_logs.log_lines import LogLine
 from bot.hami.vendors import FIRST, called_together
 from bot.hami.vendors.vendor import Device
 from bot.hami.version import Version
-from bot.kube.models import Event, Node, Pod, ResourceQuota, Workload
+from bot.kube.cluster import Clocks
+from bot.kube.models import Event, Holder, Node, Pod, ResourceQuota, ResourceSlice, Workload
 from bot.kube.node_filter import NodeFilter, Obstacle
 from bot.kube.object_memo import Kept
 from bot.kube.times import parse_time
 from bot.report import Evidence, Gap
 from playbooks.attempt import Attempt, last_attempt
+from playbooks.gather.components import Components
 from playbooks.gather.dra import ClaimsSeen
 from playbooks.gather.node_side import LogSeen, NodeSide, PluginSets
 from playbooks.gather.nodes_in_question import NodesInQuestion
@@ -41,6 +43,7 @@ from playbooks.gather.subject import AbsentPod, SubjectRequest
 from playbooks.gather.usage import MeasuredNodes
 from playbooks.gather.volcano_plugins import VolcanoPluginsSeen
 from playbooks.gather.webhook import WebhookSeen
+from playbooks.rule import Scene
 
 T = TypeVar("T")
 
@@ -73,12 +76,32 @@ class Messages(NamedTuple):
     gaps: tuple[Gap, ...] = ()
 
 
+class WebhookScene(Protocol):
+    """Where HAMi's webhook may have been read."""
+
+    @property
+    def install(self) -> Install: ...
+    @property
+    def webhook(self) -> WebhookSeen | None: ...
+    @property
+    def now(self) -> datetime: ...
+
+
+class HamiScene(WebhookScene, Scene, Protocol):
+    """What is read of HAMi itself, whether somebody asks about it or about a pod that waits for it."""
+
+    @property
+    def seen(self) -> InstallSeen: ...
+    @property
+    def process(self) -> SchedulerProcess: ...
+
+
 class ClusterScene(msgspec.Struct, frozen=True, dict=True, eq=False):
     """The cluster as HAMi sees it, for any number of pods: under its version, or every fitting one when unknown.
 
     Beside what every question reads, what bears on pods that wait: `process` of HAMi's scheduler, the owners of node
     locks (None = read, and not there), the nodes that seem to hand out too little, and the webhook where a pod went
-    past HAMi.
+    past HAMi. `slices`: what DRA drivers offer, where that is asked about.
     """
 
     seen: InstallSeen
@@ -89,6 +112,7 @@ class ClusterScene(msgspec.Struct, frozen=True, dict=True, eq=False):
     questioned: NodesInQuestion = NodesInQuestion({})
     process: SchedulerProcess = SchedulerProcess()
     webhook: WebhookSeen | None = None
+    slices: Sequence[ResourceSlice] | Gap = ()
 
     @property
     def install(self) -> Install:
@@ -99,16 +123,23 @@ class ClusterScene(msgspec.Struct, frozen=True, dict=True, eq=False):
         return self.seen.config
 
     @property
+    def nodes(self) -> Sequence[Node]:
+        return _read(self.capacity.nodes)
+
+    @property
     def nodes_seen(self) -> bool:
         return not isinstance(self.capacity.nodes, Gap)
+
+    def was_read(self, source: str) -> bool:
+        """Whether rules may conclude anything from it."""
+        return source != "nodes" or self.nodes_seen
 
     @cached_property
     def facts(self) -> Facts:
         """What the fit reads."""
         capacity, flags = self.capacity, self.install.flags
-        nodes: Sequence[Node] = () if isinstance(capacity.nodes, Gap) else capacity.nodes
         return Facts(
-            nodes={node.name: node for node in nodes},
+            nodes={node.name: node for node in self.nodes},
             pods=None if isinstance(capacity.pods, Gap) else capacity.pods,
             quotas=None if isinstance(capacity.quotas, Gap) else capacity.quotas,
             config=self.config,
@@ -224,8 +255,20 @@ class PodScene(_OfOne, frozen=True, dict=True, eq=False):
         return last_attempt(self.pod, messages.events.get(name, ()), own)
 
     @property
+    def seen(self) -> InstallSeen:
+        return self.cluster.seen
+
+    @property
     def install(self) -> Install:
         return self.cluster.install
+
+    @property
+    def process(self) -> SchedulerProcess:
+        return self.cluster.process
+
+    @property
+    def webhook(self) -> WebhookSeen | None:
+        return self.cluster.webhook
 
     @property
     def config(self) -> DeviceConfig:
@@ -245,7 +288,7 @@ class PodScene(_OfOne, frozen=True, dict=True, eq=False):
 
     def was_read(self, source: str) -> bool:
         """Whether rules may conclude anything from it."""
-        return source != "nodes" or self.nodes_seen
+        return self.cluster.was_read(source)
 
     @property
     def asked(self) -> dict[str, str]:
@@ -527,6 +570,72 @@ class AbsentScene(_OfOne, frozen=True, dict=True, eq=False):
     def nodes(self) -> Mapping[str, Node]:
         """None: a pod that is not there has no node."""
         return {}
+
+
+class InstallScene(msgspec.Struct, frozen=True, dict=True, eq=False):
+    """HAMi's installation with every part of it.
+
+    `held`: the pods that hold GPUs, where its scheduler's count was read. `questioned`: nodes whose device plugin is
+    down, or hands out too little, and the DaemonSets with their events where pods of theirs are missing. `clocks` are
+    there where a live cluster answered.
+    """
+
+    seen: InstallSeen
+    components: Components
+    now: datetime
+    process: SchedulerProcess = SchedulerProcess()
+    held: Sequence[Holder] | Gap = ()
+    questioned: NodesInQuestion = NodesInQuestion({})
+    clocks: Clocks | None = None
+    undecodable: tuple[str, ...] = ()
+
+    @property
+    def install(self) -> Install:
+        return self.seen.install
+
+    @property
+    def config(self) -> DeviceConfig:
+        return self.seen.config
+
+    @property
+    def version(self) -> Version | None:
+        """HAMi's version, None when it could not be told."""
+        return self.install.version.version if self.install.version else None
+
+    @property
+    def webhook(self) -> WebhookSeen:
+        return self.components.webhook
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        return _read(self.components.nodes)
+
+    @property
+    def plugins(self) -> Sequence[Workload]:
+        """The device plugin's DaemonSets."""
+        return _read(self.components.plugins)
+
+    @property
+    def plugin_pods(self) -> Sequence[Pod]:
+        return _read(self.components.plugin_pods)
+
+    @property
+    def slices(self) -> Sequence[ResourceSlice] | Gap:
+        """What DRA drivers offer."""
+        return self.components.slices
+
+    @property
+    def unread(self) -> list[Gap]:
+        """What could not be read of its objects."""
+        return [*self.seen.gaps, *self.components.gaps, *self.questioned.gaps]
+
+    def was_read(self, source: str) -> bool:
+        """Whether rules may conclude anything from it: a source is named as its gap would be."""
+        return all(gap.source != source for gap in (*self.seen.gaps, *self.components.gaps))
+
+
+def _read(some: Sequence[T] | Gap) -> Sequence[T]:
+    return () if isinstance(some, Gap) else some
 
 
 def _agreed(by_version: Sequence[Mapping[str, Verdict]], name: str) -> Verdict:

@@ -45,7 +45,7 @@ from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.gaps import capacity_gaps, confidence_in
-from playbooks.rules.dra.devices import DraDevices, served, with_dra
+from playbooks.rules.dra.devices import given_by_claims, handed_out_twice, served
 from playbooks.rules.installation.not_installed import answer_without_hami
 from playbooks.rules.installation.scheduler_totals import differing, ledger_table
 from playbooks.rules.nodes.node_not_found import near_names, see_all_nodes
@@ -146,7 +146,9 @@ async def _gather(wanted: Request, sources: Sources) -> Snapshot:
     cluster = sources.cluster
     install = await gather_install(sources)
     capacity, process, slices = await asyncio.gather(
-        gather_capacity(cluster, install.install, ""), gather_memory(sources, install.install), gather_slices(cluster)
+        gather_capacity(cluster, install.install, ""),
+        gather_memory(sources, install.install),
+        gather_slices(cluster, wanted.node),
     )
     if isinstance(capacity.nodes, Gap):
         raise SourceError(capacity.nodes.why, hint=capacity.nodes.hint)
@@ -165,19 +167,20 @@ def diagnose(snapshot: Snapshot | IdleSnapshot) -> Report:
     if isinstance(snapshot, IdleSnapshot):
         return diagnose_idle(snapshot)
     wanted, install = snapshot.request, snapshot.install
-    world = ClusterScene(install, snapshot.capacity, snapshot.as_of)
+    world = ClusterScene(install, snapshot.capacity, snapshot.as_of, slices=snapshot.slices)
     names = sorted(name for name in world.facts.nodes if wanted.node in ("", name))
     everything = [card for name in names for card in cards_of(world, name)]
     cards = [card for card in everything if wanted.type.casefold() in card.card.type.casefold()]
     registered = [card for card in cards if card.state != UNREGISTERED]
     results = [
+        *handed_out_twice(world),
         *ghosts_told(snapshot.process, install.install, names),
         *_capacity(snapshot, world, registered),
         *_stranded(snapshot, world, registered),
         *_unregistered(snapshot, world, names, cards),
+        *given_by_claims(world),
     ]
-    offered = DraDevices(install, snapshot.capacity.nodes, snapshot.slices, snapshot.as_of).of(wanted.node)
-    findings = with_dra(results, offered) or [_not_found(wanted, world, everything)]
+    findings = results or [_not_found(wanted, world, everything)]
     gaps = capacity_gaps(install, snapshot.capacity, snapshot.undecodable)
     gaps += [gap("fit", why, Text("gap.fit-hint")) for why in sorted({card.unknown for card in cards if card.unknown})]
     gaps += _other_vendors(world, names)

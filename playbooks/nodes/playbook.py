@@ -44,12 +44,13 @@ from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.gaps import capacity_gaps
-from playbooks.rules.dra.devices import DraDevices, with_dra
+from playbooks.rules.dra.devices import given_by_claims, handed_out_twice
 from playbooks.rules.installation.not_installed import answer_without_hami
 from playbooks.rules.nodes.node_causes import node_causes
 from playbooks.rules.nodes.node_not_found import near_names, see_all_nodes
 from playbooks.rules.nodes.not_selected import in_use
 from playbooks.rules.nodes.plugin_faults import monitor_fault
+from playbooks.scene import ClusterScene
 
 
 class Request(NamedTuple):
@@ -91,7 +92,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
         gather_install(sources),
         seen("nodes", cluster.list(SWEPT_NODES)),
         gather_plugins(cluster, wanted.node),
-        gather_slices(cluster),
+        gather_slices(cluster, wanted.node),
     )
     if install.install.flags.get(NODE_SELECTOR_FLAG):  # then all labels count
         nodes = await seen("nodes", cluster.list(NODES))
@@ -139,8 +140,10 @@ def diagnose(snapshot: Snapshot) -> Report:
     wording = Wording(sweep, sure, known)
     results = [wording.finding(group) for group in by_cause(found.faults)]
     results += _healthy(wanted, sweep, found, sure)
-    offered = DraDevices(snapshot.install, snapshot.nodes, snapshot.slices, snapshot.as_of).of(wanted.node)
-    results = with_dra(results, offered) or [_nothing_there(wanted, sweep)]
+    world = ClusterScene(
+        snapshot.install, Capacity(list(snapshot.nodes), [], []), snapshot.as_of, slices=snapshot.slices
+    )
+    results = [*handed_out_twice(world), *results, *given_by_claims(world)] or [_nothing_there(wanted, sweep)]
     findings = sorted(results, key=lambda finding: finding.severity == "info")
     if not wanted.node and len(found.faults) > 1:
         findings = [

@@ -1,7 +1,7 @@
-"""Every rule by itself, on every recorded pod, with each thing that was read taken away in turn."""
+"""Every rule by itself, on every recorded pod and installation, with each thing that was read taken away in turn."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -15,14 +15,15 @@ from playbooks.gather.dra import ClaimsSeen
 from playbooks.gather.node_side import PluginSets
 from playbooks.gather.nodes_in_question import NodesInQuestion
 from playbooks.gather.scheduler_process import SchedulerProcess
-from playbooks.gather.scheduling import DEPLOYMENTS_SOURCE, PODS_SOURCE, InstallSeen
+from playbooks.gather.scheduling import DEPLOYMENTS_SOURCE, LEASE_SOURCE, PODS_SOURCE, InstallSeen
 from playbooks.gather.volcano_plugins import VolcanoPluginsSeen
 from playbooks.gather.webhook import WebhookSeen
+from playbooks.judgement.installation import STATUS
 from playbooks.judgement.placed import ABSENT, PLACED
 from playbooks.judgement.waiting import WAITING
 from playbooks.playbook import Sources, find
 from playbooks.rule import Stage
-from playbooks.scene import AbsentScene, Messages, PlacedScene, PodScene
+from playbooks.scene import AbsentScene, InstallScene, Messages, PlacedScene, PodScene
 from tests.cases_support import CASES, scenarios
 from tests.incidents_support import incidents, open_incident
 
@@ -50,6 +51,11 @@ ASKED: Mapping[str, Callable[[], tuple[RecordedCluster, str]]] = {
 }
 AnyScene = PodScene | PlacedScene | AbsentScene
 TABLES: Mapping[type, tuple[Stage[Any], ...]] = {PodScene: WAITING, PlacedScene: PLACED, AbsentScene: ABSENT}
+
+CLUSTERS: Mapping[str, Callable[[], RecordedCluster]] = {
+    **{path.parent.name: lambda path=path: RecordedCluster.open(path) for path in CASES.glob("*/recording.tar.gz")},
+    **{incident.name: lambda incident=incident: open_incident(incident.name) for incident in incidents()},
+}
 
 
 def of_capacity(**fields: Any) -> Callable[[PodScene], PodScene]:
@@ -111,6 +117,41 @@ OF_WAITING: Mapping[str, Callable[[PodScene], PodScene]] = {
 }
 
 
+def of_components(source: str, **fields: Any) -> Callable[[InstallScene], InstallScene]:
+    def without(scene: InstallScene) -> InstallScene:
+        gaps = (*scene.components.gaps, gap(source, "it was not read"))
+        return structs.replace(scene, components=scene.components._replace(**fields, gaps=gaps))
+
+    return without
+
+
+def lease_unread(scene: InstallScene) -> InstallScene:
+    install = scene.install._replace(lease=None)
+    gaps = (*scene.seen.gaps, gap(LEASE_SOURCE, "it was not read"))
+    return structs.replace(scene, seen=scene.seen._replace(install=install, gaps=gaps))
+
+
+INSTALL_WITHOUT: Mapping[str, Callable[[InstallScene], InstallScene]] = {
+    "nodes": of_components("nodes", nodes=UNREAD),
+    "daemon sets": of_components("daemon sets", plugins=UNREAD),
+    "the plugin's pods": of_components("device plugin pods", plugin_pods=UNREAD),
+    "slices": of_components("resource slices", slices=UNREAD),
+    "the version": of_components("API server's version", server_version=UNREAD),
+    "webhooks": of_components("webhooks", webhook=WebhookSeen(UNREAD, UNREAD, UNREAD)),
+    "config maps": of_components("config maps", scheduler_config=None, resources_known=False),
+    "the log": of_components("scheduler log", refused=()),
+    "the lease": lease_unread,
+    "HAMi's install": lambda scene: structs.replace(scene, seen=NO_INSTALL),
+    "holders": lambda scene: structs.replace(scene, held=UNREAD),
+    "nodes in question": lambda scene: structs.replace(
+        scene, questioned=NodesInQuestion({}, PluginSets(UNREAD, UNREAD))
+    ),
+    "the scheduler's process": lambda scene: structs.replace(
+        scene, process=SchedulerProcess(counted=UNREAD, gaps=(UNREAD,))
+    ),
+}
+
+
 WITHOUT: Mapping[type, Mapping[str, Callable[[Any], AnyScene]]] = {
     PodScene: OF_WAITING,
     PlacedScene: OF_PLACED,
@@ -124,17 +165,32 @@ def test_a_rule_tells_what_it_declares_and_concludes_nothing_from_what_was_not_r
     cluster, pod = ASKED[name]()
     why = find("why")
     scene = asyncio.run(why.gather(why.request(pod), Sources(cluster))).scene
-    for rule in dict.fromkeys(rule for stage in TABLES[type(scene)] for rule in stage.rules):
+    speak_alone(TABLES[type(scene)], scene, WITHOUT[type(scene)])
+
+
+@pytest.mark.sampled(24)
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_a_rule_about_the_installation_tells_what_it_declares_and_concludes_nothing_from_what_was_not_read(
+    name: str,
+) -> None:
+    status = find("status")
+    scene = asyncio.run(status.gather(status.request(), Sources(CLUSTERS[name]()))).scene
+    speak_alone(STATUS, scene, INSTALL_WITHOUT)
+
+
+def speak_alone(table: Sequence[Stage[Any]], scene: Any, without: Mapping[str, Callable[[Any], Any]]) -> None:
+    """Each rule of the table, with all that was read and with less of it."""
+    for rule in dict.fromkeys(rule for stage in table for rule in stage.rules):
         found = rule(scene)
         assert {finding.code for finding in found} <= set(rule.codes), rule.__name__
         assert all(finding.next_actions for finding in found if finding.severity != "info"), rule.__name__
-        for what, taken_away in WITHOUT[type(scene)].items():
+        for what, taken_away in without.items():
             less = taken_away(scene)
             for finding in rule(less):
                 assert not is_new(finding, found, less), (what, rule.__name__, finding.code)
 
 
-def is_new(finding: Finding, found: list[Finding], less: AnyScene) -> bool:
+def is_new(finding: Finding, found: list[Finding], less: object) -> bool:
     """Whether it is surer of a code than with all that was read, and quotes no scheduler's own words."""
     known = any((other.code, other.confidence) == (finding.code, "confirmed") for other in found)
     said = set[Evidence | None]()

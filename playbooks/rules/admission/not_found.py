@@ -9,7 +9,7 @@ from playbooks.gather.namespaces import EmptyNamespace
 from playbooks.gather.subject import AbsentPod, SubjectRequest
 from playbooks.quotes import kubectl
 from playbooks.rule import rule
-from playbooks.rules.admission.webhook_calls import WebhookFacts, refused_call
+from playbooks.rules.admission.webhook_calls import Asked, refused_call
 from playbooks.rules.admission.webhook_health import faults
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
@@ -36,7 +36,7 @@ def webhook_unanswered(scene: AbsentScene) -> list[Finding]:
     call = refused_call(scene.refusals, webhook.hook if webhook else None)
     if call is None or webhook is None:
         return [call] if call else []
-    broken = faults(WebhookFacts(webhook, scene.install, scene.now, shown={call.code: call.evidence}))
+    broken = faults(Asked(scene, shown={call.code: call.evidence}))
     return broken if call.code in {fault.code for fault in broken} else [call, *broken]
 
 

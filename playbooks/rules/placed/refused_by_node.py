@@ -20,7 +20,7 @@ from playbooks.gather.node_side import is_monitor
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
-from playbooks.rules.admission.webhook_bypassed import BypassFacts, missed
+from playbooks.rules.admission.webhook_bypassed import missed
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.signature_findings import fix_of, log_line
@@ -117,8 +117,7 @@ def placed_without_hami(scene: PlacedScene) -> list[Finding]:
     if (of_volcano := scheduled_by_volcano(pod, install, config, said.proofs)) is not None:
         return [of_volcano]
     asked, owner = asked_resources(pod, config), None if isinstance(scene.owner, Gap) else scene.owner
-    past = BypassFacts(pod, asked, install, config, scene.webhook, said.proofs, scene.now, owner)
-    return missed(past) or _not_asked_about(pod, asked, scene.seen, said)
+    return missed(scene, asked, said.proofs, owner) or _not_asked_about(pod, asked, scene.seen, said)
 
 
 def _not_asked_about(pod: Pod, asked: dict[str, str], seen: InstallSeen, said: Refusal) -> list[Finding]:
