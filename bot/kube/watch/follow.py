@@ -112,7 +112,8 @@ class Follower(Generic[R]):
         try:
             return await asyncio.shield(listing)
         except asyncio.CancelledError:
-            if listing.cancelled():
+            here = asyncio.current_task()
+            if listing.cancelled() and not (here and here.cancelling()):  # else both are told to end: `close`
                 raise SourceError(f"{self._name}: closed while it was read", hint="ask again") from None
             raise
 
