@@ -15,15 +15,16 @@ from bot.report import Evidence, Finding, Gap, Severity, step
 from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.quotes import kubectl
+from playbooks.rule import run
 from playbooks.rules.common import prose
 from playbooks.rules.common.containers import statuses, stuck
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.hami_objects import Parts, of_object
 from playbooks.rules.dra.devices import served
 from playbooks.rules.installation.schedulers import what_ails
-from playbooks.rules.nodes.node_causes import node_causes, per_cause
+from playbooks.rules.nodes.node_causes import HANDS_OUT_NOTHING, scene_of
 from playbooks.rules.nodes.not_selected import keeps_off, none_selected, refused_pods
-from playbooks.rules.nodes.plugin_faults import monitor_fault
+from playbooks.rules.nodes.plugin_faults import monitor_down
 
 _STARTING = timedelta(minutes=2)
 
@@ -48,14 +49,14 @@ def plugins_down(pods: Sequence[Pod], now: datetime) -> list[Pod]:
 def _causes(parts: Parts, now: datetime) -> list[Finding]:
     """Why pods are down, or are not created, as far as a few nodes and the events tell."""
     sides, sets = parts.questioned
-    config = parts.seen.config
-    known = [cause for side in sides.values() for cause in node_causes(side, sets, config, now)]
+    read = scene_of(sides.values(), sets, parts.seen, now)
     # That pods are not ready is told anyway.
-    found = [cause for cause in known if cause.finding.code != "device-plugin-not-ready"]
-    found = found or [cause for side in sides.values() for cause in monitor_fault(side, now)]
+    found = [
+        finding for finding in run([HANDS_OUT_NOTHING], read).findings if finding.code != "device-plugin-not-ready"
+    ]
     nodes = () if isinstance(parts.components.nodes, Gap) else parts.components.nodes
-    refused = [cause.finding for cause in refused_pods(sets, ())] if sets else []
-    return [*per_cause(found), *(refused or (none_selected(sets, nodes) if sets else []))]
+    refused = [cause.told() for cause in refused_pods(sets)] if sets else []
+    return [*(found or monitor_down(read)), *(refused or (none_selected(sets, nodes) if sets else []))]
 
 
 def _unready(parts: Parts, daemon_sets: Sequence[Workload], pods: Sequence[Pod], now: datetime) -> Finding | None:

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from msgspec import structs
-
 from bot.hami.nodes.cards import Card
 from bot.hami.nodes.node_state import read_registrations
 from bot.hami.nodes.registration import Registration
@@ -108,7 +106,7 @@ def _on_a_faulty_gpu(pod: Pod, given: GpuContainers, placed: PlacedPod, now: dat
     names = {container.name for container in given.containers}
     ended = any(status.name in names and in_trouble(status, now) and _ran(status) for status in statuses(pod))
     cause = reported(placed.side.node) if ended and not isinstance(placed.side.node, Gap) else None
-    return [structs.replace(cause.finding, confidence="suspected")] if cause else []
+    return [cause._replace(confidence="suspected").told()] if cause else []
 
 
 def _ran(status: ContainerStatus) -> bool:

@@ -27,10 +27,9 @@ def refused_causes(refused: Finding, pod: Pod, placed: PlacedPod, now: datetime)
     if any(_ANSWERED.search(evidence.quote) for evidence in refused.evidence):
         return []
     times = [at for evidence in refused.evidence if (at := parse_time(evidence.at))]
-    config = placed.install.config
-    vendor = device_asked(pod, config).vendor
-    found = node_causes(placed.side, placed.plugin_sets, config, now, vendors=[vendor])
-    return [cause.finding for cause in found or crash_near(placed.side, times, vendor)]
+    vendor = device_asked(pod, placed.install.config).vendor
+    found = node_causes([placed.side], placed.plugin_sets, placed.install, now, vendor)
+    return found or [cause.told() for cause in crash_near(placed.side, times, vendor)]
 
 
 def refused_more(refused: Finding, pod: Pod, side: NodeSide, *, stripped: bool) -> Finding:
