@@ -62,7 +62,7 @@ async def _why(recording: Path, waiting: list[str]) -> Row:
     for number, pod in enumerate([*waiting[:3], *waiting]):
         snapshot = await why.gather(why.request(pod=pod), Sources(cluster))
         started = time.process_time()
-        why.report(snapshot, Texts("en"))
+        why.PLAYBOOK.report(snapshot, Texts("en"))
         if number >= len(waiting[:3]):
             taken.append((time.process_time() - started) * 1e3)
     worst = quantiles(taken, n=100, method="inclusive")[98]

@@ -59,7 +59,7 @@ async def main():
         for _ in range(int(sys.argv[2])):
             wall, cpu = time.perf_counter(), time.process_time()
             snapshot = await nodes.gather(nodes.request(), Sources(cluster))
-            report = nodes.report(snapshot, Texts("en"))
+            report = nodes.PLAYBOOK.report(snapshot, Texts("en"))
             severity = report.severity
             del snapshot, report
             walls.append(time.perf_counter() - wall)

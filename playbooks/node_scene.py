@@ -52,6 +52,8 @@ from playbooks.scene import ClusterScene, Named
 
 T = TypeVar("T")
 
+_MOST_KEPT = 2_000
+"""Nodes of which what was worked out is kept: of all of a large cluster it would be most of the memory."""
 _QUIET = ("ready", "missing", "unseen")
 _PREFIXES = ("hami.io/", *(prefix for names in BESIDE for prefix in names.annotations))
 _NODE_LABELS = tuple(vendor.node_label[0] for vendor in VENDORS if vendor.node_label[0])
@@ -73,9 +75,12 @@ class OtherDevice(NamedTuple):
 
 
 class _Sorted(NamedTuple):
-    """The nodes that concern HAMi, the alike ones together, and the UUIDs that more than one node registers."""
+    """The names of the nodes that concern HAMi, the alike ones together; what was worked out of the first of them; and
+    the UUIDs that more than one node registers.
+    """
 
-    classes: list[tuple["NodeScene", list[str]]]
+    alike: list[list[str]]
+    kept: dict[str, "NodeScene"]
     twice: set[str]
 
 
@@ -227,43 +232,53 @@ class NodesScene(_Scene, frozen=True, dict=True, eq=False):
     def questioning(self, questioned: NodesInQuestion, undecodable: tuple[str, ...]) -> Self:
         """The same scene, with what was read of a few nodes by themselves once it was known of which."""
         other = structs.replace(self, questioned=questioned, undecodable=undecodable)
-        vars(other).update({name: value for name, value in vars(self).items() if name not in ("alike", "_facts")})
+        vars(other).update(
+            {name: value for name, value in vars(self).items() if name not in ("read", "alike", "_facts")}
+        )
         return other
 
     def see(self, name: str) -> "NodeScene":
         """The node by itself."""
         side = self.questioned.sides.get(name)
-        fresh = side.node if side and not isinstance(side.node, Gap) else None
-        return NodeScene(fresh or self._by_name.get(name) or Node(metadata=ObjectMeta(name=name)), self, side)
+        if side is None:
+            return self._sorted.kept.get(name) or NodeScene(self._by_name[name], self)
+        listed = self._by_name.get(name) or Node(metadata=ObjectMeta(name=name))
+        return NodeScene(listed if isinstance(side.node, Gap) else side.node, self, side)
 
     @cached_property
-    def alike(self) -> list[tuple["NodeScene", list[str]]]:
+    def read(self) -> list[tuple["NodeScene", list[str]]]:
+        """The nodes that were read by themselves."""
+        return [(self.see(name), [name]) for name in self.questioned.sides if self.wanted in ("", name)]
+
+    @property
+    def alike(self) -> Iterator[tuple["NodeScene", list[str]]]:
         """The nodes that concern HAMi: the first by name of those that are alike, and the names of all of them."""
-        sides, found = self.questioned.sides, list[tuple[NodeScene, list[str]]]()
-        for node, names in self._sorted.classes if self.plugins else ():
-            rest = [name for name in names if name not in sides and self.wanted in ("", name)]
+        for names in self._sorted.alike if self.plugins else ():
+            rest = [name for name in names if name not in self.questioned.sides and self.wanted in ("", name)]
             if rest:
-                found.append((node if rest[0] == node.name else self.see(rest[0]), rest))
-        return [*found, *((self.see(name), [name]) for name in sides if self.wanted in ("", name))]
+                yield self.see(rest[0]), rest
+        yield from self.read
 
     @cached_property
     def _sorted(self) -> _Sorted:
-        known, classes = dict[Hashable, tuple[NodeScene, list[str]]](), list[tuple[NodeScene, list[str]]]()
+        known, found, kept = dict[Hashable, list[str]](), list[list[str]](), dict[str, NodeScene]()
         uuids, twice = set[str](), set[str]()
-        for name in self.names:
+        for name in sorted(self._by_name):
             alike = self._alike(name)
-            entry = known.get(alike[0]) if alike else None
-            if entry is None:
-                entry = self.see(name), list[str]()
-                classes += [entry] if entry[0].concerns else []
+            names, own = (known.get(alike[0]), alike[1]) if alike else (None, ())
+            if names is None:
+                node, names = NodeScene(self._by_name[name], self), list[str]()
+                own = own if alike else node.uuids
                 if alike:
-                    known[alike[0]] = entry
-            entry[1].append(name)
-            own = alike[1] if alike else entry[0].uuids
+                    known[alike[0]] = names
+                if node.concerns:
+                    found.append(names)
+                    kept |= {name: node} if len(kept) < _MOST_KEPT else {}
+            names.append(name)
             if not uuids.isdisjoint(own):
                 twice.update(uuids.intersection(own))
             uuids.update(own)
-        return _Sorted(classes, twice)
+        return _Sorted(found, kept, twice)
 
     def _alike(self, name: str) -> tuple[Hashable, Sequence[str]] | None:
         """What is equal for nodes of which the same is to be told, and the UUIDs of its cards.
@@ -334,10 +349,7 @@ class NodesScene(_Scene, frozen=True, dict=True, eq=False):
 
 
 class NodeScene(_Scene, frozen=True, dict=True, eq=False):
-    """One node among others, read anew: what was read of thousands of nodes would be most of the memory.
-
-    `side`: what was read of it by itself.
-    """
+    """One node among others. `side`: what was read of it by itself."""
 
     node: Node
     among: NodesScene

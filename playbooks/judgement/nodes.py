@@ -3,14 +3,13 @@
 What keeps single nodes from handing out GPUs comes first, as `why` and `status` tell it of theirs.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from bot.finding_codes import Code
 from bot.report import Finding
 from playbooks.node_scene import NodesScene
 from playbooks.rule import Stage, run
-from playbooks.rules.nodes.faults import excused
+from playbooks.rules.nodes.faults import excused, groups
 from playbooks.rules.nodes.node_causes import HANDS_OUT_NOTHING
 from playbooks.rules.nodes.plugin_faults import monitor_down
 from playbooks.rules.nodes.sweep import (
@@ -77,8 +76,10 @@ def judge(scene: NodesScene) -> Judgement:
     return Judgement(found, concerned, sorted(well), cards)
 
 
-def in_question(found: Sequence[Finding], most: int) -> list[str]:
-    """So many nodes whose logs may tell more, one of each cause before a second one of any."""
-    groups = [finding.scope.nodes for finding in found if finding.code.startswith(_TELLING)]
-    turns = (names[at] for at in range(most) for names in groups if at < len(names))
+def in_question(scene: NodesScene, most: int) -> list[str]:
+    """So many nodes whose logs may tell more, one of each fault before a second one of any."""
+    codes: dict[Code, None] = dict.fromkeys(code for stage in NODES for speaks in stage.rules for code in speaks.codes)
+    telling = groups(scene, [code for code in codes if code.startswith(_TELLING)])
+    telling.sort(key=lambda group: group.fault.severity == "info")
+    turns = (group.names[at] for at in range(most) for group in telling if at < len(group.names))
     return list(dict.fromkeys(turns))[:most]

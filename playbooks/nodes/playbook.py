@@ -85,11 +85,10 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
         plugins=plugins,
         owners=await gather_owners(cluster, asked),
         slices=slices,
-        undecodable=tuple(cluster.undecodable),
         wanted=wanted.node,
     )
-    names = in_question(judge(scene).findings, MOST_NODES)
-    scene = scene.questioning(await gather_questioned(cluster, names), tuple(cluster.undecodable))
+    questioned = await gather_questioned(cluster, in_question(scene, MOST_NODES))
+    scene = scene.questioning(questioned, tuple(cluster.undecodable))
     return Snapshot(wanted, cluster.name, cluster.now(), scene)
 
 

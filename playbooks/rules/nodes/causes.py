@@ -32,12 +32,12 @@ class Fault(NamedTuple):
 
 
 class Group(NamedTuple):
-    """The nodes of one fault, sorted; `alike` has those of which the same is to be told with one of them."""
+    """The nodes of one fault, sorted; `alike` has the first of those that are alike with their number."""
 
     fault: Fault
     scene: NodesScene
     names: list[str]
-    alike: list[tuple[NodeScene, list[str]]]
+    alike: list[tuple[str, int]]
 
     @property
     def shown(self) -> list[NodeScene]:
@@ -78,10 +78,14 @@ def by_cause(
     order: Sequence[Code],
     *,
     quiet: Sequence[Code] = (),
+    of_all: bool = False,
 ) -> list[Finding]:
-    """One finding per cause, in the order of the codes; of one code that of the most nodes first. `quiet`: as info."""
+    """One finding per cause, in the order of the codes; of one code that of the most nodes first.
+
+    Of the nodes that were read by themselves, or `of_all`; what has a code in `quiet` is told as info.
+    """
     groups = dict[tuple[Code, str], list[str]]()
-    for node, names in scene.alike:
+    for node, names in scene.alike if of_all else scene.read:
         for cause in node.once(fact):
             groups.setdefault((cause.code, cause.why), []).extend(names)
 

@@ -49,7 +49,7 @@ def by_fault(scene: NodesScene) -> dict[Code, list[Group]]:
         for fault in dict.fromkeys(node.once(faults_of)):
             group = found.setdefault(fault, Group(fault, scene, [], []))
             group.names.extend(names)
-            group.alike.append((node, names))
+            group.alike.append((node.name, len(names)))
     by_code = dict[Code, list[Group]]()
     for group in sorted(found.values(), key=lambda group: (-len(group.names), group.fault)):
         group.names.sort()

@@ -39,7 +39,7 @@ _MIG = "nvidia.com/mig-"
 @rule("card-fault")
 def faulty_gpus(scene: NodesScene) -> list[Finding]:
     """A GPU of the node is faulty: by the log of its device plugin, a node condition, or kubelet's figures alone."""
-    return by_cause(scene, gpu_faults, ["card-fault"])
+    return by_cause(scene, gpu_faults, ["card-fault"], of_all=True)
 
 
 def gpu_faults(node: NodeScene) -> list[NodeCause]:
@@ -47,17 +47,19 @@ def gpu_faults(node: NodeScene) -> list[NodeCause]:
 
     Its log and kubelet's figures count only of a node that was read by itself, and whose device plugin works.
     """
+    if (side := node.side) is None:
+        return list(filter(None, [reported(node.node)]))
     earlier = [*node.once(plugin_faults), *node.once(kept_off), *node.once(counted_otherwise)]
-    if any(cause.code == "card-fault" for cause in earlier) or not (FIRST in node.vendors or not node.among.vendors):
+    if any(cause.code == "card-fault" for cause in earlier) or (node.among.vendors and FIRST not in node.vendors):
         return []
-    side = node.side if node.was_read and FIRST in node.vendors and not earlier else None
-    short, gpus = _short(node.node, node.gpus) if side else [], node.gpus
-    unhealthy = any(not card.health for card in gpus.cards)
-    if side and (short or unhealthy) and (logged := _logged(side, node.node, short)) is not None:
+    works = node.was_read and FIRST in node.vendors and not earlier
+    short, gpus = _short(node.node, node.gpus) if works else [], node.gpus
+    unhealthy = works and any(not card.health for card in gpus.cards)
+    if (short or unhealthy) and (logged := _logged(side, node.node, short)) is not None:
         return [logged]
     if (result := reported(node.node)) is not None:
         return [result]
-    return [_counted(side, node.node, gpus, short)] if side and short and _settled(side, node.among.now) else []
+    return [_counted(side, node.node, gpus, short)] if short and _settled(side, node.among.now) else []
 
 
 def _short(node: Node, gpus: NodeGpus) -> list[str]:

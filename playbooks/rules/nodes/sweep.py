@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from bot.finding_codes import Code
 from bot.hami.nodes.handshake import GUIDES_THRESHOLD
 from bot.hami.nodes.node_state import CORDON_KEY, cordoned_uuids
-from bot.hami.nodes.registration import Registration, Unregistered
+from bot.hami.nodes.registration import Unregistered
 from bot.hami.vendors import FIRST, vendor_of_register_key
 from bot.hami.vendors.cambricon import CAMBRICON
 from bot.hami.vendors.vendor import Device
@@ -121,10 +121,9 @@ def _unregistered(group: Group) -> Told:
         return _ignored(group), [_annotation(node.node, fault.about) for node in shown], []
     why = fault.why if fault.code in ("node-unregistered", "registration-ignored") else "claim"
     claim = Text(f"{fault.code}.{why}", nodes=group.nodes, version=version)
-    own, states = scene.config.devices[0], [(node.node, node.state) for node in shown]
-    proofs = [
-        registration_proof(node, state if isinstance(state, Unregistered) else None, own) for node, state in states
-    ]
+    own, states = scene.config.devices[0], ((node.node, node.state) for node in shown)
+    lost = ((node, state if isinstance(state, Unregistered) else None) for node, state in states)
+    proofs = [registration_proof(node, state, own) for node, state in lost]
     if fault.why == "no-allocatable" and first.count_resource in (first.node.status.allocatable or {}):
         proofs.append(quotes.of_allocatable(first.node, first.count_resource))
     pod = first.plugin.pod
@@ -133,10 +132,6 @@ def _unregistered(group: Group) -> Told:
     if pod is not None and fault.about != "ready" and fault.about:
         return claim, [*proofs, quotes.of_plugin(pod, first.plugin.why)], [plugin_log(pod)]
     return claim, proofs, registration_actions(first.name, fault.why, [pod] if pod else None)
-
-
-def _lost(state: Registration | Unregistered | None) -> Unregistered | None:
-    return state if isinstance(state, Unregistered) else None
 
 
 def _ignored(group: Group) -> Prose:
@@ -207,7 +202,7 @@ def not_healthy(scene: NodesScene) -> Iterator[Finding]:
 
 
 def _unhealthy(group: Group) -> Told:
-    count = sum(sum(unhealthy(node).values()) * len(names) for node, names in group.alike)
+    count = sum(sum(unhealthy(group.scene.see(name)).values()) * alike for name, alike in group.alike)
     version, shown = str(group.scene.version or "?"), group.shown
     claim = Text(f"card-not-healthy.{group.fault.why}", count=count, nodes=group.nodes, version=version)
     bad = ((node.node, next(card for card in node.cards if not card.health)) for node in shown)
