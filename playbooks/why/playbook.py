@@ -22,7 +22,7 @@ from bot.kube.cluster import Cluster, seen
 from bot.kube.hami_pods import HANDSHAKE
 from bot.kube.models import EVENTS, Event, Node, Pod
 from bot.kube.times import format_time
-from bot.report import Finding, FirstNames, Gap, Report, Sheet, Subject, Table, gap, new_report
+from bot.report import Finding, FirstNames, Gap, Report, Sheet, Subject, Table, gap, new_report, step
 from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.attempt import last_attempt, placed_since
@@ -45,6 +45,7 @@ from playbooks.gather.volcano_plugins import gather_volcano_plugins
 from playbooks.gather.webhook import FAILED_CALL, WebhookOf, gather_webhook, went_past_hami
 from playbooks.judgement.waiting import cannot_tell, judge
 from playbooks.playbook import Playbook, Sources
+from playbooks.quotes import kubectl
 from playbooks.rules.admission.not_found import never_created, no_such_pod
 from playbooks.rules.capacity.idle_holders import in_question
 from playbooks.rules.common import prose
@@ -268,8 +269,10 @@ def _unseen(snapshot: Snapshot) -> list[Finding]:
     attempt = last_attempt(stand_in, events, ())
     if (placed := placed_since(events, attempt)) is not None:
         return [cannot_tell(namespace, name, [quotes.of_event(placed)], snapshot.wanted.kind)]
-    found = [refusals.in_words(attempt, cause, sure=False) for cause in rank_words(attempt) if cause.rank < Rank.NORMAL]
+    ranked = [cause for cause in rank_words(attempt) if cause.rank < Rank.NORMAL]
+    steps = [step(Text("blocked-after-filter.look"), kubectl("-n", namespace, "describe", "pod", name))]
     proofs = [attempt.evidence] if attempt.evidence else []
+    found = [refusals.in_words(attempt, cause, steps, sure=False) for cause in ranked]
     return found or [cannot_tell(namespace, name, proofs, snapshot.wanted.kind)]
 
 

@@ -162,7 +162,6 @@ WRONG: list[tuple[str, str, dict[str, Any]]] = [
     ("user_not_in_channel", "chat_postEphemeral", {"channel": "C0MLTRAIN1", "user": "U0GRACE001", "text": "x"}),
     ("user_not_found", "chat_postEphemeral", {"channel": ONCALL, "user": "U0NOBODY01", "text": "x"}),
     ("message_not_found", "reactions_add", {"channel": ONCALL, "name": "eyes", "timestamp": "1.000001"}),
-    ("missing_scope", "users_info", {"user": "U0ADA00001"}),
     ("missing_scope", "conversations_join", {"channel": OUTSIDE.id}),
     ("invalid_trigger_id", "views_open", {"trigger_id": "1.2.3", "view": MODAL}),
     ("invalid_limit", "conversations_history", {"channel": ONCALL, "limit": 0}),

@@ -286,7 +286,7 @@ def test_no_pod_outside_hamis_namespace_is_asked_for_who_asks_in_slack(tmp_path:
 def test_who_takes_a_profile_of_another_program_is_in_the_audit_log_and_of_hamis_own_nothing(tmp_path: Path) -> None:
     async def scene(world: World) -> None:
         await world.slack.command("ada", ROOM, "profile heap")
-        await world.answer("Memory of")
+        await world.answer("Memory in use of")
         place = f"https://{NAMESPACE}/{POD}:443"
         await world.slack.command("ada", ROOM, f"profile cpu 5s --target {place}")
         await world.answer("CPU of")

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from bot.hami.fit import verdicts
 from bot.hami.pods.pod_request import UNSET_PERCENTAGE, ContainerRequest
-from bot.report import Evidence, Finding
+from bot.report import Evidence, Finding, step
 from bot.texts import Text
 from playbooks.rules.capacity import request_amounts
 from playbooks.rules.capacity.vendor_words import in_words, numbers_given
@@ -37,6 +37,7 @@ def impossible(scene: PodScene, words: Sequence[Evidence]) -> Finding | None:
         (),
         [*words, *dict.fromkeys(proofs)],
         severity="warning",
+        actions=[step(Text("impossible-anywhere.look"), prose.command("gpus"))],
     )
 
 

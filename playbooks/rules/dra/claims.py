@@ -21,7 +21,7 @@ from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.hami_objects import of_object
 from playbooks.rules.waiting.cause_ranking import rank_words
-from playbooks.rules.waiting.refusals import in_words
+from playbooks.rules.waiting.refusals import in_words, look_at_pod
 from playbooks.scene import PodScene
 
 _DEVICES = 3
@@ -88,7 +88,10 @@ def claims_alone(scene: PodScene) -> list[Finding]:
     if scene.asked or not scene.once(states_of):
         return []
     causes = [cause for cause in rank_words(scene.attempt) if cause.of_kubernetes]
-    words = [(is_about(cause.text), in_words(scene.attempt, cause, sure=True)) for cause in causes]
+    words = [
+        (is_about(cause.text), in_words(scene.attempt, cause, [look_at_pod(scene.pod, cause.text)], sure=True))
+        for cause in causes
+    ]
     others = [] if decide(scene) else [said for about, said in words if not about]
     claims = claim_finding(scene, () if words else scene.words)
     return [*others, claims, *(said for _, said in words if said not in others)]

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from msgspec import structs
 
+from bot.finding_codes import Code
 from bot.hami.installation.forbidden import read_forbidden
 from bot.hami.nodes.node_lock import LockState
 from bot.hami.pods.allocations import reserved_node
@@ -41,13 +42,14 @@ UNSCHEDULABLE_FLUSH = timedelta(minutes=5)
 FILTERED_GRACE = timedelta(seconds=30)
 """From the filter to Bind it takes milliseconds, with a volume to provision or a plugin that waits longer."""
 
+_LOCKS: tuple[Code, ...] = ("node-lock-held", "node-lock-dangling", "node-lock-malformed")
 _MAX_LOCKS_SHOWN = 3
 _PRE_BIND = re.compile(r'running (?:Reserve|Permit|PreBind) plugin "([^"]+)"')
 """One of kube-scheduler's own plugins failed: HAMi's Bind was not called yet."""
 _TIMED_OUT = re.compile(r"context deadline exceeded|Client\.Timeout")
 
 
-@rule("node-lock-held", "node-lock-dangling", "node-lock-malformed", "binding-failed", *NODE_CODES)
+@rule(*_LOCKS, "binding-failed", *NODE_CODES)
 def locked(scene: PodScene) -> list[Finding]:
     """The lock on the node that the pod would go to, when a bind was refused for it or every fitting node has one."""
     return with_nodes_behind(scene, _locked(scene))
@@ -204,7 +206,14 @@ def _blocked(scene: PodScene) -> Finding | None:
     )
 
 
-@rule("waiting-for-retry", "node-lock-held", "handshake-stale", reads=("nodes",))
+@rule(
+    "waiting-for-retry",
+    "node-lock-held",
+    "node-lock-dangling",
+    "node-lock-malformed",
+    "handshake-stale",
+    reads=("nodes",),
+)
 def waits_for_retry(scene: PodScene) -> Iterator[Finding]:
     """Some candidate would take the pod now; behind that what is noise: a lock that passes, an old handshake."""
     untrusted = scene.once(untrusted_nodes)

@@ -1,9 +1,8 @@
 """Findings about nodes that refuse a pod: one per cause, with HAMi's words and the objects that bear them out."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
-
-from msgspec import structs
+from typing import Literal
 
 from bot.hami.fit import verdicts
 from bot.hami.fit.advice import Change, Slice, largest_slice, smallest_changes
@@ -86,14 +85,19 @@ def refused(scene: PodScene, cause: Cause) -> Finding:
     else:
         claim = Text(f"{cause.code}.never", **_too_small(scene, largest))
     proofs = [*proofs, *_object_proofs(scene, cause, largest)]
-    result = finding(cause.code, claim, confidence, cause.nodes, proofs, severity=severity)
-    if cause.text in _OF_CARDS and severity != "info" and cause.nodes:
-        return structs.replace(result, next_actions=_look_at_cards(scene, cause))
+    steps = () if severity == "info" else _steps(scene, cause)
+    return finding(cause.code, claim, confidence, cause.nodes, proofs, severity=severity, actions=steps)
+
+
+def _steps(scene: PodScene, cause: Cause) -> tuple[NextAction, ...]:
+    """Where to look, or whom to ask, by what HAMi named."""
+    if cause.text == verdicts.QUOTA_NOT_FIT:
+        return prose.see_quota(scene.pod.namespace)
     if cause.code == "node-unfit-pod":
-        return structs.replace(result, next_actions=prose.raise_verbosity())
-    if cause.text != verdicts.QUOTA_NOT_FIT:
-        return result
-    return structs.replace(result, next_actions=prose.see_quota(scene.pod.namespace))
+        return prose.raise_verbosity()
+    if cause.text in _OF_CARDS and cause.nodes:
+        return _look_at_cards(scene, cause)
+    return prose.see_cards(cause.nodes[0]) if cause.nodes else (look_at_pod(scene.pod, cause.text),)
 
 
 def _key(scene: PodScene, cause: Cause, slice_: Slice | None) -> str:
@@ -132,16 +136,27 @@ def severity_of(cause: Cause) -> Severity:
     return "warning" if cause.rank < Rank.BACKGROUND else "info"
 
 
-def in_words(attempt: Attempt, cause: Cause, *, sure: bool, why: str = "said.claim") -> Finding:
-    """The finding of one cause when only the schedulers' words are known; `why` is the text that says why."""
+def in_words(
+    attempt: Attempt,
+    cause: Cause,
+    steps: Sequence[NextAction],
+    *,
+    sure: bool,
+    why: Literal["vendor", "unread"] = "unread",
+) -> Finding:
+    """The finding of one cause when only the schedulers' words are known, and `why` no more is."""
+    known: Confidence = "confirmed" if sure else "suspected"
     if reason_of(cause.text) is None:
         claim = Text("kubernetes-filter.claim", count=cause.unlocked, text=cause.text)
-        return finding(
-            "kubernetes-filter", claim, "confirmed" if sure else "suspected", (), words(attempt), severity="warning"
-        )
-    claim = Text(why, count=max(len(cause.nodes), cause.unlocked), reason=cause.text)
+        return finding("kubernetes-filter", claim, known, (), words(attempt), severity="warning", actions=steps)
+    count = max(len(cause.nodes), cause.unlocked)
+    claim = (
+        Text("said.vendor", count=count, reason=cause.text)
+        if why == "vendor"
+        else Text("said.claim", count=count, reason=cause.text)
+    )
     proofs = attempt.evidence_for(cause.text) or words(attempt)
-    return finding(cause.code, claim, "confirmed" if sure else "suspected", cause.nodes, proofs, severity="warning")
+    return finding(cause.code, claim, known, cause.nodes, proofs, severity="warning", actions=steps)
 
 
 @rule("kubernetes-filter", reads=("nodes",))
@@ -163,11 +178,11 @@ def lost_to_kubernetes(scene: PodScene) -> Iterator[Finding]:
         claim = Text("kubernetes-filter.room", count=count, text=text, nodes=prose.names(scene.fitting))
     else:
         claim = Text("kubernetes-filter.claim", count=count, text=text)
-    steps = [_look_at_pod(scene.pod, text)]
+    steps = [look_at_pod(scene.pod, text)]
     yield finding("kubernetes-filter", claim, "confirmed", (), words(scene.attempt), severity="warning", actions=steps)
 
 
-def _look_at_pod(pod: Pod, text: str) -> NextAction:
+def look_at_pod(pod: Pod, text: str) -> NextAction:
     """Where the rule is written down that kube-scheduler names: in the pod, or in its claims for volumes."""
     if "PersistentVolume" in text or "volume" in text:
         return step(Text("binding-failed.volumes"), kubectl("-n", pod.namespace, "get", "pvc"))
@@ -248,14 +263,15 @@ def _kubernetes(scene: PodScene, cause: Cause, severity: Severity) -> Finding:
     if cause.text in (TAINT_TEXT, SELECTOR_TEXT) and detail not in text and detail != "nodeAffinity":
         text = f"{text} ({detail})"
     if (short := shortage(scene, cause.text, cause.nodes)) is not None:
-        proofs, actions = short.proofs(scene.pod), short.ask_less(scene.pod)
+        proofs, actions = short.proofs(scene.pod), short.ask_less(scene.pod) or [look_at_pod(scene.pod, cause.text)]
     else:
-        proofs, actions = [_obstacle_proof(scene, first, detail)], []
+        proofs, actions = [_obstacle_proof(scene, first, detail)], [look_at_pod(scene.pod, cause.text)]
     proofs = [*(words(scene.attempt) if quoted else []), *proofs]
     key = "kubernetes-filter.room" if able else "kubernetes-filter.claim"
     claim = Text(key, count=len(cause.nodes), text=text, nodes=prose.some(able))
     claim = short.claim(text, len(cause.nodes)) if short else claim
     confidence: Confidence = "confirmed" if quoted else "suspected"
+    actions = [] if severity == "info" else actions
     return finding("kubernetes-filter", claim, confidence, cause.nodes, proofs, severity=severity, actions=actions)
 
 

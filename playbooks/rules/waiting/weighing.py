@@ -12,6 +12,7 @@ from bot.texts import Prose, Text, unstopped
 from playbooks.rule import rule
 from playbooks.rules.capacity.idle_holders import with_waited_for
 from playbooks.rules.capacity.impossible_request import impossible
+from playbooks.rules.common import prose
 from playbooks.rules.common.gaps import other_vendors
 from playbooks.rules.nodes.node_causes import NODE_CODES
 from playbooks.rules.waiting import refusals
@@ -24,6 +25,7 @@ from playbooks.rules.waiting.unregistered_nodes import unregistered, untrusted_n
 from playbooks.scene import PodScene
 
 _REFUSALS: tuple[Code, ...] = ("kubernetes-filter", *dict.fromkeys(reason.finding for reason in REASONS))
+_REGISTRATION: tuple[Code, ...] = ("handshake-stale", "handshake-deleted", "registration-ignored")
 
 
 @rule(*_REFUSALS, "scheduler-ledger-stale", "idle-holder")
@@ -31,10 +33,12 @@ def refused_by_words(scene: PodScene) -> list[Finding]:
     """Where our own fit cannot be asked: the schedulers' words, and no weighing of them."""
     if not scene.once(by_words):
         return []
-    why = "said.vendor" if scene.nodes_seen and other_vendors(scene) else "said.claim"
+    why = "vendor" if scene.nodes_seen and other_vendors(scene) else "unread"
     ranked = [cause for cause in rank_words(scene.attempt) if cause.rank < Rank.NORMAL]
     telling = [cause for cause in ranked if cause.code != "node-unfit-pod"] or ranked
-    found = [refusals.in_words(scene.attempt, cause, sure=len(ranked) == 1, why=why) for cause in telling]
+    steps, attempt = prose.scheduler_log(scene.install, scene.pod.name), scene.attempt
+    steps = [*steps, refusals.look_at_pod(scene.pod, "")]
+    found = [refusals.in_words(attempt, cause, steps, sure=len(ranked) == 1, why=why) for cause in telling]
     if ghosts := ghosts_suspected(scene):
         found = [ghosts, *(structs.replace(finding, severity="info") for finding in found)]
     if not found and scene.nodes_seen:
@@ -42,7 +46,16 @@ def refused_by_words(scene: PodScene) -> list[Finding]:
     return with_waited_for(told_by_bug(found, scene), scene)
 
 
-@rule(*_REFUSALS, *NODE_CODES, "impossible-anywhere", "idle-holder", reads=("nodes",))
+@rule(
+    *_REFUSALS,
+    *NODE_CODES,
+    "handshake-stale",
+    "handshake-deleted",
+    "registration-ignored",
+    "impossible-anywhere",
+    "idle-holder",
+    reads=("nodes",),
+)
 def refused_by_nodes(scene: PodScene) -> list[Finding]:
     """What would have to change for some node to take the pod, the most likely first."""
     untrusted, ranked = scene.once(untrusted_nodes), scene.once(causes)
