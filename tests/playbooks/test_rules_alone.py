@@ -1,7 +1,9 @@
-"""Every rule by itself, on every recorded pod that waits, with each thing that was read taken away in turn."""
+"""Every rule by itself, on every recorded pod that waits and on the nodes and GPUs of every recorded cluster, with each
+thing that was read taken away in turn.
+"""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -12,15 +14,21 @@ from bot.hami.pods.request_parsing import DeviceConfig
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Finding, gap
 from playbooks.gather.dra import ClaimsSeen
+from playbooks.gather.node_side import NodeSide, PluginSets
 from playbooks.gather.nodes_in_question import NodesInQuestion
+from playbooks.gather.plugin_pods import PluginPods
 from playbooks.gather.scheduler_process import SchedulerProcess
 from playbooks.gather.scheduling import DEPLOYMENTS_SOURCE, PODS_SOURCE, InstallSeen
 from playbooks.gather.volcano_plugins import VolcanoPluginsSeen
+from playbooks.gpu_scene import GpusScene
+from playbooks.judgement.gpus import GPUS
+from playbooks.judgement.nodes import NODES
 from playbooks.judgement.waiting import WAITING
+from playbooks.node_scene import NodesScene
 from playbooks.playbook import Sources, find
-from playbooks.rule import Rule
+from playbooks.rule import Rule, Stage
 from playbooks.scene import Messages, PodScene
-from tests.cases_support import CASES, scenarios
+from tests.cases_support import CASES, VERSIONS, scenarios
 from tests.incidents_support import incidents, open_incident
 
 UNREAD = gap("taken away", "it was not read")
@@ -102,3 +110,58 @@ def is_new(finding: Finding, found: list[Finding], less: PodScene) -> bool:
     known = any((other.code, other.confidence) == (finding.code, "confirmed") for other in found)
     own_words = {less.attempt.evidence, less.attempt.none_fit} & set(finding.evidence)
     return finding.confidence == "confirmed" and not known and not own_words
+
+
+def side_unread(scene: NodesScene) -> NodesScene:
+    sides = {name: NodeSide(name, UNREAD, UNREAD) for name in scene.questioned.sides}
+    return scene.questioning(NodesInQuestion(sides, PluginSets(UNREAD, UNREAD)), ())
+
+
+def of_nodes(**fields: Any) -> Callable[[NodesScene], NodesScene]:
+    return lambda scene: structs.replace(scene, **fields)
+
+
+def of_gpus(**fields: Any) -> Callable[[GpusScene], GpusScene]:
+    return lambda scene: structs.replace(scene, cluster=structs.replace(scene.cluster, **fields))
+
+
+NODES_WITHOUT: Mapping[str, Callable[[NodesScene], NodesScene]] = {
+    "nodes in question": side_unread,
+    "device plugins": of_nodes(plugins=PluginPods(UNREAD, {})),
+    "owners of locks": lambda scene: structs.replace(scene, owners=dict.fromkeys(scene.owners, UNREAD)),
+    "slices": of_nodes(slices=UNREAD),
+    "HAMi's install": of_nodes(seen=NO_INSTALL),
+}
+GPUS_WITHOUT: Mapping[str, Callable[[GpusScene], GpusScene]] = {
+    "nodes": lambda scene: of_gpus(capacity=scene.cluster.capacity._replace(kept=None, nodes=UNREAD))(scene),
+    "holders": lambda scene: of_gpus(capacity=scene.cluster.capacity._replace(kept=None, pods=UNREAD))(scene),
+    "the scheduler's process": of_gpus(process=SchedulerProcess(counted=UNREAD, gaps=(UNREAD,))),
+    "slices": lambda scene: structs.replace(scene, slices=UNREAD),
+    "HAMi's install": of_gpus(seen=NO_INSTALL),
+}
+TABLES: Mapping[str, tuple[Sequence[Stage[Any]], Mapping[str, Callable[[Any], Any]]]] = {
+    "nodes": (NODES, NODES_WITHOUT),
+    "gpus": (GPUS, GPUS_WITHOUT),
+}
+CLUSTERS: Mapping[str, Callable[[], RecordedCluster]] = {
+    **{name: lambda name=name: RecordedCluster.open(CASES / name / "recording.tar.gz") for name in VERSIONS},
+    **{incident.name: lambda incident=incident: open_incident(incident.name) for incident in incidents()},
+}
+
+
+@pytest.mark.sampled(24)
+@pytest.mark.parametrize("verb", TABLES)
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_a_rule_of_nodes_or_gpus_tells_what_it_declares_and_nothing_from_what_was_not_read(
+    name: str, verb: str
+) -> None:
+    stages, without = TABLES[verb]
+    scene = asyncio.run(find(verb).gather(find(verb).request(), Sources(CLUSTERS[name]()))).scene
+    for rule in (rule for stage in stages for rule in stage.rules):
+        found = rule(scene)
+        assert {finding.code for finding in found} <= set(rule.codes), rule.__name__
+        assert all(finding.next_actions for finding in found if finding.severity != "info"), rule.__name__
+        sure = {finding.code for finding in found if finding.confidence == "confirmed"}
+        for what, taken_away in without.items():
+            less = {finding.code for finding in rule(taken_away(scene)) if finding.confidence == "confirmed"}
+            assert less <= sure, (what, rule.__name__)

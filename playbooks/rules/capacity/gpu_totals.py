@@ -53,7 +53,10 @@ def room(scene: GpusScene) -> Iterator[Finding]:
         claim = Text("capacity.full", cards=len(cards), why=_by_state(cards))
         proofs += _of_holder(world, shown)
         # One node that is full is as it should be; a cluster, or a type, that is full is not.
-        yield finding("capacity", claim, sure, nodes, proofs, severity="info" if nodes else "warning")
+        look = step(Text("capacity.see-idle"), prose.command("gpus", "--idle"))
+        steps = () if nodes else (look,)
+        severity: Severity = "info" if nodes else "warning"
+        yield finding("capacity", claim, sure, nodes, proofs, severity=severity, actions=steps)
     else:
         values = {"free": len(free), "cards": len(cards), "type": shown.card.type, "node": shown.node}
         key = f"capacity.{'judged' if unknown else 'claim'}{'' if shown.divided else '-whole'}"
@@ -79,7 +82,7 @@ def stranded(scene: GpusScene) -> Iterator[Finding]:
     proofs = [*_of_obstacle(scene.cluster, cards[0]), _of_card(scene.cluster, cards[0])]
     nodes = sorted({card.node for card in cards})
     severity: Severity = "warning" if notable else "info"
-    steps = () if scene.node else prose.see_cards(cards[0].node)
+    steps = prose.see_node(scene.node) if scene.node else prose.see_cards(cards[0].node)
     yield finding("stranded-capacity", claim, _confidence(scene), nodes, proofs, severity=severity, actions=steps)
 
 
