@@ -16,6 +16,7 @@ from benchmarks.processes import recorded_cluster
 from benchmarks.rows import Row
 from bot.gc_tuning import COLLECT_EVERY
 from bot.kube.recording.recorded_cluster import RecordedCluster
+from bot.report import in_words
 from bot.texts import Texts
 from playbooks.playbook import Sources
 from playbooks.why import playbook as why
@@ -62,7 +63,7 @@ async def _why(recording: Path, waiting: list[str]) -> Row:
     for number, pod in enumerate([*waiting[:3], *waiting]):
         snapshot = await why.gather(why.request(pod=pod), Sources(cluster))
         started = time.process_time()
-        why.PLAYBOOK.report(snapshot, Texts("en"))
+        in_words(why.diagnose(snapshot), Texts("en"))
         if number >= len(waiting[:3]):
             taken.append((time.process_time() - started) * 1e3)
     worst = quantiles(taken, n=100, method="inclusive")[98]

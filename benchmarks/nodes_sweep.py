@@ -47,6 +47,7 @@ from pathlib import Path
 from statistics import median
 from bot.kube.client.connect import open_cluster
 from bot.gc_tuning import COLLECT_EVERY
+from bot.report import in_words
 from bot.texts import Texts
 from playbooks.nodes import playbook as nodes
 from playbooks.playbook import Sources
@@ -59,7 +60,7 @@ async def main():
         for _ in range(int(sys.argv[2])):
             wall, cpu = time.perf_counter(), time.process_time()
             snapshot = await nodes.gather(nodes.request(), Sources(cluster))
-            report = nodes.PLAYBOOK.report(snapshot, Texts("en"))
+            report = in_words(nodes.diagnose(snapshot), Texts("en"))
             severity = report.severity
             del snapshot, report
             walls.append(time.perf_counter() - wall)

@@ -1,11 +1,14 @@
 """Every finding code, in one place: how it is proven, and what the rest of the bot does about it.
 
-A new code is one name in `Code`, one entry in `CODES`, and its texts in both languages: `code-meaning.CODE`, and
-`code-fix.CODE` unless it needs none. `python -m tests.update_docs` then writes the documentation's table.
+A new code is one name in `Code`, one entry in `CODES`, and a section of its own among the texts of both languages:
+`meaning`, `fix` unless it needs none, and what its findings say. `python -m tests.update_docs` then writes the
+documentation's table.
 """
 
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, cast
+
+from bot.texts import Text
 
 Code = Literal[
     "card-insufficient-memory",
@@ -170,7 +173,23 @@ Code = Literal[
 Proof = Literal[
     "change", "filter", "fit", "install", "log", "node", "pod", "profile", "profiles", "quota", "read", "usage", "words"
 ]
-"""How a code is proven; `code-proof.PROOF` says it in words."""
+"""How a code is proven."""
+PROOFS: Mapping[Proof, Text] = {
+    "filter": Text("code-proof.filter"),
+    "words": Text("code-proof.words"),
+    "pod": Text("code-proof.pod"),
+    "node": Text("code-proof.node"),
+    "install": Text("code-proof.install"),
+    "quota": Text("code-proof.quota"),
+    "fit": Text("code-proof.fit"),
+    "log": Text("code-proof.log"),
+    "change": Text("code-proof.change"),
+    "profile": Text("code-proof.profile"),
+    "profiles": Text("code-proof.profiles"),
+    "read": Text("code-proof.read"),
+    "usage": Text("code-proof.usage"),
+}
+"""The same in words."""
 
 
 PendingClass = Literal["misconfigured", "capacity", "platform_fault", "retry", "unknown"]
@@ -385,6 +404,11 @@ def as_code(text: str) -> Code:
 def about(text: str) -> CodeInfo | None:
     """What is known of a code; None for one of another version of the bot, as a stored cause may have."""
     return _KNOWN.get(text)
+
+
+def words_of(code: str, what: Literal["meaning", "fix"]) -> Text:
+    """What the code means, or what usually helps, of which some codes have no text."""
+    return Text(f"{code}.{what}")
 
 
 def watched_in(verb: str) -> frozenset[str]:

@@ -18,6 +18,26 @@ _UNNAMED = "(default)"
 Kind = Literal["stopped", "token", "deaf", "store", "channel", "outbox", "watchdog", "blind"]
 
 
+_TEXTS: Mapping[Kind, str] = {
+    "stopped": "trouble.stopped",
+    "token": "trouble.token",
+    "deaf": "trouble.deaf",
+    "store": "trouble.store",
+    "channel": "trouble.channel",
+    "outbox": "trouble.outbox",
+    "watchdog": "trouble.watchdog",
+    "blind": "trouble.blind",
+}
+_CURES: Mapping[Kind, Text] = {
+    "store": Text("trouble.store-cure"),
+    "channel": Text("trouble.channel-cure"),
+    "outbox": Text("trouble.outbox-cure"),
+    "watchdog": Text("trouble.watchdog-cure"),
+    "blind": Text("trouble.blind-cure"),
+}
+"""What to do about those that Slack can be told of."""
+
+
 class Facts(NamedTuple):
     """What is known now. `deaf_s`: seconds without a connection to Slack; `store`: why it takes no writes, or empty.
 
@@ -66,7 +86,12 @@ class Trouble(NamedTuple):
     @property
     def text(self) -> Text:
         """What is wrong."""
-        return Text(f"trouble.{self.kind}", **self.values)
+        return Text(_TEXTS[self.kind], **self.values)
+
+    @property
+    def cure(self) -> Text:
+        """What to do about it. Raises KeyError for a trouble that nobody can be told of in Slack."""
+        return _CURES[self.kind]
 
     def in_words(self, say: Texts) -> str:
         """What is wrong, in one line."""

@@ -14,7 +14,7 @@ from typing import Any, Generic, Literal, TypeVar, cast
 import msgspec
 
 from bot.finding_codes import Code
-from bot.texts import Prose, Text, Texts
+from bot.texts import Prose, Text, Texts, kept
 
 SCHEMA = "hami-bot.report/v1"
 VERDICT_LIMIT = 140
@@ -43,7 +43,7 @@ def _parts(prose: Prose) -> tuple[str, str, Mapping[str, Any]]:
 
 
 def _prose(words: str, key: str, values: Mapping[str, Any]) -> Prose:
-    return Text(key, **values) if key else words
+    return kept(key, values) if key else words
 
 
 def about(prose: Prose, noun: str) -> Prose:

@@ -8,7 +8,7 @@ from bot.errors import UsageError
 from bot.slack.app import App
 from bot.slack.render import blocks
 from bot.slack.render.prose import error_line
-from bot.texts import Texts
+from bot.texts import Text
 from handlers.inbox import Inbox
 from handlers.parsing.question import Question
 from handlers.user_actions import NOTHING, AcceptedDeed, Kind, Nothing
@@ -32,22 +32,22 @@ class FitForm:
 
     async def _open(self, taken: AcceptedDeed[Nothing]) -> None:
         """Its key is the trigger."""
-        await self._inbox.deps.gateway.open_view(taken.key, _form(taken.asked, self._inbox.deps.say))
+        await self._inbox.deps.gateway.open_view(taken.key, blocks.in_words(_form(taken.asked), self._inbox.deps.say))
 
 
-def _form(question: Question, say: Texts) -> dict[str, Any]:
+def _form(question: Question) -> dict[str, Any]:
     return blocks.modal(
-        say("desk.fit-title"),
+        Text("desk.fit-title"),
         [
             blocks.asking(
-                say("desk.fit-label"),
+                Text("desk.fit-label"),
                 blocks.text_input(_INPUT, multiline=True),
                 _BLOCK,
-                hint=say("desk.fit-hint"),
+                hint=Text("desk.fit-hint"),
             )
         ],
-        close=say("desk.cancel"),
-        submit=say("desk.ask-submit"),
+        close=Text("desk.cancel"),
+        submit=Text("desk.ask-submit"),
         callback_id=CALLBACK,
         private_metadata=msgspec.json.encode(question).decode(),
     )

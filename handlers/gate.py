@@ -5,6 +5,7 @@ taken up.
 """
 
 import logging
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from bot.errors import BotError
@@ -19,6 +20,11 @@ from handlers.message_events import heard, is_direct
 from handlers.parsing.question import Question
 
 WhyNot = Literal["", "stranger", "stranger-unread", "stranger-guest"]
+_REFUSALS: Mapping[WhyNot, str] = {
+    "stranger": "desk.stranger",
+    "stranger-unread": "desk.stranger-unread",
+    "stranger-guest": "desk.stranger-guest",
+}
 """Why somebody is not answered, as its text is named; empty for who is."""
 
 log = logging.getLogger(__name__)
@@ -69,7 +75,7 @@ class Gate:
 
     def refuse(self, origin: Origin, why: WhyNot, channel: str, *, url: str = "", thread_ts: str = "") -> None:
         """Tells it to the person alone, at most once an hour, and that of all replicas together."""
-        deps, message, key = self._deps, Message(self._deps.say(f"desk.{why}")), f"stranger:{origin.user}"
+        deps, message, key = self._deps, Message(self._deps.say(_REFUSALS[why])), f"stranger:{origin.user}"
         log.warning("%s is not answered (%s): %s", origin.user, why, origin.claims)
 
         async def tell() -> None:

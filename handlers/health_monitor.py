@@ -304,7 +304,7 @@ class HealthMonitor:
     async def _put(self, mark: Mark, *, is_over: bool) -> None:
         """Again at every look: the same again does nothing, and what a process that died had not put is put now."""
         places, text, what = json.loads(mark.text)
-        over = self._deps.say("trouble.over", what=escape(what))
+        over = self._deps.say("trouble.over", what=escape(str(what)))
         for place in places:
             key = f"{mark.name}:{mark.at:.3f}"
             if is_over:
@@ -317,7 +317,7 @@ class HealthMonitor:
         what = escape(trouble.in_words(say))
         if trouble.channel.startswith(("C", "G")):
             what = what.replace(trouble.channel, f"<#{trouble.channel}>")
-        return Message(say("trouble.message", what=what, cure=say(f"trouble.{trouble.kind}-cure")))
+        return Message(say("trouble.message", what=what, cure=trouble.cure))
 
 
 _ENGLISH = Texts("en")

@@ -17,6 +17,7 @@ from bot.slack.render.home import OPEN_FORM, HomeContent, render_home
 from bot.slack.render.prose import in_words
 from bot.slack.render.triage_head import Head
 from bot.store import StoreError
+from bot.texts import Text
 from handlers.deps import Deps
 from handlers.inbox import Inbox
 from handlers.oncall.service import TriageService
@@ -75,7 +76,7 @@ def _question(inbox: Inbox, user: str, words: str = "") -> Question:
 
 async def _publish(inbox: Inbox, access: Access, groups: Groups, triage: TriageService | None, user: str) -> None:
     deps = inbox.deps
-    opened: list[str] = []
+    opened: list[Text] = []
     incidents: list[Head] = []
     unread = ""
     try:
@@ -93,12 +94,11 @@ async def _publish(inbox: Inbox, access: Access, groups: Groups, triage: TriageS
         two_person=access.two_person,
         incidents=incidents,
     )
-    await deps.gateway.publish_home(user, render_home(seen, example(()), deps.say))
+    await deps.gateway.publish_home(user, blocks.in_words(render_home(seen, example(())), deps.say))
 
 
-async def _opened(deps: Deps, user: str) -> list[str]:
+async def _opened(deps: Deps, user: str) -> list[Text]:
     """The temporary changes that have not ended, the person's own first."""
-    say = deps.say
     changes = [
         (cluster, change.record)
         for cluster in deps.clusters or ("",)
@@ -106,31 +106,30 @@ async def _opened(deps: Deps, user: str) -> list[str]:
     ]
     changes.sort(key=lambda change: change[1].by != user)
     return [
-        say(
+        Text(
             "desk.home-change",
-            what=what(record, say),
+            what=what(record),
             where=where(record, cluster),
             until=record.at,
-            who=say("desk.home-you" if record.by == user else "desk.home-somebody"),
+            who=Text("desk.home-you" if record.by == user else "desk.home-somebody"),
         )
         for cluster, record in changes
     ]
 
 
 async def _open_form(inbox: Inbox, trigger_id: str) -> None:
-    say = inbox.deps.say
     view = blocks.modal(
-        say("desk.ask-title"),
+        Text("desk.ask-title"),
         [
             blocks.asking(
-                say("desk.ask-label"),
+                Text("desk.ask-label"),
                 blocks.text_input(_INPUT, placeholder=find("why").example),
                 _BLOCK,
-                hint=say("desk.ask-hint"),
+                hint=Text("desk.ask-hint"),
             )
         ],
-        close=say("desk.cancel"),
-        submit=say("desk.ask-submit"),
+        close=Text("desk.cancel"),
+        submit=Text("desk.ask-submit"),
         callback_id=FORM,
     )
-    await inbox.deps.gateway.open_view(trigger_id, view)
+    await inbox.deps.gateway.open_view(trigger_id, blocks.in_words(view, inbox.deps.say))

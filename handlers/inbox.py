@@ -229,7 +229,7 @@ class Inbox:
         say = self.deps.texts(asked.options.get("lang"))
         cluster = asked.options.get("cluster") or await usual_cluster(self.deps, question)
         try:
-            report = await self._report(asked, cluster, say, _asker(question))
+            report = await self._report(asked, cluster, _asker(question))
         except WhichCluster as error:
             if question.manifest:
                 raise
@@ -255,7 +255,8 @@ class Inbox:
             raise AnotherAnswer(Message(f"{escape(note)}\n{message.text}", (blocks.context(note), *message.blocks)))
         return message
 
-    async def _report(self, asked: ParsedQuestion, cluster: str, say: Texts, asker: Asker) -> Report:
+    async def _report(self, asked: ParsedQuestion, cluster: str, asker: Asker) -> Report:
+        say = self.deps.texts(asked.options.get("lang"))
         async with self.reading(cluster, asker) as sources:
             await self.deps.work.acks_first()
             with timed(asked.playbook.verb):

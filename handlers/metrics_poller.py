@@ -16,7 +16,6 @@ from bot.metrics.figures import BotFigures, ClusterFigures, Pending, counted, ga
 from bot.periodic_jobs import Clock
 from bot.report import Report
 from bot.store import StoreError
-from bot.texts import Texts
 from bot.triage.summary import ENDS
 from bot.unexpected_errors import bugs_as_errors
 from handlers.deps import Deps
@@ -66,7 +65,7 @@ class Observer:
             async with asyncio.timeout(_WITHIN_S):
                 with bugs_as_errors():
                     async with self._deps.open_sources(cluster) as sources:
-                        seen = await look_at(sources, self._deps.say, self._turn)
+                        seen = await look_at(sources, self._turn)
         except (BotError, TimeoutError) as error:
             log.warning("no metrics of the cluster %s: %s", cluster or "(default)", error)
         self._figures.clusters = {**self._figures.clusters, cluster: seen}
@@ -88,13 +87,13 @@ class Observer:
         )
 
 
-async def look_at(sources: Sources, say: Texts, turn: asyncio.Lock) -> ClusterFigures:
+async def look_at(sources: Sources, turn: asyncio.Lock) -> ClusterFigures:
     """What `pending` and `gpus` say of the cluster. Raises SourceError where one of them can say nothing.
 
     `turn` is held while a processor is busy with it: one look at a time, or many clusters would hold up acks.
     """
     began = time.monotonic()
-    pending, gpus = await _asked(sources, "pending", say, turn), await _asked(sources, "gpus", say, turn)
+    pending, gpus = await _asked(sources, "pending", turn), await _asked(sources, "gpus", turn)
     now = sources.cluster.now()
     cards = gpus.typed(GpuRow)
     return ClusterFigures(
@@ -108,11 +107,11 @@ async def look_at(sources: Sources, say: Texts, turn: asyncio.Lock) -> ClusterFi
     )
 
 
-async def _asked(sources: Sources, verb: str, say: Texts, turn: asyncio.Lock) -> Report:
+async def _asked(sources: Sources, verb: str, turn: asyncio.Lock) -> Report:
     playbook = find(verb)
     snapshot = await playbook.gather(playbook.request(all=True), sources)
     async with turn:
-        return await asyncio.to_thread(playbook.report, snapshot, say)
+        return await asyncio.to_thread(playbook.diagnose, snapshot)
 
 
 def _pending(row: PendingRow, now: datetime) -> Pending:

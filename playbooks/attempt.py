@@ -107,7 +107,8 @@ def last_attempt(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, L
     With an empty pod (one that could not be read) the events of whichever pod had the name are taken.
     """
     uid, lines = pod.metadata.uid, list(lines)
-    own = [event for event in events if event.message.strip() and (not uid or event.involved_object.uid in ("", uid))]
+    said = (event for event in events if event.message.strip() and not event.of_autoscaler)
+    own = [event for event in said if not uid or event.involved_object.uid in ("", uid)]
     own.sort(key=lambda event: (_when(event) or _LONG_AGO, event.name))
     attempt = _newest(pod, own)
     codes = [

@@ -16,7 +16,6 @@ from bot.hami.installation.install import Install
 from bot.hami.names import Names
 from bot.hami.nodes.cards import Card
 from bot.hami.nodes.handshake import READS_LOCAL_TIME, SCHEDULER_PATIENCE, Handshake, scheduler_zone
-from bot.hami.nodes.node_lock import LOCK_KEY
 from bot.hami.nodes.node_state import (
     NODE_KEYS,
     expects_gpus,
@@ -36,8 +35,7 @@ from bot.hami.nodes.registration import (
     read_registration,
 )
 from bot.hami.pods.request_parsing import DeviceConfig
-from bot.hami.vendors import BESIDE, FIRST, VENDORS, vendor_of_register_key
-from bot.hami.vendors.cambricon import CAMBRICON
+from bot.hami.vendors import BESIDE, FIRST, LOCK_KEYS, VENDORS, vendor_of_register_key
 from bot.hami.vendors.vendor import Device, Vendor
 from bot.hami.version import Version
 from bot.kube.models import Node, NodeCondition, ObjectMeta, Pod, Quantity, ResourceSlice
@@ -390,9 +388,7 @@ class NodeScene(_Scene, frozen=True, dict=True, eq=False):
         node, among = self.node, self.among
         for device in given_beside(node, among.config):
             of = [version for version in among.world.versions if version >= device.vendor.since]
-            found = [
-                device.vendor.nodes.registration(node, version, among.judged_at, device.resources) for version in of
-            ]
+            found = [device.vendor.registration(node, version, among.judged_at, device.resources) for version in of]
             if found and len({state.why if isinstance(state, Unregistered) else None for state in found}) == 1:
                 yield OtherDevice(device, found[-1], kubelet_offers(node, device.resources.count))
 
@@ -495,7 +491,7 @@ def _bearings(keys: tuple[str, ...]) -> list[tuple[str, Names | Literal["text", 
     """
     found = list[tuple[str, Names | Literal["text", "alone"]]]()
     for key in keys:
-        if key in (LOCK_KEY, CAMBRICON.lock_key, *NODE_KEYS):
+        if key in (*LOCK_KEYS, *NODE_KEYS):
             found.append((key, "alone"))
         elif (vendor := vendor_of_register_key(key)) is not None:
             found.append((key, vendor[0]))

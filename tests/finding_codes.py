@@ -58,11 +58,11 @@ def fault_codes() -> set[str]:
 
 
 def impact_codes() -> set[str]:
-    """What a change brings with it; the kinds of an owner by name, since they are not told in their own words."""
+    """What a change brings with it."""
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (_ROOT / "bot" / "changes").glob("*.py")]
     nodes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    calls = [node for node in nodes if getattr(node.func, "id", "") == "tell"]
-    return {code for call in calls for code in _strings(call.args[0])} | {"gitops-argocd", "gitops-flux"}
+    keys = {key for node in nodes if getattr(node.func, "id", "") == "Text" for key in _strings(node.args[0])}
+    return {key.removeprefix("blast.") for key in keys if key.startswith("blast.")} | {"gitops-argocd", "gitops-flux"}
 
 
 def _written(tree: ast.AST) -> Iterator[tuple[str, str]]:

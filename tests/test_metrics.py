@@ -299,7 +299,7 @@ def test_the_sum_over_codes_is_what_pending_lists(recording: Path) -> None:
         playbook = find("pending")
         snapshot = await playbook.gather(playbook.request(), sources)
         rows = playbook.report(snapshot, Texts("en")).typed(PendingRow)
-        return await look_at(sources, Texts("en"), asyncio.Lock()), len(rows)
+        return await look_at(sources, asyncio.Lock()), len(rows)
 
     seen, listed = asyncio.run(main())
     told = samples(text_of(figures_of(lab=seen))).get("hami_bot_pending_pods", [])

@@ -1,11 +1,12 @@
 """Every language says the same, the code asks for no text that is missing, and no text is left over.
 
-What the code asks for is read from its `Text(…)` and `say(…)` calls. A part of a key that only running tells is a
-wildcard, which may stand for any string that the code holds.
+What the code asks for is read from its `Text(…)` and `say(…)` calls, whose keys are written whole. Where they are not
+yet, a part of a key that only running tells is a wildcard, which may stand for any string that the code holds.
 """
 
 import ast
 import re
+from collections.abc import Iterator
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -15,15 +16,26 @@ from typing import NamedTuple, get_args
 import msgspec
 import pytest
 
+from bot.finding_codes import CODES
 from bot.hami.fit.advice import What
 from bot.hami.nodes.registration import Why
 from bot.hami.scheduler_logs.filter_reasons import REASONS
 from bot.report import VERDICT_LIMIT
 from bot.texts import LANGUAGES, OwnTexts, Text, Texts, clauses, fitting, listed, literal, sentences, unstopped
+from playbooks.rules.waiting.refusals import CLAIMS
 
 _ROOT = Path(__file__).parents[1]
 _PACKAGES = ("bot", "playbooks", "handlers")
+_OF_THE_TEXTS = "bot/texts/__init__.py"
+_OF_A_CODE = "words_of"
+"""The one function that makes a key: of a code, which is the name of a section."""
+_COMPUTED_YET = ("bot/slack/", "bot/render/", "handlers/doctor/", "handlers/init/", "playbooks/own/")
 _WILDCARD = r"(.+)"
+_OF_ANY_VENDOR = (
+    *(f"playbooks/{part}/" for part in ("gather", "gpus", "judgement", "nodes", "quota", "rules", "why")),
+    "bot/render/picture.py",
+)
+"""What they say may be about another vendor's devices: it has `{GPU}`, not the word."""
 _ASCII_PUNCTUATION_BESIDE_CHINESE = re.compile(r"[一-鿿] ?[,;:!?()]|[,;:!?()] ?[一-鿿]|[一-鿿]\.")
 
 ENGLISH = Texts("en")
@@ -50,6 +62,7 @@ class Call(NamedTuple):
     patterns: tuple[str, ...]
     values: frozenset[str]
     open_ended: bool
+    computed: bool
 
 
 def _fields(template: str) -> set[str]:
@@ -57,41 +70,68 @@ def _fields(template: str) -> set[str]:
     return {name.partition("(")[0] for _, name, _, _ in Formatter().parse(template) if name is not None}
 
 
-def _patterns(expression: ast.expr, assigned: dict[str, list[ast.expr]]) -> list[str]:
+Names = dict[str, list[ast.expr]]
+"""What the names of a function are assigned, and what stands in the tables of its module."""
+
+
+def _whole(expression: ast.expr, names: Names) -> list[str] | None:
+    """The keys that it may be, if each stands there whole: see the test of it."""
+    match expression:
+        case ast.Constant(value=str(key)):
+            return [key]
+        case ast.IfExp(body=body, orelse=orelse):
+            parts = [body, orelse]
+        case ast.Name(id=name) | ast.Subscript(value=ast.Name(id=name)) if name in names:
+            parts, names = names[name], {other: values for other, values in names.items() if other != name}
+        case _:
+            return None
+    found = [_whole(part, names) for part in parts]
+    return None if None in found else [key for keys in found for key in keys or ()]
+
+
+def _patterns(expression: ast.expr, names: Names) -> list[str]:
     match expression:
         case ast.Constant(value=str(text)):
             return [re.escape(text)]
         case ast.JoinedStr(values=parts):
-            return ["".join(choice) for choice in product(*(_patterns(part, assigned) for part in parts))]
+            return ["".join(choice) for choice in product(*(_patterns(part, names) for part in parts))]
         case ast.FormattedValue(value=value):
-            return _patterns(value, assigned)
+            return _patterns(value, names)
         case ast.IfExp(body=body, orelse=orelse):
-            return _patterns(body, assigned) + _patterns(orelse, assigned)
-        case ast.Name(id=name) if name in assigned:
-            others = {one: values for one, values in assigned.items() if one != name}
-            return [pattern for value in assigned[name] for pattern in _patterns(value, others)]
+            return _patterns(body, names) + _patterns(orelse, names)
+        case ast.Name(id=name) if name in names:
+            others = {one: values for one, values in names.items() if one != name}
+            return [pattern for value in names[name] for pattern in _patterns(value, others)]
         case _:
             return [_WILDCARD]
 
 
-def _calls_of(function: ast.AST, place: str) -> list[Call]:
-    assigned: dict[str, list[ast.expr]] = {}
+def _calls_of(scope: ast.AST, place: str, tables: Names) -> list[Call]:
+    assigned: Names = {}
+    bound: list[str] = []
     calls: list[ast.Call] = []
-    for node in ast.walk(function):
+    for node in ast.walk(scope):
         match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.NamedExpr(target=ast.Name(id=name), value=value)
+            ):
                 assigned.setdefault(name, []).append(value)
-            case ast.Call(func=ast.Name(id="say" | "Text") | ast.Attribute(attr="say"), args=[_, *_]):
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                bound.append(name)
+            case ast.Call(func=ast.Name(id="say" | "Text") | ast.Attribute(attr="say" | "_say"), args=[_]):
                 calls.append(node)
-    return [
-        Call(
-            f"{place}:{call.lineno}",
-            tuple(_patterns(call.args[0], assigned)),
-            frozenset(word.arg for word in call.keywords if word.arg),
-            any(word.arg is None for word in call.keywords),
-        )
-        for call in calls
-    ]
+            case _:
+                pass
+    names = tables | {name: values for name, values in assigned.items() if bound.count(name) == len(values)}
+    found: list[Call] = []
+    for call in calls:
+        keys = _whole(call.args[0], names)
+        patterns = _patterns(call.args[0], assigned) if keys is None else map(re.escape, keys)
+        given = frozenset(word.arg for word in call.keywords if word.arg)
+        open_ended = any(word.arg is None for word in call.keywords)
+        found.append(Call(f"{place}:{call.lineno}", tuple(patterns), given, open_ended, keys is None))
+    return found
 
 
 @cache
@@ -100,15 +140,38 @@ def _trees() -> dict[str, ast.Module]:
     return {str(file.relative_to(_ROOT)): ast.parse(file.read_text(encoding="utf-8")) for file in files}
 
 
+def _tables(tree: ast.Module) -> Names:
+    found: Names = {}
+    for statement in tree.body:
+        match statement:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict(values=values))
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.Dict(values=values))
+            ):
+                found[name] = values
+            case _:
+                pass
+    return found
+
+
+def _scopes(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Each function with those inside it, and what stands outside of all."""
+    for statement in body:
+        if isinstance(statement, ast.ClassDef):
+            yield from _scopes(statement.body)
+        elif getattr(statement, "name", "") != _OF_A_CODE:
+            yield statement
+
+
 @cache
 def _calls() -> tuple[Call, ...]:
-    functions = (
-        (place, function)
-        for place, tree in _trees().items()
-        for function in ast.walk(tree)
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+    trees = {place: tree for place, tree in _trees().items() if place != _OF_THE_TEXTS}
+    return tuple(
+        call
+        for place, tree in trees.items()
+        for scope in _scopes(tree.body)
+        for call in _calls_of(scope, place, _tables(tree))
     )
-    return tuple(dict.fromkeys(call for place, function in functions for call in _calls_of(function, place)))
 
 
 @cache
@@ -189,6 +252,14 @@ def test_a_translation_fits_the_line_of_a_verdict_with_typical_values(language):
 # --------------------------------------------------------------------------------------------------- code
 
 
+def test_every_key_is_written_whole_where_it_is_asked_for():
+    """A key in quotes, an `a if … else b` of such keys, a name that the function assigns nothing but such keys, or
+    `TABLE[…]` of a dict of such keys in the same module.
+    """
+    computed = [call.place for call in _calls() if call.computed and not call.place.startswith(_COMPUTED_YET)]
+    assert computed == []
+
+
 def test_every_key_that_the_code_asks_for_exists():
     asked = [(call.place, pattern) for call in _calls() for pattern in call.patterns]
     assert asked
@@ -199,6 +270,7 @@ def test_every_key_that_the_code_asks_for_exists():
 
 def test_every_key_is_asked_for_somewhere():
     patterns = {pattern for call in _calls() for pattern in call.patterns}
+    patterns |= {f"{re.escape(code)}.(?:meaning|fix)" for code in CODES}
     unused = [key for key in ENGLISH.templates if not any(_asked_for(key, pattern) for pattern in patterns)]
     assert unused == []
 
@@ -217,7 +289,7 @@ def test_every_text_gets_its_values_where_it_is_asked_for():
 # A node without a registration has a text per reason for that instead of one claim.
 @pytest.mark.parametrize("code", sorted({reason.finding for reason in REASONS} - {"node-unregistered"}))
 def test_every_reason_that_can_be_a_cause_has_a_claim(code):
-    assert f"{code}.claim" in ENGLISH
+    assert CLAIMS[code] in ENGLISH
 
 
 @pytest.mark.parametrize("why", sorted({*get_args(Why), "normal"} - {"stale", "deleted"}))
@@ -301,9 +373,12 @@ def test_between_two_sentences_is_a_blank_but_not_in_chinese(language, told):
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_with_another_word_for_devices_no_text_is_left_that_speaks_of_gpus(language):
-    words = Texts(language).about("NPU")
-    assert [text for text in words.templates.values() if "GPUs" in text and "vGPUs" not in text] == []
-    assert [text for text in words.templates.values() if re.search(r"\ba NPU", text)] == []
+    words = Texts(language).about("NPU").templates
+    asked = {pattern for call in _calls() if call.place.startswith(_OF_ANY_VENDOR) for pattern in call.patterns}
+    told = {key: text for key, text in words.items() if re.escape(key) in asked}
+    assert told
+    assert {key: text for key, text in told.items() if re.search(r"\bGPUs?\b(?! Operator)", text, re.ASCII)} == {}
+    assert [text for text in words.values() if re.search(r"\ba NPU|_GPU\}|\{GPUs?\}", text)] == []
 
 
 def test_a_text_is_put_into_the_language_of_the_reader_with_the_texts_in_it():

@@ -14,7 +14,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from bot.finding_codes import CODES, Proof
+from bot.finding_codes import CODES, PROOFS, Proof, words_of
 from bot.report import SCHEMA, Report
 from bot.settings.schema import PREFIX, Settings
 from bot.texts import Language, Texts
@@ -90,10 +90,11 @@ def findings_page(language: Language) -> str:
     of_codes, of_proofs = _HEADINGS[language]
     lines = [of_codes, "|---|---|---|---|"]
     for code, facts in CODES.items():
-        fix = say(f"code-fix.{code}") if f"code-fix.{code}" in say else ""
-        lines.append(f"| `{code}` | {say(f'code-meaning.{code}')} | {facts.proof} | {fix} |")
+        fix = words_of(code, "fix")
+        told = say.words(fix) if fix.key in say else ""
+        lines.append(f"| `{code}` | {say.words(words_of(code, 'meaning'))} | {facts.proof} | {told} |")
     lines += ["", of_proofs, "|---|---|"]
-    lines += [f"| {proof} | {say(f'code-proof.{proof}')} |" for proof in get_args(Proof)]
+    lines += [f"| {proof} | {say.words(PROOFS[proof])} |" for proof in get_args(Proof)]
     return _TABLE.sub(lambda _: "\n".join(lines), FINDINGS[language].read_text(encoding="utf-8"))
 
 

@@ -17,6 +17,7 @@ from bot.changes.unnoticed_end import carries, how_it_ended
 from bot.errors import SourceError
 from bot.hami.version import Version
 from bot.kube.client.writer import Conflict, OutcomeUnknown, Writer
+from bot.texts import in_english
 
 ATTEMPTS = 3
 PATIENCE_S = 5.0
@@ -204,6 +205,6 @@ def _differs(again: Plan, confirmed: Plan) -> bool:
 
 
 def _changed_meanwhile(again: Plan | NothingToDo | Refusal) -> ChangeFailed:
-    why = again.why if isinstance(again, Refusal) else "the container's flags are not what was confirmed"
-    hint = str(again.hint) if isinstance(again, Refusal) else "ask again to see what would be done now"
+    why = in_english(again.why) if isinstance(again, Refusal) else "the container's flags are not what was confirmed"
+    hint = in_english(again.hint) if isinstance(again, Refusal) else "ask again to see what would be done now"
     return ChangeFailed(f"nothing was changed: {why}", hint=hint)

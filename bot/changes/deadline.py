@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 
 from bot.changes.durations import format_duration, roughly
 from bot.changes.kinds import Kind
-from bot.changes.reasons import Reason
 from bot.changes.record import Record
 from bot.changes.refusal import Refusal
 from bot.kube.times import format_time
+from bot.texts import Text
 
 SHORTEST_S = 60
 """Seconds that a change lasts at least."""
@@ -25,7 +25,9 @@ def no_such_length(kind: Kind, seconds: float) -> Refusal | None:
     if SHORTEST_S <= seconds <= kind.longest_s:
         return None
     limits = {"least": format_duration(SHORTEST_S), "most": format_duration(kind.longest_s)}
-    return Refusal("duration", Reason("duration", limits), Reason("duration-do", {"usual": roughly(kind.usual_s)}))
+    return Refusal(
+        "duration", Text("refusal.duration", **limits), Text("refusal.duration-do", usual=roughly(kind.usual_s))
+    )
 
 
 def later(record: Record, seconds: float, *, now: float) -> float:
@@ -39,26 +41,26 @@ def no_extension(record: Record, until: float, *, now: float) -> Refusal | None:
     """
     longest_s = record.kind.longest_s
     if until > record.since + longest_s:
-        why = Reason("too-long", {"most": format_duration(longest_s), "at": record.raised_at})
+        why = Text("refusal.too-long", most=format_duration(longest_s), at=record.raised_at)
         left = math.floor((record.since + longest_s - later(record, 0, now=now)) / 60)
-        do = Reason("too-long-do", {"minutes": left}) if left > 0 else Reason("too-long-end")
+        do = Text("refusal.too-long-do", minutes=left) if left > 0 else Text("refusal.too-long-end")
         return Refusal("too-long", why, do)
     if until <= record.deadline:
-        return Refusal("too-short", Reason("too-short", {"until": record.at}), Reason("too-short-do"))
+        return Refusal("too-short", Text("refusal.too-short", until=record.at), Text("refusal.too-short-do"))
     return None
 
 
-def skewed(skew_s: float) -> Reason | None:
+def skewed(skew_s: float) -> Text | None:
     """How far this process's clock is from the API server's, None while that is near enough."""
     if abs(skew_s) <= MOST_SKEW_S:
         return None
-    return Reason("clock-ahead" if skew_s > 0 else "clock-behind", {"by": roughly(abs(skew_s))})
+    return Text("refusal.clock-ahead" if skew_s > 0 else "refusal.clock-behind", by=roughly(abs(skew_s)))
 
 
 def wrong_clock(skew_s: float) -> Refusal | None:
     """Why nothing is raised by a process whose clock is so far ahead of the API server's, None where it may be."""
     why = skewed(skew_s)
-    return Refusal("clock", why, Reason("clock-do")) if why else None
+    return Refusal("clock", why, Text("refusal.clock-do")) if why else None
 
 
 def time_text(seconds: float) -> str:

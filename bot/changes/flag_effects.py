@@ -9,6 +9,7 @@ from bot.hami.version import Version
 from bot.kube.hami_pods import EXTENDER_CONTAINER, read_flags
 from bot.kube.models import Node, Pod, Service, Webhook
 from bot.report import Severity
+from bot.texts import Text
 
 LOUDEST_OF_HAMI = 5
 """HAMi logs nothing above V(5) (pkg/scheduler, pkg/device; 2.5 to 2.10)."""
@@ -38,9 +39,9 @@ class Setting(NamedTuple):
 
 
 class AddImpact(Protocol):
-    """Adds the text `blast.<code>` with these values to what the change brings with it."""
+    """Adds a text to what the change brings with it; its key is `blast.` and the impact's code."""
 
-    def __call__(self, code: str, severity: Severity, **values: object) -> None: ...
+    def __call__(self, what: Text, severity: Severity) -> None: ...
 
 
 def nothing_more(_: Setting, __: DeploymentContext, ___: AddImpact) -> None:
@@ -51,24 +52,24 @@ def loudness(setting: Setting, _: DeploymentContext, tell: AddImpact) -> None:
     """How much more is logged at this level, and whether HAMi has anything to say there."""
     level = int(setting.value)
     if setting.container != EXTENDER_CONTAINER:
-        tell("loud-kube-scheduler", "warning" if level > LOUDEST_OF_HAMI else "info", level=level)
+        tell(Text("blast.loud-kube-scheduler", level=level), "warning" if level > LOUDEST_OF_HAMI else "info")
     elif level > LOUDEST_OF_HAMI:
-        tell("louder-than-hami", "warning", level=level)
+        tell(Text("blast.louder-than-hami", level=level), "warning")
     elif level == LOUDEST_OF_HAMI:
-        tell("loud", "info")
+        tell(Text("blast.loud"), "info")
 
 
 def requests_to_come(_: Setting, __: DeploymentContext, tell: AddImpact) -> None:
     """That the API server gets more requests."""
-    tell("more-requests", "info")
+    tell(Text("blast.more-requests"), "info")
 
 
 def exposure(setting: Setting, around: DeploymentContext, tell: AddImpact) -> None:
     """Who can fetch profiles: the extender's own port serves them without authentication."""
     if around.version is not None and PROFILING_SINCE <= around.version < METRICS_CLOSED_SINCE:
-        tell("profiles-served-already", "info", version=around.version)
+        tell(Text("blast.profiles-served-already", version=around.version), "info")
     if around.services is None:
-        tell("profiles-unseen", "warning")
+        tell(Text("blast.profiles-unseen"), "warning")
         return
     template = part_of(part_of(setting.deployment, "spec"), "template")
     leading = {**part_of(part_of(template, "metadata"), "labels"), ROLE_LABEL: "leader"}.items()
@@ -81,9 +82,9 @@ def exposure(setting: Setting, around: DeploymentContext, tell: AddImpact) -> No
         if str(port.target_port or port.port) in ports
     ]
     if outside:
-        tell("profiles-outside", "warning", where=", ".join(outside))
+        tell(Text("blast.profiles-outside", where=", ".join(outside)), "warning")
     else:
-        tell("profiles-inside", "info")
+        tell(Text("blast.profiles-inside"), "info")
 
 
 def _own_ports(deployment: Object) -> set[str]:

@@ -7,7 +7,7 @@ charts keep binary and flags in `command`, the public guides in `args`; kubelet 
 import re
 from typing import Any, Literal, NamedTuple, cast
 
-from bot.changes.reasons import Reason
+from bot.texts import Text, in_english
 
 Object = dict[str, Any]
 """An object of the API as its JSON is."""
@@ -36,8 +36,8 @@ class Flag(NamedTuple):
 class Unsuitable(ValueError):  # noqa: N818  # what the person is told
     """The container's flags cannot be changed as words; `reason` says why."""
 
-    def __init__(self, reason: Reason) -> None:
-        super().__init__(str(reason))
+    def __init__(self, reason: Text) -> None:
+        super().__init__(in_english(reason))
         self.reason = reason
 
 
@@ -144,14 +144,14 @@ def with_value(spot: ArgumentList, flag: Flag, value: str) -> tuple[Field, tuple
     Raises Unsuitable where words cannot say it: flags inside a shell line, or an image that brings its own.
     """
     if any(_SHELL.search(word) for word in (*spot.command, *spot.args)):
-        raise Unsuitable(Reason("shell-line", {"container": spot.container}))
+        raise Unsuitable(Text("refusal.shell-line", container=spot.container))
     now = last_set(spot, flag)
     if now is None:
         field: Field = "args" if spot.args else "command"
         if not spot.words(field):
-            raise Unsuitable(Reason("in-the-image", {"container": spot.container}))
+            raise Unsuitable(Text("refusal.in-the-image", container=spot.container))
         if "--" in spot.words(field):
-            raise Unsuitable(Reason("ended-flags", {"container": spot.container}))
+            raise Unsuitable(Text("refusal.ended-flags", container=spot.container))
         return field, (*spot.words(field), f"{flag.shown}={value}")
     words = list(spot.words(now.field))
     words[now.at] = f"{now.spelling}{value}"

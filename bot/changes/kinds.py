@@ -18,15 +18,15 @@ from bot.changes.flag_effects import (
     requests_to_come,
 )
 from bot.changes.flags import Flag
-from bot.changes.reasons import Reason
 from bot.hami.installation.install import CLIENT_FLAGS_SINCE, PROFILING_SINCE
 from bot.hami.version import Version
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
+from bot.texts import Text
 
 USUAL_S, LONGEST_S = 600, 4 * 3600
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 
-Refused = tuple[Reason, Reason]
+Refused = tuple[Text, Text]
 """Why, and what to do instead."""
 
 
@@ -66,13 +66,12 @@ class Switch:
 class Number(NamedTuple):
     """The values of a flag that takes a whole number: a change raises it, to `highest` at most.
 
-    `above` and `instead` are the texts `refusal.<key>` of why no higher, and what to do. The rest is as in `Switch`.
+    `too_high` says why no higher, and what to do, of the first value above and `highest`. The rest is as in `Switch`.
     """
 
     lowest: int
     highest: int
-    above: str
-    instead: str
+    too_high: Callable[[int, int], Refused]
     shown: str = "NUMBER"
     default: str = "0"
     is_bool: bool = False
@@ -100,8 +99,7 @@ class Number(NamedTuple):
         if not self.is_value(value) or int(value) < self.lowest:
             return _no_value(flag, value, f"{self.lowest} … {self.highest}")
         if int(value) > self.highest:
-            values = {"value": self.highest + 1, "highest": self.highest}
-            return Reason(self.above, values), Reason(self.instead, values)
+            return self.too_high(self.highest + 1, self.highest)
         return None
 
 
@@ -140,16 +138,31 @@ class Kind:
     def refusal(self, container: str, value: str) -> Refused | None:
         """Why the container's flag must not be given the value; None where it may."""
         if container not in self.containers:
-            why = Reason("other-container", {"flag": self.flag.shown, "containers": ", ".join(self.containers)})
-            return why, Reason("elsewhere-do")
+            why = Text("refusal.other-container", flag=self.flag.shown, containers=", ".join(self.containers))
+            return why, Text("refusal.elsewhere-do")
         return self.values.refusal(self.flag, value)
+
+
+def _high_level(value: int, highest: int) -> Refused:
+    why = Text("refusal.high-level", value=value, highest=highest)
+    return why, Text("refusal.high-level-do", value=value, highest=highest)
+
+
+def _high_rate(value: int, highest: int) -> Refused:
+    why = Text("refusal.high-rate", value=value, highest=highest)
+    return why, Text("refusal.high-rate-do", value=value, highest=highest)
+
+
+def _high_timeout(value: int, highest: int) -> Refused:
+    why = Text("refusal.high-timeout", value=value, highest=highest)
+    return why, Text("refusal.high-timeout-do", value=value, highest=highest)
 
 
 # From -v=8 on client-go logs request bodies (k8s.io/client-go/rest/request.go, `logBody`), tokens among them.
 VERBOSITY = Kind(
     verb="verbosity",
     name="v",
-    values=Number(0, 7, "high-level", "high-level-do", shown="LEVEL"),
+    values=Number(0, 7, _high_level, shown="LEVEL"),
     containers=(EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER),
     summary="Show how much the scheduler logs; raise it for a while; the bot reverts it at the deadline.",
     example="verbosity 5 for 10m because ml/trainer-0 is refused",
@@ -171,7 +184,7 @@ PROFILING = Kind(
 KUBE_QPS = Kind(
     verb="kube-qps",
     name="kube-qps",
-    values=Number(1, 200, "high-rate", "high-rate-do", default="5"),
+    values=Number(1, 200, _high_rate, default="5"),
     containers=(EXTENDER_CONTAINER,),
     summary="Show how many requests a second the scheduler may send to the API server; raise it for a while.",
     example="kube-qps 50 for 30m because pods wait for a minute",
@@ -181,7 +194,7 @@ KUBE_QPS = Kind(
 KUBE_BURST = Kind(
     verb="kube-burst",
     name="kube-burst",
-    values=Number(1, 400, "high-rate", "high-rate-do", default="10"),
+    values=Number(1, 400, _high_rate, default="10"),
     containers=(EXTENDER_CONTAINER,),
     summary="Show how many requests the scheduler may send to the API server at once; raise it for a while.",
     example="kube-burst 100 for 30m because pods wait for a minute",
@@ -191,7 +204,7 @@ KUBE_BURST = Kind(
 KUBE_TIMEOUT = Kind(
     verb="kube-timeout",
     name="kube-timeout",
-    values=Number(1, 120, "high-timeout", "high-timeout-do", shown="SECONDS"),
+    values=Number(1, 120, _high_timeout, shown="SECONDS"),
     containers=(EXTENDER_CONTAINER,),
     summary="Show how long the scheduler waits for the API server's answer; set another time for a while.",
     example="kube-timeout 30 for 30m because requests are cut off",
@@ -226,4 +239,4 @@ def _known(kinds: dict[str, Kind], name: str) -> Kind:
 
 def _no_value(flag: Flag, value: str, allowed: str) -> Refused:
     values = {"value": repr(value), "flag": flag.shown}
-    return Reason("no-value", values), Reason("no-value-do", {"allowed": allowed})
+    return Text("refusal.no-value", **values), Text("refusal.no-value-do", allowed=allowed)

@@ -13,11 +13,11 @@ from bot.changes.approval_basis import basis_of
 from bot.changes.deadline import no_extension, no_such_length, time_text, wrong_clock
 from bot.changes.flags import Object, Unsuitable, find_spot, last_set, part_of, with_value
 from bot.changes.kinds import Kind
-from bot.changes.reasons import Reason
 from bot.changes.record import KEY, VERSION, Means, Record, Unreadable, read_record, write_record
 from bot.changes.refusal import Refusal
 from bot.hami.version import Version
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
+from bot.texts import Text
 
 KEY_PATH = "/metadata/annotations/" + KEY.replace("~", "~0").replace("/", "~1")
 """The record as a JSON pointer into the Deployment."""
@@ -77,15 +77,15 @@ def plan_raise(
         return refusal
     spot = find_spot(deployment, wanted.container)
     if spot is None:
-        why = Reason("no-container", {"target": _target(deployment), "container": wanted.container})
-        return Refusal("no-container", why, Reason("no-container-do"))
+        why = Text("refusal.no-container", target=_target(deployment), container=wanted.container)
+        return Refusal("no-container", why, Text("refusal.no-container-do"))
     before = last_set(spot, wanted.kind.flag)
     if before and wanted.kind.values.covers(before.value, wanted.value):
         return NothingToDo(before.value)
     try:
         field, words = with_value(spot, wanted.kind.flag, wanted.value)
     except Unsuitable as error:
-        return Refusal("unsuitable", error.reason, Reason("elsewhere-do"))
+        return Refusal("unsuitable", error.reason, Text("refusal.elsewhere-do"))
     if wanted.means == "debug-flags":
         if refusal := _no_running_level(deployment, wanted, before.value if before else ""):
             return refusal
@@ -110,8 +110,8 @@ def plan_raise(
         until_captured=wanted.until_captured,
     )
     if read_record(write_record(record)) != record:  # what cannot be read later would never be undone
-        why = Reason("long-record", {"count": f"{len(write_record(record)):,}"})
-        return Refusal("unsuitable", why, Reason("long-record-do"))
+        why = Text("refusal.long-record", count=f"{len(write_record(record)):,}")
+        return Refusal("unsuitable", why, Text("refusal.long-record-do"))
     meta = _metadata(deployment)
     no_annotations = not meta.get("annotations")
     patch: list[dict[str, Any]] = [
@@ -172,7 +172,7 @@ def annotation(deployment: Object) -> str | None:
     return cast(Object, annotations).get(KEY) if isinstance(annotations, dict) else None
 
 
-def unfinished_rollout(deployment: Object) -> Reason | None:
+def unfinished_rollout(deployment: Object) -> Text | None:
     """What a rollout still waits for; None when none is under way.
 
     As `kubectl rollout status` judges (k8s.io/kubectl/pkg/polymorphichelpers/rollout_status.go).
@@ -182,13 +182,13 @@ def unfinished_rollout(deployment: Object) -> Reason | None:
     updated, present = status.get("updatedReplicas", 0), status.get("replicas", 0)
     available = status.get("availableReplicas", 0)
     if _metadata(deployment).get("generation", 0) > status.get("observedGeneration", 0):
-        return Reason("rollout-unseen")
+        return Text("refusal.rollout-unseen")
     if updated < wanted:
-        return Reason("rollout-updated", {"count": updated, "wanted": wanted})
+        return Text("refusal.rollout-updated", count=updated, wanted=wanted)
     if present > updated:
-        return Reason("rollout-old", {"count": present - updated})
+        return Text("refusal.rollout-old", count=present - updated)
     if available < updated:
-        return Reason("rollout-available", {"count": available, "wanted": updated})
+        return Text("refusal.rollout-available", count=available, wanted=updated)
     return None
 
 
@@ -203,8 +203,8 @@ def _open_already(deployment: Object) -> Refusal | None:
         return None
     found = read_record(text)
     if isinstance(found, Unreadable):
-        why = Reason("unreadable", {"target": _target(deployment), "annotation": KEY, "why": found.why})
-        return Refusal("unreadable", why, Reason("unreadable-do"))
+        why = Text("refusal.unreadable", target=_target(deployment), annotation=KEY, why=found.why)
+        return Refusal("unreadable", why, Text("refusal.unreadable-do"))
     change = {
         "flag": found.kind.flag.shown,
         "new": found.new,
@@ -212,20 +212,20 @@ def _open_already(deployment: Object) -> Refusal | None:
         "until": found.at,
         "by": found.by,
     }
-    return Refusal("open", Reason("open", change), Reason("open-do"), found)
+    return Refusal("open", Text("refusal.open", **change), Text("refusal.open-do"), found)
 
 
 def _unfit(deployment: Object, wanted: ChangeRequest, version: Version | None) -> Refusal | None:
     since = wanted.kind.since
     if since and wanted.container == EXTENDER_CONTAINER and (not version or version < since):
-        known = Reason("is-version", {"version": version}) if version else Reason("no-version")
-        why = Reason("no-such-flag", {"flag": wanted.kind.flag.shown, "since": since, "known": known})
-        return Refusal("no-such-flag", why, Reason("no-such-flag-do"))
+        known = Text("refusal.is-version", version=version) if version else Text("refusal.no-version")
+        why = Text("refusal.no-such-flag", flag=wanted.kind.flag.shown, since=since, known=known)
+        return Refusal("no-such-flag", why, Text("refusal.no-such-flag-do"))
     target = _target(deployment)
     if part_of(deployment, "spec").get("paused"):
-        return Refusal("paused", Reason("paused", {"target": target}), Reason("paused-do"))
+        return Refusal("paused", Text("refusal.paused", target=target), Text("refusal.paused-do"))
     if waits := unfinished_rollout(deployment):
-        return Refusal("rollout", Reason("rollout", {"target": target, "waits": waits}), Reason("rollout-do"))
+        return Refusal("rollout", Text("refusal.rollout", target=target, waits=waits), Text("refusal.rollout-do"))
     return None
 
 
@@ -233,14 +233,14 @@ def _no_running_level(deployment: Object, wanted: ChangeRequest, value: str) -> 
     """Why the level cannot be set in the running process, or could not be set back there."""
     selector = part_of(part_of(deployment, "spec"), "selector")
     if not wanted.kind.is_log_level or wanted.container != KUBE_SCHEDULER_CONTAINER:
-        why = Reason("not-running", {"container": KUBE_SCHEDULER_CONTAINER})
+        why = Text("refusal.not-running", container=KUBE_SCHEDULER_CONTAINER)
     elif value and not wanted.kind.values.is_value(value):
-        why = Reason("no-way-back", {"value": repr(value)})
+        why = Text("refusal.no-way-back", value=repr(value))
     elif selector.get("matchExpressions"):
-        why = Reason("expressions", {"target": _target(deployment)})
+        why = Text("refusal.expressions", target=_target(deployment))
     else:
         return None
-    return Refusal("unsuitable", why, Reason("by-words-do"))
+    return Refusal("unsuitable", why, Text("refusal.by-words-do"))
 
 
 def _storable(text: str) -> str:

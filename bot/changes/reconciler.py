@@ -22,6 +22,7 @@ from bot.changes.record import KEY, Record, Unreadable, same_way_back
 from bot.changes.unnoticed_end import carries
 from bot.errors import BotError, NotFound, SourceError
 from bot.kube.client.writer import Conflict, OutcomeUnknown
+from bot.texts import in_english
 from bot.unexpected_errors import Bug, bugs_as_errors
 
 STUCK_S = 180.0
@@ -181,7 +182,7 @@ class Reconciler:
         if waits is None:
             return [Event("effective", record.target, record)]
         if self._objects.time() - record.since > STUCK_S:
-            return [Event("stuck", record.target, record, str(waits))]
+            return [Event("stuck", record.target, record, in_english(waits))]
         return []
 
     async def _not_carried(self, opened: list[Open], looked_after: list[Record]) -> list[Event]:

@@ -2,14 +2,14 @@
 
 from typing import NamedTuple
 
-from bot.changes.reasons import Reason
 from bot.changes.record import Record
+from bot.texts import Text
 
 
 class Refusal(NamedTuple):
     """Why it must not be done; `record` is the open change that stands in the way, if one does."""
 
     code: str
-    why: Reason
-    hint: Reason
+    why: Text
+    hint: Text
     record: Record | None = None

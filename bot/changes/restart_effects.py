@@ -16,7 +16,7 @@ from bot.kube.models import Pod, PodTemplate
 from bot.kube.node_filter import NodeFilter
 from bot.kube.selectors import label_matcher
 from bot.report import Impact, Severity
-from bot.texts import Texts
+from bot.texts import Text, Texts
 
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -26,11 +26,11 @@ def blast_radius(deployment: Object, plan: Plan, around: DeploymentContext, say:
     tell = _Teller(say)
     if plan.record.means == "debug-flags":
         pods = ", ".join(pod.name for pod in around.pods or ()) or str(deployment["metadata"].get("name", ""))
-        tell("no-restart", "info", pods=pods, old=plan.record.old or "0")
+        tell(Text("blast.no-restart", pods=pods, old=plan.record.old or "0"), "info")
     else:
         _restart(deployment, around, tell)
         _webhook(around, tell)
-        tell("memory-lost", "info")
+        tell(Text("blast.memory-lost"), "info")
         _owner(deployment, tell)
     plan.record.kind.brings(Setting(deployment, plan.record.container, plan.record.new), around, tell)
     order: tuple[Severity, ...] = ("critical", "warning", "info")
@@ -47,8 +47,8 @@ class _Teller:
         self.say = say
         self.impacts: list[Impact] = []
 
-    def __call__(self, code: str, severity: Severity, **values: object) -> None:
-        self.impacts.append(Impact(code, severity, self.say(f"blast.{code}", **values)))
+    def __call__(self, what: Text, severity: Severity) -> None:
+        self.impacts.append(Impact(what.key.removeprefix("blast."), severity, self.say.words(what)))
 
 
 # ----------------------------------------------------------------------------------------------------- the rollout
@@ -59,16 +59,19 @@ def _restart(deployment: Object, around: DeploymentContext, tell: AddImpact) -> 
     replicas = int(spec.get("replicas", 1))
     name = str(deployment["metadata"].get("name", ""))
     if around.pods is None:
-        tell("pods-restart-unseen", "warning", name=name, count=replicas)
+        tell(Text("blast.pods-restart-unseen", name=name, count=replicas), "warning")
     elif around.pods:
-        tell("pods-restart", "warning", count=len(around.pods), pods=", ".join(pod.name for pod in around.pods))
+        tell(
+            Text("blast.pods-restart", count=len(around.pods), pods=", ".join(pod.name for pod in around.pods)),
+            "warning",
+        )
     else:
-        tell("pods-none", "info", name=name)
+        tell(Text("blast.pods-none", name=name), "info")
     if _recreates(deployment):
-        tell("all-at-once", "warning", name=name)
+        tell(Text("blast.all-at-once", name=name), "warning")
     elif replicas and needs_nodes(deployment) and not _spare(deployment, replicas):
         _anti_affinity(deployment, around, tell)
-    tell("leader-moves", "warning")
+    tell(Text("blast.leader-moves"), "warning")
 
 
 def _recreates(deployment: Object) -> bool:
@@ -94,14 +97,14 @@ def _resolved(value: Any, replicas: int, *, up: bool = False) -> int:
 def _anti_affinity(deployment: Object, around: DeploymentContext, tell: AddImpact) -> None:
     """A new pod that may stand beside none of the old ones needs a node of its own before the first of them ends."""
     if around.nodes is None or around.pods is None:
-        tell("rollout-may-wait", "warning")
+        tell(Text("blast.rollout-may-wait"), "warning")
         return
     taken = {pod.spec.node_name for pod in around.pods}
     template = msgspec.convert(part_of(deployment["spec"], "template"), PodTemplate, strict=False)
     obstacle = NodeFilter(Pod(metadata=template.metadata, spec=template.spec)).obstacle
     free = [node.name for node in around.nodes if node.name not in taken and obstacle(node) is None]
     if not free:
-        tell("rollout-deadlock", "critical", nodes=len(around.nodes))
+        tell(Text("blast.rollout-deadlock", nodes=len(around.nodes)), "critical")
 
 
 def _keeps_apart(deployment: Object) -> Sequence[Object]:
@@ -135,21 +138,22 @@ def _matches(selector: Object, labels: dict[str, str]) -> bool:
 
 def _webhook(around: DeploymentContext, tell: AddImpact) -> None:
     if around.webhooks is None:
-        tell("webhook-unseen", "warning")
+        tell(Text("blast.webhook-unseen"), "warning")
         return
     policies = {webhook.failure_policy or "Fail" for webhook in around.webhooks}
     if "Fail" in policies:
-        tell("webhook-refuses", "warning")
+        tell(Text("blast.webhook-refuses"), "warning")
     if "Ignore" in policies:
-        tell("webhook-bypassed", "warning")
+        tell(Text("blast.webhook-bypassed"), "warning")
 
 
 def _owner(deployment: Object, tell: AddImpact) -> None:
     owner = owner_of(deployment)
     if owner and owner.kind == "helm":
-        tell("helm", "info", release=owner.value)
+        tell(Text("blast.helm", release=owner.value), "info")
     elif owner:
-        tell(owner.kind, "warning", mark=owner.mark, value=owner.value)
+        key = "blast.gitops-argocd" if owner.kind == "gitops-argocd" else "blast.gitops-flux"
+        tell(Text(key, mark=owner.mark, value=owner.value), "warning")
 
 
 def _strategy(deployment: Object) -> Object:

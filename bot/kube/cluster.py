@@ -3,7 +3,7 @@
 import weakref
 from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from bot.errors import SourceError
 from bot.kube.models import Kind, Resource
@@ -90,15 +90,6 @@ class Cluster(Protocol):
         ...
 
     @property
-    def device_hints(self) -> Mapping[str, int]:
-        """What a recording's meta.json states about HAMi's devices that no object shows; empty for a live cluster.
-
-        `hami_vnpu_core`: 1 where the device config sets `vnpus.hamiVnpuCore`. `neuron_cores_per_device`: what the
-        scheduler takes every Neuron device to have.
-        """
-        ...
-
-    @property
     def namespace(self) -> str:
         """Where to look for a pod when searching all namespaces is refused; empty when nothing says so."""
         ...
@@ -174,6 +165,16 @@ class Cluster(Protocol):
 
     async def log(self, wanted: LogWanted) -> LogLines:
         """The lines of one container's log that were asked for."""
+        ...
+
+
+@runtime_checkable
+class Hinting(Protocol):
+    """A cluster that states about HAMi's devices what no object shows, as a recording may."""
+
+    @property
+    def device_hints(self) -> Mapping[str, int]:
+        """By what the vendors call it (`bot.hami.vendors.vendor.Vendor.hinted`)."""
         ...
 
 

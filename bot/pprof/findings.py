@@ -18,7 +18,52 @@ _COUNTED = (GOROUTINES, "threadcreate")
 _NAMED = 2
 _GROUPS = 3
 _WAITS = ("contentions", "delay")
-_SYMPTOMS = (("latency", "cpu 30s"), ("memory", "heap"), ("goroutines", "goroutine"), ("waiting", "mutex"))
+_SYMPTOMS = (
+    (Text("symptom.latency"), "cpu 30s"),
+    (Text("symptom.memory"), "heap"),
+    (Text("symptom.goroutines"), "goroutine"),
+    (Text("symptom.waiting"), "mutex"),
+)
+_OF = {
+    "cpu": "profile-of.cpu",
+    "alloc_space": "profile-of.alloc_space",
+    "alloc_objects": "profile-of.alloc_objects",
+    "inuse_space": "profile-of.inuse_space",
+    "inuse_objects": "profile-of.inuse_objects",
+    "contentions": "profile-of.contentions",
+    "delay": "profile-of.delay",
+    "goroutine": "profile-of.goroutine",
+}
+_HINTS = {
+    "gc-background": "profile-hint.gc-background",
+    "gc-assist": "profile-hint.gc-assist",
+    "allocation": "profile-hint.allocation",
+    "cgo": "profile-hint.cgo",
+    "syscalls": "profile-hint.syscalls",
+    "locks": "profile-hint.locks",
+    "json": "profile-hint.json",
+    "reflection": "profile-hint.reflection",
+    "regexp": "profile-hint.regexp",
+    "regexp-compile": "profile-hint.regexp-compile",
+    "logging": "profile-hint.logging",
+    "list-storm": "profile-hint.list-storm",
+    "scheduler": "profile-hint.scheduler",
+    "rate-limiter": "profile-hint.rate-limiter",
+    "lock-contention": "profile-hint.lock-contention",
+    "runtime-locks": "profile-hint.runtime-locks",
+}
+_WAITING = {
+    "": "profile-wait.unknown",
+    "channel-receive": "profile-wait.channel-receive",
+    "channel-send": "profile-wait.channel-send",
+    "select": "profile-wait.select",
+    "select-none": "profile-wait.select-none",
+    "wait-group": "profile-wait.wait-group",
+    "lock": "profile-wait.lock",
+    "condition": "profile-wait.condition",
+    "network": "profile-wait.network",
+    "sleep": "profile-wait.sleep",
+}
 # Which profile tells more than this one about what a hint found.
 _ELSEWHERE = {"locks": "mutex", "allocation": "allocs", "gc-background": "allocs", "gc-assist": "allocs"}
 
@@ -45,7 +90,7 @@ def explain(taken: SourcedProfile, *, sample_index_name: str = "") -> tuple[Find
 
 def symptom_table(say: Texts) -> Table:
     """Which profile to take for which symptom, as the debugging guides have it."""
-    rows = tuple((say(f"symptom.{symptom}"), f"profile {words}") for symptom, words in _SYMPTOMS)
+    rows = tuple((say.words(symptom), f"profile {words}") for symptom, words in _SYMPTOMS)
     return Table(say("symptom.title"), (say("symptom.symptom"), say("symptom.take")), rows)
 
 
@@ -93,11 +138,11 @@ def _about_all(taken: SourcedProfile, kind: str, found: Hints) -> list[Finding]:
 
 def _of_hint(taken: SourcedProfile, kind: str, hint: Hint, confidence: Confidence) -> Finding:
     names = [name for name, _ in hint.callers[:_NAMED]]
-    of = Text(f"profile-of.{kind}")
+    of = Text(_OF[kind])
     if hint.code == "holder":
         claim = Text("profile-hint.holder", share=share(hint.share), of=of, name=short_name(names[0]))
     else:
-        claim = Text(f"profile-hint.{hint.code}", share=share(hint.share), of=of)
+        claim = Text(_HINTS[hint.code], share=share(hint.share), of=of)
         if names:
             callers = Text("profile-hint.callers", names=", ".join(map(short_name, names)))
             claim = Text("profile-hint.with-callers", claim=claim, callers=callers)
@@ -140,7 +185,7 @@ def _crowds(taken: SourcedProfile, crowds: Sequence[Group]) -> list[Finding]:
 
 def wait_words(group: Group) -> Text:
     """What its goroutines wait for."""
-    return Text(f"profile-wait.{group.wait}" if group.wait else "profile-wait.unknown")
+    return Text(_WAITING[group.wait])
 
 
 def of_function(taken: SourcedProfile, function: str, kind: str = GOROUTINES) -> Evidence:

@@ -17,6 +17,12 @@ _C_CODE = "runtime.cgocall"
 _CHANGED = 2
 _NAMED = 3
 _LISTED = 5
+_UNLIKE = {
+    "program": "profile-unlike.program",
+    "period": "profile-unlike.period",
+    "duration": "profile-unlike.duration",
+    "since-start": "profile-unlike.since-start",
+}
 _GARBAGE = "|".join(
     cpu_rule.pattern.pattern for cpu_rule in CPU_RULES if cpu_rule.code in ("gc-background", "gc-assist")
 )
@@ -127,13 +133,14 @@ def _gone_and_new(ready: Sequence[SourcedProfile], found: Comparison) -> list[Fi
     """Own functions that only one of the two has: no sample, which is not never run."""
     kind = found.kind.type
     given: list[Finding] = []
-    for code, key, chosen, there in (
-        ("gone", "gone", [change for change in found.own if change.gone], ready[0]),
-        ("new", "new-functions", [change for change in found.own if change.new], ready[-1]),
+    for code, chosen, there in (
+        ("gone", [change for change in found.own if change.gone], ready[0]),
+        ("new", [change for change in found.own if change.new], ready[-1]),
     ):
         if chosen:
             names = ", ".join(short_name(change.name) for change in chosen[:_LISTED])
-            claim = Text(f"profile-change.{key}", names=names, count=len(chosen))
+            key = "profile-change.gone" if code == "gone" else "profile-change.new-functions"
+            claim = Text(key, names=names, count=len(chosen))
             given.append(finding(code, claim, [of_function(there, change.name, kind) for change in chosen[:_LISTED]]))
     return given
 
@@ -162,9 +169,7 @@ def _unlike(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding]
     """What makes the profiles differ beyond what they measure."""
     evidence = [headline(taken, found.kind.type) for taken in (ready[0], ready[-1])]
     return [
-        finding(
-            f"unlike-{warning.code}", Text(f"profile-unlike.{warning.code}", values=printable(warning.values)), evidence
-        )
+        finding(f"unlike-{warning.code}", Text(_UNLIKE[warning.code], values=printable(warning.values)), evidence)
         for warning in found.warnings
     ]
 

@@ -2,14 +2,15 @@
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
+from typing import Any, cast
 
 from msgspec import UNSET
 
-from bot.report import Change, Evidence, Finding, NextAction, Report, Table
-from bot.texts import Texts
+from bot.report import Change, Confidence, Evidence, Finding, NextAction, Report, Severity, Table
+from bot.texts import Text, Texts
 
 # Control and format characters (escape sequences, bidi overrides, zero widths, tags), lone surrogates, line and
 # paragraph separators, and what this Unicode version does not know and so cannot measure.
@@ -17,7 +18,18 @@ _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Cn", "Zl", "Zp"})
 _MAYBE_INVISIBLE = re.compile(r"[^ -~]")
 _VARIATION_SELECTOR_16 = "\ufe0f"
 
+SEVERITIES: Mapping[Severity, Text] = {
+    "info": Text("render.info"),
+    "warning": Text("render.warning"),
+    "critical": Text("render.critical"),
+}
+CONFIDENCES: Mapping[Confidence, Text] = {
+    "confirmed": Text("render.confirmed"),
+    "suspected": Text("render.suspected"),
+}
 _NAMES_SHOWN = 3
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9./-]*[a-z0-9])?", re.ASCII | re.IGNORECASE)
+"""Of an object of the cluster, alone or after its namespace."""
 _NUMERIC = re.compile(r"-?[\d,.]+( ?(%|[KMGT]i?B?))?")
 
 
@@ -77,12 +89,31 @@ def some_names(names: Sequence[str], say: Texts, shown: int) -> str:
     return say("words.and-more", names=", ".join(names[: shown - 1]), more=len(names) - shown + 1)
 
 
+def names_told(finding: Finding) -> set[str]:
+    """The names among the facts that the claim tells; of a claim that is words alone, those in it."""
+    return _names({"key": finding.key, "values": finding.values} if finding.key else finding.claim)
+
+
+def _names(fact: Any) -> set[str]:
+    match fact:
+        case str():
+            return set(_NAME.findall(fact))
+        case {"key": "fitting", "values": {"parts": [*forms]}}:  # which of them is told is not known
+            return set[str].intersection(*map(_names, forms))
+        case {"values": facts}:
+            return _names(list(cast("Mapping[str, Any]", facts).values()))
+        case list() | tuple():
+            return set[str]().union(*map(_names, cast("Sequence[Any]", fact)))
+        case _:
+            return set()
+
+
 def notes(finding: Finding, say: Texts) -> str:
     """What a line with the claim adds to it: the code, a doubt, and the nodes if the claim does not name them."""
     shown = finding.code
     if finding.confidence == "suspected":
         shown += f", {say('render.suspected')}"
-    if not all(name in finding.claim for name in finding.scope.nodes[: _NAMES_SHOWN - 1]):
+    if not names_told(finding).issuperset(finding.scope.nodes[: _NAMES_SHOWN - 1]):
         shown += f": {some_names(finding.scope.nodes, say, _NAMES_SHOWN)}"
     return shown
 

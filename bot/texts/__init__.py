@@ -4,8 +4,10 @@ The words stand in one TOML file per language beside this module.
 
 Codes, quotes and commands are never translated. A text is a `str.format` template; where a word goes with a number,
 `{count(is|are)}` is its first form for a `count` of one and its second for any other. `tests/test_texts.py` checks that
-every language has the same keys with the same placeholders, and that the code uses no other. They speak of GPUs; an
-answer about another vendor's devices puts its own word in their place (`Texts.about`).
+every language has the same keys with the same placeholders, and that the code uses no other.
+
+What may be told about another vendor's devices says `{GPU}`, `{GPUs}`, `{a_GPU}` or `{A_GPU}`, which no caller gives:
+they are GPUs unless the answer has another word for them (`Texts.about`). Chinese has one form, `{GPU}`.
 
 Chinese has a blank between a Chinese character and a Latin word, none between two Chinese characters. A template cannot
 know which of them a value begins and ends with, so a blank beside a placeholder is decided once the value is there.
@@ -13,7 +15,7 @@ What stands inside a value, such as a quote or a command, is never touched.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, cast, get_args
 
@@ -25,8 +27,6 @@ _GPU = "GPU"
 _NOUN_VALUE = "gpu"
 _ANY_DEVICE = "device"
 _DEVICE: Mapping[Language, str] = {"en": "device", "zh": "设备"}
-_NOUN = re.compile(r"\bGPU(s?)\b(?! Operator)", re.ASCII)
-_ARTICLE = re.compile(r"\b([Aa]) GPU\b(?! Operator)", re.ASCII)
 _SPOKEN_WITH_A_VOWEL = "AEFHILMNORSX"
 """Initials whose names begin with one: an NPU, an MLU, an XPU."""
 
@@ -109,6 +109,7 @@ _SEQUENCES = (list, tuple)
 _LITERAL = "literal"
 _FITTING = "fitting"
 _UNSTOPPED = "unstopped"
+_MADE = "made"
 _LISTED, _CLAUSES, _SENTENCES, _SPACED = "listed", "clauses", "sentences", "spaced"
 _JOINED: Mapping[str, Mapping[Language, str]] = {
     _LISTED: {"en": ", ", "zh": "、"},
@@ -116,6 +117,11 @@ _JOINED: Mapping[str, Mapping[Language, str]] = {
     _SENTENCES: {"en": " ", "zh": ""},
     _SPACED: {"en": " ", "zh": " "},
 }
+
+
+def kept(key: str, values: Mapping[str, Any]) -> Text:
+    """The text of which key and values were kept."""
+    return Text(key, **values)
 
 
 def literal(en: str, zh: str = "") -> Text:
@@ -151,6 +157,17 @@ def fitting(forms: Iterable[Prose], limit: int) -> Text:
 def sentences(*parts: Prose) -> Text:
     """Sentences one after the other, without those that are empty."""
     return Text(_SENTENCES, parts=tuple(part for part in parts if part))
+
+
+def first_sentence(prose: Prose) -> Prose:
+    """The first of several sentences, the words themselves where they are none."""
+    parts = prose.values["parts"] if isinstance(prose, Text) and prose.key == _SENTENCES else ()
+    return next((cast("Prose", part) for part in cast("Sequence[object]", parts) if part), prose)
+
+
+def made(make: Callable[..., str], *parts: Prose) -> Text:
+    """What `make` gives of the parts once they are words: for a medium, which cuts and escapes, never for the store."""
+    return Text(_MADE, make=make, parts=parts)
 
 
 class Texts:
@@ -206,6 +223,9 @@ class Texts:
         if key == _FITTING:
             forms = [str(self._value(part)) for part in cast("Sequence[object]", values["parts"])]
             return next((form for form in forms if len(form) <= cast("int", values["limit"])), forms[-1])
+        if key == _MADE:
+            parts = (str(self._value(part)) for part in cast("Sequence[object]", values["parts"]))
+            return cast("Callable[..., str]", values["make"])(*parts)
         return str(values[self.language]) if key == _LITERAL else self(key, **values)
 
     def _value(self, value: object) -> object:
@@ -243,8 +263,11 @@ def in_english(prose: Prose) -> str:
 
 @lru_cache(maxsize=32)
 def _templates(language: Language, noun: str) -> dict[str, str]:
-    if noun != _GPU:
-        return {key: _about(noun, text) for key, text in _templates(language, _GPU).items()}
+    return {key: _about(noun, text) for key, text in _written(language).items()}
+
+
+@lru_cache(maxsize=len(LANGUAGES))
+def _written(language: Language) -> dict[str, str]:
     import tomllib  # noqa: PLC0415  # whoever asks for a language's name alone needs neither: 10 ms of a small table
     from importlib.resources import files  # noqa: PLC0415
 
@@ -253,9 +276,11 @@ def _templates(language: Language, noun: str) -> dict[str, str]:
 
 
 def _about(noun: str, text: str) -> str:
+    if "GPU" not in text:
+        return text
     article = "an" if noun.isupper() and noun[0] in _SPOKEN_WITH_A_VOWEL else "a"
-    text = _ARTICLE.sub(lambda found: f"{article.capitalize() if found[1] == 'A' else article} GPU", text)
-    text = _NOUN.sub(lambda found: f"{noun}{found[1]}", text)
+    text = text.replace("{GPU}", noun).replace("{GPUs}", f"{noun}s")
+    text = text.replace("{a_GPU}", f"{article} {noun}").replace("{A_GPU}", f"{article.capitalize()} {noun}")
     return text if noun.isascii() else _NEEDLESS_BLANK.sub("", text)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from bot.report import SEVERITIES, NextAction, Severity
-from bot.texts import Prose, Text
+from bot.texts import Prose, kept
 
 _MOST_LABELS, _LONGEST_LABEL = 8, 80
 _SAID_ELSEWHERE = ("alertname", "severity")
@@ -25,9 +25,9 @@ class Cause(msgspec.Struct, frozen=True):
     """`signature` names the cause by structured facts (`playbooks.rules.common.cause_key`), or what stands for one.
 
     `code` is the finding's, empty where nothing was found; then `why_not` says why, and `labels` (`instance=db-1`) are
-    some of the first alert's. `claim` is about `subject` (`ns/pod` or a node, empty if the alert named neither).
-    `nodes` are those that the cause lies in; `graph` is the http(s) address that shows an alert's expression, or empty.
-    `step` is the first thing to do about it, None where nothing was found. `key` and `values` are the claim's text.
+    some of the first alert's. `claim` is about `subject` (`ns/pod` or a node, empty if the alert named neither); it is
+    empty where `key` and `values` tell it. `nodes` are those that the cause lies in; `graph` is the http(s) address
+    that shows an alert's expression, or empty. `step` is the first thing to do about it, None where nothing was found.
     """
 
     signature: str
@@ -46,7 +46,7 @@ class Cause(msgspec.Struct, frozen=True):
     @property
     def text(self) -> Prose:
         """The claim."""
-        return Text(self.key, **self.values) if self.key else self.claim
+        return kept(self.key, self.values) if self.key else self.claim
 
 
 def level_of(label: str) -> Severity | None:

@@ -61,7 +61,7 @@ class ChangeMaker:
     async def on_time(self, writable: WritableCluster) -> None:
         """Asks the API server for its time. Raises NotNow where this bot's clock is too wrong to raise anything."""
         if refusal := await writable.changer.wrong_clock():
-            raise NotNow(refusal.why.in_words(self._deps.say), hint=refusal.hint.in_words(self._deps.say))
+            raise NotNow(self._deps.say.words(refusal.why), hint=self._deps.say.words(refusal.hint))
 
     async def planned(
         self,
@@ -167,7 +167,7 @@ class ChangeMaker:
 
     def _refused(self, refusal: Refusal) -> Refused:
         say = self._deps.say
-        return Refused(refusal.why.in_words(say), hint=refusal.hint.in_words(say))
+        return Refused(say.words(refusal.why), hint=say.words(refusal.hint))
 
 
 def time_of(seconds: float) -> str:

@@ -99,7 +99,7 @@ class ChangeJournal:
             card = card._replace(approved_by=approved.decided_by)
             if card.state == "never-raised":
                 card = card._replace(detail=approved.reason or card.detail)
-        message = render_card(card, self._deps().say)
+        message = render_card(card).in_words(self._deps().say)
         if file := self._files.get(record.id):
             message = message._replace(files=(file,))
         since = record.since if elsewhere else 0.0
@@ -133,7 +133,7 @@ class ChangeJournal:
         channel = record.channel or self._channel
         called = self._access.approvers if level and channel else ()
         card = Card("failed", record, self._cluster, event.detail)
-        message = render_late(card, reached[-1], called, event.by_hand, self._deps().say)
+        message = render_late(card, reached[-1], called, event.by_hand).in_words(self._deps().say)
         await self._put(f"{key_of(record.id)}:late:{level}", channel, message)
 
     async def _alarm(self, event: Event) -> None:
@@ -153,7 +153,7 @@ class ChangeJournal:
         level = len(_reached(event.at - since))
         called = self._access.approvers if level > 1 and self._channel else ()
         line = in_an_editor(event.target)
-        message = render_unreadable(event.target, event.detail, called, line, self._deps().say)
+        message = render_unreadable(event.target, event.detail, called, line).in_words(self._deps().say)
         await self._put(f"{key}:{level}", self._channel, message)
 
     def told_in(self, record: Record) -> list[str]:

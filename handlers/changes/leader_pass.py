@@ -12,6 +12,7 @@ from bot.errors import BotError, NotFound, UsageError
 from bot.kube.client.failures import ForbiddenError
 from bot.kube.client.leader import Leader
 from bot.periodic_jobs import Clock
+from bot.texts import in_english
 from bot.unexpected_errors import bugs_as_errors
 from handlers.changes.writable_clusters import NothingToChange, WritableCluster, WritableClusters
 
@@ -51,7 +52,7 @@ class Leadership:
     def wrong_clock(self) -> str:
         """That this process's clock is too far from the API server's to raise anything, or empty; whoever leads."""
         why = skewed(self.writable.changer.skew_s()) if self.writable else None
-        return f"{why}: nothing is raised from here; {CLOCK_DO}" if why else ""
+        return f"{in_english(why)}: nothing is raised from here; {CLOCK_DO}" if why else ""
 
     def passed(self, trouble: str) -> None:
         """A pass was made, in which there was this trouble, or none."""

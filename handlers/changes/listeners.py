@@ -14,6 +14,7 @@ from bot.errors import BotError, UsageError
 from bot.report import Report, in_words
 from bot.slack.app import App
 from bot.slack.message import Message
+from bot.slack.render import blocks
 from bot.slack.render.buttons import ASK, read_value
 from bot.slack.render.change import APPROVE, EXTEND, REFUSE, REVERT, CardButton, read_pressed, render_denied
 from bot.slack.render.change_offer import (
@@ -200,22 +201,22 @@ class _Window:
         gateway = self._inbox.deps.gateway
         if denied := await self._changes.guard.denied(who, "raise", cluster):
             raise denied
-        view = await gateway.open_view(trigger_id, waiting_form(self._say))
+        view = await gateway.open_view(trigger_id, blocks.in_words(waiting_form(), self._say))
         try:
             offer, draft = await self._changes.offer(who, cluster, request)
         except BotError as error:
-            await gateway.update_view(view, told_form(render_error(error, self._say), self._say))
+            await gateway.update_view(view, blocks.in_words(told_form(render_error(error, self._say)), self._say))
             return
-        await gateway.update_view(view, offer_form(offer, write_draft(draft), self._say))
+        await gateway.update_view(view, blocks.in_words(offer_form(offer, write_draft(draft)), self._say))
 
     async def _offered(self, who: Person, cluster: str, request: Raise) -> Message:
         if not request.because:
             raise UsageError("give a reason: the card and the audit log show it", example=example((request.verb,)))
         offer, draft = await self._changes.offer(who, cluster, request)
-        message = offer_message(offer, write_draft(draft), self._say)
+        message = offer_message(offer, write_draft(draft))
         if message is None:
             raise UsageError("the reason is too long for a button", hint=f"use fewer words, or {COMMAND}")
-        return message
+        return message.in_words(self._say)
 
     async def submitted(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
@@ -313,7 +314,7 @@ class _Window:
             answer = await reply()
         except AccessDenied as error:
             denied = error.denied
-            message = render_denied(denied.why, denied.who, denied.where, self._say)
+            message = render_denied(denied.why, denied.who, denied.where).in_words(self._say)
         else:
             if answer is None:
                 return

@@ -38,7 +38,13 @@ from playbooks.quotes import kubectl
 from playbooks.rules.installation.open_change import described, of_record, open_change, undo
 
 _COLUMNS = ("container", "flag", "value", "set by")
-_ENDED = frozenset({"reverted", "reverted-by-another", "drifted", "container-gone", "replaced"})
+_ENDED = {
+    "reverted": "changing.reverted",
+    "reverted-by-another": "changing.reverted-by-another",
+    "drifted": "changing.drifted",
+    "container-gone": "changing.container-gone",
+    "replaced": "changing.replaced",
+}
 
 
 class MadeChange(NamedTuple):
@@ -185,7 +191,7 @@ def event_claim(event: Event) -> Text:
         return Text("changing.kept", new=record.new, until=record.at, **values)
     if event.kind not in _ENDED:
         return literal(f"{event.target}: {event.kind}: {event.detail}")
-    claim = Text(f"changing.{event.kind}", **values)
+    claim = Text(_ENDED[event.kind], **values)
     return sentences(claim, Text("changing.by-copy")) if event.source == "copy" else claim
 
 
@@ -241,7 +247,7 @@ def _refused(found: ChangeSnapshot, planned: PlannedChange, refusal: Refusal) ->
 
 
 def _why(refusal: Refusal) -> Text:
-    return Text("changing.refused-hint", why=refusal.why.text, hint=refusal.hint.text)
+    return Text("changing.refused-hint", why=refusal.why, hint=refusal.hint)
 
 
 def _see_log(found: ChangeSnapshot, request: Raise) -> NextAction:

@@ -19,7 +19,6 @@ from bot.changes.changer import Changer
 from bot.changes.deadline import later
 from bot.changes.journal import Event, Open
 from bot.changes.plan import Plan, unfinished_rollout
-from bot.changes.reasons import Reason
 from bot.changes.reconciler import STUCK_S
 from bot.changes.record import KEY, Record
 from bot.changes.refusal import Refusal
@@ -28,7 +27,7 @@ from bot.kube.client.failures import ForbiddenError
 from bot.kube.client.writer import Writer
 from bot.report import Evidence, Report, in_words
 from bot.slack.render.prose import error_line
-from bot.texts import Texts
+from bot.texts import Text, Texts
 from handlers.changes.effect_check import effect_of
 from handlers.changes.report import (
     MadeChange,
@@ -149,7 +148,7 @@ async def _done(tools: Tools, confirmed: _Confirmed, consent: Consent) -> Report
 async def _on_time(changer: Changer, say: Texts) -> None:
     """Before anything is read slowly or captured: with this clock nothing could be raised."""
     if refusal := await changer.wrong_clock():
-        raise ChangeFailed(f"nothing was changed: {refusal.why.in_words(say)}", hint=refusal.hint.in_words(say))
+        raise ChangeFailed(f"nothing was changed: {say.words(refusal.why)}", hint=say.words(refusal.hint))
 
 
 async def _captured(tools: Tools, sources: Sources, found: ChangeSnapshot, plan: Plan) -> str:
@@ -163,17 +162,17 @@ async def _captured(tools: Tools, sources: Sources, found: ChangeSnapshot, plan:
 
 async def _rolled_out(tools: Tools, writer: Writer, found: ChangeSnapshot, record: Record) -> str:
     """Waits until the new pods run; what the rollout still waits for when that takes too long."""
-    waits: Reason | None = None
+    waits: Text | None = None
     for _ in range(int(STUCK_S / _LOOK_EVERY_S)) if record.means == "patch" else ():
         deployment = await writer.deployment(found.namespace, found.name)
         now = unfinished_rollout(deployment)
         if now is None:
             return ""
         if now != waits:
-            tools.tell(f"{tools.say('changing.shell-rolling', waits=now.in_words(tools.say))}\n")
+            tools.tell(f"{tools.say('changing.shell-rolling', waits=now)}\n")
         waits = now
         await asyncio.sleep(_LOOK_EVERY_S)
-    return waits.in_words(tools.say) if waits else ""
+    return tools.say.words(waits) if waits else ""
 
 
 async def _at_once(tools: Tools, request: Show | Extend | Revert) -> tuple[Report, int]:

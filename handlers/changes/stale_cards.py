@@ -15,7 +15,7 @@ from bot.store import StoreError
 from bot.store.outbox_rows import DONE_KEPT
 from bot.unexpected_errors import bugs_as_errors
 from handlers.changes.journal import key_of
-from handlers.changes.storeless import NO_STORE, is_edited, render_again
+from handlers.changes.storeless import AGAIN, NO_STORE
 from handlers.changes.writable_clusters import WritableCluster, WritableClusters
 from handlers.deps import Deps
 
@@ -50,10 +50,11 @@ class StaleCards:
 
     async def _look(self, channel: str) -> None:
         deps = self._deps
+        again = AGAIN.in_words(deps.say)
         for message in await deps.gateway.keyed(channel, key_of(""), oldest=deps.now() - DONE_KEPT):
-            if message.key.endswith(NO_STORE) and not is_edited(message.text, deps.say):
+            if message.key.endswith(NO_STORE) and message.text != again.text:
                 key = f"{message.key}:over:{message.ts}"
-                await deps.outbox.put(key, channel, render_again(deps.say), update_ts=message.ts, severity="warning")
+                await deps.outbox.put(key, channel, again, update_ts=message.ts, severity="warning")
             elif about := _offered(message):
                 try:
                     await self._edit(about, channel, message.ts)
@@ -98,7 +99,7 @@ async def edit_stale(deps: Deps, about: CardButton, channel: str, ts: str) -> No
     try:
         if await deps.store.outbox.posted(channel, ts):
             return
-        message = render_over(about, deps.say)
+        message = render_over(about).in_words(deps.say)
         await deps.outbox.put(f"{key_of(about.key)}:over:{ts}", channel, message, update_ts=ts, severity="warning")
     except StoreError as error:  # the person is answered all the same
         log.warning("a card that is out of date could not be edited: %s", error)

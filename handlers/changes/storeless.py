@@ -6,11 +6,11 @@ from bot.changes.plan import annotation
 from bot.changes.record import KEY, Record, read_record
 from bot.errors import BotError
 from bot.slack.gateway import Gateway
-from bot.slack.message import Message
+from bot.slack.render.blocks import Draft
 from bot.slack.render.change import DETAIL, what
 from bot.slack.render.prose import error_line, progress
 from bot.slack.render.text import escape, inert
-from bot.texts import Texts
+from bot.texts import Text, Texts
 from handlers.changes.journal import key_of
 from handlers.changes.writable_clusters import WritableCluster
 
@@ -47,7 +47,7 @@ class Storeless:
         trouble = self._say("changing.no-store", why=inert(error_line(why, self._say), DETAIL))
         still_open = self._say(
             "changing.no-store-open",
-            what=what(record, self._say),
+            what=what(record),
             target=record.target,
             until=record.at,
             command=record.kind.reverting,
@@ -56,15 +56,9 @@ class Storeless:
         for channel in writable.journal.told_in(record):
             self.told_in.add(channel)
             found = await gateway.keyed(channel, key, oldest=record.since)
-            if all(is_edited(message.text, self._say) for message in found):
+            if all(message.text == AGAIN.in_words(self._say).text for message in found):
                 await gateway.say(channel, progress(f"{trouble} {still_open}"), key=key)
 
 
-def render_again(say: Texts) -> Message:
-    """What takes the place of what was told, once the store is open."""
-    return Message(escape(say("changing.store-again")))
-
-
-def is_edited(text: str, say: Texts) -> bool:
-    """Whether a message that told it says by now that it is over."""
-    return text == render_again(say).text
+AGAIN = Draft(escape(Text("changing.store-again")))
+"""What takes the place of what was told, once the store is open."""

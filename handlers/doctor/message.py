@@ -21,7 +21,7 @@ def render_links(links: Sequence[Link], say: Texts) -> Message:
     """Failed links first, then degraded ones, then the others; as many as a message has room for."""
     counts = Counter(link.state for link in links)
     summary = say("doctor.summary", failed=counts["failed"], degraded=counts["degraded"], well=counts["ok"])
-    room = Room(TOTAL_BUDGET - _MARGIN)
+    room = Room(TOTAL_BUDGET - _MARGIN, say)
     ordered = sorted(links, key=lambda link: STATES.index(link.state), reverse=True)
 
     def shown(_: int, link: Link) -> Part:

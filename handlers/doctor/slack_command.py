@@ -74,7 +74,7 @@ class _Desk:
         reply = self._inbox.reply(taken.key, question)
         if refused := await self._guard.denied(Person(question.user, question.channel), "examine", ""):
             denied = refused.denied
-            await reply.answer(render_denied(denied.why, denied.who, denied.where, say), mark=DONE)
+            await reply.answer(render_denied(denied.why, denied.who, denied.where).in_words(say), mark=DONE)
             return
         async with reply.expecting(escape(say("doctor.progress"))):
             links = await self._examine(say)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from bot.slack.message import Message
+from bot.slack.render.blocks import Draft
 from bot.slack.render.summary import summary_block
 from bot.slack.render.triage import render_news
 from bot.slack.render.triage_head import Head
@@ -11,7 +11,6 @@ from bot.store import Store
 from bot.store.alert_rows import Counts
 from bot.store.incidents import Row
 from bot.store.timeline import Event
-from bot.texts import Texts
 from bot.triage.cause import severest
 from bot.triage.gputime import FiringSpan, gpu_time
 from bot.triage.oncall_report import Case, OncallReport, report_on
@@ -21,16 +20,16 @@ DAYS = 7
 """What a report covers; a scheduled one begins where the last one ended, also where a clock change lies between."""
 
 
-async def reply_of(store: Store, head: Head, event: Event, say: Texts) -> Message:
+async def reply_of(store: Store, head: Head, event: Event) -> Draft:
     """What the thread is told of the event. What ends the incident is told with its summary up to then: in one message,
     so that what holds for a reply (once, however often it is tried) holds for the summary. Raises StoreError.
     """
-    message = render_news(event.news, say)
+    message = render_news(event.news)
     if event.news.turn not in ENDS:
         return message
     until = [TimelineEntry(step.at, step.news) for step in await store.timeline.of(head.id) if step.seq <= event.seq]
     summary = await summary_of(store, head.id, until, event.at)
-    return message._replace(blocks=(*message.blocks, summary_block(head, summary, say)), newer=())
+    return message._replace(blocks=(*message.blocks, summary_block(head, summary)))
 
 
 async def summary_of(store: Store, incident_id: str, happened: Sequence[TimelineEntry], now: float) -> Summary:

@@ -101,7 +101,7 @@ class AlertSorter:
         try:
             async with asyncio.timeout(PATIENCE_S), self._deps.open_sources(cluster) as sources:
                 with bugs_as_errors():
-                    found = await find_causes(sources, some, self._deps.say)
+                    found = await find_causes(sources, some)
         except (BotError, TimeoutError) as error:
             why = error.message if isinstance(error, BotError) else f"no answer within {PATIENCE_S:g} s"
             log.warning("no causes of %d alerts in %s: %s", len(some), cluster or "the cluster", why)

@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from bot.slack.message import Message
+from bot.slack.render.blocks import Draft
 from bot.slack.render.escalation import render_last_resort
 from bot.store.alert_rows import Counts
 from bot.store.incidents import Row
-from bot.texts import Texts
 from bot.triage.cause import severest
 from bot.triage.state import Call, Extent, IncidentTimes, News, next_call, wants_call
 from handlers.oncall.on_call_now import ON_CALL, Rota
@@ -102,10 +101,10 @@ def is_asked_for(
     return False
 
 
-def told_elsewhere(row: Row, news: News, link: str, say: Texts) -> tuple[str, Message] | None:
+def told_elsewhere(row: Row, news: News, link: str) -> tuple[str, Draft] | None:
     """Where a last resort is told outside the thread, and what; None for a user group, which the thread calls, and for
     the thread's own channel, which sees what the thread tells of calls.
     """
     if news.turn != "last-resort" or news.detail.startswith("S") or news.detail == row.channel:
         return None
-    return news.detail, render_last_resort(row.id, row.cause.claim, link, say)
+    return news.detail, render_last_resort(row.id, row.cause.text, link)

@@ -11,8 +11,7 @@ from bot.finding_codes import CODES
 from bot.hami.pods.request_parsing import DeviceConfig, gpus_of
 from bot.kube.models import Pod
 from bot.kube.times import parse_time
-from bot.report import Finding, Report, finding_in_words
-from bot.texts import Texts
+from bot.report import Finding, Report
 from bot.triage.cause import Cause, unexplained
 from bot.triage.gputime import GpuRequest
 from bot.triage.webhook import Alert
@@ -43,7 +42,7 @@ class AlertCauses(NamedTuple):
     needs: Mapping[Name, GpuRequest] = {}
 
 
-async def find_causes(sources: Sources, given: Sequence[Alert], say: Texts) -> AlertCauses:
+async def find_causes(sources: Sources, given: Sequence[Alert]) -> AlertCauses:
     """The causes of these alerts, of each pod or node by itself. Raises BotError when the cluster cannot be read."""
     by_pod: dict[Name, list[Alert]] = {}
     by_node: dict[str, list[Alert]] = {}
@@ -58,11 +57,11 @@ async def find_causes(sources: Sources, given: Sequence[Alert], say: Texts) -> A
             by_node.setdefault(alert.node, []).append(alert)
         else:
             others.append(alert)
-    found, needs = await _of_pods(sources, by_pod, say) if by_pod else AlertCauses([])
+    found, needs = await _of_pods(sources, by_pod) if by_pod else AlertCauses([])
     for number, (node, some) in enumerate(by_node.items()):
-        found += await _of_node(sources, node, some, say) if number < ONE_BY_ONE else _alone(some, _TOO_MANY)
+        found += await _of_node(sources, node, some) if number < ONE_BY_ONE else _alone(some, _TOO_MANY)
     if by_finding:
-        found += await _of_findings(sources, by_finding, say)
+        found += await _of_findings(sources, by_finding)
     return AlertCauses([*found, *_alone(others)], needs)
 
 
@@ -97,19 +96,19 @@ def together(found: Iterable[tuple[Cause, list[Alert]]]) -> Sorted:
     ]
 
 
-async def _of_pods(sources: Sources, named: Mapping[Name, list[Alert]], say: Texts) -> AlertCauses:
+async def _of_pods(sources: Sources, named: Mapping[Name, list[Alert]]) -> AlertCauses:
     install, waiting = await gather_waiting(sources, "")
     pods = [pod for pod in waiting.pods if (pod.namespace, pod.name) in named]
     found: Sorted = []
     if pods:
         scene = await gather_scene(sources, install, waiting._replace(pods=pods))
-        for name, finding in await asyncio.to_thread(_judged, scene, pods, say):
+        for name, finding in await asyncio.to_thread(_judged, scene, pods):
             found += [(_cause(finding, "/".join(name)), named[name])] if finding else _alone(named[name])
     judged = {(pod.namespace, pod.name) for pod in pods}
     left = [name for name in named if name not in judged]
     found += [pair for name in left[ONE_BY_ONE:] for pair in _alone(named[name], _TOO_MANY)]
     for name in left[:ONE_BY_ONE]:
-        report, pod = await _why(sources, name, say)
+        report, pod = await _why(sources, name)
         first = report.findings[0]
         found += [(_cause(first, "/".join(name)), named[name])] if _explains(first) else _alone(named[name])
         pods += [pod] if pod else []
@@ -121,15 +120,14 @@ def _need(pod: Pod, config: DeviceConfig) -> GpuRequest:
     return GpuRequest(gpus_of(pod, config), created.timestamp() if created else 0.0)
 
 
-def _judged(scene: ClusterScene, pods: Sequence[Pod], say: Texts) -> list[tuple[Name, Finding | None]]:
+def _judged(scene: ClusterScene, pods: Sequence[Pod]) -> list[tuple[Name, Finding | None]]:
     """Why each of them waits, as far as a rule explains it."""
     judge = Judge(scene)
-    found = (((pod.namespace, pod.name), judge.cause(pod)) for pod in pods)
-    return [(name, cause and finding_in_words(cause, say)) for name, cause in found]
+    return [((pod.namespace, pod.name), judge.cause(pod)) for pod in pods]
 
 
-async def _of_node(sources: Sources, node: str, some: list[Alert], say: Texts) -> Sorted:
-    report = await answer(sources, "nodes", node, say)
+async def _of_node(sources: Sources, node: str, some: list[Alert]) -> Sorted:
+    report = await answer(sources, "nodes", node)
     bad = next(filter(_explains, report.findings), None)
     return [(_cause(bad, node), some)] if bad else _alone(some)
 
@@ -143,10 +141,10 @@ def _alone(some: Sequence[Alert], why_not: str = "") -> Sorted:
     return [(told_alone(alert, why_not), [alert]) for alert in some]
 
 
-async def _of_findings(sources: Sources, named: Mapping[tuple[str, str], list[Alert]], say: Texts) -> Sorted:
+async def _of_findings(sources: Sources, named: Mapping[tuple[str, str], list[Alert]]) -> Sorted:
     found: Sorted = []
     for verb in {verb for verb, _ in named}:
-        report = await all_findings(sources, verb, say)
+        report = await all_findings(sources, verb)
         for (asked, code), some in named.items():
             for alert in some if asked == verb else ():
                 about = (
@@ -159,15 +157,15 @@ async def _of_findings(sources: Sources, named: Mapping[tuple[str, str], list[Al
     return found
 
 
-async def all_findings(sources: Sources, verb: str, say: Texts) -> Report:
-    """What a playbook says of the whole cluster."""
+async def all_findings(sources: Sources, verb: str) -> Report:
+    """What a playbook says of the whole cluster, before it is words."""
     playbook = find(verb)
-    return await _diagnosed(playbook, playbook.request(), sources, say)
+    return await _diagnosed(playbook, playbook.request(), sources)
 
 
-async def answer(sources: Sources, verb: str, subject: str, say: Texts) -> Report:
-    """What a playbook says about a pod (`ns/pod`) or a node."""
-    return await _diagnosed(find(verb), _request(verb, subject), sources, say)
+async def answer(sources: Sources, verb: str, subject: str) -> Report:
+    """The same about a pod (`ns/pod`) or a node."""
+    return await _diagnosed(find(verb), _request(verb, subject), sources)
 
 
 def _request(verb: str, subject: str) -> Any:
@@ -178,27 +176,27 @@ def _request(verb: str, subject: str) -> Any:
         raise UsageError(f"{subject[:120]!r} cannot be asked about: {error.message}") from error
 
 
-async def _why(sources: Sources, name: Name, say: Texts) -> tuple[Report, Pod | None]:
+async def _why(sources: Sources, name: Name) -> tuple[Report, Pod | None]:
     """What `why` says of the pod, and the pod, if that is there under this name."""
     playbook = find("why")
     snapshot = await playbook.gather(_request("why", "/".join(name)), sources)
     seen: FoundPod | None = snapshot.subject if isinstance(snapshot.subject, FoundPod) else None
     is_it = seen is not None and (seen.pod.namespace, seen.pod.name) == name
-    return await asyncio.to_thread(playbook.report, snapshot, say), seen.pod if seen and is_it else None
+    return await asyncio.to_thread(playbook.diagnose, snapshot), seen.pod if seen and is_it else None
 
 
-async def cards_of(sources: Sources, node: str, say: Texts) -> Report:
-    """What `gpus` says of the node, or of all."""
+async def cards_of(sources: Sources, node: str) -> Report:
+    """What `gpus` says of the node, or of all, before it is words."""
     playbook = find("gpus")
-    return await _diagnosed(playbook, playbook.request(node=node), sources, say)
+    return await _diagnosed(playbook, playbook.request(node=node), sources)
 
 
-async def registration_state(sources: Sources, node: str, say: Texts) -> Literal["registered", "lost", "unknown"]:
+async def registration_state(sources: Sources, node: str) -> Literal["registered", "lost", "unknown"]:
     """Whether HAMi counts on the node: its cards are registered, and nothing says that they are not any more.
 
     `unknown`: there is no such node. Raises BotError when the cluster, or that node, cannot be read.
     """
-    report = await answer(sources, "nodes", node, say)
+    report = await answer(sources, "nodes", node)
     if any(finding.code == "not-found" for finding in report.findings):
         if left_out := [place for place in sources.cluster.undecodable if node in place]:
             raise SourceError(f"node {node} cannot be read: {left_out[0]}")
@@ -207,10 +205,10 @@ async def registration_state(sources: Sources, node: str, say: Texts) -> Literal
     return "lost" if is_lost or not report.typed(NodeCardRow) else "registered"
 
 
-async def _diagnosed(playbook: Playbook, request: Any, sources: Sources, say: Texts) -> Report:
+async def _diagnosed(playbook: Playbook, request: Any, sources: Sources) -> Report:
     """In a thread: on a large cluster a diagnosis takes longer than the ack of a question may wait."""
     snapshot = await playbook.gather(request, sources)
-    return await asyncio.to_thread(playbook.report, snapshot, say)
+    return await asyncio.to_thread(playbook.diagnose, snapshot)
 
 
 def _cause(finding: Finding, subject: str) -> Cause:

@@ -7,6 +7,7 @@ import msgspec
 from bot.digest.schedule import is_zone
 from bot.errors import UsageError
 from bot.slack.app import App
+from bot.slack.render import blocks
 from bot.slack.render.digest_form import FORM, INPUT, OPEN, WHEN, ZONE, Place, form, read_place
 from bot.slack.render.prose import error_line, progress
 from handlers.changes.types import Person
@@ -31,7 +32,7 @@ def register(app: App, inbox: Inbox, digests: Digests) -> None:
 
     async def show(taken: AcceptedDeed[Place]) -> None:
         """Its key is the trigger."""
-        await inbox.deps.gateway.open_view(taken.key, form(taken.details, inbox.deps.say))
+        await inbox.deps.gateway.open_view(taken.key, blocks.in_words(form(taken.details), inbox.deps.say))
 
     async def add(taken: AcceptedDeed[_Typed]) -> None:
         who = Person(taken.asked.user, taken.asked.channel)

@@ -169,7 +169,7 @@ class Digests:
         late = slot.wall if self._deps.now() - slot.at > _LATE_S else ""
         if digest.kind == "digest":
             post, files = await self._told(digest.channel, digest.cluster, late)
-            return render_digest(post, self._deps.say, files), post.after
+            return render_digest(post, files).in_words(self._deps.say), post.after
         if self._report is None:
             raise BotError("the settings lack oncall, so there are no incidents")
         before = previous_of(digest.schedule, slot.at)
@@ -192,7 +192,7 @@ class Digests:
         match asked:
             case Post():
                 post, files = await self._told(who.channel, cluster, "")
-                await self._deps.outbox.put(f"digest:now:{key}", who.channel, render_digest(post, say, files))
+                await self._deps.outbox.put(f"digest:now:{key}", who.channel, render_digest(post, files).in_words(say))
                 return say("digest.posted")
             case AddDigest():
                 return await self._add(key, who, cluster, asked)
@@ -246,14 +246,16 @@ class Digests:
         words = (DIGEST_EXAMPLE, CRON_EXAMPLE, "digest now", f"digest stop {found[0].id if found else 'ID'}")
         means = (say("digest.how-days"), say("digest.how-cron"), say("digest.how-now"), say("digest.how-stop"))
         ways = [(f"{COMMAND} {word}", does) for word, does in zip(words, means, strict=True)]
-        return render_list(lines, ways, cluster, say)
+        return render_list(lines, ways, cluster).in_words(say)
 
     def _in_words(self, what: Literal["added", "line"], digest: Digest) -> str:
         say, coming = self._deps.say, _moment(next_of(digest.schedule, self._deps.now()))
         if digest.kind == "oncall":
-            return say(f"digest.report-{what}", id=digest.id, schedule=str(digest.schedule), next=coming)
+            report = "digest.report-added" if what == "added" else "digest.report-line"
+            return say(report, id=digest.id, schedule=str(digest.schedule), next=coming)
         about = self._cluster(digest.cluster)
-        return say(f"digest.{what}", id=digest.id, schedule=str(digest.schedule), cluster=about, next=coming)
+        key = "digest.added" if what == "added" else "digest.line"
+        return say(key, id=digest.id, schedule=str(digest.schedule), cluster=about, next=coming)
 
     def _cluster(self, name: str) -> str:
         return name or self._deps.say("digest.usual")

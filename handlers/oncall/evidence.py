@@ -14,12 +14,12 @@ from bot.hami.vendors import ANNOTATIONS
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import EVENTS, PODS, Kind
 from bot.kube.recording.record import record
-from bot.report import Gap, Severity, one_line
+from bot.report import Gap, Severity, in_words, one_line
 from bot.slack.message import File, Message
 from bot.slack.render import blocks
-from bot.slack.render.prose import in_words, render_error
+from bot.slack.render.prose import in_words as told
+from bot.slack.render.prose import render_error
 from bot.slack.render.report import render_report
-from bot.texts import Texts
 from handlers.deps import Deps
 from handlers.inbox import with_picture
 from handlers.oncall.causes import answer, cards_of
@@ -60,29 +60,30 @@ async def evidence(deps: Deps, cluster: str, asked: EvidenceRequest, bounds: Bou
     say = deps.say
     try:
         async with asyncio.timeout(ANSWERED_S), deps.open_sources(cluster) as sources:
-            found = await answer(sources, asked.verb, asked.subject, say)
+            found = await answer(sources, asked.verb, asked.subject)
     except TimeoutError:
         return render_error(BotError(f"{asked.verb} {asked.subject}: no answer within {ANSWERED_S:g} s"), say)
     except BotError as error:
         return render_error(error, say)
-    report = msgspec.structs.replace(found, severity=asked.severity)
+    report = await asyncio.to_thread(in_words, msgspec.structs.replace(found, severity=asked.severity), say)
     words = f"{asked.verb} {asked.subject}"
     rendered = partial(render_report, report, say, channel_buttons=False, words=words)
     try:
         async with asyncio.timeout(ANSWERED_S), deps.open_sources(cluster) as sources:
-            cards = await cards_of(sources, asked.nodes[0] if len(asked.nodes) == 1 else "", say)
-        message = await asyncio.to_thread(with_picture, rendered, cards, say)
+            cards = await cards_of(sources, asked.nodes[0] if len(asked.nodes) == 1 else "")
+        message = await asyncio.to_thread(lambda: with_picture(rendered, in_words(cards, say), say))
     except TimeoutError:
         message = _noted(rendered(), say("triage.no-picture", why=f"not finished within {ANSWERED_S:g} s"))
     except BotError as error:
-        message = _noted(rendered(), say("triage.no-picture", why=in_words(error, say)[0]))
+        message = _noted(rendered(), say("triage.no-picture", why=told(error, say)[0]))
     try:
         async with asyncio.timeout(RECORDED_S), deps.open_sources(cluster) as sources:
-            recorded, unread = await _recording(sources, asked, bounds, say)
+            content, unread = await _recording(sources, asked, bounds)
     except TimeoutError:
         return _noted(message, say("triage.no-recording", why=f"not finished within {RECORDED_S:g} s"))
     except BotError as error:
-        return _noted(message, say("triage.no-recording", why=in_words(error, say)[0]))
+        return _noted(message, say("triage.no-recording", why=told(error, say)[0]))
+    recorded = File(asked.recording, content, say("triage.recording-title", subject=asked.subject))
     notes = [say("triage.recording", words=f"{words} --recording {recorded.name}")]
     if unread:
         notes.append(say("triage.recording-lacks", what=one_line(", ".join(unread), 300)))
@@ -93,7 +94,7 @@ def _noted(message: Message, *texts: str, files: Sequence[File] = ()) -> Message
     return message._replace(blocks=(*message.blocks, blocks.context(*texts)), files=(*message.files, *files), newer=())
 
 
-async def _recording(sources: Sources, asked: EvidenceRequest, bounds: Bounds, say: Texts) -> tuple[File, list[str]]:
+async def _recording(sources: Sources, asked: EvidenceRequest, bounds: Bounds) -> tuple[bytes, list[str]]:
     """The cluster as `hami-bot record` writes it, redacted, and what could not be read. Raises BotError."""
     await _check_few(sources.cluster, PODS, bounds.most_pods)
     await _check_few(sources.cluster, EVENTS, bounds.most_events)
@@ -107,8 +108,7 @@ async def _recording(sources: Sources, asked: EvidenceRequest, bounds: Bounds, s
         content = await asyncio.to_thread(out.read_bytes)
     if len(content) > bounds.largest:
         raise SourceError(f"it has {len(content):,} bytes")
-    file = File(asked.recording, content, say("triage.recording-title", subject=asked.subject))
-    return file, [gap.source for gap in summary.gaps]
+    return content, [gap.source for gap in summary.gaps]
 
 
 async def _check_few(cluster: Cluster, kind: Kind[Any], most: int) -> None:

@@ -9,6 +9,7 @@ import msgspec
 from bot.report import SEVERITIES
 from bot.slack.message import Message
 from bot.slack.outbox import Severity
+from bot.slack.render import blocks
 from bot.slack.render.prose import progress
 from bot.slack.render.triage_head import Head, details, render_head
 from bot.store.alert_rows import Counts
@@ -65,7 +66,7 @@ class IncidentThreads:
         head = head_of(row, counts)
         if row.thread_ts:  # an edit calls nobody, as the first post would
             head = head._replace(call=call_to_come(row, counts, self._terms, self._rota.expected()))
-        message = render_head(head, self._deps.say)
+        message = render_head(head).in_words(self._deps.say)
         said = _digest([row.incident.state, row.incident.owner, row.incident.called, head.severity])
         looks = _digest([message.text, message.blocks])
         waited = self._deps.now() - row.shown_at
@@ -93,7 +94,7 @@ class IncidentThreads:
         A recording that is made again is another file. What was given before this was interrupted stays as it is.
         """
         if not await self._rows.has_evidence(row):
-            message, more = await self._found(row, head), details(head, self._deps.say)
+            message, more = await self._found(row, head), blocks.in_words(details(head), self._deps.say)
             if message.blocks or more:
                 message = message._replace(blocks=(*message.blocks, *more), newer=())
                 await self._put(row, evidence_key(row.id), message, severity=head.severity, thread_ts=row.thread_ts)
@@ -111,12 +112,13 @@ class IncidentThreads:
     async def _reply(self, row: Row, counts: Counts, untold: Sequence[Event]) -> None:
         for event in untold:
             severity: Severity = "critical" if event.news.turn in CALLS else "warning"
-            message = await reply_of(self._deps.store, head_of(row, counts), event, self._deps.say)
+            reply = await reply_of(self._deps.store, head_of(row, counts), event)
             key = f"{head_key(row.id)}:{event.seq}"
             link = self._deps.permalink(row.channel, row.thread_ts)
-            if elsewhere := told_elsewhere(row, event.news, link, self._deps.say):
-                await self._deps.outbox.put(key, *elsewhere, severity=severity)
-            await self._put(row, key, message, severity=severity, thread_ts=row.thread_ts)
+            if elsewhere := told_elsewhere(row, event.news, link):
+                whom, call = elsewhere
+                await self._deps.outbox.put(key, whom, call.in_words(self._deps.say), severity=severity)
+            await self._put(row, key, reply.in_words(self._deps.say), severity=severity, thread_ts=row.thread_ts)
             await self._deps.store.timeline.mark_told(row.id, event.seq)
 
     async def _put(

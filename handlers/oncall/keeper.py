@@ -179,11 +179,11 @@ class Keeper:
 
     async def _look_for(self, cluster: str, nodes: Collection[str]) -> bool:
         """Which of the nodes are registered by now, or gone; whether any is."""
-        began, say = self._deps.now(), self._deps.say
+        began = self._deps.now()
         self._looked[cluster] = _Looked(began)
         try:
             async with asyncio.timeout(PATIENCE_S), self._deps.open_sources(cluster) as sources:
-                found = {node: await registration_state(sources, node, say) for node in sorted(nodes)}
+                found = {node: await registration_state(sources, node) for node in sorted(nodes)}
         except TimeoutError as error:
             raise SourceError(f"no answer within {PATIENCE_S:g} s") from error
         registered = frozenset(node for node, state in found.items() if state == "registered")

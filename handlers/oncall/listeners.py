@@ -11,6 +11,7 @@ from bot.errors import UsageError
 from bot.finding_codes import LOSES_NODE
 from bot.slack.app import App
 from bot.slack.message import Message
+from bot.slack.render import blocks
 from bot.slack.render.change import render_denied
 from bot.slack.render.prose import progress
 from bot.slack.render.storm import OPEN, read_choice
@@ -180,7 +181,7 @@ class _Window:
             return await self._report(key, who, asked.posted)
         row = await self._triage.find(who, asked.incident, question.thread_ts)
         if asked.what == "show":
-            return render_head(await self._triage.head(row), self._say)
+            return render_head(await self._triage.head(row)).in_words(self._say)
         if asked.what == "export":
             return await self._exported(key, who, row)
         wanted = IncidentDeed(asked.what, asked.text, asked.to, asked.seconds, asked.node)
@@ -233,7 +234,8 @@ class _Window:
         who = Person(taken.asked.user, channel)
         row = await self._triage.find(who, press.incident) if deed == "mute" else None
         lost = row.cause.nodes if row and row.cause.code in LOSES_NODE else ()
-        await self._inbox.deps.gateway.open_view(taken.key, form(deed, press.incident, channel, self._say, lost))
+        view = form(deed, press.incident, channel, lost)
+        await self._inbox.deps.gateway.open_view(taken.key, blocks.in_words(view, self._say))
 
     async def submitted(self, ack: Any, body: dict[str, Any]) -> None:
         view: dict[str, Any] = body["view"]
@@ -292,7 +294,7 @@ class _Window:
             answer = await reply()
         except AccessDenied as error:
             denied = error.denied
-            answer = render_denied(denied.why, denied.who, denied.where, self._say)
+            answer = render_denied(denied.why, denied.who, denied.where).in_words(self._say)
         message = progress(answer) if isinstance(answer, str) else answer
         await self._inbox.reply(key, question).answer(message, mark=DONE)
 

@@ -12,6 +12,7 @@ from functools import partial
 from bot.pager.inbound import PagerAction
 from bot.pager.requests import PageEvent, request_of, services_of
 from bot.periodic_jobs import Clock
+from bot.report import one_line
 from bot.settings.paging import PagingSettings
 from bot.store.alert_rows import Counts
 from bot.store.audit import Line
@@ -27,6 +28,8 @@ LASTING_S = 300.0
 """So long a pager may fail before the thread is told."""
 LEASE = "pages"
 LEASE_S = 30.0
+
+_LONGEST_SUMMARY = 400
 
 log = logging.getLogger(__name__)
 
@@ -107,8 +110,9 @@ class Paging:
         counts = (await self._deps.store.alerts.counts([row.id])).get(row.id, Counts())
         extent = extent_of(row, counts)
         link = self._deps.permalink(row.channel, row.thread_ts)
+        summary = one_line(self._deps.say.words(row.cause.text), _LONGEST_SUMMARY)
         return PageEvent(
-            page.action, page.key, row.id, row.cause.claim, extent.severity, row.cluster, link, extent.pods, page.by
+            page.action, page.key, row.id, summary, extent.severity, row.cluster, link, extent.pods, page.by
         )
 
     async def hear(self, heard: PagerAction) -> None:

@@ -30,6 +30,13 @@ from handlers.oncall.plan import PATIENCE_S
 from handlers.user_actions import NotDone
 
 _PERSON = re.compile(r"[UWS][A-Z0-9]{2,63}")
+_NOT_SO = {
+    "unmuted": "triage.is-unmuted",
+    "resolved": "triage.is-resolved",
+    "closed": "triage.is-closed",
+    "ended": "triage.is-ended",
+}
+"""Why nothing follows from a deed, by what `act` says."""
 
 
 class IncidentDeed(NamedTuple):
@@ -108,7 +115,7 @@ class TriageService:
         if isinstance(step, str):
             if step == "same":
                 return self._deps.say("triage.same")
-            raise Refused(self._deps.say(f"triage.is-{step}"))
+            raise Refused(self._deps.say(_NOT_SO[step]))
         self._keeper.soon()
         if wanted.deed == "close" and not step.incident.quiet_since:
             return self._deps.say("triage.done-firing")
@@ -139,20 +146,21 @@ class TriageService:
     async def listed(self) -> Message:
         """The incidents that are neither resolved nor closed, who is called, and how many alerts are ignored."""
         rota = await self._keeper.rota.now()
-        return render_open(await self._heads(rota), rota, await self._deps.store.ignored.count(), self._deps.say)
+        ignored = await self._deps.store.ignored.count()
+        return render_open(await self._heads(rota), rota, ignored).in_words(self._deps.say)
 
     async def report(self) -> Message:
         """The on-call report of the last 7 days, for the eyes of who asked. Raises StoreError."""
         now = self._deps.now()
         found = await oncall_report(self._deps.store, now - DAYS * 86400.0, now)
-        return render_oncall_report(found, DAYS, await self.heads(), self._deps.say)
+        return render_oncall_report(found, DAYS, await self.heads()).in_words(self._deps.say)
 
     async def posted_report(self, since: float, until: float, late: str) -> Message:
         """The same between two moments (seconds since 1970), for a channel, where it calls nobody. `late`: see
         `post_oncall_report`. Raises StoreError.
         """
         found = await oncall_report(self._deps.store, since, until)
-        return post_oncall_report(found, DAYS, await self.heads(), self._deps.say, late)
+        return post_oncall_report(found, DAYS, await self.heads(), late).in_words(self._deps.say)
 
     async def heads(self) -> list[Head]:
         """The same incidents, without asking anybody for the rota. Raises StoreError."""
@@ -209,7 +217,7 @@ class TriageService:
         """That there is something to wait for. Raises BotError where there is not, or the cluster cannot be read."""
         try:
             async with asyncio.timeout(PATIENCE_S), self._deps.open_sources(row.cluster) as sources:
-                state = await registration_state(sources, node, self._deps.say)
+                state = await registration_state(sources, node)
         except TimeoutError as error:
             raise Refused(
                 f"node {node}: no answer within {PATIENCE_S:g} s", hint="Mute it for a time: @hami-bot triage mute 2h"

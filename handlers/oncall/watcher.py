@@ -14,7 +14,7 @@ from bot.errors import BotError
 from bot.finding_codes import watched_in
 from bot.kube.times import parse_time
 from bot.periodic_jobs import Clock
-from bot.report import Finding, Gap
+from bot.report import Finding, Gap, finding_in_words
 from bot.triage.webhook import Alert
 from bot.unexpected_errors import bugs_as_errors
 from handlers.deps import Deps
@@ -99,9 +99,9 @@ class Watcher:
         given: list[Alert] = []
         known = [alert for alert in await self._rows.firing_of(SOURCE, cluster) if not alert.pod]
         for verb, codes in WATCHED.items():
-            report = await all_findings(sources, verb, self._deps.say)
+            report = await all_findings(sources, verb)
             now = sources.cluster.now()
-            bad = (finding for finding in report.findings if finding.code in codes)
+            bad = (finding_in_words(finding, self._deps.say) for finding in report.findings if finding.code in codes)
             found = [alert for finding in bad for alert in _of_finding(cluster, finding, now, report.gaps)]
             names = {alert.fingerprint for alert in found}
             before = self._seen_before.get(f"{cluster}/{verb}", set())

@@ -13,7 +13,7 @@ import click
 
 from bot.changes.kinds import KINDS
 from bot.errors import UsageError
-from bot.finding_codes import CODES, about
+from bot.finding_codes import CODES, PROOFS, about, words_of
 from bot.texts import LANGUAGES, Texts
 from playbooks.own.discovery import RESERVED
 from playbooks.own.errors import OwnPlaybookError
@@ -145,12 +145,12 @@ def explain_code(text: str, say: Texts) -> str | None:
     if facts is None:
         return None
     code = text.lower()
-    fix = f"code-fix.{code}"
+    fix = words_of(code, "fix")
     lines = [
         code,
-        say("code-help.meaning", text=say(f"code-meaning.{code}")),
-        say("code-help.proof", text=say(f"code-proof.{facts.proof}")),
-        say("code-help.fix", text=say(fix)) if fix in say else say("code-help.no-fix"),
+        say("code-help.meaning", text=words_of(code, "meaning")),
+        say("code-help.proof", text=PROOFS[facts.proof]),
+        say("code-help.fix", text=fix) if fix.key in say else say("code-help.no-fix"),
     ]
     lines += [say("code-help.pod")] if facts.of_the_pod else []
     lines += [say("code-help.node")] if facts.loses_node else []

@@ -13,7 +13,16 @@ from bot.texts import Text, Texts
 if TYPE_CHECKING:
     from bot.store.profiles import KeptProfile
 
-COLUMNS = ("id", "kind", "taken-at", "seconds", "version", "cluster", "target", "bytes")
+COLUMNS = (
+    Text("kept.id"),
+    Text("kept.kind"),
+    Text("kept.taken-at"),
+    Text("kept.seconds"),
+    Text("kept.version"),
+    Text("kept.cluster"),
+    Text("kept.target"),
+    Text("kept.bytes"),
+)
 
 
 def kept_report(kept: "Sequence[KeptProfile]", now: float, say: Texts) -> Report:
@@ -28,7 +37,7 @@ def kept_report(kept: "Sequence[KeptProfile]", now: float, say: Texts) -> Report
         taken_at=_time(now),
         subject=Subject("Profiles", "", ""),
         findings=(finding,),
-        tables=(Table(say("kept.title"), tuple(say(f"kept.{column}") for column in COLUMNS), rows),) if rows else (),
+        tables=(Table(say("kept.title"), tuple(map(say.words, COLUMNS)), rows),) if rows else (),
     )
     return in_words(made, say)
 

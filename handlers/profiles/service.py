@@ -13,11 +13,12 @@ from bot.changes.durations import format_duration
 from bot.errors import UsageError
 from bot.settings.schema import ProfileSettings
 from bot.slack.message import Message
+from bot.slack.render.blocks import Draft
 from bot.slack.render.profile import taking
 from bot.slack.render.prose import render_help
 from bot.slack.render.report import render_report
 from bot.store import StoreError
-from bot.texts import Texts
+from bot.texts import Prose, Text, spaced
 from bot.triage.state import News
 from handlers.inbox import DONE, Inbox
 from handlers.parsing.question import Question
@@ -91,13 +92,13 @@ class ProfileService:
                 if await self._inbox.was_answered(key, question):
                     return
                 raise NotDone("not-done-interrupted")
-            say = self._deps.texts(asked.options.get("lang"))
-            message = await self._message(key, question, asked, reply, say)
+            message = await self._message(key, question, asked, reply)
         await reply.answer(message, mark=DONE)
 
-    async def _message(self, key: str, question: Question, asked: ProfileAsked, reply: Reply, say: Texts) -> Message:
+    async def _message(self, key: str, question: Question, asked: ProfileAsked, reply: Reply) -> Message:
         if isinstance(asked.request, Request):
-            return await self._capture(key, question, asked, reply, say)
+            return await self._capture(key, question, asked, reply)
+        say = self._deps.texts(asked.options.get("lang"))
         rows = self._deps.store.profiles
         if isinstance(asked.request, ShowKept):
             report = kept_report(await rows.listed(), self._deps.now(), say)
@@ -107,17 +108,18 @@ class ProfileService:
 
     # ------------------------------------------------------------------------------------------------- taking one
 
-    async def _capture(self, key: str, question: Question, asked: ProfileAsked, reply: Reply, say: Texts) -> Message:
+    async def _capture(self, key: str, question: Question, asked: ProfileAsked, reply: Reply) -> Message:
         assert isinstance(asked.request, Request)
+        say = self._deps.texts(asked.options.get("lang"))
         settings = self._settings
         request = asked.request.within(
             longest_s=settings.longest_s, limit_bytes=settings.most_bytes, namespaces=settings.namespaces
         )
         cluster = self._deps.cluster_of(asked.options.get("cluster") or await usual_cluster(self._deps, question))
         wanted = CaptureRequest(cluster, str(request.target or ""), request.kind, request.seconds)
-        joined = say("profile.joined") if self._captures.is_running(wanted) else ""
-        waiting = self._taken(wanted, request, question, say)
-        async with _showing(reply, key, _Progress(request, joined, say)):
+        progress = _Progress(request, Text("profile.joined") if self._captures.is_running(wanted) else "")
+        waiting = self._taken(wanted, request, question, partial(answer_to, words=question.words, say=say))
+        async with _showing(reply, lambda: progress.message(key).in_words(say)):
             answer = await self._awaited(key, asyncio.create_task(waiting))
         if answer is None:
             return Message(say("profile.cancelled", user=self._cancelled_by.pop(key, "")))
@@ -129,7 +131,9 @@ class ProfileService:
             await note_done(self._deps, question.channel, question.thread_ts, news, key)
         return answer.message
 
-    async def _taken(self, wanted: CaptureRequest, request: Request, question: Question, say: Texts) -> Answer:
+    async def _taken(
+        self, wanted: CaptureRequest, request: Request, question: Question, answer: Callable[[Snapshot], Answer]
+    ) -> Answer:
         """Who shares what is being taken needs no room for another one: asked last, since what is taken may end."""
         async with AsyncExitStack() as stack:
             async with audited(self._deps.store.audit, question, wanted.cluster, request):
@@ -138,7 +142,7 @@ class ProfileService:
                 snapshot = await self._captures.take(wanted, partial(self._gather, wanted.cluster, request))
             taken = snapshot.outcome
             contents = [taken.content] if isinstance(taken, FetchedProfile) else []
-            return await self._room.run(partial(answer_to, snapshot, question.words, say), contents)
+            return await self._room.run(partial(answer, snapshot), contents)
 
     async def _awaited(self, key: str, waiting: asyncio.Task[Answer]) -> Answer | None:
         """None when somebody cancelled it."""
@@ -176,29 +180,28 @@ class ProfileService:
 class _Progress:
     """What is shown meanwhile."""
 
-    def __init__(self, request: Request, joined: str, say: Texts) -> None:
+    def __init__(self, request: Request, joined: Prose) -> None:
         self._request = request
         self._joined = joined
-        self._say = say
         self._ends_at = time.monotonic() + request.seconds
 
-    def message(self, key: str) -> Message:
+    def message(self, key: str) -> Draft:
         """What stands there now, with the button that cancels it."""
-        say, request = self._say, self._request
+        request = self._request
         left = round(self._ends_at - time.monotonic())
-        values = {"kind": request.kind, "where": request.target or say("profile.the-scheduler")}
-        text = say("profile.progress-left", left=left, **values) if left > 0 else say("profile.progress", **values)
-        return taking(" ".join(filter(None, (text, self._joined))), key, say("profile.cancel"))
+        values = {"kind": request.kind, "where": request.target or Text("profile.the-scheduler")}
+        text = Text("profile.progress-left", left=left, **values) if left > 0 else Text("profile.progress", **values)
+        return taking(spaced(text, self._joined), key)
 
 
 @asynccontextmanager
-async def _showing(reply: Reply, key: str, progress: _Progress) -> AsyncGenerator[None]:
+async def _showing(reply: Reply, message: Callable[[], Message]) -> AsyncGenerator[None]:
     """While it lasts, a message that everyone sees tells how long it still takes; the answer replaces it."""
     if not isinstance(reply, ChannelReply):
         yield
         return
     ended = asyncio.Event()
-    showing = asyncio.create_task(_show(reply.progress, key, progress, ended))
+    showing = asyncio.create_task(_show(reply.progress, message, ended))
     try:
         yield
     finally:
@@ -207,11 +210,11 @@ async def _showing(reply: Reply, key: str, progress: _Progress) -> AsyncGenerato
 
 
 async def _show(
-    show: Callable[[Message], Awaitable[None]], key: str, progress: _Progress, ended: asyncio.Event
+    show: Callable[[Message], Awaitable[None]], message: Callable[[], Message], ended: asyncio.Event
 ) -> None:
     wait = PATIENCE_S
     while not await within(ended, wait):
-        await show(progress.message(key))
+        await show(message())
         wait = _EVERY_S
 
 

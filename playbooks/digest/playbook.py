@@ -25,7 +25,15 @@ from playbooks.rules.common import prose
 ASKED = ("pending", "nodes", "gpus", "quota", "status")
 FIGURES = Sheet("figures", FigureRow, brief={"area": "area", "what": "what", "value": "value"}, together=3)
 OWNERS = Sheet("owners", OwnerRow)
-_TOLD = ("pending", "node-faults", "locks", "quotas", "hami", AREA, "largest-slice-MiB")
+_TOLD = {
+    "pending": Text("digest-area.pending"),
+    "node-faults": Text("digest-area.node-faults"),
+    "locks": Text("digest-area.locks"),
+    "quotas": Text("digest-area.quotas"),
+    "hami": Text("digest-area.hami"),
+    AREA: Text("digest-area.idle-GPU-hours"),
+    "largest-slice-MiB": Text("digest-area.largest-slice-MiB"),
+}
 """Areas of figures that a person reads; the others are for comparing."""
 _UNITS = {"quotas": " %", AREA: " h", "largest-slice-MiB": " MiB"}
 _FIRST = 5
@@ -124,11 +132,11 @@ def _idle(snapshot: Snapshot) -> dict[str, str]:
 
 def _told(figures: Mapping[str, str]) -> Iterator[FigureRow]:
     """The first of each area, in words."""
-    for area in _TOLD:
+    for area, name in _TOLD.items():
         unit = _UNITS.get(area, "")
         some = ((what, value) for of, what, value in _rows(figures) if of == area)
         for what, value in islice(some, _FIRST):
-            yield FigureRow(Text(f"digest-area.{area}"), what, f"{int(value):,}{unit}" if value.isdecimal() else value)
+            yield FigureRow(name, what, f"{int(value):,}{unit}" if value.isdecimal() else value)
 
 
 def _rows(figures: Mapping[str, str]) -> list[FigureRow]:
@@ -157,18 +165,19 @@ def _key(finding: Finding) -> tuple[str, tuple[str, ...]]:
 
 
 def _verdict(reports: Mapping[str, Report], unseen: Mapping[str, Gap]) -> Text:
+    """That there is none of something follows only where everything was seen."""
     lines: list[Text] = []
     if "pending" in reports:
         pods, causes = waiting(reports)
-        none = Text(f"digest.waiting-{_sure(reports['pending'])}")
+        none = Text("digest.waiting-unseen" if reports["pending"].gaps else "digest.waiting-none")
         lines.append(Text("digest.waiting", pods=pods, causes=causes) if pods else none)
     if "nodes" in reports:
         nodes = {node for finding in bad(reports["nodes"]) for node in finding.scope.nodes}
-        none = Text(f"digest.faults-{_sure(reports['nodes'])}")
+        none = Text("digest.faults-unseen" if reports["nodes"].gaps else "digest.faults-none")
         lines.append(Text("digest.faults", nodes=len(nodes)) if nodes else none)
     if "status" in reports:
         problems = len(bad(reports["status"]))
-        none = Text(f"digest.health-{_sure(reports['status'])}")
+        none = Text("digest.health-unseen" if reports["status"].gaps else "digest.health-none")
         lines.append(Text("digest.health", problems=problems) if problems else none)
     if unseen:
         lines.append(Text("digest.unseen", what=", ".join(unseen)))
@@ -179,11 +188,6 @@ def _without_hami(reports: Mapping[str, Report]) -> Prose:
     """What the questions answer where HAMi is not installed: then no node and no pod was judged."""
     told = (report for verb, report in reports.items() if verb != "pending")
     return next((report.findings[0].text for report in told if report.findings[0].code == "hami-not-installed"), "")
-
-
-def _sure(report: Report) -> str:
-    """That there is none follows only where everything was seen."""
-    return "unseen" if report.gaps else "none"
 
 
 PLAYBOOK = Playbook(

@@ -3,8 +3,9 @@
 import difflib
 import re
 from collections import Counter
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Literal, NamedTuple
 
 from msgspec import structs
 
@@ -151,22 +152,25 @@ def _nowhere(asked: AskedPod, confidence: Confidence) -> Answer:
         )
     elif (effect := _only_quota(scene)) is not None:
         code = "resource-quota-not-fit"
-        claim, verdict = _over_quota("resource-quota-not-fit.fit", asked, effect)
+        claim, verdict = _over_quota("fit", asked, effect)
         proofs = [*proof(effect.of, scene.quotas), *_counted(scene), *proofs]
     else:
         empty = names and not any(would_if_empty(scene, name) for name in names)
-        code, key = "fits-nowhere", "fits-nowhere.empty" if empty else "fits-nowhere.claim"
-        claim, verdict = _told(key, asked, why_nowhere(scene), count=len(scene.candidates))
+        code, count = "fits-nowhere", len(scene.candidates)
+        key = "fits-nowhere.empty" if empty else "fits-nowhere.claim"
+        claim, verdict = _told(lambda pod, why: Text(key, pod=pod, why=why, count=count), asked, why_nowhere(scene))
     actions = [_action(asked, change) for change in ways.changes] + _end(scene, ways.search.found)
     result = finding(code, claim, confidence, (), tuple(dict.fromkeys(proofs)), severity="warning")
     result = structs.replace(result, next_actions=tuple(actions))
     return Answer(result, ways.search.found, _cut_short(ways.search), verdict)
 
 
-def _told(key: str, asked: AskedPod, whys: Sequence[Prose], /, **values: object) -> tuple[Text, Text]:
-    """The claim with the first form of the reasons, and with the first that keeps it within a verdict's length."""
+def _told(claim: Callable[[Prose, Prose], Text], asked: AskedPod, whys: Sequence[Prose]) -> tuple[Text, Text]:
+    """The claim, of a pod's name and why, with the first form of the reasons, and with the first that keeps it within a
+    verdict's length.
+    """
     names = dict.fromkeys((_called(asked), asked.name))
-    forms = [Text(key, pod=name, why=why, **values) for why in whys or [Text("words.none")] for name in names]
+    forms = [claim(name, why) for why in whys or [Text("words.none")] for name in names]
     return forms[0], fitting(forms, VERDICT_LIMIT)
 
 
@@ -184,7 +188,14 @@ def _only_quota(scene: PodScene) -> Effect | None:
     return next((effect for effect in refused if effect.verdict == "refused"), refused[0])
 
 
-def _over_quota(key: str, asked: AskedPod, effect: Effect) -> tuple[Text, Text]:
+_OVER_QUOTA = {
+    "fit": "resource-quota-not-fit.fit",
+    "denied": "resource-quota-not-fit.denied",
+    "creation": "resource-quota-not-fit.creation",
+}
+
+
+def _over_quota(when: Literal["fit", "denied", "creation"], asked: AskedPod, effect: Effect) -> tuple[Text, Text]:
     """Claim and verdict."""
     namespace = asked.scene.pod.namespace
     numbers = {"used": _amount(effect.used), "limit": _amount(effect.limit)}
@@ -192,8 +203,14 @@ def _over_quota(key: str, asked: AskedPod, effect: Effect) -> tuple[Text, Text]:
     if is_share(asked.scene, effect):
         figures = asked_on(asked.scene)
         amount, in_short = amounts_by_type(figures), amounts(figures)
-    claim, _ = _told(key, asked, (), namespace=namespace, resource=effect.key, asked=amount, **numbers)
-    _, verdict = _told(key, asked, (), namespace=namespace, resource=effect.key, asked=in_short, **numbers)
+
+    def told(pod: Prose, why: Prose, asked: Prose) -> Text:
+        return Text(
+            _OVER_QUOTA[when], pod=pod, why=why, namespace=namespace, resource=effect.key, asked=asked, **numbers
+        )
+
+    claim, _ = _told(partial(told, asked=amount), asked, ())
+    _, verdict = _told(partial(told, asked=in_short), asked, ())
     return claim, verdict
 
 
@@ -313,17 +330,16 @@ def _denied(asked: AskedPod, refused: Rejection, confidence: Confidence) -> Find
     """The webhook, or the API after it, does not let the pod be created."""
     key = "admission-denied.fit" if refused.by == "webhook" else "admission-denied.fit-api"
     claim = Text(key, pod=asked.name, why=refused.words)
-    action = remedy(refused.words) or "as-told"
+    change = remedy(refused.words) or Text("admission-denied.as-told")
     whole = asked.words and asked.words._replace(memory_mib=0, percentage=0, cores=None)
     question = words_of(whole, asked.written.namespace) if whole else ("-f", file_of(asked.written))
     look = prose.command("fit", *question)
-    steps = [elsewhere.ask_again(asked.written, Text(f"admission-denied.{action}"), look)]
+    steps = [elsewhere.ask_again(asked.written, change, look)]
     return finding("admission-denied", claim, confidence, (), _proofs(asked), severity="warning", actions=steps)
 
 
 def _refused_at_creation(asked: AskedPod, effect: Effect, confidence: Confidence) -> Answer:
-    key = "resource-quota-not-fit.denied" if effect.by == "HAMi" else "resource-quota-not-fit.creation"
-    claim, verdict = _over_quota(key, asked, effect)
+    claim, verdict = _over_quota("denied" if effect.by == "HAMi" else "creation", asked, effect)
     proofs = tuple(proof(effect.of, asked.scene.quotas))
     result = finding("resource-quota-not-fit", claim, confidence, (), proofs, severity="warning")
     return Answer(result, verdict=verdict)
@@ -331,11 +347,15 @@ def _refused_at_creation(asked: AskedPod, effect: Effect, confidence: Confidence
 
 def _lost(asked: AskedPod, takers: Sequence[str], confidence: Confidence) -> Answer:
     """HAMi would, Kubernetes does not: what would let the pod to those nodes, and what onto the others."""
-    scene, first, values = asked.scene, takers[0], {"count": len(takers), "nodes": prose.names(takers)}
+    scene, first, count, nodes = asked.scene, takers[0], len(takers), prose.names(takers)
+
+    def in_short(pod: Prose, why: Prose) -> Text:
+        return Text("fits.lost-short", pod=pod, why=why, count=count, nodes=nodes)
+
     whys = elsewhere.reasons(scene, takers)
-    claim, _ = _told("fits.lost", asked, whys, **values)
-    short, _ = _told("fits.lost-short", asked, whys, **values)
-    _, shorter = _told("fits.lost-short", asked, elsewhere.reasons(scene, takers, figures=False), **values)
+    claim, _ = _told(lambda pod, why: Text("fits.lost", pod=pod, why=why, count=count, nodes=nodes), asked, whys)
+    short, _ = _told(in_short, asked, whys)
+    _, shorter = _told(in_short, asked, elsewhere.reasons(scene, takers, figures=False))
     verdict = fitting((claim, short, shorter), VERDICT_LIMIT)
     ways = _ways(scene)
     proofs = (*elsewhere.proofs(scene, first), _card(scene, first), *_held(scene, ways.search.found))

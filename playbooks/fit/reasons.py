@@ -30,24 +30,26 @@ _PASSING = frozenset(
 """What other pods hold is given back some time."""
 _EMPTY_AND_SOUND = frozenset({verdicts.NOT_HEALTHY, verdicts.CORDONED, verdicts.QUOTA_NOT_FIT})
 _WORDS = {
-    verdicts.NOT_HEALTHY: "unhealthy",
-    verdicts.CORDONED: "cordoned",
-    verdicts.TYPE_MISMATCH: "type",
-    verdicts.NUMA_NOT_FIT: "numa",
-    verdicts.UUID_MISMATCH: "uuid",
-    verdicts.TIME_SLICING_EXHAUSTED: "slots",
-    verdicts.EXCLUSIVE_CONFLICT: "exclusive",
-    verdicts.QUOTA_NOT_FIT: "quota",
-    verdicts.INSUFFICIENT_MEMORY: "memory",
-    verdicts.INSUFFICIENT_CORE: "cores",
-    verdicts.COMPUTE_UNITS_EXHAUSTED: "units",
-    verdicts.MIG_INFEASIBLE: "mig",
-    verdicts.ALLOCATED_INSUFFICIENT: "too-few",
-    verdicts.NODE_INSUFFICIENT: "too-few",
-    verdicts.NODE_UNREGISTERED: "unregistered",
+    verdicts.NOT_HEALTHY: Text("fit-reason.unhealthy"),
+    verdicts.CORDONED: Text("fit-reason.cordoned"),
+    verdicts.TYPE_MISMATCH: Text("fit-reason.type"),
+    verdicts.NUMA_NOT_FIT: Text("fit-reason.numa"),
+    verdicts.UUID_MISMATCH: Text("fit-reason.uuid"),
+    verdicts.TIME_SLICING_EXHAUSTED: Text("fit-reason.slots"),
+    verdicts.EXCLUSIVE_CONFLICT: Text("fit-reason.exclusive"),
+    verdicts.QUOTA_NOT_FIT: Text("fit-reason.quota"),
+    verdicts.INSUFFICIENT_MEMORY: Text("fit-reason.memory"),
+    verdicts.INSUFFICIENT_CORE: Text("fit-reason.cores"),
+    verdicts.COMPUTE_UNITS_EXHAUSTED: Text("fit-reason.units"),
+    verdicts.MIG_INFEASIBLE: Text("fit-reason.mig"),
+    verdicts.ALLOCATED_INSUFFICIENT: Text("fit-reason.too-few"),
+    verdicts.NODE_INSUFFICIENT: Text("fit-reason.too-few"),
+    verdicts.NODE_UNREGISTERED: Text("fit-reason.unregistered"),
 }
-"""The texts `fit-reason.*`."""
-_WORDS_OF_OTHERS = _WORDS | {verdicts.NUMA_NOT_FIT: "group", verdicts.UNHEALTHY: "unhealthy"}
+_WORDS_OF_OTHERS = _WORDS | {
+    verdicts.NUMA_NOT_FIT: Text("fit-reason.group"),
+    verdicts.UNHEALTHY: Text("fit-reason.unhealthy"),
+}
 
 
 def why_nowhere(scene: PodScene) -> Sequence[Prose]:
@@ -71,8 +73,8 @@ def _telling(codes: Iterable[str]) -> tuple[str, ...]:
     return tuple(reason for reason in some if reason != verdicts.ALLOCATED_INSUFFICIENT) or some
 
 
-def _in_words(codes: Iterable[str], words: Mapping[str, str]) -> list[Prose]:
-    return [Text(f"fit-reason.{words[code]}") if code in words else code for code in codes]
+def _in_words(codes: Iterable[str], words: Mapping[str, Text]) -> list[Prose]:
+    return [words.get(code, code) for code in codes]
 
 
 def _counted(parts: Iterable[tuple[int, Prose]]) -> list[Text]:

@@ -21,7 +21,7 @@ from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors import FIRST
 from bot.hami.version import Version
-from bot.kube.cluster import Cluster, seen
+from bot.kube.cluster import Cluster, Hinting, seen
 from bot.kube.hami_pods import COMPONENT_LABEL, SCHEDULER_COMPONENT
 from bot.kube.models import (
     CONFIG_MAPS,
@@ -155,7 +155,9 @@ async def gather_install(sources: Sources) -> InstallSeen:
             gaps.append(gap("device config", why, _ASSUMED))
     elif any(gap.source in (DEPLOYMENTS_SOURCE, PODS_SOURCE) for gap in gaps):
         gaps.append(gap("device config", "HAMi's scheduler could not be found", _ASSUMED))
-    config = config.hinted(cluster.device_hints).switched_on(install.flags)
+    if isinstance(cluster, Hinting):
+        config = config.hinted(cluster.device_hints)
+    config = config.switched_on(install.flags)
     if install.version and install.version.version > NEWEST_READ:
         gaps.append(_newer(install.version.version))
     context = "" if cluster.context == cluster.name else cluster.context

@@ -19,7 +19,7 @@ from playbooks.rules.common.gaps import fit_gaps
 from playbooks.rules.dra.claims import claims_alone, claims_decide
 from playbooks.rules.dra.devices import unclaimed
 from playbooks.rules.installation.extender import never_asked_about
-from playbooks.rules.installation.not_installed import perhaps_without_hami, without_hami
+from playbooks.rules.installation.not_installed import perhaps_without_hami, predecessors, without_hami
 from playbooks.rules.installation.schedulers import none_found, unwell
 from playbooks.rules.waiting.after_restart import unknown_since_restart
 from playbooks.rules.waiting.binding import blocked, extender_silent, locked, refused_with_error, waits_for_retry
@@ -96,7 +96,7 @@ def _explains(told: Told, trouble: Finding) -> bool:
 WAITING: tuple[Stage[PodScene], ...] = (
     Stage(
         _NOT_OURS,
-        *(gated, placed_by_volcano, unclaimed, without_hami, anothers, perhaps_without_hami),
+        *(gated, placed_by_volcano, predecessors, unclaimed, without_hami, anothers, perhaps_without_hami),
         either=True,
         ends=True,
     ),

@@ -43,7 +43,7 @@ def reason_of(stage: Stage, stages: Sequence[Stage], seen: LatencySeen, events: 
     locked = _locked(stage.lives)
     if locked and not queued and 2 * len({log_line.line.values.get("pod") for log_line in locked}) >= stage.n:
         return Reason(Text("latency.locked", count=len(locked)), "confirmed", _quoted(locked), _see_nodes(), slow=True)
-    return Reason(Text(_unproven(stage)), "suspected")
+    return Reason(_unproven(stage), "suspected")
 
 
 def _of_kubelet(stage: Stage, events: Sequence[Event]) -> Reason:
@@ -54,13 +54,13 @@ def _of_kubelet(stage: Stage, events: Sequence[Event]) -> Reason:
     return Reason(Text(text), "confirmed" if pulls else "suspected", tuple(pulls[:_SHOWN]))
 
 
-def _unproven(stage: Stage) -> str:
-    """The text that says what happens in the stage."""
+def _unproven(stage: Stage) -> Text:
+    """What happens in the stage."""
     if stage.start == "created":
-        return "latency.queue" if stage.end in ("first_attempt", "first_filter") else "latency.unknown"
+        return Text("latency.queue" if stage.end in ("first_attempt", "first_filter") else "latency.unknown")
     if stage.start == "first_attempt":
-        return "latency.filters" if stage.end == "first_filter" else "latency.unknown"
-    return "latency.extender"
+        return Text("latency.filters" if stage.end == "first_filter" else "latency.unknown")
+    return Text("latency.extender")
 
 
 def retried(seen: LatencySeen) -> Reason | None:

@@ -1,6 +1,6 @@
 """Moments that no log shows, and why: each needs a line of one of the scheduler's two containers."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from bot.hami.scheduler_logs.scheduling_latency import MOMENTS, Moment, settled
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
@@ -17,9 +17,8 @@ def unseen_moments(seen: LatencySeen) -> Iterator[Gap]:
     """A gap for each container whose logs show some moment of no pod, unless a gap of the log itself says why."""
     for container in _SHOWN_BY:
         missing = _missing(container, seen)
-        if missing and (why := _why(container, seen)):
-            values = {"moments": ", ".join(missing), "container": container, "level": _quiet_level(seen)}
-            yield gap(f"{container} log", Text(why, **values, least=_ATTEMPTS_FROM))
+        if missing and (why := _why(container, missing, seen)):
+            yield gap(f"{container} log", why)
 
 
 def show_attempts(seen: LatencySeen) -> tuple[NextAction, ...]:
@@ -35,14 +34,16 @@ def _missing(container: str, seen: LatencySeen) -> list[Moment]:
     return [moment for moment in _SHOWN_BY[container] if lives and not any(moment in life.logged for life in lives)]
 
 
-def _why(container: str, seen: LatencySeen) -> str:
-    """The name of a text; empty where the log's own gap is why."""
+def _why(container: str, missing: Sequence[Moment], seen: LatencySeen) -> Text | None:
+    """None where the log's own gap is why."""
+    level = _quiet_level(seen)
+    values = {"moments": ", ".join(missing), "container": container, "level": level, "least": _ATTEMPTS_FROM}
     own = [log for log in seen.logs if log.container == container]
     if not own:
-        return "latency.unseen-no-log"
-    if container == KUBE_SCHEDULER_CONTAINER and _quiet_level(seen) is not None:
-        return "latency.unseen-quiet"
-    return "" if any(log.has_gap for log in own) else "latency.unseen-lines"
+        return Text("latency.unseen-no-log", **values)
+    if container == KUBE_SCHEDULER_CONTAINER and level is not None:
+        return Text("latency.unseen-quiet", **values)
+    return None if any(log.has_gap for log in own) else Text("latency.unseen-lines", **values)
 
 
 def _quiet_level(seen: LatencySeen) -> int | None:

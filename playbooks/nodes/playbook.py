@@ -14,8 +14,9 @@ from bot.errors import SourceError
 from bot.hami.nodes.node_state import called_on
 from bot.hami.nodes.registration import Registration
 from bot.hami.nodes.scaling import read_memory_scaling
+from bot.hami.nodes.swept_node import SWEPT_NODES
 from bot.kube.cluster import seen
-from bot.kube.models import NODES, SWEPT_NODES
+from bot.kube.models import NODES
 from bot.kube.times import format_time
 from bot.report import VERDICT_LIMIT, Confidence, Evidence, Finding, Gap, Report, Subject, Table, new_report, step
 from bot.texts import Prose, Text, fitting

@@ -8,12 +8,11 @@ from typing import Literal, NamedTuple
 from bot.finding_codes import Code
 from bot.hami.nodes.cards import Card
 from bot.hami.nodes.handshake import judge_by_guides, parse_handshake
-from bot.hami.nodes.node_lock import LOCK_KEY, LockState
+from bot.hami.nodes.node_lock import LockState
 from bot.hami.nodes.node_state import cordoned_uuids
 from bot.hami.nodes.registration import JSON_SINCE, Unreadable, Unregistered
 from bot.hami.nodes.scaling import MemoryScaling, core_factor, memory_factor
-from bot.hami.vendors import FIRST
-from bot.hami.vendors.cambricon import CAMBRICON
+from bot.hami.vendors import FIRST, LOCK_KEYS
 from bot.kube.gpu_conditions import is_about_gpus
 from bot.kube.models import NodeCondition, Pod
 from bot.kube.node_readiness import is_cordoned, not_ready, other_taints, pressures
@@ -21,7 +20,7 @@ from bot.report import Sheet, Table
 from playbooks.gather.plugin_pods import Plugin
 from playbooks.node_scene import NodeScene, NodesScene
 from playbooks.rules.common import prose
-from playbooks.rules.nodes.faults import lock_of, other_handshake
+from playbooks.rules.nodes.faults import locks_of, other_handshake
 
 
 class NodeRow(NamedTuple):
@@ -125,7 +124,7 @@ class Rows:
         node = seen.node
         rows = list(zip(WHOLE.columns, WHOLE.cells(self._row(seen)), strict=True))
         keys = sorted(key for key in node.metadata.annotations or () if key.startswith(_HANDSHAKE))
-        rows += [(key, node.metadata.annotation(key) or "") for key in (*keys, LOCK_KEY, CAMBRICON.lock_key)]
+        rows += [(key, node.metadata.annotation(key) or "") for key in (*keys, *LOCK_KEYS)]
         rows += [
             (condition.type, _said(condition))
             for condition in node.status.conditions or ()
@@ -216,7 +215,7 @@ class Rows:
         return f"{handshake.state} {_ago(self._scene.now + zone - handshake.at)}"
 
     def _lock(self, node: NodeScene) -> str:
-        parts = [self._lock_state(state) for state in (lock_of(node), lock_of(node, CAMBRICON)) if state is not None]
+        parts = [self._lock_state(state) for _, state in locks_of(node)]
         return ", ".join(parts)
 
     def _lock_state(self, state: LockState) -> str:

@@ -1,6 +1,6 @@
 """The report about a profile, or about there being none: pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from bot.errors import SourceError
 from bot.hami.installation.install import PROFILING_SINCE
@@ -15,6 +15,16 @@ from playbooks.profile.request import Kind, name_of
 from playbooks.profile.view import View, view
 from playbooks.quotes import kubectl
 from playbooks.rules.common.findings import finding
+
+_CLAIMS: Mapping[Kind, str] = {
+    "cpu": "profile.cpu-total",
+    "heap": "profile.heap",
+    "allocs": "profile.allocs",
+    "goroutine": "profile.goroutine",
+    "mutex": "profile.mutex",
+    "block": "profile.block",
+    "threadcreate": "profile.threadcreate",
+}
 
 
 def seen_in(snapshot: Snapshot) -> View | None:
@@ -87,8 +97,7 @@ def _claim(kind: Kind, taken: FetchedProfile, seen: View) -> Text:
     if seen.seconds > 0 and seen.kind.type == ALLOCATED:
         return Text("profile.allocated", pod=who, total=seen.total_text, seconds=f"{seen.seconds:.0f}")
     meanwhile = Text("profile.change", seconds=f"{seen.seconds:.0f}") if seen.seconds > 0 else ""
-    key = "cpu-total" if kind == "cpu" else kind
-    return Text(f"profile.{key}", pod=who, total=spaced(seen.total_text, meanwhile))
+    return Text(_CLAIMS[kind], pod=who, total=spaced(seen.total_text, meanwhile))
 
 
 # ---------------------------------------------------------------------------------------------------------- none

@@ -23,6 +23,15 @@ NEAR = 0.9
 """From this part of a limit on, the next pod may be refused."""
 
 
+_DIFFERENCES = {
+    "waiting": "quota-differs.waiting",
+    "share": "quota-differs.share",
+    "cards": "quota-differs.cards",
+    "other": "quota-differs.other",
+    "gone": "quota-differs.gone",
+}
+
+
 class Space(NamedTuple):
     """One namespace: its limits on HAMi's resources, who holds cards, and its unfinished pods (None: not read).
 
@@ -86,7 +95,8 @@ def _full(space: Space, limit: Limit, used: int | None, around: QuotaContext) ->
     if used is None or limit.amount is None or used < NEAR * limit.amount:
         return
     code = "quota-exceeded" if used > limit.amount else "quota-near-limit"
-    claim = Text(f"{code}.claim", **_names(limit), by=limit.by, used=f"{used:,}", limit=f"{limit.amount:,}")
+    key = "quota-exceeded.claim" if used > limit.amount else "quota-near-limit.claim"
+    claim = Text(key, **_names(limit), by=limit.by, used=f"{used:,}", limit=f"{limit.amount:,}")
     result = finding(code, claim, around.confidence, (), proof(limit, around.quotas), severity="warning")
     memory = around.config.amounts[limit.resource][0].resources.memory if limit.by == "HAMi" else ""
     largest = max(space.holders, key=lambda holder: around.held(holder, memory), default=None) if memory else None
@@ -106,17 +116,18 @@ def _names(limit: Limit) -> dict[str, object]:
 def _not_enforced(limit: Limit, around: QuotaContext) -> Finding:
     """A limit that nobody holds pods against: of another resource or version, zero, or no whole number."""
     if limit.by == "nobody":
-        key = "nobody"
+        key = "quota-not-enforced.nobody"
     elif around.rules.quota == "none" or not (
         around.rules.modern or _is_first(around.config.amounts[limit.resource][0], around)
     ):
-        key = "version"
+        key = "quota-not-enforced.version"
     else:
-        key = "unread" if limit.amount is None else "zero"
-    claim = Text(f"quota-not-enforced.{key}", **_names(limit), version=around.version or "?", value=limit.written)
+        key = "quota-not-enforced.unread" if limit.amount is None else "quota-not-enforced.zero"
+    claim = Text(key, **_names(limit), version=around.version or "?", value=limit.written)
     proofs = proof(limit, around.quotas)
-    upgrade = (step(Text("quota-not-enforced.upgrade"), prose.command("status")),) if key == "version" else ()
-    return finding("quota-not-enforced", claim, around.confidence, (), proofs, severity="warning", actions=upgrade)
+    upgrade = step(Text("quota-not-enforced.upgrade"), prose.command("status"))
+    actions = (upgrade,) if key == "quota-not-enforced.version" else ()
+    return finding("quota-not-enforced", claim, around.confidence, (), proofs, severity="warning", actions=actions)
 
 
 def _is_first(device: Device, around: QuotaContext) -> bool:
@@ -179,5 +190,5 @@ def _why_different(space: Space, resource: str, around: QuotaContext) -> Text:
         sums[why] = count + 1, amount + held - asked
     if given:
         sums["gone"] = len(given), sum(around.held(pod, resource) for pod in given.values())
-    parts = [Text(f"quota-differs.{why}", count=count, amount=f"{amount:+,}") for why, (count, amount) in sums.items()]
+    parts = [Text(_DIFFERENCES[why], count=count, amount=f"{amount:+,}") for why, (count, amount) in sums.items()]
     return clauses(parts) or Text("quota-differs.late")

@@ -227,7 +227,10 @@ def _summary(snapshot: Snapshot, spaces: Sequence[Space], around: QuotaContext) 
         return _nothing_there(snapshot, wanted, around)
     memory = _memory_of(spaces, around.config)
     if not limited:
-        key = f"quota.{'none-there' if wanted else 'none'}{'' if memory or not _some_hold(spaces) else '-whole'}"
+        if memory or not _some_hold(spaces):
+            key = "quota.none-there" if wanted else "quota.none"
+        else:
+            key = "quota.none-there-whole" if wanted else "quota.none-whole"
         claim = Text(key, namespace=wanted, count=len(spaces), memory=prose.mib(memory))
         return finding("quota", claim, around.confidence, (), _largest_holder(snapshot, spaces), severity="info")
     fullest = max(limited, key=lambda space: _part(space, around))

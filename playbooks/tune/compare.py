@@ -23,6 +23,14 @@ TOLD_CHANGES = 3
 TIMES_THE_LOAD = 2
 _THROTTLED = "throttled requests"
 UNDECIDED = ("few", "load", "unchanged")
+_VERDICTS = {
+    "better": "tune.compare-better",
+    "worse": "tune.compare-worse",
+    "noise": "tune.compare-noise",
+    "unchanged": "tune.compare-unchanged",
+    "few": "tune.compare-few",
+    "load": "tune.compare-load",
+}
 
 
 class ChangeRow(NamedTuple):
@@ -54,7 +62,7 @@ MEASURED = Sheet(
 
 
 class Verdict(NamedTuple):
-    """What came of it: `kind` is the end of a text's key."""
+    """What came of it: `kind` is one of `_VERDICTS`."""
 
     kind: str
     text: Prose
@@ -158,7 +166,7 @@ def _verdict(before: ComparedSide, after: ComparedSide, whole: FigureRow, change
         kind = "unchanged"
     else:
         kind = "noise" if whole.answer == "no difference" else whole.answer
-    return Verdict(kind, Text(f"tune.compare-{kind}", **values))
+    return Verdict(kind, Text(_VERDICTS[kind], **values))
 
 
 def _told(changes: Sequence[ChangeRow], figures: Sequence[FigureRow]) -> Text:

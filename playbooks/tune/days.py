@@ -39,6 +39,19 @@ from playbooks.tune.significance import LEAST, compare_counts, compare_times, me
 
 _MIB = 2**20
 _SHOWN = 3
+_BY_PODS = {
+    "better": "tune.compare-better",
+    "worse": "tune.compare-worse",
+    "noise": "tune.compare-noise",
+}
+_BY_USE = {
+    "better": "tune.days-better",
+    "worse": "tune.days-worse",
+    "noise": "tune.days-noise",
+    "unchanged": "tune.days-unchanged",
+    "few": "tune.days-few",
+    "load": "tune.days-load",
+}
 
 
 def compare_days(days: PastDays, *, everything: bool) -> Report:
@@ -124,7 +137,7 @@ def _by_pods(days: PastDays, whole: FigureRow, changes: list[ChangeRow]) -> Came
     if not changes and whole.answer != "no difference":
         return Came("unchanged", Text("tune.compare-unchanged", **values))
     kind = "noise" if whole.answer == "no difference" else whole.answer
-    return Came(kind, Text(f"tune.compare-{kind}", **values))
+    return Came(kind, Text(_BY_PODS[kind], **values))
 
 
 def _changes(before: Day | Gap, after: Day | Gap) -> Iterator[ChangeRow]:
@@ -201,7 +214,7 @@ def _by_use(days: PastDays, used: FigureRow, changes: list[ChangeRow]) -> Came:
         kind = "unchanged"
     else:
         kind = "noise" if used.answer == "no difference" else used.answer
-    return Came(kind, Text(f"tune.days-{kind}", **values))
+    return Came(kind, Text(_BY_USE[kind], **values))
 
 
 def _proofs(day: PastDay) -> list[Evidence]:

@@ -74,7 +74,13 @@ def _measured(held: MeasuredHolding) -> Iterator[_Measured]:
 
 def _advice(topic: Topic, held: MeasuredHolding, measure: _Measured, facts: Facts) -> Advice:
     used, limit = round(measure.used.value / _MIB), round(measure.limit.value / _MIB)
-    why = Text(f"tune.{topic}", used=mib(used), limit=mib(limit), share=f"{measure.share:.0%}")
+    low = topic == "memory-limit-low-use"
+    why = Text(
+        "tune.memory-limit-low-use" if low else "tune.memory-limit-high-use",
+        used=mib(used),
+        limit=mib(limit),
+        share=f"{measure.share:.0%}",
+    )
     node = held.holding.node
     proofs: tuple[Evidence, ...] = (
         of_use(measure.use, measure.used, node, facts),
@@ -90,7 +96,7 @@ def _advice(topic: Topic, held: MeasuredHolding, measure: _Measured, facts: Fact
     if wanted:
         claim = Text("tune.use-wanted", pod=held.name, why=why, most=mib(round(most / _MIB)), wanted=mib(wanted))
     row = AdviceRow(topic, direction, held.name, mib(limit), mib(wanted) if wanted else "", why)
-    ask = Text(f"tune.{topic}-do", pod=held.name)
+    ask = Text("tune.memory-limit-low-use-do" if low else "tune.memory-limit-high-use-do", pod=held.name)
     if direction == "raise" and (ended := restarted(held, measure.use.container, facts)):
         proofs += (of_restarts(held, ended), of_end(held, ended))
         if oomkilled(held, facts):

@@ -26,8 +26,8 @@ def advise_monitor(facts: Facts) -> list[Advice]:
     if silent:
         why = Text("tune.monitor", missing=len(silent), nodes=len(nodes), which=prose.names(silent))
         row = AdviceRow("monitor-gap", "repair", ",".join(silent), "", "", why)
-        look = "tune.monitor-scrape" if facts.usage.of_prometheus else "tune.monitor-do"
-        action = step(Text(look), prose.plugin_pods_command(silent[0]))
+        look = Text("tune.monitor-scrape" if facts.usage.of_prometheus else "tune.monitor-do")
+        action = step(look, prose.plugin_pods_command(silent[0]))
         advice.append(Advice(row, why, confidence="suspected", evidence=_proofs(silent, facts), actions=(action,)))
     if unread:
         why = Text("tune.monitor-unread", missing=len(unread), nodes=len(nodes), which=prose.names(unread))

@@ -6,6 +6,7 @@ not fit ends in an out-of-memory error of the program.
 """
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from bot.hami.installation.helm_values import chart_value
@@ -35,6 +36,11 @@ _KNOWN = 0.9
 _SHOWN = 20
 MOST_QUOTED = 200
 _MIB = 2**20
+_CLAIMS: Mapping[Direction, str] = {
+    "raise": "tune.scaling-raise",
+    "lower": "tune.scaling-lower",
+    "refuse": "tune.scaling-refuse",
+}
 
 
 class _Known(NamedTuple):
@@ -75,7 +81,7 @@ def _judge(pool: Pool, facts: Facts) -> list[Advice]:
         text = why
         if len(known.peaks) > MOST_QUOTED:
             text = Text("tune.scaling-quoted", why=why, shown=MOST_QUOTED)
-        claim = Text(f"tune.scaling-{direction}", pool=pool.label, current=_shown(pool), wanted=f"{to:g}", why=text)
+        claim = Text(_CLAIMS[direction], pool=pool.label, current=_shown(pool), wanted=f"{to:g}", why=text)
         actions = () if direction == "refuse" else _actions(direction, f"{to:g}", pool, facts)
         row = _row(direction, pool, f"{to:g}", why)
         return Advice(row, claim, evidence=_proofs(known, facts), actions=actions)
@@ -138,7 +144,7 @@ def _refuse_full(pool: Pool, full: list[tuple[str, Sample, int]], facts: Facts) 
     return [
         Advice(
             _row(direction, pool, "1" if direction == "lower" else "", why),
-            Text(f"tune.scaling-{direction}", pool=pool.label, current=f"{current:g}", wanted="1", why=why),
+            Text(_CLAIMS[direction], pool=pool.label, current=f"{current:g}", wanted="1", why=why),
             severity="warning" if direction == "lower" else "info",
             evidence=proofs,
             actions=_actions(direction, "1", pool, facts) if direction == "lower" else (),

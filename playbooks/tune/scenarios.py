@@ -1,11 +1,11 @@
 """The guide's table of symptoms, beside what is seen here."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from bot.report import Sheet, Table
 from bot.texts import Prose, Text, listed, sentences
-from playbooks.tune.guide import Scenario, scenarios
+from playbooks.tune.guide import Scenario, Symptom, scenarios
 from playbooks.tune.rows import Advice
 
 
@@ -20,6 +20,16 @@ class ScenarioRow(NamedTuple):
     ours: Prose
 
 
+_SYMPTOMS: Mapping[Symptom, Text] = {
+    "slow-scheduling": Text("scenario.slow-scheduling"),
+    "node-locked": Text("scenario.node-locked"),
+    "low-utilisation": Text("scenario.low-utilisation"),
+    "gpu-oom": Text("scenario.gpu-oom"),
+    "scheduler-oom": Text("scenario.scheduler-oom"),
+    "no-monitor-data": Text("scenario.no-monitor-data"),
+    "slow-cuda": Text("scenario.slow-cuda"),
+    "loose-cores": Text("scenario.loose-cores"),
+}
 _SHEET = Sheet("scenarios", ScenarioRow)
 
 
@@ -36,7 +46,7 @@ def _row(scenario: Scenario, advice: Sequence[Advice]) -> ScenarioRow:
     ours = [each.row for each in advice if each.row.topic == scenario.topic]
     advised = sorted({sentences(row.direction, row.recommended) for row in ours}, key=repr)
     return ScenarioRow(
-        Text(f"scenario.{scenario.symptom}"),
+        _SYMPTOMS[scenario.symptom],
         seen,
         scenario.parameter,
         scenario.value,

@@ -22,8 +22,8 @@ from bot.kube.cluster import Cluster, seen
 from bot.kube.hami_pods import HANDSHAKE
 from bot.kube.models import EVENTS, Event, Node, Pod
 from bot.kube.times import format_time
-from bot.report import Finding, FirstNames, Gap, Report, Sheet, Subject, Table, gap, new_report, step
-from bot.texts import Prose, Text
+from bot.report import VERDICT_LIMIT, Finding, FirstNames, Gap, Report, Sheet, Subject, Table, gap, new_report, step
+from bot.texts import Prose, Text, first_sentence, fitting
 from playbooks import quotes
 from playbooks.attempt import last_attempt, placed_since
 from playbooks.gather.dra import gather_claims
@@ -239,7 +239,9 @@ def _nodes(snapshot: Snapshot) -> Sequence[Node]:
 def _verdict(snapshot: Snapshot, first: Finding) -> Prose:
     """The first finding's claim, after whom it is about where that is not the pod that was named."""
     if not isinstance(snapshot.subject, FoundPod) or not snapshot.subject.by_prefix:
-        return first.text
+        whole = first.text
+        short = first_sentence(whole)
+        return whole if short is whole else fitting((whole, short), VERDICT_LIMIT)
     full = "/".join(_identity(snapshot.wanted, snapshot.subject))
     return Text("not-found.instead", pod=full, name=snapshot.wanted.name, claim=first.text)
 

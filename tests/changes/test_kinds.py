@@ -21,7 +21,7 @@ from bot.errors import UsageError
 from bot.hami.version import Version
 from bot.slack.render.change import what
 from bot.store.approvals import Approval
-from bot.texts import LANGUAGES, Texts
+from bot.texts import LANGUAGES, Texts, in_english
 from handlers.changes.draft import draft_of, read_draft, write_draft
 from handlers.changes.typed_command import is_change, is_reverting, split_change, typed_words
 from handlers.changes.types import Refused, pending_of
@@ -175,7 +175,7 @@ def test_it_lasts_no_longer_than_its_longest_time(kind: Kind) -> None:
     too_long = wanted(kind)._replace(seconds=kind.longest_s + 1)
     refusal = plan_raise(recorded("hami-2.10"), too_long, now=NOW, change_id="c", version=NEWEST)
     assert isinstance(refusal, Refusal)
-    assert format_duration(kind.longest_s) in str(refusal.why)
+    assert format_duration(kind.longest_s) in in_english(refusal.why)
     plan = the_plan(kind)
     after = apply_json_patch(recorded("hami-2.10"), plan.patch)
     longest = plan_extension(after, plan.record, NOW + kind.longest_s, now=NOW)
@@ -193,7 +193,7 @@ def test_an_extender_that_may_not_know_the_flag_is_left_alone(kind: Kind) -> Non
         refusal = planned(kind, version=version)
         assert isinstance(refusal, Refusal)
         assert refusal.code == "no-such-flag"
-        assert kind.flag.shown in str(refusal.why)
+        assert kind.flag.shown in in_english(refusal.why)
 
 
 # --------------------------------------------------------------------------------------------------- what is said
@@ -204,13 +204,13 @@ def test_an_extender_that_may_not_know_the_flag_is_left_alone(kind: Kind) -> Non
 def test_every_text_of_it_is_there(kind: Kind, container: str, language: str) -> None:
     say = Texts(language)
     plan = the_plan(kind, container)
-    assert new_value(kind) in what(plan.record, say)
+    assert new_value(kind) in say.words(what(plan.record))
     assert all(impact.text for impact in blast_radius(recorded("hami-2.10"), plan, DeploymentContext(), say))
     highest = kind.values.highest if isinstance(kind.values, Number) else 0
     for value in ("nonsense", str(highest + 1)):
         refusal = kind.refusal(container, value)
         assert refusal
-        assert all(reason.in_words(say) for reason in refusal)
+        assert all(say.words(reason) for reason in refusal)
 
 
 @kinds

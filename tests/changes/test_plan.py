@@ -15,6 +15,7 @@ from bot.changes.plan import ChangeRequest, NothingToDo, Plan, annotation, plan_
 from bot.changes.record import KEY, Record, Unreadable, read_record, write_record
 from bot.changes.refusal import Refusal
 from bot.hami.version import Version
+from bot.texts import in_english
 from sandbox.apiserver.jsonpatch import PatchError, apply_json_patch
 from tests.cases_support import VERSIONS
 from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW, deployment, new_value, recorded
@@ -192,7 +193,7 @@ def test_an_extension_out_of_bounds_is_refused(until: int, hint: str) -> None:
     after = raised(deployment(args=["-v=4"]))
     refused = plan_extension(after, open_on(after), NOW + until, now=NOW + 60)
     assert isinstance(refused, Refusal)
-    assert hint in str(refused.hint)
+    assert hint in in_english(refused.hint)
 
 
 def test_a_change_is_extended_up_to_the_longest_time_and_then_no_further() -> None:
@@ -203,7 +204,9 @@ def test_a_change_is_extended_up_to_the_longest_time_and_then_no_further() -> No
     after = apply_json_patch(after, whole[1])
     refused = plan_extension(after, open_on(after), NOW + LONGEST_S + 60, now=NOW + 60)
     assert isinstance(refused, Refusal)
-    assert str(refused.hint) == "it cannot be extended any further; after the revert you can make the change again"
+    assert (
+        in_english(refused.hint) == "it cannot be extended any further; after the revert you can make the change again"
+    )
 
 
 @pytest.mark.parametrize(("now", "wanted"), [("-v=5", "5"), ("-v=7", "5"), ("--v=5", "4")])
@@ -233,7 +236,7 @@ def test_what_must_not_be_done_is_refused(wanted: ChangeRequest, version: Versio
     answer = plan_raise(deployment(args=["-v=4"]), wanted, now=NOW, change_id="c", version=version)
     assert isinstance(answer, Refusal)
     assert answer.code == code
-    assert str(answer.why)
+    assert in_english(answer.why)
 
 
 def test_a_second_change_is_refused_with_the_open_one() -> None:
@@ -273,7 +276,7 @@ def test_a_change_whose_record_could_not_be_read_again_is_refused() -> None:
         deployment(args=["-v=4"]), LEVEL._replace(because="x" * 70_000), now=NOW, change_id="c", version=None
     )
     assert isinstance(answer, Refusal)
-    assert "too long to read back" in str(answer.why)
+    assert "too long to read back" in in_english(answer.why)
 
 
 def test_half_a_character_in_the_reason_is_no_obstacle() -> None:
@@ -322,5 +325,5 @@ def test_api_servers_that_are_a_little_apart_move_no_deadline() -> None:
 def test_nothing_is_raised_with_a_clock_that_is_wrong(skew_s: float, told: str) -> None:
     answer = plan_raise(deployment(args=["-v=4"]), LEVEL, now=NOW, change_id="c", version=None, skew_s=skew_s)
     assert isinstance(answer, Refusal)
-    assert (answer.code, told in str(answer.why)) == ("clock", True)
-    assert "NTP" in str(answer.hint)
+    assert (answer.code, told in in_english(answer.why)) == ("clock", True)
+    assert "NTP" in in_english(answer.hint)

@@ -16,7 +16,7 @@ from bot.hami.nodes.registration import Registration, Unreadable, read_registrat
 from bot.hami.pods.pod_request import UNSET_PERCENTAGE, WHOLE_CARD, Constraints, ContainerRequest, PodRequest
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors import DEFAULTS, vendor_of_register_key
-from bot.hami.vendors.nvidia import NVIDIA
+from bot.hami.vendors import FIRST as NVIDIA
 from bot.hami.vendors.vendor import Device
 from bot.hami.version import Version
 from bot.kube.models import Container, Node, Pod, ResourceQuota

@@ -6,8 +6,8 @@ from bot.hami.nodes.node_state import cordoned_uuids, expects_gpus
 from bot.hami.nodes.registration import Registration, Unregistered, kubelet_offers
 from bot.hami.pods.pod_request import Resources
 from bot.hami.pods.request_parsing import DeviceConfig
-from bot.hami.vendors.nvidia import NVIDIA
-from bot.hami.vendors.nvidia.registration import read_link_scores
+from bot.hami.vendors import FIRST as NVIDIA
+from bot.hami.vendors.nvidia import read_link_scores
 from tests.hami.build import NOW, V25, V26, V27, V28, V29, V210, VERSIONS, card, gpu_node, node, register_json
 
 KEY = "hami.io/node-nvidia-register"
@@ -18,7 +18,7 @@ TEXTUAL, IN_JSON = (V25, V26, V27), (V28, V29, V210)
 
 
 def registration(subject, version):
-    return NVIDIA.nodes.registration(subject, version, NOW, GPUS)
+    return NVIDIA.registration(subject, version, NOW, GPUS)
 
 
 def why(version, text=None, allocatable=10, **annotations):
@@ -106,15 +106,13 @@ def test_2_9_and_2_10_take_in_and_drop_a_node_without_allocatable_cards_by_turns
     given = {} if handshake is None else {"node_handshake": handshake}
     assert why(version, allocatable=0, **given) == "registered"
     annotations = {"hami.io/node-handshake": handshake} if handshake else {}
-    assert NVIDIA.nodes.is_held_by_turns(
-        gpu_node("n1", card(), annotations=annotations, allocatable=0), version, NOW, GPUS
-    )
+    assert NVIDIA.is_held_by_turns(gpu_node("n1", card(), annotations=annotations, allocatable=0), version, NOW, GPUS)
 
 
 def test_a_node_with_allocatable_cards_is_held():
     for version in VERSIONS:
-        assert not NVIDIA.nodes.is_held_by_turns(gpu_node("n1", card()), version, NOW, GPUS)
-    assert not NVIDIA.nodes.is_held_by_turns(gpu_node("n1", card(), allocatable=0), V28, NOW, GPUS)
+        assert not NVIDIA.is_held_by_turns(gpu_node("n1", card()), version, NOW, GPUS)
+    assert not NVIDIA.is_held_by_turns(gpu_node("n1", card(), allocatable=0), V28, NOW, GPUS)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -124,7 +122,7 @@ def test_the_guides_unix_seconds_are_a_value_like_any_other_to_hami(version):
 
 def test_a_renamed_count_resource_is_asked_for():
     offering = node("n1", {KEY: JSON}, allocatable={"example.com/gpu": "8"})
-    assert isinstance(NVIDIA.nodes.registration(offering, V28, NOW, Resources("example.com/gpu")), Registration)
+    assert isinstance(NVIDIA.registration(offering, V28, NOW, Resources("example.com/gpu")), Registration)
     assert isinstance(registration(offering, V28), Unregistered)
     assert kubelet_offers(offering, "example.com/gpu") == 8
     assert kubelet_offers(node(), GPUS.count) == 0

@@ -31,7 +31,7 @@ from bot.hami.scheduler_logs.scheduling_events import (
     strip_combined,
 )
 from bot.hami.vendors import vendor_of_register_key
-from bot.hami.vendors.nvidia.registration import read_link_scores
+from bot.hami.vendors.nvidia import read_link_scores
 from bot.hami.version import parse_version
 from bot.kube.models import Pod
 from tests.hami.build import (

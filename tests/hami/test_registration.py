@@ -7,8 +7,8 @@ import pytest
 from bot.hami.nodes.cards import Card, MigPlacement, MigProfile
 from bot.hami.nodes.node_state import read_registrations
 from bot.hami.nodes.registration import Registration, Unreadable
+from bot.hami.vendors import FIRST as NVIDIA
 from bot.hami.vendors import vendor_of_register_key
-from bot.hami.vendors.nvidia import NVIDIA
 from tests.hami.build import A30, card, mig_card, node, register_json, registered_under
 
 KEY = "hami.io/node-nvidia-register"

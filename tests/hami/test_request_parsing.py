@@ -4,7 +4,7 @@ import pytest
 
 from bot.hami.pods.pod_request import UNSET_PERCENTAGE
 from bot.hami.pods.request_parsing import DeviceConfig, asked_resources, pod_request, read_device_config
-from bot.hami.vendors.nvidia import NVIDIA
+from bot.hami.vendors import FIRST as NVIDIA
 from tests.hami import build
 from tests.hami.build import V25, V26, V27, V28, V29, V210, VERSIONS, container, gpu, pod
 

@@ -13,8 +13,8 @@ from bot.hami.nodes.cards import CardState
 from bot.hami.pods.pod_request import PodRequest
 from bot.hami.pods.request_parsing import DeviceConfig, pod_request
 from bot.hami.vendors import VENDORS
-from bot.hami.vendors.enflame.drs import Profile, SliceRequest, profile_for, read_profile
-from bot.hami.vendors.kunlun.vxpu import rounded
+from bot.hami.vendors.enflame import Profile, SliceRequest, profile_for, read_profile
+from bot.hami.vendors.kunlun import rounded
 from bot.kube.models import ResourceQuota
 from playbooks.quotes import of_card
 from tests.hami.build import V210, card, node, pod, quota, view

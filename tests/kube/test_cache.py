@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from bot.errors import NotFound, SourceError
+from bot.hami.nodes.swept_node import SWEPT_NODES
 from bot.kube.client.live import Selection
-from bot.kube.models import EVENTS, HOLDERS, NODES, PODS, SWEPT_NODES
+from bot.kube.models import EVENTS, HOLDERS, NODES, PODS
 from bot.kube.watch.cache import CachedCluster
 from sandbox.apiserver import Fault
 from tests.kube.cache_lab import NODES_PATH, THREE, lab, until

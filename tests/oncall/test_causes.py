@@ -7,7 +7,6 @@ import pytest
 
 from bot.errors import SourceError
 from bot.kube.recording.recorded_cluster import RecordedCluster
-from bot.texts import Texts
 from handlers.oncall.causes import registration_state
 from playbooks.playbook import Sources
 from tests.oncall.rig import Rig, pending, text, with_rig
@@ -34,6 +33,6 @@ def test_alerts_about_nodes_that_are_gone_keep_their_own_words(database: str, tm
 def test_a_node_that_cannot_be_read_is_not_one_that_is_gone(tmp_path: Path) -> None:
     odd = gpu_node("gpu-2") | {"spec": 7}
     sources = Sources(RecordedCluster.open(record(tmp_path, cluster(gpu_node("gpu-1"), odd))))
-    assert asyncio.run(registration_state(sources, "gpu-3", Texts("en"))) == "unknown"
+    assert asyncio.run(registration_state(sources, "gpu-3")) == "unknown"
     with pytest.raises(SourceError, match="gpu-2 cannot be read"):
-        asyncio.run(registration_state(sources, "gpu-2", Texts("en")))
+        asyncio.run(registration_state(sources, "gpu-2"))

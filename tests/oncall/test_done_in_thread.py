@@ -9,6 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 from bot.settings.oncall import OncallSettings
+from bot.slack.render import blocks
 from bot.slack.render.summary import summary_lines
 from bot.store import open_store
 from bot.texts import LANGUAGES, Language, Texts
@@ -59,7 +60,11 @@ def test_it_is_in_the_summary_and_the_export_of_that_thread_once(database: str, 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_it_is_told_in_every_language(language: Language) -> None:
     say = Texts(language)
-    told = str(summary_lines(head("closed"), summarize([TimelineEntry(1.0, MADE), TimelineEntry(2.0, TAKEN)]), say))
+    told = str(
+        blocks.in_words(
+            summary_lines(head("closed"), summarize([TimelineEntry(1.0, MADE), TimelineEntry(2.0, TAKEN)])), say
+        )
+    )
     assert MADE.detail in told
     assert say("triage.did-profile-taken") in told
 

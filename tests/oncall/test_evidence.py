@@ -13,7 +13,6 @@ import pytest
 from bot.kube.cluster import Cluster
 from bot.kube.models import Kind
 from bot.kube.recording.recorded_cluster import RecordedCluster
-from bot.texts import Texts
 from handlers.oncall.causes import answer
 from handlers.oncall.evidence import Bounds, EvidenceRequest, evidence
 from playbooks.playbook import Sources
@@ -57,7 +56,7 @@ def test_the_evidence_brings_a_recording_that_gives_the_same_answer_offline(data
         saved = tmp_path / file["name"]
         saved.write_bytes(packed)
         told = [
-            (await answer(Sources(RecordedCluster.open(file)), "why", "ml/trainer-0", Texts("en"))).findings
+            (await answer(Sources(RecordedCluster.open(file)), "why", "ml/trainer-0")).findings
             for file in (saved, rig.recording)
         ]
         assert told[0] == told[1]

@@ -6,6 +6,7 @@ import pytest
 from pydantic import SecretStr
 
 from bot.settings.oncall import OncallSettings
+from bot.slack.render import blocks
 from bot.slack.render.storm import OPEN, digest_of, gathered, read_choice
 from bot.slack.render.triage_head import render_head
 from bot.texts import LANGUAGES, Texts
@@ -134,7 +135,7 @@ def test_the_lines_of_hostile_names_let_nobodys_words_act_and_fit(
         assert row
         counts = (await rig.store.alerts.counts([row.id]))[row.id]
         hostile = tuple((f"<!channel> *b* `c` {number} " + "x" * 200, 1, 1) for number in range(200))
-        message = render_head(head_of(row, counts)._replace(by_name=hostile), Texts(language))
+        message = render_head(head_of(row, counts)._replace(by_name=hostile)).in_words(Texts(language))
         assert_fits(message)
         assert all(read(element) == NOTHING for element in parsed(message))
 
@@ -142,7 +143,7 @@ def test_the_lines_of_hostile_names_let_nobodys_words_act_and_fit(
 
 
 def test_a_choice_is_read_from_the_menu_and_from_nothing_else() -> None:
-    menu = gathered("0123abcd", [("DiskFull", 1, 1)], Texts("en"))[-1]["elements"][0]
+    menu = blocks.in_words(gathered("0123abcd", [("DiskFull", 1, 1)]), Texts("en"))[-1]["elements"][0]
     assert read_choice(menu["options"][0]["value"]) == ("0123abcd", digest_of("DiskFull"))
     assert read_choice('{"v":1,"incident":7,"name":"x"}') == read_choice("[") == read_choice("") == ("", "")
 

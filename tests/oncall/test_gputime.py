@@ -73,8 +73,8 @@ def test_an_alert_that_came_and_went_counts_with_its_share_unless_another_counts
     ],
 )
 def test_the_figure_comes_with_what_it_is_made_of(affected: GpuTime, told: str) -> None:
-    assert gpu_hours(affected, Texts("en")) == told
-    assert all(gpu_hours(affected, Texts(language)) for language in LANGUAGES)
+    assert Texts("en").words(gpu_hours(affected)) == told
+    assert all(Texts(language).words(gpu_hours(affected)) for language in LANGUAGES)
 
 
 def crowded(folder: Path) -> Path:

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from bot.report import NextAction
+from bot.slack.render import blocks
 from bot.slack.render.triage_head import Head, count_of, details, render_head
 from bot.texts import LANGUAGES, Texts
 from bot.triage.cause import Cause
@@ -46,19 +47,19 @@ def place(rows: list[str], containing: str) -> int:
 
 
 def test_on_a_phone_ten_lines_stand_before_the_first_next_step_at_most() -> None:
-    assert place(lines_of(render_head(HEAD, Texts("en"))), "Ask for at most") <= 10
+    assert place(lines_of(render_head(HEAD).in_words(Texts("en"))), "Ask for at most") <= 10
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_head_has_its_title_four_lines_of_facts_and_the_next_step(language) -> None:
-    first, *_ = render_head(HEAD, Texts(language)).blocks
+    first, *_ = render_head(HEAD).in_words(Texts(language)).blocks
     assert len(first["elements"]) == 1 + 4 + 1
 
 
 def test_a_command_for_a_shell_is_left_to_the_evidence() -> None:
     step = NextAction("Read the log of the device plugin", "kubectl -n hami-system logs hami-device-plugin-x")
     shown = HEAD._replace(cause=msgspec.structs.replace(CAUSE, step=step))
-    told = "\n".join(lines_of(render_head(shown, Texts("en"))))
+    told = "\n".join(lines_of(render_head(shown).in_words(Texts("en"))))
     assert "Next: Read the log" in told
     assert "kubectl" not in told
 
@@ -69,7 +70,7 @@ def test_a_command_for_a_shell_is_left_to_the_evidence() -> None:
 )
 def test_the_highlighted_button_is_what_is_likely_to_be_done_next(state: State, likely: str | None) -> None:
     shown = HEAD._replace(incident=Incident(state, 1.8e9))
-    buttons = [element for block in render_head(shown, Texts("en")).blocks for element in block["elements"]]
+    buttons = [element for block in render_head(shown).in_words(Texts("en")).blocks for element in block["elements"]]
     highlighted = [button["action_id"] for button in buttons if button.get("style") == "primary"]
     assert highlighted == ([f"triage:{likely}"] if likely else [])
 
@@ -84,11 +85,11 @@ def test_the_highlighted_button_is_what_is_likely_to_be_done_next(state: State, 
     ],
 )
 def test_what_names_no_pod_counts_by_its_nodes_or_else_by_its_alerts(over: dict[str, Any], told: str) -> None:
-    assert count_of(HEAD._replace(**{"total": 0, "firing": 0, **over}), Texts("en")) == told
+    assert Texts("en").words(count_of(HEAD._replace(**{"total": 0, "firing": 0, **over}))) == told
 
 
 def test_what_the_head_has_no_room_for_is_in_the_details() -> None:
-    [block] = details(HEAD, Texts("en"))
+    [block] = blocks.in_words(details(HEAD), Texts("en"))
     told = "\n".join(strings_of(block))
     assert "ml/trainer-0, ml/trainer-3, ml/trainer-6" in told
     assert "instance=db-1, job=kube-state-metrics" in told

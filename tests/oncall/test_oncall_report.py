@@ -79,7 +79,7 @@ def test_a_report_lets_nobodys_words_act_and_fits(language: Language) -> None:
     many = tuple((f"{HOSTILE[:60]}{n}", n) for n in range(30))
     opened: tuple[tuple[str, Severity, int], ...] = tuple((name, "critical", n) for name, n in many)
     report = OncallReport(opened, 60.0, 90.0, 3, (("S0ONCALL01", 2), *many), many)
-    message = render_oncall_report(report, 7, [head("open")] * 40, Texts(language))
+    message = render_oncall_report(report, 7, [head("open")] * 40).in_words(Texts(language))
     assert_fits(message)
     assert all(read(element) == NOTHING for element in parsed(message))
     assert "usergroup" not in str(message.blocks)

@@ -15,6 +15,7 @@ from pydantic import SecretStr, ValidationError
 from bot.pager.inbound import NoWebhookError, PagerAction, is_signed, read_opsgenie, read_pagerduty
 from bot.pager.requests import services_of
 from bot.settings.paging import OpsgeniePaging, PagerDutyPaging, PagingSettings, WebhookPaging
+from bot.texts import in_english
 from bot.triage.state import Act, act
 from handlers.oncall.keeper import Keeper
 from handlers.oncall.paging import LASTING_S, Paging
@@ -122,12 +123,13 @@ def test_a_phone_rings_with_the_first_call_and_hears_who_acknowledged_and_that_i
 def test_the_page_says_what_it_is_about(tmp_path: Path) -> None:
     async def scene(one: Paged) -> None:
         [row] = await one.rig.store.incidents.opened()
+        claim = in_english(row.cause.text)
         duty, genie, mine = (asked["body"] for asked in one.pagers.asked)
-        assert duty["payload"]["summary"] == row.cause.claim
+        assert duty["payload"]["summary"] == claim
         assert (duty["payload"]["severity"], duty["client"]) == ("warning", "hami-bot")
-        assert genie["message"] == row.cause.claim[:130]
+        assert genie["message"] == claim[:130]
         assert (genie["priority"], genie["details"]["incident"]) == ("P3", row.id)
-        assert (mine["summary"], mine["affected"], mine["version"]) == (row.cause.claim, 1, 1)
+        assert (mine["summary"], mine["affected"], mine["version"]) == (claim, 1, 1)
 
     play(f"sqlite:///{tmp_path}/one.db", tmp_path, scene, *NAMES)
 

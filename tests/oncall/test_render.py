@@ -11,6 +11,7 @@ from bot.digest.figures import Figures
 from bot.digest.rows import OwnerRow
 from bot.digest.trend import rooms
 from bot.report import SCHEMA, Evidence, Finding, NextAction, Report, Scope, Severity, Subject
+from bot.slack.render import blocks
 from bot.slack.render.digest import DigestPost, render_digest
 from bot.slack.render.triage import (
     form,
@@ -57,14 +58,14 @@ def head(state: State) -> Head:
 
 
 def buttons_of(shown: Head) -> dict[str, dict[str, Any]]:
-    rows = [block for block in render_head(shown, Texts("en")).blocks if block["type"] == "actions"]
+    rows = [block for block in render_head(shown).in_words(Texts("en")).blocks if block["type"] == "actions"]
     return {element["action_id"]: element for row in rows for element in row["elements"]}
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("state", get_args(State))
 def test_a_head_lets_nobodys_words_act_and_fits(state: State, language: Language) -> None:
-    message = render_head(head(state), Texts(language))
+    message = render_head(head(state)).in_words(Texts(language))
     assert_fits(message)
     assert all(read(text) == NOTHING for text in parsed(message))
 
@@ -73,7 +74,7 @@ def test_a_head_lets_nobodys_words_act_and_fits(state: State, language: Language
 @pytest.mark.parametrize("turn", get_args(Turn))
 def test_a_reply_lets_nobodys_words_act_and_fits(turn: Turn, language: Language) -> None:
     detail = "1800000000" if turn == "muted" else HOSTILE
-    message = render_news(News(turn, HOSTILE, detail), Texts(language))
+    message = render_news(News(turn, HOSTILE, detail)).in_words(Texts(language))
     assert_fits(message)
     assert all(read(text) == NOTHING for text in parsed(message))
     assert message.broadcast is (turn in CALLS)
@@ -82,19 +83,19 @@ def test_a_reply_lets_nobodys_words_act_and_fits(turn: Turn, language: Language)
 @pytest.mark.parametrize(("ends", "shown"), [("1800000000.5", "08:00:00Z"), ("1799999999.6", "08:00:00Z")])
 def test_a_mute_ends_at_a_time_that_can_be_read_and_is_the_same_everywhere(ends: str, shown: str) -> None:
     say = Texts("en")
-    news = render_news(News("muted", "U0ADA00001", f"{float(ends):.0f}"), say)
+    news = render_news(News("muted", "U0ADA00001", f"{float(ends):.0f}")).in_words(say)
     muted = head("muted")._replace(incident=Incident("muted", 1.0, muted_until=MuteUntil(float(ends))))
     happened = [TimelineEntry(1.0, News("muted", "U0ADA00001", f"{float(ends):.0f}"))]
     assert news.text.startswith("Muted until <!date^1800000000^")
     assert news.text.endswith("|2027-01-15T08:00:00Z>")
     assert shown in "".join(strings_of(list(news.blocks)))
-    assert shown in "".join(strings_of(list(render_head(muted, say).blocks)))
+    assert shown in "".join(strings_of(list(render_head(muted).in_words(say).blocks)))
     assert shown in render_timeline(muted, happened, summarize(happened), say).content.decode()
 
 
 def test_a_head_that_is_closed_invites_nobody_to_act() -> None:
-    assert "mention me" in "".join(strings_of(list(render_head(head("open"), Texts("en")).blocks)))
-    assert "mention me" not in "".join(strings_of(list(render_head(head("closed"), Texts("en")).blocks)))
+    assert "mention me" in "".join(strings_of(list(render_head(head("open")).in_words(Texts("en")).blocks)))
+    assert "mention me" not in "".join(strings_of(list(render_head(head("closed")).in_words(Texts("en")).blocks)))
 
 
 @pytest.mark.parametrize(("quiet_since", "said"), [(0.0, "still there: 3 of 500 pods"), (5.0, "No alert of it fires")])
@@ -122,18 +123,18 @@ def test_a_head_is_as_severe_as_the_severest_of_its_alerts(
     found: Severity, labelled: tuple[str, ...], said: str
 ) -> None:
     shown = head("open")._replace(cause=msgspec.structs.replace(CAUSE, severity=found), severities=labelled)
-    assert render_head(shown, Texts("en")).text.startswith(f"Open, {said}: ")
+    assert render_head(shown).in_words(Texts("en")).text.startswith(f"Open, {said}: ")
 
 
 @pytest.mark.parametrize("deed", ["note", "handover", "mute"])
 def test_a_form_is_one_that_slack_takes_and_says_what_it_is_about(deed: Deed) -> None:
-    view = form(deed, "0123abcd", "C0GPUONC01", Texts("en"))
+    view = blocks.in_words(form(deed, "0123abcd", "C0GPUONC01"), Texts("en"))
     assert validate_view(view) == []
     assert read_form(view["private_metadata"]) == ("0123abcd", deed, "C0GPUONC01")
 
 
 def test_a_mute_may_wait_for_each_node_that_was_lost() -> None:
-    view = form("mute", "0123abcd", "C0GPUONC01", Texts("en"), ["gpu-7", "x" * 200])
+    view = blocks.in_words(form("mute", "0123abcd", "C0GPUONC01", ["gpu-7", "x" * 200]), Texts("en"))
     offered = {option["value"]: option["text"]["text"] for option in view["blocks"][0]["element"]["options"]}
     assert offered["until node gpu-7 registers"] == "until node gpu-7 is registered again"
     assert list(offered) == ["1h", "4h", "24h", "until node gpu-7 registers", "until gone"]
@@ -141,13 +142,17 @@ def test_a_mute_may_wait_for_each_node_that_was_lost() -> None:
 
 @pytest.mark.parametrize("turn", ["called", "handed-over"])
 def test_a_notification_says_who_is_meant(turn: Turn) -> None:
-    assert render_news(News(turn, "U0ADA00001", "U0GRACE001"), Texts("en")).text.endswith(" <@U0GRACE001>")
-    assert render_news(News(turn, "U0ADA00001", "S0ONCALL01"), Texts("en")).text.endswith(" <!subteam^S0ONCALL01>")
+    assert render_news(News(turn, "U0ADA00001", "U0GRACE001")).in_words(Texts("en")).text.endswith(" <@U0GRACE001>")
+    assert (
+        render_news(News(turn, "U0ADA00001", "S0ONCALL01"))
+        .in_words(Texts("en"))
+        .text.endswith(" <!subteam^S0ONCALL01>")
+    )
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_list_of_what_is_open_lets_nobodys_words_act_and_fits(language: Language) -> None:
-    message = render_open([head("open")] * 40, (HOSTILE,), Ignored(9, 12, (HOSTILE,) * 9), Texts(language))
+    message = render_open([head("open")] * 40, (HOSTILE,), Ignored(9, 12, (HOSTILE,) * 9)).in_words(Texts(language))
     assert_fits(message)
     assert all(read(text) == NOTHING for text in parsed(message))
 
@@ -184,7 +189,7 @@ def test_a_digest_lets_nobodys_words_act_and_fits(before: Figures | None, langua
     after = {f"{HOSTILE}/{HOSTILE}": HOSTILE, "gaps/hami": HOSTILE, **kinds}
     owners = [OwnerRow(number, HOSTILE, HOSTILE, HOSTILE, HOSTILE, 3) for number in range(1, 4) for _ in range(9)]
     told = DigestPost(report, before, after, 3, "2026-11-20 09:00", owners, rooms(after, 0.0))
-    message = render_digest(told, Texts(language))
+    message = render_digest(told).in_words(Texts(language))
     assert_fits(message)
     assert all(read(text) == NOTHING for text in parsed(message))
     assert texts(message)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from bot.slack.message import Message
+from bot.slack.render import blocks
 from bot.slack.render.summary import summary_block
 from bot.texts import LANGUAGES, Language, Texts
 from bot.triage.state import News
@@ -114,7 +115,7 @@ def test_the_export_ends_with_the_summary(database: str, tmp_path: Path) -> None
 def test_a_summary_lets_nobodys_words_act_and_fits(language: Language) -> None:
     done = tuple(TimelineEntry(1.0, News(turn, HOSTILE, HOSTILE)) for turn in ("noted", "handed-over", "closed")) * 9
     summary = Summary(1.0, HOSTILE, 2.0, HOSTILE, 3, (HOSTILE, "S0ONCALL01", HOSTILE), 4, done)
-    message = Message("x", (summary_block(head("closed"), summary, Texts(language)),))
+    message = Message("x", (blocks.in_words(summary_block(head("closed"), summary), Texts(language)),))
     assert_fits(message)
     assert all(read(element) == NOTHING for element in parsed(message))
     assert "usergroup" not in str(message.blocks)

@@ -130,7 +130,9 @@ def test_more_nodes_than_are_named_are_not_read_as_all(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(chosen(card()), *others, waits))
     told = next(finding for finding in report.findings if finding.code == "kubernetes-filter")
     assert told.claim.endswith("HAMi would take the pod on other-0, other-1, other-2 and others.")
-    assert labels(report)[-1].endswith("other-0, other-1, other-2 and others would take the pod now")
+    assert any(
+        label.endswith("other-0, other-1, other-2 and others would take the pod now") for label in labels(report)
+    )
 
 
 def cordoned(*uuids: str) -> Object:

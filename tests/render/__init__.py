@@ -4,8 +4,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from bot.report import SCHEMA, Evidence, Finding, Gap, NextAction, Report, Scope, Subject, Table
-from bot.texts import Texts
+from bot.report import SCHEMA, Evidence, Finding, Gap, NextAction, Report, Scope, Subject, Table, finding_in_words
+from bot.texts import Text, Texts, fitting
 
 SAY = Texts("en")
 
@@ -33,6 +33,16 @@ def finding(**changed: Any) -> Finding:
         "evidence": (evidence(),),
     }
     return Finding(**usual | changed)
+
+
+def of_gpu_1() -> list[Finding]:
+    """Findings about gpu-1 whose claims name gpu-10 alone."""
+    claims = (
+        "ml/trainer-0 is running on gpu-10.",
+        Text("running.claim", pod="ml/trainer-0", node="gpu-10"),
+        fitting([Text("running.claim", pod="p" * 90, node="gpu-1"), "gpu-10 runs it."], 60),
+    )
+    return [finding_in_words(finding(scope=Scope(("gpu-1",))).saying(claim), SAY) for claim in claims]
 
 
 def report(*findings: Finding, **changed: Any) -> Report:

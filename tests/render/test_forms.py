@@ -7,6 +7,7 @@ import pytest
 from bot.changes.kinds import VERBOSITY
 from bot.changes.plan import ChangeRequest, Plan, plan_raise
 from bot.slack.message import Message
+from bot.slack.render import blocks
 from bot.slack.render.change_offer import Offer, offer_form, told_form, waiting_form
 from bot.slack.render.digest_form import Place
 from bot.slack.render.digest_form import form as digest_form
@@ -15,22 +16,22 @@ from bot.texts import Language, Texts
 from tests.changes.deployments import EXTENDER, NOW, deployment
 
 
-def forms(say: Texts) -> dict[str, dict[str, Any]]:
+def forms() -> dict[str, dict[str, Any]]:
     wanted = ChangeRequest(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
     plan = plan_raise(deployment(args=["-v=4"]), wanted, now=NOW, change_id="c1", version=None)
     assert isinstance(plan, Plan)
     return {
-        "offer": offer_form(Offer(plan.record, (), "", two_person=False), "{}", say),
-        "waiting": waiting_form(say),
-        "told": told_form(Message("no"), say),
-        "digest": digest_form(Place(), say),
-        "note": triage_form("note", "0123abcd", "C0GPUONC01", say),
-        "mute": triage_form("mute", "0123abcd", "C0GPUONC01", say),
-        "handover": triage_form("handover", "0123abcd", "C0GPUONC01", say),
+        "offer": offer_form(Offer(plan.record, (), "", two_person=False), "{}"),
+        "waiting": waiting_form(),
+        "told": told_form(Message("no")),
+        "digest": digest_form(Place()),
+        "note": triage_form("note", "0123abcd", "C0GPUONC01"),
+        "mute": triage_form("mute", "0123abcd", "C0GPUONC01"),
+        "handover": triage_form("handover", "0123abcd", "C0GPUONC01"),
     }
 
 
 @pytest.mark.parametrize(("language", "word"), [("en", "Cancel"), ("zh", "取消")])
 def test_the_button_that_leaves_a_form_says_cancel(language: Language, word: str) -> None:
-    said = {name: one["close"]["text"] for name, one in forms(Texts(language)).items()}
+    said = {name: one["close"]["text"] for name, one in blocks.in_words(forms(), Texts(language)).items()}
     assert set(said.values()) == {word}, said

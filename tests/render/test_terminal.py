@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from bot.render.terminal import terminal, visible
 from bot.report import Gap, NextAction, Scope, Subject, Table
 from bot.texts import Texts
-from tests.render import SAY, any_text, evidence, finding, report, reports, typical
+from tests.render import SAY, any_text, evidence, finding, of_gpu_1, report, reports, typical
 
 TYPICAL = """\
 WARNING  No usable GPU of gpu-1, gpu-2 has 24,000 MiB free; the largest free
@@ -133,6 +133,11 @@ def test_a_suspicion_is_called_one_wherever_it_stands():
 
 def test_nodes_that_the_claim_names_are_not_named_again():
     assert "[card-insufficient-memory]" in plain(report(finding(), finding()))
+
+
+@pytest.mark.parametrize("one", of_gpu_1(), ids=lambda one: one.key or "words")
+def test_a_node_is_named_where_the_claim_names_another_whose_name_begins_alike(one):
+    assert "[card-insufficient-memory: gpu-1]" in plain(report(finding(), one))
 
 
 def test_many_nodes_of_the_cause_are_abbreviated():

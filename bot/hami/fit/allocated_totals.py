@@ -22,13 +22,13 @@ from bot.hami.pods.allocations import (
     is_finished,
     reserved_node,
 )
-from bot.hami.vendors import FIRST
-from bot.hami.vendors.metax.sgpu import APP_CLASS_KEY
+from bot.hami.vendors import FIRST, VENDORS
 from bot.hami.vendors.vendor import Device
 from bot.hami.version import Version
 from bot.kube.models import Holder, ObjectMeta, Pod
 
 _NO_OTHERS: Mapping[str, str] = {}
+_CLASS_KEYS = tuple(vendor.class_key for vendor in VENDORS if vendor.class_key)
 
 
 def given_by(device: Device) -> str:
@@ -192,7 +192,7 @@ def read_holding(pod: Pod | Holder, version: Version) -> Holding | None:
         created=pod.metadata.creation_timestamp or "",
         priority=pod.spec.priority or 0,
         ending=pod.metadata.deletion_timestamp is not None,
-        app_class=pod.metadata.annotation(APP_CLASS_KEY) or "",
+        app_class=next(filter(None, map(pod.metadata.annotation, _CLASS_KEYS)), ""),
     )
 
 

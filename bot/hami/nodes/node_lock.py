@@ -12,7 +12,6 @@ from bot.kube.times import parse_time
 
 LOCK_KEY = "hami.io/mutex.lock"
 DEFAULT_EXPIRY = timedelta(minutes=5)
-CAMBRICON_EXPIRY = timedelta(minutes=2)
 USUAL_ALLOCATION = timedelta(seconds=30)
 """A lock younger than this is no sign of trouble: kubelet and the device plugin are at work."""
 

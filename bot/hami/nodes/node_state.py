@@ -25,7 +25,8 @@ from bot.kube.quantities import whole
 CORDON_KEY = "hami.io/device-cordon"
 NODE_KEYS = (CORDON_KEY, *chain.from_iterable(vendor.node_keys for vendor in VENDORS))
 """The annotations that bear on registered cards."""
-_GPU_LABELS = tuple(dict.fromkeys(vendor.gpu_label for vendor in VENDORS))
+_KNOWN_BY_LABEL = tuple({type(vendor).gpu_label: vendor for vendor in VENDORS}.values())
+"""One for each way of telling it."""
 _CAPACITIES = frozenset(names.capacity for names in NAMES if names.capacity)
 _NONE = frozenset[str]()
 
@@ -44,7 +45,7 @@ def registered(node: Node, terms: Terms, now: datetime) -> Registration | Unregi
     The cards of several devices come as one registration, under the first one's name.
     """
     devices = devices_on(node, terms) or terms.config.devices[:1]
-    found = [device.vendor.nodes.registration(node, terms.version, now, device.resources) for device in devices]
+    found = [device.vendor.registration(node, terms.version, now, device.resources) for device in devices]
     if len(found) == 1:
         return found[0]
     of = [registration for registration in found if isinstance(registration, Registration)]
@@ -56,16 +57,14 @@ def registered(node: Node, terms: Terms, now: datetime) -> Registration | Unregi
 def is_taken_in_for_good(node: Node, terms: Terms) -> bool:
     """Whether what is registered counts at any time, whatever the handshakes say."""
     return all(
-        device.vendor.nodes.is_taken_in_for_good(node, terms.version, device.resources)
-        for device in devices_on(node, terms)
+        device.vendor.is_taken_in_for_good(node, terms.version, device.resources) for device in devices_on(node, terms)
     )
 
 
 def is_held_by_turns(node: Node, terms: Terms, now: datetime) -> bool:
     """Whether the scheduler takes the cards in and drops them again every minute: kubelet offers none of them."""
     return any(
-        device.vendor.nodes.is_held_by_turns(node, terms.version, now, device.resources)
-        for device in devices_on(node, terms)
+        device.vendor.is_held_by_turns(node, terms.version, now, device.resources) for device in devices_on(node, terms)
     )
 
 
@@ -93,7 +92,7 @@ def called_on(nodes: Sequence[Node], config: DeviceConfig) -> str:
 
 def expects_gpus(node: Node, config: DeviceConfig) -> bool:
     """Whether the node has GPUs, or is meant to; a node without is unregistered by right."""
-    return is_for_gpus(node, config) or any(gpu_label(node) for gpu_label in _GPU_LABELS)
+    return is_for_gpus(node, config) or any(vendor.gpu_label(node) for vendor in _KNOWN_BY_LABEL)
 
 
 def is_for_gpus(node: Node, config: DeviceConfig) -> bool:

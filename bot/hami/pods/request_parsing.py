@@ -53,7 +53,7 @@ class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
         return msgspec.structs.replace(self, devices=on) if flags and len(on) < len(self.devices) else self
 
     def hinted(self, hints: Mapping[str, int]) -> "DeviceConfig":
-        """With what a recording says of the devices that no object shows (`Cluster.device_hints`)."""
+        """With what a recording says of the devices that no object shows (`bot.kube.cluster.Hinting`)."""
         if not hints:
             return self
         devices = tuple(Device(device.vendor, device.vendor.hinted(device.resources, hints)) for device in self.devices)

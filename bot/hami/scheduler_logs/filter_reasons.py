@@ -65,6 +65,9 @@ _WITH_DETAILS = (
 )
 """Texts of 2.10 that name a device or an error: what they look like, and the short text that stands for them."""
 
+_OLD_SPELLING = {"node unregisterd": "node unregistered"}
+"""As the predecessor and HAMi up to 2.4 write it (pkg/scheduler/scheduler.go)."""
+
 LOG_TEXTS = {
     "card type mismatch,continuing...": "CardTypeMismatch",
     "card uuid mismatch,": "CardUuidMismatch",
@@ -82,7 +85,7 @@ LOG_TEXTS = {
 
 def reason_of(text: str) -> Reason | None:
     """The reason that a text names, None for a text that no known version gives (it may be a newer one's)."""
-    if (reason := BY_TEXT.get(text)) is not None:
+    if (reason := BY_TEXT.get(_OLD_SPELLING.get(text, text))) is not None:
         return reason
     return next((reason for pattern, reason in _WITH_DETAILS if pattern.fullmatch(text)), None)
 

@@ -4,41 +4,32 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import chain
+from pkgutil import resolve_name
 
 from bot.hami.names import Names
-from bot.hami.vendors.amd import AMD
-from bot.hami.vendors.ascend import ASCEND
-from bot.hami.vendors.aws_neuron import AWS_NEURON
-from bot.hami.vendors.biren import BIREN
-from bot.hami.vendors.cambricon import CAMBRICON
-from bot.hami.vendors.enflame import ENFLAME_DRS, ENFLAME_GCU
-from bot.hami.vendors.hygon import HYGON
-from bot.hami.vendors.iluvatar import ILUVATAR
-from bot.hami.vendors.kunlun import KUNLUN, VXPU
-from bot.hami.vendors.metax import METAX_GPU, METAX_SGPU
-from bot.hami.vendors.mthreads import MTHREADS
-from bot.hami.vendors.nvidia import NVIDIA
-from bot.hami.vendors.vastai import VASTAI
 from bot.hami.vendors.vendor import Device, Vendor
 
-VENDORS: tuple[Vendor, ...] = (
-    NVIDIA,
-    ASCEND,
-    HYGON,
-    ILUVATAR,
-    VASTAI,
-    BIREN,
-    CAMBRICON,
-    METAX_GPU,
-    METAX_SGPU,
-    MTHREADS,
-    ENFLAME_DRS,
-    ENFLAME_GCU,
-    KUNLUN,
-    VXPU,
-    AMD,
-    AWS_NEURON,
+_CLASSES = (
+    "nvidia:Nvidia",
+    "ascend:Ascend",
+    "hygon:Hygon",
+    "iluvatar:Iluvatar",
+    "vastai:Vastai",
+    "biren:Biren",
+    "cambricon:Cambricon",
+    "metax:MetaxGpu",
+    "metax:MetaxSgpu",
+    "mthreads:Mthreads",
+    "enflame:EnflameDrs",
+    "enflame:EnflameGcu",
+    "kunlun:Kunlun",
+    "kunlun:Vxpu",
+    "amd:Amd",
+    "aws_neuron:AwsNeuron",
 )
+"""By module: whoever adds a vendor adds its folder, and a line here."""
+
+VENDORS: tuple[Vendor, ...] = tuple(resolve_name(f"{__name__}.{path}")() for path in _CLASSES)
 """The first is meant where a question names no vendor."""
 
 FIRST = VENDORS[0]
@@ -48,6 +39,11 @@ DEFAULTS: tuple[Device, ...] = tuple(
 """The devices that HAMi's chart configures."""
 BY_WORD: Mapping[str, Vendor] = {vendor.names.word: vendor for vendor in VENDORS}
 NAMES: tuple[Names, ...] = tuple(vendor.names for vendor in VENDORS)
+
+LOCK_KEYS = tuple(dict.fromkeys(vendor.lock_key for vendor in VENDORS if vendor.lock_key))
+"""The node annotations that binds lock a node with; the first is HAMi's own."""
+OWN_LOCKS = tuple(vendor for vendor in VENDORS if vendor.lock_expiry)
+"""The vendors that lock a node in a way of their own."""
 
 BESIDE = tuple(names for names in NAMES if names is not FIRST.names)
 """All but the first one's."""

@@ -4,7 +4,6 @@ A card's cores are a bit mask with a bit for each core, and so is what is used o
 """
 
 from collections.abc import Mapping
-from functools import partial
 
 import msgspec
 
@@ -13,9 +12,9 @@ from bot.hami.names import Names
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.pods.pod_request import ContainerRequest, Resources, amount_of, to_int32
 from bot.hami.vendors.shared import standard_fit as checks
-from bot.hami.vendors.shared.config_section import read_usual
-from bot.hami.vendors.shared.rescanned_nodes import capacity_of, cards_like, counted
-from bot.hami.vendors.vendor import Ask, Vendor
+from bot.hami.vendors.shared.admission import AnnotatedContainer, Answer, Denied, Mutation
+from bot.hami.vendors.shared.rescanned_nodes import Counted, capacity_of, cards_like
+from bot.hami.vendors.vendor import Ask
 from bot.hami.version import Version
 from bot.kube.models import Container, Node
 
@@ -27,60 +26,93 @@ _WHOLE = 0
 """The cores of a request for whole devices: all that each has."""
 _USUAL_CORES = 2
 _BOTH_CORES = 3
-
-NAMES = Names(
-    word="AWSNeuron",
-    noun="Neuron device",
-    more_annotations=("AWS_NEURON_", "NEURON_"),
-    shares_domain=True,
-    count="aws.amazon.com/neuron",
-    cores="aws.amazon.com/neuroncore",
-    use_uuid="aws.amazon.com/use-neuron-uuid",
-    no_use_uuid="aws.amazon.com/nouse-neuron-uuid",
-    card_word="AWSNeuron",
-    allocated=("hami.io/aws-neuron-devices-allocated",),
-    capacity="aws.amazon.com/neuron",
-)
-
-
-def _cards(node: Node, resources: Resources) -> list[Card]:
-    """HAMi takes every node to have as many cores a device as the first that it ever saw (`resources.chip`)."""
-    devices = capacity_of(node, resources.count)
-    if devices <= 0:
-        return []
-    known = resources.chip
-    cores = known if isinstance(known, int) else capacity_of(node, resources.cores) // devices
-    of_type = (("type", node.metadata.label(TYPE_LABEL) or ""),)
-    card = Card(slots=cores, cores=2**cores - 1, type=NAMES.word, health=True, custom=of_type)
-    return cards_like(card, devices, f"{node.name}-{NAMES.card_word}-")
-
-
-def _request(container: Container, resources: Resources, _: Version) -> ContainerRequest | None:
-    devices, cores = amount_of(container, resources.count), amount_of(container, resources.cores)
-    if isinstance(devices, int) and to_int32(devices) > 0:
-        return ContainerRequest(NAMES.word, container.name, to_int32(devices), 0, 0, _WHOLE)
-    if not isinstance(cores, int) or to_int32(cores) <= 0:
-        return None
-    cores, most = to_int32(cores), min(resources.chip, 2) if isinstance(resources.chip, int) else _USUAL_CORES
-    if cores <= most:
-        return ContainerRequest(NAMES.word, container.name, 1, 0, 0, cores)
-    return ContainerRequest(NAMES.word, container.name, cores // most, 0, 0, most)
+_CHECKED = Version(2, 10, 0)
 
 
 def _lacks_cores(_: Run, state: CardState, asked: ContainerRequest) -> bool:
     return state.card.cores.bit_count() - state.cores.bit_count() < (asked.cores or state.card.slots)
 
 
-_CHECKS = (checks.HEALTH, checks.UUID, checks.SLOTS, checks.MUTEX, (INSUFFICIENT_CORE, _lacks_cores))
+class AwsNeuron(Counted):
+    """Whole devices, or cores of them in pairs."""
 
+    names = Names(
+        word="AWSNeuron",
+        noun="Neuron device",
+        more_annotations=("AWS_NEURON_", "NEURON_"),
+        shares_domain=True,
+        count="aws.amazon.com/neuron",
+        cores="aws.amazon.com/neuroncore",
+        use_uuid="aws.amazon.com/use-neuron-uuid",
+        no_use_uuid="aws.amazon.com/nouse-neuron-uuid",
+        card_word="AWSNeuron",
+        allocated=("hami.io/aws-neuron-devices-allocated",),
+        capacity="aws.amazon.com/neuron",
+    )
+    section = "awsneuron"
+    since = Version(2, 7, 0)
+    cores_unit = ""
+    orders = True
+    lock_key = ""
+    plugin_labels = "name=neuron-device-plugin-ds"
+    plugin_names = "neuron-device-plugin"
+    card_checks = (checks.HEALTH, checks.UUID, checks.SLOTS, checks.MUTEX, (INSUFFICIENT_CORE, _lacks_cores))
 
-def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
-    if asked.count > 1:
-        return _scan_several(in_play, asked.count)
-    taken, counts = checks.passing(run, in_play, asked, _CHECKS, most=1)
-    if not taken:
-        return Verdict(fits=False, parts=tuple(counts.items()), of=len(in_play))
-    return [CardUse(taken[0].state, 0, _cores_of(taken[0].state, asked))]
+    def hinted(self, resources: Resources, hints: Mapping[str, int]) -> Resources:
+        """HAMi takes every device to have as many cores as the first that it ever saw."""
+        return msgspec.structs.replace(resources, chip=hints.get("neuron_cores_per_device"))
+
+    def cards(self, node: Node, resources: Resources) -> list[Card]:
+        devices = capacity_of(node, resources.count)
+        if devices <= 0:
+            return []
+        known = resources.chip
+        cores = known if isinstance(known, int) else capacity_of(node, resources.cores) // devices
+        of_type = (("type", node.metadata.label(TYPE_LABEL) or ""),)
+        card = Card(slots=cores, cores=2**cores - 1, type=self.names.word, health=True, custom=of_type)
+        return cards_like(card, devices, f"{node.name}-{self.names.card_word}-")
+
+    def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
+        devices, cores = amount_of(container, resources.count), amount_of(container, resources.cores)
+        if isinstance(devices, int) and to_int32(devices) > 0:
+            return ContainerRequest(self.names.word, container.name, to_int32(devices), 0, 0, _WHOLE)
+        if not isinstance(cores, int) or to_int32(cores) <= 0:
+            return None
+        cores, most = to_int32(cores), min(resources.chip, 2) if isinstance(resources.chip, int) else _USUAL_CORES
+        if cores <= most:
+            return ContainerRequest(self.names.word, container.name, 1, 0, 0, cores)
+        return ContainerRequest(self.names.word, container.name, cores // most, 0, 0, most)
+
+    def admit(self, shown: AnnotatedContainer, resources: Resources) -> Answer:
+        """A container that names devices or cores [MutateAdmission]."""
+        for name in (resources.count, resources.cores):
+            if shown.asked(name) is None:
+                continue
+            amount = shown.exactly(name)
+            if shown.version < _CHECKED:
+                return Mutation()
+            if amount is None:
+                return Denied(f"{name} must be an integer")
+            if amount <= 0:
+                return Denied(f"{name} must be greater than 0")
+            if name == resources.cores and amount != 1 and amount % _USUAL_CORES:
+                return Denied(f"{name} must be 1 or a multiple of {_USUAL_CORES}, got {amount}")
+            return Mutation()
+        return None
+
+    def scan(self, run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
+        if asked.count > 1:
+            return _scan_several(in_play, asked.count)
+        taken, counts = checks.passing(run, in_play, asked, self.card_checks, most=1)
+        if not taken:
+            return Verdict(fits=False, parts=tuple(counts.items()), of=len(in_play))
+        return [CardUse(taken[0].state, 0, _cores_of(taken[0].state, asked))]
+
+    def least(self, state: CardState, word: str) -> Ask:
+        return Ask(ContainerRequest(word, "", 1, 0, 0, 1))
+
+    def count_cores(self, cores: int) -> int:
+        return cores.bit_count()
 
 
 def _cores_of(state: CardState, asked: ContainerRequest) -> int:
@@ -102,32 +134,3 @@ def _scan_several(in_play: list[CardState], count: int) -> Verdict | list[CardUs
         return Verdict(fits=False, parts=((NUMA_NOT_FIT, 1),), of=len(in_play))
     places = range(start, start + count)
     return [CardUse(state, 0, state.card.cores) for state in in_play if state.card.index in places]
-
-
-def _hinted(resources: Resources, hints: Mapping[str, int]) -> Resources:
-    """The resources where a recording says how many cores HAMi takes every device to have."""
-    return msgspec.structs.replace(resources, chip=hints.get("neuron_cores_per_device"))
-
-
-def _least(_: CardState, word: str) -> Ask:
-    return Ask(ContainerRequest(word, "", 1, 0, 0, 1))
-
-
-_NODES = counted(NAMES, _cards)
-
-AWS_NEURON = Vendor(
-    names=NAMES,
-    read_resources=partial(read_usual, NAMES, key="awsneuron"),
-    request=_request,
-    nodes=_NODES,
-    scan=_scan,
-    least=_least,
-    cores_unit="",
-    count_cores=int.bit_count,
-    since=Version(2, 7, 0),
-    orders=True,
-    plugin_labels="name=neuron-device-plugin-ds",
-    lock_key="",
-    plugin_names="neuron-device-plugin",
-    hinted=_hinted,
-)

@@ -9,31 +9,16 @@ import msgspec
 
 from bot.hami.names import Names
 from bot.hami.nodes.cards import read_strict_text
-from bot.hami.pods.pod_request import INT32_MAX, ContainerRequest, Resources
+from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, ContainerRequest, Resources
 from bot.hami.vendors.shared import standard_fit as checks
-from bot.hami.vendors.shared.annotated_nodes import Annotated
+from bot.hami.vendors.shared.admission import AnnotatedContainer, Answer, Mutation
 from bot.hami.vendors.shared.config_section import amount_in, section_of, whole_or, wrapped_count_in
 from bot.hami.vendors.vendor import Vendor
 from bot.hami.version import Version
 from bot.kube.models import Container
 
-_UNIT_MIB = 256
-
-NAMES = Names(
-    word="Iluvatar",
-    count="iluvatar.ai/{word}-vgpu",
-    memory="iluvatar.ai/{word}.vMem",
-    cores="iluvatar.ai/{word}.vCore",
-    use_uuid="hami.io/use-{word}-uuid",
-    no_use_uuid="hami.io/no-use-{word}-uuid",
-    register="hami.io/node-{word}-register",
-    handshake="hami.io/node-handshake-{word}",
-    allocated=("hami.io/{word}-devices-allocated", "hami.io/iluvatar-vgpu-devices-allocated"),
-    read=read_strict_text,
-    capacity="iluvatar.ai/vcuda-core",
-    capacity_unit=100,
-)
-_NODES = Annotated(NAMES)
+_CHIPS = ("MR-V100", "MR-V50", "BI-V150", "BI-V100")
+"""Those of HAMi's chart."""
 
 
 class _Chip(msgspec.Struct, rename="camel"):
@@ -43,47 +28,61 @@ class _Chip(msgspec.Struct, rename="camel"):
     resource_core_name: str = ""
 
 
-def _default(word: str) -> _Chip:
-    names = NAMES.of(word)
-    return _Chip(word, names.count, names.memory, names.cores)
+class Iluvatar(Vendor):
+    """GPUs whose memory comes in units of 256 MiB."""
 
-
-_DEFAULTS = [_default(word) for word in ("MR-V100", "MR-V50", "BI-V150", "BI-V100")]
-
-
-def _read_resources(document: object) -> tuple[Resources, ...]:
-    found: Any = section_of(document, "iluvatars")
-    chips = _DEFAULTS if document is None else msgspec.convert(found or [], list[_Chip])
-    return tuple(
-        Resources(
-            word=chip.common_word,
-            count=chip.resource_count_name,
-            memory=chip.resource_memory_name,
-            cores=chip.resource_core_name,
-            memory_factor=_UNIT_MIB,
-        )
-        for chip in chips
-        if chip.common_word
+    names = Names(
+        word="Iluvatar",
+        count="iluvatar.ai/{word}-vgpu",
+        memory="iluvatar.ai/{word}.vMem",
+        cores="iluvatar.ai/{word}.vCore",
+        use_uuid="hami.io/use-{word}-uuid",
+        no_use_uuid="hami.io/no-use-{word}-uuid",
+        register="hami.io/node-{word}-register",
+        handshake="hami.io/node-handshake-{word}",
+        allocated=("hami.io/{word}-devices-allocated", "hami.io/iluvatar-vgpu-devices-allocated"),
+        read=read_strict_text,
+        capacity="iluvatar.ai/vcuda-core",
+        capacity_unit=100,
     )
+    unit_mib = 256
+    flag = "enable-iluvatar"
+    locks_since = Version(2, 8, 0)
+    plugin_names = "(ix|iluvatar)-device-plugin"
 
+    def read_resources(self, document: object) -> tuple[Resources, ...]:
+        found: Any = section_of(document, "iluvatars")
+        chips = self._of_chart() if document is None else msgspec.convert(found or [], list[_Chip])
+        return tuple(
+            Resources(
+                word=chip.common_word,
+                count=chip.resource_count_name,
+                memory=chip.resource_memory_name,
+                cores=chip.resource_core_name,
+                memory_factor=self.unit_mib,
+            )
+            for chip in chips
+            if chip.common_word
+        )
 
-def _request(container: Container, resources: Resources, _: Version) -> ContainerRequest | None:
-    count = wrapped_count_in(container, resources)
-    memory = amount_in(container, resources.memory, resources.memory_factor)
-    if not count or memory is None:
-        return None
-    cores = min(amount_in(container, resources.cores) or 0, INT32_MAX)
-    return ContainerRequest(resources.word, container.name, count, memory, whole_or(memory), cores, vendor=NAMES.word)
+    def _of_chart(self) -> list[_Chip]:
+        called = map(self.names.of, _CHIPS)
+        return [_Chip(names.word, names.count, names.memory, names.cores) for names in called]
 
+    def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
+        count = wrapped_count_in(container, resources)
+        memory = amount_in(container, resources.memory, resources.memory_factor)
+        if not count or memory is None:
+            return None
+        cores, own = min(amount_in(container, resources.cores) or 0, INT32_MAX), self.names.word
+        return ContainerRequest(resources.word, container.name, count, memory, whole_or(memory), cores, vendor=own)
 
-ILUVATAR = Vendor(
-    names=NAMES,
-    read_resources=_read_resources,
-    request=_request,
-    nodes=_NODES,
-    scan=checks.scan,
-    flag="enable-iluvatar",
-    locks_since=Version(2, 8, 0),
-    plugin_names="(ix|iluvatar)-device-plugin",
-    cores_each=checks.cores_of,
-)
+    def admit(self, shown: AnnotatedContainer, resources: Resources) -> Answer:
+        """Who asks for several gets all their cores [MutateAdmission]."""
+        count = shown.limit(resources.count)
+        if count is None:
+            return None
+        return Mutation({resources.cores: WHOLE_CARD * count}) if count > 1 else Mutation()
+
+    def cores_each(self, container: ContainerRequest) -> int:
+        return checks.cores_of(container)

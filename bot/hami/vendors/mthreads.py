@@ -1,70 +1,77 @@
 """Moore Threads' GPUs [HAMi v2.10 pkg/device/mthreads/device.go]."""
 
-from functools import partial
-
 from bot.hami.names import Names
-from bot.hami.nodes.cards import Card, CardState
+from bot.hami.nodes.cards import CardState
 from bot.hami.pods.pod_request import ContainerRequest, Resources
 from bot.hami.vendors.shared import standard_fit as checks
-from bot.hami.vendors.shared.config_section import amount_in, read_usual, whole_or, wrapped_count_in
-from bot.hami.vendors.shared.rescanned_nodes import cards_by_cores, counted
-from bot.hami.vendors.vendor import Vendor
+from bot.hami.vendors.shared.admission import AnnotatedContainer, Answer, Denied, Mutation
+from bot.hami.vendors.shared.config_section import amount_in, whole_or, wrapped_count_in
+from bot.hami.vendors.shared.rescanned_nodes import CountedByCores
 from bot.hami.version import Version
-from bot.kube.models import Container, Node
+from bot.kube.models import Container
 
-UNIT_MIB = 512
-"""What one of the memory resource means."""
-ALLOWED = (2, 4, 8, 16, 32, 64, 96)
-"""How much memory of one card can be asked for, in units."""
-CORES = 16
-"""Of one card."""
-
-NAMES = Names(
-    word="Mthreads",
-    more_annotations=("mthreads.ai/",),
-    count="mthreads.com/vgpu",
-    memory="mthreads.com/sgpu-memory",
-    cores="mthreads.com/sgpu-core",
-    use_uuid="mthreads.ai/use-gpuuuid",
-    no_use_uuid="mthreads.ai/nouse-gpuuuid",
-    card_word="mthreads",
-    allocated=("hami.io/mthreads-vgpu-devices-allocated",),
-    capacity="mthreads.com/sgpu-core",
-    capacity_unit=CORES,
-)
-_CHECKS = (*checks.USUAL, checks.SAME_CARD)
+_ALLOWED = (2, 4, 8, 16, 32, 64, 96)
+"""How much memory of one card can be asked for, in units of 512 MiB."""
+_MEMORY = _ALLOWED[-1]
+_CORES = 16
+"""A whole card's."""
+_COUNT_KEY = "mthreads.com/request-gpu-num"
+_REQUESTS_TOO = Version(2, 10, 0)
 
 
-def _cards(node: Node, resources: Resources) -> list[Card]:
-    return cards_by_cores(node, resources, NAMES, CORES)
+class Mthreads(CountedByCores):
+    """GPUs of 16 cores, of which a pod gets one, or several whole ones."""
 
+    names = Names(
+        word="Mthreads",
+        more_annotations=("mthreads.ai/",),
+        count="mthreads.com/vgpu",
+        memory="mthreads.com/sgpu-memory",
+        cores="mthreads.com/sgpu-core",
+        use_uuid="mthreads.ai/use-gpuuuid",
+        no_use_uuid="mthreads.ai/nouse-gpuuuid",
+        card_word="mthreads",
+        allocated=("hami.io/mthreads-vgpu-devices-allocated",),
+        capacity="mthreads.com/sgpu-core",
+        capacity_unit=_CORES,
+    )
+    section = "mthreads"
+    unit_mib = 512
+    shares_one_only = True
+    lock_key = ""
+    plugin_names = "(mt|musa|mthreads)-(gpu-)?device-plugin"
+    cores_unit = f"/{_CORES}"
+    one_card_per_pod = True
+    card_checks = (*checks.USUAL, checks.SAME_CARD)
 
-def _request(container: Container, resources: Resources, _: Version) -> ContainerRequest | None:
-    """Memory and cores are of all cards together."""
-    count = wrapped_count_in(container, resources)
-    memory = amount_in(container, resources.memory, resources.memory_factor)
-    cores = amount_in(container, resources.cores)
-    if not count or memory is None or cores is None:
-        return None
-    return ContainerRequest(NAMES.word, container.name, count, memory // count, whole_or(memory), cores // count)
+    def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
+        """Memory and cores are of all cards together."""
+        count = wrapped_count_in(container, resources)
+        memory = amount_in(container, resources.memory, resources.memory_factor)
+        cores = amount_in(container, resources.cores)
+        if not count or memory is None or cores is None:
+            return None
+        share = memory // count
+        return ContainerRequest(self.names.word, container.name, count, share, whole_or(memory), cores // count)
 
+    def admit(self, shown: AnnotatedContainer, resources: Resources) -> Answer:
+        """Whole ones for who asks for several or names no memory, else memory in fixed sizes [MutateAdmission]."""
+        count = (shown.asked if shown.version >= _REQUESTS_TOO else shown.limit)(resources.count)
+        if count is None:
+            return None
+        if count <= 0 and shown.version >= _REQUESTS_TOO:
+            return Denied(f"{resources.count} must be greater than 0")
+        if count > 1:
+            whole = {resources.cores: _CORES * count, resources.memory: _MEMORY * count}
+            return Mutation(whole, annotations={_COUNT_KEY: str(count)})
+        memory = shown.limit(resources.memory)
+        if memory is None:
+            return Mutation({resources.cores: _CORES, resources.memory: _MEMORY})
+        slices = _ALLOWED if shown.version >= _REQUESTS_TOO else (1, *_ALLOWED)
+        if memory in slices:
+            return Mutation()
+        valid = ", ".join(map(str, slices))
+        return Denied(f"sGPU memory request value is invalid, valid values are [{valid}]")
 
-def _slices(state: CardState) -> list[int]:
-    return [units * UNIT_MIB for units in ALLOWED if units * UNIT_MIB <= state.free_memory_mib]
-
-
-_NODES = counted(NAMES, _cards, "cores")
-
-MTHREADS = Vendor(
-    names=NAMES,
-    read_resources=partial(read_usual, NAMES, key="mthreads", unit_mib=UNIT_MIB),
-    request=_request,
-    nodes=_NODES,
-    scan=partial(checks.scan, checks=_CHECKS),
-    shares_one_only=True,
-    lock_key="",
-    plugin_names="(mt|musa|mthreads)-(gpu-)?device-plugin",
-    slices=_slices,
-    cores_unit=f"/{CORES}",
-    one_card_per_pod=True,
-)
+    def slices(self, state: CardState) -> list[int]:
+        return [units * self.unit_mib for units in _ALLOWED if units * self.unit_mib <= state.free_memory_mib]

@@ -1,47 +1,31 @@
-"""The seam for vendors: everything that HAMi's scheduler does differently for one vendor's devices.
+"""The seam for vendors: everything that HAMi's scheduler and webhook do differently for one vendor's devices.
 
-A vendor is one value of `Vendor` in a folder or file of its own and a line in `bot.hami.vendors`. It has one device,
-or one for each chip that the device config names. The frame around it is the same for all:
+A vendor is a class that overrides what differs, in a folder or file of its own, and a line in `bot.hami.vendors`. It
+has one device, or one for each chip that the device config names. The frame around it is the same for all:
 `bot.hami.pods.request_parsing` asks each device for a pod's requests, `bot.hami.nodes.node_state` for a node's cards,
-and `bot.hami.fit.filter` for the verdict on one container.
+`bot.hami.fit.filter` for the verdict on one container, and `bot.hami.webhook` what a pod is admitted as.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 import msgspec
 
 from bot.hami.fit.verdicts import CardUse, Run, Verdict
 from bot.hami.names import Names
 from bot.hami.nodes.cards import CardState
+from bot.hami.nodes.handshake import Handshake, judge_other_vendor, parse_handshake
 from bot.hami.nodes.node_lock import LOCK_KEY
-from bot.hami.nodes.registration import Registration, Unregistered
-from bot.hami.pods.pod_request import Constraints, ContainerRequest, Resources
+from bot.hami.nodes.registration import Registration, Unreadable, Unregistered, kubelet_offers, read_registration
+from bot.hami.pods.pod_request import WHOLE_CARD, Constraints, ContainerRequest, Resources
+from bot.hami.vendors.shared import standard_fit
+from bot.hami.vendors.shared.admission import AnnotatedContainer, Answer, Mutation
+from bot.hami.vendors.shared.config_section import amount_in, count_in, read_usual, whole_or
 from bot.hami.version import Version
 from bot.kube.models import Container, Node, Pod
 from bot.kube.selectors import label_matcher
-
-
-def _as_read(resources: Resources, _: Mapping[str, int]) -> Resources:
-    return resources
-
-
-def _cores(asked: ContainerRequest) -> int:
-    return asked.cores
-
-
-def _by_memory(_: ContainerRequest, __: Resources) -> str:
-    return ""
-
-
-def _no_label(_: Node) -> str:
-    return ""
-
-
-def _no_facts(_: Node) -> None:
-    return None
 
 
 class Ask(NamedTuple):
@@ -51,63 +35,21 @@ class Ask(NamedTuple):
     constraints: Constraints = Constraints()
 
 
-def _a_little(state: CardState, word: str) -> Ask:
-    del state
-    return Ask(ContainerRequest(word, "", 1, 1, 0, 0))
+class Vendor:
+    """One vendor, as most are: it overrides what differs. Every method is pure.
 
-
-def _all_free(state: CardState) -> Sequence[int]:
-    return (state.free_memory_mib,)
-
-
-def _any_amount(_: ContainerRequest, __: Constraints, ___: Resources, amount: int) -> int:
-    return amount
-
-
-def _whole(_: Run, __: list[CardState]) -> bool:
-    return False
-
-
-class NodeRules(Protocol):
-    """How HAMi's scheduler takes in the cards of a vendor's nodes; `resources` as for the vendor."""
-
-    def registration(
-        self, node: Node, version: Version, now: datetime, resources: Resources, /
-    ) -> Registration | Unregistered:
-        """The cards as that version's scheduler takes them in at that moment."""
-        ...
-
-    def is_taken_in_for_good(self, node: Node, version: Version, resources: Resources, /) -> bool:
-        """Whether what is registered counts at any time, whatever the handshake says."""
-        ...
-
-    def is_held_by_turns(self, node: Node, version: Version, now: datetime, resources: Resources, /) -> bool:
-        """Whether the scheduler takes the cards in and drops them again every minute."""
-        ...
-
-
-class Vendor(NamedTuple):
-    """One vendor. Every function is pure; `resources` are those of one of its devices in the cluster."""
+    `resources`, wherever they are a parameter, are those of one of its devices in the cluster.
+    """
 
     names: Names
 
-    read_resources: Callable[[object], Sequence[Resources]]
-    """(device config as YAML has it, None for the chart's): its devices; none where the config leaves the vendor out.
+    # ------------------------------------------------------------------------------- the device config, requests
 
-    Raises ValueError where its section has another shape.
-    """
+    section: str = ""
+    """Its key in the device config."""
 
-    request: Callable[[Container, Resources, Version], ContainerRequest | None]
-    """(container, resources, version): what the container asks for; None where that is nothing."""
-
-    nodes: NodeRules
-    """How HAMi's scheduler takes in the cards of its nodes."""
-
-    scan: Callable[[Run, list[CardState], ContainerRequest], Verdict | list[CardUse]]
-    """(run, cards in play, container): what the container takes, or why it does not fit.
-
-    Called once for each container and node; the cards are in the order of the policy where that can matter.
-    """
+    unit_mib: int = 1
+    """What one of its memory resource means."""
 
     since: Version = Version(0, 0, 0)
     """The first version of HAMi that has it."""
@@ -115,20 +57,64 @@ class Vendor(NamedTuple):
     flag: str = ""
     """The scheduler's flag without which it is off; empty where it is always on."""
 
-    hinted: Callable[[Resources, Mapping[str, int]], Resources] = _as_read
-    """(resources, hints): with what a recording says of its devices that no object shows (`Cluster.device_hints`)."""
-
     obeys_quota: bool = False
     """Whether the filter holds a namespace's quota against it: the webhook does so for every vendor from 2.10 on."""
 
-    more_uuids: bool = False
-    """Whether the further annotations that its scan reads (`Names.also_read`) name cards."""
+    cores_unit: str = "%"
+    """What stands behind an amount of its cores: `50%`, or `8/16` where a whole one has 16; empty for a number."""
 
-    shares_one_only: bool = False
-    """Whether a container gets a part of a card only where it asks for one card."""
+    def read_resources(self, document: object) -> Sequence[Resources]:
+        """(device config as YAML has it, None for the chart's): its devices; none where the config leaves it out.
 
-    orders: bool = False
-    """Whether the verdict depends on the order of the cards even for a single container."""
+        Raises ValueError where its section has another shape.
+        """
+        return read_usual(self.names, document, self.section, self.unit_mib)
+
+    def hinted(self, resources: Resources, hints: Mapping[str, int]) -> Resources:
+        """With what a recording says of its devices that no object shows (`bot.kube.cluster.Hinting`)."""
+        return resources
+
+    def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
+        """What the container asks for; None where that is nothing."""
+        count = count_in(container, resources)
+        memory = amount_in(container, resources.memory, resources.memory_factor)
+        cores = amount_in(container, resources.cores, absent=WHOLE_CARD)
+        if not count or memory is None or cores is None:
+            return None
+        return ContainerRequest(self.names.word, container.name, count, memory, whole_or(memory), cores)
+
+    def admit(self, shown: AnnotatedContainer, resources: Resources) -> Answer:
+        """What the webhook makes of a container; most vendors only look whether its limits name their count."""
+        return Mutation() if resources.count in shown.limits else None
+
+    def askable(self, container: ContainerRequest, constraints: Constraints, resources: Resources, amount: int) -> int:
+        """The most memory up to that amount of MiB which the webhook leaves as written."""
+        return amount
+
+    def own_measure(self, container: ContainerRequest, resources: Resources) -> str:
+        """What it asks for in words, where that is no amount of memory in MiB; empty elsewhere."""
+        return ""
+
+    def cores_each(self, container: ContainerRequest) -> int:
+        """The cores that it asks of each of its devices."""
+        return container.cores
+
+    # ------------------------------------------------------------------------------------------------- its nodes
+
+    node_label: tuple[str, str] = ("", "")
+    """The label that an operator puts on nodes where the device plugin shall run."""
+
+    node_keys: tuple[str, ...] = ()
+    """The node annotations that bear on its GPUs, beside their registration and the handshake."""
+
+    lock_key: str = LOCK_KEY
+    """The node annotation that a bind locks a node with, empty where it locks none (pkg/device/*/device.go)."""
+
+    lock_expiry: timedelta | None = None
+    """How long a lock of its own is kept, which is a bare time; None where it is HAMi's usual one."""
+
+    locks_since: Version = Version(0, 0, 0)
+    """The first version whose binds do."""
 
     plugin_labels: str = ""
     """The selector of its device plugin's pods; empty where their labels are not known."""
@@ -136,57 +122,102 @@ class Vendor(NamedTuple):
     plugin_names: str = ""
     """What its device plugin's pods or images are called as well: a regular expression."""
 
-    node_label: tuple[str, str] = ("", "")
-    """The label that an operator puts on nodes where the device plugin shall run."""
-
-    lock_key: str = LOCK_KEY
-    """The node annotation that a bind locks a node with, empty where it locks none (pkg/device/*/device.go)."""
-
-    locks_since: Version = Version(0, 0, 0)
-    """The first version whose binds do."""
-
-    gpu_label: Callable[[Node], str] = _no_label
-    """(node): the label by which it is known to have this vendor's GPUs, empty when none says so."""
-
-    node_keys: tuple[str, ...] = ()
-    """The node annotations that bear on its GPUs, beside their registration and the handshake."""
-
-    node_facts: Callable[[Node], Any] = _no_facts
-    """What `scan` needs to know of a node beside its cards; None for nothing."""
-
-    own_measure: Callable[[ContainerRequest, Resources], str] = _by_memory
-    """(container, resources): what it asks for in words, where that is no amount of memory in MiB; empty elsewhere."""
-
-    cores_unit: str = "%"
-    """What stands behind an amount of its cores: `50%`, or `8/16` where a whole one has 16; empty for a number."""
-
-    cores_each: Callable[[ContainerRequest], int] = _cores
-    """(container): the cores that it asks of each of its devices."""
-
-    count_cores: Callable[[int], int] = int
-    """(cores as a card or a pod's annotation has them): how many those are."""
-
-    one_card_per_pod: bool = False
-    """Whether all containers of a pod must get the same card."""
-
-    may_split: Callable[[Run, list[CardState]], bool] = _whole
-    """(run, cards in play): whether one GPU may serve a container that asks for several."""
-
-    least: Callable[[CardState, str], Ask] = _a_little
-    """(card, the device's word): the least that a pod can ask of the card as it is used."""
-
-    askable: Callable[[ContainerRequest, Constraints, Resources, int], int] = _any_amount
-    """(container, constraints, resources, MiB): the most memory up to that which the webhook leaves as written."""
-
-    slices: Callable[[CardState], Sequence[int]] = _all_free
-    """(card): the amounts of memory in MiB that one pod could get of what is free."""
-
     def is_plugin(self, pod: Pod) -> bool:
         """Whether the pod is of its device plugin, by its labels or by what it or an image of it is called."""
         if self.plugin_labels and label_matcher(self.plugin_labels)(pod.metadata.labels):
             return True
         called = (pod.name, *(container.image for container in pod.spec.containers))
         return bool(self.plugin_names) and any(re.search(self.plugin_names, name) for name in called)
+
+    gpu_labels: tuple[str, ...] = ()
+    """The labels of those that `gpu_label` asks for which a sweep over all nodes reads."""
+
+    def gpu_label(self, node: Node) -> str:
+        """The label by which the node is known to have this vendor's GPUs, empty when none says so."""
+        return ""
+
+    def node_facts(self, node: Node) -> Any:
+        """What `scan` needs to know of the node beside its cards; None for nothing."""
+        return None
+
+    def registration(
+        self, node: Node, version: Version, now: datetime, resources: Resources
+    ) -> Registration | Unregistered:
+        """The cards as that version's scheduler takes them in at that moment.
+
+        Most plugins write them on the node and shake hands [pkg/scheduler/scheduler.go register loop and
+        pkg/device/*/device.go GetNodeDevices, CheckHealth].
+        """
+        names = self.names.of(resources.word)
+        text = node.metadata.annotation(names.register)
+        if text is None:
+            return Unregistered("absent")
+        read = read_registration(self.names, resources.word, text)
+        if isinstance(read, Unreadable):
+            return Unregistered("unreadable", names.register, text[:200] or read.why)
+        handshake, offered = self._handshake(node, resources), kubelet_offers(node, resources.count)
+        judgement = judge_other_vendor(handshake, version, offered, now)
+        if judgement in ("alive", "unknown"):
+            return read
+        quote = node.metadata.annotation(names.handshake) or ""
+        return Unregistered("deleted" if judgement == "deleted" else "stale", names.handshake, quote, read)
+
+    def is_taken_in_for_good(self, node: Node, version: Version, resources: Resources) -> bool:
+        """Whether what is registered counts at any time, whatever the handshake says: kubelet offers some of it."""
+        return version >= (2, 9) and kubelet_offers(node, resources.count) > 0
+
+    def is_held_by_turns(self, node: Node, version: Version, now: datetime, resources: Resources) -> bool:
+        """Whether the scheduler takes the cards in and drops them again every minute: kubelet offers none of them."""
+        offered = kubelet_offers(node, resources.count)
+        judged = judge_other_vendor(self._handshake(node, resources), version, offered, now)
+        return offered == 0 and judged == "unknown"
+
+    def _handshake(self, node: Node, resources: Resources) -> Handshake | None:
+        text = node.metadata.annotation(self.names.of(resources.word).handshake)
+        return None if text is None else parse_handshake(text)
+
+    # ----------------------------------------------------------------------------------------------- the verdict
+
+    card_checks: tuple[standard_fit.Check, ...] = standard_fit.USUAL
+    """What the usual scan asks of each card."""
+
+    more_uuids: bool = False
+    """Whether the further annotations that its scan reads (`Names.also_read`) name cards."""
+
+    class_key: str = ""
+    """The pod annotation that sets apart the pods on a card (`CardState.classes`)."""
+
+    shares_one_only: bool = False
+    """Whether a container gets a part of a card only where it asks for one card."""
+
+    one_card_per_pod: bool = False
+    """Whether all containers of a pod must get the same card."""
+
+    orders: bool = False
+    """Whether the verdict depends on the order of the cards even for a single container."""
+
+    def scan(self, run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
+        """What the container takes, or why it does not fit.
+
+        Called once for each container and node; the cards are in the order of the policy where that can matter.
+        """
+        return standard_fit.scan(run, in_play, asked, self.card_checks)
+
+    def may_split(self, run: Run, in_play: list[CardState]) -> bool:
+        """Whether one GPU may serve a container that asks for several."""
+        return False
+
+    def least(self, state: CardState, word: str) -> Ask:
+        """The least that a pod can ask of the card as it is used; `word` is the device's."""
+        return Ask(ContainerRequest(word, "", 1, 1, 0, 0))
+
+    def slices(self, state: CardState) -> Sequence[int]:
+        """The amounts of memory in MiB that one pod could get of what is free on the card."""
+        return (state.free_memory_mib,)
+
+    def count_cores(self, cores: int) -> int:
+        """How many those are that a card or a pod's annotation has as that number."""
+        return cores
 
 
 class Device(msgspec.Struct, frozen=True):

@@ -3,27 +3,15 @@
 Source: HAMi v2.7 to v2.10, pkg/scheduler/webhook.go.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from msgspec import structs
 
-from bot.hami.pods.pod_request import Resources
+from bot.hami.vendors.shared.admission import AnnotatedContainer, Denied, Mutation
 from bot.hami.vendors.vendor import Device
 from bot.hami.version import Version
-from bot.hami.webhook import (
-    amd,
-    ascend,
-    aws_neuron,
-    enflame,
-    iluvatar,
-    kunlun,
-    metax,
-    mthreads,
-    nvidia,
-)
 from bot.hami.webhook.api import inits_of, invalid, with_containers, with_requests
-from bot.hami.webhook.container import AnnotatedContainer, Answer, Denied, Mutation
 from bot.kube.models import Container, Pod, Quantity, ResourceRequirements
 
 NAME = "vgpu.hami.io"
@@ -32,27 +20,6 @@ _RESPECTS_FOREIGN = Version(2, 7, 0)
 LEAVES_OWN_ALONE = (Version(2, 7, 0), Version(2, 9, 0))
 """From the first of these to before the second, a pod that names HAMi's scheduler itself is admitted unchanged."""
 DEFAULT_SCHEDULERS = ("", "default-scheduler")
-
-Admit = Callable[[AnnotatedContainer, Resources], Answer]
-
-
-def _unchanged(shown: AnnotatedContainer, resources: Resources) -> Answer:
-    """Most vendors only look whether a container names their count in its limits."""
-    return Mutation() if resources.count in shown.limits else None
-
-
-_ADMIT: Mapping[str, Admit] = {
-    "NVIDIA": nvidia.admit,
-    "Ascend": ascend.admit,
-    "Iluvatar": iluvatar.admit,
-    "Mthreads": mthreads.admit,
-    "Metax-SGPU": metax.admit,
-    "Enflame": enflame.admit,
-    "XPU": kunlun.admit,
-    "AWSNeuron": aws_neuron.admit,
-    "AMD": amd.admit,
-}
-"""By the vendor's word; the others change nothing."""
 
 
 class Rejection(NamedTuple):
@@ -119,7 +86,7 @@ def _show(pod: Pod, setting: Setting) -> tuple[Pod, bool] | Rejection:
             shown = AnnotatedContainer(
                 containers[at].name, parts.limits or {}, parts.requests or {}, annotations, setting.version
             )
-            answer = _ADMIT.get(device.vendor.names.word, _unchanged)(shown, device.resources)
+            answer = device.vendor.admit(shown, device.resources)
             if isinstance(answer, Denied):
                 return Rejection("webhook", answer.words)
             if answer is not None:

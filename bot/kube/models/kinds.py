@@ -6,7 +6,7 @@ import msgspec
 
 from bot.kube.models.base import Resource
 from bot.kube.models.claims import ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from bot.kube.models.nodes import Node, SweptNode
+from bot.kube.models.nodes import Node
 from bot.kube.models.pod_views import DaemonPod, Holder
 from bot.kube.models.pods import Pod
 from bot.kube.models.settings import (
@@ -54,7 +54,6 @@ PODS = Kind("pods", Pod)
 HOLDERS = Kind("pods", Holder)
 DAEMON_PODS = Kind("pods", DaemonPod)
 NODES = Kind("nodes", Node, namespaced=False)
-SWEPT_NODES = Kind("nodes", SweptNode, namespaced=False)
 EVENTS = Kind("events", Event)
 NAMESPACES = Kind("namespaces", Namespace, namespaced=False)
 RUNTIME_CLASSES = Kind("runtimeclasses", RuntimeClass, "node.k8s.io", namespaced=False)

@@ -35,6 +35,16 @@ class Event(Resource, frozen=True):
         series = self.series.last_observed_time if self.series else None
         return series or self.last_timestamp or self.event_time or self.metadata.creation_timestamp or ""
 
+    @property
+    def component(self) -> str:
+        """The program that tells it."""
+        return self.reporting_component or (self.source.component if self.source else "")
+
+    @property
+    def of_autoscaler(self) -> bool:
+        """Whether cluster-autoscaler or karpenter tells it: their FailedScheduling is no attempt of a scheduler's."""
+        return any(name in self.component for name in ("autoscaler", "karpenter"))
+
 
 class PodTemplate(Model, frozen=True):
     metadata: ObjectMeta = ObjectMeta()

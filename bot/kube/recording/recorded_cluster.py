@@ -57,7 +57,9 @@ class Meta(msgspec.Struct, omit_defaults=True):
     server_version: str = ""
     hami_version: str = ""
     hami_vnpu_core: bool = False
+    """Whether the device config sets `vnpus.hamiVnpuCore`."""
     neuron_cores_per_device: int = 0
+    """What the scheduler takes every Neuron device to have."""
 
 
 _HINTS = ("hami_vnpu_core", "neuron_cores_per_device")
@@ -104,6 +106,7 @@ class RecordedCluster:
 
     @property
     def device_hints(self) -> Mapping[str, int]:
+        """Those of `meta.json` that it states."""
         said = {name: int(getattr(self._meta, name)) for name in _HINTS}
         return {name: value for name, value in said.items() if value > 0}
 

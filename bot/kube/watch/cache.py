@@ -8,7 +8,7 @@ the one who asks.
 
 import asyncio
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Self, TypeVar
 
@@ -87,10 +87,6 @@ class CachedCluster:
     def anew(self) -> "CachedCluster":
         """The same cluster for another question."""
         return CachedCluster(self._cache)
-
-    @property
-    def device_hints(self) -> Mapping[str, int]:
-        return {}
 
     @property
     def name(self) -> str:

@@ -1,15 +1,19 @@
 """Blocks, elements and views as plain dicts within Slack's limits: what is too long is cut, what is too many left out.
 
-Text is shown as it is, whoever wrote it: `plain_text` without pictures.
+Text is shown as it is, whoever wrote it: `plain_text` without pictures. It may be a text that is no words yet: they
+are cut when `in_words` fills them in.
 """
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple, TypeVar, cast
 
-from bot.slack.message import Block
+from bot.slack.message import Block, File, Message
 from bot.slack.render import limits
-from bot.slack.render.text import cut, inert
+from bot.slack.render.rich import told
+from bot.slack.render.text import Mrkdwn, MrkdwnText, cut, inert
+from bot.texts import Prose, Text, Texts, made
 
 Element = dict[str, Any]
 
@@ -17,25 +21,69 @@ _NO_LABEL = "-"
 _NUMBER = re.compile(r"-?\d{1,3}(,\d{3})*(\.\d+)?|-?\d+(\.\d+)?", re.ASCII)
 
 
-def plain(text: str, most: int) -> Element:
+T = TypeVar("T")
+
+
+class Draft(NamedTuple):
+    """A `Message` before it is words: its blocks hold texts."""
+
+    text: Mrkdwn | MrkdwnText
+    blocks: tuple[Block, ...] = ()
+    files: tuple[File, ...] = ()
+    broadcast: bool = False
+
+    def in_words(self, say: Texts) -> Message:
+        """The message in one language."""
+        return Message(say.words(self.text), in_words(self.blocks, say), self.files, self.broadcast)
+
+
+def in_words(value: T, say: Texts) -> T:
+    """The same blocks, elements or view with words in the place of texts."""
+    filled: Any = value
+    match value:
+        case Text():
+            filled = say.words(value)
+        case dict():
+            filled = {name: in_words(part, say) for name, part in cast("dict[str, Any]", value).items()}
+        case list() | tuple():
+            parts: list[Any] = []
+            for part in cast("Sequence[Any]", value):
+                match part:
+                    case {"type": "told", "text": Text() as text, "styles": styles, "ids": ids}:
+                        parts += told(say.words(text), *styles, ids=ids)
+                    case _:
+                        parts.append(in_words(part, say))
+            filled = parts if isinstance(value, list) else tuple(parts)
+        case _:
+            pass
+    return filled
+
+
+def plain(text: Prose, most: int) -> Element:
     """A text object in which nothing is parsed; Slack refuses an empty one."""
-    return {"type": "plain_text", "text": inert(text, most) if text.strip() else _NO_LABEL, "emoji": False}
+    labelled = partial(_labelled, most=most)
+    shown = made(labelled, text) if isinstance(text, Text) else labelled(text)
+    return {"type": "plain_text", "text": shown, "emoji": False}
+
+
+def _labelled(text: str, most: int) -> str:
+    return inert(text, most) if text.strip() else _NO_LABEL
 
 
 # --------------------------------------------------------------------------------------------------------- blocks
 
 
-def plain_section(text: str, *, accessory: Element | None = None) -> Block:
+def plain_section(text: Prose, *, accessory: Element | None = None) -> Block:
     """Anybody's words."""
     block: Block = {"type": "section", "text": plain(text, limits.SECTION)}
     return block if accessory is None else {**block, "accessory": accessory}
 
 
-def header(text: str) -> Block:
+def header(text: Prose) -> Block:
     return {"type": "header", "text": plain(text, limits.HEADER)}
 
 
-def context(*texts: str) -> Block:
+def context(*texts: Prose) -> Block:
     """Small print, one piece per text; at least one."""
     return {"type": "context", "elements": [plain(text, limits.SECTION) for text in texts[: limits.CONTEXT_ELEMENTS]]}
 
@@ -54,7 +102,7 @@ def table(rows: Sequence[Sequence[Element]], right: Sequence[bool]) -> Block:
     return {"type": "table", "rows": shown, "column_settings": aligned}
 
 
-def data_table(caption: str, rows: Sequence[Sequence[Element]], page: int) -> Block:
+def data_table(caption: Prose, rows: Sequence[Sequence[Element]], page: int) -> Block:
     """The same rows as a table that people sort, filter and turn the pages of; a column of numbers sorts as numbers.
 
     Source: docs.slack.dev/reference/block-kit/blocks/data-table-block, October 2026.
@@ -95,7 +143,7 @@ def cell(text: str) -> Element:
     return {"type": "raw_text", "text": text if text.strip() else _NO_LABEL}
 
 
-def asking(label: str, element: Element, block_id: str, *, hint: str = "", optional: bool = False) -> Block:
+def asking(label: Prose, element: Element, block_id: str, *, hint: Prose = "", optional: bool = False) -> Block:
     """An `input` block around an element of a modal."""
     block: Block = {"type": "input", "label": plain(label, limits.LABEL), "element": element, "optional": optional}
     if hint:
@@ -110,14 +158,16 @@ def _named(block: Block, block_id: str) -> Block:
 # ------------------------------------------------------------------------------------------------------- elements
 
 
-def button(label: str, action_id: str, value: str = "", *, style: str = "", confirm: Element | None = None) -> Element:
+def button(
+    label: Prose, action_id: str, value: str = "", *, style: str = "", confirm: Element | None = None
+) -> Element:
     """A button; `value` is not cut, since half of one means something else. Style: `primary` or `danger`."""
     element: Element = {"type": "button", "text": plain(label, limits.BUTTON_TEXT), "action_id": action_id}
     optional = {"value": value, "style": style, "confirm": confirm}
     return {**element, **{name: value for name, value in optional.items() if value}}
 
 
-def confirm(title: str, text: str, yes: str, no: str) -> Element:
+def confirm(title: Prose, text: Prose, yes: Prose, no: Prose) -> Element:
     """The question before a button acts."""
     return {
         "title": plain(title, limits.CONFIRM_TITLE),
@@ -141,11 +191,11 @@ def _placed(element: Element, placeholder: str) -> Element:
 
 
 def modal(
-    title: str,
+    title: Prose,
     blocks: Sequence[Block],
     *,
-    close: str,
-    submit: str = "",
+    close: Prose,
+    submit: Prose = "",
     callback_id: str = "",
     private_metadata: str = "",
 ) -> Element:

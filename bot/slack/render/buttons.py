@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 from bot.report import NextAction, Report
 from bot.slack.render import blocks
 from bot.slack.render.limits import BUTTON_VALUE
-from bot.texts import Texts
+from bot.texts import Text
 
 ASK = "ask:"
 POST = "post-to-channel"
@@ -75,14 +75,14 @@ def is_ours(action: NextAction) -> bool:
     return bool(action.command.strip()) and not action.command.startswith("kubectl ")
 
 
-def action_button(action: NextAction, cluster: str, number: int, say: Texts) -> blocks.Element | None:
+def action_button(action: NextAction, cluster: str, number: int) -> blocks.Element | None:
     """The button that asks for the action, which must be ours; None where it does not fit into a button."""
     value = ask_value(action.command, cluster)
     if len(value) > BUTTON_VALUE:
         return None
     if not action.changes_cluster:
         return blocks.button(action.command, f"{ASK}{number}", value)
-    question = blocks.confirm(say("slack.sure"), action.label, say("slack.yes"), say("slack.no"))
+    question = blocks.confirm(Text("slack.sure"), action.label, Text("slack.yes"), Text("slack.no"))
     return blocks.button(action.command, f"{ASK}{number}", value, style="danger", confirm=question)
 
 
@@ -90,7 +90,6 @@ def closing_buttons(
     words: str,
     cluster: str,
     number: int,
-    say: Texts,
     *,
     read: str,
     private: bool,
@@ -105,9 +104,9 @@ def closing_buttons(
     value, posted = ask_value(words, cluster), ask_value(words, cluster, read)
     if not words.strip() or len(posted) > BUTTON_VALUE:
         return []
-    offered = [blocks.button(say("slack.again"), f"{ASK}{number}", value)]
+    offered = [blocks.button(Text("slack.again"), f"{ASK}{number}", value)]
     if (private or direct) and not everything:
-        offered.append(blocks.button(say("slack.everything"), EVERYTHING, value))
+        offered.append(blocks.button(Text("slack.everything"), EVERYTHING, value))
     if private and not direct:
-        offered.append(blocks.button(say("slack.post"), POST, posted))
+        offered.append(blocks.button(Text("slack.post"), POST, posted))
     return offered

@@ -3,12 +3,12 @@
 Nothing that a person or a cluster wrote is parsed: names of people and times are parts of rich text.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from bot.changes.journal import EventKind
 from bot.changes.record import Record
-from bot.slack.message import Block, Message
+from bot.slack.message import Block
 from bot.slack.render import blocks
 from bot.slack.render.buttons import object_in, object_value
 from bot.slack.render.rich import (
@@ -26,8 +26,8 @@ from bot.slack.render.rich import (
     told_mrkdwn,
     told_plain,
 )
-from bot.slack.render.text import escape, inert, lines
-from bot.texts import Texts
+from bot.slack.render.text import escape, inert, lines, pieced
+from bot.texts import Prose, Text, clauses
 
 REVERT, EXTEND = "change:revert", "change:extend"
 APPROVE, REFUSE = "change:approve", "change:refuse"
@@ -37,6 +37,36 @@ State = Waiting | EventKind
 _PUT_BACK: frozenset[State] = frozenset({"reverted", "reverted-by-another"})
 RUNNING: frozenset[State] = frozenset({"raised", "effective", "stuck", "extended", "retimed", "unreadable", "failed"})
 
+_HEADLINE: Mapping[State, str] = {
+    "pending": "card.pending",
+    "approved": "card.approved",
+    "refused": "card.refused",
+    "expired": "card.expired",
+    "void": "card.void",
+    "done": "card.done",
+    "not-done": "card.not-done",
+    "never-raised": "card.never-raised",
+    "raised": "card.raised",
+    "effective": "card.effective",
+    "stuck": "card.stuck",
+    "extended": "card.extended",
+    "retimed": "card.retimed",
+    "reverted": "card.reverted",
+    "reverted-by-another": "card.reverted-by-another",
+    "drifted": "card.drifted",
+    "container-gone": "card.container-gone",
+    "replaced": "card.replaced",
+    "unreadable": "card.unreadable",
+    "failed": "card.failed",
+}
+_CHANGE: Mapping[str, str] = {
+    "v": "card.what-v",
+    "profiling": "card.what-profiling",
+    "kube-qps": "card.what-kube-qps",
+    "kube-burst": "card.what-kube-burst",
+    "kube-timeout": "card.what-kube-timeout",
+}
+"""By flag."""
 NAME, DETAIL = 200, 1500
 _REASON, _DIFF_LINES, _NAMED, _ALOUD = 500, 20, 10, 1200
 _VERSION = 1
@@ -72,81 +102,82 @@ class CardButton(NamedTuple):
     digest: str = ""
 
 
-def render_card(card: Card, say: Texts) -> Message:
+def render_card(card: Card) -> blocks.Draft:
     """The card as it is now."""
     record = card.record
     is_back = card.state in _PUT_BACK
-    change = what(record, say, longer=card.longer, is_back=is_back)
-    headline = say(f"card.{card.state}", what=change)
-    parts = [line(*told(inert(headline, 2 * NAME), "bold")), bullets(*(line(*fact) for fact in _facts(card, say)))]
+    change = what(record, longer=card.longer, is_back=is_back)
+    headline = Text(_HEADLINE[card.state], what=change)
+    parts = [line(*told(inert(headline, 2 * NAME), "bold")), bullets(*(line(*fact) for fact in _facts(card)))]
     if shown := [
         inert(diff_line, NAME) for diff_line in card.detail[:DETAIL].splitlines()[:_DIFF_LINES] if diff_line.strip()
     ]:
         parts.append(preformatted("\n".join(shown)))
-    aloud = say(
+    aloud = Text(
         "card.aloud",
         target=record.target,
         who=record.by,
         because=inert(record.because, _REASON) or "-",
         until=record.at,
     )
-    buttons = _buttons(card, say)
+    buttons = _buttons(card)
     built: list[Block] = [rich_text(*parts), *([blocks.actions(*buttons)] if buttons else [])]
     text = lines([escape(headline, _ALOUD), escape(aloud, _ALOUD)])
-    return Message(told_mrkdwn(text, (record.by,) if mention(record.by).startswith("<") else ()), tuple(built))
+    return blocks.Draft(told_mrkdwn(text, (record.by,) if mention(record.by).startswith("<") else ()), tuple(built))
 
 
-def render_late(card: Card, minutes: int, approvers: Sequence[str], by_hand: str, say: Texts) -> Message:
+def render_late(card: Card, minutes: int, approvers: Sequence[str], by_hand: str) -> blocks.Draft:
     """That a change could not be undone for so many minutes; calls the approvers, if any are given.
 
     `by_hand` is the shell line that undoes it.
     """
     target = card.record.target
     hours = minutes // 60
-    since = say("card.late-hours", count=hours) if hours else say("card.late-minutes", count=minutes)
-    headline = say("card.late", what=what(card.record, say), since=since, target=target)
-    return _call(headline, card.detail, say("card.late-do", target=target), by_hand, approvers)
+    since = Text("card.late-hours", count=hours) if hours else Text("card.late-minutes", count=minutes)
+    headline = Text("card.late", what=what(card.record), since=since, target=target)
+    return _call(headline, card.detail, Text("card.late-do", target=target), by_hand, approvers)
 
 
-def render_unreadable(target: str, why: str, approvers: Sequence[str], by_hand: str, say: Texts) -> Message:
+def render_unreadable(target: str, why: str, approvers: Sequence[str], by_hand: str) -> blocks.Draft:
     """That the record of a change on the Deployment cannot be read, nor a copy of it; calls the approvers, if given.
 
     `by_hand` is the shell line with which a person looks at it.
     """
-    return _call(say("card.no-copy", target=target), why, say("card.no-copy-do"), by_hand, approvers)
+    return _call(Text("card.no-copy", target=target), why, Text("card.no-copy-do"), by_hand, approvers)
 
 
-def _call(headline: str, detail: str, do: str, by_hand: str, approvers: Sequence[str]) -> Message:
+def _call(headline: Text, detail: str, do: Text, by_hand: str, approvers: Sequence[str]) -> blocks.Draft:
     calls = [part for who in approvers for part in (somebody(who), span(" "))]
     parts = [line(*calls, span(inert(headline, DETAIL), "bold"))]
     if detail.strip():
         parts.append(preformatted(inert(detail, DETAIL)))
     parts += [line(span(inert(do, DETAIL))), preformatted(inert(by_hand, DETAIL))]
-    return Message(lines([escape(headline), escape(do), escape(by_hand, DETAIL)]), (rich_text(*parts),))
+    return blocks.Draft(lines([escape(headline), escape(do), escape(by_hand, DETAIL)]), (rich_text(*parts),))
 
 
-def render_over(about: CardButton, say: Texts) -> Message:
+def render_over(about: CardButton) -> blocks.Draft:
     """Of a card whose buttons can do nothing any more: that of a change, or with a digest that of a request."""
-    headline = say("card.unknown" if about.digest else "card.over", target=inert(about.target, NAME))
-    return Message(escape(headline), (rich_text(line(span(inert(headline, DETAIL), "bold"))),))
+    headline = Text("card.unknown" if about.digest else "card.over", target=inert(about.target, NAME))
+    return blocks.Draft(escape(headline), (rich_text(line(span(inert(headline, DETAIL), "bold"))),))
 
 
-def render_denied(why: str, who: Sequence[str], where: Sequence[str], say: Texts) -> Message:
+def render_denied(why: Prose, who: Sequence[str], where: Sequence[str]) -> blocks.Draft:
     """That somebody may not do something, why, and who may, or where. For that person's eyes alone: it names others."""
-    pieces = [span(inert(f"{why}.", DETAIL), "bold")]
+    denied = pieced("{}.", why)
+    pieces = [span(inert(denied, DETAIL), "bold")]
     if who:
-        pieces += [span(f" {say('card.may')} "), *_listed([somebody(person) for person in who[:_NAMED]])]
+        pieces += [span(pieced(" {} ", Text("card.may"))), *_listed([somebody(person) for person in who[:_NAMED]])]
     if where:
-        pieces += [span(f" {say('card.where')} "), *_listed([channel(room) for room in where[:_NAMED]])]
-    return Message(escape(f"{why}."), (rich_text(line(*pieces)),))
+        pieces += [span(pieced(" {} ", Text("card.where"))), *_listed([channel(room) for room in where[:_NAMED]])]
+    return blocks.Draft(escape(denied), (rich_text(line(*pieces)),))
 
 
-def what(record: Record, say: Texts, *, longer: bool = False, is_back: bool = False) -> str:
+def what(record: Record, *, longer: bool = False, is_back: bool = False) -> Text:
     """The change in a few words: which flag of what, from what to what; `is_back`: the way back."""
     old = record.old or record.kind.values.default
     old, new = (record.new, old) if is_back else (old, record.new)
-    change = say(f"card.what-{record.flag}", container=record.container, old=old, new=new)
-    return say("card.what-longer", what=change, until=record.at) if longer else change
+    change = Text(_CHANGE[record.flag], container=record.container, old=old, new=new)
+    return Text("card.what-longer", what=change, until=record.at) if longer else change
 
 
 def where(record: Record, cluster: str) -> str:
@@ -173,51 +204,51 @@ def read_pressed(text: str) -> CardButton | None:
     return CardButton(*map(str, given))
 
 
-def _buttons(card: Card, say: Texts) -> list[blocks.Element]:
+def _buttons(card: Card) -> list[blocks.Element]:
     record = card.record
     if card.state == "pending":
         value = pressed_value(CardButton(card.approval, card.cluster, record.target, card.digest))
-        change = what(record, say, longer=card.longer)
-        sure = blocks.confirm(say("slack.sure"), told_plain(change), say("slack.yes"), say("slack.no"))
+        change = what(record, longer=card.longer)
+        sure = blocks.confirm(Text("slack.sure"), told_plain(change), Text("slack.yes"), Text("slack.no"))
         return [
-            blocks.button(say("card.button-approve"), APPROVE, value, style="primary", confirm=sure),
-            blocks.button(say("card.button-refuse"), REFUSE, value, style="danger"),
+            blocks.button(Text("card.button-approve"), APPROVE, value, style="primary", confirm=sure),
+            blocks.button(Text("card.button-refuse"), REFUSE, value, style="danger"),
         ]
     if card.state not in RUNNING:
         return []
     value = pressed_value(CardButton(record.id, card.cluster, record.target))
-    sure = blocks.confirm(say("card.button-revert"), say("card.sure-revert"), say("slack.yes"), say("slack.no"))
-    revert = blocks.button(say("card.button-revert"), REVERT, value, style="danger", confirm=sure)
+    sure = blocks.confirm(Text("card.button-revert"), Text("card.sure-revert"), Text("slack.yes"), Text("slack.no"))
+    revert = blocks.button(Text("card.button-revert"), REVERT, value, style="danger", confirm=sure)
     return (
         [revert]
         if card.state in ("unreadable", "failed")
-        else [revert, blocks.button(say("card.button-extend"), EXTEND, value)]
+        else [revert, blocks.button(Text("card.button-extend"), EXTEND, value)]
     )
 
 
 # ------------------------------------------------------------------------------------------------------- facts
 
 
-def _facts(card: Card, say: Texts) -> list[list[Part]]:
+def _facts(card: Card) -> list[list[Part]]:
     record = card.record
-    facts = [[span(f"{say('card.in')} "), span(where(record, card.cluster), "code")]]
-    facts.append([span(f"{say('card.asked-by')} "), somebody(inert(record.by, NAME) or "-")])
+    facts = [[span(pieced("{} ", Text("card.in"))), span(where(record, card.cluster), "code")]]
+    facts.append([span(pieced("{} ", Text("card.asked-by"))), somebody(inert(record.by, NAME) or "-")])
     if card.approved_by:
-        facts.append([span(f"{say('card.approved-by')} "), somebody(card.approved_by)])
+        facts.append([span(pieced("{} ", Text("card.approved-by"))), somebody(card.approved_by)])
     if record.because.strip():
-        facts.append([span(f"{say('card.because')} "), span(inert(record.because, _REASON))])
+        facts.append([span(pieced("{} ", Text("card.because"))), span(inert(record.because, _REASON))])
     if card.state == "pending":
         minutes = round((record.deadline - record.since) / 60)
-        terms = say.joined([say("card.for", minutes=minutes), say("card.approve-by")])
-        facts.append([span(f"{terms} "), moment(card.expires_at)])
+        terms = clauses([Text("card.for", minutes=minutes), Text("card.approve-by")])
+        facts.append([span(pieced("{} ", terms)), moment(card.expires_at)])
     if card.state in RUNNING:
-        facts.append([span(f"{say('card.until')} "), moment(record.deadline)])
+        facts.append([span(pieced("{} ", Text("card.until"))), moment(record.deadline)])
     if record.until_captured and card.state in RUNNING:
-        facts.append([span(say("card.captured-of", pod=inert(record.until_captured, NAME)))])
+        facts.append([span(Text("card.captured-of", pod=inert(record.until_captured, NAME)))])
     if card.by and (card.by != record.by or card.state in _PUT_BACK):
-        facts.append([span(f"{say('card.by')} "), somebody(inert(card.by, NAME))])
+        facts.append([span(pieced("{} ", Text("card.by"))), somebody(inert(card.by, NAME))])
     if card.at and card.state in _PUT_BACK:
-        facts.append([span(f"{say('card.at')} "), moment(card.at)])
+        facts.append([span(pieced("{} ", Text("card.at"))), moment(card.at)])
     return facts
 
 

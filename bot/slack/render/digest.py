@@ -9,13 +9,30 @@ from bot.digest.rows import OwnerRow
 from bot.digest.trend import Point
 from bot.render.picture import amount
 from bot.report import Report
-from bot.slack.message import Block, File, Message
+from bot.slack.message import Block, File
 from bot.slack.render import blocks
 from bot.slack.render.buttons import action_button, is_ours
 from bot.slack.render.rich import Part, bullets, line, rich_text, span
-from bot.slack.render.text import escape, inert, lines
-from bot.texts import Texts
+from bot.slack.render.text import escape, inert, joined, lines, pieced
+from bot.texts import Prose, Text, clauses
 
+_AREAS = {
+    "pending": Text("digest-area.pending"),
+    "node-faults": Text("digest-area.node-faults"),
+    "faulty-nodes": Text("digest-area.faulty-nodes"),
+    "locks": Text("digest-area.locks"),
+    "locked-nodes": Text("digest-area.locked-nodes"),
+    "memory-MiB": Text("digest-area.memory-MiB"),
+    "largest-slice-MiB": Text("digest-area.largest-slice-MiB"),
+    "idle-GPU-hours": Text("digest-area.idle-GPU-hours"),
+    "memory-given-MiB": Text("digest-area.memory-given-MiB"),
+    "over-subscription": Text("digest-area.over-subscription"),
+    "quotas": Text("digest-area.quotas"),
+    "hami": Text("digest-area.hami"),
+    "scheduler-restarts": Text("digest-area.scheduler-restarts"),
+    "plugin-restarts": Text("digest-area.plugin-restarts"),
+    "changes": Text("digest-area.changes"),
+}
 _WORST, _OWNERS, _KINDS = 3, 2, 4
 _NAMED = 4
 """Of what changed in one area: a phone shows ten lines."""
@@ -41,68 +58,67 @@ class DigestPost(NamedTuple):
     rooms: Mapping[str, Point]
 
 
-def render_digest(post: DigestPost, say: Texts, files: Sequence[File] = ()) -> Message:
+def render_digest(post: DigestPost, files: Sequence[File] = ()) -> blocks.Draft:
     """The digest; without changes in what could be compared it is one line, without a picture."""
     report = post.report
-    title = say("digest.title", cluster=report.cluster or say("digest.here"), verdict=report.verdict)
-    notes = [say("digest.late", day=post.late)] if post.late else []
-    notes += [say("digest.changes-open", count=post.changes_open)] if post.changes_open else []
+    title = Text("digest.title", cluster=report.cluster or Text("digest.here"), verdict=report.verdict)
+    notes = [Text("digest.late", day=post.late)] if post.late else []
+    notes += [Text("digest.changes-open", count=post.changes_open)] if post.changes_open else []
     changed = differences(post.before, post.after) if post.before is not None else []
     blind = not_compared(post.before, post.after) if post.before is not None else []
-    notes += [say("digest.not-compared", what=", ".join(_area(area, say) for area in blind))] if blind else []
+    notes += [Text("digest.not-compared", what=joined(", ", map(_area, blind)))] if blind else []
     if post.before is not None and not changed and anything_compared(post.before, post.after):
-        aloud = f"{title}. {say('digest.unchanged-seen') if blind else say('digest.unchanged')}"
+        aloud = pieced("{}. {}", title, Text("digest.unchanged-seen") if blind else Text("digest.unchanged"))
         small = [blocks.context(*notes)] if notes else []
-        return Message(escape(aloud, 3 * _NAME), (rich_text(line(span(inert(aloud, 3 * _NAME)))), *small))
+        return blocks.Draft(escape(aloud, 3 * _NAME), (rich_text(line(span(inert(aloud, 3 * _NAME)))), *small))
     built: list[Block] = [rich_text(line(span(inert(title, 3 * _NAME), "bold")))]
     by_area = {area: list(some) for area, some in groupby(changed, key=lambda difference: difference.area)}
     if by_area:
-        shown = [_changes(area, some, say) for area, some in by_area.items()]
-        built.append(rich_text(line(span(say("digest.changes"), "bold")), bullets(*shown)))
-    built += _worst(post, say)
-    built += _rooms(post, say)
+        shown = [_changes(area, some) for area, some in by_area.items()]
+        built.append(rich_text(line(span(Text("digest.changes"), "bold")), bullets(*shown)))
+    built += _worst(post)
+    built += _rooms(post)
     if post.before is None:
-        notes.append(say("digest.first"))
+        notes.append(Text("digest.first"))
     if notes:
         built.append(blocks.context(*notes))
-    aloud = [escape(f"{_area(area, say)}: {_items(some, say)}", _NAME) for area, some in by_area.items()]
-    return Message(lines([escape(title, 3 * _NAME), *aloud[:3]]), tuple(built), tuple(files))
+    aloud = [escape(pieced("{}: {}", _area(area), _items(some)), _NAME) for area, some in by_area.items()]
+    return blocks.Draft(lines([escape(title, 3 * _NAME), *aloud[:3]]), tuple(built), tuple(files))
 
 
 # --------------------------------------------------------------------------------------------------- what changed
 
 
-def _area(area: str, say: Texts) -> str:
+def _area(area: str) -> Prose:
     """Its name; as it is where another version of ours kept the figures."""
-    key = f"digest-area.{area}"
-    return say(key) if key in say else inert(area, _NAME)
+    return _AREAS.get(area) or inert(area, _NAME)
 
 
-def _changes(area: str, changed: Sequence[Difference], say: Texts) -> Part:
-    name, items = span(_area(area, say), "bold"), _items(changed, say)
-    return line(name, span(f": {inert(items, _LINE)}"))
+def _changes(area: str, changed: Sequence[Difference]) -> Part:
+    name, items = span(_area(area), "bold"), _items(changed)
+    return line(name, span(pieced(": {}", inert(items, _LINE))))
 
 
-def _items(changed: Sequence[Difference], say: Texts) -> str:
+def _items(changed: Sequence[Difference]) -> Text:
     """What grew or shrank, then what is new, then what is gone."""
-    moved = [_moved(difference, say) for difference in changed if difference.before and difference.after]
+    moved = [_moved(difference) for difference in changed if difference.before and difference.after]
     new = [_named(difference) for difference in changed if not difference.before]
     gone = [difference.what for difference in changed if not difference.after]
-    parts = [_few(moved, say.semicolon, say)] if moved else []
-    parts += [say("digest.new", what=_few(new, ", ", say))] if new else []
-    parts += [say("digest.gone", what=_few(gone, ", ", say))] if gone else []
-    return say.joined(parts)
+    parts = [clauses(_few(moved))] if moved else []
+    parts += [Text("digest.new", what=joined(", ", _few(new)))] if new else []
+    parts += [Text("digest.gone", what=joined(", ", _few(gone)))] if gone else []
+    return clauses(parts)
 
 
-def _few(items: Sequence[str], between: str, say: Texts) -> str:
+def _few(items: Sequence[Prose]) -> list[Prose]:
     more = len(items) - _NAMED
-    return between.join([*items[:_NAMED], *([say("digest.more", count=more)] if more > 0 else [])])
+    return [*items[:_NAMED], *([Text("digest.more", count=more)] if more > 0 else [])]
 
 
-def _moved(difference: Difference, say: Texts) -> str:
+def _moved(difference: Difference) -> Text:
     grown = "" if difference.area.endswith("MiB") else step(difference.before, difference.after)
     values = {"before": _value(difference.area, difference.before), "after": _value(difference.area, difference.after)}
-    return say("digest.changed", what=difference.what, step=f" ({grown})" if grown else "", **values)
+    return Text("digest.changed", what=difference.what, step=f" ({grown})" if grown else "", **values)
 
 
 def _named(difference: Difference) -> str:
@@ -124,50 +140,50 @@ def _value(area: str, value: str) -> str:
 # ------------------------------------------------------------------------------------------- the worst, the room
 
 
-def _worst(post: DigestPost, say: Texts) -> list[Block]:
+def _worst(post: DigestPost) -> list[Block]:
     report = post.report
     found: list[Block] = []
     bad = [finding for finding in report.findings if finding.severity != "info"]
     for number, finding in enumerate(bad[:_WORST]):
         action = next((each for each in finding.next_actions if is_ours(each)), None)
-        button = action_button(action, report.cluster, number, say) if action else None
-        whose = _whose([each for each in post.owners if each.finding == number + 1], say)
+        button = action_button(action, report.cluster, number) if action else None
+        whose = _whose([each for each in post.owners if each.finding == number + 1])
         found.append(blocks.plain_section(f"{number + 1}. {inert(finding.claim, _CLAIM)}", accessory=button))
         found += [blocks.context(inert(whose, _LINE))] if whose else []
-    return [rich_text(line(span(say("digest.worst"), "bold"))), *found] if found else []
+    return [rich_text(line(span(Text("digest.worst"), "bold"))), *found] if found else []
 
 
-def _whose(owners: Sequence[OwnerRow], say: Texts) -> str:
+def _whose(owners: Sequence[OwnerRow]) -> Prose:
     if not owners:
         return ""
-    names = [_owner(owner, say) for owner in owners[:_OWNERS]]
-    names += [say("digest.more", count=len(owners) - _OWNERS)] if len(owners) > _OWNERS else []
-    return say("digest.whose", owners=", ".join(names))
+    names = [_owner(owner) for owner in owners[:_OWNERS]]
+    names += [Text("digest.more", count=len(owners) - _OWNERS)] if len(owners) > _OWNERS else []
+    return Text("digest.whose", owners=joined(", ", names))
 
 
-def _owner(row: OwnerRow, say: Texts) -> str:
+def _owner(row: OwnerRow) -> Prose:
     name = f"{row.namespace}/{row.name}" if row.namespace else row.name
     headline = f"{row.kind} {inert(name, _WORD)}"
-    details = [say("digest.team", team=inert(row.team, _WORD))] if row.team else []
-    details += [say("digest.pods", count=row.pods)] if row.pods > 1 else []
-    return f"{headline} ({', '.join(details)})" if details else headline
+    details = [Text("digest.team", team=inert(row.team, _WORD))] if row.team else []
+    details += [Text("digest.pods", count=row.pods)] if row.pods > 1 else []
+    return pieced("{} ({})", headline, joined(", ", details)) if details else headline
 
 
-def _rooms(post: DigestPost, say: Texts) -> list[Block]:
+def _rooms(post: DigestPost) -> list[Block]:
     """By type of card what is given and what is left; by how much it is promised, if by more than there is."""
-    shown = [line(span(inert(word, _LINE))) for word in _room_words(post, say)]
-    return [rich_text(line(span(say("digest.room"), "bold")), bullets(*shown))] if shown else []
+    shown = [line(span(inert(word, _LINE))) for word in _room_words(post)]
+    return [rich_text(line(span(Text("digest.room"), "bold")), bullets(*shown))] if shown else []
 
 
-def _room_words(post: DigestPost, say: Texts) -> Iterable[str]:
+def _room_words(post: DigestPost) -> Iterable[Text]:
     for kind, room in list(post.rooms.items())[:_KINDS]:
         given, memory, largest = (
             "?" if mib is None else amount(mib) for mib in (room.given, room.memory, room.largest)
         )
         factor = post.after.get(f"over-subscription/{kind} memory", _PROMISED)
-        promised = say("digest.promised", factor=factor) if factor != _PROMISED else ""
-        yield say(
+        promised = Text("digest.promised", factor=factor) if factor != _PROMISED else ""
+        yield Text(
             "digest.kind", type=inert(kind, _WORD), given=given, memory=memory, largest=largest, promised=promised
         )
     if len(post.rooms) > _KINDS:
-        yield say("digest.more", count=len(post.rooms) - _KINDS)
+        yield Text("digest.more", count=len(post.rooms) - _KINDS)

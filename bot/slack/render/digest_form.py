@@ -8,8 +8,8 @@ from bot.slack.message import Message
 from bot.slack.render import blocks
 from bot.slack.render.limits import SECTION
 from bot.slack.render.rich import bullets, line, rich_text, span
-from bot.slack.render.text import escape, inert
-from bot.texts import Texts
+from bot.slack.render.text import escape, inert, pieced
+from bot.texts import Prose, Text
 
 OPEN = FORM = "digest_add"
 WHEN, ZONE, INPUT = "when", "zone", "text"
@@ -31,14 +31,16 @@ def read_place(value: str) -> Place:
         return Place()
 
 
-def render_list(digests: Sequence[str], ways: Sequence[tuple[str, str]], cluster: str, say: Texts) -> Message:
+def render_list(digests: Sequence[Prose], ways: Sequence[tuple[str, Prose]], cluster: str) -> blocks.Draft:
     """The digests, what may be typed with what it does, and the button that opens the form."""
-    rows = [line(span(inert(digest, SECTION))) for digest in digests or [say("digest.none")]]
-    typed = [line(span(inert(words, SECTION), "code"), span(f" {inert(does, SECTION)}")) for words, does in ways]
-    button = blocks.button(say("digest.form-open"), OPEN, msgspec.json.encode(Place(cluster)).decode())
-    aloud = escape(digests[0] if digests else say("digest.none"))
+    rows = [line(span(inert(digest, SECTION))) for digest in digests or [Text("digest.none")]]
+    typed = [
+        line(span(inert(words, SECTION), "code"), span(pieced(" {}", inert(does, SECTION)))) for words, does in ways
+    ]
+    button = blocks.button(Text("digest.form-open"), OPEN, msgspec.json.encode(Place(cluster)).decode())
+    aloud = escape(digests[0] if digests else Text("digest.none"))
     shown = rich_text(bullets(*rows) if digests else rows[0]), rich_text(bullets(*typed))
-    return Message(aloud, (*shown, blocks.actions(button)))
+    return blocks.Draft(aloud, (*shown, blocks.actions(button)))
 
 
 def render_added(text: str) -> Message:
@@ -46,18 +48,18 @@ def render_added(text: str) -> Message:
     return Message(escape(text), (rich_text(line(span(inert(text, SECTION)))),))
 
 
-def form(place: Place, say: Texts) -> blocks.Element:
+def form(place: Place) -> blocks.Element:
     """The form."""
     when = blocks.text_input(INPUT, initial=_USUAL)
     zone = blocks.text_input(INPUT, placeholder=_SOMEWHERE)
     return blocks.modal(
-        say("digest.form-open"),
+        Text("digest.form-open"),
         [
-            blocks.asking(say("digest.form-when"), when, WHEN, hint=say("digest.form-hint")),
-            blocks.asking(say("digest.form-zone"), zone, ZONE),
+            blocks.asking(Text("digest.form-when"), when, WHEN, hint=Text("digest.form-hint")),
+            blocks.asking(Text("digest.form-zone"), zone, ZONE),
         ],
-        close=say("desk.cancel"),
-        submit=say("digest.form-open"),
+        close=Text("desk.cancel"),
+        submit=Text("digest.form-open"),
         callback_id=FORM,
         private_metadata=msgspec.json.encode(place).decode(),
     )

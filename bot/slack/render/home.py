@@ -1,6 +1,6 @@
 """The Home tab: what is open, what to try, who may do what."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from bot.access import Role
@@ -11,10 +11,19 @@ from bot.slack.render.rich import bullets, line, rich_text, told
 from bot.slack.render.text import inert
 from bot.slack.render.triage import in_short
 from bot.slack.render.triage_head import Head
-from bot.texts import Texts
+from bot.texts import Prose, Text
 
 OPEN_FORM = "ask-form"
-_QUESTIONS = ("pending", "gpus", "status")
+_QUESTIONS = {
+    "pending": Text("desk.home-ask-pending"),
+    "gpus": Text("desk.home-ask-gpus"),
+    "status": Text("desk.home-ask-status"),
+}
+_MAY: Mapping[Role, Text] = {
+    "viewer": Text("desk.home-viewer"),
+    "operator": Text("desk.home-operator"),
+    "approver": Text("desk.home-approver"),
+}
 _SHOWN = 10
 _LONGEST = 600
 
@@ -25,7 +34,7 @@ class HomeContent(NamedTuple):
     `running` questions are being answered, `waiting` messages are on their way to Slack. `clusters` are the settings'.
     """
 
-    opened: Sequence[str]
+    opened: Sequence[Prose]
     unread: str
     running: int
     waiting: int
@@ -35,41 +44,41 @@ class HomeContent(NamedTuple):
     incidents: Sequence[Head] = ()
 
 
-def render_home(seen: HomeContent, example: str, say: Texts) -> blocks.Element:
+def render_home(seen: HomeContent, example: str) -> blocks.Element:
     """The view; `example` is a question as it is typed."""
-    asked = [
-        blocks.button(say(f"desk.home-ask-{words}"), f"{ASK}{words}", ask_value(words, "")) for words in _QUESTIONS
-    ]
+    asked = [blocks.button(asks, f"{ASK}{words}", ask_value(words, "")) for words, asks in _QUESTIONS.items()]
     return blocks.home(
         [
-            blocks.header(say("desk.home-title")),
-            blocks.plain_section(say("desk.home-what")),
+            blocks.header(Text("desk.home-title")),
+            blocks.plain_section(Text("desk.home-what")),
             blocks.actions(
-                blocks.button(say("desk.home-ask"), OPEN_FORM, style="primary"),
-                blocks.button(say("desk.home-help"), f"{ASK}help", ask_value("help", "")),
+                blocks.button(Text("desk.home-ask"), OPEN_FORM, style="primary"),
+                blocks.button(Text("desk.home-help"), f"{ASK}help", ask_value("help", "")),
             ),
-            blocks.header(say("desk.home-open")),
-            *_opened(seen, say),
+            blocks.header(Text("desk.home-open")),
+            *_opened(seen),
             blocks.context(
-                say("desk.home-running", running=seen.running, waiting=seen.waiting),
-                say("desk.home-clusters", clusters=", ".join(seen.clusters) or say("desk.home-default")),
+                Text("desk.home-running", running=seen.running, waiting=seen.waiting),
+                Text("desk.home-clusters", clusters=", ".join(seen.clusters) or Text("desk.home-default")),
             ),
-            blocks.header(say("desk.home-try")),
+            blocks.header(Text("desk.home-try")),
             blocks.actions(*asked),
-            blocks.context(say("desk.home-type", example=example), say("desk.home-thread"), say("desk.home-shortcut")),
-            blocks.header(say("desk.home-who")),
-            blocks.plain_section(say(f"desk.home-{seen.role}")),
-            *([blocks.context(say("desk.home-two-person"))] if seen.two_person else []),
+            blocks.context(
+                Text("desk.home-type", example=example), Text("desk.home-thread"), Text("desk.home-shortcut")
+            ),
+            blocks.header(Text("desk.home-who")),
+            blocks.plain_section(_MAY[seen.role]),
+            *([blocks.context(Text("desk.home-two-person"))] if seen.two_person else []),
         ]
     )
 
 
-def _opened(seen: HomeContent, say: Texts) -> list[Block]:
+def _opened(seen: HomeContent) -> list[Block]:
     if seen.unread:
-        return [blocks.plain_section(say("desk.home-unread", why=seen.unread))]
+        return [blocks.plain_section(Text("desk.home-unread", why=seen.unread))]
     shown = [rich_text(line(*told(inert(text, _LONGEST)))) for text in seen.opened[:_SHOWN]]
     if seen.incidents:
-        shown.append(rich_text(bullets(*(line(*in_short(incident, say)) for incident in seen.incidents[:_SHOWN]))))
+        shown.append(rich_text(bullets(*(line(*in_short(incident)) for incident in seen.incidents[:_SHOWN]))))
     left = sum(max(0, len(some) - _SHOWN) for some in (seen.opened, seen.incidents))
-    shown += [blocks.plain_section(say("desk.home-more", more=left))] if left else []
-    return shown or [blocks.plain_section(say("desk.home-open-none"))]
+    shown += [blocks.plain_section(Text("desk.home-more", more=left))] if left else []
+    return shown or [blocks.plain_section(Text("desk.home-open-none"))]

@@ -5,17 +5,17 @@ import msgspec
 from bot.pprof.quotes import short_name, top_table
 from bot.pprof.top import TopRow
 from bot.report import Report
-from bot.slack.message import Message
 from bot.slack.render import blocks
 from bot.slack.render.text import escape
+from bot.texts import Text
 
 CANCEL = "profile-cancel"
 
 
-def taking(text: str, key: str, cancel: str) -> Message:
+def taking(text: Text, key: str) -> blocks.Draft:
     """One line and a button; `key` names the capture that it cancels."""
-    button = blocks.button(cancel, CANCEL, key)
-    return Message(escape(text), (blocks.plain_section(text), blocks.actions(button)))
+    button = blocks.button(Text("profile.cancel"), CANCEL, key)
+    return blocks.Draft(escape(text), (blocks.plain_section(text), blocks.actions(button)))
 
 
 def with_short_names(report: Report) -> Report:

@@ -11,7 +11,18 @@ from functools import partial
 from itertools import chain
 
 from bot.render.overview_tables import brief
-from bot.render.words import about, changed, heading, moment, seen_at, some_names, where
+from bot.render.words import (
+    CONFIDENCES,
+    SEVERITIES,
+    about,
+    changed,
+    heading,
+    moment,
+    names_told,
+    seen_at,
+    some_names,
+    where,
+)
 from bot.report import Change, Evidence, Finding, Gap, Impact, NextAction, Report
 from bot.slack.message import Block, File, Message
 from bot.slack.render import blocks, limits
@@ -20,9 +31,9 @@ from bot.slack.render.files import table_files, whole_answer
 from bot.slack.render.limits import TOTAL_BUDGET, length
 from bot.slack.render.rich import Part, bullets, line, preformatted, quote, rich_text, span, told
 from bot.slack.render.tables import show_tables
-from bot.slack.render.text import Mrkdwn, escape, lines
+from bot.slack.render.text import Mrkdwn, MrkdwnText, escape, joined, lines, pieced
 from bot.slack.render.text_budget import Room
-from bot.texts import Texts
+from bot.texts import Prose, Text, Texts, made
 
 # The longest text of each kind that is shown as it is; commands longer than theirs are only in the file.
 _VERDICT, _CLAIM, _NAME, _PLACE, _QUOTE, _COMMAND, _LABEL, _BRIEF = 1000, 600, 300, 300, 400, 700, 400, 300
@@ -40,6 +51,18 @@ _BARE = re.compile(r"[\w.-]*")
 _ASKED_BY = re.compile(r'"by":\s*"([UW][A-Z0-9]+)"')
 """In a `bot.changes.record.Record` as it stands on its object."""
 
+_LEFT_OUT = {
+    "evidence": "slack.kind-evidence",
+    "next": "slack.kind-next",
+    "impacts": "slack.kind-impacts",
+    "findings": "slack.kind-findings",
+    "gaps": "slack.kind-gaps",
+    "commands": "slack.kind-commands",
+    "rows": "slack.kind-rows",
+    "columns": "slack.kind-columns",
+    "tables": "slack.kind-tables",
+}
+_EMPTY = Text("render.empty")
 _TEXT_VERDICT, _TEXT_PART = 2000, 200
 _TEXT_ACTIONS = 3
 
@@ -65,39 +88,39 @@ def render_report(
     in the reader's own zone. Without
     `files` there are none, and nothing says what is left out: for an answer that its verdict gives whole.
     """
-    room = Room(TOTAL_BUDGET - _FRAME)
-    closing = closing_buttons(
-        words,
-        report.cluster,
-        _CLOSING,
-        say,
-        read=gist(report),
-        private=channel_buttons,
-        everything=everything,
-        direct=direct,
+    room = Room(TOTAL_BUDGET - _FRAME, say)
+    closing = room.take(
+        closing_buttons(
+            words,
+            report.cluster,
+            _CLOSING,
+            read=gist(report),
+            private=channel_buttons,
+            everything=everything,
+            direct=direct,
+        )
     )
-    room.take(closing)
     cause = report.findings[0] if report.findings else None
     overview = brief(report, say)
     pieces_of = partial(told, ids=_askers(report)) if names else _as_it_is
 
-    head = _head(report, None if overview else cause, room, say, pieces_of)
-    proof = _evidence(cause.evidence if cause and not overview else (), report, room, say)
-    change = _change(report.change, room, say) if report.change else []
+    head = _head(report, None if overview else cause, room, pieces_of)
+    proof = _evidence(cause.evidence if cause and not overview else (), report, room)
+    change = _change(report.change, room) if report.change else []
     steps = overview.steps if overview else cause.next_actions if cause else ()
-    following = _next(steps, report, room, say)
-    also = _others(overview.problems if overview else report.findings[1:], room, say)
-    gaps = _gaps(report.gaps, room, say)
-    seen = say("slack.seen", moment=room.text(seen_at(report, say), _TITLE))
+    following = _next(steps, report, room)
+    also = _others(overview.problems if overview else report.findings[1:], room)
+    gaps = _gaps(report.gaps, room)
+    seen = Text("slack.seen", moment=room.text(seen_at(report, say), _TITLE))
     by_button = any(button["action_id"] == EVERYTHING for button in closing)
 
     def whole(room: Room, *, newer: bool) -> tuple[tuple[Block, ...], tuple[File, ...]]:
-        tables = show_tables(report, overview, room, say, newer=newer)
+        tables = show_tables(report, overview, room, newer=newer)
         buttons = [button for button in closing if room.overflowed or button["action_id"] != EVERYTHING]
         attached: list[File] = []
         if files and room.overflowed and not by_button:
             attached = [whole_answer(report, say), *table_files(tables.not_whole, say)]
-        small_print = blocks.context(*(_left_out(room, attached, say) if files else ()), seen)
+        small_print = blocks.context(*(_left_out(room, attached) if files else ()), seen)
         asking = [blocks.actions(*buttons)] if buttons else []
         answer = (
             [*tables.blocks, *also, *following] if overview else [*change, *following, *proof, *also, *tables.blocks]
@@ -106,13 +129,14 @@ def render_report(
 
     newer, _ = whole(room.copy(), newer=True) if overview else ((), ())
     shown, attached = whole(room, newer=False)
-    return Message(_aloud(report, cause, say), shown, attached, newer=newer)
+    answer = blocks.Draft(_aloud(report, cause, room), shown, attached).in_words(say)
+    return answer._replace(newer=blocks.in_words(newer, say))
 
 
 # ----------------------------------------------------------------------------------------------------------- head
 
 
-def _as_it_is(text: str, *styles: str) -> list[Part]:
+def _as_it_is(text: Prose, *styles: str) -> list[Part]:
     return [span(text, *styles)]
 
 
@@ -122,24 +146,24 @@ def _askers(report: Report) -> set[str]:
     return set(chain.from_iterable(map(_ASKED_BY.findall, quotes)))
 
 
-def _head(
-    report: Report, cause: Finding | None, room: Room, say: Texts, pieces_of: Callable[..., list[Part]]
-) -> list[Block]:
+def _head(report: Report, cause: Finding | None, room: Room, pieces_of: Callable[..., list[Part]]) -> list[Block]:
     """The verdict and what it is about. `pieces_of` gives text as pieces of rich text."""
     verdict = room.text(report.verdict, _VERDICT)
-    title = say("slack.verdict", severity=heading(say(f"render.{report.severity}")), verdict=verdict)
-    facts = [("about", room.text(about(report, say), _NAME))]
+    severity = made(heading, SEVERITIES[report.severity])
+    title = room.say.words(Text("slack.verdict", severity=severity, verdict=verdict))
+    facts = [(Text("render.about"), room.text(about(report, room.say), _NAME))]
     if cause is not None:
         if " ".join(cause.claim.split()) != report.verdict:
-            facts.append(("detail", room.text(cause.claim, _CLAIM)))
-        finding = f"{cause.code}, {say(f'render.{cause.confidence}')}"
-        facts.append(("finding", room.text(finding, _NAME)))
-        if not all(name in cause.claim for name in cause.scope.nodes):
-            facts.append(("nodes", room.text(some_names(cause.scope.nodes, say, _NAMES_SHOWN), _NAME)))
+            facts.append((Text("render.detail"), room.text(cause.claim, _CLAIM)))
+        finding = pieced("{}, {}", cause.code, CONFIDENCES[cause.confidence])
+        facts.append((Text("render.finding"), room.text(finding, _NAME)))
+        if not names_told(cause).issuperset(cause.scope.nodes):
+            named = some_names(cause.scope.nodes, room.say, _NAMES_SHOWN)
+            facts.append((Text("render.nodes"), room.text(named, _NAME)))
     pieces: list[Part] = []
-    for number, (key, text) in enumerate(facts):
-        label = say("slack.fact", name=heading(say(f"render.{key}")))
-        pieces += [span(f"\n{label} " if number else f"{label} ", "bold"), *pieces_of(text or say("render.empty"))]
+    for number, (name, text) in enumerate(facts):
+        label = Text("slack.fact", name=made(heading, name))
+        pieces += [span(pieced("\n{} " if number else "{} ", label), "bold"), *pieces_of(text or _EMPTY)]
     bold = pieces_of(title, "bold")
     fits = _escaped_length(title) <= limits.HEADER and len(bold) == 1
     first = blocks.header(title) if fits else rich_text(line(*bold))
@@ -153,18 +177,18 @@ def _escaped_length(text: str) -> int:
 # ------------------------------------------------------------------------------------------------ the cause's parts
 
 
-def _evidence(quotes: Sequence[Evidence], report: Report, room: Room, say: Texts) -> list[Block]:
+def _evidence(quotes: Sequence[Evidence], report: Report, room: Room) -> list[Block]:
     """Those of the quotes that tell most; all other evidence, and every command, is for the files."""
 
     def show(number: int, evidence: Evidence) -> list[Part]:
         place = ", ".join(
-            filter(None, (where(evidence), moment(evidence.at, report.taken_at, say) if evidence.at else ""))
+            filter(None, (where(evidence), moment(evidence.at, report.taken_at, room.say) if evidence.at else ""))
         )
         # Two sections in a row may be shown as one line: the heading is in that of the first place.
-        first = [span(f"{say('render.evidence')}\n", "bold")] if number == 1 else []
+        first = [span(pieced("{}\n", Text("render.evidence")), "bold")] if number == 1 else []
         return [
-            line(*first, span(room.text(place, _PLACE).strip() or say("render.empty"), "italic")),
-            quote(room.text(evidence.quote, _QUOTE).strip() or say("render.empty")),
+            line(*first, span(room.text(place, _PLACE).strip() or _EMPTY, "italic")),
+            quote(room.text(evidence.quote, _QUOTE).strip() or _EMPTY),
         ]
 
     every = set(chain.from_iterable(finding.evidence for finding in report.findings))
@@ -181,24 +205,26 @@ def _most_telling(evidence: Sequence[Evidence]) -> list[Evidence]:
     return sorted(telling, key=lambda evidence: len(evidence.quote) > _LONG_QUOTE)
 
 
-def _change(change: Change, room: Room, say: Texts) -> list[Block]:
+def _change(change: Change, room: Room) -> list[Block]:
     """What is set from what to what, and what that brings with it."""
 
     def show(_: int, impact: Impact) -> Part:
-        severity = span(f"{say(f'render.{impact.severity}')}: ", "bold")
-        return line(severity, span(room.text(impact.text, _BRIEF).strip() or say("render.empty")))
+        severity = span(pieced("{}: ", SEVERITIES[impact.severity]), "bold")
+        return line(severity, span(room.text(impact.text, _BRIEF).strip() or _EMPTY))
 
-    title = line(span(f"{say('render.change')}\n", "bold"), span(room.text(changed(change, say), _CLAIM)))
+    title = line(
+        span(pieced("{}\n", Text("render.change")), "bold"), span(room.text(changed(change, room.say), _CLAIM))
+    )
     shown = room.fill("impacts", change.blast_radius, show, share=_CHANGE, most=_IMPACTS_SHOWN)
     return [room.take(rich_text(title, *([bullets(*shown)] if shown else [])))]
 
 
-def _next(actions: Sequence[NextAction], report: Report, room: Room, say: Texts) -> list[Block]:
+def _next(actions: Sequence[NextAction], report: Report, room: Room) -> list[Block]:
     """What to do; a command that several steps share stands below the last of them."""
 
     def show(number: int, action: NextAction) -> Block:
-        label = f"{number}. {_label(action, room, say)}"
-        button = action_button(action, report.cluster, number, say) if is_ours(action) else None
+        label = pieced("{}. {}", str(number), _label(action, room))
+        button = action_button(action, report.cluster, number) if is_ours(action) else None
         if button is not None:
             return blocks.plain_section(label, accessory=button)
         again = number < min(len(actions), _ACTIONS_SHOWN) and actions[number].command == action.command
@@ -207,48 +233,49 @@ def _next(actions: Sequence[NextAction], report: Report, room: Room, say: Texts)
     shown = room.fill("next", actions, show, share=_NEXT, most=_ACTIONS_SHOWN)
     every = {action for finding in report.findings for action in finding.next_actions}
     room.left_out["next"] += len(every.difference(actions))
-    return [rich_text(_title(say("render.next"))), *shown] if shown else []
+    return [rich_text(_title(Text("render.next"))), *shown] if shown else []
 
 
 # ------------------------------------------------------------------------------------------------- everything else
 
 
-def _others(findings: Sequence[Finding], room: Room, say: Texts) -> list[Block]:
+def _others(findings: Sequence[Finding], room: Room) -> list[Block]:
     """A line for each of the first claims, those that are no background first, and how many more there are."""
 
     def show(_: int, finding: Finding) -> Part:
-        return line(span(room.text(finding.claim, _BRIEF).strip() or say("render.empty")))
+        return line(span(room.text(finding.claim, _BRIEF).strip() or _EMPTY))
 
     loud_first = sorted(findings, key=lambda finding: finding.severity == "info")
     shown = room.fill("findings", loud_first, show, share=_OTHERS, most=_OTHERS_SHOWN)
     more = len(findings) - len(shown)
     if not shown:
         return []
-    rest = [line(span(say("slack.and-more", count=more)))] if more else []
-    return [rich_text(_title(say("slack.others")), bullets(*shown, *rest))]
+    rest = [line(span(Text("slack.and-more", count=more)))] if more else []
+    return [rich_text(_title(Text("slack.others")), bullets(*shown, *rest))]
 
 
-def _gaps(gaps: Sequence[Gap], room: Room, say: Texts) -> list[Block]:
+def _gaps(gaps: Sequence[Gap], room: Room) -> list[Block]:
     """One line that names what could not be seen; why, and what would help, is for the files."""
     if not gaps:
         return []
-    sources = list(dict.fromkeys(room.text(gap.source, _SOURCE).strip() or say("render.empty") for gap in gaps))
-    named = span(some_names(sources, say, _GAPS_SHOWN))
+    empty = room.say.words(_EMPTY)
+    sources = list(dict.fromkeys(room.text(gap.source, _SOURCE).strip() or empty for gap in gaps))
+    named = span(some_names(sources, room.say, _GAPS_SHOWN))
     room.left_out["gaps"] += len(gaps)
-    label = say("slack.fact", name=say("render.gaps"))
-    return [room.take(rich_text(line(span(f"{label} ", "bold"), named)))]
+    label = Text("slack.fact", name=Text("render.gaps"))
+    return [room.take(rich_text(line(span(pieced("{} ", label), "bold"), named)))]
 
 
 # ---------------------------------------------------------------------------------------------------------- frame
 
 
-def _title(text: str) -> Part:
+def _title(text: Text) -> Part:
     return line(span(text, "bold"))
 
 
-def _label(action: NextAction, room: Room, say: Texts) -> str:
+def _label(action: NextAction, room: Room) -> Prose:
     label = room.text(action.label, _LABEL)
-    return say("render.changes", label=label) if action.changes_cluster else label
+    return Text("render.changes", label=label) if action.changes_cluster else label
 
 
 def _copied(command: str, room: Room) -> list[Part]:
@@ -256,24 +283,25 @@ def _copied(command: str, room: Room) -> list[Part]:
     return [preformatted(shown)] if shown else []
 
 
-def _left_out(room: Room, files: Sequence[File], say: Texts) -> list[str]:
+def _left_out(room: Room, files: Sequence[File]) -> list[Text]:
     """A line that says what is not shown and how it is had, if anything is not."""
     if not room.overflowed:
         return []
     kinds = [
-        say("slack.kind", name=say(f"slack.kind-{kind}"), count=count) for kind, count in room.left_out.items() if count
+        Text("slack.kind", name=Text(_LEFT_OUT[kind]), count=count) for kind, count in room.left_out.items() if count
     ]
     if room.cut:
-        kinds.append(say("slack.kind-long"))
+        kinds.append(Text("slack.kind-long"))
     names = ", ".join(file.name for file in files)
-    whole = say("slack.in-files", files=names) if files else say("slack.by-button", button=say("slack.everything"))
-    return [say("slack.left-out", what=", ".join(kinds), where=whole)]
+    button = Text("slack.by-button", button=Text("slack.everything"))
+    whole = Text("slack.in-files", files=names) if files else button
+    return [Text("slack.left-out", what=joined(", ", kinds), where=whole)]
 
 
-def _aloud(report: Report, cause: Finding | None, say: Texts) -> Mrkdwn:
+def _aloud(report: Report, cause: Finding | None, room: Room) -> Mrkdwn | MrkdwnText:
     """What a notification shows and a screen reader says: the verdict, how bad and about what, what to do."""
-    whom = ", ".join(filter(None, (heading(say(f"render.{report.severity}")), about(report, say))))
-    parts = [(report.verdict, _TEXT_VERDICT), (whom, _TEXT_PART)]
+    whom = joined(", ", filter(None, (made(heading, SEVERITIES[report.severity]), about(report, room.say))))
+    parts: list[tuple[Prose, int]] = [(report.verdict, _TEXT_VERDICT), (whom, _TEXT_PART)]
     for number, action in enumerate(cause.next_actions[:_TEXT_ACTIONS] if cause else (), 1):
         parts.append((f"{number}. {action.label}", _TEXT_PART))
-    return lines([escape(text, most) for text, most in parts if text.strip()])
+    return lines([escape(text, most) for text, most in parts if isinstance(text, Text) or text.strip()])

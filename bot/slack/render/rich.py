@@ -1,16 +1,18 @@
 """Rich text: raw strings of which Slack parses nothing, so this is where quotes, names and commands stand.
 
-Every function gives a part of a `rich_text` block and takes text that `inert` made.
+Every function gives a part of a `rich_text` block and takes text that `inert` made, or a text that is no words yet.
 """
 
 import re
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from functools import partial
+from typing import Any, overload
 
 from bot.kube.times import format_time, parse_time
 from bot.slack.message import Block
-from bot.slack.render.text import Mrkdwn, escape
+from bot.slack.render.text import Mrkdwn, MrkdwnText, escape
+from bot.texts import Prose, Text, made
 
 Part = dict[str, Any]
 
@@ -25,7 +27,7 @@ def rich_text(*parts: Part) -> Block:
     return {"type": "rich_text", "elements": list(parts)}
 
 
-def span(text: str, *styles: str) -> Part:
+def span(text: Prose, *styles: str) -> Part:
     """Text with styles: `bold`, `italic`, `code`. A text must not be empty."""
     piece: Part = {"type": "text", "text": text}
     if styles:
@@ -37,7 +39,7 @@ def line(*pieces: Part) -> Part:
     return {"type": "rich_text_section", "elements": list(pieces)}
 
 
-def quote(text: str) -> Part:
+def quote(text: Prose) -> Part:
     return {"type": "rich_text_quote", "elements": [span(text)]}
 
 
@@ -64,26 +66,41 @@ def mention(who: str) -> str:
     return f"<!subteam^{who}>" if _GROUP.fullmatch(who) else escape(who)
 
 
-def told(text: str, *styles: str, ids: Collection[str] = ()) -> list[Part]:
+def told(text: Prose, *styles: str, ids: Collection[str] = ()) -> list[Part]:
     """Text with each time in UTC in the reader's own zone, and each of these users of Slack as who that is.
 
-    Whoever is named so is called, but by what one person alone sees.
+    Whoever is named so is called, but by what one person alone sees. Of a text that is no words yet, one part stands
+    for all: `blocks.in_words` puts them in its place.
     """
+    if isinstance(text, Text):
+        return [{"type": "told", "text": text, "styles": styles, "ids": ids}]
     words = re.split(f"({_to_tell(ids).pattern})", text)
     return [_part(word, styles, ids) for word in words if word]
 
 
-def told_mrkdwn(text: Mrkdwn, ids: Collection[str] = ()) -> Mrkdwn:
+@overload
+def told_mrkdwn(text: Mrkdwn, ids: Collection[str] = ()) -> Mrkdwn: ...
+@overload
+def told_mrkdwn(text: MrkdwnText, ids: Collection[str] = ()) -> MrkdwnText: ...
+def told_mrkdwn(text: Mrkdwn | MrkdwnText, ids: Collection[str] = ()) -> Mrkdwn | MrkdwnText:
     """The same of escaped text."""
+    if isinstance(text, Text):
+        return MrkdwnText(made(partial(told_mrkdwn, ids=ids), text))
     return Mrkdwn(_to_tell(ids).sub(lambda found: _token(found[0], ids), text))
 
 
-def told_plain(text: str) -> str:
+@overload
+def told_plain(text: str) -> str: ...
+@overload
+def told_plain(text: Text) -> Text: ...
+def told_plain(text: Prose) -> Prose:
     """The same where nothing is parsed: each time as `05:00 UTC`, for what is soon."""
+    if isinstance(text, Text):
+        return made(told_plain, text)
     return _TIME.sub(lambda found: f"{found[0][11:16]} UTC", text)
 
 
-def link(url: str, text: str = "") -> Part:
+def link(url: str, text: Prose = "") -> Part:
     """An http(s) address, shown as it is or as the text."""
     return {"type": "link", "url": url, "text": text} if text else {"type": "link", "url": url}
 

@@ -10,7 +10,7 @@ from bot.slack.render import blocks
 from bot.slack.render.buttons import object_in, object_value
 from bot.slack.render.rich import bullets, line, rich_text, span
 from bot.slack.render.text import inert
-from bot.texts import Texts
+from bot.texts import Text
 
 OPEN = "triage-open-cause"
 _LINES, _OPTIONS = 15, 25
@@ -20,18 +20,18 @@ _VERSION = 1
 Named = tuple[str, int, int]
 
 
-def gathered(incident_id: str, by_name: Sequence[Named], say: Texts) -> list[Block]:
+def gathered(incident_id: str, by_name: Sequence[Named]) -> list[Block]:
     """The lines, those of which most fire first, and the menu with those that fire."""
-    shown = [line(span(_told(alert, say))) for alert in by_name[:_LINES]]
+    shown = [line(span(_told(alert))) for alert in by_name[:_LINES]]
     if more := len(by_name) - _LINES:
-        shown += [line(span(say("triage.storm-more", count=more)))] if more > 0 else []
+        shown += [line(span(Text("triage.storm-more", count=more)))] if more > 0 else []
     firing = [alert for alert in by_name if alert[1]][:_OPTIONS]
     built = [rich_text(bullets(*shown))] if shown else []
     if firing:
         options = [
             {"text": blocks.plain(alert[0], _OPTION), "value": _value(incident_id, alert[0])} for alert in firing
         ]
-        placeholder = blocks.plain(say("triage.storm-open"), _OPTION)
+        placeholder = blocks.plain(Text("triage.storm-open"), _OPTION)
         menu = {"type": "static_select", "action_id": OPEN, "options": options, "placeholder": placeholder}
         built.append(blocks.actions(menu))
     return built
@@ -54,6 +54,6 @@ def _value(incident_id: str, name: str) -> str:
     return object_value({"v": _VERSION, "incident": incident_id, "name": digest_of(name)})
 
 
-def _told(alert: Named, say: Texts) -> str:
+def _told(alert: Named) -> Text:
     name, firing, total = alert
-    return say("triage.storm-row", name=inert(name, _NAME) or "-", firing=firing, total=total)
+    return Text("triage.storm-row", name=inert(name, _NAME) or "-", firing=firing, total=total)

@@ -9,8 +9,9 @@ from bot.report import Report, Table
 from bot.slack.message import Block
 from bot.slack.render import blocks, limits
 from bot.slack.render.rich import line, rich_text, span
+from bot.slack.render.text import pieced
 from bot.slack.render.text_budget import Room
-from bot.texts import Texts
+from bot.texts import Prose, Text
 
 _SHARE, _PAGES_SHARE = 2500, 6000
 _ROWS_SHOWN = 15
@@ -32,9 +33,7 @@ class RenderedTables(NamedTuple):
     not_whole: list[Table]
 
 
-def show_tables(
-    report: Report, overview: Brief | None, room: Room, say: Texts, *, newer: bool = False
-) -> RenderedTables:
+def show_tables(report: Report, overview: Brief | None, room: Room, *, newer: bool = False) -> RenderedTables:
     """The first table with rows, where a table is the answer: one about a pod has its verdict, and tables as proof.
 
     `newer`: as a table that can be sorted, which has pages and so more rows and all columns.
@@ -51,9 +50,10 @@ def show_tables(
     not_whole: list[Table] = []
     has_rows = False
     for table, whole, left_out, _ in tables:
-        title = span(room.text(table_heading(table, say), _TITLE).strip() or say("render.empty"), "bold")
+        heading = room.text(table_heading(table, room.say), _TITLE).strip()
+        title = span(heading or Text("render.empty"), "bold")
         if not table.columns or not table.rows:
-            empty = rich_text(line(title, span(f"\n{say('words.none')}")))
+            empty = rich_text(line(title, span(pieced("\n{}", Text("words.none")))))
             shown += room.fill(
                 "tables", [empty], lambda _, block: block, share=_SHARE, most=max(0, _EMPTY_TABLES - len(shown))
             )
@@ -80,7 +80,7 @@ def _rows(table: Table, shown: Sequence[int], room: Room) -> Block | None:
     return blocks.table(filled, right) if filled else None
 
 
-def _pages(table: Table, shown: Sequence[int], room: Room, caption: str) -> Block | None:
+def _pages(table: Table, shown: Sequence[int], room: Room, caption: Prose) -> Block | None:
     filled = _filled(table, shown, room, _PAGES_SHARE, limits.TABLE_ROWS)
     return blocks.data_table(caption, filled, _ROWS_SHOWN) if filled else None
 

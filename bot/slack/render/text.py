@@ -1,18 +1,24 @@
 """Text that nobody can make act in Slack: what came from a cluster or a person is inert before it is anywhere.
 
 `Mrkdwn` is the only type that Slack parses, and only `escape`, `code` and `lines` make it. What is not our own words
-belongs into rich text or `plain_text`, where nothing is parsed; both take what `inert` gives.
+belongs into rich text or `plain_text`, where nothing is parsed; both take what `inert` gives. Of a text that is no
+words yet, each gives a text that will have become so.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable
-from typing import NewType
+from functools import partial
+from typing import NewType, overload
 
 from bot.render.words import visible
+from bot.report import one_line
 from bot.slack.render.limits import SECTION, length
+from bot.texts import Prose, Text, made
 
 Mrkdwn = NewType("Mrkdwn", str)
+MrkdwnText = NewType("MrkdwnText", Text)
+"""Becomes Mrkdwn with its words."""
 
 _ELLIPSIS = "…"
 _ZERO_WIDTH_SPACE = "\u200b"
@@ -27,9 +33,29 @@ _QUOTED = re.compile(r"^\s*>")
 _ACTS_AFTER = re.compile(r":(?!\d\d:)(?=[\w+'-]+:)|:(?=//)|\bwww(?=\.)", re.IGNORECASE)
 
 
-def inert(raw: str, most: int) -> str:
+@overload
+def inert(raw: str, most: int) -> str: ...
+@overload
+def inert(raw: Text, most: int) -> Text: ...
+def inert(raw: Prose, most: int) -> Prose:
     r"""The text on one line of at most `most` characters, with what acts instead of showing written out: `\u202e`."""
-    return cut(visible(raw[: most + 1]), most)
+    return made(partial(inert, most=most), raw) if isinstance(raw, Text) else cut(visible(raw[: most + 1]), most)
+
+
+def in_one_line(prose: Prose, most: int) -> Text:
+    """On one line, which ends with a whole word where it has to be cut."""
+    return made(partial(one_line, limit=most), prose)
+
+
+def pieced(signs: str, *parts: Prose) -> Text:
+    """Parts among signs that are the same in every language: `pieced("{}: {}", label, name)`."""
+    return made(signs.format, *parts)
+
+
+def joined(between: str, parts: Iterable[Prose]) -> Text:
+    """Parts with the same signs between them in every language."""
+    texts = list(parts)
+    return pieced(between.join(["{}"] * len(texts)), *texts)
 
 
 def cut(text: str, most: int) -> str:
@@ -42,8 +68,14 @@ def cut(text: str, most: int) -> str:
     return shown + _ELLIPSIS
 
 
-def escape(raw: str, most: int = SECTION) -> Mrkdwn:
+@overload
+def escape(raw: str, most: int = SECTION) -> Mrkdwn: ...
+@overload
+def escape(raw: Text, most: int = SECTION) -> MrkdwnText: ...
+def escape(raw: Prose, most: int = SECTION) -> Mrkdwn | MrkdwnText:
     """The text as words alone, on one line: no mention, no link, no formatting, no picture comes out of it."""
+    if isinstance(raw, Text):
+        return MrkdwnText(made(partial(escape, most=most), raw))
     text = visible(raw[: most + 1])
     text = _unformatted(text)
     text = _QUOTED.sub("›", text)
@@ -57,9 +89,15 @@ def code(raw: str, most: int = SECTION) -> Mrkdwn:
     return Mrkdwn(f"`{_cut_entities(_entities(text), most - 2)}`")
 
 
-def lines(parts: Iterable[Mrkdwn]) -> Mrkdwn:
+@overload
+def lines(parts: Iterable[Mrkdwn]) -> Mrkdwn: ...
+@overload
+def lines(parts: Iterable[Mrkdwn | MrkdwnText]) -> Mrkdwn | MrkdwnText: ...
+def lines(parts: Iterable[Mrkdwn | MrkdwnText]) -> Mrkdwn | MrkdwnText:
     """The parts one below the other: no formatting reaches from one line into the next."""
-    return Mrkdwn("\n".join(parts))
+    texts = list(parts)
+    words = [text for text in texts if not isinstance(text, Text)]
+    return Mrkdwn("\n".join(words)) if len(words) == len(texts) else MrkdwnText(joined("\n", texts))
 
 
 def _unformatted(text: str) -> str:

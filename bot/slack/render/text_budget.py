@@ -5,24 +5,29 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from bot.render.words import visible
+from bot.slack.render.blocks import in_words
 from bot.slack.render.limits import total_text
 from bot.slack.render.text import cut
+from bot.texts import Prose, Texts
 
 T = TypeVar("T")
 Shown = TypeVar("Shown", bound=dict[str, Any] | list[Any])
 
 
 class Room:
-    """The characters that are left; every text and every part of an answer passes through it on its way to a block."""
+    """The characters that are left; every text and every part of an answer passes through it on its way to a block,
+    and becomes words of `say` there, which are measured.
+    """
 
-    def __init__(self, characters: int) -> None:
+    def __init__(self, characters: int, say: Texts) -> None:
         self.characters = characters
+        self.say = say
         self.left_out: Counter[str] = Counter()
         self.cut = False
 
     def copy(self) -> "Room":
         """The same room, to be filled in another way."""
-        other = Room(self.characters)
+        other = Room(self.characters, self.say)
         other.left_out, other.cut = self.left_out.copy(), self.cut
         return other
 
@@ -31,9 +36,9 @@ class Room:
         """Whether anything had to be left out."""
         return self.cut or any(self.left_out.values())
 
-    def text(self, raw: str, most: int) -> str:
+    def text(self, prose: Prose, most: int) -> str:
         """The text made inert, or the beginning of it: that the rest is missing is kept in mind."""
-        whole = visible(raw[: most + 1])
+        whole = visible(self.say.words(prose)[: most + 1])
         shown = cut(whole, most)
         self.cut = self.cut or shown != whole
         return shown
@@ -48,8 +53,9 @@ class Room:
 
     def take(self, part: Shown) -> Shown:
         """The part, which is shown whatever is left."""
-        self.characters -= total_text(part)
-        return part
+        shown = in_words(part, self.say)
+        self.characters -= total_text(shown)
+        return shown
 
     def fill(
         self, kind: str, items: Sequence[T], show: Callable[[int, T], Shown], *, share: int, most: int
@@ -61,7 +67,7 @@ class Room:
         limit = min(share, self.characters)
         shown: list[Shown] = []
         for number, item in enumerate(items[:most], 1):
-            part = show(number, item)
+            part = in_words(show(number, item), self.say)
             limit -= total_text(part)
             if limit < 0:
                 break

@@ -2,21 +2,22 @@
 step, buttons. What does not fit there is in `details`, for the thread's evidence.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from bot.report import VERDICT_LIMIT, Severity, one_line
-from bot.slack.message import Block, Message
+from bot.render.words import SEVERITIES
+from bot.report import VERDICT_LIMIT, Severity
+from bot.slack.message import Block
 from bot.slack.render import blocks
 from bot.slack.render.buttons import is_ours, object_value
 from bot.slack.render.escalation import call_facts
 from bot.slack.render.rich import Part, bullets, line, link, moment, rich_text, somebody, span, utc
 from bot.slack.render.storm import gathered
-from bot.slack.render.text import escape, inert, lines
-from bot.texts import Texts
+from bot.slack.render.text import escape, in_one_line, inert, lines, pieced
+from bot.texts import Prose, Text
 from bot.triage.cause import STORM, Cause, severest
 from bot.triage.mute import MuteUntil
-from bot.triage.state import Call, Deed, Incident
+from bot.triage.state import Call, Deed, Incident, State
 
 ACT = "triage:"
 BUTTONS: tuple[Deed, ...] = ("ack", "take", "note", "handover", "mute", "close")
@@ -25,6 +26,22 @@ _NAMES_IN_HEAD, _NAMES_IN_DETAILS = 2, 10
 _LIST = 150
 """Characters of a list in the details, which stand below an answer that has most of what a message may have."""
 _VERSION = 1
+STATE: Mapping[State, Text] = {
+    "open": Text("triage.state-open"),
+    "acknowledged": Text("triage.state-acknowledged"),
+    "muted": Text("triage.state-muted"),
+    "resolved": Text("triage.state-resolved"),
+    "closed": Text("triage.state-closed"),
+}
+LABELS: Mapping[Deed, Text] = {
+    "ack": Text("triage.button-ack"),
+    "take": Text("triage.button-take"),
+    "handover": Text("triage.button-handover"),
+    "mute": Text("triage.button-mute"),
+    "unmute": Text("triage.button-unmute"),
+    "note": Text("triage.button-note"),
+    "close": Text("triage.button-close"),
+}
 _LIKELY: dict[str, tuple[Deed, ...]] = {
     "open": BUTTONS,
     "acknowledged": ("note", "take", "handover", "mute", "close"),
@@ -70,131 +87,130 @@ class Head(NamedTuple):
         return severest(self.cause.severity, self.severities)
 
 
-def render_head(head: Head, say: Texts) -> Message:
+def render_head(head: Head) -> blocks.Draft:
     """The head as it is now."""
-    state = say(f"triage.state-{head.incident.state}")
-    severity = say(f"render.{head.severity}")
-    title = say(
-        "triage.title", state=state, severity=severity, verdict=one_line(say.words(head.cause.text), VERDICT_LIMIT)
-    )
-    parts = [line(span(inert(title, 3 * _NAME), "bold")), *(line(*fact) for fact in _facts(head, say))]
+    state, severity = STATE[head.incident.state], SEVERITIES[head.severity]
+    verdict = in_one_line(head.cause.text, VERDICT_LIMIT)
+    title = Text("triage.title", state=state, severity=severity, verdict=verdict)
+    parts = [line(span(inert(title, 3 * _NAME), "bold")), *(line(*fact) for fact in _facts(head))]
     built: list[Block] = [
         rich_text(*parts),
-        *(gathered(head.id, head.by_name, say) if head.cause.code == STORM else ()),
+        *(gathered(head.id, head.by_name) if head.cause.code == STORM else ()),
     ]
-    if buttons := _buttons(head, say):
+    if buttons := _buttons(head):
         built.append(blocks.actions(*buttons))
     closed = head.incident.state == "closed"
     finding = f", {inert(head.cause.code, _PLACE)}" if head.cause.code else ""
     built.append(
         blocks.context(
-            say("triage.small-print-closed" if closed else "triage.small-print", id=head.id, finding=finding)
+            Text("triage.small-print-closed" if closed else "triage.small-print", id=head.id, finding=finding)
         )
     )
-    return Message(lines([escape(title, 3 * _NAME), escape(count_of(head, say), _NAME)]), tuple(built))
+    return blocks.Draft(lines([escape(title, 3 * _NAME), escape(count_of(head), _NAME)]), tuple(built))
 
 
-def count_of(head: Head, say: Texts) -> str:
+def count_of(head: Head) -> Text:
     """How many pods, or else nodes, or else alerts there are, and how many of them are still affected."""
-    alerts = say("triage.one-alert") if head.alerts == 1 else say("triage.some-alerts", count=head.alerts)
+    alerts = Text("triage.one-alert") if head.alerts == 1 else Text("triage.some-alerts", count=head.alerts)
     if head.total:
         key = "triage.count" if head.firing else "triage.count-gone"
-        return say(key, firing=head.firing, total=head.total, alerts=alerts)
+        return Text(key, firing=head.firing, total=head.total, alerts=alerts)
     if head.nodes:
         key = "triage.count-nodes" if head.nodes_firing else "triage.count-nodes-gone"
-        return say(key, firing=head.nodes_firing, total=head.nodes, alerts=alerts)
+        return Text(key, firing=head.nodes_firing, total=head.nodes, alerts=alerts)
     if head.cause.code:
         return alerts
-    return say("triage.count-alert") if head.alerts == 1 else say("triage.count-alerts", count=head.alerts)
+    return Text("triage.count-alert") if head.alerts == 1 else Text("triage.count-alerts", count=head.alerts)
 
 
-def details(head: Head, say: Texts) -> list[Block]:
+def details(head: Head) -> list[Block]:
     """What the head has no room for, as it was when the evidence was found; nothing where there is nothing more."""
     cause = head.cause
     rows: list[list[Part]] = []
     named = (
-        ("pods", head.subjects, 1),
-        ("namespaces", head.namespaces, _NAMES_IN_HEAD),
-        ("nodes", cause.nodes, _NAMES_IN_HEAD),
-        ("alerts", head.names, _NAMES_IN_HEAD),
-        ("labels", cause.labels, 0),
+        (Text("triage.pods"), head.subjects, 1),
+        (Text("triage.namespaces"), head.namespaces, _NAMES_IN_HEAD),
+        (Text("triage.nodes"), cause.nodes, _NAMES_IN_HEAD),
+        (Text("triage.alerts"), head.names, _NAMES_IN_HEAD),
+        (Text("triage.labels"), cause.labels, 0),
     )
     for what, names, seen in named:
         if len(names) > seen:
             shown = inert(_some(names, _NAMES_IN_DETAILS), _LIST)
-            rows.append([span(f"{say(f'triage.{what}')} "), span(shown, "code")])
+            rows.append([span(pieced("{} ", what)), span(shown, "code")])
     if head.severities:
-        rows.append([span(f"{say('triage.severity')} {inert(', '.join(head.severities), _PLACE)}")])
-    rows += [[span(f"{say('triage.runbook')} "), link(url)] for url in head.runbooks[1:2]]
+        rows.append([span(pieced("{} {}", Text("triage.severity"), inert(", ".join(head.severities), _PLACE)))])
+    rows += [[span(pieced("{} ", Text("triage.runbook"))), link(url)] for url in head.runbooks[1:2]]
     return [rich_text(bullets(*(line(*parts) for parts in rows)))] if rows else []
 
 
-def end_of(until: MuteUntil, say: Texts) -> Part:
+def end_of(until: MuteUntil) -> Part:
     """When a mute ends; a time in the reader's own zone."""
-    return moment(until.at) if until.at else span(end_in_words(until, say))
+    return moment(until.at) if until.at else span(end_in_words(until))
 
 
-def end_in_words(until: MuteUntil, say: Texts) -> str:
+def end_in_words(until: MuteUntil) -> Prose:
     """When a mute ends; a time in UTC."""
     if until.at:
         return utc(until.at)
     node = inert(until.node, _NAME)
-    return say("triage.until-registered", node=node) if node else say("triage.while-it-lasts")
+    return Text("triage.until-registered", node=node) if node else Text("triage.while-it-lasts")
 
 
 # ------------------------------------------------------------------------------------------------------- facts
 
 
-def _facts(head: Head, say: Texts) -> list[list[Part]]:
+def _facts(head: Head) -> list[list[Part]]:
     """How much and where; which alert; whose and since when; who was called and who is next; the cluster, if it is
     named; what to do first.
     """
-    facts = [_where(head, say), _alert(head, say), _whose(head, say)]
-    if calls := call_facts(head.incident, head.call, say):
+    facts = [_where(head), _alert(head), _whose(head)]
+    if calls := call_facts(head.incident, head.call):
         facts.append(calls)
     if head.cluster:
-        facts.append([span(f"{say('triage.cluster')} {inert(head.cluster, _PLACE)}")])
-    return [*facts, *_step(head.cause, say)]
+        facts.append([span(pieced("{} {}", Text("triage.cluster"), inert(head.cluster, _PLACE)))])
+    return [*facts, *_step(head.cause)]
 
 
-def _where(head: Head, say: Texts) -> list[Part]:
-    parts = [span(inert(count_of(head, say), _NAME))]
+def _where(head: Head) -> list[Part]:
+    parts = [span(inert(count_of(head), _NAME))]
     pods = head.subjects if len(head.subjects) == 1 else head.namespaces
-    for joint, names in (("in", pods), ("on", head.cause.nodes)):
+    for joint, names in ((Text("triage.in"), pods), (Text("triage.on"), head.cause.nodes)):
         if names:
             shown = inert(_some(names, _NAMES_IN_HEAD), _PLACE)
-            parts += [span(f" {say(f'triage.{joint}')} "), span(shown, "code")]
+            parts += [span(pieced(" {} ", joint)), span(shown, "code")]
     return parts
 
 
-def _alert(head: Head, say: Texts) -> list[Part]:
-    parts = [span(f"{say('triage.alert')} {inert(_some(head.names, _NAMES_IN_HEAD) or '-', _NAME // 2)}")]
-    for what, url in (("graph", head.cause.graph), ("runbook", next(iter(head.runbooks), ""))):
+def _alert(head: Head) -> list[Part]:
+    parts = [span(pieced("{} {}", Text("triage.alert"), inert(_some(head.names, _NAMES_IN_HEAD) or "-", _NAME // 2)))]
+    runbook = next(iter(head.runbooks), "")
+    for what, url in ((Text("triage.graph"), head.cause.graph), (Text("triage.runbook"), runbook)):
         if url:
-            parts += [span(" · "), link(url, say(f"triage.{what}"))]
+            parts += [span(" · "), link(url, what)]
     if head.cut:
-        parts.append(span(f" · {say('triage.cut', count=head.cut)}"))
+        parts.append(span(pieced(" · {}", Text("triage.cut", count=head.cut))))
     return parts
 
 
-def _whose(head: Head, say: Texts) -> list[Part]:
+def _whose(head: Head) -> list[Part]:
     owner = inert(head.incident.owner, _PLACE)
-    parts = [span(f"{say('triage.owner')} "), somebody(owner) if owner else span(say("triage.nobody"))]
-    parts += [span(f" · {say('triage.since')} "), moment(head.opened_at)]
+    parts = [span(pieced("{} ", Text("triage.owner"))), somebody(owner) if owner else span(Text("triage.nobody"))]
+    parts += [span(pieced(" · {} ", Text("triage.since"))), moment(head.opened_at)]
     if head.incident.state == "muted":
-        parts += [span(f" · {say('triage.muted')} "), end_of(head.incident.muted_until, say)]
+        parts += [span(pieced(" · {} ", Text("triage.muted"))), end_of(head.incident.muted_until)]
     return parts
 
 
-def _step(cause: Cause, say: Texts) -> list[list[Part]]:
+def _step(cause: Cause) -> list[list[Part]]:
     """The first next step. A command for a shell is in the evidence, where it can be copied."""
     if cause.why_not:
-        return [[span(say("triage.why-not", why=inert(cause.why_not, _NAME)))]]
-    if cause.step is None or not say.words(cause.step.text).strip():
+        return [[span(Text("triage.why-not", why=inert(cause.why_not, _NAME)))]]
+    if cause.step is None or not (cause.step.key or cause.step.label.strip()):
         return []
-    label = inert(say.words(cause.step.text), _STEP)
-    label = say("render.changes", label=label) if cause.step.changes_cluster else label
-    parts = [span(f"{say('triage.next')} ", "bold"), span(label)]
+    label = inert(cause.step.text, _STEP)
+    label = Text("render.changes", label=label) if cause.step.changes_cluster else label
+    parts = [span(pieced("{} ", Text("triage.next")), "bold"), span(label)]
     if is_ours(cause.step) and len(cause.step.command) <= _STEP:
         parts += [span(": "), span(inert(cause.step.command, _STEP), "code")]
     return [parts]
@@ -212,11 +228,11 @@ def button_value(incident_id: str) -> str:
     return object_value({"v": _VERSION, "incident": incident_id})
 
 
-def _buttons(head: Head, say: Texts) -> list[blocks.Element]:
-    value, sure = button_value(head.id), _sure(head, say)
+def _buttons(head: Head) -> list[blocks.Element]:
+    value, sure = button_value(head.id), _sure(head)
     return [
         blocks.button(
-            say(f"triage.button-{deed}"),
+            LABELS[deed],
             f"{ACT}{deed}",
             value,
             style="primary" if number == 0 else "",
@@ -226,9 +242,9 @@ def _buttons(head: Head, say: Texts) -> list[blocks.Element]:
     ]
 
 
-def _sure(head: Head, say: Texts) -> blocks.Element:
+def _sure(head: Head) -> blocks.Element:
     """The question before it is closed: whether its cause is still there."""
-    question = say("triage.sure-close")
+    question = Text("triage.sure-close")
     if not head.incident.quiet_since:
-        question = say("triage.sure-close-firing", count=inert(count_of(head, say), _NAME))
-    return blocks.confirm(say("triage.close-this"), question, say("triage.button-close"), say("slack.no"))
+        question = Text("triage.sure-close-firing", count=inert(count_of(head), _NAME))
+    return blocks.confirm(Text("triage.close-this"), question, LABELS["close"], Text("slack.no"))

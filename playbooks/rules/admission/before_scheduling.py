@@ -12,7 +12,7 @@ from playbooks.gather.webhook import WEBHOOK_NAME
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.admission.unread_request import unread, unread_containers, write_plainly
-from playbooks.rules.admission.webhook_denials import remedy
+from playbooks.rules.admission.webhook_denials import BY_QUOTA, remedy
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.gaps import other_vendors
 from playbooks.rules.waiting.volcano import of_group
@@ -38,12 +38,12 @@ def denied(absent: AbsentPod, name: str) -> Finding | None:
         why=why,
     )
     describe = kubectl("-n", event.namespace, "describe", owner.kind.lower(), owner.name)
-    actions = [step(Text("admission-denied.fix"), describe)]
-    key = remedy(why)
-    if by_hami and key:
-        about = ("resourcequota",) if key == "quota" else (owner.kind.lower(), owner.name)
+    actions = [step(Text("admission-denied.check"), describe)]
+    change = remedy(why)
+    if by_hami and change:
+        about = ("resourcequota",) if change == BY_QUOTA else (owner.kind.lower(), owner.name)
         look = kubectl("-n", event.namespace, "get", *about, "-o", "yaml")
-        actions.insert(0, step(Text(f"admission-denied.{key}"), look))
+        actions.insert(0, step(change, look))
     return finding(
         "admission-denied",
         claim,
@@ -102,7 +102,7 @@ def nothing_asked(scene: PodScene) -> Iterator[Finding]:
         name = pod.spec.containers[0].name if pod.spec.containers else pod.name
         proofs = [quotes.of_pod(pod, name, "{.spec.containers[*].name}")]
         look = kubectl_pod(pod, "get", "-o", "jsonpath={.spec.containers[*].resources}")
-        fix = step(Text("no-device-request.fix", resource=config.gpus.count), look)
+        fix = step(Text("no-device-request.add", resource=config.gpus.count), look)
         yield _finding("no-device-request", Text("no-device-request.claim", resource=config.gpus.count), proofs, fix)
     elif not any(request.containers for request in scene.requests) and not other_vendors(scene):
         proofs = [quotes.of_resource(pod, name, value) for name, value in scene.asked.items()]

@@ -53,7 +53,7 @@ def write_plainly(pod: Pod, config: DeviceConfig, version: Version | None) -> Ne
     if device.vendor is FIRST:
         return step(Text("no-device-request.whole", resource=resources.memory), look)
     if resources.count not in asked or not resources.memory:
-        return step(Text("no-device-request.fix", resource=resources.count), look)
+        return step(Text("no-device-request.add", resource=resources.count), look)
     unit = resources.memory_factor
     return step(Text("no-device-request.units", resource=resources.memory, unit=f"{unit:,}"), look)
 

@@ -29,6 +29,30 @@ from playbooks.scene import PodScene
 _RESPECTS_FOREIGN = Version(2, 7, 0)
 _OVERWRITE = "force-overwrite-default-scheduler"
 _SAME_MOMENT_S = 3
+_CLAIMS = {
+    "claim": "webhook-bypassed.claim",
+    "privileged": "webhook-bypassed.privileged",
+    "opted-out": "webhook-bypassed.opted-out",
+    "unselected": "webhook-bypassed.unselected",
+    "namespace": "webhook-bypassed.namespace",
+    "static": "webhook-bypassed.static",
+    "older": "webhook-bypassed.older",
+    "init": "webhook-bypassed.init",
+    "node": "webhook-bypassed.node",
+    "unanswered": "webhook-bypassed.unanswered",
+}
+_FIXES = {
+    "claim": "webhook-bypassed.check",
+    "privileged": "webhook-bypassed.fix-privileged",
+    "opted-out": "webhook-bypassed.fix-opted-out",
+    "unselected": "webhook-bypassed.fix-unselected",
+    "namespace": "webhook-bypassed.fix-namespace",
+    "static": "webhook-bypassed.fix-static",
+    "older": "webhook-bypassed.fix-older",
+    "init": "webhook-bypassed.fix-init",
+    "node": "webhook-bypassed.fix-node",
+    "unanswered": "webhook-bypassed.fix-unanswered",
+}
 
 
 class BypassFacts(NamedTuple):
@@ -174,7 +198,7 @@ def _bypassed(facts: BypassFacts, how: str, shown: Sequence[Evidence], reason: L
     resource = next(iter(facts.asked))
     label = f"{reason.key}={reason.value}" if reason and reason.value else reason.key if reason else ""
     claim = Text(
-        f"webhook-bypassed.{how}",
+        _CLAIMS[how],
         scheduler=facts.scheduler,
         hami=facts.install.scheduler_name,
         resource=resource,
@@ -182,24 +206,22 @@ def _bypassed(facts: BypassFacts, how: str, shown: Sequence[Evidence], reason: L
         namespace=facts.pod.namespace,
     )
     if how == "claim":
-        fix = step(Text("webhook-bypassed.check"), f"kubectl get {KIND.lower()}s -o wide")
+        look = f"kubectl get {KIND.lower()}s -o wide"
     elif how == "namespace":
-        fix = step(
-            Text("webhook-bypassed.fix-namespace"), kubectl("get", "namespace", facts.pod.namespace, "--show-labels")
-        )
+        look = kubectl("get", "namespace", facts.pod.namespace, "--show-labels")
     else:
-        fix = step(Text(f"webhook-bypassed.fix-{how}"), kubectl_pod(facts.pod, "get", "-o", "yaml"))
+        look = kubectl_pod(facts.pod, "get", "-o", "yaml")
     proofs = [*shown, *_proofs(facts)]
     sure: Confidence = "confirmed" if facts.install.seen and how != "unanswered" else "suspected"
-    steps = [fix, _recreate(facts.pod)]
+    steps = [step(Text(_FIXES[how]), look), _recreate(facts.pod)]
     return finding("webhook-bypassed", claim, sure, _nodes(facts), proofs, severity="warning", actions=steps)
 
 
 def _wrong_scheduler(facts: BypassFacts) -> Finding:
     hami = facts.install.scheduler_name
     claim = Text("wrong-scheduler.claim", scheduler=facts.scheduler, hami=hami)
-    key = "name" if facts.scheduler == KUBERNETES_SCHEDULER else "fix"
-    fix = step(Text(f"wrong-scheduler.{key}", hami=hami), kubectl_pod(facts.pod, "get", "-o", "yaml"))
+    key = "wrong-scheduler.name" if facts.scheduler == KUBERNETES_SCHEDULER else "wrong-scheduler.manifest"
+    fix = step(Text(key, hami=hami), kubectl_pod(facts.pod, "get", "-o", "yaml"))
     sure: Confidence = "confirmed" if facts.install.seen else "suspected"
     steps = [fix, _recreate(facts.pod)]
     return finding("wrong-scheduler", claim, sure, _nodes(facts), [*_proofs(facts)], severity="warning", actions=steps)

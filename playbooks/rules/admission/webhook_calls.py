@@ -25,7 +25,7 @@ from playbooks.gather.webhook import (
     WebhookSeen,
 )
 from playbooks.quotes import kubectl
-from playbooks.rules.admission.webhook_configuration import KIND, certificates, of_policy, result, where_it_answers
+from playbooks.rules.admission.webhook_configuration import KIND, certificates, fails, of_policy, where_it_answers
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.hami_objects import of_object
 
@@ -79,7 +79,7 @@ def rejections(seen: WebhookSeen, now: datetime) -> list[Rejection]:
 
 def rejected(hook: Hook, lines: Sequence[Rejection]) -> Finding:
     """Only suspected: the log does not say that the client is the API server."""
-    claim = Text(f"webhook-untrusted.rejected-{result(hook)}")
+    claim = Text("webhook-untrusted.rejected-fail" if fails(hook) else "webhook-untrusted.rejected-ignore")
     proofs = [*map(of_rejection, lines[-2:]), of_object(KIND, hook.config, hook.webhook.name, "{.webhooks[*].name}")]
     fault = finding("webhook-untrusted", claim, "suspected", (), [*proofs, *of_policy(hook)], severity="critical")
     return structs.replace(fault, next_actions=certificates(hook))
@@ -136,13 +136,18 @@ def refused_call(refusals: Sequence[Event], hook: Hook | None) -> Finding | None
     if refused is None:
         return None
     proofs = tuple(quotes.of_event(refusal) for refusal in refusals if FAILED_CALL in refusal.message)
-    return structs.replace(_said(refused.message, hook, become="fail"), evidence=proofs)
+    return structs.replace(_said(refused.message, hook, denied=True), evidence=proofs)
 
 
-def _said(words: str, hook: Hook | None, *, become: str = "") -> Finding:
+def _said(words: str, hook: Hook | None, *, denied: bool = False) -> Finding:
     """What the API server's words mean: nobody answers, or the certificate is not trusted."""
     why = one_line(_CALL.sub("", words).strip(), 160).rstrip(".")
     code = "webhook-untrusted" if _CERTIFICATE_WORDS.search(why) else "webhook-unreachable"
-    claim = Text(f"{code}.said-{become or (result(hook) if hook else 'fail')}", why=why)
+    refused = denied or hook is None or fails(hook)
+    if code == "webhook-untrusted":
+        key = "webhook-untrusted.said-fail" if refused else "webhook-untrusted.said-ignore"
+    else:
+        key = "webhook-unreachable.said-fail" if refused else "webhook-unreachable.said-ignore"
+    claim = Text(key, why=why)
     actions = certificates(hook) if hook and code == "webhook-untrusted" else where_it_answers(hook)
     return finding(code, claim, "confirmed", (), (), severity="critical", actions=actions)

@@ -42,8 +42,8 @@ def _selector(selector: LabelSelector) -> str:
     return ", ".join(parts)
 
 
-def result(hook: Hook) -> str:
-    return "fail" if policy(hook) == FAIL else "ignore"
+def fails(hook: Hook) -> bool:
+    return policy(hook) == FAIL
 
 
 def of_policy(hook: Hook) -> list[Evidence]:

@@ -16,8 +16,8 @@ from playbooks.rules.admission.webhook_configuration import (
     CERTIFICATE_FLAG,
     KIND,
     certificates,
+    fails,
     of_policy,
-    result,
     serves_webhook,
     service_of,
 )
@@ -71,7 +71,7 @@ def _dead(seen: WebhookSeen, install: Install, hook: Hook) -> Finding | None:
     if service is None or broken is None:
         return None
     why, shown = broken
-    claim = Text(f"webhook-unreachable.{result(hook)}", why=why)
+    claim = Text("webhook-unreachable.fail" if fails(hook) else "webhook-unreachable.ignore", why=why)
     proofs = [
         of_object(KIND, hook.config, service.name, "{.webhooks[*].clientConfig.service.name}"),
         *of_policy(hook),
@@ -128,7 +128,7 @@ def _trusted(hook: Hook) -> bool:
 
 def _untrusted(hook: Hook) -> Finding:
     """Only suspected: the extender's certificate could be one that the API server trusts anyway."""
-    claim = Text(f"webhook-untrusted.{result(hook)}")
+    claim = Text("webhook-untrusted.fail" if fails(hook) else "webhook-untrusted.ignore")
     proofs = [of_object(KIND, hook.config, hook.webhook.name, "{.webhooks[*].name}"), *of_policy(hook)]
     fault = finding("webhook-untrusted", claim, "suspected", (), proofs, severity="warning")
     return structs.replace(fault, next_actions=certificates(hook))

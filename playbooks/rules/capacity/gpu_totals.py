@@ -25,6 +25,22 @@ from playbooks.scene import ClusterScene
 _NOTABLE = 0.2
 """From this part of a type's memory on, what nobody can get is worth a warning."""
 _MAX_NEAR = 3
+_STATES = {
+    FREE: "gpus.free",
+    UNKNOWN: "gpus.unknown",
+    NO_MEMORY: "gpus.no-memory",
+    LITTLE_MEMORY: "gpus.little-memory",
+    "no-cores": "gpus.no-cores",
+    "no-slots": "gpus.no-slots",
+    "no-mig-placement": "gpus.no-mig-placement",
+    "no-allocatable": "gpus.no-allocatable",
+    "exclusive": "gpus.exclusive",
+    "unhealthy": "gpus.unhealthy",
+    "cordoned": "gpus.cordoned",
+    "node-cordoned": "gpus.node-cordoned",
+    "node-not-ready": "gpus.node-not-ready",
+    "other-type": "gpus.other-type",
+}
 
 
 @rule("scheduler-ledger-stale")
@@ -59,7 +75,10 @@ def room(scene: GpusScene) -> Iterator[Finding]:
         yield finding("capacity", claim, sure, nodes, proofs, severity=severity, actions=steps)
     else:
         values = {"free": len(free), "cards": len(cards), "type": shown.card.type, "node": shown.node}
-        key = f"capacity.{'judged' if unknown else 'claim'}{'' if shown.divided else '-whole'}"
+        if shown.divided:
+            key = "capacity.judged" if unknown else "capacity.claim"
+        else:
+            key = "capacity.judged-whole" if unknown else "capacity.claim-whole"
         claim = Text(key, **values, memory=prose.mib(shown.slice_mib or 0), unknown=unknown)
         yield finding("capacity", claim, sure, nodes, proofs, severity="info")
 
@@ -132,7 +151,7 @@ def _confidence(scene: GpusScene) -> Confidence:
 def _by_state(cards: Iterable[CardSeen]) -> Text:
     """`8 cordoned, 4 unhealthy`, the most first."""
     counts = sorted(Counter(card.state for card in cards).items(), key=lambda item: (-item[1], item[0]))
-    parts = [Text(f"gpus.{state}", count=count) for state, count in counts]
+    parts = [Text(_STATES[state], count=count) for state, count in counts]
     return reduce(lambda some, more: Text("gpus.list", some=some, more=more), parts)
 
 

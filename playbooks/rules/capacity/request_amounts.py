@@ -22,6 +22,21 @@ def size(container: ContainerRequest) -> tuple[int, int, int]:
     return container.memory_mib, container.percentage, container.count
 
 
+_CHANGES = {
+    "memory": "change.memory",
+    "percent": "change.percent",
+    "share": "change.share",
+    "cores": "change.cores",
+    "count": "change.count",
+    "drop-uuid": "change.drop-uuid",
+    "drop-type": "change.drop-type",
+    "drop-option": "change.drop-option",
+    "drop-mode": "change.drop-mode",
+    "drop-numa": "change.drop-numa",
+    "end-pod": "change.end-pod",
+}
+
+
 def most_devices(scene: PodScene) -> ContainerRequest | None:
     """The container that asks for the most devices."""
     return max(scene.request.containers, key=lambda container: container.count, default=None)
@@ -69,7 +84,7 @@ def change(scene: PodScene, wanted: Change, *, what: str = "") -> Text:
         amount = cores(scene, scene.request.containers[0], wanted.amount)
     elif what in ("memory", "share"):
         amount = _in_units(scene.gpus, wanted.amount)
-    return Text(f"change.{what}", node=wanted.node, amount=amount, pod=wanted.pod)
+    return Text(_CHANGES[what], node=wanted.node, amount=amount, pod=wanted.pod)
 
 
 def _in_units(resources: Resources, memory_mib: int) -> Prose:

@@ -19,12 +19,7 @@ from playbooks.scene import PodScene
 _XPU_NUMBERS, _TRN_NUMBERS = (1, 2, 4, 8), (1, 4, 8, 16)
 _NUMBERS: Mapping[str, tuple[int, ...]] = {"kunlun": _XPU_NUMBERS, "XPU": _XPU_NUMBERS, "AWSNeuron": _TRN_NUMBERS}
 _INSTANCE_LABEL = "node.kubernetes.io/instance-type"
-_SAME_CARD = "CardNotFoundCustomFilterRule"
-_WHOLE = "exclusive-device-conflict.cores-left-out"
-_KEYS = {
-    "CardQosPolicyMismatch": "custom-filter-rule.policy",
-    "CardAppClassMismatch": "custom-filter-rule.app-class",
-}
+_SPLIT_KEY = "huawei.com/vnpu-mode"
 
 
 def own_words(scene: PodScene, cause: Cause) -> Prose | None:
@@ -37,36 +32,46 @@ def own_words(scene: PodScene, cause: Cause) -> Prose | None:
     numbers = numbers_given(scene, cause.nodes, device)
     never = [request for request in asked if numbers is not None and request.count not in numbers]
     largest = max(never or asked, key=lambda container: container.count)
-    key = _key(scene, cause, device, largest, never=bool(never))
-    if key is None:
-        return None
-    return Text(
-        key,
-        nodes=prose.names(cause.nodes),
-        count=len(cause.nodes),
-        cards=largest.count,
-        word=device.word,
-        resource=device.resources.cores if key == _WHOLE else device.resources.count,
-        numbers=in_words(numbers or ()),
-        asked=request_amounts.asked(scene, largest),
-    )
+    values: dict[str, object] = {
+        "nodes": prose.names(cause.nodes),
+        "count": len(cause.nodes),
+        "cards": largest.count,
+        "word": device.word,
+        "resource": device.resources.count,
+        "numbers": in_words(numbers or ()),
+        "asked": request_amounts.asked(scene, largest),
+    }
+    match cause.text:
+        case verdicts.NUMA_NOT_FIT if never:
+            return Text("numa-not-fit.number", **values)
+        case "CardNotFoundCustomFilterRule" if len(asked) > 1:
+            return Text("custom-filter-rule.same", **values)
+        case verdicts.NODE_INSUFFICIENT:
+            some = any(_in_play(scene, name, device.word) for name in cause.nodes)
+            return Text("node-insufficient-device.word" if some else "node-insufficient-device.none", **values)
+        case verdicts.EXCLUSIVE_CONFLICT | verdicts.INSUFFICIENT_CORE if _whole_unwritten(scene, device, largest):
+            return Text("exclusive-device-conflict.cores-left-out", **{**values, "resource": device.resources.cores})
+        case verdicts.MODE_NOT_FIT:
+            if not device.names.also_read:
+                return Text("mode-not-fit.profile", **values)
+            return Text("mode-not-fit.soft" if is_soft(scene) else "mode-not-fit.hard", **values)
+        case "CardQosPolicyMismatch":
+            return Text("custom-filter-rule.policy", **values)
+        case "CardAppClassMismatch":
+            return Text("custom-filter-rule.app-class", **values)
+        case _:
+            return None
 
 
-def _key(scene: PodScene, cause: Cause, device: Device, largest: ContainerRequest, *, never: bool) -> str | None:
-    """The text that says it. `never`: so many are never given."""
-    if cause.text == verdicts.NUMA_NOT_FIT:
-        return "numa-not-fit.number" if never else None
-    if cause.text == _SAME_CARD:
-        return "custom-filter-rule.same" if len(scene.request.containers) > 1 else None
-    if cause.text == verdicts.NODE_INSUFFICIENT:
-        none = not any(_in_play(scene, name, device.word) for name in cause.nodes)
-        return "node-insufficient-device.none" if none else "node-insufficient-device.word"
-    if cause.text in (verdicts.EXCLUSIVE_CONFLICT, verdicts.INSUFFICIENT_CORE):
-        unwritten = device.resources.cores and device.resources.cores not in asked_resources(scene.pod, scene.config)
-        return _WHOLE if unwritten and largest.cores == WHOLE_CARD else None
-    if cause.text == verdicts.MODE_NOT_FIT:
-        return "mode-not-fit.soft" if device.names.also_read else "mode-not-fit.profile"
-    return _KEYS.get(cause.text)
+def _whole_unwritten(scene: PodScene, device: Device, largest: ContainerRequest) -> bool:
+    """Whether it means whole devices, because the pod names no cores."""
+    cores = device.resources.cores
+    return bool(cores) and cores not in asked_resources(scene.pod, scene.config) and largest.cores == WHOLE_CARD
+
+
+def is_soft(scene: PodScene) -> bool:
+    """Whether the pod asks for the soft split of an NPU, by HAMi-core; else it is split by the chip's templates."""
+    return scene.pod.metadata.annotation(_SPLIT_KEY) == "hami-core"
 
 
 def in_words(numbers: Iterable[int]) -> str:

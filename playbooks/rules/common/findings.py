@@ -6,7 +6,7 @@ from typing import Any, cast
 from bot.finding_codes import Code
 from bot.kube.recording.redact import masked
 from bot.report import Confidence, Evidence, Finding, NextAction, Scope, Severity, one_line
-from bot.texts import Prose, Text
+from bot.texts import Prose, Text, kept
 
 _LONGEST = 401
 """Characters of a value that are looked at: a claim has 400."""
@@ -36,7 +36,7 @@ def finding(
 
 
 def _masked(text: Text) -> Text:
-    return Text(text.key, **{name: _value(value) for name, value in text.values.items()})
+    return kept(text.key, {name: _value(value) for name, value in text.values.items()})
 
 
 def _value(value: object) -> object:
@@ -46,7 +46,7 @@ def _value(value: object) -> object:
         case Text():
             return _masked(value)
         case {"key": str(key), "values": dict()}:
-            return _masked(Text(key, **cast("Mapping[str, Any]", value)["values"]))
+            return _masked(kept(key, cast("Mapping[str, Any]", value)["values"]))
         case tuple() | list() if type(cast("object", value)) in (tuple, list):
             return tuple(map(_value, cast("Sequence[object]", value)))
         case _:

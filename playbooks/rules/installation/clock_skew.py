@@ -20,5 +20,5 @@ def wrong_clock(clocks: Clocks | None) -> list[Finding]:
     command = "kubectl get --raw /version -v=8 2>&1 | grep -i date; date -u"
     proof = Evidence("API server", "the API server's answer", served, quote, command)
     set_it = step(Text("status.set-clock"), "timedatectl timesync-status")
-    claim = Text("status.clock", why=why.text)
+    claim = Text("status.clock", why=why)
     return [finding("clock-skew", claim, "confirmed", (), (proof,), severity="warning", actions=(set_it,))]

@@ -83,16 +83,18 @@ def versions(parts: Parts) -> list[Finding]:
     scheduler, chart = scheduler_release(parts), chart_release(parts)
     if scheduler is None:
         return []
-    others = [(release, "plugin") for release in plugin_releases(parts)] + ([(chart, "chart")] if chart else [])
+    others = [*plugin_releases(parts), *([chart] if chart else [])]
     return [
-        _mismatch(parts, scheduler, other, key) for other, key in others if other.version[:2] != scheduler.version[:2]
+        _mismatch(parts, scheduler, other, of_chart=other is chart)
+        for other in others
+        if other.version[:2] != scheduler.version[:2]
     ]
 
 
-def _mismatch(parts: Parts, scheduler: Release, other: Release, key: str) -> Finding:
-    formats = key == "plugin" and (other.version < _JSON_SINCE) != (scheduler.version < _JSON_SINCE)
-    text = "version-mismatch.formats" if formats else f"version-mismatch.{key}"
-    claim = Text(text, scheduler=scheduler.version, other=other.version)
+def _mismatch(parts: Parts, scheduler: Release, other: Release, *, of_chart: bool) -> Finding:
+    formats = not of_chart and (other.version < _JSON_SINCE) != (scheduler.version < _JSON_SINCE)
+    key = "version-mismatch.chart" if of_chart else "version-mismatch.plugin"
+    claim = Text("version-mismatch.formats" if formats else key, scheduler=scheduler.version, other=other.version)
     severity: Severity = "critical" if formats else "warning"
     return finding("version-mismatch", claim, parts.confidence, (), [scheduler.proof, other.proof], severity=severity)
 
@@ -106,13 +108,13 @@ def loud(parts: Parts) -> list[Finding]:
     level, quote = verbosity_of(extender)
     if level < _LOUD:
         return []
-    key = "secrets" if level >= _TELLTALE else "claim"
+    key = "verbosity-high.secrets" if level >= _TELLTALE else "verbosity-high.claim"
     severity: Severity = "warning" if level > _LOUD else "info"
     proofs = [quotes.of_pod(pod, quote, "{.spec.containers[*].command}")]
     return [
         finding(
             "verbosity-high",
-            Text(f"verbosity-high.{key}", level=level),
+            Text(key, level=level),
             parts.confidence,
             (),
             proofs,
@@ -153,9 +155,9 @@ def _profiling(parts: Parts, pod: Pod, now: datetime) -> Finding:
     """Meant for as long as a change that switched it on is open: that change is told by itself."""
     needed = open_change.open_for(parts.install.deployment, PROFILING, now)
     bind = parts.install.flags.get("http_bind", "?")
-    key, until = ("needed", needed.at) if needed else ("flag", "")
+    key = "pprof-exposed.needed" if needed else "pprof-exposed.flag"
     proofs = [quotes.of_pod(pod, "--profiling", "{.spec.containers[*].command}")]
-    claim = Text(f"pprof-exposed.{key}", bind=bind, until=until)
+    claim = Text(key, bind=bind, until=needed.at if needed else "")
     severity: Severity = "info" if needed else "warning"
     deployment = parts.install.deployment
     edit = [

@@ -64,6 +64,35 @@ def perhaps_without_hami(scene: PodScene) -> Iterator[Finding]:
     yield finding("not-enough-evidence", claim, "suspected", (), proofs, severity="warning", actions=steps)
 
 
+_PREDECESSOR = "4pd.io/"
+"""What 4paradigm's k8s-vgpu-scheduler, HAMi's predecessor, begins its annotations with."""
+
+
+@rule("not-enough-evidence", reads=("nodes",))
+def predecessors(scene: PodScene) -> Iterator[Finding]:
+    """The nodes carry the annotations of HAMi's predecessor alone: its rules are not HAMi's."""
+    keys = [(node, key) for node in scene.nodes.values() for key in sorted(node.metadata.annotations or {})]
+    if not scene.asked or any(key.startswith("hami.io/node-") for _, key in keys):
+        return
+    found = next(((node, key) for node, key in keys if key.startswith(_PREDECESSOR)), None)
+    if found is None:
+        return
+    node, key = found
+    scheduler = scene.pod.spec.scheduler_name or KUBERNETES_SCHEDULER
+    said = one_line(scene.words[0].quote, _LONGEST_WORDS).rstrip(".") if scene.words else ""
+    claim = Text("hami-not-installed.predecessor", scheduler=scheduler, key=key)
+    if said:
+        claim = sentences(claim, Text("hami-not-installed.says", scheduler=scheduler, words=said))
+    text = node.metadata.annotation(key) or ""
+    proofs = [*scene.words, quotes.of_node_annotation(node, key, one_line(text, _LONGEST_WORDS))]
+    holders = kubectl("get", "pods", "-A", "--field-selector", f"spec.nodeName={node.name}")
+    steps = [
+        step(Text("hami-not-installed.holders", node=node.name), holders),
+        step(Text("hami-not-installed.replace"), ""),
+    ]
+    yield finding("not-enough-evidence", claim, "suspected", (), proofs, severity="warning", actions=steps)
+
+
 def _with_words(claim: Text, pod: Pod, words: Evidence | None) -> Text:
     if words is None:
         return claim
@@ -77,8 +106,8 @@ def _proofs(pod: Pod, words: Evidence | None) -> list[Evidence]:
 
 
 def _not_installed(seen: InstallSeen) -> Text:
-    key = "context" if seen.context else "claim"
-    return Text(f"hami-not-installed.{key}", cluster=seen.cluster, context=seen.context)
+    key = "hami-not-installed.context" if seen.context else "hami-not-installed.claim"
+    return Text(key, cluster=seen.cluster, context=seen.context)
 
 
 def _finding(claim: Text, proofs: Sequence[Evidence]) -> Finding:

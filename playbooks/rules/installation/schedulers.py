@@ -100,7 +100,8 @@ def _not_ready(install: Install, runs: Sequence[LogSeen]) -> Finding:
     worst = [what_ails(pod) for pod in install.pods]
     what = "-n", install.namespace
     reason = why_it_ends(install.pods, runs, install.version.version if install.version else None)
-    key, means = ("ends", {"means": reason.means}) if reason else ("claim", {})
+    said = {"namespace": install.namespace, "why": f" ({worst[0].quote})"}
+    claim = Text("scheduler-down.ends", **said, means=reason.means) if reason else Text("scheduler-down.claim", **said)
     describe = step(
         Text("scheduler-down.describe"), kubectl(*what, "describe", "pods", *(pod.name for pod in install.pods))
     )
@@ -111,7 +112,7 @@ def _not_ready(install: Install, runs: Sequence[LogSeen]) -> Finding:
     steps = [describe, logs] if _has_ended(install.pods[0]) else [describe]
     return finding(
         "scheduler-down",
-        Text(f"scheduler-down.{key}", namespace=install.namespace, why=f" ({worst[0].quote})", **means),
+        claim,
         "confirmed",
         (),
         (*(reason.proofs if reason else ()), *worst),

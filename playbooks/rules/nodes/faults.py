@@ -9,8 +9,7 @@ from bot.hami.nodes.handshake import Judgement, judge_other_vendor, parse_handsh
 from bot.hami.nodes.node_lock import USUAL_ALLOCATION, LockState
 from bot.hami.nodes.node_state import cordoned_uuids, handshake_of, wants_own_plugin
 from bot.hami.nodes.registration import Registration, Unregistered
-from bot.hami.vendors import FIRST
-from bot.hami.vendors.cambricon import CAMBRICON
+from bot.hami.vendors import FIRST, OWN_LOCKS
 from bot.hami.vendors.vendor import Vendor
 from bot.kube.node_readiness import is_cordoned, not_ready, pressures
 from bot.kube.quantities import whole
@@ -187,13 +186,19 @@ def lock_of(node: NodeScene, vendor: Vendor = FIRST) -> LockState | None:
     return lock_on(node.node, node.among.install, node.among.now, node.among.owners, vendor)
 
 
+def locks_of(node: NodeScene) -> list[tuple[Vendor, LockState]]:
+    """The locks of the node, those that a vendor's binds take in a way of their own behind the usual one."""
+    found = ((vendor, lock_of(node, vendor)) for vendor in (FIRST, *OWN_LOCKS))
+    return [(vendor, state) for vendor, state in found if state is not None]
+
+
 def _locks(node: NodeScene) -> Iterator[Fault]:
     """A young lock is the usual course of things, and one that the next bind releases keeps nobody out."""
-    for vendor in (FIRST, CAMBRICON):
-        state = lock_of(node, vendor)
-        if state is not None and not (state.phase == "held" and state.age <= USUAL_ALLOCATION):
+    for vendor, state in locks_of(node):
+        if state.phase != "held" or state.age > USUAL_ALLOCATION:
             severity: Severity = "info" if state.passing else "warning"
-            yield Fault(as_code(f"node-lock-{state.phase}"), state.why if vendor is FIRST else "cambricon", severity)
+            why = state.why if vendor is FIRST else vendor.names.word
+            yield Fault(as_code(f"node-lock-{state.phase}"), why, severity)
 
 
 def _cards(node: NodeScene) -> Iterator[Fault]:

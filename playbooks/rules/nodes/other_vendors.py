@@ -1,9 +1,9 @@
 """What is wrong with other vendors' devices on a node, and how it is told: their own plugins, labels and words."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
-from bot.finding_codes import as_code
+from bot.finding_codes import Code, as_code
 from bot.hami.nodes.handshake import Handshake, parse_handshake
 from bot.hami.nodes.registration import Registration, Unregistered
 from bot.hami.vendors.vendor import Device
@@ -25,6 +25,17 @@ from playbooks.rules.waiting.unregistered_nodes import (
 )
 
 _DOWN = ("not-ready", "restarting")
+_PLUGIN_CLAIMS: Mapping[tuple[Code, str], str] = {
+    ("device-plugin-not-ready", "claim"): "device-plugin-not-ready.claim",
+    ("device-plugin-not-ready", "monitor"): "device-plugin-not-ready.monitor",
+    ("device-plugin-restarting", "claim"): "device-plugin-restarting.claim",
+    ("device-plugin-restarting", "monitor"): "device-plugin-restarting.monitor",
+}
+_PLUGIN_TROUBLES = {
+    "missing": "nodes.plugin-missing",
+    "not-ready": "nodes.plugin-not-ready",
+    "restarting": "nodes.plugin-restarting",
+}
 
 
 def registration_beside(node: NodeScene) -> Iterator[Fault]:
@@ -77,6 +88,17 @@ def plugins_beside(node: NodeScene) -> Iterator[Fault]:
             yield Fault(code, why, about=plugin.why, device=device.device.word)
 
 
+def plugin_claim(fault: Fault, names: Sequence[str], plugin: Plugin) -> Text:
+    """That the device plugin of these nodes, as it is on the first of them, does not run."""
+    key = _PLUGIN_CLAIMS[fault.code, fault.why]
+    return Text(key, nodes=prose.names(names), why=plugin.why, count=plugin.restarts)
+
+
+def plugin_trouble(fault: Fault, plugin: Plugin) -> Text:
+    """How it is with the device plugin of a node whose registration is at fault."""
+    return Text(_PLUGIN_TROUBLES[fault.about], why=plugin.why)
+
+
 def told_beside(group: Group) -> Told:
     """The claim about the nodes, with proofs of those shown and what to do."""
     scene, fault, names, shown = group.scene, group.fault, group.names, group.shown
@@ -85,7 +107,7 @@ def told_beside(group: Group) -> Told:
     pods = [plugin.pod] if plugin and plugin.pod else []
     nodes = [node.node for node in shown]
     if fault.code.startswith("device-plugin-") and plugin and plugin.pod:
-        claim = Text(f"{fault.code}.{fault.why}", nodes=prose.names(names), why=plugin.why, count=plugin.restarts)
+        claim = plugin_claim(fault, names, plugin)
         found = (_plugin_of(node, device) for node in shown)
         proofs = [quotes.of_plugin(device.pod, device.why) for device in found if device and device.pod]
         return claim, proofs, [plugin_log(plugin.pod)]
@@ -108,7 +130,7 @@ def told_beside(group: Group) -> Told:
     why = fault.why if fault.code == "node-unregistered" else "claim"
     claim = claim_of((fault.code, why), names, device, str(scene.version or "?"))
     if plugin and fault.about in _DOWN:
-        claim = Text("nodes.and", claim=claim, why=Text(f"nodes.plugin-{fault.about}", why=plugin.why))
+        claim = Text("nodes.and", claim=claim, why=plugin_trouble(fault, plugin))
     proofs = [proof for node in shown for proof in registration_proofs(node.node, _state_of(node, device), device)]
     return claim, proofs, registration_actions(first.name, why, pods, device.vendor)
 

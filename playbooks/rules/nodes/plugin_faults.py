@@ -43,7 +43,16 @@ _DRIVER_IMAGE = re.compile(r"(?:^|/)(?:nvidia/driver|nvidia-driver\b[\w-]*)[:@]"
 _AFTER_INIT = "PodInitializing"
 _LONG_INIT = timedelta(minutes=2)
 """An init container that copies files takes seconds; with a driver that is being built it may take ten minutes."""
-_KINDS = {1: "error", 2: "panic", 255: "fatal", 143: "stopped"}
+_KINDS = {
+    "error": "device-plugin-crash.error",
+    "panic": "device-plugin-crash.panic",
+    "fatal": "device-plugin-crash.fatal",
+    "stopped": "device-plugin-crash.stopped",
+    "killed": "device-plugin-crash.killed",
+    "memory": "device-plugin-crash.memory",
+    "other": "device-plugin-crash.other",
+}
+_KIND_OF_CODE = {1: "error", 2: "panic", 255: "fatal", 143: "stopped"}
 """What the exit codes of HAMi's Go programs mean: an error returned, a panic, klog.Fatal, SIGTERM."""
 
 
@@ -163,11 +172,14 @@ def _ended(side: NodeSide, pod: Pod, status: ContainerStatus, *, by_driver: bool
     logs = [log for log in side.logs if log.pod.metadata.uid == pod.metadata.uid and log.container == status.name]
     logs.sort(key=lambda log: log.previous)
     words = last_of(logs, end, running=status.state.running is not None)
-    kind = Text(f"device-plugin-crash.{_kind(end) if is_plugin(pod) else _kind_of_any(end)}", code=end.exit_code)
-    key = ("said" if words.error else "last") if words else "claim"
+    kind = Text(_KINDS[_kind(end) if is_plugin(pod) else _kind_of_any(end)], code=end.exit_code)
+    if words:
+        key = "device-plugin-crash.said" if words.error else "device-plugin-crash.last"
+    else:
+        key = "device-plugin-crash.claim"
     line = words.text if words else ""
     claim = Text(
-        f"device-plugin-crash.{key}",
+        key,
         node=side.name,
         container=status.name,
         plugin=_called(pod),
@@ -226,7 +238,7 @@ def _kind_of_any(end: StateTerminated) -> str:
 def _kind(end: StateTerminated) -> str:
     if end.reason == "OOMKilled":
         return "memory"
-    return "killed" if end.exit_code == 137 else _KINDS.get(end.exit_code, "other")
+    return "killed" if end.exit_code == 137 else _KIND_OF_CODE.get(end.exit_code, "other")
 
 
 def _waits(side: NodeSide, pod: Pod, status: ContainerStatus) -> NodeCause | None:

@@ -2,14 +2,13 @@
 ones and what to do.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bot.finding_codes import Code
 from bot.hami.nodes.handshake import GUIDES_THRESHOLD
 from bot.hami.nodes.node_state import CORDON_KEY, cordoned_uuids
 from bot.hami.nodes.registration import Unregistered
-from bot.hami.vendors import FIRST, vendor_of_register_key
-from bot.hami.vendors.cambricon import CAMBRICON
+from bot.hami.vendors import FIRST, OWN_LOCKS, vendor_of_register_key
 from bot.hami.vendors.vendor import Device
 from bot.kube.models import Node
 from bot.report import Confidence, Evidence, Finding, about, step
@@ -23,9 +22,10 @@ from playbooks.rules.common.findings import finding
 from playbooks.rules.nodes.causes import PROVEN, Fault, Group, Told
 from playbooks.rules.nodes.faults import gaps_of, groups, lock_of, unhealthy
 from playbooks.rules.nodes.gpu_cordons import uncordon
-from playbooks.rules.nodes.other_vendors import told_beside
+from playbooks.rules.nodes.other_vendors import plugin_claim, plugin_trouble, told_beside
 from playbooks.rules.waiting.locks import lock_actions, lock_expiry, lock_in_words, owner_proofs
 from playbooks.rules.waiting.unregistered_nodes import (
+    claim_of,
     plugin_actions,
     plugin_log,
     registration_actions,
@@ -33,6 +33,32 @@ from playbooks.rules.waiting.unregistered_nodes import (
 )
 
 _GUESSED = ("guides", "west", "east", "restarted")
+_TIME_ZONE = {"west": "handshake-time-zone.west", "east": "handshake-time-zone.east"}
+_SLOTS = {
+    "none": "allocatable-mismatch.none",
+    "fewer": "allocatable-mismatch.fewer",
+    "more": "allocatable-mismatch.more",
+}
+_UNHEALTHY = {
+    "kept": "card-not-healthy.kept",
+    "used": "card-not-healthy.used",
+    "seen": "card-not-healthy.seen",
+}
+_CORDONED = {
+    "sweep": "card-cordoned.sweep",
+    "version": "card-cordon-ignored.version",
+    "unknown": "card-cordon-ignored.unknown",
+}
+_OF_KUBERNETES: Mapping[str, str] = {
+    "node-not-ready": "node-not-ready.claim",
+    "node-pressure": "node-pressure.claim",
+    "node-cordoned": "node-cordoned.claim",
+}
+_LOCKS_OF_SEVERAL = {
+    "held": "nodes.locks-held",
+    "dangling": "nodes.locks-dangling",
+    "malformed": "nodes.locks-malformed",
+}
 _UNREGISTERED: tuple[Code, ...] = ("node-unregistered", "registration-ignored", "handshake-deleted", "handshake-stale")
 _PLUGIN: tuple[Code, ...] = ("device-plugin-missing", "device-plugin-not-ready", "device-plugin-restarting")
 _LOCKS: tuple[Code, ...] = ("node-lock-malformed", "node-lock-dangling", "node-lock-held")
@@ -77,7 +103,7 @@ def cordoned(scene: NodesScene) -> Iterator[Finding]:
 
 def _kubernetes(group: Group) -> Told:
     first = group.names[0]
-    claim = Text(f"{group.fault.code}.claim", nodes=group.nodes, what=group.fault.about)
+    claim = Text(_OF_KUBERNETES[group.fault.code], nodes=group.nodes, what=group.fault.about)
     proofs = [_of_kubernetes(node.node, group.fault) for node in group.shown]
     return claim, proofs, [step(Text("nodes.describe", node=first), kubectl("describe", "node", first))]
 
@@ -94,7 +120,7 @@ def misread_time(scene: NodesScene) -> Iterator[Finding]:
 def _time_zone(group: Group) -> Told:
     scene, fault, version = group.scene, group.fault, str(group.scene.version or "?")
     hours = f"{scene.zone.total_seconds() / 3600:+g}"
-    claim = Text(f"handshake-time-zone.{fault.why}", nodes=group.nodes, hours=hours, version=version)
+    claim = Text(_TIME_ZONE[fault.why], nodes=group.nodes, hours=hours, version=version)
     if deployment := scene.install.deployment:
         show = kubectl("-n", scene.install.namespace, "get", "deployment", deployment.name, "-o", "yaml")
         look = step(Text("handshake-time-zone.look"), show)
@@ -120,15 +146,15 @@ def _unregistered(group: Group) -> Told:
     if fault.why in ("off", "unnamed"):
         return _ignored(group), [_annotation(node.node, fault.about) for node in shown], []
     why = fault.why if fault.code in ("node-unregistered", "registration-ignored") else "claim"
-    claim = Text(f"{fault.code}.{why}", nodes=group.nodes, version=version)
     own, states = scene.config.devices[0], ((node.node, node.state) for node in shown)
+    claim: Prose = claim_of((fault.code, why), group.names, own, version)
     lost = ((node, state if isinstance(state, Unregistered) else None) for node, state in states)
     proofs = [registration_proof(node, state, own) for node, state in lost]
     if fault.why == "no-allocatable" and first.count_resource in (first.node.status.allocatable or {}):
         proofs.append(quotes.of_allocatable(first.node, first.count_resource))
     pod = first.plugin.pod
     if fault.about == "missing" or (pod is not None and fault.about in ("not-ready", "restarting")):
-        claim = Text("nodes.and", claim=claim, why=Text(f"nodes.plugin-{fault.about}", why=first.plugin.why))
+        claim = Text("nodes.and", claim=claim, why=plugin_trouble(fault, first.plugin))
     if pod is not None and fault.about != "ready" and fault.about:
         return claim, [*proofs, quotes.of_plugin(pod, first.plugin.why)], [plugin_log(pod)]
     return claim, proofs, registration_actions(first.name, fault.why, [pod] if pod else None)
@@ -156,8 +182,7 @@ def _plugin(group: Group) -> Told:
         own = group.scene.config.devices[0]
         claim = Text("device-plugin-missing.claim", nodes=group.nodes)
         return claim, [_why_expected(node, own) for node in shown], plugin_actions(group.names[0], None)
-    values = {"nodes": group.nodes, "why": plugin.why, "count": plugin.restarts}
-    claim = Text(f"{group.fault.code}.{group.fault.why}", **values)
+    claim = plugin_claim(group.fault, group.names, plugin)
     proofs = [quotes.of_plugin(node.plugin.pod, node.plugin.why) for node in shown if node.plugin.pod]
     return claim, proofs, [plugin_log(plugin.pod)]
 
@@ -187,8 +212,7 @@ def _slots(group: Group) -> Told:
     shown = group.shown
     first, pod = shown[0], shown[0].plugin.pod
     values = {"node": first.name, "slots": first.slots[0], "offered": first.allocatable}
-    key = f"allocatable-mismatch.{group.fault.why}"
-    claim = Text(key, nodes=group.nodes, resource=first.count_resource, **values)
+    claim = Text(_SLOTS[group.fault.why], nodes=group.nodes, resource=first.count_resource, **values)
     cards = first.own.cards[:1] if first.own else ()
     proofs = [quotes.of_card(first.node, card.uuid, whole=True) for card in cards]
     proofs += [quotes.of_allocatable(node.node, node.count_resource) for node in shown]
@@ -204,7 +228,7 @@ def not_healthy(scene: NodesScene) -> Iterator[Finding]:
 def _unhealthy(group: Group) -> Told:
     count = sum(sum(unhealthy(group.scene.see(name)).values()) * alike for name, alike in group.alike)
     version, shown = str(group.scene.version or "?"), group.shown
-    claim = Text(f"card-not-healthy.{group.fault.why}", count=count, nodes=group.nodes, version=version)
+    claim = Text(_UNHEALTHY[group.fault.why], count=count, nodes=group.nodes, version=version)
     bad = ((node.node, next(card for card in node.cards if not card.health)) for node in shown)
     proofs = [quotes.of_card(node, card.uuid, whole=True) for node, card in bad]
     pod = shown[0].plugin.pod
@@ -221,7 +245,7 @@ def _cordoned(group: Group) -> Told:
     fault = group.fault
     wanted = [_meant(node, fault.why) for node in map(group.scene.see, group.names)]
     values = {"nodes": group.nodes, "count": sum(map(len, wanted)), "version": str(group.scene.version or "?")}
-    claim, shown = Text(f"{fault.code}.{fault.why}", **values), group.shown
+    claim, shown = Text(_CORDONED[fault.why], **values), group.shown
     pairs = zip(shown, wanted, strict=False)
     proofs = [quotes.of_node_annotation(seen.node, CORDON_KEY, uuids[0]) for seen, uuids in pairs]
     path = CORDON_KEY.replace(".", "\\.")
@@ -248,13 +272,13 @@ def node_locks(scene: NodesScene) -> Iterator[Finding]:
 
 def _lock(group: Group) -> Told:
     scene, shown = group.scene, group.shown
-    vendor = CAMBRICON if group.fault.why == "cambricon" else FIRST
+    vendor = next((vendor for vendor in OWN_LOCKS if vendor.names.word == group.fault.why), FIRST)
     states = [lock_of(node, vendor) for node in shown]
     assert states[0] is not None
     held = lock_in_words(shown[0].node, states[0], lock_expiry(scene.install, vendor), vendor.lock_key)
     claim = held.claim
     if len(group.names) > 1:
-        claim = Text(f"nodes.locks-{states[0].phase}", nodes=group.nodes, first=claim)
+        claim = Text(_LOCKS_OF_SEVERAL[states[0].phase], nodes=group.nodes, first=claim)
     proofs = [_annotation(node.node, vendor.lock_key) for node in shown]
     proofs += [proof for state in states for proof in owner_proofs(state, scene.owners)]
     return claim, proofs, lock_actions(shown[0].name, held)

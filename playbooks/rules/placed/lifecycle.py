@@ -21,9 +21,12 @@ _STUCK = timedelta(minutes=2)
 
 def past_scheduling(pod: Pod, events: Iterable[Event], now: datetime) -> Finding | None:
     """What a pod that needs no scheduling is doing; None when it still waits for a node."""
+    name = f"{pod.namespace}/{pod.name}"
     own = [event for event in events if event.involved_object.uid in ("", pod.metadata.uid) and event.message.strip()]
     if pod.status.phase == "Succeeded":
-        return _finding(pod, "succeeded", quotes.of_pod(pod, "Succeeded", "{.status.phase}"))
+        return _finding(
+            pod, "succeeded", Text("succeeded.claim", pod=name), quotes.of_pod(pod, "Succeeded", "{.status.phase}")
+        )
     if (refused := allocate_failed(pod, own)) is not None:
         return refused
     if pod.status.phase == "Failed":
@@ -36,7 +39,12 @@ def past_scheduling(pod: Pod, events: Iterable[Event], now: datetime) -> Finding
     if pod.status.phase == "Running" and not crashing:
         if (lacks := unready(pod, own, now)) is not None:
             return lacks
-        return _finding(pod, "running", quotes.of_pod(pod, "Running", "{.status.phase}"), node=pod.spec.node_name)
+        return _finding(
+            pod,
+            "running",
+            Text("running.claim", pod=name, node=pod.spec.node_name),
+            quotes.of_pod(pod, "Running", "{.status.phase}"),
+        )
     return not_started(pod, own, now)
 
 
@@ -45,7 +53,7 @@ def _terminating(pod: Pod, now: datetime) -> Finding:
     text = pod.metadata.deletion_timestamp or ""
     deadline = parse_time(text)
     late = deadline is not None and now - deadline > _STUCK
-    key = "late" if late else "claim" if pod.spec.node_name else "unscheduled"
+    key = "terminating.claim" if pod.spec.node_name else "terminating.unscheduled"
     proofs = [quotes.of_pod(pod, text, "{.metadata.deletionTimestamp}")]
     describe = step(
         Text("terminating.finalizers"),
@@ -54,7 +62,7 @@ def _terminating(pod: Pod, now: datetime) -> Finding:
     return finding(
         "terminating",
         Text(
-            f"terminating.{key}",
+            "terminating.late" if late else key,
             pod=f"{pod.namespace}/{pod.name}",
             node=pod.spec.node_name or "?",
             deadline=format_time(deadline) if deadline else text,
@@ -67,11 +75,11 @@ def _terminating(pod: Pod, now: datetime) -> Finding:
     )
 
 
-def _finding(pod: Pod, code: Code, proof: Evidence, **values: str) -> Finding:
+def _finding(pod: Pod, code: Code, claim: Text, proof: Evidence) -> Finding:
     node = pod.spec.node_name
     return finding(
         code,
-        Text(f"{code}.claim", pod=f"{pod.namespace}/{pod.name}", **values),
+        claim,
         "confirmed",
         (node,) if node else (),
         (proof,),

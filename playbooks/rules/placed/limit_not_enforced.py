@@ -24,8 +24,30 @@ _SOCKETS = ("docker.sock", "containerd.sock", "crio.sock")
 _SANDBOXES = re.compile(r"kata|gvisor|runsc|firecracker", re.IGNORECASE)
 
 
+_WHYS = {
+    "disabled": "limit-not-enforced.disabled",
+    "own-limit": "limit-not-enforced.own-limit",
+    "all-visible": "limit-not-enforced.all-visible",
+    "by-uuid": "limit-not-enforced.by-uuid",
+    "cores-off": "limit-not-enforced.cores-off",
+    "musl": "limit-not-enforced.musl",
+    "sandbox": "limit-not-enforced.sandbox",
+    "inner": "limit-not-enforced.inner",
+}
+_FIXES = {
+    "disabled": "limit-not-enforced.fix-disabled",
+    "own-limit": "limit-not-enforced.fix-own-limit",
+    "all-visible": "limit-not-enforced.fix-all-visible",
+    "by-uuid": "limit-not-enforced.fix-by-uuid",
+    "cores-off": "limit-not-enforced.fix-cores-off",
+    "musl": "limit-not-enforced.fix-musl",
+    "sandbox": "limit-not-enforced.fix-sandbox",
+    "inner": "limit-not-enforced.fix-inner",
+}
+
+
 class Reason(NamedTuple):
-    """Why the limit of a container cannot hold: `word` is its text, `quote` stands in the pod at `path`."""
+    """Why the limit of a container cannot hold: `word` names it, `quote` stands in the pod at `path`."""
 
     word: str
     container: str
@@ -54,15 +76,13 @@ def limits_that_cannot_hold(pod: Pod, given: GpuContainers) -> list[Finding]:
             Text(
                 "limit-not-enforced.claim",
                 container=first.container,
-                why=Text(f"limit-not-enforced.{first.word}", value=first.quote),
+                why=Text(_WHYS[first.word], value=first.quote),
             ),
             first.confidence,
             (node,) if node else (),
             (*proofs, quotes.of_holder(pod)),
             severity="warning",
-            actions=[
-                step(Text(f"limit-not-enforced.fix-{word}"), kubectl_pod(pod, "get", "-o", "yaml")) for word in fixes
-            ],
+            actions=[step(Text(_FIXES[word]), kubectl_pod(pod, "get", "-o", "yaml")) for word in fixes],
         )
     ]
 

@@ -119,11 +119,12 @@ def _policy(given: GpuContainers) -> str:
 def _of_cores(pod: Pod, given: GpuContainers, sharers: Sequence[Pod] | None, plugins: Sequence[Pod]) -> Remark:
     """The monitor lifts the limit of a pod that is alone; where none runs, the limit always holds."""
     cores = ", ".join(str(amount) for amount in sorted({share.cores for share in given.shares if share.cores}))
-    key = "cores" if sharers is None else "cores-shared" if sharers else "cores-alone"
-    words = {"cores": cores, "sharers": len(sharers or ())}
-    advice = step(Text(f"limit-remark.{key}", **words), kubectl_pod(pod, "get", "-o", "yaml"))
+    alone = sharers is not None and not sharers
+    key = "limit-remark.cores-shared" if sharers else "limit-remark.cores"
+    said = Text("limit-remark.cores-alone" if alone else key, cores=cores, sharers=len(sharers or ()))
+    advice = step(said, kubectl_pod(pod, "get", "-o", "yaml"))
     monitor = next(_monitors(plugins), None)
-    if key != "cores-alone" or monitor is None:
+    if not alone or monitor is None:
         return Remark(advice)
     proofs = [monitor] + ([quotes.of_pod_annotation(pod, held[0])] if (held := given_by_hami(pod.metadata)) else [])
     fix = step(Text("limit-remark.fix-cores"), advice.command)

@@ -21,9 +21,8 @@ def node_down(pod: Pod, node: Node | Gap, events: Sequence[Event]) -> list[Findi
     own = [event for event in events if event.involved_object.uid in ("", pod.metadata.uid)]
     said = [quotes.of_event(event) for event in own if event.reason == _SAID and event.message.strip()][-1:]
     why, silent, proof = _why(node)
-    claim = Text(
-        f"node-not-ready.{'unreachable' if silent else 'down'}", node=node.name, why=quotes.shown(why).rstrip(".")
-    )
+    key = "node-not-ready.unreachable" if silent else "node-not-ready.down"
+    claim = Text(key, node=node.name, why=quotes.shown(why).rstrip("."))
     look = step(Text("nodes.describe", node=node.name), kubectl("describe", "node", node.name))
     return [
         finding("node-not-ready", claim, "confirmed", (node.name,), (proof, *said), severity="warning", actions=(look,))

@@ -116,10 +116,11 @@ def not_started(pod: Pod, events: Sequence[Event], now: datetime) -> Finding:
         why = Text("image-or-start-failure.starting")
     if last is not None:
         proofs.append(quotes.of_event(last))
-    key = "claim"
+    key = "image-or-start-failure.claim"
     if crashed and halted is not None:
-        key = "crashing-init" if pod.status.phase == "Pending" and _is_init(pod, halted) else "crashing"
-    claim = Text(f"image-or-start-failure.{key}", node=pod.spec.node_name or "?", why=why)
+        in_init = pod.status.phase == "Pending" and _is_init(pod, halted)
+        key = "image-or-start-failure.crashing-init" if in_init else "image-or-start-failure.crashing"
+    claim = Text(key, node=pod.spec.node_name or "?", why=why)
     bound = pod.condition("PodScheduled")
     since = parse_time(bound.last_transition_time if bound else None) or parse_time(pod.metadata.creation_timestamp)
     calm = halted is None and last is None and since is not None and now - since <= _CALM

@@ -54,10 +54,10 @@ def allocate_failed(pod: Pod, events: Sequence[Event]) -> Finding | None:
         actions.insert(0, step(Text("allocate-failed.scheduler"), look))
     recreate = kubectl_pod(pod, "delete")
     actions.append(step(Text("allocate-failed.recreate"), recreate, changes_cluster=True))
-    key = "claim" if placed else "stripped" if stripped else "unplaced"
+    key = "allocate-failed.stripped" if stripped else "allocate-failed.unplaced"
     return finding(
         "allocate-failed",
-        Text(f"allocate-failed.{key}", node=node or "?", why=why, scheduler=scheduler),
+        Text("allocate-failed.claim" if placed else key, node=node or "?", why=why, scheduler=scheduler),
         "confirmed",
         (node,) if node else (),
         (*proofs, *stripped),

@@ -113,11 +113,15 @@ def _finding(pod: Pod, crash: _Crash, restarted: _Start | None) -> Finding:
         started = "{.status.containerStatuses[*].state.running.startedAt}"
         proofs.append(quotes.of_pod(restarted.pod, restarted.quote, started))
     recreate = step(Text("hami-core-crash.recreate"), kubectl_pod(pod, "delete"), changes_cluster=True)
-    advice = step(Text(f"hami-core-crash.{'log' if restarted else 'upgrade'}"), kubectl_pod(pod, "get", "-o", "yaml"))
+    advice = step(
+        Text("hami-core-crash.log" if restarted else "hami-core-crash.upgrade"), kubectl_pod(pod, "get", "-o", "yaml")
+    )
     return finding(
         "hami-core-crash",
         Text(
-            f"hami-core-crash.{'restarted' if restarted else 'known'}", container=crash.container.name, node=node or "?"
+            "hami-core-crash.restarted" if restarted else "hami-core-crash.known",
+            container=crash.container.name,
+            node=node or "?",
         ),
         "suspected",
         (node,) if node else (),

@@ -106,7 +106,8 @@ def _refused_by_lock(scene: PodScene, name: str) -> Finding | None:
         locks = {name: NodeLock(code, Text("node-lock.gone", node=name))}
         gone = _lock_finding(scene, locks, [scene.attempt.evidence], "suspected")
         return structs.replace(gone, severity="warning" if late else "info", next_actions=())
-    claim = Text(f"{code}.said", node=name or "?")
+    said = "node-lock-malformed.said" if scene.attempt.lock.malformed else "node-lock-held.said"
+    claim = Text(said, node=name or "?")
     locks = {name: NodeLock("node-lock-malformed" if scene.attempt.lock.malformed else "binding-failed", claim)}
     return _lock_finding(scene, locks, [scene.attempt.evidence], "suspected")
 

@@ -62,26 +62,25 @@ def newest_run(logged: Logged, wording: RunWording) -> list[Finding]:
     if run.cycle.chosen:
         return [_chosen(logged, run, wording)]
     if run.cycle.asked_nothing:
-        return [_told("no-device-request", "passed", run, wording, logged=logged)]
+        return [_told("no-device-request", Text("logs.passed", **_values(logged, run, wording)), run, wording)]
     if reasons := run.cycle.nodes_by_code():
         return _refused(logged, run, reasons, wording)
     return _unexplained(logged, run, wording)
 
 
 def _chosen(logged: Logged, run: Run, wording: RunWording) -> Finding:
-    cycle = run.cycle
+    cycle, values = run.cycle, _values(logged, run, wording)
     if error := cycle.bind_error:
         complaint = lock_complaint(error)
         code: Code = "node-lock-malformed" if complaint and complaint.malformed else "binding-failed"
-        return _told(code, "bind-failed", run, wording, logged=logged, why=error)
+        return _told(code, Text("logs.bind-failed", **values), run, wording)
     if cycle.bound:
-        return _told("placed", "bound", run, wording._replace(waits=False), logged=logged)
-    return _told("blocked-after-filter", "chosen", run, wording, logged=logged)
+        return _told("placed", Text("logs.bound", **values), run, wording._replace(waits=False))
+    return _told("blocked-after-filter", Text("logs.chosen", **values), run, wording)
 
 
-def _told(code: Code, key: str, run: Run, wording: RunWording, *, logged: Logged, why: str = "") -> Finding:
+def _told(code: Code, claim: Text, run: Run, wording: RunWording) -> Finding:
     cycle = run.cycle
-    claim = Text(f"logs.{key}", node=cycle.chosen, why=why, **_counts(logged, run, wording))
     proofs = [of_line(run.log, line, wording) for line in (cycle.outcome, cycle.choice, cycle.start) if line]
     nodes = [cycle.chosen] if cycle.chosen else []
     return finding(code, claim, wording.confidence, nodes, proofs, severity=wording.severity)
@@ -144,8 +143,8 @@ def _unexplained(logged: Logged, run: Run, wording: RunWording) -> list[Finding]
         claim = Text("logs.summed", reasons=listed, **counts)
         return [finding(finding_code(code), claim, wording.confidence, nodes, proofs, severity=wording.severity)]
     proofs = proofs or [of_line(run.log, line, wording) for line in cycle.lines[:1]]
-    key = "unsaid" if refused or cycle.none_fit else "no-verdict"
-    claim = Text(f"logs.{key}", refused=refused, **counts)
+    key = "logs.unsaid" if refused or cycle.none_fit else "logs.no-verdict"
+    claim = Text(key, refused=refused, **counts)
     return [finding("node-unfit-pod", claim, "suspected", nodes, proofs, severity=wording.severity)]
 
 
@@ -191,6 +190,10 @@ def _counts(logged: Logged, run: Run, wording: RunWording) -> dict[str, object]:
     }
 
 
+def _values(logged: Logged, run: Run, wording: RunWording) -> dict[str, object]:
+    return {"node": run.cycle.chosen, "why": run.cycle.bind_error, **_counts(logged, run, wording)}
+
+
 def by_kubernetes(logged: Logged, wording: RunWording) -> list[Finding]:
     """The nodes that kube-scheduler dropped before HAMi was asked, as its newest sum has them."""
     statement = logged.statement
@@ -212,11 +215,12 @@ def verbosity(logs: Sequence[LogOf]) -> list[Finding]:
         return []
     levels = sorted({(log.container, log.verbosity) for log in read}, reverse=True)
     least = min((log.verbosity for log in read if log.container == EXTENDER_CONTAINER), default=CARD_FIGURES)
-    key = "v-nodes" if least < NODE_VERDICTS else "v-cards" if least < CARD_FIGURES else "v-all"
+    key = "logs.v-cards" if least < CARD_FIGURES else "logs.v-all"
     listed = ", ".join(f"{container} -v={level}" for container, level in levels)
     proofs = [of_flag(log) for log in {(log.container, log.verbosity): log for log in read}.values()]
-    result = finding("log-verbosity", Text(f"logs.{key}", levels=listed), "confirmed", (), proofs, severity="info")
-    more = () if key == "v-all" else prose.raise_verbosity()
+    claim = Text("logs.v-nodes" if least < NODE_VERDICTS else key, levels=listed)
+    result = finding("log-verbosity", claim, "confirmed", (), proofs, severity="info")
+    more = () if least >= CARD_FIGURES else prose.raise_verbosity()
     return [structs.replace(result, next_actions=more)]
 
 

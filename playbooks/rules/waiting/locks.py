@@ -7,7 +7,6 @@ from typing import NamedTuple
 from bot.finding_codes import Code, as_code
 from bot.hami.installation.install import Install
 from bot.hami.nodes.node_lock import (
-    CAMBRICON_EXPIRY,
     LOCK_KEY,
     USUAL_ALLOCATION,
     LockState,
@@ -28,6 +27,18 @@ from playbooks.quotes import kubectl
 
 Owners = Mapping[tuple[str, str], Pod | Gap | None]
 """The pods that locks name: None = read, and not there."""
+
+
+_CLAIMS = {
+    ("held", "claim"): "node-lock-held.claim",
+    ("held", "nameless"): "node-lock-held.nameless",
+    ("held", "unseen"): "node-lock-held.unseen",
+    ("dangling", "claim"): "node-lock-dangling.claim",
+    ("dangling", "kept"): "node-lock-dangling.kept",
+    ("dangling", "served"): "node-lock-dangling.served",
+    ("dangling", "expired"): "node-lock-dangling.expired",
+    ("dangling", "nameless"): "node-lock-dangling.nameless",
+}
 
 
 class NodeLock(NamedTuple):
@@ -51,16 +62,14 @@ def lock_on(node: Node, install: Install, now: datetime, owners: Owners, vendor:
     text = node.metadata.annotation(vendor.lock_key) if vendor.lock_key else None
     if not text:
         return None
-    if vendor.lock_key != LOCK_KEY:  # Cambricon's, a bare time
-        return judge_lock(text, None, now, CAMBRICON_EXPIRY, "unseen")
+    if vendor.lock_expiry:
+        return judge_lock(text, None, now, vendor.lock_expiry, "unseen")
     return judge_lock(text, version, now, lock_expiry(install), _owner(text, now, owners))
 
 
 def lock_expiry(install: Install, vendor: Vendor = FIRST) -> timedelta:
     """How long this scheduler keeps a lock."""
-    if vendor.lock_key != LOCK_KEY:  # Cambricon's, a bare time
-        return CAMBRICON_EXPIRY
-    return read_timeout(install.flags.get("node-lock-timeout", ""))
+    return vendor.lock_expiry or read_timeout(install.flags.get("node-lock-timeout", ""))
 
 
 def owner_of(state: LockState, owners: Owners) -> Pod | None:
@@ -120,7 +129,7 @@ def lock_in_words(node: Node, state: LockState, expiry: timedelta, key: str = LO
         "expires": format_time(after(state.lock.taken_at, expiry)),
     }
     unseen = (state.lock.namespace, state.lock.pod) if state.why == "unseen" else None
-    return NodeLock(code, Text(f"node-lock-{state.phase}.{state.why}", **values), state.passing, unseen, key)
+    return NodeLock(code, Text(_CLAIMS[state.phase, state.why], **values), state.passing, unseen, key)
 
 
 def lock_actions(node: str, held: NodeLock) -> list[NextAction]:

@@ -26,10 +26,15 @@ _TAINTS = {
     **dict.fromkeys(PRESSURE_TAINTS, "pressure"),
     CORDON_TAINT: "cordoned",
 }
+_CLAIMS = {
+    "not-ready": "kubernetes-filter.not-ready",
+    "pressure": "kubernetes-filter.pressure",
+    "cordoned": "kubernetes-filter.cordoned",
+}
 
 
 class _State(NamedTuple):
-    """What a node is, as the end of a text's key, and the taint that shows it."""
+    """What a node is, one of `_CLAIMS`, and the taint that shows it."""
 
     what: str
     taint: str
@@ -61,7 +66,7 @@ def _state(obstacle: Obstacle) -> _State | None:
 
 def _finding(scene: PodScene, cause: Cause, state: _State) -> Finding:
     names = cause.nodes
-    claim = Text(f"kubernetes-filter.{state.what}", nodes=prose.names(names), taint=state.taint)
+    claim = Text(_CLAIMS[state.what], nodes=prose.names(names), taint=state.taint)
     if takers := refusals.takers(scene, cause):
         claim = Text("kubernetes-filter.taken", claim=claim, nodes=prose.some(takers))
     steps = [step(Text("nodes.describe", node=names[0]), kubectl("describe", "node", names[0]))]

@@ -1,6 +1,6 @@
 """Findings about nodes that refuse a pod: one per cause, with HAMi's words and the objects that bear them out."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Literal
 
@@ -24,7 +24,7 @@ from playbooks.rule import rule
 from playbooks.rules.capacity import oversized_request, request_amounts
 from playbooks.rules.capacity.impossible_request import over_a_card
 from playbooks.rules.capacity.kubernetes_shortage import shortage
-from playbooks.rules.capacity.vendor_words import own_words
+from playbooks.rules.capacity.vendor_words import is_soft, own_words
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.nodes.gpu_cordons import uncordon
@@ -35,19 +35,40 @@ _MAX_TRIED = 20
 _LEAVING = timedelta(minutes=2)
 """Beyond the moment at which the grace period of a deleted pod is over (metadata.deletionTimestamp)."""
 
-_TOO_FEW = frozenset(
-    {
-        verdicts.INSUFFICIENT_MEMORY,
-        verdicts.INSUFFICIENT_CORE,
-        verdicts.TIME_SLICING_EXHAUSTED,
-        verdicts.EXCLUSIVE_CONFLICT,
-        verdicts.NOT_HEALTHY,
-        verdicts.UNHEALTHY,
-        verdicts.CORDONED,
-        verdicts.TYPE_MISMATCH,
-        verdicts.UUID_MISMATCH,
-    }
-)
+CLAIMS: Mapping[str, str] = {
+    "card-insufficient-memory": "card-insufficient-memory.claim",
+    "card-insufficient-core": "card-insufficient-core.claim",
+    "card-time-slicing-exhausted": "card-time-slicing-exhausted.claim",
+    "card-compute-units-exhausted": "card-compute-units-exhausted.claim",
+    "exclusive-device-conflict": "exclusive-device-conflict.claim",
+    "resource-quota-not-fit": "resource-quota-not-fit.claim",
+    "mig-topology-infeasible": "mig-topology-infeasible.claim",
+    "custom-filter-rule": "custom-filter-rule.claim",
+    "numa-not-fit": "numa-not-fit.claim",
+    "node-insufficient-device": "node-insufficient-device.claim",
+    "card-type-mismatch": "card-type-mismatch.claim",
+    "card-uuid-mismatch": "card-uuid-mismatch.claim",
+    "mode-not-fit": "mode-not-fit.claim",
+    "card-not-healthy": "card-not-healthy.claim",
+    "card-cordoned": "card-cordoned.claim",
+    "allocated-cards-insufficient": "allocated-cards-insufficient.claim",
+    "node-unfit-pod": "node-unfit-pod.claim",
+}
+_OF_OTHER_VENDORS = {
+    verdicts.NUMA_NOT_FIT: "numa-not-fit.linked",
+    verdicts.TIME_SLICING_EXHAUSTED: "card-time-slicing-exhausted.slots",
+}
+_TOO_FEW = {
+    verdicts.INSUFFICIENT_MEMORY: "too-few.card-insufficient-memory",
+    verdicts.INSUFFICIENT_CORE: "too-few.card-insufficient-core",
+    verdicts.TIME_SLICING_EXHAUSTED: "too-few.card-time-slicing-exhausted",
+    verdicts.EXCLUSIVE_CONFLICT: "too-few.exclusive-device-conflict",
+    verdicts.NOT_HEALTHY: "too-few.card-not-healthy",
+    verdicts.UNHEALTHY: "too-few.card-not-healthy",
+    verdicts.CORDONED: "too-few.card-cordoned",
+    verdicts.TYPE_MISMATCH: "too-few.card-type-mismatch",
+    verdicts.UUID_MISMATCH: "too-few.card-uuid-mismatch",
+}
 """Reasons that may hold of some GPUs of a node while others pass, but too few."""
 
 _OF_CARDS = frozenset(
@@ -80,10 +101,9 @@ def refused(scene: PodScene, cause: Cause) -> Finding:
         claim = Text("resource-quota-not-fit.everywhere", **_values(scene, cause))
     elif largest is None:
         slice_ = _slice(scene, cause)
-        usual = Text(_key(scene, cause, slice_), **_values(scene, cause, slice_))
-        claim = own_words(scene, cause) or usual
+        claim = own_words(scene, cause) or _usual(scene, cause, slice_)
     else:
-        claim = Text(f"{cause.code}.never", **_too_small(scene, largest))
+        claim = Text("card-insufficient-memory.never", **_too_small(scene, largest))
     proofs = [*proofs, *_object_proofs(scene, cause, largest)]
     steps = () if severity == "info" else _steps(scene, cause)
     return finding(cause.code, claim, confidence, cause.nodes, proofs, severity=severity, actions=steps)
@@ -97,21 +117,30 @@ def _steps(scene: PodScene, cause: Cause) -> tuple[NextAction, ...]:
         return prose.raise_verbosity()
     if cause.text in _OF_CARDS and cause.nodes:
         return _look_at_cards(scene, cause)
+    if cause.text == verdicts.MODE_NOT_FIT and cause.nodes and scene.device.names.also_read:
+        return _set_mode(scene, cause.nodes[0])
     return prose.see_cards(cause.nodes[0]) if cause.nodes else (look_at_pod(scene.pod, cause.text),)
 
 
-def _key(scene: PodScene, cause: Cause, slice_: Slice | None) -> str:
-    """Which text tells it: some GPUs may pass, but too few; some words mean another thing for other vendors."""
+def _set_mode(scene: PodScene, node: str) -> tuple[NextAction, ...]:
+    """To set the node up for the split that the pod asks for, or to ask for the node's."""
+    if is_soft(scene):
+        mark = kubectl("annotate", "node", node, "hami-vnpu-core=true")
+        return (step(Text("mode-not-fit.make-soft", node=node), mark, changes_cluster=True),)
+    look = kubectl_pod(scene.pod, "get", "-o", "jsonpath={.metadata.annotations}")
+    return (step(Text("mode-not-fit.ask-soft", node=node), look),)
+
+
+def _usual(scene: PodScene, cause: Cause, slice_: Slice | None) -> Text:
+    """What tells it: some GPUs may pass, but too few; some words mean another thing for other vendors."""
+    values = _values(scene, cause, slice_)
     if cause.text in _TOO_FEW and _some_pass(scene, cause.nodes):
-        return f"too-few.{cause.code}"
+        return Text(_TOO_FEW[cause.text], **values)
     if slice_ is not None and slice_.memory_mib >= _most_memory(scene):
-        return "card-insufficient-memory.others"
-    if scene.device.vendor is FIRST:
-        return f"{cause.code}.claim"
-    return {
-        verdicts.NUMA_NOT_FIT: "numa-not-fit.linked",
-        verdicts.TIME_SLICING_EXHAUSTED: "card-time-slicing-exhausted.slots",
-    }.get(cause.text, f"{cause.code}.claim")
+        return Text("card-insufficient-memory.others", **values)
+    if cause.text in _OF_OTHER_VENDORS and scene.device.vendor is not FIRST:
+        return Text(_OF_OTHER_VENDORS[cause.text], **values)
+    return Text(CLAIMS[cause.code], **values)
 
 
 def _slice(scene: PodScene, cause: Cause) -> Slice | None:
@@ -208,7 +237,17 @@ def _changes(scene: PodScene) -> list[NextAction]:
     if not scene.request.containers or not scene.candidates or len(scene.views) != 1 or scene.view.ledger is None:
         return []
     names = scene.view.registered(scene.candidates)
-    return [_action(scene, change) for change in smallest_changes(scene.view, names, scene.request)]
+    changes = smallest_changes(scene.view, names, scene.request)
+    return [_action(scene, change) for change in changes if not _is_sibling(scene, change.pod)]
+
+
+def _is_sibling(scene: PodScene, full_name: str) -> bool:
+    """Whether the pod that would have to end has the same owner: its next one would take the place again."""
+    owners = {owner.uid for owner in scene.pod.metadata.owner_references or () if owner.controller}
+    holders = (pod for pod in scene.view.facts.pods or () if f"{pod.namespace}/{pod.name}" == full_name)
+    return bool(full_name) and any(
+        owner.uid in owners for pod in holders for owner in pod.metadata.owner_references or ()
+    )
 
 
 def _action(scene: PodScene, change: Change) -> NextAction:

@@ -19,7 +19,7 @@ from bot.hami.scheduler_logs.filter_reasons import reason_of
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Pod
 from bot.kube.times import format_time, parse_time
-from bot.report import Evidence, Finding, Gap, NextAction, step
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, step
 from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.attempt import Attempt
@@ -136,9 +136,42 @@ def _ledger(dispute: _Dispute) -> Finding | None:
         return finding(
             result.code, result.text, "confirmed", names, proofs, severity="warning", actions=result.next_actions
         )
+    if (namesake := _namesake(dispute)) is not None:
+        return namesake
     if isinstance(process.counted, SchedulerCounts) or not dispute.stands:
         return None
     return _suspected("scheduler-ledger-stale", dispute)
+
+
+def _namesake(dispute: _Dispute) -> Finding | None:
+    """HAMi counts the waiting pod itself as a holder: before each attempt it forgets the pod's own reservation, so what
+    is left is of an earlier pod of the same name (pkg/scheduler/scheduler.go Filter: delPod by UID).
+    """
+    (scene, names), process = dispute, dispute.scene.cluster.process
+    pod, counted = scene.pod, process.counted
+    if not isinstance(counted, SchedulerCounts) or process.scheduler is None:
+        return None
+    name = pod.namespace, pod.name
+    taken = [use for use in counted.taken if (use.namespace, use.pod) == name and use.node in names]
+    earlier = [
+        event
+        for event in scene.cluster.messages.events.get(name, ())
+        if event.involved_object.uid not in ("", pod.metadata.uid)
+    ]
+    if not taken or not (earlier or dispute.stands):
+        return None
+    claim = Text(
+        "scheduler-ledger-stale.namesake",
+        pod=f"{pod.namespace}/{pod.name}",
+        memory=prose.mib(sum(use.memory_mib for use in taken)),
+        gpus=len({use.uuid for use in taken}),
+        nodes=prose.names(sorted({use.node for use in taken})),
+    )
+    proofs = [*scene.words, *(_of_sample(use, process.scheduler, process.port) for use in taken[:_MAX_SHOWN])]
+    proofs += [quotes.of_event(event) for event in earlier[-1:]]
+    sure: Confidence = "confirmed" if earlier and dispute.stands else "suspected"
+    steps = restart(scene.install)
+    return finding("scheduler-ledger-stale", claim, sure, names, proofs, severity="warning", actions=steps)
 
 
 def ghosts_suspected(scene: PodScene) -> Finding | None:
@@ -232,7 +265,7 @@ def _suspected(code: Code, dispute: _Dispute) -> Finding:
     attempt = scene.attempt
     since, tried = attempt.since, attempt.at
     claim = Text(
-        f"{code}.suspected",
+        "scheduler-ledger-stale.suspected" if code == "scheduler-ledger-stale" else "registration-ignored.suspected",
         nodes=prose.names(names),
         reason=_reasons(attempt)[0],
         since=format_time(since) if since else "?",

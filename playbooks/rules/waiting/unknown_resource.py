@@ -92,17 +92,28 @@ def _nearest(name: str, known: Sequence[str]) -> str:
 def _without_vendor(scene: PodScene, name: str) -> Finding:
     claim = Text("resource-unknown.vendor", resource=name)
     steps = [step(Text("resource-unknown.install", resource=name), kubectl("get", "daemonsets", "-A"))]
+    if siblings := _siblings(scene, name):
+        claim = Text("resource-unknown.sibling", resource=name, siblings=siblings)
+        look = kubectl_pod(scene.pod, "get", "-o", "jsonpath={.spec.containers[*].resources}")
+        steps = [step(Text("resource-unknown.ask-sibling", resource=name, siblings=siblings), look)]
     proofs = _proofs(scene, name)
     steps.append(_offers())
     return finding("resource-unknown", claim, "confirmed", (), proofs, severity="warning", actions=steps)
+
+
+def _siblings(scene: PodScene, name: str) -> list[str]:
+    """The resources of the same vendor that nodes do offer."""
+    domain = name.partition("/")[0]
+    offered = {resource for node in scene.nodes.values() for resource in node.status.allocatable or ()}
+    return sorted(resource for resource in offered if resource.partition("/")[0] == domain and resource != name)
 
 
 def _not_left_to_hami(scene: PodScene, name: str, config: SchedulerConfig | str | None) -> Finding:
     """kube-scheduler counts on the nodes what only HAMi registers."""
     read = config if isinstance(config, SchedulerConfig) else None
     listed = read is not None and name in read.ignored
-    key = "listed" if listed else "unmanaged" if read else "unread"
-    claim = Text(f"extender-misconfigured.{key}", resource=name, file=read.key if read else "")
+    key = "extender-misconfigured.unmanaged" if read else "extender-misconfigured.unread"
+    claim = Text("extender-misconfigured.listed" if listed else key, resource=name, file=read.key if read else "")
     proofs = [*_proofs(scene, name), *([managed_proof(read)] if read else [])]
     namespace = scene.install.namespace
     deployment = scene.install.deployment

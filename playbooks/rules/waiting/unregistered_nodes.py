@@ -26,6 +26,18 @@ from playbooks.scene import PodScene
 _EMPTY = ("", "[]", "null", ":", "{}")
 """Registrations without a card."""
 
+_CLAIMS: Mapping[tuple[Code, str], str] = {
+    ("handshake-stale", "claim"): "handshake-stale.claim",
+    ("handshake-deleted", "claim"): "handshake-deleted.claim",
+    ("registration-ignored", "outside"): "registration-ignored.outside",
+    ("node-unregistered", "absent"): "node-unregistered.absent",
+    ("node-unregistered", "uncounted"): "node-unregistered.uncounted",
+    ("node-unregistered", "empty"): "node-unregistered.empty",
+    ("node-unregistered", "unreadable"): "node-unregistered.unreadable",
+    ("node-unregistered", "other-format"): "node-unregistered.other-format",
+    ("node-unregistered", "no-allocatable"): "node-unregistered.no-allocatable",
+    ("node-unregistered", "score-unreadable"): "node-unregistered.score-unreadable",
+}
 PluginPods = Mapping[str, Sequence[Pod] | Gap]
 """The pods of the device plugin that the pod needs on unregistered nodes, by node."""
 
@@ -135,9 +147,8 @@ def code_and_why(node: Node, state: Unregistered, device: Device) -> tuple[Code,
 
 def claim_of(cause: tuple[Code, str], names: Sequence[str], device: Device, version: str) -> Text:
     """What is wrong with the registration of these nodes, by the code and the key of its claim."""
-    code, why = cause
-    counted = {"resource": device.capacity} if why == "uncounted" else {}
-    return Text(f"{code}.{why}", nodes=prose.names(names), version=version, **counted)
+    counted = {"resource": device.capacity} if cause == ("node-unregistered", "uncounted") else {}
+    return Text(_CLAIMS[cause], nodes=prose.names(names), version=version, **counted)
 
 
 def registration_proof(node: Node, state: Unregistered | None, device: Device) -> Evidence:

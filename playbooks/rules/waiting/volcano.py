@@ -29,21 +29,57 @@ _OLD_MODE = ("volcano.sh/gpu-memory", "volcano.sh/gpu-number")
 """Of gpushare, which cannot be mixed with vGPUs (volcano#3624)."""
 _GROUP_KEYS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 _GIVEN_KEYS = ("volcano.sh/vgpu-node", "volcano.sh/bind-phase")
+
+
+class _Meaning(NamedTuple):
+    pattern: re.Pattern[str]
+    means: Text
+    fix: Text
+
+
 _MEANINGS = tuple(
-    (re.compile(pattern), key)
-    for pattern, key in (
-        (r"n(?:o|ot) enough gpu cards", "cards"),
-        (r"queue resource quota insufficient|resource in cluster is overused", "queue"),
-        (r"node not initialized with device ?hamivgpu", "uninitialised"),
-        (r"hami-vgpuDeviceSharing", "refused"),
-        (r"no pending pod found on node", "unannotated"),
-        (r"requested number of devices unavailable for volcano\.sh/", "held"),
-        (r"locked for .*hamivgpu|hamivgpu.* lock", "locked"),
-        (r"Insufficient volcano\.sh/", "insufficient"),
-        (r"in gang unschedulable|pod group is not ready", "gang"),
+    _Meaning(re.compile(pattern), means, fix)
+    for pattern, means, fix in (
+        (r"n(?:o|ot) enough gpu cards", Text("volcano-scheduled.cards"), Text("volcano-scheduled.fix-cards")),
+        (
+            r"queue resource quota insufficient|resource in cluster is overused",
+            Text("volcano-scheduled.queue"),
+            Text("volcano-scheduled.fix-queue"),
+        ),
+        (
+            r"node not initialized with device ?hamivgpu",
+            Text("volcano-scheduled.uninitialised"),
+            Text("volcano-scheduled.fix-uninitialised"),
+        ),
+        (r"hami-vgpuDeviceSharing", Text("volcano-scheduled.refused"), Text("volcano-scheduled.fix-refused")),
+        (
+            r"no pending pod found on node",
+            Text("volcano-scheduled.unannotated"),
+            Text("volcano-scheduled.fix-unannotated"),
+        ),
+        (
+            r"requested number of devices unavailable for volcano\.sh/",
+            Text("volcano-scheduled.held"),
+            Text("volcano-scheduled.fix-held"),
+        ),
+        (
+            r"locked for .*hamivgpu|hamivgpu.* lock",
+            Text("volcano-scheduled.locked"),
+            Text("volcano-scheduled.fix-locked"),
+        ),
+        (
+            r"Insufficient volcano\.sh/",
+            Text("volcano-scheduled.insufficient"),
+            Text("volcano-scheduled.fix-insufficient"),
+        ),
+        (
+            r"in gang unschedulable|pod group is not ready",
+            Text("volcano-scheduled.gang"),
+            Text("volcano-scheduled.fix-gang"),
+        ),
     )
 )
-"""What Volcano or its device plugin says, the most telling first; the texts are `volcano-scheduled.KEY`."""
+"""What Volcano or its device plugin says, the most telling first."""
 
 
 def limited_containers(pod: Pod) -> list[Container]:
@@ -146,22 +182,21 @@ def _broken_plugin(logs: Sequence[LogSeen]) -> _Plugin | None:
 def _by_its_words(pod: Pod, named: str, quoted: Sequence[Evidence]) -> tuple[Prose, list[NextAction]]:
     """The first of Volcano's words whose meaning is known, else the first of all."""
     known = (
-        (_part(evidence.quote, pattern), key)
-        for pattern, key in _MEANINGS
+        (_part(evidence.quote, meaning.pattern), meaning)
+        for meaning in _MEANINGS
         for evidence in quoted
-        if pattern.search(evidence.quote)
+        if meaning.pattern.search(evidence.quote)
     )
-    words, key = next(known, (quoted[0].quote if quoted else "", ""))
+    words, meaning = next(known, (quoted[0].quote if quoted else "", None))
     if not words:
         look = kubectl("get", "pods", "-A", "-l", "app=volcano-scheduler")
         silent = Text("volcano-scheduled.silent", scheduler=named)
         return silent, [step(Text("volcano-scheduled.running"), look)]
     claim = Text("volcano-scheduled.claim", scheduler=named, words=one_line(words, 160).rstrip("."))
-    if not key:
+    if meaning is None:
         return claim, []
     look = kubectl_pod(pod, "get", "-o", "jsonpath={.spec.containers[*].resources.limits}")
-    means = Text(f"volcano-scheduled.{key}")
-    return sentences(claim, means), [step(Text(f"volcano-scheduled.fix-{key}"), look)]
+    return sentences(claim, meaning.means), [step(meaning.fix, look)]
 
 
 def _part(words: str, pattern: re.Pattern[str]) -> str:

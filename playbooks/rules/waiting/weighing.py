@@ -8,14 +8,16 @@ from bot.finding_codes import CODES, Code
 from bot.hami.fit.verdicts import NODE_UNREGISTERED
 from bot.hami.scheduler_logs.filter_reasons import REASONS
 from bot.report import Finding, NextAction
-from bot.texts import Prose, Text, unstopped
+from bot.texts import Prose, Text, sentences, unstopped
 from playbooks.rule import rule
 from playbooks.rules.capacity.idle_holders import with_waited_for
 from playbooks.rules.capacity.impossible_request import impossible
+from playbooks.rules.capacity.large_request import why_large
 from playbooks.rules.common import prose
 from playbooks.rules.common.gaps import other_vendors
 from playbooks.rules.nodes.node_causes import NODE_CODES
 from playbooks.rules.waiting import refusals
+from playbooks.rules.waiting.autoscaling import with_autoscaler
 from playbooks.rules.waiting.cause_ranking import Cause, Rank, by_words, causes, needs_several, rank_causes, rank_words
 from playbooks.rules.waiting.node_conditions import told_by_state
 from playbooks.rules.waiting.nodes_at_fault import nodes_at_fault
@@ -43,7 +45,7 @@ def refused_by_words(scene: PodScene) -> list[Finding]:
         found = [ghosts, *(structs.replace(finding, severity="info") for finding in found)]
     if not found and scene.nodes_seen:
         found = [refusals.refused(scene, cause) for cause in rank_causes(scene) if cause.of_kubernetes]
-    return with_waited_for(told_by_bug(found, scene), scene)
+    return _with_more(scene, found)
 
 
 @rule(
@@ -69,7 +71,16 @@ def refused_by_nodes(scene: PodScene) -> list[Finding]:
     if found and scene.advises:
         found[0] = structs.replace(found[0], next_actions=tuple(_steps(scene, found[0])))
     found += [untrusted] if untrusted is not None and untrusted not in found else []
-    return with_waited_for(told_by_bug(found, scene), scene)
+    return _with_more(scene, found)
+
+
+def _with_more(scene: PodScene, found: list[Finding]) -> list[Finding]:
+    """The first finding with why the request is so large, whom the pod waits for, and what an autoscaler says."""
+    if found and (large := why_large(scene, found[0].code)) is not None:
+        first, *rest = found
+        proofs, steps = (*first.evidence, *large.proofs), (*large.steps, *first.next_actions)
+        found = [first.saying(sentences(first.text, large.text), evidence=proofs, next_actions=steps), *rest]
+    return with_autoscaler(scene, with_waited_for(told_by_bug(found, scene), scene))
 
 
 def _of_cause(scene: PodScene, cause: Cause) -> Iterator[Finding]:

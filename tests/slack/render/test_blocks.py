@@ -3,8 +3,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.slack.render import blocks
+from bot.slack.render.rich import line, link, rich_text, span, told, told_mrkdwn
+from bot.slack.render.text import escape, inert, lines
+from bot.texts import literal
 from sandbox.slack.validate import validate_blocks, validate_view
-from tests.render import any_text
+from tests.render import SAY, any_text
 from tests.sampling import examples
 
 ANY = any_text() | st.just("x" * 5000) | st.just("😀" * 1600)
@@ -33,6 +36,19 @@ def test_a_view_of_any_text_is_one_that_slack_takes(text):
     asking = [blocks.asking(text, field, "b1", hint=text), blocks.actions(*every_element(text))]
     assert validate_view(blocks.modal(text, asking, submit=text or "Go", close=text, callback_id="c")) == []
     assert validate_view(blocks.home([blocks.plain_section(text)] * 200)) == []
+
+
+@given(ANY.filter(bool))
+@settings(max_examples=examples(50))
+def test_a_text_that_becomes_words_shows_and_does_as_little_as_words(text):
+    def shown(prose):
+        field = blocks.text_input("a", placeholder="p")
+        said = [span(inert(prose, 40), "bold"), *told(inert(prose, 900)), link("https://x", inert(prose, 9))]
+        view = blocks.modal(prose, [blocks.asking(prose, field, "b", hint=prose)], submit=prose, close=prose)
+        aloud = told_mrkdwn(lines([escape(prose, 50), escape(prose)]))
+        return [blocks.header(prose), blocks.context(prose), *every_element(prose), rich_text(line(*said)), view, aloud]
+
+    assert blocks.in_words(shown(literal(text)), SAY) == shown(text)
 
 
 def test_what_is_too_many_is_left_out():

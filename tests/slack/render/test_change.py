@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from bot.changes.journal import EventKind
 from bot.errors import BotError
 from bot.report import Impact
+from bot.slack.render import blocks
 from bot.slack.render.change import (
     RUNNING,
     Card,
@@ -44,7 +45,7 @@ def buttons(message) -> list[str]:
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("state", STATES)
 def test_a_card_in_any_state_is_within_the_limits_and_lets_nobodys_words_act(state: str, language) -> None:
-    message = render_card(card(state, approved_by="U0GRACE001"), Texts(language))
+    message = render_card(card(state, approved_by="U0GRACE001")).in_words(Texts(language))
     assert_fits(message)
     assert all(read(text.replace(f"<@{RECORD.by}>", "")) == NOTHING for text in parsed(message))
     named = {object_["user_id"] for object_ in objects(message.blocks) if object_.get("type") == "user"}
@@ -56,13 +57,13 @@ def test_a_card_in_any_state_is_within_the_limits_and_lets_nobodys_words_act(sta
     ("by", "named"), [("U0ADA00001", "<@U0ADA00001>"), ("o'neil & co (shell)", "o'neil &amp; co (shell)")]
 )
 def test_a_notification_names_who_asked(by: str, named: str) -> None:
-    message = render_card(card("effective")._replace(record=replace(RECORD, by=by, because="x")), SAY)
+    message = render_card(card("effective")._replace(record=replace(RECORD, by=by, because="x"))).in_words(SAY)
     assert f"requested by {named} because x" in message.text
 
 
 @pytest.mark.parametrize("state", STATES)
 def test_only_what_can_still_be_done_has_a_button(state: str) -> None:
-    shown = buttons(render_card(card(state), SAY))
+    shown = buttons(render_card(card(state)).in_words(SAY))
     if state == "pending":
         assert shown == ["change:approve", "change:refuse"]
     elif state in ("failed", "unreadable"):  # without its record a change is reverted, and not extended
@@ -72,7 +73,7 @@ def test_only_what_can_still_be_done_has_a_button(state: str) -> None:
 
 
 def test_the_deadline_is_shown_in_the_readers_own_time() -> None:
-    message = render_card(card("effective"), SAY)
+    message = render_card(card("effective")).in_words(SAY)
     facts = message.blocks[0]["elements"][1]["elements"]
     dates = [element for fact in facts for element in fact["elements"] if element["type"] == "date"]
     assert [(date["timestamp"], date["fallback"]) for date in dates] == [(1_795_237_800, RECORD.at)]
@@ -80,23 +81,27 @@ def test_the_deadline_is_shown_in_the_readers_own_time() -> None:
 
 def test_a_change_that_was_put_back_says_by_whom_and_when() -> None:
     given = card("reverted", at=1_795_237_800.0)._replace(by=RECORD.by, detail="")
-    parts = [object_ for object_ in objects(render_card(given, SAY).blocks) if object_.get("type") in ("user", "date")]
+    parts = [
+        object_
+        for object_ in objects(render_card(given).in_words(SAY).blocks)
+        if object_.get("type") in ("user", "date")
+    ]
     assert [part.get("user_id") or part["fallback"] for part in parts] == [RECORD.by, RECORD.by, RECORD.at]
 
 
 def test_help_is_called_of_those_named_only() -> None:
-    message = render_late(card("failed"), 10, ["U0LINUS001", "S0ONCALL01"], "kubectl", SAY)
+    message = render_late(card("failed"), 10, ["U0LINUS001", "S0ONCALL01"], "kubectl").in_words(SAY)
     assert_fits(message)
     called = [element["type"] for element in message.blocks[0]["elements"][0]["elements"]]
     assert called[:3:2] == ["user", "usergroup"]
     assert "user" not in [
         element["type"]
-        for element in render_late(card("failed"), 2, [], "kubectl", SAY).blocks[0]["elements"][0]["elements"]
+        for element in render_late(card("failed"), 2, [], "kubectl").in_words(SAY).blocks[0]["elements"][0]["elements"]
     ]
 
 
 def test_a_refusal_names_those_who_may() -> None:
-    message = render_denied("you may not", ["U0ADA00001", "S0ONCALL01"], ["C0GPUONC01"], SAY)
+    message = render_denied("you may not", ["U0ADA00001", "S0ONCALL01"], ["C0GPUONC01"]).in_words(SAY)
     assert_fits(message)
     kinds = [element["type"] for element in message.blocks[0]["elements"][0]["elements"]]
     assert {"user", "usergroup", "channel"} <= set(kinds)
@@ -114,14 +119,14 @@ def test_what_is_shown_before_a_change_is_within_the_limits(language) -> None:
     say = Texts(language)
     impacts = tuple(Impact(f"code-{number}", "warning", HOSTILE[:900]) for number in range(6))
     offer = Offer(RECORD, impacts, "lab", two_person=True)
-    for view in (offer_form(offer, "{}", say), waiting_form(say), told_form(progress("x"), say)):
-        assert validate_view(view) == []
-    assert validate_view(told_form(render_error(BotError(HOSTILE, hint=HOSTILE), say), say)) == []
-    message = offer_message(offer, "{}", say)
-    assert message is not None
-    assert_fits(message)
-    assert_inert(message)
+    error = render_error(BotError(HOSTILE, hint=HOSTILE), say)
+    for view in (offer_form(offer, "{}"), waiting_form(), told_form(progress("x")), told_form(error)):
+        assert validate_view(blocks.in_words(view, say)) == []
+    draft = offer_message(offer, "{}")
+    assert draft is not None
+    assert_fits(draft.in_words(say))
+    assert_inert(draft.in_words(say))
 
 
 def test_a_draft_too_long_for_a_button_is_not_offered() -> None:
-    assert offer_message(Offer(RECORD, (), "lab", two_person=False), "x" * 2001, SAY) is None
+    assert offer_message(Offer(RECORD, (), "lab", two_person=False), "x" * 2001) is None

@@ -13,7 +13,7 @@ REPORT = Report(SCHEMA, "digest", "c", "2026-11-21T05:00:00Z", Subject("Cluster"
 
 
 def told(after: Figures) -> str:
-    message = render_digest(DigestPost(REPORT, BEFORE, after, 0, "", {}, {}), SAY)
+    message = render_digest(DigestPost(REPORT, BEFORE, after, 0, "", {}, {})).in_words(SAY)
     return "\n".join([message.text, *texts(message)])
 
 

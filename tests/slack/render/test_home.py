@@ -1,3 +1,4 @@
+from bot.slack.render import blocks
 from bot.slack.render.buttons import read_value
 from bot.slack.render.home import HomeContent, render_home
 from bot.slack.render.limits import BLOCKS_OF_VIEW
@@ -13,7 +14,7 @@ EXAMPLE = "/hami why ml/trainer-0"
 
 
 def texts(seen: HomeContent) -> str:
-    return "\n".join(strings_of(render_home(seen, EXAMPLE, SAY)))
+    return "\n".join(strings_of(blocks.in_words(render_home(seen, EXAMPLE), SAY)))
 
 
 def test_it_says_what_is_open_and_who_may_change_something():
@@ -32,7 +33,7 @@ def test_where_nothing_is_open_it_says_so_and_where_that_is_not_known_it_does_no
 
 
 def test_three_questions_are_one_click():
-    view = render_home(SEEN, EXAMPLE, SAY)
+    view = blocks.in_words(render_home(SEEN, EXAMPLE), SAY)
     values = [element.get("value", "") for block in view["blocks"] for element in elements_of(block)]
     asked = [value.words for value in map(read_value, values) if value]
     assert asked == ["help", "pending", "gpus", "status"]
@@ -42,7 +43,7 @@ def test_a_thousand_open_incidents_and_changes_fit():
     words = "<!here> *x* " * 1000
     incident = Head("0123abcd", words, Cause("s", "", words, "info"), Incident("open", 1.0), 1, 1, 1, (), (), 1.0)
     seen = SEEN._replace(opened=[words] * 1000, incidents=[incident] * 500)
-    view = render_home(seen, EXAMPLE, SAY)
+    view = blocks.in_words(render_home(seen, EXAMPLE), SAY)
     validate_view(view)
     assert len(view["blocks"]) <= BLOCKS_OF_VIEW
     assert "and 1480 more" in texts(seen)

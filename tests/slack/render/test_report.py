@@ -12,7 +12,7 @@ from bot.slack.render.degrade import degraded
 from bot.slack.render.report import render_report
 from bot.texts import LANGUAGES, Texts
 from tests.dense_json import dense_json
-from tests.render import SAY, any_text, evidence, finding, report, reports, typical
+from tests.render import SAY, any_text, evidence, finding, of_gpu_1, report, reports, typical
 from tests.slack.render import CHOSEN, SCENARIOS, assert_fits, assert_inert, expected_file, objects, report_of, texts
 
 by_name = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: f"{scenario.version} {scenario.pod}")
@@ -33,6 +33,11 @@ def buttons(message):
 
 def names(message):
     return [file.name for file in message.files]
+
+
+@pytest.mark.parametrize("one", of_gpu_1(), ids=lambda one: one.key or "words")
+def test_a_node_is_named_where_the_claim_names_another_whose_name_begins_alike(one):
+    assert "gpu-1" in texts(shown(report(one)))
 
 
 # ------------------------------------------------------------------------------------------------ recorded pods

@@ -1,6 +1,6 @@
-"""What HAMi's device config says of Huawei's chips: memory, and the templates that a hard split goes by.
+"""What Huawei's chips are called, and what HAMi's device config says of them: memory, templates of the hard split.
 
-Source: HAMi v2.10, pkg/device/ascend/vnpu.go, charts/hami/templates/scheduler/device-configmap.yaml.
+Source: HAMi v2.4 to v2.10, pkg/device/ascend/device.go, vnpu.go, charts/hami/templates/scheduler/device-configmap.yaml.
 """
 
 from collections.abc import Mapping
@@ -9,9 +9,29 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
+from bot.hami.names import Names
+from bot.hami.nodes.cards import read_json_with_custom
 from bot.hami.pods.pod_request import Resources
-from bot.hami.vendors.ascend.names import NAMES
 from bot.hami.vendors.shared.config_section import section_of
+
+MODE_KEY = "huawei.com/vnpu-mode"
+SOFT_MODE = "hami-core"
+SOFT_NODE_KEY = "hami-vnpu-core"
+
+NAMES = Names(
+    word="Ascend",
+    noun="NPU",
+    count="huawei.com/{word}",
+    memory="huawei.com/{word}-memory",
+    cores="huawei.com/{word}-core",
+    use_uuid="hami.io/use-{word}-uuid",
+    no_use_uuid="hami.io/no-use-{word}-uuid",
+    also_read=(MODE_KEY,),
+    register="hami.io/node-register-{word}",
+    handshake="hami.io/node-handshake-{word}",
+    allocated=("hami.io/{word}-devices-allocated",),
+    read=read_json_with_custom,
+)
 
 IN_MODULES = "Ascend910C"
 """The chip of which two devices make a module."""

@@ -20,10 +20,8 @@ from bot.hami.fit.verdicts import (
 )
 from bot.hami.nodes.cards import CardState
 from bot.hami.pods.pod_request import WHOLE_CARD, ContainerRequest
-from bot.hami.vendors.ascend.chips import IN_MODULES
-from bot.hami.vendors.ascend.names import SOFT_MODE, SOFT_NODE_KEY
+from bot.hami.vendors.ascend.chips import IN_MODULES, SOFT_MODE
 from bot.hami.vendors.shared import standard_fit as checks
-from bot.kube.models import Node
 
 _FAMILY = "Ascend910"
 _NETWORK = "NetworkID"
@@ -36,12 +34,6 @@ _SOFT_CORES: tuple[checks.Check, ...] = (
 _BEFORE_CORES = (checks.HEALTH, checks.UUID, checks.SLOTS, checks.MUTEX, checks.MEMORY)
 _SOFT = (*_BEFORE_CORES, *_SOFT_CORES)
 """To a soft pod every card has 100 cores, whatever is registered."""
-
-
-def soft_node(node: Node) -> bool | None:
-    """Whether the node says that it is set up for the soft split; None where it says nothing."""
-    text = node.metadata.annotation(SOFT_NODE_KEY)
-    return None if text is None else text == "true"
 
 
 def scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:

@@ -1,6 +1,155 @@
-"""Kunlunxin's XPUs: whole ones, and shares of them (vXPU)."""
+"""Kunlunxin's XPUs: whole ones, and shares of them (vXPU) [HAMi v2.10 pkg/device/kunlun/device.go, vdevice.go]."""
 
-from bot.hami.vendors.kunlun.vxpu import VXPU
-from bot.hami.vendors.kunlun.xpu import KUNLUN
+import msgspec
 
-__all__ = ["KUNLUN", "VXPU"]
+from bot.hami.fit.verdicts import EXCLUSIVE_CONFLICT, NUMA_NOT_FIT, UUID_MISMATCH, CardUse, Run, Verdict, uuid_allows
+from bot.hami.names import Names
+from bot.hami.nodes.cards import Card, CardState, read_json
+from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, Constraints, ContainerRequest, Resources, amount_of
+from bot.hami.vendors.kunlun.topology import pick
+from bot.hami.vendors.shared.admission import AnnotatedContainer, Answer, Mutation
+from bot.hami.vendors.shared.config_section import read_section, wrapped_count_in
+from bot.hami.vendors.shared.rescanned_nodes import Counted
+from bot.hami.vendors.vendor import Ask, Vendor
+from bot.hami.version import Version
+from bot.kube.models import Container, Node
+
+MEMORY_MIB = 98304
+"""Of one card."""
+SIZES_MIB = (24576, 49152, MEMORY_MIB)
+"""What a share can have: a quarter, a half or all; all shares of one card have the same."""
+_OWN_LISTS = ("baidu.com/use-gpuuuid", "baidu.com/nouse-gpuuuid")
+_VXPU_LISTS = ("hami.io/use-xpu-uuid", "hami.io/no-use-xpu-uuid")
+
+
+class Kunlun(Counted):
+    """Whole ones."""
+
+    names = Names(
+        word="kunlun",
+        noun="XPU",
+        more_annotations=("baidu.com/", "BAIDU_"),
+        count="kunlunxin.com/xpu",
+        use_uuid=_OWN_LISTS[0],
+        no_use_uuid=_OWN_LISTS[1],
+        also_read=_VXPU_LISTS,
+        card_word="kunlun",
+        allocated=("hami.io/kunlun-allocated",),
+        capacity="kunlunxin.com/xpu",
+    )
+    since = Version(2, 7, 0)
+    orders = True
+    more_uuids = True
+    lock_key = ""
+    plugin_names = "(v?xpu|kunlun(xin)?)-device-plugin"
+    card = Card(slots=100, memory_mib=MEMORY_MIB, cores=WHOLE_CARD, type=names.word, health=True)
+
+    def read_resources(self, document: object) -> tuple[Resources, ...]:
+        return read_section(self.names, document, "kunlun", count="resourceCountName")
+
+    def cards(self, node: Node, resources: Resources) -> list[Card]:
+        cards = super().cards(node, resources)
+        half = len(cards) // 2
+        return [msgspec.structs.replace(card, numa=int(card.index >= half)) for card in cards]
+
+    def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
+        count = wrapped_count_in(container, resources)
+        return ContainerRequest(self.names.word, container.name, count, 0, 0, 0) if count else None
+
+    def scan(self, run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
+        listed = [_is_listed(run, state) for state in in_play]
+        free = [allowed and state.healthy and not state.slots for state, allowed in zip(in_play, listed, strict=True)]
+        if picked := pick(in_play, free, asked.count):
+            return [CardUse(state, 0, 0) for state in picked]
+        unlisted = listed.count(False)
+        part = (UUID_MISMATCH, unlisted) if unlisted else (NUMA_NOT_FIT, 1)
+        return Verdict(fits=False, parts=(part,), of=len(in_play))
+
+
+class Vxpu(Vendor):
+    """Shares."""
+
+    names = Names(
+        word="XPU",
+        noun="XPU",
+        count="kunlunxin.com/vxpu",
+        memory="kunlunxin.com/vxpu-memory",
+        use_uuid=_VXPU_LISTS[0],
+        no_use_uuid=_VXPU_LISTS[1],
+        also_read=_OWN_LISTS,
+        register="hami.io/node-register-xpu",
+        handshake="hami.io/node-handshake-xpu",
+        allocated=("hami.io/xpu-devices-allocated",),
+        read=read_json,
+    )
+    since = Version(2, 7, 0)
+    orders = True
+    more_uuids = True
+    plugin_labels = "app.kubernetes.io/component=vxpu-device-plugin"
+    plugin_names = "vxpu-device-plugin"
+    node_label = ("xpu", "on")
+
+    def read_resources(self, document: object) -> tuple[Resources, ...]:
+        return read_section(self.names, document, "kunlun", count="resourceVCountName", memory="resourceVMemoryName")
+
+    def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
+        count, memory = wrapped_count_in(container, resources), amount_of(container, resources.memory)
+        if not count or memory == "unusable" or (memory is not None and not 0 <= memory <= INT32_MAX):
+            return None
+        share = MEMORY_MIB if memory is None else rounded(memory)
+        return ContainerRequest(self.names.word, container.name, count, share, 0, share * 100 // MEMORY_MIB)
+
+    def admit(self, shown: AnnotatedContainer, resources: Resources) -> Answer:
+        """Memory comes in three sizes [MutateAdmission]."""
+        if shown.limit(resources.count) is None:
+            return None
+        memory = shown.limit(resources.memory)
+        if memory is None:
+            return Mutation()
+        size = {resources.memory: rounded(memory)}
+        return Mutation(size, size)
+
+    def scan(self, run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
+        listed = [_is_listed(run, state) for state in in_play]
+        room = [_has_room(state, asked.memory_mib) for state in in_play]
+        shared = [run.mutex and state.slots > 0 and EXCLUSIVE_CONFLICT not in run.relax for state in in_play]
+        free = [listed[i] and room[i] and not shared[i] for i in range(len(in_play))]
+        if picked := pick(in_play, free, asked.count):
+            return [CardUse(state, asked.memory_mib, asked.cores) for state in picked]
+        return Verdict(fits=False, parts=(_reason(room, shared, listed),), of=len(in_play))
+
+    def slices(self, state: CardState) -> list[int]:
+        """The size of the shares in use, or of an unused card any."""
+        sizes = (state.memory_mib // state.slots,) if state.slots else SIZES_MIB
+        return [size for size in sizes if size <= state.free_memory_mib]
+
+    def least(self, state: CardState, word: str) -> Ask:
+        return Ask(ContainerRequest(word, "", 1, min(self.slices(state), default=SIZES_MIB[0]), 0, 0))
+
+
+def rounded(memory_mib: int) -> int:
+    """The share that an amount of memory gets."""
+    return next((size for size in SIZES_MIB if memory_mib <= size), MEMORY_MIB)
+
+
+def _is_listed(run: Run, state: CardState) -> bool:
+    """Whether both pairs of lists, this one's and that of the other Kunlun device, admit the card."""
+    wanted = run.wanted
+    use, no_use = wanted.more or (None, None)
+    both = wanted, Constraints(use_uuid=use, no_use_uuid=no_use)
+    return UUID_MISMATCH in run.relax or all(
+        uuid_allows(constraints, state.card.uuid, run.rules) for constraints in both
+    )
+
+
+def _has_room(state: CardState, memory_mib: int) -> bool:
+    """Whether a share of that size goes on the card, beside shares of the same size."""
+    alike = not state.slots or state.memory_mib // state.slots == memory_mib
+    return state.healthy and state.free_memory_mib >= memory_mib and alike
+
+
+def _reason(room: list[bool], shared: list[bool], listed: list[bool]) -> tuple[str, int]:
+    if conflicts := sum(fits and other for fits, other in zip(room, shared, strict=True)):
+        return EXCLUSIVE_CONFLICT, conflicts
+    unlisted = listed.count(False)
+    return (UUID_MISMATCH, unlisted) if unlisted else (NUMA_NOT_FIT, 1)

@@ -30,7 +30,7 @@ from bot.hami.fit.verdicts import (
 )
 from bot.hami.nodes.cards import CardState
 from bot.hami.pods.pod_request import ContainerRequest
-from bot.hami.vendors.nvidia.names import NAMES
+from bot.hami.vendors.nvidia.requests import NAMES
 
 MAX_COMBINED_CARDS = 16
 

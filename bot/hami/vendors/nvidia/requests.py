@@ -1,10 +1,11 @@
-"""What a container asks of NVIDIA's GPUs.
+"""What NVIDIA's GPUs are called, and what a container asks of them.
 
 Rules: HAMi pkg/device/nvidia/device.go GenerateResourceRequests at v2.7 to v2.10.
 """
 
 import msgspec
 
+from bot.hami.names import Names
 from bot.hami.pods.pod_request import (
     INT32_MAX,
     UNSET_PERCENTAGE,
@@ -14,9 +15,27 @@ from bot.hami.pods.pod_request import (
     amount_of,
     to_int32,
 )
-from bot.hami.vendors.nvidia.names import NAMES
 from bot.hami.version import Version
 from bot.kube.models import Container
+
+NAMES = Names(
+    word="NVIDIA",
+    count="nvidia.com/gpu",
+    memory="nvidia.com/gpumem",
+    cores="nvidia.com/gpucores",
+    percentage="nvidia.com/gpumem-percentage",
+    use_type="nvidia.com/use-gputype",
+    no_use_type="nvidia.com/nouse-gputype",
+    use_uuid="nvidia.com/use-gpuuuid",
+    no_use_uuid="nvidia.com/nouse-gpuuuid",
+    mode="nvidia.com/vgpu-mode",
+    numa_bind="nvidia.com/numa-bind",
+    register="hami.io/node-nvidia-register",
+    handshake="hami.io/node-handshake",
+    allocated=("hami.io/vgpu-devices-allocated",),
+    passed_over=("nvidia.com/priority",),  # charts/hami/templates/scheduler/configmap.yaml
+    shares_domain=True,
+)
 
 
 class _Section(msgspec.Struct, rename="camel"):

@@ -1,9 +1,8 @@
-"""The cards of vendors whose nodes the scheduler reads anew in every pass: no handshake, nothing is remembered.
+"""Vendors whose nodes the scheduler reads anew in every pass: no handshake, nothing is remembered.
 
 Rules: HAMi pkg/scheduler/scheduler.go register loop and pkg/device/*/device.go GetNodeDevices at v2.10.0.
 """
 
-from collections.abc import Callable
 from datetime import datetime
 
 import msgspec
@@ -12,6 +11,7 @@ from bot.hami.names import Names
 from bot.hami.nodes.cards import Card
 from bot.hami.nodes.registration import Registration, Unreadable, Unregistered, read_registration
 from bot.hami.pods.pod_request import Resources
+from bot.hami.vendors.vendor import Vendor
 from bot.hami.version import Version
 from bot.kube.models import Node
 from bot.kube.quantities import whole
@@ -22,34 +22,57 @@ MOST_COUNTED = 1024
 Found = Registration | Unregistered
 
 
-class Stateless:
-    """The rules of such nodes. `find` finds the cards of one."""
+class Rescanned(Vendor):
+    """One whose cards stand in the register annotation for as long as that is there."""
 
-    def __init__(self, find: Callable[[Node, Resources], Found]) -> None:
-        self.find = find
+    def find(self, node: Node, resources: Resources) -> Found:
+        """The node's cards, at whatever moment."""
+        return annotated(node, self.names)
 
-    def registration(self, node: Node, version: Version, now: datetime, resources: Resources) -> Found:  # noqa: ARG002  # a subclass may
+    def registration(self, node: Node, version: Version, now: datetime, resources: Resources) -> Found:
         """The node's cards, at whatever moment."""
         return self.find(node, resources)
 
-    def is_taken_in_for_good(self, _: Node, __: Version, ___: Resources) -> bool:
+    def is_taken_in_for_good(self, node: Node, version: Version, resources: Resources) -> bool:
         """They count as long as they stand there."""
         return True
 
-    def is_held_by_turns(self, _: Node, __: Version, ___: datetime, ____: Resources) -> bool:
+    def is_held_by_turns(self, node: Node, version: Version, now: datetime, resources: Resources) -> bool:
         """They do not come and go."""
         return False
 
 
-def counted(names: Names, cards: Callable[[Node, Resources], list[Card]], counted_by: str = "count") -> Stateless:
-    """Of cards that are counted by the node's capacity; `counted_by` is which of the resources that is."""
+class Counted(Rescanned):
+    """One whose cards are counted by the node's capacity, and are all alike."""
 
-    def find(node: Node, resources: Resources) -> Found:
-        found = tuple(cards(node, resources))
-        key = getattr(resources, counted_by)
-        return Registration(names, names.word, key, "capacity", found) if found else Unregistered("absent")
+    card: Card
+    counted_by: str = "count"
+    """Which of the resources that is."""
 
-    return Stateless(find)
+    def cards(self, node: Node, resources: Resources) -> list[Card]:
+        """The cards that the capacity counts."""
+        return cards_like(self.card, capacity_of(node, resources.count), f"{node.name}-{self.names.card_word}-")
+
+    def find(self, node: Node, resources: Resources) -> Found:
+        """The cards under the resource that counts them."""
+        found = tuple(self.cards(node, resources))
+        key = getattr(resources, self.counted_by)
+        return Registration(self.names, self.names.word, key, "capacity", found) if found else Unregistered("absent")
+
+
+class CountedByCores(Counted):
+    """One whose plugin offers the node's cores, `Names.capacity_unit` of them a card, and its memory as amounts."""
+
+    counted_by = "cores"
+
+    def cards(self, node: Node, resources: Resources) -> list[Card]:
+        """The cards, with an equal part of the memory each."""
+        cores, whole_card = capacity_of(node, resources.cores), self.names.capacity_unit
+        if cores <= 0:
+            return []
+        memory = capacity_of(node, resources.memory) * resources.memory_factor * whole_card // cores
+        card = Card(slots=100, memory_mib=memory, cores=whole_card, type=self.names.word, health=True)
+        return cards_like(card, -(-cores // whole_card), f"{node.name}-{self.names.card_word}-")
 
 
 def annotated(node: Node, names: Names, *, prefix: str = "") -> Found:
@@ -76,13 +99,3 @@ def cards_like(card: Card, count: int, prefix: str) -> list[Card]:
     return [
         msgspec.structs.replace(card, uuid=f"{prefix}{index}", index=index) for index in range(min(count, MOST_COUNTED))
     ]
-
-
-def cards_by_cores(node: Node, resources: Resources, names: Names, whole_card: int) -> list[Card]:
-    """The cards of a plugin that offers the node's cores, `whole_card` of them a card, and its memory as amounts."""
-    cores = capacity_of(node, resources.cores)
-    if cores <= 0:
-        return []
-    memory = capacity_of(node, resources.memory) * resources.memory_factor * whole_card // cores
-    card = Card(slots=100, memory_mib=memory, cores=whole_card, type=names.word, health=True)
-    return cards_like(card, -(-cores // whole_card), f"{node.name}-{names.card_word}-")

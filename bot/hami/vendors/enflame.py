@@ -1,0 +1,243 @@
+"""Enflame's GCUs: whole ones, and slices of them (DRS) [HAMi v2.10 pkg/device/enflame/gcu.go, drs.go].
+
+A container gets one slice of one card, of the first profile that the request fits. A node's profiles stand in
+`Card.custom`.
+"""
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+
+from bot.hami.fit.verdicts import (
+    EXCLUSIVE_CONFLICT,
+    INSUFFICIENT_CORE,
+    INSUFFICIENT_MEMORY,
+    MODE_NOT_FIT,
+    CardUse,
+    Run,
+    Verdict,
+)
+from bot.hami.names import Names
+from bot.hami.nodes.cards import Card, CardState
+from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, ContainerRequest, Resources, written
+from bot.hami.vendors.shared import standard_fit as checks
+from bot.hami.vendors.shared.admission import AnnotatedContainer, Answer, Denied, Mutation
+from bot.hami.vendors.shared.config_section import read_section, wrapped_count_in
+from bot.hami.vendors.shared.rescanned_nodes import Counted, Found, Rescanned, annotated
+from bot.hami.version import Version
+from bot.kube.models import Container, Node
+from bot.kube.quantities import parse_quantity
+
+CORES = 100
+_GIB_IN_MIB = 1024
+_NUMBER = re.compile(r"[+-]?[0-9]{1,9}")
+_NEGATIVE = -1
+"""The percentage that goes with an amount, as HAMi has it: no more than a figure in the cards' order."""
+_PLUGIN_NAMES = "(gcushare|gcu|enflame)-(k8s-)?device-plugin"
+_MEMORY = 100
+"""What HAMi takes a whole GCU to have, in no unit."""
+_DRS_WORD, _DRS_CARD = "Enflame", "enflame-drs"
+
+
+class EnflameGcu(Counted):
+    """Whole ones."""
+
+    names = Names(
+        word="GCU",
+        noun="GCU",
+        count="enflame.com/gcu",
+        card_word="GCU",
+        allocated=("hami.io/enflame-gcu-devices-allocated",),
+        capacity="enflame.com/gcu",
+    )
+    since = Version(2, 7, 0)
+    lock_key = ""
+    plugin_names = _PLUGIN_NAMES
+    card = Card(slots=1, memory_mib=_MEMORY, cores=WHOLE_CARD, type=names.word, health=True)
+    card_checks = (checks.HEALTH, (EXCLUSIVE_CONFLICT, lambda _, state, __: state.slots > 0))
+
+    def read_resources(self, document: object) -> tuple[Resources, ...]:
+        return read_section(self.names, document, "enflame", count="resourceNameGCU")
+
+    def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
+        count = wrapped_count_in(container, resources)
+        return ContainerRequest(self.names.word, container.name, count, _MEMORY, 0, WHOLE_CARD) if count else None
+
+
+class Profile(NamedTuple):
+    """So many slices of a card with so much memory."""
+
+    size: int
+    gigabytes: int
+
+
+class _Device(msgspec.Struct):
+    index: str = ""
+    capacity: int | str = 0
+
+
+class _Capacity(msgspec.Struct):
+    devices: list[_Device] | None = None
+    profiles: dict[str, str] | None = None
+
+
+_capacity = msgspec.json.Decoder(_Capacity)
+
+
+def _read(text: str) -> tuple[Card, ...]:
+    """Raises ValueError where no card can be made of it."""
+    found = _capacity.decode(text.encode())
+    profiles = [read_profile(name) for name in found.profiles or ()]
+    slices = max((profile.size for profile in profiles), default=0)
+    gigabytes = max((profile.gigabytes for profile in profiles), default=0) or slices
+    capacities = [_integer(str(device.capacity)) for device in found.devices or ()]
+    if slices <= 0 or min(capacities, default=0) <= 0:
+        raise ValueError("no profile with slices, or a device without capacity")
+    custom = tuple((name, 0) for name in sorted(found.profiles or ()))
+    return tuple(
+        Card(
+            uuid=f"{_DRS_CARD}-{index}",
+            slots=capacity,
+            memory_mib=gigabytes * _GIB_IN_MIB,
+            cores=CORES,
+            type=_DRS_WORD,
+            health=True,
+            index=index,
+            custom=custom,
+        )
+        for position, (device, capacity) in enumerate(zip(found.devices or (), capacities, strict=True))
+        for index in (_integer(device.index, absent=position),)
+    )
+
+
+@lru_cache(maxsize=256)
+def read_profile(name: str) -> Profile:
+    """`2g.16gb`: two slices with 16 GB. A part that is no number is 0."""
+    size, _, memory = name.strip().lower().partition(".")
+    return Profile(_integer(size.removesuffix("g")), _integer(memory.partition(".")[0].removesuffix("gb")))
+
+
+def _integer(text: str, absent: int = 0) -> int:
+    return int(text) if _NUMBER.fullmatch(text) else absent
+
+
+class SliceRequest(NamedTuple):
+    """What a container asks for: so many slices, or else a slice of at least that."""
+
+    slices: int
+    memory: int
+    cores: int
+
+
+def profile_for(profiles: Iterable[Profile], wanted: SliceRequest) -> tuple[Profile, int] | None:
+    """The profile that serves what is wanted, and its share of a card's cores; None for none."""
+    candidates = sorted({profile for profile in profiles if profile.size > 0 and profile.gigabytes > 0})
+    most = max((candidate.size for candidate in candidates), default=0)
+    memory = wanted.memory
+    if candidates and memory > 2 * candidates[-1].gigabytes:
+        memory = -(-memory // _GIB_IN_MIB)
+    for profile in candidates:
+        share = -(-profile.size * CORES // most)
+        if profile.size == wanted.slices if wanted.slices else profile.gigabytes >= memory and share >= wanted.cores:
+            return profile, share
+    return None
+
+
+def _rounded_up(container: Container, resource: str) -> int | None:
+    """0 where it is absent, None where it is no number of 32 bits."""
+    value = written(container, resource)
+    number = parse_quantity(value) if value is not None else 0
+    if number is None:
+        return None
+    rounded = -int(-number // 1)
+    return rounded if abs(rounded) <= INT32_MAX else None
+
+
+class EnflameDrs(Rescanned):
+    """Slices."""
+
+    names = Names(
+        word=_DRS_WORD,
+        noun="GCU",
+        count="enflame.com/drs-gcu",
+        memory="enflame.com/gcu-memory",
+        cores="enflame.com/gcu-core",
+        use_uuid="enflame.com/use-gpuuuid",
+        no_use_uuid="enflame.com/nouse-gpuuuid",
+        register="enflame.com/gcu-drs-capacity",
+        card_word=_DRS_CARD,
+        allocated=("hami.io/enflame-vgpu-devices-allocated",),
+        read=_read,
+    )
+    since = Version(2, 10, 0)
+    lock_key = ""
+    plugin_names = _PLUGIN_NAMES
+
+    def read_resources(self, document: object) -> tuple[Resources, ...]:
+        count, memory, cores = "resourceNameDRSGCU", "resourceNameGCUMemory", "resourceNameGCUCore"
+        return read_section(self.names, document, "enflame", count=count, memory=memory, cores=cores)
+
+    def find(self, node: Node, resources: Resources) -> Found:
+        return annotated(node, self.names, prefix=f"{node.name}-")
+
+    def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
+        slices = _rounded_up(container, resources.count) or 0
+        if slices > 0:
+            return ContainerRequest(self.names.word, container.name, 1, 0, 0, 0, more=slices)
+        memory, cores = _rounded_up(container, resources.memory), _rounded_up(container, resources.cores)
+        if memory is None or cores is None or (memory <= 0 and cores <= 0):
+            return None
+        return ContainerRequest(self.names.word, container.name, 1, memory, _NEGATIVE, cores)
+
+    def admit(self, shown: AnnotatedContainer, resources: Resources) -> Answer:
+        """A container that names slices, memory or cores [pkg/device/enflame/device.go MutateAdmission]."""
+        slices, memory, cores = map(shown.asked, (resources.count, resources.memory, resources.cores))
+        if slices is not None:
+            return Mutation() if slices > 0 else Denied(f"{resources.count} must be greater than 0")
+        if memory is not None and memory <= 0:
+            return Denied(f"{resources.memory} must be greater than 0")
+        if cores is not None and not 0 < cores <= WHOLE_CARD:
+            return Denied(f"{resources.cores} must be in range (0,{WHOLE_CARD}]")
+        return None if memory is None and cores is None else Mutation()
+
+    def own_measure(self, container: ContainerRequest, resources: Resources) -> str:
+        """`2 of enflame.com/drs-gcu`: whether an amount of memory means GB or MiB depends on the node's profiles."""
+        slices = container.more if isinstance(container.more, int) else 0
+        parts = (slices, resources.count), (container.memory_mib, resources.memory), (container.cores, resources.cores)
+        return " + ".join(f"{amount:,} of {name}" for amount, name in parts if amount > 0)
+
+    def scan(self, run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
+        names = {name for state in in_play for name, _ in state.card.custom}
+        slices = asked.more if isinstance(asked.more, int) else 0
+        found = profile_for(map(read_profile, names), SliceRequest(slices, asked.memory_mib, asked.cores))
+        if found is None:
+            return Verdict(fits=False, parts=((MODE_NOT_FIT, 1),), of=len(in_play))
+        (size, gigabytes), share = found
+        memory = gigabytes * _GIB_IN_MIB
+        passed = checks.scan(
+            run,
+            in_play,
+            asked,
+            (
+                *(checks.HEALTH, checks.UUID, checks.SLOTS, checks.MUTEX),
+                (INSUFFICIENT_MEMORY, lambda _, state, __: state.free_memory_mib < memory),
+                (INSUFFICIENT_CORE, lambda _, state, __: state.free_cores < share),
+            ),
+        )
+        if isinstance(passed, Verdict):
+            return passed
+        return [taken._replace(memory_mib=memory, cores=share, slots=size) for taken in passed]
+
+    def slices(self, state: CardState) -> list[int]:
+        profiles = [read_profile(name) for name, _ in state.card.custom]
+        most = max((profile.size for profile in profiles), default=0)
+        return [
+            profile.gigabytes * _GIB_IN_MIB
+            for profile in profiles
+            if profile.size
+            and profile.gigabytes * _GIB_IN_MIB <= state.free_memory_mib
+            and -(-profile.size * CORES // most) <= state.free_cores
+        ]
