@@ -3,6 +3,7 @@ pod, by asking the filter.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import cached_property
 from typing import NamedTuple
 
@@ -12,9 +13,11 @@ from bot.gpu_rows import FREE, UNKNOWN, UNREGISTERED
 from bot.hami.fit import verdicts
 from bot.hami.fit.cluster_view import View
 from bot.hami.fit.verdicts import NodeCards
+from bot.hami.installation.install import Install
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.nodes.registration import Unregistered
 from bot.hami.pods.pod_request import Constraints, ContainerRequest, PodRequest
+from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors.vendor import Device
 from bot.kube.models import Node, ResourceSlice
 from bot.kube.node_readiness import is_cordoned, not_ready
@@ -84,11 +87,10 @@ class CardSeen(NamedTuple):
 class GpusScene(msgspec.Struct, frozen=True, dict=True, eq=False):
     """The cards of a cluster and the pods that hold them; of one node, or of one type, where that is named.
 
-    `slices` are what DRA drivers publish. Types are matched as HAMi matches them, in any case.
+    Types are matched as HAMi matches them, in any case.
     """
 
     cluster: ClusterScene
-    slices: Sequence[ResourceSlice] | Gap = ()
     node: str = ""
     type: str = ""
     undecodable: tuple[str, ...] = ()
@@ -98,13 +100,34 @@ class GpusScene(msgspec.Struct, frozen=True, dict=True, eq=False):
         return source != "nodes" or self.cluster.nodes_seen
 
     @property
-    def nodes(self) -> Mapping[str, Node]:
+    def install(self) -> Install:
+        return self.cluster.install
+
+    @property
+    def config(self) -> DeviceConfig:
+        return self.cluster.config
+
+    @property
+    def now(self) -> datetime:
+        return self.cluster.now
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        return self.cluster.nodes
+
+    @property
+    def by_name(self) -> Mapping[str, Node]:
         return self.cluster.facts.nodes
+
+    @property
+    def slices(self) -> Sequence[ResourceSlice] | Gap:
+        """What DRA drivers publish."""
+        return self.cluster.slices
 
     @cached_property
     def names(self) -> list[str]:
         """The nodes that are asked about."""
-        return sorted(name for name in self.nodes if self.node in ("", name))
+        return sorted(name for name in self.by_name if self.node in ("", name))
 
     @cached_property
     def of_every_type(self) -> list[CardSeen]:

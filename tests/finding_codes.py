@@ -22,6 +22,7 @@ _MAKERS = {
     "Finding": 0,
     "Fault": 0,
     "NodeCause": 0,
+    "fault": 0,
     "_finding": 2,
     "_of_record": 1,
     "_told": 0,

@@ -106,7 +106,8 @@ Prose = Text | str
 
 _SEQUENCES = (list, tuple)
 """What is told as a list; a version is a tuple too, and is none."""
-_LITERAL = "literal"
+LITERAL = "literal"
+"""The key of words that stand elsewhere, in each language."""
 _FITTING = "fitting"
 _UNSTOPPED = "unstopped"
 _MADE = "made"
@@ -126,7 +127,7 @@ def kept(key: str, values: Mapping[str, Any]) -> Text:
 
 def literal(en: str, zh: str = "") -> Text:
     """Words that stand elsewhere than among the texts, as in a table of faults; `zh` defaults to the same."""
-    return Text(_LITERAL, en=en, zh=zh or en)
+    return Text(LITERAL, en=en, zh=zh or en)
 
 
 def listed(parts: Iterable[Prose]) -> Text:
@@ -226,7 +227,7 @@ class Texts:
         if key == _MADE:
             parts = (str(self._value(part)) for part in cast("Sequence[object]", values["parts"]))
             return cast("Callable[..., str]", values["make"])(*parts)
-        return str(values[self.language]) if key == _LITERAL else self(key, **values)
+        return str(values[self.language]) if key == LITERAL else self(key, **values)
 
     def _value(self, value: object) -> object:
         match value:

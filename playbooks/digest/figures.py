@@ -113,8 +113,8 @@ def _quota(report: Report, part: Any) -> dict[str, str]:
 def _status(report: Report, part: Any) -> dict[str, str]:
     found = Counter(finding.code for finding in bad(report))
     figures = {f"hami/{code}": str(count) for code, count in found.items()}
-    figures |= _restarts("scheduler-restarts", part.parts.install.pods)
-    return figures | _restarts("plugin-restarts", part.parts.components.plugin_pods)
+    figures |= _restarts("scheduler-restarts", part.scene.install.pods)
+    return figures | _restarts("plugin-restarts", part.scene.components.plugin_pods)
 
 
 def _restarts(area: str, pods: Sequence[Pod] | Gap) -> dict[str, str]:

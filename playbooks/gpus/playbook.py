@@ -37,7 +37,6 @@ from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rule import run
 from playbooks.rules.common import prose
 from playbooks.rules.common.gaps import capacity_gaps
-from playbooks.rules.dra.devices import DraDevices, with_dra
 from playbooks.rules.installation.not_installed import answer_without_hami
 from playbooks.rules.installation.scheduler_totals import differing, ledger_table
 from playbooks.scene import ClusterScene
@@ -124,15 +123,17 @@ async def _gather(wanted: Request, sources: Sources) -> Snapshot:
     cluster = sources.cluster
     install = await gather_install(sources)
     capacity, process, slices = await asyncio.gather(
-        gather_capacity(cluster, install.install, ""), gather_memory(sources, install.install), gather_slices(cluster)
+        gather_capacity(cluster, install.install, ""),
+        gather_memory(sources, install.install),
+        gather_slices(cluster, wanted.node),
     )
     if isinstance(capacity.nodes, Gap):
         raise SourceError(capacity.nodes.why, hint=capacity.nodes.hint)
     as_of = cluster.as_of(times_shown(cluster, capacity.nodes, install.install))
     process = await with_ghosts(sources, process, capacity.pods)
     # A card is no less free for a namespace's quota, so that none was read is no gap in this answer.
-    world = ClusterScene(install, capacity._replace(quotas=[]), as_of, process=process)
-    scene = GpusScene(world, slices, wanted.node, wanted.type, tuple(cluster.undecodable))
+    world = ClusterScene(install, capacity._replace(quotas=[]), as_of, process=process, slices=slices)
+    scene = GpusScene(world, wanted.node, wanted.type, tuple(cluster.undecodable))
     return Snapshot(wanted, cluster.name, cluster.now(), scene)
 
 
@@ -144,8 +145,7 @@ def diagnose(snapshot: Snapshot | IdleSnapshot) -> Report:
     if isinstance(snapshot, IdleSnapshot):
         return diagnose_idle(snapshot)
     scene, wanted, world = snapshot.scene, snapshot.request, snapshot.scene.cluster
-    offered = DraDevices(seen, world.capacity.nodes, scene.slices, scene.cluster.now).of(scene.node)
-    findings = with_dra(run(GPUS, scene).findings, offered) or run(NOTHING, scene).findings
+    findings = run(GPUS, scene).findings or run(NOTHING, scene).findings
     return new_report(
         playbook="gpus",
         cluster=snapshot.cluster,

@@ -33,8 +33,7 @@ from playbooks.nodes.tables import PROBLEMS, WHOLE, Rows
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.rules.common.known_bugs import with_upgrades
-from playbooks.rules.dra.devices import DraDevices, with_dra
+from playbooks.rules.dra.devices import given_by_claims, handed_out_twice
 from playbooks.rules.installation.not_installed import answer_without_hami
 from playbooks.rules.nodes.faults import gaps_of
 from playbooks.rules.nodes.node_not_found import near_names, see_all_nodes
@@ -68,7 +67,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
         gather_install(sources),
         seen("nodes", cluster.list(SWEPT_NODES)),
         gather_plugins(cluster, wanted.node),
-        gather_slices(cluster),
+        gather_slices(cluster, wanted.node),
     )
     if install.install.flags.get(NODE_SELECTOR_FLAG):  # then all labels count
         nodes = await seen("nodes", cluster.list(NODES))
@@ -100,8 +99,8 @@ def diagnose(snapshot: Snapshot) -> Report:
         return without
     asked = [node for node in scene.nodes if wanted.node in ("", node.name)]
     judged = judge(scene)
-    offered = DraDevices(scene.seen, scene.nodes, scene.slices, scene.now).of(wanted.node)
-    results = with_dra([*judged.findings, *_healthy(scene, judged)], offered) or [_nothing_there(scene)]
+    results = [*handed_out_twice(scene), *judged.findings, *_healthy(scene, judged), *given_by_claims(scene)]
+    results = results or [_nothing_there(scene)]
     findings = sorted(results, key=lambda finding: finding.severity == "info")
     if not wanted.node and sum(map(len, judged.problems.values())) > 1:  # one step for each
         findings = [structs.replace(finding, next_actions=finding.next_actions[:1]) for finding in findings]
@@ -111,7 +110,7 @@ def diagnose(snapshot: Snapshot) -> Report:
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Node", "", wanted.node) if wanted.node else Subject("Nodes", "", ""),
         verdict=_verdict(judged, findings, of_one=bool(wanted.node)),
-        findings=tuple(prose.few_actions(with_upgrades(findings, scene.install))),
+        findings=prose.few_actions(findings, scene.install),
         tables=_tables(wanted, scene, judged),
         gaps=scene.once(gaps_of),
         noun=called_on(asked, scene.config),

@@ -200,8 +200,10 @@ class LiveCluster:
             async with await link.send(request, limits) as answer:
                 return await answer_of(answer, wanted.limit_bytes)
         except TimeoutError as error:
+            _end_if_cancelled()
             raise too_slow(wanted) from error
         except (aiohttp.ClientError, OSError) as error:
+            _end_if_cancelled()
             raise broken(request, error, link.server, link.credentials, limits) from None
 
     async def log(self, wanted: LogWanted) -> LogLines:
@@ -260,6 +262,7 @@ class LiveCluster:
                     if len(piece) < BUSY_BYTES:
                         await asyncio.sleep(GATHER_S)
             except (aiohttp.ClientError, OSError) as error:
+                _end_if_cancelled()
                 # Told here, because a read that breaks off is repeated, and this one must not begin at `version` again.
                 raise broken(request, error, self._link.server, self._link.credentials, limits) from None
 
@@ -283,6 +286,7 @@ class LiveCluster:
             try:
                 answer = await self._exchange(link, request, limits, use)
             except (aiohttp.ClientError, OSError) as error:
+                _end_if_cancelled()
                 if not (is_cut(error) and repetitions):
                     raise broken(request, error, link.server, link.credentials, limits) from None
                 repetitions -= 1
@@ -365,6 +369,16 @@ class LiveCluster:
             return await self._pages(request, kind, most=wanted.most)
         except StaleListError:
             return await self._pages(request, kind, most=wanted.most)
+
+
+def _end_if_cancelled() -> None:
+    """Ends a task that was cancelled: aiohttp may raise how the connection ended in place of the cancellation.
+
+    Source: aiohttp 3.14 client_reqrep.py, `ClientResponse.__aexit__` awaits the writer, whose own error then counts.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 async def _refusal(answer: aiohttp.ClientResponse) -> Refusal:

@@ -46,7 +46,7 @@ _STATES = {
 @rule("scheduler-ledger-stale")
 def ghosts(scene: GpusScene) -> list[Finding]:
     """HAMi's scheduler still counts pods that are gone."""
-    return ghosts_told(scene.cluster.process, scene.cluster.install, scene.names)
+    return ghosts_told(scene.cluster.process, scene.install, scene.names)
 
 
 @rule("capacity", "not-enough-evidence")
@@ -110,7 +110,7 @@ def unregistered(scene: GpusScene) -> Iterator[Finding]:
     """Nodes should have cards of that type, and HAMi does not know their cards."""
     world, view, by_dra = scene.cluster, scene.cluster.views[-1], served(scene.slices)
     expecting = (
-        name for name in scene.names if name not in by_dra and wants_own_plugin(scene.nodes[name], world.config)
+        name for name in scene.names if name not in by_dra and wants_own_plugin(scene.by_name[name], world.config)
     )
     lost = {name: state for name in expecting if isinstance(state := view.state(name), Unregistered)}
     if scene.type:
@@ -120,7 +120,7 @@ def unregistered(scene: GpusScene) -> Iterator[Finding]:
         return
     name, *_ = nodes = list(lost)
     claim = Text("gpus.unregistered", count=len(lost), nodes=prose.names(nodes))
-    proofs = [_of_unregistered(scene.nodes[name], lost[name], world.config.gpus.count)]
+    proofs = [_of_unregistered(scene.by_name[name], lost[name], world.config.gpus.count)]
     look = step(Text("node-unregistered.plugin", node=name), prose.plugin_pods_command(name))
     sure = _confidence(scene)
     yield finding("node-unregistered", claim, sure, nodes, proofs, severity="warning", actions=[look])
@@ -129,9 +129,9 @@ def unregistered(scene: GpusScene) -> Iterator[Finding]:
 @rule("not-found")
 def not_found(scene: GpusScene) -> Iterator[Finding]:
     """There is no such node, no such type, or no card at all."""
-    node = scene.nodes.get(scene.node)
+    node = scene.by_name.get(scene.node)
     if scene.node and node is None:
-        near = near_names(scene.node, sorted(scene.nodes))
+        near = near_names(scene.node, sorted(scene.by_name))
         claim, option = Text("gpus.no-node", node=scene.node), "--node"
     elif scene.type and scene.of_every_type:
         near = [kind for kind, _ in Counter(card.card.type for card in scene.of_every_type).most_common(_MAX_NEAR)]

@@ -95,7 +95,7 @@ def _logged(side: NodeSide, node: Node, short: Iterable[str]) -> NodeCause | Non
     return None
 
 
-def reported(node: Node) -> NodeCause | None:
+def reported(node: Node, sure: Confidence = "confirmed") -> NodeCause | None:
     """What another program found out about a GPU of the node: HAMi does not read node conditions."""
     for condition in node.status.conditions or ():
         emitter = reports_fault(condition.type, condition.status, condition.reason, condition.message)
@@ -117,7 +117,7 @@ def reported(node: Node) -> NodeCause | None:
                 cordon = quotes.kubectl("cordon", node.name)
                 actions = (*actions, step(Text("card-fault.cordon"), cordon, changes_cluster=True))
             why = f"{condition.type} cordoned" if cordoned else condition.type
-            return NodeCause("card-fault", why, node.name, claim, proofs, actions)
+            return NodeCause("card-fault", why, node.name, claim, proofs, actions, sure)
     return None
 
 

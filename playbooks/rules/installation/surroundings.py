@@ -1,27 +1,36 @@
-"""A Kubernetes that is too old for HAMi."""
+"""What surrounds HAMi: a Kubernetes that is too old, clocks that differ, and what the bot itself may not read."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from functools import lru_cache
 
+from bot.changes.deadline import skewed
 from bot.hami.version import Version, parse_version
 from bot.kube.models import Node
+from bot.kube.times import format_time
 from bot.report import Evidence, Finding, Gap, Severity, step
 from bot.texts import Text
 from playbooks import quotes
+from playbooks.gather.scheduling import DEPLOYMENTS_SOURCE, PODS_SOURCE
 from playbooks.quotes import kubectl
+from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.rules.common.hami_objects import Parts
+from playbooks.scene import InstallScene
 
 OLDEST = Version(1, 23)
 """HAMi's README. An older kubelet does not ask the device plugin which devices it prefers: the GPU in the container can
 be another one than HAMi recorded on the pod (HAMi#2232, HAMi-core#170)."""
+SHOWS_HAMI = (DEPLOYMENTS_SOURCE, PODS_SOURCE)
+"""Without one of them nothing tells whether HAMi is there."""
+_NEEDED = (*SHOWS_HAMI, "nodes")
 
 
-def of_installation(parts: Parts) -> list[Finding]:
-    """The same, of what `status` read."""
-    version, nodes = parts.components.server_version, parts.components.nodes
-    return unsupported("" if isinstance(version, Gap) else version, [] if isinstance(nodes, Gap) else nodes)
+@rule("kubernetes-unsupported")
+def too_old(scene: InstallScene) -> list[Finding]:
+    """Kubernetes is older than HAMi needs: the API server, or a kubelet."""
+    version = scene.components.server_version
+    return unsupported("" if isinstance(version, Gap) else version, scene.nodes)
 
 
 def background(nodes: Sequence[Node]) -> list[Finding]:
@@ -53,3 +62,29 @@ def unsupported(server: str, nodes: Sequence[Node], *, severity: Severity = "war
 def _too_old(text: str) -> Version | None:
     version = parse_version(text)
     return version if version is not None and version < OLDEST else None
+
+
+@rule("clock-skew")
+def wrong_clock(scene: InstallScene) -> Iterator[Finding]:
+    """The clock here and the API server's are too far apart to raise a temporary change; a recording has no clock."""
+    clocks = scene.clocks
+    why = skewed(clocks.skew_s) if clocks else None
+    if clocks is None or why is None:
+        return
+    served, here = (format_time(datetime.fromtimestamp(moment, UTC)) for moment in (clocks.served, clocks.here))
+    quote = f"Date: {clocks.date}; this machine's clock: {here}"
+    command = "kubectl get --raw /version -v=8 2>&1 | grep -i date; date -u"
+    proof = Evidence("API server", "the API server's answer", served, quote, command)
+    set_it = step(Text("status.set-clock"), "timedatectl timesync-status")
+    claim = Text("status.clock", why=why)
+    yield finding("clock-skew", claim, "confirmed", (), (proof,), severity="warning", actions=(set_it,))
+
+
+@rule("bot-blind")
+def blind(scene: InstallScene) -> Iterator[Finding]:
+    """The bot could not read what it needs: nobody shall take its silence for health. The gaps say why."""
+    unread = list(dict.fromkeys(gap.source for gap in scene.unread if gap.source in _NEEDED))
+    if unread:
+        actions = [step(Text("blind.doctor"), "hami-bot doctor")]
+        claim = Text("blind.claim", sources=", ".join(unread))
+        yield finding("bot-blind", claim, "suspected", (), (), severity="warning", actions=actions)
