@@ -86,9 +86,9 @@ def _number(amount: int | None) -> str:
 
 def _promised(part: Any) -> dict[str, str]:
     """By type how many times the memory and the cores that its cards have are promised; MIG is never scaled."""
-    settings = read_memory_scaling(part.install.config_maps)
+    settings = read_memory_scaling(part.scene.cluster.seen.config_maps)
     have, promise, cores = Counter[str](), Counter[str](), dict[str, list[float]]()
-    for node in part.capacity.nodes:
+    for node in part.scene.cluster.capacity.nodes:
         found = (registration for registration in read_registrations(node) if isinstance(registration, Registration))
         for card in (card for registration in found for card in registration.cards if card.mode != "mig"):
             cores.setdefault(card.type, []).append(core_factor(card))

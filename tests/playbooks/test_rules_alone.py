@@ -1,4 +1,6 @@
-"""Every rule by itself, on every recorded pod and installation, with each thing that was read taken away in turn."""
+"""Every rule by itself, on every recorded pod, installation, node and GPU, with each thing that was read taken away in
+turn.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -12,15 +14,20 @@ from bot.hami.pods.request_parsing import DeviceConfig
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Evidence, Finding, gap
 from playbooks.gather.dra import ClaimsSeen
-from playbooks.gather.node_side import PluginSets
+from playbooks.gather.node_side import NodeSide, PluginSets
 from playbooks.gather.nodes_in_question import NodesInQuestion
+from playbooks.gather.plugin_pods import PluginPods
 from playbooks.gather.scheduler_process import SchedulerProcess
 from playbooks.gather.scheduling import DEPLOYMENTS_SOURCE, LEASE_SOURCE, PODS_SOURCE, InstallSeen
 from playbooks.gather.volcano_plugins import VolcanoPluginsSeen
 from playbooks.gather.webhook import WebhookSeen
+from playbooks.gpu_scene import GpusScene
+from playbooks.judgement.gpus import GPUS
 from playbooks.judgement.installation import STATUS
+from playbooks.judgement.nodes import NODES
 from playbooks.judgement.placed import ABSENT, PLACED
 from playbooks.judgement.waiting import WAITING
+from playbooks.node_scene import NodesScene
 from playbooks.playbook import Sources, find
 from playbooks.rule import Stage
 from playbooks.scene import AbsentScene, InstallScene, Messages, PlacedScene, PodScene
@@ -58,15 +65,15 @@ CLUSTERS: Mapping[str, Callable[[], RecordedCluster]] = {
 }
 
 
-def of_capacity(**fields: Any) -> Callable[[PodScene], PodScene]:
-    def without(scene: PodScene) -> PodScene:
+def of_capacity(**fields: Any) -> Callable[[Any], Any]:
+    def without(scene: Any) -> Any:
         capacity = scene.cluster.capacity._replace(kept=None, **fields)
         return structs.replace(scene, cluster=structs.replace(scene.cluster, capacity=capacity))
 
     return without
 
 
-def of_cluster(**fields: Any) -> Callable[[PodScene], PodScene]:
+def of_cluster(**fields: Any) -> Callable[[Any], Any]:
     return lambda scene: structs.replace(scene, cluster=structs.replace(scene.cluster, **fields))
 
 
@@ -152,6 +159,31 @@ INSTALL_WITHOUT: Mapping[str, Callable[[InstallScene], InstallScene]] = {
 }
 
 
+def sides_unread(scene: NodesScene) -> NodesScene:
+    sides = {name: NodeSide(name, UNREAD, UNREAD) for name in scene.questioned.sides}
+    return scene.questioning(NodesInQuestion(sides, PluginSets(UNREAD, UNREAD)), ())
+
+
+NODES_WITHOUT: Mapping[str, Callable[[NodesScene], NodesScene]] = {
+    "nodes in question": sides_unread,
+    "device plugins": but(plugins=PluginPods(UNREAD, {})),
+    "owners of locks": lambda scene: structs.replace(scene, owners=dict.fromkeys(scene.owners, UNREAD)),
+    "slices": but(slices=UNREAD),
+    "HAMi's install": but(seen=NO_INSTALL),
+}
+GPUS_WITHOUT: Mapping[str, Callable[[GpusScene], GpusScene]] = {
+    "nodes": of_capacity(nodes=UNREAD),
+    "holders": of_capacity(pods=UNREAD),
+    "the scheduler's process": of_cluster(process=SchedulerProcess(counted=UNREAD, gaps=(UNREAD,))),
+    "slices": of_cluster(slices=UNREAD),
+    "HAMi's install": of_cluster(seen=NO_INSTALL),
+}
+OF_CLUSTERS: Mapping[str, tuple[Sequence[Stage[Any]], Mapping[str, Callable[[Any], Any]]]] = {
+    "status": (STATUS, INSTALL_WITHOUT),
+    "nodes": (NODES, NODES_WITHOUT),
+    "gpus": (GPUS, GPUS_WITHOUT),
+}
+
 WITHOUT: Mapping[type, Mapping[str, Callable[[Any], AnyScene]]] = {
     PodScene: OF_WAITING,
     PlacedScene: OF_PLACED,
@@ -169,13 +201,15 @@ def test_a_rule_tells_what_it_declares_and_concludes_nothing_from_what_was_not_r
 
 
 @pytest.mark.sampled(24)
+@pytest.mark.parametrize("verb", OF_CLUSTERS)
 @pytest.mark.parametrize("name", CLUSTERS)
-def test_a_rule_about_the_installation_tells_what_it_declares_and_concludes_nothing_from_what_was_not_read(
-    name: str,
+def test_a_rule_about_a_cluster_tells_what_it_declares_and_concludes_nothing_from_what_was_not_read(
+    name: str, verb: str
 ) -> None:
-    status = find("status")
-    scene = asyncio.run(status.gather(status.request(), Sources(CLUSTERS[name]()))).scene
-    speak_alone(STATUS, scene, INSTALL_WITHOUT)
+    asked = find(verb)
+    scene = asyncio.run(asked.gather(asked.request(), Sources(CLUSTERS[name]()))).scene
+    table, without = OF_CLUSTERS[verb]
+    speak_alone(table, scene, without)
 
 
 def speak_alone(table: Sequence[Stage[Any]], scene: Any, without: Mapping[str, Callable[[Any], Any]]) -> None:

@@ -13,16 +13,16 @@ from bot.report import Evidence, Finding, Severity, step
 from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.quotes import kubectl
-from playbooks.rule import rule
+from playbooks.rule import rule, run
 from playbooks.rules.common import prose
 from playbooks.rules.common.containers import statuses, stuck
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.hami_objects import of_object
 from playbooks.rules.dra.devices import served
 from playbooks.rules.installation.schedulers import what_ails
-from playbooks.rules.nodes.node_causes import NODE_CODES, node_causes, per_cause
+from playbooks.rules.nodes.node_causes import HANDS_OUT_NOTHING, NODE_CODES, scene_of
 from playbooks.rules.nodes.not_selected import keeps_off, none_selected, refused_pods
-from playbooks.rules.nodes.plugin_faults import monitor_fault
+from playbooks.rules.nodes.plugin_faults import monitor_down
 from playbooks.scene import InstallScene
 
 _STARTING = timedelta(minutes=2)
@@ -37,12 +37,11 @@ def plugins_fail(scene: InstallScene) -> list[Finding]:
     if not scene.plugins:
         return []
     sides, sets = scene.questioned
-    known = [cause for side in sides.values() for cause in node_causes(side, sets, scene.config, scene.now)]
+    read = scene_of(sides.values(), sets, scene.seen, scene.now)
     # That pods are not ready is told anyway.
-    found = [cause for cause in known if cause.finding.code != "device-plugin-not-ready"]
-    found = found or [cause for side in sides.values() for cause in monitor_fault(side, scene.now)]
-    refused = [cause.finding for cause in refused_pods(sets, ())] if sets else []
-    return [*per_cause(found), *(refused or (none_selected(sets, scene.nodes) if sets else []))]
+    found = [told for told in run([HANDS_OUT_NOTHING], read).findings if told.code != "device-plugin-not-ready"]
+    refused = [cause.told() for cause in refused_pods(sets)] if sets else []
+    return [*(found or monitor_down(read)), *(refused or (none_selected(sets, scene.nodes) if sets else []))]
 
 
 @rule("plugin-not-ready", reads=_READS)

@@ -63,7 +63,7 @@ def on_a_faulty_gpu(scene: PlacedScene) -> Iterator[Finding]:
         status.name in names and in_trouble(status, scene.now) and _ran(status) for status in statuses(scene.pod)
     )
     if ended and scene.node is not None and (cause := reported(scene.node, "suspected")):
-        yield cause.finding
+        yield cause.told()
 
 
 def unread_log(scene: PlacedScene, told: Collection[str]) -> Sequence[Gap]:

@@ -91,12 +91,14 @@ def refused(scene: PlacedScene) -> Iterator[Finding]:
 def node_behind_refusal(scene: PlacedScene) -> list[Finding]:
     """Something is wrong with the node; nothing where the device plugin was there and refused this pod itself."""
     said, side = scene.once(refusal), scene.side
-    if said is None or side is None or any(_ANSWERED.search(evidence.quote) for evidence in said.words):
+    if said is None or side is None or scene.seen is None:
+        return []
+    if any(_ANSWERED.search(evidence.quote) for evidence in said.words):
         return []
     times = [at for evidence in (*said.words, *said.stripped) if (at := parse_time(evidence.at))]
     vendor = device_asked(scene.pod, scene.config).vendor
-    found = node_causes(side, scene.plugin_sets, scene.config, scene.now, vendors=[vendor])
-    return [cause.finding for cause in found or crash_near(side, times, vendor)]
+    found = node_causes([side], scene.plugin_sets, scene.seen, scene.now, vendor)
+    return found or [cause.told() for cause in crash_near(side, times, vendor)]
 
 
 @rule(

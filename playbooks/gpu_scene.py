@@ -1,6 +1,10 @@
-"""Every card with what is given of it, who holds it, and whether it could still take a pod: by asking the filter."""
+"""What was read of GPUs, whole: every card with what is given of it, who holds it, and whether it could still take a
+pod, by asking the filter.
+"""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
@@ -9,12 +13,15 @@ from bot.gpu_rows import FREE, UNKNOWN, UNREGISTERED
 from bot.hami.fit import verdicts
 from bot.hami.fit.cluster_view import View
 from bot.hami.fit.verdicts import NodeCards
+from bot.hami.installation.install import Install
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.nodes.registration import Unregistered
 from bot.hami.pods.pod_request import Constraints, ContainerRequest, PodRequest
+from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors.vendor import Device
-from bot.kube.models import Node
+from bot.kube.models import Node, ResourceSlice
 from bot.kube.node_readiness import is_cordoned, not_ready
+from bot.report import Gap
 from playbooks.scene import ClusterScene
 
 NO_MEMORY = "no-memory"
@@ -75,6 +82,69 @@ class CardSeen(NamedTuple):
     def stranded_mib(self) -> int:
         """Memory that is free and that no pod can get."""
         return 0 if self.state in (FREE, UNKNOWN, UNREGISTERED) or not self.divided else self.free_mib or 0
+
+
+class GpusScene(msgspec.Struct, frozen=True, dict=True, eq=False):
+    """The cards of a cluster and the pods that hold them; of one node, or of one type, where that is named.
+
+    Types are matched as HAMi matches them, in any case.
+    """
+
+    cluster: ClusterScene
+    node: str = ""
+    type: str = ""
+    undecodable: tuple[str, ...] = ()
+
+    def was_read(self, source: str) -> bool:
+        """Whether rules may conclude anything from it."""
+        return source != "nodes" or self.cluster.nodes_seen
+
+    @property
+    def install(self) -> Install:
+        return self.cluster.install
+
+    @property
+    def config(self) -> DeviceConfig:
+        return self.cluster.config
+
+    @property
+    def now(self) -> datetime:
+        return self.cluster.now
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        return self.cluster.nodes
+
+    @property
+    def by_name(self) -> Mapping[str, Node]:
+        return self.cluster.facts.nodes
+
+    @property
+    def slices(self) -> Sequence[ResourceSlice] | Gap:
+        """What DRA drivers publish."""
+        return self.cluster.slices
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The nodes that are asked about."""
+        return sorted(name for name in self.by_name if self.node in ("", name))
+
+    @cached_property
+    def of_every_type(self) -> list[CardSeen]:
+        return [card for name in self.names for card in cards_of(self.cluster, name)]
+
+    @cached_property
+    def cards(self) -> list[CardSeen]:
+        return [card for card in self.of_every_type if self.type.casefold() in card.card.type.casefold()]
+
+    @cached_property
+    def registered(self) -> list[CardSeen]:
+        return [card for card in self.cards if card.state != UNREGISTERED]
+
+
+def largest(cards: Iterable[CardSeen]) -> CardSeen | None:
+    """The card with the most room, of those whose memory is handed out in parts; of equals the first."""
+    return max((card for card in cards if card.divided), key=lambda card: card.slice_mib or 0, default=None)
 
 
 def cards_of(world: ClusterScene, name: str) -> list[CardSeen]:

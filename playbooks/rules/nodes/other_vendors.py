@@ -7,13 +7,13 @@ from bot.finding_codes import Code, as_code
 from bot.hami.nodes.handshake import Handshake, parse_handshake
 from bot.hami.nodes.registration import Registration, Unregistered
 from bot.hami.vendors.vendor import Device
-from bot.report import Evidence, NextAction, Severity
-from bot.texts import Prose, Text
+from bot.report import Severity
+from bot.texts import Text
 from playbooks import quotes
-from playbooks.nodes.fault import Fault
-from playbooks.nodes.plugins import Plugin
-from playbooks.nodes.sweep import NodeSeen, OtherDevice, Sweep
+from playbooks.gather.plugin_pods import Plugin
+from playbooks.node_scene import NodeScene, OtherDevice
 from playbooks.rules.common import prose
+from playbooks.rules.nodes.causes import Fault, Group, Told
 from playbooks.rules.waiting import after_restart
 from playbooks.rules.waiting.unregistered_nodes import (
     claim_of,
@@ -38,43 +38,45 @@ _PLUGIN_TROUBLES = {
 }
 
 
-def registration_beside(sweep: Sweep, node: NodeSeen) -> Iterator[Fault]:
+def registration_beside(node: NodeScene) -> Iterator[Fault]:
     """Devices that should be registered and are not, or that HAMi's scheduler or kubelet does not have."""
+    scene, start = node.among, after_restart.start_of(node.among.install)
     for device in node.beside:
         word, count = device.device.word, device.device.resources.count
         if isinstance(device.state, Unregistered):
             if _is_another_chip(node, device):
                 continue
-            if device.state.why == "stale" and sweep.zone and not sweep.is_overdue(_handshake(node, device)):
-                yield Fault("handshake-time-zone", "west", node.name, device=word)
+            if device.state.why == "stale" and scene.zone and not scene.is_overdue(_handshake(node, device)):
+                yield Fault("handshake-time-zone", "west", device=word)
                 continue
             code, why = code_and_why(node.node, device.state, device.device)
             health = plugin.health if (plugin := _plugin_of(node, device.device)) else ""
             severity: Severity = "info" if _may_be_of_others(node, device) else "warning"
-            yield Fault(code, device.state.why if why == "claim" else why, node.name, severity, health, word)
-        elif sweep.misreads_time and sweep.zone > timedelta() and sweep.is_overdue(_handshake(node, device)):
-            yield Fault("handshake-time-zone", "east", node.name, device=word)
-        elif device.since_restart:
-            yield Fault("handshake-stale", "restarted", node.name, device=word)
+            yield Fault(code, device.state.why if why == "claim" else why, severity, health, word)
+        elif scene.misreads_time and scene.zone > timedelta() and scene.is_overdue(_handshake(node, device)):
+            yield Fault("handshake-time-zone", "east", device=word)
+        elif after_restart.is_not_taken_in(node.node, device.device, scene.version, start, scene.now, zone=scene.zone):
+            yield Fault("handshake-stale", "restarted", device=word)
         elif not device.offered and count in (node.node.status.allocatable or {}):
-            yield Fault("allocatable-mismatch", "none", node.name, device=word)
+            yield Fault("allocatable-mismatch", "none", device=word)
 
 
-def ignored_beside(sweep: Sweep, node: NodeSeen) -> Iterator[Fault]:
+def ignored_beside(node: NodeScene) -> Iterator[Fault]:
     """Registrations that HAMi's scheduler does not read, as its flags or its device config have it."""
+    scene = node.among
     for other in node.others:
-        known = other.key in sweep.config.by_register or (
+        known = other.key in scene.config.by_register or (
             isinstance(other, Registration) and other.encoding == "capacity"
         )
         if known:
             continue
-        if other.vendor.word in sweep.off:
-            yield Fault("registration-ignored", "off", node.name, "info", other.key)
-        elif sweep.config.names_all:
-            yield Fault("registration-ignored", "unnamed", node.name, "info", other.key)
+        if other.vendor.word in scene.off:
+            yield Fault("registration-ignored", "off", "info", other.key)
+        elif scene.config.names_all:
+            yield Fault("registration-ignored", "unnamed", "info", other.key)
 
 
-def plugins_beside(node: NodeSeen) -> Iterator[Fault]:
+def plugins_beside(node: NodeScene) -> Iterator[Fault]:
     """Device plugins that do not run although what they registered still stands."""
     known = set[str]()
     for device in node.beside:
@@ -83,7 +85,7 @@ def plugins_beside(node: NodeSeen) -> Iterator[Fault]:
             known.add(vendor)
             why = "monitor" if plugin.monitor else "claim"
             code = as_code(f"device-plugin-{plugin.health}")
-            yield Fault(code, why, node.name, about=plugin.why, device=device.device.word)
+            yield Fault(code, why, about=plugin.why, device=device.device.word)
 
 
 def plugin_claim(fault: Fault, names: Sequence[str], plugin: Plugin) -> Text:
@@ -97,12 +99,10 @@ def plugin_trouble(fault: Fault, plugin: Plugin) -> Text:
     return Text(_PLUGIN_TROUBLES[fault.about], why=plugin.why)
 
 
-def told_beside(
-    sweep: Sweep, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]
-) -> tuple[Prose, list[Evidence], Sequence[NextAction]]:
-    """The claim about these nodes, with proofs of those shown and what to do."""
-    device = sweep.config.by_word[fault.device]
-    first = shown[0]
+def told_beside(group: Group) -> Told:
+    """The claim about the nodes, with proofs of those shown and what to do."""
+    scene, fault, names, shown = group.scene, group.fault, group.names, group.shown
+    device, first = scene.config.by_word[fault.device], shown[0]
     plugin, count = _plugin_of(first, device), device.resources.count
     pods = [plugin.pod] if plugin and plugin.pod else []
     nodes = [node.node for node in shown]
@@ -122,42 +122,43 @@ def told_beside(
         claim = Text("allocatable-mismatch.none", nodes=prose.names(names), **values)
         actions = plugin_actions(first.name, pods, device.vendor)
         return claim, [quotes.of_allocatable(node, count) for node in nodes], actions
-    if fault.why == "restarted" and sweep.start:
-        claim = after_restart.claim_about(names, sweep.start)
+    start = after_restart.start_of(scene.install)
+    if fault.why == "restarted" and start:
+        claim = after_restart.claim_about(names, start)
         actions = after_restart.steps(first.name, device, pods)
-        return claim, after_restart.proofs_of(nodes, device, sweep.start), actions
+        return claim, after_restart.proofs_of(nodes, device, start), actions
     why = fault.why if fault.code == "node-unregistered" else "claim"
-    claim = claim_of((fault.code, why), names, device, str(sweep.version or "?"))
+    claim = claim_of((fault.code, why), names, device, str(scene.version or "?"))
     if plugin and fault.about in _DOWN:
         claim = Text("nodes.and", claim=claim, why=plugin_trouble(fault, plugin))
     proofs = [proof for node in shown for proof in registration_proofs(node.node, _state_of(node, device), device)]
     return claim, proofs, registration_actions(first.name, why, pods, device.vendor)
 
 
-def _is_another_chip(node: NodeSeen, device: OtherDevice) -> bool:
+def _is_another_chip(node: NodeScene, device: OtherDevice) -> bool:
     """Whether the vendor's plugin registered a chip that HAMi's scheduler does not read."""
     vendor = device.device.vendor.names.word
     return any(other.vendor.word == vendor and other.word != device.device.word for other in node.others)
 
 
-def _may_be_of_others(node: NodeSeen, device: OtherDevice) -> bool:
+def _may_be_of_others(node: NodeScene, device: OtherDevice) -> bool:
     """Whether only a resource that other programs serve under the same name says that HAMi hands the device out."""
     label = device.device.vendor.node_label[0]
     own = node.node.metadata.annotation(device.device.names.register) is not None
     return device.device.names.shares_domain and not own and not (label and node.node.metadata.label(label))
 
 
-def _handshake(node: NodeSeen, device: OtherDevice) -> Handshake | None:
+def _handshake(node: NodeScene, device: OtherDevice) -> Handshake | None:
     key = device.device.names.handshake
     text = node.node.metadata.annotation(key) if key else None
     return None if text is None else parse_handshake(text)
 
 
-def _plugin_of(node: NodeSeen, device: Device) -> Plugin | None:
+def _plugin_of(node: NodeScene, device: Device) -> Plugin | None:
     return node.plugins_beside.get(device.vendor.names.word)
 
 
-def _state_of(node: NodeSeen, device: Device) -> Unregistered | None:
+def _state_of(node: NodeScene, device: Device) -> Unregistered | None:
     state = next((other.state for other in node.beside if _is(other, device)), None)
     return state if isinstance(state, Unregistered) else None
 
