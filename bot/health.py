@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from bot.texts import Text, Texts
+from bot.texts import Text
 
 DEAF_S = 30.0
 WAITING_S = 300.0
@@ -85,17 +85,13 @@ class Trouble(NamedTuple):
 
     @property
     def text(self) -> Text:
-        """What is wrong."""
+        """What is wrong, in one line."""
         return Text(_TEXTS[self.kind], **self.values)
 
     @property
     def cure(self) -> Text:
         """What to do about it. Raises KeyError for a trouble that nobody can be told of in Slack."""
         return _CURES[self.kind]
-
-    def in_words(self, say: Texts) -> str:
-        """What is wrong, in one line."""
-        return say.words(self.text)
 
 
 def judge(facts: Facts) -> list[Trouble]:

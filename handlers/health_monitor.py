@@ -20,7 +20,7 @@ from bot.slack.message import Message
 from bot.slack.render.text import escape
 from bot.store import StoreError
 from bot.store.timestamps import Mark, MarkRows
-from bot.texts import Texts, in_english
+from bot.texts import in_english
 from bot.triage.webhook import Alert
 from bot.unexpected_errors import bugs_as_errors
 from handlers.deps import Deps
@@ -118,11 +118,11 @@ class HealthMonitor:
 
     def why_not_ready(self) -> str:
         """Why nothing should be sent to this process, a line each; empty when it is ready."""
-        return "\n".join(trouble.in_words(_ENGLISH) for trouble in self.troubles() if trouble.is_unready)
+        return "\n".join(in_english(trouble.text) for trouble in self.troubles() if trouble.is_unready)
 
     def notes(self) -> str:
         """What else is wrong, a line each."""
-        return "".join(f"{trouble.in_words(_ENGLISH)}\n" for trouble in self.troubles() if not trouble.is_unready)
+        return "".join(f"{in_english(trouble.text)}\n" for trouble in self.troubles() if not trouble.is_unready)
 
     @asynccontextmanager
     async def looking(self, clock: Clock) -> AsyncGenerator[None]:
@@ -259,7 +259,7 @@ class HealthMonitor:
     async def _tell_of_store(self, trouble: Trouble | None) -> None:
         """Straight to Slack: nothing can be kept. Once, as far as this process remembers, or Slack not long ago."""
         if trouble and not self._store_fails:
-            log.error("%s", trouble.in_words(_ENGLISH))
+            log.error("%s", in_english(trouble.text))
         elif self._store_fails and not trouble:
             log.warning("the store takes writes again")
         self._store_fails = bool(trouble)
@@ -290,8 +290,8 @@ class HealthMonitor:
         open_ = {mark.name: mark for mark in await marks.all(_OPEN)}
         for trouble in found:
             if (name := f"{_OPEN}{trouble.key}") not in open_ and not trouble.may_pass:
-                log.warning("%s", trouble.in_words(_ENGLISH))
-                kept = [self._places(trouble), self._message(trouble).text, trouble.in_words(self._deps.say)]
+                log.warning("%s", in_english(trouble.text))
+                kept = [self._places(trouble), self._message(trouble).text, self._deps.say.words(trouble.text)]
                 await marks.set(name, json.dumps(kept))
         still = {f"{_OPEN}{trouble.key}" for trouble in found}
         for mark in await marks.all(_OPEN):
@@ -314,10 +314,7 @@ class HealthMonitor:
 
     def _message(self, trouble: Trouble) -> Message:
         say = self._deps.say
-        what = escape(trouble.in_words(say))
+        what = escape(say.words(trouble.text))
         if trouble.channel.startswith(("C", "G")):
             what = what.replace(trouble.channel, f"<#{trouble.channel}>")
         return Message(say("trouble.message", what=what, cure=trouble.cure))
-
-
-_ENGLISH = Texts("en")

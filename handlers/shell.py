@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bot.errors import BotError, UsageError
-from bot.report import Report
-from bot.slack.render.prose import in_words
+from bot.report import Report, in_words
+from bot.slack.render.prose import in_words as error_in_words
 from bot.texts import LANGUAGES, Language, Text, Texts
 from bot.unexpected_errors import bugs_as_errors
 from handlers.audit_shell import AuditAsked, run_audit
@@ -75,7 +75,7 @@ def _told(error: BotError, words: Sequence[str]) -> str:
     given = [*words, *map("=".join, pairwise(words))]
     asked: list[Language] = [language for language in LANGUAGES if f"--lang={language}" in given]
     language = asked[0] if asked else _usual_language(_settings_of(words))
-    return str(error) if language == "en" else "\n".join(filter(None, in_words(error, Texts(language))))
+    return str(error) if language == "en" else "\n".join(filter(None, error_in_words(error, Texts(language))))
 
 
 def _settings_of(words: Sequence[str]) -> ClusterChoice:
@@ -106,13 +106,12 @@ def _run(processes: Processes, asked: Any) -> int:
     if isinstance(asked, TextAsked):
         print_out(asked.text)
     elif isinstance(asked, ParsedQuestion):
-        where = chosen_cluster(asked.options)
-        say = Texts(asked.options["lang"] or language_of(where))
-        report = asyncio.run(_answer(where, asked, say))
-        output = asked.options["output"] or "text"
-        print_out(render(_as_shown(report, asked.options, output, say), output, say))
+        screen = _Screen(asked.options)
+        screen.show(asyncio.run(screen.answer(asked)))
     elif isinstance(asked, CompareAsked):
-        _compare(asked)
+        screen = _Screen(asked.options)
+        report = asyncio.run(compare_recordings(asked, screen.where))
+        screen.show(report, asked.options | {"recording": asked.after})
     elif isinstance(asked, ChangeAsked | OverdueAsked):
         return _change(asked)
     elif isinstance(asked, AuditAsked):
@@ -136,21 +135,37 @@ def _run(processes: Processes, asked: Any) -> int:
     return 0
 
 
-def _compare(asked: CompareAsked) -> None:
-    where = chosen_cluster(asked.options)
-    say = Texts(asked.options["lang"] or language_of(where))
-    output = asked.options["output"] or "text"
-    report = asyncio.run(compare_recordings(asked, where, say))
-    options = asked.options | {"recording": asked.after}
-    print_out(render(_as_shown(report, options, output, say), output, say))
+class _Screen:
+    """Where a command's answer is shown: the cluster, the language and the form that its options name."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._options = options
+        self._output = options.get("output") or "text"
+        self.where = chosen_cluster(options)
+        self.say = Texts(options.get("lang") or language_of(self.where))
+
+    async def answer(self, asked: ParsedQuestion) -> Report:
+        """The answer of a playbook, in words only where the playbook chose them itself."""
+        playbook = asked.playbook
+        async with progress(self.say), open_sources(self.where) as sources:
+            snapshot = await playbook.gather(asked.request, sources)
+        return playbook.tell(snapshot, self.say) if playbook.tell else playbook.diagnose(snapshot)
+
+    def show(self, report: Report, options: dict[str, Any] | None = None) -> None:
+        """To a person what changes a cluster only where one was asked; to a shell commands that name it as it did."""
+        options = self._options if options is None else options
+        if options.get("recording") and self._output != "json":
+            report = of_recording(report)
+        if self._output in ("text", "markdown"):
+            report = _asked_there(report, options)
+        print_out(render(in_words(report, self.say), self._output, self.say))
 
 
 def _change(asked: ChangeAsked | OverdueAsked) -> int:
     from handlers.changes.shell import Consent, Tools, revert_overdue, run_change  # noqa: PLC0415  # aiohttp, as in `cluster_choice`
 
-    where = asked.where if isinstance(asked, OverdueAsked) else chosen_cluster(asked.options)
-    language = None if isinstance(asked, OverdueAsked) else asked.options["lang"]
-    say = Texts(language or language_of(where))
+    screen = _Screen(asked.where._asdict() if isinstance(asked, OverdueAsked) else asked.options)
+    where, say = screen.where, screen.say
 
     def shown(report: Report) -> str:
         return render(report, "text", say)
@@ -171,8 +186,7 @@ def _change(asked: ChangeAsked | OverdueAsked) -> int:
         return code
     consent = Consent(yes=asked.options["yes"], no_capture=asked.options["no_capture"])
     report, code = run_change(tools, asked.request, consent)
-    output = asked.options["output"] or "text"
-    print_out(render(_as_shown(report, asked.options, output, say), output, say))
+    screen.show(report)
     return code
 
 
@@ -185,15 +199,15 @@ def _doctor(asked: DoctorAsked) -> int:
 
 def _mcp(asked: McpAsked) -> None:
     try:
-        from handlers.mcp.server import serve  # noqa: PLC0415  # the SDK, a second
+        from handlers.mcp.server import Tools, chosen, serve  # noqa: PLC0415  # the SDK, a second
     except ModuleNotFoundError as error:
         raise UsageError(
             Text("error-command.needs-mcp"),
             hint=Text("error-command.install-mcp"),
         ) from error
-    where = chosen_cluster(asked.options)
+    screen = _Screen(asked.options)
     gc.enable()
-    asyncio.run(serve(where, asked.verbs, Texts(asked.options["lang"] or language_of(where))))
+    asyncio.run(serve(Tools(screen.where, chosen(asked.verbs), screen.say)))
 
 
 def _profile(asked: ProfileAsked) -> int:
@@ -202,27 +216,20 @@ def _profile(asked: ProfileAsked) -> int:
         study, *rest = asked.request.words
         language = [f"-lang={lang}"] if (lang := asked.options["lang"]) else []
         return run_profile([study, *language, *rest], where.config)
-    say = Texts(asked.options["lang"] or language_of(where))
-    output = asked.options["output"] or "text"
+    screen = _Screen(asked.options)
+    say = screen.say
     if isinstance(asked.request, Request):
         from handlers.profiles.capture_shell import take  # noqa: PLC0415  # 0.1 s: protobuf, Pillow
 
         taking = take(lambda: open_sources(where), asked.request, say, out=asked.options["out"], config=where.config)
         report, written = asyncio.run(taking)
-        print_out(render(_as_shown(report, asked.options, output, say), output, say))
+        screen.show(report)
         lines = [say("profile.wrote", path=str(path)) for path in written]
         lines += [say("profile.wrote-all")] if written and not asked.options["out"] else []
         tell("".join(f"{line}\n" for line in lines))
         return 0
-    print_out(render(asyncio.run(kept_beside_the_bot(where.config, say)), output, say))
+    screen.show(asyncio.run(kept_beside_the_bot(where.config)), {})
     return 0
-
-
-def _as_shown(report: Report, options: dict[str, Any], output: str, say: Texts) -> Report:
-    """For a person: what changes a cluster only where one was asked; for a shell, commands that name it as this did."""
-    if options.get("recording") and output != "json":
-        report = of_recording(report, say)
-    return _asked_there(report, options) if output in ("text", "markdown") else report
 
 
 def _asked_there(report: Report, options: dict[str, Any]) -> Report:
@@ -233,14 +240,7 @@ def _asked_there(report: Report, options: dict[str, Any]) -> Report:
     return asked_there(report, kubectl, ours)
 
 
-async def _answer(where: ClusterChoice, asked: ParsedQuestion, say: Texts) -> Report:
-    async with progress(say), open_sources(where) as sources:
-        snapshot = await asked.playbook.gather(asked.request, sources)
-    return asked.playbook.report(snapshot, say)
-
-
 async def _write_recording(asked: RecordAsked) -> str:
-    where = chosen_cluster(asked.options)
-    say = Texts(asked.options.get("lang") or language_of(where))
-    async with progress(say), open_sources(where) as sources:
+    screen = _Screen(asked.options)
+    async with progress(screen.say), open_sources(screen.where) as sources:
         return await write_recording(sources, asked.out, asked.pod)

@@ -117,7 +117,8 @@ def _version() -> TextAsked:
 
 @click.pass_context
 def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> TextAsked:
-    return TextAsked((verb and explain_code(verb, Texts(lang or "en"))) or explain(ctx, verb))
+    code = explain_code(verb) if verb else None
+    return TextAsked(Texts(lang or "en").words(code) if code else explain(ctx, verb))
 
 
 def _profile_command(program: str) -> click.Command:

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from bot.render.as_json import as_json
 from bot.render.markdown import markdown
 from bot.render.terminal import terminal
-from bot.report import Finding, NextAction, Report
+from bot.report import Finding, NextAction, Report, step
 from bot.slack.render.as_json import slack_json
-from bot.texts import Texts
+from bot.texts import Text, Texts
 from handlers.standard_output import has_colours, width
 
 _PATIENCE_S = 1.0
@@ -29,7 +29,24 @@ async def progress(say: Texts, what: str = "") -> AsyncGenerator[None]:
 
     `what`: what is being done; the cluster is read, if nothing is said.
     """
-    task = asyncio.create_task(_count(say("words.going-on", what=what or say("words.reading")), say))
+    line = say("words.going-on", what=what or say("words.reading"))
+
+    async def count() -> None:
+        terminal = sys.stderr.isatty()
+        seconds = 0
+        try:
+            while True:
+                await asyncio.sleep(_PATIENCE_S)
+                seconds += 1
+                if terminal:
+                    tell(f"\r{line} {say('age.seconds', count=seconds)}")
+                elif seconds == 1:
+                    tell(f"{line}\n")
+        finally:
+            if terminal and seconds:
+                tell("\r\033[K")
+
+    task = asyncio.create_task(count())
     try:
         yield
     finally:
@@ -38,29 +55,13 @@ async def progress(say: Texts, what: str = "") -> AsyncGenerator[None]:
             await task
 
 
-async def _count(line: str, say: Texts) -> None:
-    terminal = sys.stderr.isatty()
-    seconds = 0
-    try:
-        while True:
-            await asyncio.sleep(_PATIENCE_S)
-            seconds += 1
-            if terminal:
-                tell(f"\r{line} {say('age.seconds', count=seconds)}")
-            elif seconds == 1:
-                tell(f"{line}\n")
-    finally:
-        if terminal and seconds:
-            tell("\r\033[K")
-
-
-def of_recording(report: Report, say: Texts) -> Report:
+def of_recording(report: Report) -> Report:
     """The report without commands that change a cluster: they would change another than the one that was recorded."""
 
     def of_recorded(action: NextAction) -> NextAction:
         if not action.changes_cluster:
             return action
-        return replace(action, label=say("render.of-recording", label=action.label), command="")
+        return step(Text("render.of-recording", label=action.text), "", changes_cluster=True)
 
     return replace(
         report,

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import click
 
 from bot.errors import UsageError
-from bot.report import Report, in_words
-from bot.texts import Text, Texts
+from bot.report import Report
+from bot.texts import Text
 from handlers.cluster_choice import ClusterChoice, open_sources
 from handlers.parsing.grammar import ParsedQuestion
 from playbooks.playbook import find
@@ -50,7 +50,7 @@ def tune_command(program: str, options: Sequence[click.Parameter]) -> click.Comm
     )
 
 
-async def compare_recordings(asked: CompareAsked, where: ClusterChoice, say: Texts) -> Report:
+async def compare_recordings(asked: CompareAsked, where: ClusterChoice) -> Report:
     """Raises SourceError for a file that is no recording, UsageError where a cluster is named beside the two."""
     if other := next((name for name in ("recording", "kubeconfig", "context") if getattr(where, name)), ""):
         message = Text("error-tune.compare-names-cluster", other=other)
@@ -63,4 +63,4 @@ async def compare_recordings(asked: CompareAsked, where: ClusterChoice, say: Tex
         open_sources(where._replace(recording=asked.after)) as after,
     ):
         sides = await asyncio.gather(gather_side(before), gather_side(after))
-    return in_words(compare(*sides, everything=asked.everything), say)
+    return compare(*sides, everything=asked.everything)

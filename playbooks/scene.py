@@ -7,7 +7,7 @@ and kept for the others.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import Any, NamedTuple, Self, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
 
 import msgspec
 from msgspec import structs
@@ -18,7 +18,7 @@ from bot.hami.fit.node_cache import Stock, sizes
 from bot.hami.fit.verdicts import Verdict
 from bot.hami.installation.install import Install
 from bot.hami.nodes.cards import Card
-from bot.hami.nodes.node_state import Terms, is_for, wants_own_plugin
+from bot.hami.nodes.node_state import Terms, is_for, read_registrations, wants_own_plugin
 from bot.hami.nodes.registration import Registration, Unregistered
 from bot.hami.pods.pod_request import PodRequest, Resources
 from bot.hami.pods.request_parsing import DeviceConfig, asked_resources, pod_request
@@ -26,20 +26,25 @@ from bot.hami.scheduler_logs.log_lines import LogLine
 from bot.hami.vendors import FIRST, called_together
 from bot.hami.vendors.vendor import Device
 from bot.hami.version import Version
-from bot.kube.models import Event, Node, Pod, ResourceQuota
+from bot.kube.cluster import Clocks
+from bot.kube.models import Event, Holder, Node, Pod, ResourceQuota, ResourceSlice, Workload
 from bot.kube.node_filter import NodeFilter, Obstacle
 from bot.kube.object_memo import Kept
 from bot.kube.times import parse_time
 from bot.report import Evidence, Gap
 from bot.texts import Text
 from playbooks.attempt import Attempt, last_attempt
+from playbooks.gather.components import Components
 from playbooks.gather.dra import ClaimsSeen
+from playbooks.gather.node_side import LogSeen, NodeSide, PluginSets
 from playbooks.gather.nodes_in_question import NodesInQuestion
 from playbooks.gather.scheduler_process import SchedulerProcess
 from playbooks.gather.scheduling import Capacity, InstallSeen
+from playbooks.gather.subject import AbsentPod, SubjectRequest
 from playbooks.gather.usage import MeasuredNodes
 from playbooks.gather.volcano_plugins import VolcanoPluginsSeen
 from playbooks.gather.webhook import WebhookSeen
+from playbooks.rule import Scene
 
 T = TypeVar("T")
 
@@ -72,12 +77,32 @@ class Messages(NamedTuple):
     gaps: tuple[Gap, ...] = ()
 
 
+class WebhookScene(Protocol):
+    """Where HAMi's webhook may have been read."""
+
+    @property
+    def install(self) -> Install: ...
+    @property
+    def webhook(self) -> WebhookSeen | None: ...
+    @property
+    def now(self) -> datetime: ...
+
+
+class HamiScene(WebhookScene, Scene, Protocol):
+    """What is read of HAMi itself, whether somebody asks about it or about a pod that waits for it."""
+
+    @property
+    def seen(self) -> InstallSeen: ...
+    @property
+    def process(self) -> SchedulerProcess: ...
+
+
 class ClusterScene(msgspec.Struct, frozen=True, dict=True, eq=False):
     """The cluster as HAMi sees it, for any number of pods: under its version, or every fitting one when unknown.
 
     Beside what every question reads, what bears on pods that wait: `process` of HAMi's scheduler, the owners of node
     locks (None = read, and not there), the nodes that seem to hand out too little, and the webhook where a pod went
-    past HAMi.
+    past HAMi. `slices`: what DRA drivers offer, where that is asked about.
     """
 
     seen: InstallSeen
@@ -88,6 +113,7 @@ class ClusterScene(msgspec.Struct, frozen=True, dict=True, eq=False):
     questioned: NodesInQuestion = NodesInQuestion({})
     process: SchedulerProcess = SchedulerProcess()
     webhook: WebhookSeen | None = None
+    slices: Sequence[ResourceSlice] | Gap = ()
 
     @property
     def install(self) -> Install:
@@ -98,16 +124,23 @@ class ClusterScene(msgspec.Struct, frozen=True, dict=True, eq=False):
         return self.seen.config
 
     @property
+    def nodes(self) -> Sequence[Node]:
+        return _read(self.capacity.nodes)
+
+    @property
     def nodes_seen(self) -> bool:
         return not isinstance(self.capacity.nodes, Gap)
+
+    def was_read(self, source: str) -> bool:
+        """Whether rules may conclude anything from it."""
+        return source != "nodes" or self.nodes_seen
 
     @cached_property
     def facts(self) -> Facts:
         """What the fit reads."""
         capacity, flags = self.capacity, self.install.flags
-        nodes: Sequence[Node] = () if isinstance(capacity.nodes, Gap) else capacity.nodes
         return Facts(
-            nodes={node.name: node for node in nodes},
+            nodes={node.name: node for node in self.nodes},
             pods=None if isinstance(capacity.pods, Gap) else capacity.pods,
             quotas=None if isinstance(capacity.quotas, Gap) else capacity.quotas,
             config=self.config,
@@ -169,7 +202,21 @@ class ClusterScene(msgspec.Struct, frozen=True, dict=True, eq=False):
         return [] if unread and 2 * unread >= expected else list(found.values())
 
 
-class PodScene(msgspec.Struct, frozen=True, dict=True, eq=False):
+class _OfOne(msgspec.Struct, frozen=True, dict=True, eq=False):
+    """A scene of one subject: what follows from it is worked out once."""
+
+    def once(self, fact: Callable[[Self], T]) -> T:
+        """What follows from the scene, worked out when it is first asked for."""
+        if fact not in self._facts:
+            self._facts[fact] = fact(self)
+        return cast("T", self._facts[fact])
+
+    @cached_property
+    def _facts(self) -> dict[Callable[[Self], Any], Any]:
+        return {}
+
+
+class PodScene(_OfOne, frozen=True, dict=True, eq=False):
     """One pod that waits for a node, in its cluster.
 
     `claims` are read where it asks for devices through ResourceClaims, `group_events` where Volcano names a PodGroup,
@@ -184,16 +231,6 @@ class PodScene(msgspec.Struct, frozen=True, dict=True, eq=False):
     volcano_plugins: VolcanoPluginsSeen = VolcanoPluginsSeen()
     usage: MeasuredNodes | None = None
     advises: bool = True
-
-    def once(self, fact: Callable[[Self], T]) -> T:
-        """What follows from the scene, worked out when it is first asked for."""
-        if fact not in self._facts:
-            self._facts[fact] = fact(self)
-        return cast("T", self._facts[fact])
-
-    @cached_property
-    def _facts(self) -> dict[Callable[[Self], Any], Any]:
-        return {}
 
     def twin(self, pod: Pod, attempt: Attempt) -> Self:
         """The scene of a pod that is alike (`grouping.request_key`): how it fits was worked out for this one."""
@@ -219,8 +256,20 @@ class PodScene(msgspec.Struct, frozen=True, dict=True, eq=False):
         return last_attempt(self.pod, messages.events.get(name, ()), own)
 
     @property
+    def seen(self) -> InstallSeen:
+        return self.cluster.seen
+
+    @property
     def install(self) -> Install:
         return self.cluster.install
+
+    @property
+    def process(self) -> SchedulerProcess:
+        return self.cluster.process
+
+    @property
+    def webhook(self) -> WebhookSeen | None:
+        return self.cluster.webhook
 
     @property
     def config(self) -> DeviceConfig:
@@ -240,7 +289,7 @@ class PodScene(msgspec.Struct, frozen=True, dict=True, eq=False):
 
     def was_read(self, source: str) -> bool:
         """Whether rules may conclude anything from it."""
-        return source != "nodes" or self.nodes_seen
+        return self.cluster.was_read(source)
 
     @property
     def asked(self) -> dict[str, str]:
@@ -406,6 +455,188 @@ class PodScene(msgspec.Struct, frozen=True, dict=True, eq=False):
                 return {}
             found[name] = verdict
         return found
+
+
+class PlacedScene(_OfOne, frozen=True, dict=True, eq=False):
+    """One pod that has its node, or has ended.
+
+    `seen` and what follows are read where it asks for devices and has not ended well: HAMi's install, the GPU side of
+    its node, and the newest lines of its own GPU containers (`own_logs`; None where the settings do not allow to read
+    them). `plugin_sets` are read where the node has no device plugin, `webhook` and `owner`, what made the pod, where
+    it went past HAMi.
+    """
+
+    pod: Pod
+    events_read: Sequence[Event] | Gap
+    now: datetime
+    seen: InstallSeen | None = None
+    side: NodeSide | None = None
+    own_logs: Sequence[LogSeen] | None = None
+    own_log_gaps: Sequence[Gap] = ()
+    """What could not be read of them is a gap only where it would have told something."""
+    plugin_sets: PluginSets | None = None
+    webhook: WebhookSeen | None = None
+    owner: Workload | Gap | None = None
+
+    @property
+    def gaps(self) -> list[Gap]:
+        parts = (self.seen, self.side, self.plugin_sets, self.webhook)
+        read = (gap for part in parts if part for gap in part.gaps)
+        return [gap for gap in (self.events_read, *read, self.owner) if isinstance(gap, Gap)]
+
+    def was_read(self, source: str) -> bool:
+        """Whether rules may conclude anything from it: HAMi's `install`, or the pod's `node`."""
+        return self.node is not None if source == "node" else self.seen is not None
+
+    @cached_property
+    def events(self) -> list[Event]:
+        """What was said of this pod, and of no earlier one of its name."""
+        read, uids = () if isinstance(self.events_read, Gap) else self.events_read, ("", self.pod.metadata.uid)
+        return [event for event in read if event.involved_object.uid in uids and event.message.strip()]
+
+    @property
+    def install(self) -> Install:
+        """HAMi's, empty where it was not read."""
+        return self.seen.install if self.seen else Install()
+
+    @property
+    def version(self) -> Version | None:
+        """HAMi's version, None when it could not be told."""
+        return self.install.version.version if self.install.version else None
+
+    @property
+    def config(self) -> DeviceConfig:
+        return self.seen.config if self.seen else DeviceConfig()
+
+    @property
+    def node(self) -> Node | None:
+        """The pod's node, None where it was not read."""
+        return None if self.side is None or isinstance(self.side.node, Gap) else self.side.node
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        return {self.node.name: self.node} if self.node else {}
+
+    @property
+    def plugins(self) -> Sequence[Pod]:
+        """The pods of HAMi's own device plugin on the node; empty also where pods were not read."""
+        return self.side.plugin_pods if self.side else ()
+
+    @cached_property
+    def cards(self) -> list[Card]:
+        """The node's cards; empty also where the node was not read."""
+        read = read_registrations(self.node) if self.node else ()
+        return [card for registered in read if isinstance(registered, Registration) for card in registered.cards]
+
+
+class AbsentScene(_OfOne, frozen=True, dict=True, eq=False):
+    """A pod that was asked about and cannot be looked at: there is none, or (a gap) it could not be read.
+
+    `events_read` are those of its name. `seen` and `webhook` are read where HAMi's webhook kept it from being created
+    because nobody answered.
+    """
+
+    wanted: SubjectRequest
+    absent: AbsentPod | Gap
+    events_read: Sequence[Event] | Gap
+    now: datetime
+    seen: InstallSeen | None = None
+    webhook: WebhookSeen | None = None
+
+    @property
+    def gaps(self) -> list[Gap]:
+        parts = (None if isinstance(self.absent, Gap) else self.absent, self.seen, self.webhook)
+        read = (gap for part in parts if part for gap in part.gaps)
+        return [gap for gap in (self.absent, self.events_read, *read) if isinstance(gap, Gap)]
+
+    def was_read(self, source: str) -> bool:
+        """Whether rules may conclude anything from it: that the pod is `absent`."""
+        return source != "absent" or not isinstance(self.absent, Gap)
+
+    @property
+    def refusals(self) -> Sequence[Event]:
+        """Why its owner could not create it."""
+        return () if isinstance(self.absent, Gap) else self.absent.refusals
+
+    @property
+    def events(self) -> Sequence[Event]:
+        return () if isinstance(self.events_read, Gap) else self.events_read
+
+    @property
+    def install(self) -> Install:
+        """HAMi's, empty where it was not read."""
+        return self.seen.install if self.seen else Install()
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """None: a pod that is not there has no node."""
+        return {}
+
+
+class InstallScene(msgspec.Struct, frozen=True, dict=True, eq=False):
+    """HAMi's installation with every part of it.
+
+    `held`: the pods that hold GPUs, where its scheduler's count was read. `questioned`: nodes whose device plugin is
+    down, or hands out too little, and the DaemonSets with their events where pods of theirs are missing. `clocks` are
+    there where a live cluster answered.
+    """
+
+    seen: InstallSeen
+    components: Components
+    now: datetime
+    process: SchedulerProcess = SchedulerProcess()
+    held: Sequence[Holder] | Gap = ()
+    questioned: NodesInQuestion = NodesInQuestion({})
+    clocks: Clocks | None = None
+    undecodable: tuple[str, ...] = ()
+
+    @property
+    def install(self) -> Install:
+        return self.seen.install
+
+    @property
+    def config(self) -> DeviceConfig:
+        return self.seen.config
+
+    @property
+    def version(self) -> Version | None:
+        """HAMi's version, None when it could not be told."""
+        return self.install.version.version if self.install.version else None
+
+    @property
+    def webhook(self) -> WebhookSeen:
+        return self.components.webhook
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        return _read(self.components.nodes)
+
+    @property
+    def plugins(self) -> Sequence[Workload]:
+        """The device plugin's DaemonSets."""
+        return _read(self.components.plugins)
+
+    @property
+    def plugin_pods(self) -> Sequence[Pod]:
+        return _read(self.components.plugin_pods)
+
+    @property
+    def slices(self) -> Sequence[ResourceSlice] | Gap:
+        """What DRA drivers offer."""
+        return self.components.slices
+
+    @property
+    def unread(self) -> list[Gap]:
+        """What could not be read of its objects."""
+        return [*self.seen.gaps, *self.components.gaps, *self.questioned.gaps]
+
+    def was_read(self, source: str) -> bool:
+        """Whether rules may conclude anything from it: a source is named as its gap would be."""
+        return all(gap.source != source for gap in (*self.seen.gaps, *self.components.gaps))
+
+
+def _read(some: Sequence[T] | Gap) -> Sequence[T]:
+    return () if isinstance(some, Gap) else some
 
 
 def _agreed(by_version: Sequence[Mapping[str, Verdict]], name: str) -> Verdict:

@@ -13,11 +13,21 @@ from bot.hami.scheduler_logs.filter_reasons import REASONS
 from bot.hami.signatures import signatures
 from bot.pprof.hints import ALLOCATION_RULES, CPU_RULES, GOROUTINE_RULES, MEMORY_RULES, WAIT_RULES
 from bot.report import SEVERITIES
-from playbooks.nodes.plugins import Health
+from playbooks.gather.plugin_pods import Health
 
 _ROOT = Path(__file__).parents[1]
 _RULES = (*CPU_RULES, *WAIT_RULES, *ALLOCATION_RULES, *GOROUTINE_RULES, *MEMORY_RULES)
-_MAKERS = {"finding": 0, "Finding": 0, "Fault": 0, "_finding": 2, "_of_record": 1, "_told": 0, "Unlike": 0}
+_MAKERS = {
+    "finding": 0,
+    "Finding": 0,
+    "Fault": 0,
+    "NodeCause": 0,
+    "fault": 0,
+    "_finding": 2,
+    "_of_record": 1,
+    "_told": 0,
+    "Unlike": 0,
+}
 """What makes a finding, and among how many of its first arguments the code is (from 0)."""
 
 
@@ -39,13 +49,13 @@ def finding_codes() -> set[str]:
 
 
 def fault_codes() -> set[str]:
-    """Those of the faults that the sweep of the nodes finds, as their sources write them or put them together."""
-    folder = _ROOT / "playbooks" / "nodes"
+    """Those of what is wrong with nodes, as the sources of its facts write them or put them together."""
+    folder = _ROOT / "playbooks" / "rules" / "nodes"
     written = [found for path in folder.glob("*.py") for found in _written(ast.parse(path.read_text(encoding="utf-8")))]
     made = {"device-plugin-" + health for health in get_args(Health) if health not in ("ready", "unseen")}
     made |= {"node-lock-" + phase for phase in get_args(LockState.__annotations__["phase"])}
     made |= {"handshake-stale", "handshake-deleted", "node-unregistered", "registration-ignored"}
-    return {code for maker, code in written if maker == "Fault"} | made & set(CODES)
+    return {code for maker, code in written if maker in ("Fault", "NodeCause")} | made & set(CODES)
 
 
 def impact_codes() -> set[str]:

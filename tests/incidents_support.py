@@ -17,13 +17,18 @@ INCIDENTS = Path(__file__).parent / "incidents"
 
 
 class Incident(NamedTuple):
-    """What was asked (`pod`: a pod for `why`, a node or nothing for `nodes`) and how a right answer looks."""
+    """What was asked (`pod`: a pod for `why`, a node, a namespace or nothing else) and how a right answer looks.
+
+    `says` are patterns that the first finding's claim, steps or quotes match, `never` what no claim or step matches.
+    """
 
     name: str
     verb: str
     pod: str
     first: tuple[str, ...]
     wrong: tuple[str, ...]
+    says: tuple[str, ...]
+    never: tuple[str, ...]
 
     def ask(self, cluster: RecordedCluster | None = None) -> Report:
         """The report on the recording, or on an edited copy of it."""
@@ -32,7 +37,8 @@ class Incident(NamedTuple):
     @property
     def target(self) -> dict[str, str]:
         """The values of the verb's arguments."""
-        return {"node": self.pod} if self.verb == "nodes" else {"pod": self.pod} if self.pod else {}
+        name = {"nodes": "node", "quota": "namespace"}.get(self.verb, "pod")
+        return {name: self.pod} if self.pod or self.verb == "nodes" else {}
 
 
 def incidents() -> list[Incident]:
@@ -56,4 +62,5 @@ def _read(folder: Path) -> Incident:
     expected = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
     first, verb = expected["first"], expected["verb"]
     firsts = (first,) if isinstance(first, str) else tuple(first)
-    return Incident(folder.name, verb, expected["pod"], firsts, tuple(expected["not"]))
+    says, never = (tuple(expected.get(key, ())) for key in ("says", "never"))
+    return Incident(folder.name, verb, expected["pod"], firsts, tuple(expected["not"]), says, never)

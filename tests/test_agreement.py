@@ -104,6 +104,8 @@ def test_where_why_suspects_hami_itself_status_does_not_swear_that_it_is_healthy
 
 def test_gpus_tells_of_the_ghosts_that_why_blames() -> None:
     for pod in of_pods("scheduler-ledger-stale", sure=True):
+        if pod.why.key == "scheduler-ledger-stale.namesake":  # a live pod has the name: only its own events tell more
+            continue
         assert "scheduler-ledger-stale" in pod.codes("gpus"), pod
         assert {row["node"] for row in pod.cells("gpus", "scheduler's count")} >= set(pod.why.scope.nodes), pod
 

@@ -6,12 +6,11 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from bot.finding_codes import CODES, Code, as_code
+from bot.finding_codes import CODES, Code
 from bot.texts import LANGUAGES, Texts
 from handlers.parsing.grammar import explain_code
 from handlers.parsing.slack_grammar import Help, understand
-from playbooks.nodes.fault import Fault
-from playbooks.nodes.findings import Wording
+from playbooks.judgement.nodes import NODES
 from tests.cases_support import CASES
 from tests.finding_codes import fault_codes, finding_codes
 
@@ -40,15 +39,13 @@ def _codes(found: Any) -> Iterator[str]:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_code_has_a_meaning_a_proof_and_a_fix_in_every_language(language: Any) -> None:
-    assert all(len((explain_code(code, Texts(language)) or "").splitlines()) >= 4 for code in CODES)
+    say = Texts(language)
+    assert all(len(say.words(explain_code(code) or "").splitlines()) >= 4 for code in CODES)
 
 
-def test_every_fault_that_a_sweep_finds_has_what_tells_it() -> None:
-    wording = object.__new__(Wording)  # what tells a code is the same for every sweep
-    faults = fault_codes()
-    assert len(faults) > 10
-    for code in faults:
-        assert callable(wording.teller(Fault(as_code(code), "claim", "gpu-1")))
+def test_every_fault_of_a_node_has_a_rule_that_tells_it() -> None:
+    assert len(fault_codes()) > 10
+    assert fault_codes() <= {code for stage in NODES for speaks in stage.rules for code in speaks.codes}
 
 
 def test_slack_explains_a_code_in_either_language() -> None:

@@ -1,6 +1,7 @@
 """The recorded incidents: what has to change comes first, and nothing is said that would mislead."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any, cast
 
@@ -35,8 +36,27 @@ def test_the_cause_comes_first_and_nothing_misleads(incident: Incident) -> None:
     assert set(misleading).isdisjoint(incident.wrong)
 
 
-TELLS_ALL = {("HAMi-1346", "main.log"), ("f1-ghost-after-annotations-stripped", "pods.json")}
-"""Inputs without which nothing else tells the cause: the container's own log; the pods, whose words of HAMi remain."""
+@each_incident()
+def test_the_first_finding_answers_the_person_and_none_says_what_misleads(incident: Incident) -> None:
+    findings = incident.ask().findings
+    first = findings[0]
+    steps = [f"{action.label} {action.command}" for action in first.next_actions]
+    told = " ".join([first.claim, *steps, *(evidence.quote for evidence in first.evidence)])
+    everything = " ".join(
+        [finding.claim + " ".join(action.label for action in finding.next_actions) for finding in findings]
+    )
+    assert [pattern for pattern in incident.says if not re.search(pattern, told, re.IGNORECASE)] == []
+    assert [pattern for pattern in incident.never if re.search(pattern, everything)] == []
+    assert first.severity == "info" or first.next_actions
+
+
+TELLS_ALL = {
+    ("HAMi-1346", "main.log"),
+    ("f1-ghost-after-annotations-stripped", "pods.json"),
+    ("f1-ghost-of-recreated-statefulset-pod", "events.json"),
+}
+"""Inputs without which nothing else tells the cause: the container's own log; the pods, whose words of HAMi remain; the
+events of the pod that had the name before."""
 
 
 @pytest.mark.sampled(2)

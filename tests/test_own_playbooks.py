@@ -16,7 +16,8 @@ import pytest
 from bot.kube.client.connect import open_cluster
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report
-from bot.texts import LANGUAGES, Texts, in_english
+from bot.texts import LANGUAGES, Texts
+from handlers.doctor.links import in_words
 from handlers.doctor.playbooks import examine_playbooks
 from handlers.mcp.server import chosen
 from handlers.mcp.tools import USUAL, input_schema
@@ -196,7 +197,7 @@ def test_it_is_a_tool_of_the_mcp_server(examples: Path) -> None:
 
 
 def test_doctor_has_a_line_for_each(examples: Path) -> None:
-    links = examine_playbooks(Texts("en"))
+    links = in_words(examine_playbooks(), Texts("en"))
     assert [(link.name, link.state, link.about) for link in links] == [
         ("playbook", "ok", "evictions"),
         ("playbook", "ok", "whole-gpus"),
@@ -206,11 +207,8 @@ def test_doctor_has_a_line_for_each(examples: Path) -> None:
 def test_doctor_warns_of_a_folder_and_of_files_that_everybody_may_change(examples: Path) -> None:
     for path in (examples, examples / "evictions.py"):
         path.chmod(path.stat().st_mode | 0o002)
-    warned = [
-        (link.state, in_english(link.seen), in_english(link.fix))
-        for link in examine_playbooks(Texts("en"))
-        if link.state != "ok"
-    ]
+    links = in_words(examine_playbooks(), Texts("en"))
+    warned = [(link.state, link.seen, link.fix) for link in links if link.state != "ok"]
     assert warned == [
         (
             "degraded",
@@ -233,7 +231,7 @@ def test_an_installed_package_adds_a_verb(
     monkeypatch.syspath_prepend(site)
     assert json.loads(ask("acme", "--recording", RECORDING, "-o", "json")[1])["verdict"] == "fine"
     assert "the playbook lost does not work: ModuleNotFoundError" in ask("lost", "--recording", RECORDING)[2]
-    links = {link.about: (link.state, in_english(link.seen)) for link in examine_playbooks(Texts("en"))}
+    links = {link.about: (link.state, link.seen) for link in in_words(examine_playbooks(), Texts("en"))}
     assert links["acme"] == ("ok", "A playbook of your own: acme_hami:PLAYBOOK of acme-hami.")
     assert links["lost"][0] == "degraded"
     assert "there is a verb why already" in links["why"][1]
@@ -291,9 +289,9 @@ def test_a_file_that_does_not_import_is_told_wherever_it_is_asked(folder: Path, 
     assert example(["broken"]) == "/hami broken"
     assert not wants_pod("broken")
     assert tuple(chosen(())) == (*USUAL[:7], "fine")
-    links = {link.about: link for link in examine_playbooks(Texts("en"))}
+    links = {link.about: link for link in in_words(examine_playbooks(), Texts("en"))}
     assert (links["broken"].state, links["fine"].state) == ("degraded", "ok")
-    assert told in in_english(links["broken"].seen)
+    assert told in links["broken"].seen
 
 
 @pytest.mark.parametrize(
@@ -378,9 +376,9 @@ def test_a_name_that_is_taken_or_no_verb_is_left_out_and_told(
 ) -> None:
     add(folder, name, WORKS + ENDS)
     assert ask("why", POD, "--recording", RECORDING, "-o", "json")[1].startswith('{\n  "schema": "hami-bot.report/v1"')
-    (link,) = examine_playbooks(Texts("en"))
+    (link,) = in_words(examine_playbooks(), Texts("en"))
     assert (link.state, bool(link.fix)) == ("degraded", True)
-    assert told in in_english(link.seen)
+    assert told in link.seen
     discovery.log_left_out()
     assert told in caplog.text
 
@@ -388,8 +386,8 @@ def test_a_name_that_is_taken_or_no_verb_is_left_out_and_told(
 def test_a_folder_that_is_not_there_is_told(folder: Path, ask: Ask) -> None:
     folder.rmdir()
     assert ask("why", POD, "--recording", RECORDING)[0] == 0
-    (link,) = examine_playbooks(Texts("en"))
-    assert f"There is no folder {folder}" in in_english(link.seen)
+    (link,) = in_words(examine_playbooks(), Texts("en"))
+    assert f"There is no folder {folder}" in link.seen
 
 
 def test_files_with_an_underscore_and_other_files_are_no_verbs(folder: Path) -> None:

@@ -16,9 +16,10 @@ from bot.errors import BotError
 from bot.kube.client.connect import open_cluster, open_writer
 from bot.kube.client.leader import Leader
 from bot.kube.client.live import LiveCluster
-from bot.texts import Texts, in_english
+from bot.texts import Texts
 from handlers.cluster_choice import ClusterChoice
 from handlers.doctor.clusters import examine_cluster
+from handlers.doctor.links import in_words
 from playbooks.playbook import Sources, find, load
 from sandbox.apiserver import ApiServer, Rule
 from sandbox.apiserver.access import Access
@@ -114,8 +115,8 @@ async def unread_without_each(server: ApiServer, config: Path) -> dict[str, str]
 
 
 async def _doctor(config: Path, right: str) -> str:
-    links = await examine_cluster(ClusterChoice(kubeconfig=config), None, Texts("en"))
-    return next((link.seen for link in links if link.state != "ok" and right in in_english(link.seen)), "")
+    links = in_words(await examine_cluster(ClusterChoice(kubeconfig=config), None), Texts("en"))
+    return next((link.seen for link in links if link.state != "ok" and right in link.seen), "")
 
 
 def test_every_verb_is_asked() -> None:

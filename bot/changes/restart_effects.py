@@ -15,15 +15,15 @@ from bot.changes.plan import Plan
 from bot.kube.models import Pod, PodTemplate
 from bot.kube.node_filter import NodeFilter
 from bot.kube.selectors import label_matcher
-from bot.report import Impact, Severity
-from bot.texts import Text, Texts
+from bot.report import Impact, Severity, impact
+from bot.texts import Text
 
 HOSTNAME = "kubernetes.io/hostname"
 
 
-def blast_radius(deployment: Object, plan: Plan, around: DeploymentContext, say: Texts) -> tuple[Impact, ...]:
+def blast_radius(deployment: Object, plan: Plan, around: DeploymentContext) -> tuple[Impact, ...]:
     """The worst first."""
-    tell = _Teller(say)
+    tell = _Teller()
     if plan.record.means == "debug-flags":
         pods = ", ".join(pod.name for pod in around.pods or ()) or str(deployment["metadata"].get("name", ""))
         tell(Text("blast.no-restart", pods=pods, old=plan.record.old or "0"), "info")
@@ -43,12 +43,11 @@ def needs_nodes(deployment: Object) -> bool:
 
 
 class _Teller:
-    def __init__(self, say: Texts) -> None:
-        self.say = say
+    def __init__(self) -> None:
         self.impacts: list[Impact] = []
 
     def __call__(self, what: Text, severity: Severity) -> None:
-        self.impacts.append(Impact(what.key.removeprefix("blast."), severity, self.say.words(what)))
+        self.impacts.append(impact(what.key.removeprefix("blast."), severity, what))
 
 
 # ----------------------------------------------------------------------------------------------------- the rollout

@@ -9,8 +9,8 @@ from bot.pprof.hints import PROFILER, Hint, Hints, hints
 from bot.pprof.patterns import literally
 from bot.pprof.quotes import SourcedProfile, focused, headline, printable, question, short_name
 from bot.pprof.sampletypes import sample_index, shown_type
-from bot.report import Confidence, Evidence, Finding, NextAction, Scope, Table, step
-from bot.texts import Text, Texts
+from bot.report import Confidence, Evidence, Finding, NextAction, Scope, Table, prose_table, step
+from bot.texts import Text
 
 GOROUTINES = "goroutine"
 _COUNTED = (GOROUTINES, "threadcreate")
@@ -88,10 +88,10 @@ def explain(taken: SourcedProfile, *, sample_index_name: str = "") -> tuple[Find
     return (*about, *given)
 
 
-def symptom_table(say: Texts) -> Table:
+def symptom_table() -> Table:
     """Which profile to take for which symptom, as the debugging guides have it."""
-    rows = tuple((say.words(symptom), f"profile {words}") for symptom, words in _SYMPTOMS)
-    return Table(say("symptom.title"), (say("symptom.symptom"), say("symptom.take")), rows)
+    rows = [(symptom, f"profile {words}") for symptom, words in _SYMPTOMS]
+    return prose_table(Text("symptom.title"), [Text("symptom.symptom"), Text("symptom.take")], rows)
 
 
 def finding(

@@ -9,8 +9,8 @@ from bot.pprof.goroutines import Growth, grown
 from bot.pprof.hints import CPU_RULES
 from bot.pprof.quotes import SourcedProfile, focused, headline, printable, question, short_name
 from bot.pprof.units import AUTO, label
-from bot.report import Evidence, Finding, NextAction, Table, step
-from bot.texts import Prose, Text, Texts, clauses
+from bot.report import Evidence, Finding, NextAction, Table, prose_table, step
+from bot.texts import Prose, Text, clauses
 
 ROWS = 10
 _C_CODE = "runtime.cgocall"
@@ -46,26 +46,23 @@ def explain_change(versions: Sequence[SourcedProfile], *, sample_index_name: str
     return (*given, *_collector(ready, found), *_unlike(ready, found))
 
 
-def comparison_tables(
-    versions: Sequence[SourcedProfile], say: Texts, *, sample_index_name: str = ""
-) -> tuple[Table, ...]:
+def comparison_tables(versions: Sequence[SourcedProfile], *, sample_index_name: str = "") -> tuple[Table, ...]:
     """Side by side, oldest first: all of it, the collector's part, what was allocated, the ten largest changes."""
     ready = [version.ready() for version in versions]
     found = compare([taken.profile for taken in ready], sample_index_name)
-    return (_side_by_side(found, [taken.file.rpartition("/")[2].removesuffix(".pb.gz") for taken in ready], say),)
+    return (_side_by_side(found, [taken.file.rpartition("/")[2].removesuffix(".pb.gz") for taken in ready]),)
 
 
-def _side_by_side(found: Comparison, names: Sequence[str], say: Texts) -> Table:
-    title = say("profile-change.title", what=_measured(found))
-    columns = (say("profile-change.what"), *map(printable, names), say("profile-change.change"))
-    rows = [_row(say("profile-change.total"), found, found.total, say)]
+def _side_by_side(found: Comparison, names: Sequence[str]) -> Table:
+    columns = [Text("profile-change.what"), *map(printable, names), Text("profile-change.change")]
+    rows = [_row(Text("profile-change.total"), found, found.total)]
     if found.gc and any(found.gc.values):
-        rows.append((say("profile-change.gc"), *map(share, found.gc.values), say.words(_ratio(found.gc))))
+        rows.append((Text("profile-change.gc"), *map(share, found.gc.values), _ratio(found.gc)))
     if found.allocated and found.kind.type != "alloc_space":
         values = [f"{label(round(value), 'bytes', AUTO)}/s" for value in found.allocated.values]
-        rows.append((say("profile-change.allocated"), *values, say.words(_ratio(found.allocated))))
-    rows += [_row(printable(change.name), found, change, say) for change in _worth_a_row(found)]
-    return Table(title, columns, tuple(rows))
+        rows.append((Text("profile-change.allocated"), *values, _ratio(found.allocated)))
+    rows += [_row(printable(change.name), found, change) for change in _worth_a_row(found)]
+    return prose_table(Text("profile-change.title", what=_measured(found)), columns, rows)
 
 
 def _worth_a_row(found: Comparison) -> list[Change]:
@@ -78,8 +75,8 @@ def _worth_a_row(found: Comparison) -> list[Change]:
     return [*changed, *others][:ROWS] or found.significant[:ROWS]
 
 
-def _row(name: str, found: Comparison, change: Change, say: Texts) -> tuple[str, ...]:
-    return (name, *(_value(value, found) for value in change.values), say.words(_ratio(change)))
+def _row(name: Prose, found: Comparison, change: Change) -> tuple[Prose, ...]:
+    return (name, *(_value(value, found) for value in change.values), _ratio(change))
 
 
 def _value(number: float, found: Comparison) -> str:

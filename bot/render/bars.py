@@ -11,7 +11,7 @@ from bot.gpu_rows import FREE, GpuRow
 from bot.render.overview_tables import short_uuids
 from bot.render.words import cells, visible
 from bot.report import Report
-from bot.texts import Texts
+from bot.texts import Text, together
 
 MOST_LINES = 60
 _LEVELS = "▁▂▃▄▅▆▇█"
@@ -21,14 +21,13 @@ _LONG = 16
 
 
 class Bars(NamedTuple):
-    """Lines of equal shape, what their characters mean, and how many nodes are left out: those with the least room."""
+    """Lines of equal shape, and how many nodes are left out: those with the least room."""
 
-    lines: list[str]
-    legend: str
+    lines: list[Text]
     left_out: int
 
 
-def bars(report: Report, say: Texts) -> Bars | None:
+def bars(report: Report) -> Bars | None:
     """The GPUs of a report; None for a report that has none."""
     by_node: dict[str, list[GpuRow]] = {}
     for gpu in report.typed(GpuRow):
@@ -46,10 +45,10 @@ def bars(report: Report, say: Texts) -> Bars | None:
     shown = rows[:MOST_LINES]
     label, wide = max(cells(name) for name, _, _ in shown), max(len(bar) for _, bar, _ in shown)
     lines = [
-        f"{name}{' ' * (label - cells(name))}  {bar}{' ' * (wide - len(bar))}  {_says(some, say)}"
+        together(f"{name}{' ' * (label - cells(name))}  {bar}{' ' * (wide - len(bar))}  ", _says(some))
         for name, bar, some in shown
     ]
-    return Bars(lines, say("bars.legend"), len(rows) - len(shown))
+    return Bars(lines, len(rows) - len(shown))
 
 
 def _short(gpu: GpuRow) -> str:
@@ -74,11 +73,11 @@ def _long(gpu: GpuRow) -> str:
     return _GIVEN * filled + (_ROOM if gpu.state == FREE else _BARRED) * (_LONG - filled)
 
 
-def _says(gpus: Sequence[GpuRow], say: Texts) -> str:
+def _says(gpus: Sequence[GpuRow]) -> Text:
     if not any(gpu.is_known for gpu in gpus):
-        return say("bars.unknown")
+        return Text("bars.unknown")
     room = sum(gpu.room for gpu in gpus)
     if room:
-        return say("bars.free", memory=f"{room:,} MiB")
+        return Text("bars.free", memory=f"{room:,} MiB")
     free = sum(gpu.state == FREE for gpu in gpus if not gpu.divided)
-    return say("bars.some-free", count=free) if free else say("bars.none")
+    return Text("bars.some-free", count=free) if free else Text("bars.none")

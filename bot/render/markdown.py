@@ -6,12 +6,24 @@ of any text, each word that could mean something to a reader of Markdown stands 
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from msgspec import UNSET
 
-from bot.render.words import changed, seen_at, shell_command, some_names, subject_name, table_heading, visible, where
+from bot.render.words import (
+    CONFIDENCES,
+    SEVERITIES,
+    changed,
+    seen_at,
+    shell_command,
+    some_names,
+    subject_name,
+    table_heading,
+    visible,
+    where,
+)
 from bot.report import Change, Evidence, Finding, Gap, NextAction, Report, Table
-from bot.texts import Texts
+from bot.texts import Prose, Text, Texts, together
 
 _NAMES_SHOWN = 8
 _SHORT_QUOTE = 80
@@ -26,76 +38,80 @@ _BACKTICKS = re.compile("`+")
 
 def markdown(report: Report, say: Texts) -> str:
     """The report under a heading; nothing in it can ping, link, or leave the place where it is quoted."""
-    actions = [action for finding in report.findings for action in finding.next_actions]
-    sections = [
-        [f"## {_inert(subject_name(report))}: {_inert(report.verdict)}"],
-        [_inert(_origin(report, say))],
-        *_section(say("render.findings"), list(_findings(report.findings, say))),
-        *(_section(say("render.change"), list(_change(report.change, say))) if report.change else []),
-        *_section(say("render.next"), [line for action in actions for line in _action(action, say)]),
-        *(part for table in report.tables for part in _section(_inert(table_heading(table, say)), _table(table, say))),
-        *_section(say("render.gaps"), [line for gap in report.gaps for line in _gap(gap)]),
-    ]
-    return "\n\n".join("\n".join(section) for section in sections) + "\n"
+    return "\n\n".join("\n".join(section) for section in _Page(say).sections(report)) + "\n"
 
 
-def _origin(report: Report, say: Texts) -> str:
-    cluster = say("render.in-cluster", cluster=report.cluster) if report.cluster else ""
-    seen = report.taken_at if report.cache_age_s is UNSET else seen_at(report, say)
-    return ", ".join(filter(None, (report.playbook, cluster, seen)))
+class _Page(NamedTuple):
+    """Makes Markdown of texts in the language of `say`."""
+
+    say: Texts
+
+    def sections(self, report: Report) -> list[Sequence[str]]:
+        actions = [action for finding in report.findings for action in finding.next_actions]
+        return [
+            [f"## {_inert(subject_name(report))}: {_inert(report.verdict)}"],
+            [self._inert(_origin(report))],
+            *self._section(Text("render.findings"), list(self._findings(report.findings))),
+            *self._section(Text("render.change"), list(self._change(report.change)) if report.change else []),
+            *self._section(Text("render.next"), [line for action in actions for line in self._action(action)]),
+            *(part for table in report.tables for part in self._section(table_heading(table), self._table(table))),
+            *self._section(Text("render.gaps"), [line for gap in report.gaps for line in self._gap(gap)]),
+        ]
+
+    def _section(self, title: Prose, lines: Sequence[str]) -> list[Sequence[str]]:
+        return [[f"### {self._inert(title)}"], lines] if lines else []
+
+    def _findings(self, findings: Sequence[Finding]) -> Iterator[str]:
+        """Each claim with what it rests on; what several rest on is quoted once."""
+        quoted = set[Evidence]()
+        for finding in findings:
+            words = self.say.words(together(SEVERITIES[finding.severity], CONFIDENCES[finding.confidence], by=", "))
+            yield f"- {_code(finding.code)} ({words}): {_inert(finding.claim)}"
+            if finding.scope.nodes:
+                yield f"  {self.say('render.nodes')}: {self._inert(some_names(finding.scope.nodes, _NAMES_SHOWN))}"
+            for evidence in finding.evidence:
+                yield from self._evidence(evidence, again=evidence in quoted)
+            quoted.update(finding.evidence)
+
+    def _evidence(self, evidence: Evidence, *, again: bool) -> Iterator[str]:
+        quote = _code(evidence.quote) if evidence.quote else self.say("render.empty")
+        if again and len(evidence.quote) > _SHORT_QUOTE:
+            quote = self.say("render.above")
+        yield f"  - {_inert(', '.join(filter(None, (where(evidence), evidence.at))))}: {quote}"
+        if evidence.command and not again:
+            yield f"    {self.say('render.again')}: {_code(evidence.command)}"
+
+    def _change(self, change: Change) -> Iterator[str]:
+        yield f"- {self._inert(changed(change))}"
+        for impact in change.blast_radius:
+            yield f"- {_code(impact.code)} ({self.say.words(SEVERITIES[impact.severity])}): {_inert(impact.text)}"
+
+    def _action(self, action: NextAction) -> Iterator[str]:
+        label = _inert(action.label)
+        yield f"- {self.say('render.changes', label=label) if action.changes_cluster else label}"
+        if command := visible(shell_command(action)):
+            fence = "`" * max(3, _longest_run(command) + 1)
+            yield from (f"  {fence}sh", f"  {command}", f"  {fence}")
+
+    def _gap(self, gap: Gap) -> Iterator[str]:
+        yield f"- {_inert(gap.source)}: {_inert(gap.why)}"
+        if hint := _inert(gap.hint):
+            yield f"  - {hint}"
+
+    def _table(self, table: Table) -> list[str]:
+        if not table.columns or not table.rows:
+            return [self.say("words.none")]
+        header, *rows = ([_cell(cell) for cell in row] for row in (table.columns, *table.rows))
+        return [f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *rows)]
+
+    def _inert(self, prose: Prose) -> str:
+        return _inert(self.say.words(prose))
 
 
-def _section(title: str, lines: Sequence[str]) -> list[Sequence[str]]:
-    return [[f"### {title}"], lines] if lines else []
-
-
-def _findings(findings: Sequence[Finding], say: Texts) -> Iterator[str]:
-    """Each claim with what it rests on; what several rest on is quoted once."""
-    quoted = set[Evidence]()
-    for finding in findings:
-        words = f"{say(f'render.{finding.severity}')}, {say(f'render.{finding.confidence}')}"
-        yield f"- {_code(finding.code)} ({words}): {_inert(finding.claim)}"
-        if finding.scope.nodes:
-            yield f"  {say('render.nodes')}: {_inert(some_names(finding.scope.nodes, say, _NAMES_SHOWN))}"
-        for evidence in finding.evidence:
-            yield from _evidence(evidence, say, again=evidence in quoted)
-        quoted.update(finding.evidence)
-
-
-def _evidence(evidence: Evidence, say: Texts, *, again: bool) -> Iterator[str]:
-    quote = _code(evidence.quote) if evidence.quote else say("render.empty")
-    if again and len(evidence.quote) > _SHORT_QUOTE:
-        quote = say("render.above")
-    yield f"  - {_inert(', '.join(filter(None, (where(evidence), evidence.at))))}: {quote}"
-    if evidence.command and not again:
-        yield f"    {say('render.again')}: {_code(evidence.command)}"
-
-
-def _change(change: Change, say: Texts) -> Iterator[str]:
-    yield f"- {_inert(changed(change, say))}"
-    for impact in change.blast_radius:
-        yield f"- {_code(impact.code)} ({say(f'render.{impact.severity}')}): {_inert(impact.text)}"
-
-
-def _action(action: NextAction, say: Texts) -> Iterator[str]:
-    label = _inert(action.label)
-    yield f"- {say('render.changes', label=label) if action.changes_cluster else label}"
-    if command := visible(shell_command(action)):
-        fence = "`" * max(3, _longest_run(command) + 1)
-        yield from (f"  {fence}sh", f"  {command}", f"  {fence}")
-
-
-def _gap(gap: Gap) -> Iterator[str]:
-    yield f"- {_inert(gap.source)}: {_inert(gap.why)}"
-    if hint := _inert(gap.hint):
-        yield f"  - {hint}"
-
-
-def _table(table: Table, say: Texts) -> list[str]:
-    if not table.columns or not table.rows:
-        return [say("words.none")]
-    header, *rows = ([_cell(cell) for cell in row] for row in (table.columns, *table.rows))
-    return [f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *rows)]
+def _origin(report: Report) -> Text:
+    cluster = Text("render.in-cluster", cluster=report.cluster) if report.cluster else ""
+    seen = report.taken_at if report.cache_age_s is UNSET else seen_at(report)
+    return together(report.playbook, cluster, seen, by=", ")
 
 
 def _inert(text: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, cast
 
 from bot.render.words import age, instant, some_names
 from bot.report import Finding, Names, NextAction, Report, Rows, Table, Uuid
-from bot.texts import Texts
+from bot.texts import Prose, Texts
 
 _NAMES_SHOWN = 2
 _SHORTEST = 12
@@ -40,7 +40,12 @@ def brief(report: Report, say: Texts) -> Brief | None:
     if not parts:
         return None
     now = instant(report.taken_at)
-    tables = [shown for table, rows in parts if (shown := _table(table, rows, now, say))]
+    tables: list[BriefTable] = []
+    for whole, rows in parts:
+        if rows.brief:
+            columns, cells = _picked(rows, rows.brief, now)
+            shown = Table(whole.title, columns, tuple(tuple(map(say.words, row)) for row in cells))
+            tables.append(BriefTable(shown, whole, len(whole.rows) - len(rows.brief), rows.sheet.together))
     tells = any(rows.sheet.tells_findings for _, rows in parts)
     problems = [finding for finding in report.findings if finding.severity != "info" and not tells]
     steps: dict[str, NextAction] = {}
@@ -53,39 +58,38 @@ def brief(report: Report, say: Texts) -> Brief | None:
     )
 
 
-def _table(whole: Table, rows: Rows[Any], now: datetime | None, say: Texts) -> BriefTable | None:
-    shown = rows.brief
-    if not shown:
-        return None
+def _picked(
+    rows: Rows[Any], shown: Sequence[Any], now: datetime | None
+) -> tuple[tuple[str, ...], list[tuple[Prose, ...]]]:
+    """The headings and the rows of those columns that tell something."""
     fields = list(rows.sheet.brief)
     values = [[getattr(row, field) for field in fields] for row in shown]
     uuids = [field for field in fields if isinstance(getattr(shown[0], field), Uuid)]
     short = short_uuids(getattr(row, field) for field in uuids for row in rows.typed)
-    columns = [[short.get(value) or _cell(value, now, say) for value in column] for column in zip(*values, strict=True)]
+    columns = [[short.get(value) or _cell(value, now) for value in column] for column in zip(*values, strict=True)]
     picked = [
         number
         for number, cells in enumerate(columns)
         if number < rows.sheet.together or _tells(cells, values[0][number])
     ]
     headings = tuple(rows.sheet.brief.values())
-    cells = zip(*(columns[number] for number in picked), strict=True)
-    table = Table(whole.title, tuple(headings[number] for number in picked), tuple(cells))
-    return BriefTable(table, whole, len(whole.rows) - len(shown), rows.sheet.together)
+    cells = list(zip(*(columns[number] for number in picked), strict=True))
+    return tuple(headings[number] for number in picked), cells
 
 
-def _tells(cells: Sequence[str], first: Any) -> bool:
+def _tells(cells: Sequence[Prose], first: Any) -> bool:
     """Whether a column tells the rows apart; an age tells something by itself."""
     return any(cells) and (len(set(cells)) > 1 or len(cells) == 1 or isinstance(first, datetime))
 
 
-def _cell(value: Any, now: datetime | None, say: Texts) -> str:
+def _cell(value: Any, now: datetime | None) -> Prose:
     match value:
         case None:
             return "?"
         case datetime():
-            return age(int((now - value).total_seconds()), say) if now else "?"
+            return age(int((now - value).total_seconds())) if now else "?"
         case Names():
-            return some_names(value, say, _NAMES_SHOWN)
+            return some_names(value, _NAMES_SHOWN)
         case tuple():
             return ", ".join(cast("Iterable[str]", value))
         case int():

@@ -4,7 +4,6 @@ What a fill means shows without colour too: solid is given, blank is free, hatch
 not known. The same report gives the same bytes.
 """
 
-import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -13,16 +12,11 @@ from typing import NamedTuple
 from PIL import Image, ImageDraw
 
 from bot.gpu_rows import FREE, UNKNOWN, UNREGISTERED, GpuRow, TypeRow
-from bot.render.picture_text import Ink, fitted, wide, write
+from bot.render.picture_text import FAINT, FRAME, INK, PAPER, Canvas, Ink, wide
 from bot.render.words import visible
 from bot.report import Report
-from bot.texts import Texts
+from bot.texts import Prose, Text, Texts, together
 
-_PAPER = (255, 255, 255)
-_FRAME = (118, 118, 118)
-"""Stands out from white and from black alike, wherever the picture is shown."""
-_INK = (32, 32, 32)
-_FAINT = (96, 96, 96)
 _GIVEN = (0, 84, 148)
 _HATCH = (196, 78, 0)
 _DOTS = (94, 60, 153)
@@ -50,7 +44,7 @@ class _Row(NamedTuple):
     label: str
     note: str
     bars: tuple[GpuRow, ...]
-    says: str
+    says: Text
 
     @property
     def room(self) -> int:
@@ -96,22 +90,19 @@ def picture(report: Report, say: Texts) -> bytes | None:
     by_node = _by_node(report)
     if not by_node:
         return None
-    say = say.about(_noun(bar for bars in by_node.values() for bar in bars))
-    rows = _rows(by_node, say)
+    cards = [card for some in by_node.values() for card in some]
+    rows = _rows(by_node)
     layout = next((layout for most, layout in _LAYOUTS if len(rows) <= most), _DENSEST)
     per_column = min(-(-len(rows) // layout.columns), (_TALLEST - _HEAD - _FOOT) // layout.row)
     shown = rows[: per_column * layout.columns]
     sizes = _sizes(layout, shown)
-    image = Image.new("RGB", (layout.width, _HEAD + per_column * layout.row + _FOOT), _PAPER)
-    ImageDraw.Draw(image).rectangle((0, 0, image.width - 1, image.height - 1), outline=_FRAME, width=2)
-    _draw_head(image, report, [bar for bars in by_node.values() for bar in bars], say)
+    canvas = Canvas((layout.width, _HEAD + per_column * layout.row + _FOOT), say.about(_noun(cards)))
+    _draw_head(canvas, report, cards)
     for number, row in enumerate(shown):
         column, line = divmod(number, per_column)
-        _draw_row(image, row, sizes, say, (_MARGIN + column * (sizes.column + _MARGIN), _HEAD + line * layout.row))
-    _draw_foot(image, len(rows) - len(shown), say)
-    written = io.BytesIO()
-    image.quantize(palette=_palette(), dither=Image.Dither.NONE).save(written, "PNG", compress_level=4)
-    return written.getvalue()
+        _draw_row(canvas, row, sizes, (_MARGIN + column * (sizes.column + _MARGIN), _HEAD + line * layout.row))
+    _draw_foot(canvas, len(rows) - len(shown))
+    return canvas.png(_palette(), compress_level=4)
 
 
 def alt_text(report: Report) -> str:
@@ -130,7 +121,7 @@ def _by_node(report: Report) -> dict[str, list[GpuRow]]:
     return found
 
 
-def _rows(by_node: dict[str, list[GpuRow]], say: Texts) -> list[_Row]:
+def _rows(by_node: dict[str, list[GpuRow]]) -> list[_Row]:
     """A row per node; per card where there is only one node, for then its holders can be told too."""
     if len(by_node) == 1:
         return [
@@ -138,25 +129,25 @@ def _rows(by_node: dict[str, list[GpuRow]], say: Texts) -> list[_Row]:
                 visible(bar.card),
                 visible(", ".join((bar.type, *bar.holders))),
                 (bar,),
-                say("picture.slots", used=bar.slots),
+                Text("picture.slots", used=bar.slots),
             )
             for bars in by_node.values()
             for bar in bars
         ]
-    rows = [_Row(node, _types(bars), tuple(bars), _sum(bars, say)) for node, bars in by_node.items()]
+    rows = [_Row(node, _types(bars), tuple(bars), _sum(bars)) for node, bars in by_node.items()]
     return sorted(rows, key=lambda row: -row.room) if len(rows) > _LAYOUTS[0][0] else rows
 
 
-def _sum(bars: Sequence[GpuRow], say: Texts) -> str:
+def _sum(bars: Sequence[GpuRow]) -> Text:
     if all(bar.state == UNREGISTERED for bar in bars):
-        return say("picture.dropped")
+        return Text("picture.dropped")
     if not any(bar.is_known for bar in bars):
-        return say("picture.not-known")
+        return Text("picture.not-known")
     room = sum(bar.room for bar in bars)
     if room:
-        return say("picture.room", amount=amount(room))
+        return Text("picture.room", amount=amount(room))
     free = sum(bar.state == FREE for bar in bars if not bar.divided)
-    return say("picture.room", amount=free) if free else say("picture.none-free")
+    return Text("picture.room", amount=free) if free else Text("picture.none-free")
 
 
 def _types(bars: Iterable[GpuRow]) -> str:
@@ -182,28 +173,26 @@ def _sizes(layout: _Layout, rows: Sequence[_Row]) -> _Sizes:
 # ------------------------------------------------------------------------------------------------------ drawing
 
 
-def _draw_head(image: Image.Image, report: Report, cards: Sequence[GpuRow], say: Texts) -> None:
-    name, room = visible(report.subject.name), image.width - 2 * _MARGIN
-    kind = "of-node" if report.subject.kind == "Node" else "of-type"
-    what = say(f"picture.{kind}", name=name) if name else say("picture.all")
+def _draw_head(canvas: Canvas, report: Report, cards: Sequence[GpuRow]) -> None:
+    name, room = visible(report.subject.name), canvas.image.width - 2 * _MARGIN
+    what = Text("picture.of-node" if report.subject.kind == "Node" else "picture.of-type", name=name)
+    cluster = Text("picture.in-cluster", name=visible(report.cluster)) if report.cluster else ""
     taken = report.taken_at.replace("T", " ").replace("Z", " UTC")
-    title = ", ".join(
-        filter(None, (what, say("picture.in-cluster", name=visible(report.cluster)) if report.cluster else "", taken))
-    )
-    write(image, (_MARGIN, 20), fitted(title, _TITLE, room), size=_TITLE, ink=_INK)
-    write(image, (_MARGIN, 58), fitted(_facts(report, cards, say), _TEXT, room), size=_TEXT, ink=_FAINT)
+    title = together(what if name else Text("picture.all"), cluster, taken, by=", ")
+    canvas.write((_MARGIN, 20), title, size=_TITLE, room=room)
+    canvas.write((_MARGIN, 58), _facts(report, cards), size=_TEXT, ink=FAINT, room=room)
 
 
-def _facts(report: Report, cards: Sequence[GpuRow], say: Texts) -> str:
+def _facts(report: Report, cards: Sequence[GpuRow]) -> Text:
     known = [bar for bar in cards if bar.state != UNREGISTERED]
     if all(bar.memory_used is None for bar in cards):
-        return say("picture.unread", count=f"{len(known):,}")
+        return Text("picture.unread", count=f"{len(known):,}")
     largest = max((row.largest_slice or 0 for row in report.typed(TypeRow)), default=0)
     free = sum(bar.state == FREE for bar in known)
-    facts = say("picture.free-cards", free=f"{free:,}", all=f"{len(known):,}")
+    facts = Text("picture.free-cards", free=f"{free:,}", all=f"{len(known):,}")
     if unknown := sum(bar.state == UNKNOWN for bar in known):
-        facts = say("picture.unknown-cards", facts=facts, count=f"{unknown:,}")
-    return say("picture.largest", facts=facts, amount=amount(largest)) if largest else facts
+        facts = Text("picture.unknown-cards", facts=facts, count=f"{unknown:,}")
+    return Text("picture.largest", facts=facts, amount=amount(largest)) if largest else facts
 
 
 def _noun(cards: Iterable[GpuRow]) -> str:
@@ -212,25 +201,25 @@ def _noun(cards: Iterable[GpuRow]) -> str:
     return nouns.pop() if len(nouns) == 1 else "device" if nouns else "GPU"
 
 
-def _draw_row(image: Image.Image, row: _Row, sizes: _Sizes, say: Texts, at: tuple[int, int]) -> None:
+def _draw_row(canvas: Canvas, row: _Row, sizes: _Sizes, at: tuple[int, int]) -> None:
     left, top = at
     layout, start, end = sizes.layout, left + sizes.label, left + sizes.label + sizes.bars
     line = top + (layout.bar - layout.font) // 2 - 1
-    write(image, (left, line), fitted(row.label, layout.font, sizes.label - 12), size=layout.font, ink=_INK)
+    canvas.write((left, line), row.label, size=layout.font, room=sizes.label - 12)
     if layout.row - layout.bar > _SMALL:
-        note = fitted(row.note, _SMALL, sizes.bars + layout.says)
-        write(image, (start, top + layout.bar + 3), note, size=_SMALL, ink=_FAINT)
+        room = sizes.bars + layout.says
+        canvas.write((start, top + layout.bar + 3), row.note, size=_SMALL, ink=FAINT, room=room)
     bars = row.bars[: sizes.bars // sizes.card]
     gap = _GAP if sizes.card > 2 * _GAP else 1
     for number, bar in enumerate(bars):
         x = start + number * sizes.card
-        _draw_bar(image, bar, (x, top, x + sizes.card - gap, top + layout.bar), layout.font - 2, say)
-    says = row.says if len(bars) == len(row.bars) else f"+{len(row.bars) - len(bars)}; {row.says}"
-    write(image, (end + 10, line), fitted(says, layout.font, layout.says - 14), size=layout.font, ink=_INK)
+        _draw_bar(canvas, bar, (x, top, x + sizes.card - gap, top + layout.bar), layout.font - 2)
+    left_out = f"+{len(row.bars) - len(bars)}" if len(bars) < len(row.bars) else ""
+    canvas.write((end + 10, line), together(left_out, row.says, by="; "), size=layout.font, room=layout.says - 14)
 
 
-def _draw_bar(image: Image.Image, bar: GpuRow, box: _Box, size: int, say: Texts) -> None:
-    left, top, right, bottom = box
+def _draw_bar(canvas: Canvas, bar: GpuRow, box: _Box, size: int) -> None:
+    image, (left, top, right, bottom) = canvas.image, box
     edge = left + _filled(bar, right - left)
     if edge < right:
         if not bar.is_known:
@@ -240,9 +229,9 @@ def _draw_bar(image: Image.Image, bar: GpuRow, box: _Box, size: int, say: Texts)
         else:
             image.paste(_hatch().crop((0, 0, right - edge, bottom - top)), (edge, top))
     image.paste(_GIVEN, (left, top, edge, bottom))
-    ImageDraw.Draw(image).rectangle((left, top, right - 1, bottom - 1), outline=_FRAME)
+    canvas.draw.rectangle((left, top, right - 1, bottom - 1), outline=FRAME)
     if right - left >= _NARROWEST_WITH_TEXT:
-        _draw_words(image, bar, (edge, top, right, bottom), size, say)
+        _draw_words(canvas, bar, (edge, top, right, bottom), size)
 
 
 def _filled(bar: GpuRow, room: int) -> int:
@@ -253,46 +242,47 @@ def _filled(bar: GpuRow, room: int) -> int:
     return room if given >= total else min(max(room * given // total, 2), room - 2)
 
 
-def _draw_words(image: Image.Image, bar: GpuRow, box: _Box, size: int, say: Texts) -> None:
+def _draw_words(canvas: Canvas, bar: GpuRow, box: _Box, size: int) -> None:
     """What the bar says, in what is left of it beside the filled part, if there is room."""
     left, top, right, bottom = box
-    says = _room(bar, say) if bar.state == FREE else bar.state
-    taken = wide(says, size)
+    says = _room(bar) if bar.state == FREE else bar.state
+    taken = canvas.wide(says, size)
     if taken + 12 > right - left:
         return
     x, y = right - taken - 7, top + (bottom - top - size) // 2 - 1
     if bar.state != FREE:
-        image.paste(_PAPER, (x - 3, y, right - 4, y + size + 3))
-    write(image, (x, y), says, size=size, ink=_INK)
+        canvas.image.paste(PAPER, (x - 3, y, right - 4, y + size + 3))
+    canvas.write((x, y), says, size=size)
 
 
-def _room(bar: GpuRow, say: Texts) -> str:
+def _room(bar: GpuRow) -> Prose:
     given, total = bar.given
-    return amount(bar.room) if bar.divided else say("picture.of-slots", free=total - given, all=total)
+    return amount(bar.room) if bar.divided else Text("picture.of-slots", free=total - given, all=total)
 
 
-def _draw_foot(image: Image.Image, left_out: int, say: Texts) -> None:
+def _draw_foot(canvas: Canvas, left_out: int) -> None:
+    image = canvas.image
     x, y = _MARGIN, image.height - _FOOT + 20
     box = (0, 0, 26, 18)
     legend = (
-        (Image.new("RGB", box[2:], _GIVEN), say("picture.given")),
-        (Image.new("RGB", box[2:], _BLANK), say("picture.free")),
-        (_hatch().crop(box), say("picture.stranded")),
-        (_dots().crop(box), say("picture.not-known-or-dropped")),
+        (Image.new("RGB", box[2:], _GIVEN), Text("picture.given")),
+        (Image.new("RGB", box[2:], _BLANK), Text("picture.free")),
+        (_hatch().crop(box), Text("picture.stranded")),
+        (_dots().crop(box), Text("picture.not-known-or-dropped")),
     )
     for swatch, words in legend:
         image.paste(swatch, (x, y))
-        ImageDraw.Draw(image).rectangle((x, y, x + box[2] - 1, y + box[3] - 1), outline=_FRAME)
-        x = write(image, (x + box[2] + 8, y), words, size=15, ink=_INK) + 28
+        canvas.draw.rectangle((x, y, x + box[2] - 1, y + box[3] - 1), outline=FRAME)
+        x = canvas.write((x + box[2] + 8, y), words, size=15) + 28
     if left_out:
-        words = say("picture.left-out", count=f"{left_out:,}")
-        write(image, (x, y), fitted(words, 15, image.width - x - _MARGIN), size=15, ink=_INK)
+        words = Text("picture.left-out", count=f"{left_out:,}")
+        canvas.write((x, y), words, size=15, room=image.width - x - _MARGIN)
 
 
 @lru_cache(maxsize=1)
 def _hatch() -> Image.Image:
     """Free memory that no pod can get."""
-    image = Image.new("RGB", _STRIP, _PAPER)
+    image = Image.new("RGB", _STRIP, PAPER)
     draw = ImageDraw.Draw(image)
     for x in range(-_STRIP[1], _STRIP[0], 7):
         draw.line((x, _STRIP[1], x + _STRIP[1], 0), fill=_HATCH, width=2)
@@ -302,7 +292,7 @@ def _hatch() -> Image.Image:
 @lru_cache(maxsize=1)
 def _dots() -> Image.Image:
     """What is not known."""
-    image = Image.new("RGB", _STRIP, _PAPER)
+    image = Image.new("RGB", _STRIP, PAPER)
     draw = ImageDraw.Draw(image)
     for y in range(2, _STRIP[1], 5):
         for x in range(2 + y % 2 * 2, _STRIP[0], 5):
@@ -313,8 +303,8 @@ def _dots() -> Image.Image:
 @lru_cache(maxsize=1)
 def _palette() -> Image.Image:
     """The few colours there are, and the shades at the edges of letters: half the file in half the time."""
-    colours = [_PAPER, _FRAME, _GIVEN, _HATCH, _DOTS, _BLANK]
-    colours += [shade for ink, steps in ((_INK, 16), (_FAINT, 12)) for shade in _shades(ink, steps)]
+    colours = [PAPER, FRAME, _GIVEN, _HATCH, _DOTS, _BLANK]
+    colours += [shade for ink, steps in ((INK, 16), (FAINT, 12)) for shade in _shades(ink, steps)]
     image = Image.new("P", (1, 1))
     image.putpalette([part for colour in colours for part in colour])
     return image

@@ -9,10 +9,52 @@ from importlib.resources import files
 
 from PIL import Image, ImageDraw, ImageFont
 
+from bot.texts import Prose, Texts
+
 Ink = tuple[int, int, int]
+
+PAPER: Ink = (255, 255, 255)
+FRAME: Ink = (118, 118, 118)
+"""Stands out from white and from black alike, wherever the picture is shown."""
+INK: Ink = (32, 32, 32)
+FAINT: Ink = (96, 96, 96)
 
 _MORE = "..."
 _FIRST_HAN = "\u2e80"
+
+
+class Canvas:
+    """A framed picture of so many pixels, whose words are in the language of `say`."""
+
+    def __init__(self, size: tuple[int, int], say: Texts) -> None:
+        self.image = Image.new("RGB", size, PAPER)
+        self.draw = ImageDraw.Draw(self.image)
+        self.draw.rectangle((0, 0, size[0] - 1, size[1] - 1), outline=FRAME, width=2)
+        self._say = say
+
+    def write(self, at: tuple[int, int], prose: Prose, *, size: int, ink: Ink = INK, room: int | None = None) -> int:
+        """Write the words with their line's top left corner at the place, cut to `room` pixels; where they end."""
+        words = self._say.words(prose) if room is None else self.fitted(prose, size, room)
+        return _write(self.image, at, words, size=size, ink=ink)
+
+    def fitted(self, prose: Prose, size: int, room: int) -> str:
+        """The words, or their beginning and three dots where they would take more than `room` pixels."""
+        return fitted(self._say.words(prose), size, room)
+
+    def wide(self, prose: Prose, size: int) -> int:
+        """The pixels that the words take from left to right."""
+        return wide(self._say.words(prose), size)
+
+    def png(self, colours: Image.Image | int | None = None, compress_level: int = 6) -> bytes:
+        """The file. `colours`: a palette, or how many there are at most."""
+        image = self.image
+        if isinstance(colours, int):
+            image = image.quantize(colours, dither=Image.Dither.NONE)
+        elif colours is not None:
+            image = image.quantize(palette=colours, dither=Image.Dither.NONE)
+        written = io.BytesIO()
+        image.save(written, "PNG", compress_level=compress_level)
+        return written.getvalue()
 
 
 def wide(text: str, size: int) -> int:
@@ -20,8 +62,7 @@ def wide(text: str, size: int) -> int:
     return sum(_letter(letter, size)[1] for letter in text)
 
 
-def write(image: Image.Image, at: tuple[int, int], text: str, *, size: int, ink: Ink) -> int:
-    """Write the text with its line's top left corner at the place; where it ends."""
+def _write(image: Image.Image, at: tuple[int, int], text: str, *, size: int, ink: Ink) -> int:
     x, y = at
     for letter in text:
         mask, step = _letter(letter, size)

@@ -13,6 +13,8 @@ from typing import NamedTuple
 from bot.render.bars import bars
 from bot.render.overview_tables import Brief, BriefTable, brief
 from bot.render.words import (
+    CONFIDENCES,
+    SEVERITIES,
     about,
     cells,
     changed,
@@ -27,7 +29,7 @@ from bot.render.words import (
     where,
 )
 from bot.report import Change, Evidence, Finding, Gap, NextAction, Report, Severity, Table
-from bot.texts import Texts
+from bot.texts import Prose, Text, Texts, together
 
 _WIDEST_PROSE = 120
 _NARROWEST = 40
@@ -65,214 +67,229 @@ def terminal(report: Report, say: Texts, *, width: int = 80, colour: bool) -> st
     Without colour there is no escape sequence in it, whatever the report holds; with colour only our own.
     """
     wide = max(width, _NARROWEST)
-    width = min(wide, _WIDEST_PROSE)
+    page = _Page(say, min(wide, _WIDEST_PROSE), wide)
     overview = brief(report, say)
-    sections = _overview(report, overview, say, width, wide) if overview else _diagnosis(report, say, width, wide)
+    sections = page.overview(report, overview) if overview else page.diagnosis(report)
     show = _painted if colour else _plain
     return "\n\n".join("\n".join(map(show, section)) for section in sections if section) + "\n"
 
 
-def _diagnosis(report: Report, say: Texts, width: int, wide: int) -> list[list[Line]]:
-    cause, *others = report.findings or (None,)
-    return [
-        _head(report, cause, say, width),
-        _evidence(cause.evidence if cause else (), report.taken_at, say, width),
-        _change(report.change, say, width) if report.change else [],
-        _next(cause.next_actions if cause else (), say, width),
-        _others([finding for finding in others if finding and finding.severity != "info"], say, width),
-        _background([finding for finding in others if finding and finding.severity == "info"], say, width),
-        _bars(report, say, wide),
-        *(_table(table, say, wide) for table in report.tables),
-        _gaps(report.gaps, say, width),
-    ]
+class _Page(NamedTuple):
+    """Makes lines of texts: prose is at most `width` cells wide, tables `wide`."""
+
+    say: Texts
+    width: int
+    wide: int
+
+    def diagnosis(self, report: Report) -> list[list[Line]]:
+        cause, *others = report.findings or (None,)
+        return [
+            self._head(report, cause),
+            self._evidence(cause.evidence if cause else (), report.taken_at),
+            self._change(report.change) if report.change else [],
+            self._next(cause.next_actions if cause else ()),
+            self._others([finding for finding in others if finding and finding.severity != "info"]),
+            self._background([finding for finding in others if finding and finding.severity == "info"]),
+            self._bars(report),
+            *(self._table(table) for table in report.tables),
+            self._gaps(report.gaps),
+        ]
+
+    def overview(self, report: Report, overview: Brief) -> list[list[Line]]:
+        """The verdict, the tables, what no table tells, what to do."""
+        seen = Text("render.overview", about=about(report), moment=seen_at(report))
+        problems = overview.problems[:_PROBLEMS_SHOWN]
+        more = len(overview.problems) - len(problems)
+        return [
+            [*self._verdict(report), *self._prose(seen, "  ", style=_LABEL)],
+            *(self._brief_table(table) for table in overview.tables),
+            self._bars(report),
+            self._problems(problems, more),
+            self._next(overview.steps),
+            self._gaps(report.gaps, _GAPS_EXPLAINED),
+        ]
+
+    # ------------------------------------------------------------------------------------------------- sections
+
+    def _head(self, report: Report, cause: Finding | None) -> list[Line]:
+        facts: list[tuple[Text, Prose]] = [(Text("render.about"), about(report))]
+        if cause is not None:
+            if " ".join(cause.claim.split()) != report.verdict:
+                facts.append((Text("render.detail"), cause.claim))
+            facts.append((Text("render.finding"), together(cause.code, CONFIDENCES[cause.confidence], by=", ")))
+            if cause.scope.nodes:
+                facts.append((Text("render.nodes"), some_names(cause.scope.nodes, _NAMES_SHOWN_OF_CAUSE)))
+        facts.append((Text("render.seen"), seen_at(report)))
+        leads = self._leads([label for label, _ in facts])
+        lines = [*self._verdict(report), Line()]
+        for lead, (_, text) in zip(leads, facts, strict=True):
+            lines += self._prose(text, lead, lead_style=_LABEL)
+        return lines
+
+    def _verdict(self, report: Report) -> list[Line]:
+        lead = self.say.words(SEVERITIES[report.severity]).upper() + "  "
+        return self._prose(report.verdict, lead, lead_style=_SEVERITY_STYLES[report.severity], style=_HEADING)
+
+    def _evidence(self, evidence: Sequence[Evidence], taken_at: str) -> list[Line]:
+        lines: list[Line] = []
+        for proof in evidence:
+            lines += [Line()] if lines else self._title(Text("render.evidence"))
+            place = together(where(proof), moment(proof.at, taken_at) if proof.at else "", by=", ")
+            lines += self._prose(place, "  ", rest="    ", style=_LABEL)
+            quote = proof.quote or Text("render.empty")
+            lines += self._prose(quote, "    | ", rest="    | ", lead_style=_LABEL)
+            lines += _command(proof.command, "    ")
+        return lines
+
+    def _change(self, change: Change) -> list[Line]:
+        lines = [*self._title(Text("render.change")), *self._prose(changed(change), "  ")]
+        leads = self._leads([SEVERITIES[impact.severity] for impact in change.blast_radius])
+        for lead, impact in zip(leads, change.blast_radius, strict=True):
+            lines += self._prose(impact.text, lead, lead_style=_SEVERITY_STYLES[impact.severity])
+        return lines
+
+    def _next(self, actions: Sequence[NextAction]) -> list[Line]:
+        lines = self._title(Text("render.next")) if actions else []
+        for number, action in enumerate(actions, 1):
+            lines += self._action(action, f"  {number}. ")
+        return lines
+
+    def _problems(self, findings: Sequence[Finding], more: int) -> list[Line]:
+        lines = self._title(Text("render.problems")) if findings else []
+        for finding in findings:
+            lines += self._prose(_noted(finding), "  - ")
+        return [*lines, self._faint(Text("render.more-findings", count=more))] if more else lines
+
+    def _others(self, findings: Sequence[Finding]) -> list[Line]:
+        lines = self._title(Text("render.others")) if findings else []
+        leads = self._leads([SEVERITIES[finding.severity] for finding in findings])
+        for lead, finding in zip(leads, findings, strict=True):
+            lines += self._brief(finding, lead, _SEVERITY_STYLES[finding.severity])
+        return lines
+
+    def _background(self, findings: Sequence[Finding]) -> list[Line]:
+        lines = self._title(Text("render.background")) if findings else []
+        for finding in findings:
+            lines += self._brief(finding, "  - ", "")
+        return lines
+
+    def _brief(self, finding: Finding, lead: str, lead_style: str) -> list[Line]:
+        """The claim with its notes; its actions below."""
+        lines = self._prose(_noted(finding), lead, lead_style=lead_style)
+        for action in finding.next_actions:
+            lines += self._action(action, " " * cells(lead) + "-> ")
+        return lines
+
+    def _action(self, action: NextAction, lead: str) -> list[Line]:
+        label = Text("render.changes", label=action.label) if action.changes_cluster else action.label
+        return [*self._prose(label, lead), *_command(shell_command(action), " " * cells(lead))]
+
+    def _gaps(self, gaps: Sequence[Gap], most: int | None = None) -> list[Line]:
+        """Several of one kind, as logs, stand together with the first one's reason.
+
+        Of more than `most` only the names.
+        """
+        lines = self._title(Text("render.gaps")) if gaps else []
+        alike: dict[tuple[str, str], list[Gap]] = defaultdict(list)
+        for gap in gaps:
+            kind, of, _ = gap.source.removeprefix("previous ").partition(" of ")
+            alike[kind if of else gap.source, gap.hint].append(gap)
+        named = [
+            Text("words.and-more", names=some[0].source, more=len(some) - 1) if len(some) > 1 else some[0].source
+            for some in alike.values()
+        ]
+        if most is not None and len(named) > most:
+            return [*lines, *self._prose(Text("render.gaps-named", names=together(*named, by=", ")), "  ")]
+        for (_, hint), sources, some in zip(alike, named, alike.values(), strict=True):
+            lines += self._prose(together(sources, some[0].why, by=": "), "  - ")
+            if hint:
+                lines += self._prose(hint, "    -> ")
+        return lines
+
+    def _bars(self, report: Report) -> list[Line]:
+        """The cards as bars, where they are the answer."""
+        found = bars(report)
+        if found is None:
+            return []
+        lines = self._title(Text("bars.title"))
+        for line in found.lines:
+            lines += [Line("  ", text) for text in wrap(self.say.words(line), self.wide - 2)]
+        if found.left_out:
+            lines.append(self._faint(Text("bars.left-out", count=found.left_out)))
+        legend = wrap(self.say("bars.legend"), self.wide - 2)
+        return [*lines, *(Line("  ", text, style=_LABEL) for text in legend)]
+
+    # --------------------------------------------------------------------------------------------------- tables
+
+    def _table(self, table: Table) -> list[Line]:
+        """Aligned columns whose cells wrap; a paragraph for each row where the columns do not fit side by side.
+
+        What is empty is left out: a whole column, or a cell of a paragraph.
+        """
+        lines = self._prose(table_heading(table), "", style=_HEADING)
+        if not table.columns or not table.rows:
+            return [*lines, Line("  ", self.say("words.none"))]
+        header, *rows = [[visible(cell) for cell in row] for row in (table.columns, *table.rows[:_ROWS_SHOWN])]
+        used = [number for number in range(len(header)) if any(row[number] for row in rows)] or [0]
+        header, *rows = [[row[number] for number in used] for row in (header, *rows)]
+        left = len(table.rows) - len(rows)
+        rest = [self._faint(Text("render.more-rows", rows=left))] if left else []
+        widths = _column_widths([header, *rows], self.wide - 2)
+        if widths is None:
+            for row in rows:
+                cells = [f"{column}: {cell}" for column, cell in zip(header, row, strict=True) if cell]
+                lines += self._prose("; ".join(cells), "  - ", rest="    ")
+            return lines + rest
+        right = [is_numeric(column) for column in zip(*rows, strict=True)]
+        lines += [Line("  ", text, style=_LABEL) for text in _row(header, widths, right)]
+        return lines + [Line("  ", text) for row in rows for text in _row(row, widths, right)] + rest
+
+    def _brief_table(self, brief_table: BriefTable) -> list[Line]:
+        """As many of its columns as fit side by side, from the first on.
+
+        A paragraph for each row where too few fit.
+        """
+        table = brief_table.shown
+        fewest = min(brief_table.together, len(table.columns))
+        while _column_widths([table.columns, *table.rows[:_ROWS_SHOWN]], self.wide - 2) is None:
+            if len(table.columns) <= fewest:
+                table = brief_table.shown
+                break
+            table = Table(table.title, table.columns[:-1], tuple(row[:-1] for row in table.rows))
+        lines = self._table(table)
+        if missing := brief_table.shown.columns[len(table.columns) :]:
+            lines += self._prose(Text("render.all-columns", columns=", ".join(missing)), "  ", style=_LABEL)
+        if brief_table.left_out:
+            lines.append(self._faint(Text("render.all-rows", rows=brief_table.left_out)))
+        return lines
+
+    # ---------------------------------------------------------------------------------------------------- words
+
+    def _title(self, title: Text) -> list[Line]:
+        return [Line(self.say.words(title), lead_style=_HEADING)]
+
+    def _faint(self, text: Text) -> Line:
+        return Line("  ", self.say.words(text), style=_LABEL)
+
+    def _leads(self, labels: Sequence[Text]) -> list[str]:
+        """The labels, as wide as the widest of them."""
+        words = [self.say.words(label) for label in labels]
+        wide = max(map(cells, words), default=0)
+        return [f"  {word}{' ' * (wide - cells(word))}  " for word in words]
+
+    def _prose(self, prose: Prose, lead: str, *, rest: str = "", lead_style: str = "", style: str = "") -> list[Line]:
+        """Words behind their lead, wrapped; further lines begin with `rest`, or are indented to where they began."""
+        rest = rest or " " * cells(lead)
+        text = visible(self.say.words(prose))
+        first, *others = wrap(text, self.width - cells(lead), self.width - cells(rest))
+        return [Line(lead, first, lead_style, style), *(Line(rest, other, lead_style, style) for other in others)]
 
 
-def _overview(report: Report, overview: Brief, say: Texts, width: int, wide: int) -> list[list[Line]]:
-    """The verdict, the tables, what no table tells, what to do."""
-    seen = say("render.overview", about=about(report, say), moment=seen_at(report, say))
-    problems = overview.problems[:_PROBLEMS_SHOWN]
-    more = len(overview.problems) - len(problems)
-    return [
-        [*_verdict(report, say, width), *_prose(seen, width, "  ", style=_LABEL)],
-        *(_brief_table(table, say, wide) for table in overview.tables),
-        _bars(report, say, wide),
-        _problems(problems, more, say, width),
-        _next(overview.steps, say, width),
-        _gaps(report.gaps, say, width, _GAPS_EXPLAINED),
-    ]
-
-
-# ----------------------------------------------------------------------------------------------------- sections
-
-
-def _head(report: Report, cause: Finding | None, say: Texts, width: int) -> list[Line]:
-    lines = _verdict(report, say, width)
-    facts = [("about", about(report, say))]
-    if cause is not None:
-        if " ".join(cause.claim.split()) != report.verdict:
-            facts.append(("detail", cause.claim))
-        facts.append(("finding", f"{cause.code}, {say(f'render.{cause.confidence}')}"))
-        if cause.scope.nodes:
-            facts.append(("nodes", some_names(cause.scope.nodes, say, _NAMES_SHOWN_OF_CAUSE)))
-    facts.append(("seen", seen_at(report, say)))
-    labels = {key: say(f"render.{key}") for key, _ in facts}
-    wide = max(map(cells, labels.values()))
-    lines.append(Line())
-    for key, text in facts:
-        label = labels[key]
-        lines += _prose(text, width, f"  {label}{' ' * (wide - cells(label))}  ", lead_style=_LABEL)
-    return lines
-
-
-def _verdict(report: Report, say: Texts, width: int) -> list[Line]:
-    lead = say(f"render.{report.severity}").upper() + "  "
-    return _prose(report.verdict, width, lead, lead_style=_SEVERITY_STYLES[report.severity], style=_HEADING)
-
-
-def _evidence(evidence: Sequence[Evidence], taken_at: str, say: Texts, width: int) -> list[Line]:
-    lines: list[Line] = []
-    for proof in evidence:
-        lines.append(Line() if lines else Line(say("render.evidence"), lead_style=_HEADING))
-        place = filter(None, (where(proof), moment(proof.at, taken_at, say) if proof.at else ""))
-        lines += _prose(", ".join(place), width, "  ", rest="    ", style=_LABEL)
-        lines += _prose(proof.quote or say("render.empty"), width, "    | ", rest="    | ", lead_style=_LABEL)
-        lines += _command(proof.command, "    ")
-    return lines
-
-
-def _change(change: Change, say: Texts, width: int) -> list[Line]:
-    lines = [Line(say("render.change"), lead_style=_HEADING), *_prose(changed(change, say), width, "  ")]
-    words = {impact.severity: say(f"render.{impact.severity}") for impact in change.blast_radius}
-    wide = max(map(cells, words.values()), default=0)
-    for impact in change.blast_radius:
-        word = words[impact.severity]
-        lead = f"  {word}{' ' * (wide - cells(word))}  "
-        lines += _prose(impact.text, width, lead, lead_style=_SEVERITY_STYLES[impact.severity])
-    return lines
-
-
-def _next(actions: Sequence[NextAction], say: Texts, width: int) -> list[Line]:
-    lines = [Line(say("render.next"), lead_style=_HEADING)] if actions else []
-    for number, action in enumerate(actions, 1):
-        lines += _action(action, f"  {number}. ", say, width)
-    return lines
-
-
-def _problems(findings: Sequence[Finding], more: int, say: Texts, width: int) -> list[Line]:
-    lines = [Line(say("render.problems"), lead_style=_HEADING)] if findings else []
-    for finding in findings:
-        lines += _prose(f"{finding.claim} [{notes(finding, say)}]", width, "  - ")
-    return [*lines, Line("  ", say("render.more-findings", count=more), style=_LABEL)] if more else lines
-
-
-def _others(findings: Sequence[Finding], say: Texts, width: int) -> list[Line]:
-    lines = [Line(say("render.others"), lead_style=_HEADING)] if findings else []
-    words = {finding.severity: say(f"render.{finding.severity}") for finding in findings}
-    wide = max(map(cells, words.values()), default=0)
-    for finding in findings:
-        word = words[finding.severity]
-        lead = f"  {word}{' ' * (wide - cells(word))}  "
-        lines += _brief(finding, lead, _SEVERITY_STYLES[finding.severity], say, width)
-    return lines
-
-
-def _background(findings: Sequence[Finding], say: Texts, width: int) -> list[Line]:
-    lines = [Line(say("render.background"), lead_style=_HEADING)] if findings else []
-    for finding in findings:
-        lines += _brief(finding, "  - ", "", say, width)
-    return lines
-
-
-def _brief(finding: Finding, lead: str, lead_style: str, say: Texts, width: int) -> list[Line]:
-    """The claim with its notes; its actions below."""
-    lines = _prose(f"{finding.claim} [{notes(finding, say)}]", width, lead, lead_style=lead_style)
-    for action in finding.next_actions:
-        lines += _action(action, " " * cells(lead) + "-> ", say, width)
-    return lines
-
-
-def _action(action: NextAction, lead: str, say: Texts, width: int) -> list[Line]:
-    label = say("render.changes", label=action.label) if action.changes_cluster else action.label
-    return [*_prose(label, width, lead), *_command(shell_command(action), " " * cells(lead))]
-
-
-def _gaps(gaps: Sequence[Gap], say: Texts, width: int, most: int | None = None) -> list[Line]:
-    """Several of one kind, as logs, stand together with the first one's reason; of more than `most` only the names."""
-    lines = [Line(say("render.gaps"), lead_style=_HEADING)] if gaps else []
-    alike: dict[tuple[str, str], list[Gap]] = defaultdict(list)
-    for gap in gaps:
-        kind, of, _ = gap.source.removeprefix("previous ").partition(" of ")
-        alike[kind if of else gap.source, gap.hint].append(gap)
-    named = [
-        say("words.and-more", names=some[0].source, more=len(some) - 1) if len(some) > 1 else some[0].source
-        for some in alike.values()
-    ]
-    if most is not None and len(named) > most:
-        return [*lines, *_prose(say("render.gaps-named", names=", ".join(named)), width, "  ")]
-    for (_, hint), sources, some in zip(alike, named, alike.values(), strict=True):
-        lines += _prose(f"{sources}: {some[0].why}", width, "  - ")
-        if hint:
-            lines += _prose(hint, width, "    -> ")
-    return lines
-
-
-def _bars(report: Report, say: Texts, width: int) -> list[Line]:
-    """The cards as bars, where they are the answer."""
-    found = bars(report, say)
-    if found is None:
-        return []
-    lines = [Line(say("bars.title"), lead_style=_HEADING)]
-    for line in found.lines:
-        lines += [Line("  ", text) for text in wrap(line, width - 2)]
-    if found.left_out:
-        lines.append(Line("  ", say("bars.left-out", count=found.left_out), style=_LABEL))
-    return [*lines, *(Line("  ", text, style=_LABEL) for text in wrap(found.legend, width - 2))]
+def _noted(finding: Finding) -> Text:
+    return together(finding.claim, together("[", notes(finding), "]"), by=" ")
 
 
 # ------------------------------------------------------------------------------------------------------- tables
-
-
-def _table(table: Table, say: Texts, width: int) -> list[Line]:
-    """Aligned columns whose cells wrap; a paragraph for each row where the columns do not fit side by side.
-
-    What is empty is left out: a whole column, or a cell of a paragraph.
-    """
-    prose = min(width, _WIDEST_PROSE)
-    lines = _prose(table_heading(table, say), prose, "", style=_HEADING)
-    if not table.columns or not table.rows:
-        return [*lines, Line("  ", say("words.none"))]
-    header, *rows = [[visible(cell) for cell in row] for row in (table.columns, *table.rows[:_ROWS_SHOWN])]
-    used = [number for number in range(len(header)) if any(row[number] for row in rows)] or [0]
-    header, *rows = [[row[number] for number in used] for row in (header, *rows)]
-    left = len(table.rows) - len(rows)
-    rest = [Line("  ", say("render.more-rows", rows=left), style=_LABEL)] if left else []
-    widths = _column_widths([header, *rows], width - 2)
-    if widths is None:
-        for row in rows:
-            cells = [f"{column}: {cell}" for column, cell in zip(header, row, strict=True) if cell]
-            lines += _prose("; ".join(cells), prose, "  - ", rest="    ")
-        return lines + rest
-    right = [is_numeric(column) for column in zip(*rows, strict=True)]
-    lines += [Line("  ", text, style=_LABEL) for text in _row(header, widths, right)]
-    return lines + [Line("  ", text) for row in rows for text in _row(row, widths, right)] + rest
-
-
-def _brief_table(brief_table: BriefTable, say: Texts, width: int) -> list[Line]:
-    """As many of its columns as fit side by side, from the first on; a paragraph for each row where too few fit."""
-    table = brief_table.shown
-    fewest = min(brief_table.together, len(table.columns))
-    while _column_widths([table.columns, *table.rows[:_ROWS_SHOWN]], width - 2) is None:
-        if len(table.columns) <= fewest:
-            table = brief_table.shown
-            break
-        table = Table(table.title, table.columns[:-1], tuple(row[:-1] for row in table.rows))
-    lines = _table(table, say, width)
-    if missing := brief_table.shown.columns[len(table.columns) :]:
-        text = say("render.all-columns", columns=", ".join(missing))
-        lines += _prose(text, min(width, _WIDEST_PROSE), "  ", style=_LABEL)
-    if brief_table.left_out:
-        lines.append(Line("  ", say("render.all-rows", rows=brief_table.left_out), style=_LABEL))
-    return lines
 
 
 def _column_widths(rows: Sequence[Sequence[str]], room: int) -> list[int] | None:
@@ -307,13 +324,6 @@ def _row(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> It
 
 
 # -------------------------------------------------------------------------------------------------------- lines
-
-
-def _prose(text: str, width: int, lead: str, *, rest: str = "", lead_style: str = "", style: str = "") -> list[Line]:
-    """Text behind its lead, wrapped; further lines begin with `rest`, or are indented to where the text began."""
-    rest = rest or " " * cells(lead)
-    first, *others = wrap(visible(text), width - cells(lead), width - cells(rest))
-    return [Line(lead, first, lead_style, style), *(Line(rest, other, lead_style, style) for other in others)]
 
 
 def _command(command: str, lead: str) -> list[Line]:

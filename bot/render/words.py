@@ -10,7 +10,7 @@ from typing import Any, cast
 from msgspec import UNSET
 
 from bot.report import Change, Confidence, Evidence, Finding, NextAction, Report, Severity, Table
-from bot.texts import Text, Texts
+from bot.texts import Prose, Text, together
 
 # Control and format characters (escape sequences, bidi overrides, zero widths, tags), lone surrogates, line and
 # paragraph separators, and what this Unicode version does not know and so cannot measure.
@@ -27,6 +27,40 @@ CONFIDENCES: Mapping[Confidence, Text] = {
     "confirmed": Text("render.confirmed"),
     "suspected": Text("render.suspected"),
 }
+_HEADINGS: Mapping[str, Text] = {
+    "candidate nodes": Text("table.candidate nodes"),
+    "causes": Text("table.causes"),
+    "pending": Text("table.pending"),
+    "cards": Text("table.cards"),
+    "largest free slice by type": Text("table.largest free slice by type"),
+    "components": Text("table.components"),
+    "flags": Text("table.flags"),
+    "quota": Text("table.quota"),
+    "waiting for a quota": Text("table.waiting for a quota"),
+    "nodes": Text("table.nodes"),
+    "node": Text("table.node"),
+    "figures": Text("table.figures"),
+    "owners": Text("table.owners"),
+    "filter runs": Text("table.filter runs"),
+    "lines": Text("table.lines"),
+    "logs read": Text("table.logs read"),
+    "by reason": Text("table.by reason"),
+    "request as read": Text("table.request as read"),
+    "as admitted": Text("table.as admitted"),
+    "pods to end": Text("table.pods to end"),
+    "advice": Text("table.advice"),
+    "pools": Text("table.pools"),
+    "scenarios": Text("table.scenarios"),
+    "template": Text("table.template"),
+    "changed": Text("table.changed"),
+    "measured": Text("table.measured"),
+    "latency": Text("table.latency"),
+    "slowest pods": Text("table.slowest pods"),
+    "objects": Text("table.objects"),
+    "holders without use": Text("table.holders without use"),
+}
+"""By the title, which is the same in every language in JSON and in a file's name."""
+
 _NAMES_SHOWN = 3
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9./-]*[a-z0-9])?", re.ASCII | re.IGNORECASE)
 """Of an object of the cluster, alone or after its namespace."""
@@ -64,12 +98,12 @@ def subject_name(report: Report) -> str:
     return " ".join(filter(None, (subject.kind, name)))
 
 
-def about(report: Report, say: Texts) -> str:
+def about(report: Report) -> Text:
     """Whom the report is about, and in which cluster, once where they are the same."""
     subject = report.subject
     is_cluster = subject.kind == "Cluster" and subject.name == report.cluster
-    cluster = say("render.in-cluster", cluster=report.cluster) if report.cluster and not is_cluster else ""
-    return ", ".join(filter(None, (subject_name(report), cluster)))
+    cluster = Text("render.in-cluster", cluster=report.cluster) if report.cluster and not is_cluster else ""
+    return together(subject_name(report), cluster, by=", ")
 
 
 def heading(title: str) -> str:
@@ -77,16 +111,16 @@ def heading(title: str) -> str:
     return title[:1].upper() + title[1:]
 
 
-def table_heading(table: Table, say: Texts) -> str:
-    """The table's title for people. In JSON, and in a file's name, it is the same in every language."""
-    return heading(say(key) if (key := f"table.{table.title}") in say else table.title)
+def table_heading(table: Table) -> Prose:
+    """The table's title for people."""
+    return _HEADINGS.get(table.title) or heading(table.title)
 
 
-def some_names(names: Sequence[str], say: Texts, shown: int) -> str:
+def some_names(names: Sequence[str], shown: int) -> Prose:
     """`a, b, c` or `a, b and 5 more`: at most `shown` parts."""
     if len(names) <= shown:
         return ", ".join(names)
-    return say("words.and-more", names=", ".join(names[: shown - 1]), more=len(names) - shown + 1)
+    return Text("words.and-more", names=", ".join(names[: shown - 1]), more=len(names) - shown + 1)
 
 
 def names_told(finding: Finding) -> set[str]:
@@ -108,22 +142,20 @@ def _names(fact: Any) -> set[str]:
             return set()
 
 
-def notes(finding: Finding, say: Texts) -> str:
+def notes(finding: Finding) -> Text:
     """What a line with the claim adds to it: the code, a doubt, and the nodes if the claim does not name them."""
-    shown = finding.code
-    if finding.confidence == "suspected":
-        shown += f", {say('render.suspected')}"
-    if not names_told(finding).issuperset(finding.scope.nodes[: _NAMES_SHOWN - 1]):
-        shown += f": {some_names(finding.scope.nodes, say, _NAMES_SHOWN)}"
-    return shown
+    doubt = CONFIDENCES["suspected"] if finding.confidence == "suspected" else ""
+    nodes = finding.scope.nodes
+    told = names_told(finding).issuperset(nodes[: _NAMES_SHOWN - 1])
+    return together(together(finding.code, doubt, by=", "), "" if told else some_names(nodes, _NAMES_SHOWN), by=": ")
 
 
-def changed(change: Change, say: Texts) -> str:
+def changed(change: Change) -> Text:
     """`-v of container x: 4 -> 5`."""
     target = change.target
     flag = f"{'-' if len(target.flag) == 1 else '--'}{target.flag}"
-    old, new = target.old or say("render.unset"), target.new or say("render.unset")
-    return say("render.changed", flag=flag, container=target.container, old=old, new=new)
+    old, new = target.old or Text("render.unset"), target.new or Text("render.unset")
+    return Text("render.changed", flag=flag, container=target.container, old=old, new=new)
 
 
 def is_numeric(column: Sequence[str]) -> bool:
@@ -144,7 +176,7 @@ def shell_command(action: NextAction) -> str:
     )
 
 
-def moment(at: str, taken_at: str | None, say: Texts) -> str:
+def moment(at: str, taken_at: str | None) -> Prose:
     """`05:00:00 UTC, 20 s earlier`, with the date where it is another; what is no time in UTC stands as it is."""
     then, taken = instant(at), instant(taken_at or "")
     if then is None:
@@ -153,15 +185,15 @@ def moment(at: str, taken_at: str | None, say: Texts) -> str:
     shown = f"{date}{then:%H:%M:%S} UTC"
     if taken is None or then > taken:
         return shown
-    return say("render.earlier", moment=shown, age=age(int((taken - then).total_seconds()), say))
+    return Text("render.earlier", moment=shown, age=age(int((taken - then).total_seconds())))
 
 
-def seen_at(report: Report, say: Texts) -> str:
+def seen_at(report: Report) -> Prose:
     """When the cluster was read, and how much older than that the answer may be for what came from a cache."""
-    shown = moment(report.taken_at, None, say)
+    shown = moment(report.taken_at, None)
     if report.cache_age_s is UNSET:
         return shown
-    return say("render.cached", moment=shown, seconds=report.cache_age_s)
+    return Text("render.cached", moment=shown, seconds=report.cache_age_s)
 
 
 def instant(text: str) -> datetime | None:
@@ -174,10 +206,10 @@ def instant(text: str) -> datetime | None:
         return None
 
 
-def age(seconds: int, say: Texts) -> str:
+def age(seconds: int) -> Text:
     """`7 min`."""
     if seconds < 120:
-        return say("age.seconds", count=seconds)
+        return Text("age.seconds", count=seconds)
     if seconds < 7200:
-        return say("age.minutes", count=seconds // 60)
-    return say("age.hours", count=seconds // 3600) if seconds < 172800 else say("age.days", count=seconds // 86400)
+        return Text("age.minutes", count=seconds // 60)
+    return Text("age.hours", count=seconds // 3600) if seconds < 172800 else Text("age.days", count=seconds // 86400)

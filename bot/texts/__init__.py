@@ -106,9 +106,11 @@ Prose = Text | str
 
 _SEQUENCES = (list, tuple)
 """What is told as a list; a version is a tuple too, and is none."""
-_LITERAL = "literal"
+LITERAL = "literal"
+"""The key of words that stand elsewhere, in each language."""
 _FITTING = "fitting"
 _UNSTOPPED = "unstopped"
+_TOGETHER = "together"
 _MADE = "made"
 _LISTED, _CLAUSES, _SENTENCES, _SPACED = "listed", "clauses", "sentences", "spaced"
 _JOINED: Mapping[str, Mapping[Language, str]] = {
@@ -126,7 +128,7 @@ def kept(key: str, values: Mapping[str, Any]) -> Text:
 
 def literal(en: str, zh: str = "") -> Text:
     """Words that stand elsewhere than among the texts, as in a table of faults; `zh` defaults to the same."""
-    return Text(_LITERAL, en=en, zh=zh or en)
+    return Text(LITERAL, en=en, zh=zh or en)
 
 
 def listed(parts: Iterable[Prose]) -> Text:
@@ -142,6 +144,11 @@ def clauses(parts: Iterable[Prose]) -> Text:
 def spaced(*parts: Prose) -> Text:
     """Words one after the other, without those that are empty."""
     return Text(_SPACED, parts=tuple(part for part in parts if part))
+
+
+def together(*parts: Prose, by: str = "") -> Text:
+    """Parts with the same between them in every language, without those that are empty."""
+    return Text(_TOGETHER, parts=tuple(part for part in parts if part), by=by)
 
 
 def unstopped(prose: Prose) -> Text:
@@ -217,6 +224,8 @@ class Texts:
         if key in _JOINED:
             parts = (self._value(part) for part in cast("Sequence[object]", values["parts"]))
             return _JOINED[key][self.language].join(str(part) for part in parts if part)
+        if key == _TOGETHER:
+            return str(values["by"]).join(str(self._value(part)) for part in cast("Sequence[object]", values["parts"]))
         if key == _UNSTOPPED:
             [part] = cast("Sequence[object]", values["parts"])
             return str(self._value(part)).rstrip(".。 ")
@@ -226,7 +235,7 @@ class Texts:
         if key == _MADE:
             parts = (str(self._value(part)) for part in cast("Sequence[object]", values["parts"]))
             return cast("Callable[..., str]", values["make"])(*parts)
-        return str(values[self.language]) if key == _LITERAL else self(key, **values)
+        return str(values[self.language]) if key == LITERAL else self(key, **values)
 
     def _value(self, value: object) -> object:
         match value:

@@ -82,7 +82,7 @@ class ChangeMaker:
         if basis and basis_of(found.deployment) != basis:
             raise Refused(CHANGED)
         asker = Requester(who.user, who.channel)
-        planned = prepare(found, request, asker, change_id or uuid.uuid4().hex[:12], self._deps.say)
+        planned = prepare(found, request, asker, change_id or uuid.uuid4().hex[:12])
         if isinstance(planned.outcome, Plan):
             return found, planned, planned.outcome
         reason = self._deps.say.words(planned_report(found, request, planned).findings[0].text)

@@ -175,7 +175,7 @@ class _Window:
         async with self._inbox.deps.open_sources(cluster) as sources:
             found = await self._changes.completed(cluster, await look(sources, request))
         if isinstance(request, Raise):
-            planned = prepare(found, request, Requester(who.user, who.channel), "dry-run", self._say)
+            planned = prepare(found, request, Requester(who.user, who.channel), "dry-run")
             return self._report(in_words(planned_report(found, request, planned), self._say))
         if isinstance(request, Show):
             # The verdict says what the table would.

@@ -25,7 +25,7 @@ from bot.kube.hami_pods import KUBE_SCHEDULER_CONTAINER
 from bot.kube.models import DEPLOYMENTS, NODES, SERVICES, WEBHOOKS, Node, Pod
 from bot.kube.selectors import label_matcher
 from bot.report import Gap, Impact
-from bot.texts import Text, Texts
+from bot.texts import Text
 from handlers.changes.words import Raise, Request
 from playbooks.gather.scheduling import PODS_SOURCE, InstallSeen, gather_install
 from playbooks.gather.webhook import WEBHOOK_NAME
@@ -117,7 +117,7 @@ async def look(sources: Sources, request: Request, writer: Writer | None = None)
     )
 
 
-def prepare(found: ChangeSnapshot, request: Raise, asker: Requester, change_id: str, say: Texts) -> PlannedChange:
+def prepare(found: ChangeSnapshot, request: Raise, asker: Requester, change_id: str) -> PlannedChange:
     """What would be done now: pure."""
     wanted = ChangeRequest(
         kind=kind_of(request.verb),
@@ -138,7 +138,7 @@ def prepare(found: ChangeSnapshot, request: Raise, asker: Requester, change_id: 
         outcome = plan(found.deployment, wanted)
     if not isinstance(outcome, Plan):
         return PlannedChange(wanted, outcome)
-    return PlannedChange(wanted, outcome, blast_radius(found.deployment, outcome, found.around, say))
+    return PlannedChange(wanted, outcome, blast_radius(found.deployment, outcome, found.around))
 
 
 def restarts(plan: Plan) -> bool:

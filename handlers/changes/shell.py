@@ -115,7 +115,7 @@ async def _planned(tools: Tools, request: Raise) -> _Confirmed | tuple[Report, i
         found = await look(sources, request, writer)
     change_id = DRY_RUN_ID if request.dry_run else uuid.uuid4().hex[:12]
     asker = Requester(DRY_RUN_ID if request.dry_run else whoami())
-    planned = prepare(found, request, asker, change_id, tools.say)
+    planned = prepare(found, request, asker, change_id)
     if isinstance(planned.outcome, Plan) and not request.dry_run:
         return _Confirmed(found, request, planned, planned.outcome)
     not_done = isinstance(planned.outcome, Refusal) and not request.dry_run

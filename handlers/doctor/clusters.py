@@ -11,10 +11,10 @@ from bot.kube.client.access_review import Right
 from bot.kube.client.live import LiveCluster
 from bot.report import Gap
 from bot.settings.schema import Settings
-from bot.texts import Texts, clauses
+from bot.texts import Prose, Text, clauses, listed
 from handlers.cluster_choice import ClusterChoice, open_sources
 from handlers.doctor.links import Link, broken
-from handlers.doctor.rights import Part, needed, of_targets, spelled
+from handlers.doctor.rights import WITHOUT, Part, needed, of_targets, spelled
 from playbooks.gather.scheduler_process import gather_memory
 from playbooks.gather.scheduling import gather_install
 from playbooks.playbook import Sources
@@ -27,20 +27,20 @@ _USUAL_NAMESPACE, _USUAL_DEPLOYMENT = "hami-system", "hami-scheduler"
 _MOST_SHOWN = 3
 
 
-async def examine_cluster(where: ClusterChoice, settings: Settings | None, say: Texts) -> list[Link]:
+async def examine_cluster(where: ClusterChoice, settings: Settings | None) -> list[Link]:
     """The links of the cluster that `where` names, in the order in which each needs those before it."""
     try:
         async with open_sources(where) as sources:
-            return await examine_sources(sources, settings, say)
+            return await examine_sources(sources, settings)
     except BotError as error:
         return [broken("cluster", error, where.cluster)]
 
 
-async def examine_sources(sources: Sources, settings: Settings | None, say: Texts) -> list[Link]:
+async def examine_sources(sources: Sources, settings: Settings | None) -> list[Link]:
     """The links of a cluster that is open, in the order of `examine_cluster`."""
     cluster, about = sources.cluster, sources.cluster.name
     if not isinstance(cluster, LiveCluster):
-        return [Link("cluster", "ok", say("doctor.recording"), about=about)]
+        return [Link("cluster", "ok", Text("doctor.recording"), about=about)]
     try:
         version = await cluster.server_version()
     except SourceError as error:
@@ -48,40 +48,39 @@ async def examine_sources(sources: Sources, settings: Settings | None, say: Text
     found = await gather_install(sources)
     install = found.install
     links = [
-        Link("cluster", "ok", say("doctor.server", version=version), about=about),
-        _clock(cluster, say),
-        *await _rights(cluster, sources, install, settings, say),
-        _hami(install, found.gaps, about, say),
+        Link("cluster", "ok", Text("doctor.server", version=version), about=about),
+        _clock(cluster),
+        *await _rights(cluster, sources, install, settings),
+        _hami(install, found.gaps, about),
     ]
     if install.seen:
-        links += await asyncio.gather(_metrics(sources, install, say), _profiles(sources, say))
-    return [*links, *([await _prometheus(sources, say)] if sources.prometheus else [])]
+        links += await asyncio.gather(_metrics(sources, install), _profiles(sources))
+    return [*links, *([await _prometheus(sources)] if sources.prometheus else [])]
 
 
-def _clock(cluster: LiveCluster, say: Texts) -> Link:
+def _clock(cluster: LiveCluster) -> Link:
     skew = cluster.clocks.skew_s if cluster.clocks else 0.0
     by = roughly(abs(skew))
     if abs(skew) <= MOST_SKEW_S:
-        return Link("clock", "ok", say("doctor.clock", by=by), about=cluster.name)
-    ahead = "ahead" if skew > 0 else "behind"
-    return Link("clock", "degraded", say(f"doctor.clock-{ahead}", by=by), say("doctor.clock-fix"), cluster.name)
+        return Link("clock", "ok", Text("doctor.clock", by=by), about=cluster.name)
+    seen = Text("doctor.clock-ahead" if skew > 0 else "doctor.clock-behind", by=by)
+    return Link("clock", "degraded", seen, Text("doctor.clock-fix"), cluster.name)
 
 
-def _hami(install: Install, gaps: tuple[Gap, ...], about: str, say: Texts) -> Link:
+def _hami(install: Install, gaps: tuple[Gap, ...], about: str) -> Link:
     if not install.seen:
         unread = [gap for gap in gaps if gap.source in ("deployments", "scheduler pods")]
-        why = clauses(gap.text for gap in unread) if unread else say("doctor.no-hami")
-        return Link("hami", "failed", why, unread[0].advice if unread else say("doctor.no-hami-fix"), about)
+        if not unread:
+            return Link("hami", "failed", Text("doctor.no-hami"), Text("doctor.no-hami-fix"), about)
+        return Link("hami", "failed", clauses(gap.text for gap in unread), unread[0].advice, about)
     where, ready = install.namespace, len(install.ready_pods)
     if install.version is None:
-        return Link("hami", "degraded", say("doctor.hami-unknown", where=where), say("doctor.hami-version"), about)
-    seen = say("doctor.hami", version=install.version.version, where=where, ready=ready)
+        return Link("hami", "degraded", Text("doctor.hami-unknown", where=where), Text("doctor.hami-version"), about)
+    seen = Text("doctor.hami", version=install.version.version, where=where, ready=ready)
     return Link("hami", "ok" if ready else "degraded", seen, "" if ready else "hami-bot status", about)
 
 
-async def _rights(
-    cluster: LiveCluster, sources: Sources, install: Install, settings: Settings | None, say: Texts
-) -> list[Link]:
+async def _rights(cluster: LiveCluster, sources: Sources, install: Install, settings: Settings | None) -> list[Link]:
     """One link for each part that lacks a right, and one for all that are there."""
     hami = sources.hami_namespace or install.namespace or _USUAL_NAMESPACE
     scheduler = install.deployment.name if install.deployment else sources.scheduler_deployment or _USUAL_DEPLOYMENT
@@ -107,42 +106,42 @@ async def _rights(
     for (part, right), granted in zip(asked, answers, strict=True):
         if not granted:
             missing.setdefault(part, []).append(right)
-    links = [_lacking(part, rights, cluster.name, say) for part, rights in missing.items()]
+    links = [_lacking(part, rights, cluster.name) for part, rights in missing.items()]
     granted = sum(answers)
-    whole = Link("rights", "ok", say("doctor.rights", granted=granted, asked=len(asked)), about=cluster.name)
+    whole = Link("rights", "ok", Text("doctor.rights", granted=granted, asked=len(asked)), about=cluster.name)
     return [*links, *([whole] if granted else [])]
 
 
-def _lacking(part: Part, rights: list[Right], about: str, say: Texts) -> Link:
-    shown = [str(right) for right in rights[:_MOST_SHOWN]]
-    more = [say("doctor.more", count=len(rights) - _MOST_SHOWN)] if len(rights) > _MOST_SHOWN else []
-    seen = say("doctor.lacking", rights=", ".join([*shown, *more]), without=say(f"doctor.without-{part}"))
-    fix = say("doctor.grant", command=rights[0].command)
+def _lacking(part: Part, rights: list[Right], about: str) -> Link:
+    named: list[Prose] = [str(right) for right in rights[:_MOST_SHOWN]]
+    named += [Text("doctor.more", count=len(rights) - _MOST_SHOWN)] if len(rights) > _MOST_SHOWN else []
+    seen = Text("doctor.lacking", rights=listed(named), without=WITHOUT[part])
+    fix = Text("doctor.grant", command=rights[0].command)
     return Link("rights", "failed" if part == "answers" else "degraded", seen, fix, about)
 
 
-async def _metrics(sources: Sources, install: Install, say: Texts) -> Link:
+async def _metrics(sources: Sources, install: Install) -> Link:
     process = await gather_memory(sources, install)
     counted, about = process.counted, sources.cluster.name
     if isinstance(counted, Gap):
-        return Link("scheduler-metrics", "degraded", counted.text, counted.advice or say("doctor.metrics-fix"), about)
+        return Link("scheduler-metrics", "degraded", counted.text, counted.advice or Text("doctor.metrics-fix"), about)
     if counted is None:
-        return Link("scheduler-metrics", "degraded", say("doctor.no-metrics"), say("doctor.metrics-fix"), about)
-    return Link("scheduler-metrics", "ok", say("doctor.metrics", port=process.port), about=about)
+        return Link("scheduler-metrics", "degraded", Text("doctor.no-metrics"), Text("doctor.metrics-fix"), about)
+    return Link("scheduler-metrics", "ok", Text("doctor.metrics", port=process.port), about=about)
 
 
-async def _profiles(sources: Sources, say: Texts) -> Link:
+async def _profiles(sources: Sources) -> Link:
     about = sources.cluster.name
     try:
         taken = await fetch_profile(Request("goroutine", 0), sources)
     except SourceError as error:
         return broken("profiles", error, about, "degraded")
     if isinstance(taken.outcome, Off):
-        return Link("profiles", "degraded", say("doctor.profiles-off"), say("doctor.profiles-fix"), about)
-    return Link("profiles", "ok", say("doctor.profiles", address=taken.outcome.address), about=about)
+        return Link("profiles", "degraded", Text("doctor.profiles-off"), Text("doctor.profiles-fix"), about)
+    return Link("profiles", "ok", Text("doctor.profiles", address=taken.outcome.address), about=about)
 
 
-async def _prometheus(sources: Sources, say: Texts) -> Link:
+async def _prometheus(sources: Sources) -> Link:
     """Whether it answers, and has HAMi's series."""
     prometheus, about = sources.prometheus, sources.cluster.name
     assert prometheus is not None
@@ -152,5 +151,5 @@ async def _prometheus(sources: Sources, say: Texts) -> Link:
     except SourceError as error:
         return broken("prometheus", error, about, "degraded")
     if not series:
-        return Link("prometheus", "degraded", say("doctor.no-series"), say("doctor.series-fix"), about)
-    return Link("prometheus", "ok", say("doctor.series", count=f"{series[0].value:,.0f}"), about=about)
+        return Link("prometheus", "degraded", Text("doctor.no-series"), Text("doctor.series-fix"), about)
+    return Link("prometheus", "ok", Text("doctor.series", count=f"{series[0].value:,.0f}"), about=about)

@@ -5,7 +5,7 @@ import asyncio
 from bot.errors import UsageError
 from bot.settings import load_settings
 from bot.settings.schema import Settings
-from bot.texts import Texts
+from bot.texts import Prose, Text
 from handlers.cluster_choice import ClusterChoice
 from handlers.doctor.clusters import examine_cluster
 from handlers.doctor.known_answer import wrong_answer
@@ -16,7 +16,7 @@ from handlers.doctor.slack import examine_slack
 from handlers.doctor.store import examine_store
 
 
-async def examine(where: ClusterChoice, say: Texts) -> list[Link]:
+async def examine(where: ClusterChoice) -> list[Link]:
     """Settings, Slack, the store, on-call, the bot's own reasoning, then each cluster of the settings, or the one that
     `where` names. Never raises.
     """
@@ -25,30 +25,30 @@ async def examine(where: ClusterChoice, say: Texts) -> list[Link]:
     except UsageError as error:
         return [broken("settings", error)]
     parts = await asyncio.gather(
-        _bot(settings, say),
-        _itself(say),
-        *(examine_cluster(cluster, settings, say) for cluster in _clusters(where, settings)),
+        _bot(settings),
+        _itself(),
+        *(examine_cluster(cluster, settings) for cluster in _clusters(where, settings)),
     )
     return [link for part in parts for link in part]
 
 
-async def _bot(settings: Settings | None, say: Texts) -> list[Link]:
+async def _bot(settings: Settings | None) -> list[Link]:
     if settings is None:
-        return [Link("settings", "degraded", say("doctor.no-settings"), say("doctor.no-settings-fix"))]
-    clusters = ", ".join(settings.clusters) or say("doctor.one-cluster")
-    links = [Link("settings", "ok", say("doctor.settings", clusters=clusters))]
+        return [Link("settings", "degraded", Text("doctor.no-settings"), Text("doctor.no-settings-fix"))]
+    clusters: Prose = ", ".join(settings.clusters) or Text("doctor.one-cluster")
+    links = [Link("settings", "ok", Text("doctor.settings", clusters=clusters))]
     if settings.slack is None:
-        return [*links, Link("slack-token", "degraded", say("doctor.no-slack"), say("doctor.no-slack-fix"))]
-    links += [*await examine_slack(settings, settings.slack, say), *await examine_store(settings, say)]
-    return [*links, *await examine_oncall(settings, settings.oncall, say)] if settings.oncall else links
+        return [*links, Link("slack-token", "degraded", Text("doctor.no-slack"), Text("doctor.no-slack-fix"))]
+    links += [*await examine_slack(settings, settings.slack), *await examine_store(settings)]
+    return [*links, *await examine_oncall(settings, settings.oncall)] if settings.oncall else links
 
 
-async def _itself(say: Texts) -> list[Link]:
-    if wrong := await wrong_answer(say):
-        known = Link("self-test", "failed", say("doctor.known-wrong", why=wrong), say("doctor.known-fix"))
+async def _itself() -> list[Link]:
+    if wrong := await wrong_answer():
+        known = Link("self-test", "failed", Text("doctor.known-wrong", why=wrong), Text("doctor.known-fix"))
     else:
-        known = Link("self-test", "ok", say("doctor.known"))
-    return [known, *examine_playbooks(say)]
+        known = Link("self-test", "ok", Text("doctor.known"))
+    return [known, *examine_playbooks()]
 
 
 def _clusters(where: ClusterChoice, settings: Settings | None) -> list[ClusterChoice]:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from bot.errors import BotError
 from bot.kube.recording.recorded_cluster import RecordedCluster
-from bot.report import Report
+from bot.report import Report, in_words
 from bot.slack.render.limits import total_text
 from bot.slack.render.report import render_report
-from bot.texts import Texts
+from bot.texts import LANGUAGES, Prose, Text, Texts
 from bot.unexpected_errors import bugs_as_errors
 from handlers.parsing.grammar import ParsedQuestion
 from handlers.parsing.slack_grammar import understand
@@ -20,21 +20,28 @@ CODE, QUOTE = "impossible-anywhere", "1 4/4 CardInsufficientMemory"
 """One node with GPUs of 15,360 MiB, and a pod that asks for 20,000 MiB."""
 
 
-async def wrong_answer(say: Texts) -> str:
-    """Asks it as Slack does. Why the answer is wrong; empty when it is what it has to be. Never raises."""
+async def wrong_answer() -> Prose:
+    """Asks it as Slack does, in every language. Why the answer is wrong; empty when it is what it has to be.
+
+    Never raises.
+    """
     asked = understand(WORDS)
     assert isinstance(asked, ParsedQuestion)
     try:
         with bugs_as_errors():
             snapshot = await asked.playbook.gather(asked.request, Sources(RecordedCluster.open(RECORDING)))
-            return await asyncio.to_thread(lambda: _wrong_with(asked.playbook.report(snapshot, say), say))
+            return await asyncio.to_thread(lambda: _wrong_with(asked.playbook.diagnose(snapshot)))
     except BotError as error:
-        return say.words(error.message)
+        return error.message
 
 
-def _wrong_with(report: Report, say: Texts) -> str:
+def _wrong_with(report: Report) -> Prose:
     first = report.findings[0]
     if first.code != CODE or not any(QUOTE in proof.quote for proof in first.evidence):
-        return say("doctor.other-answer", code=first.code, known=CODE)
-    shown = render_report(report, say, channel_buttons=True, words=" ".join(WORDS))
-    return "" if report.verdict in shown.text and total_text(list(shown.blocks)) else say("doctor.not-shown")
+        return Text("doctor.other-answer", code=first.code, known=CODE)
+    for language in LANGUAGES:
+        said = in_words(report, say := Texts(language))
+        shown = render_report(said, say, channel_buttons=True, words=" ".join(WORDS))
+        if said.verdict not in shown.text or not total_text(list(shown.blocks)):
+            return Text("doctor.not-shown")
+    return ""

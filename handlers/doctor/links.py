@@ -1,12 +1,12 @@
 """The links between the bot and what it needs, and how they are shown."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
 from bot.errors import BotError
-from bot.texts import Prose, Texts, in_english
+from bot.texts import Prose, Texts
 
 State = Literal["ok", "degraded", "failed"]
 STATES: tuple[State, ...] = get_args(State)
@@ -58,21 +58,24 @@ def has_failed(links: Iterable[Link]) -> bool:
     return any(link.state == "failed" for link in links)
 
 
-def as_text(links: Sequence[Link], say: Texts) -> str:
+def in_words(links: Iterable[Link], say: Texts) -> list[Link]:
+    """The same links in the language of `say`."""
+    return [link._replace(seen=say.words(link.seen), fix=say.words(link.fix)) for link in links]
+
+
+def as_text(links: Iterable[Link], say: Texts) -> str:
     """A line for each, with its fix under it."""
-    shown = [(link, f"{link.name} {link.about}".strip()) for link in links]
+    shown = [(link, f"{link.name} {link.about}".strip()) for link in in_words(links, say)]
     wide = max((len(name) for _, name in shown), default=0)
     lines: list[str] = []
     for link, name in shown:
-        lines.append(f"{link.state:<8}  {name:<{wide}}  {say.words(link.seen)}")
+        lines.append(f"{link.state:<8}  {name:<{wide}}  {link.seen}")
         if link.fix:
-            lines.append(f"{'':<{wide + 12}}{say('doctor.fix')}: {say.words(link.fix)}")
+            lines.append(f"{'':<{wide + 12}}{say('doctor.fix')}: {link.fix}")
     return "\n".join(lines)
 
 
-def as_json(links: Sequence[Link]) -> str:
-    """`{"links": [{"name": …, "state": …, "seen": …, "fix": …, "about": …}]}`."""
-    rows: list[dict[str, Any]] = [
-        link._replace(seen=in_english(link.seen), fix=in_english(link.fix))._asdict() for link in links
-    ]
+def as_json(links: Iterable[Link]) -> str:
+    """Links in words: `{"links": [{"name": …, "state": …, "seen": …, "fix": …, "about": …}]}`."""
+    rows: list[dict[str, Any]] = [link._asdict() for link in links]
     return msgspec.json.format(msgspec.json.encode({"links": rows})).decode()

@@ -9,7 +9,7 @@ from bot.slack.render.rich import Part, bullets, line, rich_text, span
 from bot.slack.render.text import escape
 from bot.slack.render.text_budget import Room
 from bot.texts import Texts
-from handlers.doctor.links import STATES, Link
+from handlers.doctor.links import STATES, Link, in_words
 
 _SEEN, _FIX = 600, 600
 _MARGIN = 1000
@@ -21,13 +21,12 @@ def render_links(links: Sequence[Link], say: Texts) -> Message:
     counts = Counter(link.state for link in links)
     summary = say("doctor.summary", failed=counts["failed"], degraded=counts["degraded"], well=counts["ok"])
     room = Room(TOTAL_BUDGET - _MARGIN, say)
-    ordered = sorted(links, key=lambda link: STATES.index(link.state), reverse=True)
+    ordered = sorted(in_words(links, say), key=lambda link: STATES.index(link.state), reverse=True)
 
     def shown(_: int, link: Link) -> Part:
         name = f"{link.state}: {link.name} {link.about}".strip()
-        seen, fix = (say.words(text) for text in (link.seen, link.fix))
-        pieces = [span(room.text(name, _SEEN), "bold"), span(f" {room.text(seen, _SEEN)}")]
-        pieces += [span(f"\n{say('doctor.fix')}: {room.text(fix, _FIX)}")] if fix else []
+        pieces = [span(room.text(name, _SEEN), "bold"), span(f" {room.text(str(link.seen), _SEEN)}")]
+        pieces += [span(f"\n{say('doctor.fix')}: {room.text(str(link.fix), _FIX)}")] if link.fix else []
         return line(*pieces)
 
     items = room.fill("links", ordered, shown, share=room.characters, most=len(ordered))

@@ -12,7 +12,7 @@ from bot.report import one_line
 from bot.settings.oncall import OncallSettings, PagerDutySettings
 from bot.settings.schema import Settings
 from bot.slack.calls import proxy_for
-from bot.texts import Texts
+from bot.texts import Text
 from handlers.doctor.links import Link, broken
 from handlers.oncall.on_call_now import on_call_now
 
@@ -21,50 +21,51 @@ _ANY_HOST = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]", "::": "[::1]"}  # noqa: S1
 _UNAUTHORIZED = 401
 
 
-async def examine_oncall(settings: Settings, oncall: OncallSettings, say: Texts) -> list[Link]:
+async def examine_oncall(settings: Settings, oncall: OncallSettings) -> list[Link]:
     """The alerts' address, PagerDuty's schedules, and each pager."""
     paging = oncall.paging
     pagers = {PAGERDUTY: paging.pagerduty, OPSGENIE: paging.opsgenie, WEBHOOK: paging.webhook}
-    asked = [_alerts(settings.http.bind, say)]
-    asked += [_on_call(oncall.pagerduty, say)] if oncall.pagerduty else []
-    asked += [_pager(name, pager.url, say) for name, pager in pagers.items() if pager]
+    asked = [_alerts(settings.http.bind)]
+    asked += [_on_call(oncall.pagerduty)] if oncall.pagerduty else []
+    asked += [_pager(name, pager.url) for name, pager in pagers.items() if pager]
     return await asyncio.gather(*asked)
 
 
-async def _alerts(bind: str, say: Texts) -> Link:
+async def _alerts(bind: str) -> Link:
     """Whether the running bot takes alerts there: without credentials it asks for them, and keeps nothing."""
     host, _, port = bind.rpartition(":")
     url = f"http://{_ANY_HOST.get(host, host)}:{port}{ALERTS_PATH}"
     try:
         status = await _status("POST", url)
     except SourceError:
-        return Link("alert-endpoint", "degraded", say("doctor.alerts-nobody", url=url), say("doctor.alerts-fix"))
+        return Link("alert-endpoint", "degraded", Text("doctor.alerts-nobody", url=url), Text("doctor.alerts-fix"))
     if status != _UNAUTHORIZED:
-        seen = say("doctor.alerts-other", url=url, status=status)
-        return Link("alert-endpoint", "degraded", seen, say("doctor.alerts-fix"))
-    return Link("alert-endpoint", "ok", say("doctor.alerts", url=url))
+        seen = Text("doctor.alerts-other", url=url, status=status)
+        return Link("alert-endpoint", "degraded", seen, Text("doctor.alerts-fix"))
+    return Link("alert-endpoint", "ok", Text("doctor.alerts", url=url))
 
 
-async def _on_call(pagerduty: PagerDutySettings, say: Texts) -> Link:
+async def _on_call(pagerduty: PagerDutySettings) -> Link:
     schedules = ", ".join(pagerduty.schedules)
     try:
         people = await on_call_now(pagerduty)
     except SourceError as error:
-        return Link("on-call", "degraded", error.message, say("doctor.on-call-fix"))
+        return Link("on-call", "degraded", error.message, Text("doctor.on-call-fix"))
     if not people:
-        return Link("on-call", "degraded", say("doctor.nobody-on-call", schedules=schedules), say("doctor.on-call-fix"))
-    return Link("on-call", "ok", say("doctor.on-call", count=len(people), schedules=schedules))
+        nobody = Text("doctor.nobody-on-call", schedules=schedules)
+        return Link("on-call", "degraded", nobody, Text("doctor.on-call-fix"))
+    return Link("on-call", "ok", Text("doctor.on-call", count=len(people), schedules=schedules))
 
 
-async def _pager(name: str, url: str, say: Texts) -> Link:
+async def _pager(name: str, url: str) -> Link:
     """Whether its server answers. Of the address only the server is shown: the rest may be a secret."""
     parts = urlsplit(url)
     server = f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}"
     try:
         await _status("HEAD", url, shown=server)
     except SourceError as error:
-        return broken("pager", error, name, "degraded")._replace(fix=say("doctor.pager-fix"))
-    return Link("pager", "ok", say("doctor.pager", server=server), about=name)
+        return broken("pager", error, name, "degraded")._replace(fix=Text("doctor.pager-fix"))
+    return Link("pager", "ok", Text("doctor.pager", server=server), about=name)
 
 
 async def _status(method: str, url: str, shown: str = "") -> int:

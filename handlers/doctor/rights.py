@@ -4,10 +4,21 @@ from typing import Literal, NamedTuple
 
 from bot.kube.client.access_review import Right
 from bot.settings.schema import Settings
+from bot.texts import Text
 
 Place = Literal["everywhere", "hami", "home"]
 Part = Literal["answers", "background", "logs", "metrics", "targets", "changes", "leading"]
-"""What a right is for: without one of `answers` the bot answers nothing; each has a text `doctor.without-PART`."""
+"""What a right is for: without one of `answers` the bot answers nothing."""
+WITHOUT: dict[Part, Text] = {
+    "answers": Text("doctor.without-answers"),
+    "background": Text("doctor.without-background"),
+    "logs": Text("doctor.without-logs"),
+    "metrics": Text("doctor.without-metrics"),
+    "targets": Text("doctor.without-targets"),
+    "changes": Text("doctor.without-changes"),
+    "leading": Text("doctor.without-leading"),
+}
+"""What is missing without a right of that part."""
 
 
 class NeededRights(NamedTuple):

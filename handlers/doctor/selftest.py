@@ -8,7 +8,7 @@ import logging
 
 from bot.errors import BotError
 from bot.periodic_jobs import Clock
-from bot.texts import Texts
+from bot.texts import Prose, Text
 from bot.unexpected_errors import bugs_as_errors
 from handlers.deps import Deps
 from handlers.doctor.known_answer import wrong_answer
@@ -51,8 +51,9 @@ class SelfTest:
 
     async def test(self) -> None:
         """One test of everything, noted in the store."""
-        marks, wrong = self._deps.store.marks, await wrong_answer(self._deps.say)
-        failed = {name: why for name in self._deps.clusters or ("",) if (why := wrong or await self._unseen(name))}
+        marks, wrong = self._deps.store.marks, await wrong_answer()
+        unseen = {name: why for name in self._deps.clusters or ("",) if (why := wrong or await self._unseen(name))}
+        failed = {name: self._deps.say.words(why) for name, why in unseen.items()}
         known = {mark.name.removeprefix(BLIND) for mark in await marks.all(BLIND)}
         for name, why in failed.items():
             log.warning("the self-test of the cluster %s failed: %s", name or "(default)", why)
@@ -63,18 +64,18 @@ class SelfTest:
         self._failed = set(failed)
         await marks.set(TESTED)
 
-    async def _unseen(self, cluster: str) -> str:
+    async def _unseen(self, cluster: str) -> Prose:
         try:
             async with asyncio.timeout(_WITHIN_S), self._deps.open_sources(cluster) as sources:
                 with bugs_as_errors():
-                    return await what_is_unseen(sources, self._deps.say)
+                    return await what_is_unseen(sources)
         except TimeoutError:
-            return self._deps.say("doctor.no-answer", seconds=f"{_WITHIN_S:.0f}")
+            return Text("doctor.no-answer", seconds=f"{_WITHIN_S:.0f}")
         except BotError as error:
-            return self._deps.say.words(error.message)
+            return error.message
 
 
-async def what_is_unseen(sources: Sources, say: Texts) -> str:
+async def what_is_unseen(sources: Sources) -> Prose:
     """What the bot has to read of a cluster and cannot; empty when it reads it all. Raises SourceError for the worst.
 
     The API server answers, pending pods can be listed, and so can nodes and HAMi's scheduler, which is found.
@@ -83,5 +84,5 @@ async def what_is_unseen(sources: Sources, say: Texts) -> str:
     pending, status = find("pending"), find("status")
     await pending.gather(pending.request(all=False), sources)
     snapshot = await status.gather(status.request(), sources)
-    report = await asyncio.to_thread(status.report, snapshot, say)
-    return next((finding.claim for finding in report.findings if finding.code in _BLIND_CODES), "")
+    report = await asyncio.to_thread(status.diagnose, snapshot)
+    return next((finding.text for finding in report.findings if finding.code in _BLIND_CODES), "")

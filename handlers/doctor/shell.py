@@ -56,15 +56,15 @@ def _read(wait: str, output: str, **options: Any) -> DoctorAsked:
 async def run_doctor(asked: DoctorAsked, where: ClusterChoice, language: Language | None) -> tuple[str, int]:
     """What to print, and the exit code; without a language in that of the settings, if these can be read."""
     from handlers.doctor.examination import examine  # noqa: PLC0415  # Slack's client and the store, a second
-    from handlers.doctor.links import as_json, as_text, has_failed  # noqa: PLC0415
+    from handlers.doctor.links import as_json, as_text, has_failed, in_words  # noqa: PLC0415
 
     say = Texts(language or usual_language(where))
     until = time.monotonic() + asked.wait_s
-    links: list[Link] = await examine(where, say)
+    links: list[Link] = await examine(where)
     while has_failed(links) and time.monotonic() < until:
         await asyncio.sleep(_PAUSE_S)
-        links = await examine(where, say)
-    text = as_json(links) if asked.output == "json" else as_text(links, say)
+        links = await examine(where)
+    text = as_json(in_words(links, say)) if asked.output == "json" else as_text(links, say)
     return text, FAILED if has_failed(links) else 0
 
 

@@ -7,7 +7,6 @@ from bot.slack.app import App
 from bot.slack.render.buttons import read_value
 from bot.slack.render.change import render_denied
 from bot.slack.render.text import escape
-from bot.texts import Texts
 from handlers.actions import first_action
 from handlers.changes.guard import Guard
 from handlers.changes.types import Person
@@ -22,7 +21,7 @@ from handlers.parsing.slack_words import command_words, mentioned_words, split_w
 from handlers.user_actions import NOTHING, AcceptedDeed, Kind, Nothing
 from handlers.verb_listeners import listen_for
 
-Examine = Callable[[Texts], Awaitable[list[Link]]]
+Examine = Callable[[], Awaitable[list[Link]]]
 """Looks at every link between the running bot and what it needs."""
 
 
@@ -77,5 +76,5 @@ class _Desk:
             await reply.answer(render_denied(denied.why, denied.who, denied.where).in_words(say), mark=DONE)
             return
         async with reply.expecting(escape(say("doctor.progress"))):
-            links = await self._examine(say)
+            links = await self._examine()
         await reply.answer(render_links(links, say), mark=DONE)

@@ -7,7 +7,7 @@ from bot.settings.schema import Settings
 from bot.store import StoreError, open_marks
 from bot.store.engine import NoStoreError, OlderStoreError
 from bot.store.timestamps import Mark
-from bot.texts import Texts
+from bot.texts import Text
 from handlers.doctor.links import Link, broken
 from handlers.doctor.selftest import BLIND
 from handlers.health_monitor import HEARD
@@ -15,7 +15,7 @@ from handlers.health_monitor import HEARD
 _MINUTE_S = 60
 
 
-async def examine_store(settings: Settings, say: Texts) -> list[Link]:
+async def examine_store(settings: Settings) -> list[Link]:
     """The store is read as it is: nothing is made, upgraded or taken over from the bot that has it open."""
     oncall = settings.oncall
     try:
@@ -26,25 +26,25 @@ async def examine_store(settings: Settings, say: Texts) -> list[Link]:
         return [broken("store", error, state="degraded")]
     except StoreError as error:
         return [broken("store", error)]
-    links = [Link("store", "ok", say("doctor.store")), *(_blind(mark, say) for mark in blind)]
-    return [*links, _alertmanager(oncall, max((mark.at for mark in heard), default=0.0), say)] if oncall else links
+    links = [Link("store", "ok", Text("doctor.store")), *(_blind(mark) for mark in blind)]
+    return [*links, _alertmanager(oncall, max((mark.at for mark in heard), default=0.0))] if oncall else links
 
 
-def _blind(mark: Mark, say: Texts) -> Link:
+def _blind(mark: Mark) -> Link:
     """What the running bot found out about itself, with the credentials that it has."""
-    seen = say("doctor.blind", minutes=_minutes_since(mark.at), why=mark.text)
-    return Link("self-test", "failed", seen, say("doctor.blind-fix"), mark.name.removeprefix(BLIND))
+    seen = Text("doctor.blind", minutes=_minutes_since(mark.at), why=mark.text)
+    return Link("self-test", "failed", seen, Text("doctor.blind-fix"), mark.name.removeprefix(BLIND))
 
 
 def _minutes_since(at: float) -> int:
     return round((time.time() - at) / _MINUTE_S)
 
 
-def _alertmanager(oncall: OncallSettings, heard: float, say: Texts) -> Link:
+def _alertmanager(oncall: OncallSettings, heard: float) -> Link:
     """Whether alerts arrive, as its Watchdog shows."""
     if not heard:
-        return Link("alertmanager", "degraded", say("doctor.never-heard"), say("doctor.heard-fix"))
+        return Link("alertmanager", "degraded", Text("doctor.never-heard"), Text("doctor.heard-fix"))
     minutes = _minutes_since(heard)
     if oncall.watchdog_minutes and minutes > oncall.watchdog_minutes:
-        return Link("alertmanager", "failed", say("doctor.not-heard", minutes=minutes), say("doctor.heard-fix"))
-    return Link("alertmanager", "ok", say("doctor.heard", minutes=minutes))
+        return Link("alertmanager", "failed", Text("doctor.not-heard", minutes=minutes), Text("doctor.heard-fix"))
+    return Link("alertmanager", "ok", Text("doctor.heard", minutes=minutes))

@@ -14,7 +14,7 @@ from bot.settings.addresses import fits_a_header, never_in_clear
 from bot.settings.ids import channel_id
 from bot.settings.schema import SlackSettings
 from bot.slack.gateway import Gateway, open_client
-from bot.texts import Text, Texts
+from bot.texts import Text
 from handlers.doctor.clusters import examine_sources
 from handlers.doctor.links import Link, Name, broken
 from handlers.doctor.slack import examine_channel, examine_socket, examine_token
@@ -32,44 +32,44 @@ class FoundCluster(NamedTuple):
     scheduler_deployment: str = ""
 
 
-async def check_bot_token(token: str, say: Texts) -> list[Link]:
+async def check_bot_token(token: str) -> list[Link]:
     """Whether Slack takes it, and its scopes."""
     try:
         async with _gateway(token) as gateway:
-            return (await examine_token(gateway, say))[0]
+            return (await examine_token(gateway))[0]
     except WrongValue as error:
         return [_no_secret("slack-token", error)]
 
 
-async def check_app_token(token: str, bot_token: str, say: Texts) -> list[Link]:
+async def check_app_token(token: str, bot_token: str) -> list[Link]:
     """Whether Slack opens connections with it."""
     try:
         fits_a_header(SecretStr(token))
     except WrongValue as error:
         return [_no_secret("socket-mode", error)]
     async with _gateway(bot_token) as gateway:
-        return [await examine_socket(gateway, token, say)]
+        return [await examine_socket(gateway, token)]
 
 
-async def check_channel(channel: str, bot_token: str, say: Texts) -> list[Link]:
+async def check_channel(channel: str, bot_token: str) -> list[Link]:
     """Whether the bot may post there. Nothing is posted."""
     try:
         channel_id(channel)
     except WrongValue as error:
-        return [Link("slack-channel", "failed", error.text, say("init.channel-fix"), channel)]
+        return [Link("slack-channel", "failed", error.text, Text("init.channel-fix"), channel)]
     async with _gateway(bot_token) as gateway:
-        _, scopes = await examine_token(gateway, say)
-        return [await examine_channel(gateway, channel, say, may_join="channels:join" in scopes)]
+        _, scopes = await examine_token(gateway)
+        return [await examine_channel(gateway, channel, may_join="channels:join" in scopes)]
 
 
-async def check_cluster(wanted: FoundCluster, say: Texts) -> tuple[list[Link], FoundCluster]:
+async def check_cluster(wanted: FoundCluster) -> tuple[list[Link], FoundCluster]:
     """The links of the cluster of that context, and what was found; by its context's name unless it has one."""
     try:
         async with await open_cluster(
             name=wanted.name, kubeconfig=wanted.kubeconfig, context=wanted.context
         ) as cluster:
             sources = Sources(cluster, ports=cluster)
-            links = await examine_sources(sources, None, say)
+            links = await examine_sources(sources, None)
             install = (await gather_install(sources)).install
             deployment = install.deployment.name if install.deployment else ""
             found = wanted._replace(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from bot.errors import BotError, UsageError, of_system
 from bot.kube.client.connect import known_contexts
 from bot.settings import variable
-from bot.texts import Text, Texts
+from bot.texts import Prose, Text, Texts
 from handlers.doctor.links import Link, as_text, has_failed
 from handlers.init.checks import FoundCluster, check_app_token, check_bot_token, check_channel, check_cluster
 from handlers.init.files import Answers, Files, write_files
@@ -49,33 +49,7 @@ class CheckFailed(BotError):  # noqa: N818  # what the person is told
     exit_code = 3
 
 
-def set_up(given: Given, asking: Asking | None, say: Texts) -> str:
-    """Asks what was not given, writes the files, and gives the next commands.
-
-    Without anybody to ask, what is missing raises UsageError, and what fails its check CheckFailed. Nothing is written
-    before every answer is checked.
-    """
-    files = Files.of(given.out)
-    replace = _may_replace(files, given, asking, say)
-    dialog = _Dialog(given, asking, say)
-    bot_token, app_token = dialog.tokens()
-    cluster = dialog.cluster()
-    channel = dialog.channel(bot_token)
-    write_files(files, Answers(bot_token, app_token, cluster, channel, say.language), replace=replace)
-    return _next(files, say)
-
-
-def _may_replace(files: Files, given: Given, asking: Asking | None, say: Texts) -> bool:
-    """Whether files that are there may be replaced. Asked first, so that no answer is lost to it."""
-    there = ", ".join(map(str, files.there()))
-    if given.force or not there:
-        return given.force
-    if asking and asking.agrees(say("init.replace", names=there)):
-        return True
-    raise UsageError(Text("error-init.already-there", files=there), hint=Text("error-init.force-or-out"))
-
-
-class _Dialog:
+class Dialog:
     """What was given, and who can be asked for the rest."""
 
     def __init__(self, given: Given, asking: Asking | None, say: Texts) -> None:
@@ -83,36 +57,59 @@ class _Dialog:
         self._asking = asking
         self._say = say
 
-    def tokens(self) -> tuple[str, str]:
+    def set_up(self) -> str:
+        """Asks what was not given, writes the files, and gives the next commands.
+
+        Without anybody to ask, what is missing raises UsageError, and what fails its check CheckFailed. Nothing is
+        written before every answer is checked.
+        """
+        files = Files.of(self._given.out)
+        replace = self._may_replace(files)
+        bot_token, app_token = self._tokens()
+        cluster = self._cluster()
+        channel = self._channel(bot_token)
+        write_files(files, Answers(bot_token, app_token, cluster, channel, self._say.language), replace=replace)
+        return "\n".join(map(self._say.words, _next(files)))
+
+    def _may_replace(self, files: Files) -> bool:
+        """Whether files that are there may be replaced. Asked first, so that no answer is lost to it."""
+        there = ", ".join(map(str, files.there()))
+        if self._given.force or not there:
+            return self._given.force
+        if self._asking and self._asking.agrees(self._say("init.replace", names=there)):
+            return True
+        raise UsageError(Text("error-init.already-there", files=there), hint=Text("error-init.force-or-out"))
+
+    def _tokens(self) -> tuple[str, str]:
         """The bot token and the app-level token, as Slack takes them."""
-        given, say = self._given, self._say
+        given = self._given
         bot = _read(given.bot_token_file) or variable("SLACK__BOT_TOKEN")
         app = _read(given.app_token_file) or variable("SLACK__APP_TOKEN")
         if self._asking and not (bot and app):
-            tell(_how_to_make_the_app(say))
-        bot = self._token(bot, "bot", partial(check_bot_token, say=say))
-        return bot, self._token(app, "app", partial(check_app_token, bot_token=bot, say=say))
+            tell("\n".join(map(self._say.words, _how_to_make_the_app())) + "\n\n")
+        bot = self._token(bot, "bot", Text("init.bot-token"), check_bot_token)
+        return bot, self._token(app, "app", Text("init.app-token"), partial(check_app_token, bot_token=bot))
 
-    def _token(self, token: str, kind: str, check: Check) -> str:
+    def _token(self, token: str, kind: str, question: Text, check: Check) -> str:
         while True:
-            token = (token or self._hidden(kind)).strip()
+            token = (token or self._hidden(kind, question)).strip()
             if self._passes(self._run(check(token))):
                 return token
             token = ""
 
-    def _hidden(self, kind: str) -> str:
+    def _hidden(self, kind: str, question: Text) -> str:
         if self._asking is None:
             hint = Text("error-init.set-token-or-file", variable=kind.upper(), kind=kind)
             raise UsageError(Text("error-init.no-token-was-given", kind=kind), hint=hint)
-        return self._asking.hidden(self._say(f"init.{kind}-token"))
+        return self._asking.hidden(self._say.words(question))
 
-    def cluster(self) -> FoundCluster:
+    def _cluster(self) -> FoundCluster:
         """The cluster; one that fails its check only if the person wants it nevertheless."""
         given, context = self._given, self._given.context
         while True:
             context = context or self._context()
             wanted = FoundCluster(given.cluster, context, given.kubeconfig and given.kubeconfig.resolve())
-            links, found = self._run(check_cluster(wanted, self._say))
+            links, found = self._run(check_cluster(wanted))
             if self._passes(links) or self._insists(context):
                 return found
             context = ""
@@ -130,13 +127,13 @@ class _Dialog:
             return current
         return self._asking.line(self._say("init.context", names=", ".join(names)), current)
 
-    def channel(self, bot_token: str) -> str:
+    def _channel(self, bot_token: str) -> str:
         """A channel that the bot may post to, or none."""
         channel = self._given.channel
         while True:
             if not channel and self._asking:
                 channel = self._asking.line(self._say("init.channel"), "").strip()
-            if not channel or self._passes(self._run(check_channel(channel, bot_token, self._say))):
+            if not channel or self._passes(self._run(check_channel(channel, bot_token))):
                 return channel
             channel = ""
 
@@ -155,28 +152,25 @@ class _Dialog:
         return not has_failed(links)
 
 
-def _how_to_make_the_app(say: Texts) -> str:
-    steps = [say("init.app-1"), create_link(), say("init.app-2"), say("init.app-3"), say("init.app-4")]
-    return "\n".join(steps) + "\n\n"
+def _how_to_make_the_app() -> list[Prose]:
+    return [Text("init.app-1"), create_link(), Text("init.app-2"), Text("init.app-3"), Text("init.app-4")]
 
 
-def _next(files: Files, say: Texts) -> str:
+def _next(files: Files) -> list[Prose]:
     """What was written, and what to type next, here or for the cluster."""
     settings, values, secret = (shlex.quote(str(path)) for path in files)
     image = "--set image.repository=REGISTRY/hami-bot --set image.tag=1"
-    return "\n".join(
-        [
-            say("init.written", settings=files.settings, values=files.values, secret=files.secret),
-            "",
-            say("init.here"),
-            f"  hami-bot serve --config {settings}",
-            "",
-            say("init.there"),
-            "  kubectl create namespace hami-bot",
-            f"  kubectl -n hami-bot apply -f {secret}",
-            f"  helm -n hami-bot install hami-bot deploy/chart -f {values} {image}",
-        ]
-    )
+    return [
+        Text("init.written", settings=files.settings, values=files.values, secret=files.secret),
+        "",
+        Text("init.here"),
+        f"  hami-bot serve --config {settings}",
+        "",
+        Text("init.there"),
+        "  kubectl create namespace hami-bot",
+        f"  kubectl -n hami-bot apply -f {secret}",
+        f"  helm -n hami-bot install hami-bot deploy/chart -f {values} {image}",
+    ]
 
 
 def _read(path: Path | None) -> str:

@@ -63,7 +63,7 @@ def _read(**options: Any) -> InitAsked:
 
 def run_init(asked: InitAsked) -> int:
     """Does it; the exit code. Raises BotError where an answer is missing or wrong and nobody can be asked."""
-    from handlers.init.dialog import Given, set_up  # noqa: PLC0415  # Slack's and Kubernetes' clients, a second
+    from handlers.init.dialog import Dialog, Given  # noqa: PLC0415  # Slack's and Kubernetes' clients, a second
     from handlers.manifest import create_link, manifest  # noqa: PLC0415  # as above
 
     options = dict(asked.options)
@@ -73,7 +73,7 @@ def run_init(asked: InitAsked) -> int:
         print_out(json.dumps(manifest(), indent=2))
         return 0
     try:
-        print_out(set_up(Given(**options), _Terminal() if sys.stdin.isatty() else None, say))
+        print_out(Dialog(Given(**options), _Terminal() if sys.stdin.isatty() else None, say).set_up())
     except click.Abort:
         raise KeyboardInterrupt from None
     return 0

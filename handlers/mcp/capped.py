@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from bot.render.as_json import as_json
-from bot.report import Finding, Gap, Report, Table
-from bot.texts import Texts
+from bot.report import Finding, Report, Table, gap, in_words
+from bot.texts import Text, Texts, clauses
 
 MOST_BYTES = 96 * 1024
 """Of a report's JSON. Clients give an answer some 25,000 tokens, of about four bytes each."""
@@ -22,7 +22,8 @@ def capped(report: Report, say: Texts, most: int = MOST_BYTES) -> Report:
         return report
     cut = report
     for smaller in _smaller(report):
-        cut = replace(smaller, gaps=(*smaller.gaps, _gap(report, smaller, say, most)))
+        left_out = gap(say("mcp.answer"), _left_out(report, smaller, most), Text("mcp.cut-hint", verb=report.playbook))
+        cut = in_words(replace(smaller, gaps=(*smaller.gaps, left_out)), say)
         if _size(cut) <= most:
             break
     return cut
@@ -49,20 +50,19 @@ def _one_quote(finding: Finding) -> Finding:
     return replace(finding, evidence=finding.evidence[:1])
 
 
-def _gap(whole: Report, left: Report, say: Texts, most: int) -> Gap:
+def _left_out(whole: Report, left: Report, most: int) -> Text:
     pairs = (
         (len(before.rows), len(after.rows), before.title)
         for before, after in zip(whole.tables, left.tables, strict=True)
     )
-    parts = [say("mcp.rows", kept=kept, count=count, table=table) for count, kept, table in pairs if kept < count]
+    parts = [Text("mcp.rows", kept=kept, count=count, table=table) for count, kept, table in pairs if kept < count]
     quotes, kept = (sum(len(finding.evidence) for finding in report.findings) for report in (whole, left))
-    parts += [say("mcp.quotes", kept=kept, count=quotes)] if kept < quotes else []
+    parts += [Text("mcp.quotes", kept=kept, count=quotes)] if kept < quotes else []
     count, kept = len(whole.findings), len(left.findings)
-    parts += [say("mcp.findings", kept=kept, count=count)] if kept < count else []
+    parts += [Text("mcp.findings", kept=kept, count=count)] if kept < count else []
     count, kept = len(whole.gaps), len(left.gaps)
-    parts += [say("mcp.gaps", kept=kept, count=count)] if kept < count else []
-    why = say("mcp.cut", size=most // 1024, parts=say.joined(parts))
-    return Gap(say("mcp.answer"), why, say("mcp.cut-hint", verb=whole.playbook))
+    parts += [Text("mcp.gaps", kept=kept, count=count)] if kept < count else []
+    return Text("mcp.cut", size=most // 1024, parts=clauses(parts))
 
 
 def _size(report: Report) -> int:

@@ -47,9 +47,8 @@ _INSTRUCTIONS = (
 )
 
 
-async def serve(where: ClusterChoice, verbs: tuple[str, ...], say: Texts) -> None:
-    """Answers until the client closes its end. Raises UsageError for verbs that cannot be offered."""
-    tools = Tools(where, chosen(verbs), say)
+async def serve(tools: "Tools") -> None:
+    """Answers until the client closes its end."""
     server: Server[Any] = Server(
         "hami-bot",
         version=importlib.metadata.version("hami-bot"),

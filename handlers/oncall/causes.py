@@ -16,7 +16,6 @@ from bot.texts import Text
 from bot.triage.cause import Cause, unexplained
 from bot.triage.gputime import GpuRequest
 from bot.triage.webhook import Alert
-from playbooks.gather.subject import FoundPod
 from playbooks.gather.waiting import gather_scene, gather_waiting
 from playbooks.judgement.waiting import Judge
 from playbooks.nodes.tables import NodeCardRow
@@ -183,9 +182,9 @@ async def _why(sources: Sources, name: Name) -> tuple[Report, Pod | None]:
     """What `why` says of the pod, and the pod, if that is there under this name."""
     playbook = find("why")
     snapshot = await playbook.gather(_request("why", "/".join(name)), sources)
-    seen: FoundPod | None = snapshot.subject if isinstance(snapshot.subject, FoundPod) else None
-    is_it = seen is not None and (seen.pod.namespace, seen.pod.name) == name
-    return await asyncio.to_thread(playbook.diagnose, snapshot), seen.pod if seen and is_it else None
+    pod: Pod | None = snapshot.pod
+    is_it = pod is not None and (pod.namespace, pod.name) == name
+    return await asyncio.to_thread(playbook.diagnose, snapshot), pod if is_it else None
 
 
 async def cards_of(sources: Sources, node: str) -> Report:

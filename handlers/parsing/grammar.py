@@ -14,7 +14,7 @@ import click
 from bot.changes.kinds import KINDS
 from bot.errors import UsageError
 from bot.finding_codes import CODES, PROOFS, about, words_of
-from bot.texts import LANGUAGES, Prose, Text, Texts, in_english
+from bot.texts import LANGUAGES, Prose, Text, Texts, in_english, together
 from playbooks.own.discovery import RESERVED
 from playbooks.own.errors import OwnPlaybookError
 from playbooks.playbook import Playbook
@@ -143,23 +143,23 @@ def example_of(verb: str) -> str:
         return verb
 
 
-def explain_code(text: str, say: Texts) -> str | None:
+def explain_code(text: str) -> Text | None:
     """What a finding code means, how it is proven and what usually helps; None for a word that is no code."""
     facts = about(text.lower())
     if facts is None:
         return None
     code = text.lower()
     fix = words_of(code, "fix")
-    lines = [
+    return together(
         code,
-        say("code-help.meaning", text=words_of(code, "meaning")),
-        say("code-help.proof", text=PROOFS[facts.proof]),
-        say("code-help.fix", text=fix) if fix.key in say else say("code-help.no-fix"),
-    ]
-    lines += [say("code-help.pod")] if facts.of_the_pod else []
-    lines += [say("code-help.node")] if facts.loses_node else []
-    lines += [say("code-help.watched")] if facts.watched_in else []
-    return "\n".join(lines)
+        Text("code-help.meaning", text=words_of(code, "meaning")),
+        Text("code-help.proof", text=PROOFS[facts.proof]),
+        Text("code-help.fix", text=fix) if fix.key in Texts("en") else Text("code-help.no-fix"),
+        Text("code-help.pod") if facts.of_the_pod else "",
+        Text("code-help.node") if facts.loses_node else "",
+        Text("code-help.watched") if facts.watched_in else "",
+        by="\n",
+    )
 
 
 def explain(ctx: click.Context, verb: str | None) -> str:

@@ -145,7 +145,8 @@ def _lang() -> list[click.Parameter]:
 @click.pass_context
 def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> Help:
     if verb is not None:
-        return Help(explain_code(verb, Texts(lang or "en")) or explain(ctx, verb))
+        code = explain_code(verb)
+        return Help(Texts(lang or "en").words(code) if code else explain(ctx, verb))
     in_order = sorted(load(), key=lambda verb: (verb != "why", verb))
     examples = {find(verb).example: find(verb).summary for verb in in_order if verb not in _EXAMPLES}
     examples["digest now"] = find("digest").summary

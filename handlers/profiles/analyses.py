@@ -18,7 +18,7 @@ from bot.pprof.sampletypes import sample_index
 from bot.pprof.top import Options, prepared, top, total_of
 from bot.pprof.versions import comparison_tables, explain_change
 from bot.render.terminal import terminal
-from bot.report import Finding, Report, Subject, Table, in_words, new_report
+from bot.report import Report, Subject, in_words, new_report
 from bot.settings import load_settings
 from bot.texts import Language, Text, Texts
 from handlers.profiles.options import COMPARE_EXAMPLE, HINTS_EXAMPLE, LIST_EXAMPLE, Words
@@ -69,17 +69,16 @@ def texts(asked: Words, config: Path | None) -> Texts:
     return Texts(language or (settings.language if settings else "en"))
 
 
-def compare_text(asked: Words, say: Texts) -> str:
-    """What changed between the first and the last profile, oldest first. Raises UsageError and SourceError."""
-    if len(asked.plain) < 2:
-        raise UsageError(Text("error-profile.name-at-least-two"), example=COMPARE_EXAMPLE)
-    kind = asked.options.get("sample_index", "")
-    versions = [_taken(file) for file in asked.plain]
-    findings = explain_change(versions, sample_index_name=kind)
-    tables = comparison_tables(versions, say, sample_index_name=kind)
-    text = terminal(_report(versions, findings, tables, say), say, width=width(), colour=has_colours())
-    if len(versions) != 2:
+def study_text(study: str, asked: Words, config: Path | None) -> str:
+    """What `compare` or `hints` tells of profiles in files. Raises UsageError and SourceError."""
+    check_named(study, asked)
+    say = texts(asked, config)
+    versions = [SourcedProfile(read_file(file, read), file, Path(file).name) for file in asked.plain]
+    report = in_words(explained(study, versions, asked, time.time()), say)
+    text = terminal(report, say, width=width(), colour=has_colours())
+    if study != "compare" or len(versions) != 2:
         return text
+    kind = asked.options.get("sample_index", "")
     before, after = (version.profile for version in versions)
     kind = kind or compared_type(after)
     options = Options(sample_index=kind, trim=Trim(cum=True, nodecount=_ROWS))
@@ -88,31 +87,32 @@ def compare_text(asked: Words, say: Texts) -> str:
     return f"{text}\ngo tool pprof -top -cum -nodecount={_ROWS}{named} -diff_base:\n{difference}"
 
 
-def hints_text(asked: Words, say: Texts) -> str:
-    """What stands out in one profile. Raises UsageError and SourceError."""
-    if len(asked.plain) != 1:
+def check_named(study: str, asked: Words) -> None:
+    """Raises UsageError where `compare` has fewer than two profiles, or `hints` another number than one."""
+    if study == "compare" and len(asked.plain) < 2:
+        raise UsageError(Text("error-profile.name-at-least-two"), example=COMPARE_EXAMPLE)
+    if study == "hints" and len(asked.plain) != 1:
         raise UsageError(Text("error-profile.name-one-profile"), example=HINTS_EXAMPLE)
-    taken = _taken(asked.plain[0])
-    findings = explain(taken, sample_index_name=asked.options.get("sample_index", ""))
-    report = _report([taken], findings, () if findings else (symptom_table(say),), say)
-    return terminal(report, say, width=width(), colour=has_colours())
 
 
-def _taken(file: str) -> SourcedProfile:
-    return SourcedProfile(read_file(file, read), file, Path(file).name)
+def explained(study: str, taken: Sequence[SourcedProfile], asked: Words, now: float) -> Report:
+    """`compare`: what changed between the first and the last profile, oldest first. `hints`: what stands out in one.
 
-
-def _report(
-    versions: Sequence[SourcedProfile], findings: tuple[Finding, ...], tables: tuple[Table, ...], say: Texts
-) -> Report:
-    names = ", ".join(version.object for version in versions)
-    made = new_report(
+    `now` is in unix seconds. Raises UsageError and SourceError for what they cannot be asked of.
+    """
+    kind = asked.options.get("sample_index", "")
+    if study == "compare":
+        findings = explain_change(taken, sample_index_name=kind)
+        tables = comparison_tables(taken, sample_index_name=kind)
+    else:
+        findings = explain(taken[0], sample_index_name=kind)
+        tables = () if findings else (symptom_table(),)
+    return new_report(
         playbook="profile",
         cluster="",
-        taken_at=format_time(datetime.fromtimestamp(time.time(), UTC)),
-        subject=Subject("Profile", "", names),
+        taken_at=format_time(datetime.fromtimestamp(now, UTC)),
+        subject=Subject("Profile", "", ", ".join(version.object for version in taken)),
         verdict=None if findings else Text("profile-hint.none"),
         findings=findings,
         tables=tables,
     )
-    return in_words(made, say)

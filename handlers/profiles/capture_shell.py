@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from bot.errors import UsageError, of_system
-from bot.report import Report, in_words
+from bot.report import Report
 from bot.settings import load_settings
 from bot.slack.message import File
 from bot.texts import Text, Texts
@@ -46,7 +46,7 @@ async def take(
     seen = await asyncio.to_thread(seen_in, snapshot)
     taken = snapshot.outcome
     if seen is None or not isinstance(taken, FetchedProfile):
-        return in_words(await asyncio.to_thread(diagnose, snapshot, seen), say), []
+        return await asyncio.to_thread(diagnose, snapshot, seen), []
     name = name_of(asked.kind, taken.content)
     if out is None:
         files = (File(f"{name}{_SUFFIX}", taken.content, ""),)
@@ -55,7 +55,7 @@ async def take(
     folder = out or Path(tempfile.mkdtemp(prefix="hami-bot-"))
     written = await asyncio.to_thread(_written, folder, files)
     file = str(folder / f"{name}{_SUFFIX}")
-    return in_words(await asyncio.to_thread(diagnose, snapshot, seen, file), say), written
+    return await asyncio.to_thread(diagnose, snapshot, seen, file), written
 
 
 def _written(folder: Path, files: tuple[File, ...]) -> list[Path]:

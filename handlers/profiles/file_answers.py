@@ -23,8 +23,7 @@ def answer_to(study: str, asked: Words, config: "Path | None" = None) -> str:
 
         if study == "list":
             return analyses.list_text(asked)
-        study_text = analyses.compare_text if study == "compare" else analyses.hints_text
-        return study_text(asked, analyses.texts(asked, config))
+        return analyses.study_text(study, asked, config)
     raise UsageError(Text("error-profile.no-profile-command", study=repr(study)), example=EXAMPLE)
 
 

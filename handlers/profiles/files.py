@@ -35,7 +35,7 @@ def profile_files(  # noqa: PLR0917  # each is needed
     facts = (profile.sample_types[index].type, f"{total} in {stacks}", _moment(profile), name)
     subtitle = ", ".join(filter(None, facts))
     flame = lay_out(_stacks(profile, index))
-    alt_text = flame_alt_text(flame, title, say) if flame.boxes else say("profile.alt-none")
+    alt_text = say.words(flame_alt_text(flame, title)) if flame.boxes else say("profile.alt-none")
     return (
         File(f"{name}.png", flame_picture(flame, title, subtitle, say), say("profile.picture"), alt_text),
         File(

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bot.kube.times import format_time
-from bot.report import Finding, Report, Scope, Subject, Table, in_words, new_report, step
-from bot.texts import Text, Texts
+from bot.report import Finding, Report, Scope, Subject, new_report, prose_table, step
+from bot.texts import Text
 
 if TYPE_CHECKING:
     from bot.store.profiles import KeptProfile
 
-COLUMNS = (
+_COLUMNS = (
     Text("kept.id"),
     Text("kept.kind"),
     Text("kept.taken-at"),
@@ -25,24 +25,23 @@ COLUMNS = (
 )
 
 
-def kept_report(kept: "Sequence[KeptProfile]", now: float, say: Texts) -> Report:
+def kept_report(kept: "Sequence[KeptProfile]", now: float) -> Report:
     """The newest first; `now` is in unix seconds."""
     claim = Text("profile.kept", count=len(kept)) if kept else Text("profile.kept-none")
     actions = () if kept else (step(Text("profile.take-one"), "profile cpu 30s"),)
     finding = Finding("profiles-kept", "", "info", "confirmed", Scope(), (), actions).saying(claim)
-    rows = tuple(_row(profile) for profile in kept)
-    made = new_report(
+    rows = [_row(profile) for profile in kept]
+    return new_report(
         playbook="profile",
         cluster="",
         taken_at=_time(now),
         subject=Subject("Profiles", "", ""),
         findings=(finding,),
-        tables=(Table(say("kept.title"), tuple(map(say.words, COLUMNS)), rows),) if rows else (),
+        tables=(prose_table(Text("kept.title"), _COLUMNS, rows),) if rows else (),
     )
-    return in_words(made, say)
 
 
-async def kept_beside_the_bot(config: Path | None, say: Texts) -> Report:
+async def kept_beside_the_bot(config: Path | None) -> Report:
     """The list in the store that the settings name. Raises StoreError."""
     from bot.settings import load_settings  # noqa: PLC0415  # see `bot.settings`
     from bot.settings.schema import StoreSettings  # noqa: PLC0415
@@ -51,7 +50,7 @@ async def kept_beside_the_bot(config: Path | None, say: Texts) -> Report:
     settings = load_settings(config)
     store = settings.store if settings else StoreSettings()
     async with open_profiles(store.url.get_secret_value()) as rows:
-        return kept_report(await rows.listed(), time.time(), say)
+        return kept_report(await rows.listed(), time.time())
 
 
 def _row(profile: "KeptProfile") -> tuple[str, ...]:

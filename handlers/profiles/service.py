@@ -11,6 +11,7 @@ import msgspec
 
 from bot.changes.durations import format_duration
 from bot.errors import UsageError
+from bot.report import in_words
 from bot.settings.schema import ProfileSettings
 from bot.slack.message import Message
 from bot.slack.render.blocks import Draft
@@ -101,7 +102,7 @@ class ProfileService:
         say = self._deps.texts(asked.options.get("lang"))
         rows = self._deps.store.profiles
         if isinstance(asked.request, ShowKept):
-            report = kept_report(await rows.listed(), self._deps.now(), say)
+            report = in_words(kept_report(await rows.listed(), self._deps.now()), say)
             return render_report(report, say, channel_buttons=False, words=question.words, everything=True)
         async with self._room.study():
             return await study(asked.request.words, rows, self._deps.now(), say, self._room.run)

@@ -86,9 +86,9 @@ def _number(amount: int | None) -> str:
 
 def _promised(part: Any) -> dict[str, str]:
     """By type how many times the memory and the cores that its cards have are promised; MIG is never scaled."""
-    settings = read_memory_scaling(part.install.config_maps)
+    settings = read_memory_scaling(part.scene.cluster.seen.config_maps)
     have, promise, cores = Counter[str](), Counter[str](), dict[str, list[float]]()
-    for node in part.capacity.nodes:
+    for node in part.scene.cluster.capacity.nodes:
         found = (registration for registration in read_registrations(node) if isinstance(registration, Registration))
         for card in (card for registration in found for card in registration.cards if card.mode != "mig"):
             cores.setdefault(card.type, []).append(core_factor(card))
@@ -113,8 +113,8 @@ def _quota(report: Report, part: Any) -> dict[str, str]:
 def _status(report: Report, part: Any) -> dict[str, str]:
     found = Counter(finding.code for finding in bad(report))
     figures = {f"hami/{code}": str(count) for code, count in found.items()}
-    figures |= _restarts("scheduler-restarts", part.parts.install.pods)
-    return figures | _restarts("plugin-restarts", part.parts.components.plugin_pods)
+    figures |= _restarts("scheduler-restarts", part.scene.install.pods)
+    return figures | _restarts("plugin-restarts", part.scene.components.plugin_pods)
 
 
 def _restarts(area: str, pods: Sequence[Pod] | Gap) -> dict[str, str]:

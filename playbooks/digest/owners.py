@@ -48,7 +48,7 @@ def _of_cause(number: int, report: Report, pods: Iterable[Pod]) -> list[Pod]:
 
 def _on(nodes: Iterable[str], parts: Mapping[str, Any]) -> Iterator[Holder]:
     """The pods that hold cards of the nodes, as far as the cards' question saw them."""
-    pods: list[Holder] | Gap = parts["gpus"].capacity.pods if "gpus" in parts else []
+    pods: list[Holder] | Gap = parts["gpus"].scene.cluster.capacity.pods if "gpus" in parts else []
     named = set(nodes)
     for pod in () if isinstance(pods, Gap) else pods:
         if (pod.spec.node_name or pod.metadata.annotation(NODE_KEY)) in named:

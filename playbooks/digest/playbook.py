@@ -125,8 +125,9 @@ def _idle(snapshot: Snapshot) -> dict[str, str]:
     gpus = snapshot.parts.get("gpus")
     if gpus is None:
         return {f"unseen/{AREA}": in_english(snapshot.unseen["gpus"].text)[:200]}
-    found = gpus.install.install.version
-    return idle_figures(gpus.capacity, snapshot.usage, found.version if found else None, snapshot.taken_at)
+    world = gpus.scene.cluster
+    found = world.install.version
+    return idle_figures(world.capacity, snapshot.usage, found.version if found else None, snapshot.taken_at)
 
 
 def _told(figures: Mapping[str, str]) -> Iterator[FigureRow]:

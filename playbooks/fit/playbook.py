@@ -43,7 +43,7 @@ from playbooks.rules.admission.not_found import no_such_namespace
 from playbooks.rules.capacity.idle_holders import in_question, with_waited_for
 from playbooks.rules.common import prose
 from playbooks.rules.common.gaps import capacity_gaps, confidence_in, fit_gaps
-from playbooks.rules.dra.devices import DraDevices, served, with_dra
+from playbooks.rules.dra.devices import given_by_claims, handed_out_twice, served
 from playbooks.rules.installation.not_installed import answer_without_hami
 from playbooks.rules.waiting.after_restart import maybe_unknown
 from playbooks.scene import ClusterScene, PodScene
@@ -156,10 +156,8 @@ def diagnose(snapshot: Snapshot) -> Report:
     """A finding per pod; the nodes grouped by reason, and one by one. None is judged where only DRA gives devices."""
     if (without := answer_without_hami("fit", snapshot, snapshot.install)) is not None:
         return without
-    wanted, offered = (
-        snapshot.request,
-        DraDevices(snapshot.install, snapshot.capacity.nodes, snapshot.slices, snapshot.as_of),
-    )
+    wanted = snapshot.request
+    world = ClusterScene(snapshot.install, snapshot.capacity, snapshot.as_of, slices=snapshot.slices)
     asked = () if served(snapshot.slices) and is_absent(snapshot.install) else snapshot.asked
     pods = [asked_pod.scene.pod for asked_pod in snapshot.asked]
     sure = confidence_in(snapshot.install, snapshot.capacity, snapshot.undecodable)
@@ -168,7 +166,7 @@ def diagnose(snapshot: Snapshot) -> Report:
     pairs = zip(answers, asked, strict=False)
     findings = [found for given, of in pairs for found in with_waited_for([given.finding], of.scene.measured(measured))]
     findings.sort(key=lambda finding: finding.severity == "info")
-    findings = with_dra(findings, offered)
+    findings = [*handed_out_twice(world), *findings, *given_by_claims(world)]
     gaps = capacity_gaps(snapshot.install, snapshot.capacity, snapshot.undecodable)
     created = [asked_pod for asked_pod in asked if asked_pod.refused is None]
     gaps += [gap for asked_pod in created for gap in _gaps_of(asked_pod.scene)]

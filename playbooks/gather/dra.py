@@ -37,12 +37,15 @@ class ClaimsSeen(NamedTuple):
         return tuple(gap for gap in self if isinstance(gap, Gap))
 
 
-async def gather_slices(cluster: Cluster) -> list[ResourceSlice] | Gap:
-    """What drivers offer; empty where the API server serves no slices, or the recording is older than they are.
+async def gather_slices(cluster: Cluster, node: str = "") -> list[ResourceSlice] | Gap:
+    """What drivers offer, on that node where one is named.
 
-    So an empty list is no proof that there is none.
+    Empty where the API server serves no slices, or the recording is older than they are: no proof that there is none.
     """
-    return await seen(SLICES_SOURCE, _slices(cluster))
+    slices = await seen(SLICES_SOURCE, _slices(cluster))
+    if isinstance(slices, Gap) or not node:
+        return slices
+    return [slice_ for slice_ in slices if slice_.spec.node_name == node]
 
 
 async def _slices(cluster: Cluster) -> list[ResourceSlice]:

@@ -24,7 +24,6 @@ from bot.kube.models import (
 )
 from bot.report import Gap
 from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
-from playbooks.gather.scheduling import InstallSeen
 
 WEBHOOK_NAME = "vgpu.hami.io"
 SERVICE_LABEL = "kubernetes.io/service-name"
@@ -100,17 +99,6 @@ class WebhookSeen(NamedTuple):
         """The namespace's labels; None when they could not be read."""
         found = () if isinstance(self.namespaces, Gap) else self.namespaces
         return next((candidate.metadata.labels or {} for candidate in found if candidate.name == namespace), None)
-
-
-class WebhookOf(NamedTuple):
-    """HAMi's install and its webhook."""
-
-    install: InstallSeen
-    webhook: WebhookSeen
-
-    @property
-    def gaps(self) -> tuple[Gap, ...]:
-        return (*self.install.gaps, *self.webhook.gaps)
 
 
 def went_past_hami(pod: Pod, install: Install, config: DeviceConfig) -> bool:

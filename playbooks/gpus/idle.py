@@ -6,7 +6,10 @@ has touched the GPU.
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import cached_property
 from typing import NamedTuple
+
+import msgspec
 
 from bot.changes.durations import read_duration, roughly
 from bot.errors import NotFound, SourceError, UsageError
@@ -69,7 +72,7 @@ class IdleRequest(NamedTuple):
     all: bool
 
 
-class IdleSnapshot(NamedTuple):
+class IdleSnapshot(msgspec.Struct, frozen=True, dict=True, eq=False):
     """Who holds GPUs, and what was measured of them. `is_there`: the cluster has the node that was asked about."""
 
     request: IdleRequest
@@ -80,13 +83,28 @@ class IdleSnapshot(NamedTuple):
     usage: UsageSeen
     is_there: bool = True
 
-    @property
+    @cached_property
     def held(self) -> list[MeasuredHolding]:
         """The holders with their figures, on the node that was asked about."""
         version = self.install.install.version
         ledger = build_ledger(self.holders, version.version if version else NEWEST_READ)
         named = [some for node, some in ledger.by_node.items() if self.request.node in ("", node)]
         return held_by((holding for some in named for holding in some), self.usage.usage)
+
+    @cached_property
+    def idle(self) -> list[MeasuredHolding]:
+        """Those without a kernel for so long, that hold most first."""
+        found = [held for held in self.held if held.idle_s is not None and held.idle_s >= self.request.for_s]
+        return sorted(found, key=lambda held: (-held.holding.amounts[0], -(held.idle_s or 0), held.name))
+
+    @cached_property
+    def unknown(self) -> list[MeasuredHolding]:
+        """Those of which it cannot be told."""
+        return [held for held in self.held if held.idle_s is None]
+
+    @property
+    def busy(self) -> list[MeasuredHolding]:
+        return [held for held in self.held if held.idle_s is not None and held.idle_s < self.request.for_s]
 
 
 def read_for(words: Sequence[str]) -> float:
@@ -125,27 +143,22 @@ def diagnose_idle(snapshot: IdleSnapshot) -> Report:
     """The idle ones first, those that hold most before the others; then those of which it cannot be told, then those
     that work. The overview has the idle ones alone: whoever else stands beside them would be taken for one.
     """
-    held = snapshot.held
-    idle = [holding for holding in held if holding.idle_s is not None and holding.idle_s >= snapshot.request.for_s]
-    idle.sort(key=lambda holding: (-holding.holding.amounts[0], -(holding.idle_s or 0), holding.name))
-    unknown = [holding for holding in held if holding.idle_s is None]
-    busy = [holding for holding in held if holding.idle_s is not None and holding.idle_s < snapshot.request.for_s]
-    found = _finding(snapshot, idle, unknown) if snapshot.is_there else _no_node(snapshot)
     owners = {(pod.namespace, pod.name): owner_of(pod) for pod in snapshot.holders}
-    rows = [_row(holding, owners) for holding in (*idle, *unknown, *busy)]
-    table = HOLDERS.table(rows, brief=None if snapshot.request.all else rows[: len(idle)])
+    rows = [_row(holding, owners) for holding in (*snapshot.idle, *snapshot.unknown, *snapshot.busy)]
+    table = HOLDERS.table(rows, brief=None if snapshot.request.all else rows[: len(snapshot.idle)])
     return new_report(
         playbook="gpus",
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Node", "", snapshot.request.node) if snapshot.request.node else Subject("GPUs", "", ""),
-        findings=(found,),
+        findings=(_finding(snapshot) if snapshot.is_there else _no_node(snapshot),),
         tables=(table,) if rows else (),
         gaps=(*snapshot.install.gaps, *snapshot.usage.gaps),
     )
 
 
-def _finding(snapshot: IdleSnapshot, idle: Sequence[MeasuredHolding], unknown: Sequence[MeasuredHolding]) -> Finding:
+def _finding(snapshot: IdleSnapshot) -> Finding:
+    idle, unknown = snapshot.idle, snapshot.unknown
     measured = len(snapshot.held) - len(unknown)
     values = {
         "count": len(idle),
@@ -162,7 +175,7 @@ def _finding(snapshot: IdleSnapshot, idle: Sequence[MeasuredHolding], unknown: S
         sure = not unknown and not snapshot.usage.gaps
         return finding("idle-holder", claim, "confirmed" if sure else "suspected", (), (), severity="info")
     actions = [step(Text("idle.ask", pod=holding.name), "") for holding in idle[:1]]
-    return finding("idle-holder", claim, "confirmed", (), _proofs(snapshot, idle), severity="warning", actions=actions)
+    return finding("idle-holder", claim, "confirmed", (), _proofs(snapshot), severity="warning", actions=actions)
 
 
 def _no_node(snapshot: IdleSnapshot) -> Finding:
@@ -170,10 +183,10 @@ def _no_node(snapshot: IdleSnapshot) -> Finding:
     return finding("not-found", claim, "confirmed", (), (), severity="warning", actions=see_all_nodes())
 
 
-def _proofs(snapshot: IdleSnapshot, idle: Sequence[MeasuredHolding]) -> list[Evidence]:
+def _proofs(snapshot: IdleSnapshot) -> list[Evidence]:
     return [
         of_use(holding.last, holding.last.last_kernel, holding.holding.node, snapshot)
-        for holding in idle[:_MOST_PROVEN]
+        for holding in snapshot.idle[:_MOST_PROVEN]
         if holding.last is not None and holding.last.last_kernel is not None
     ]
 

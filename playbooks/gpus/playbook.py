@@ -4,52 +4,41 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from functools import reduce
 from typing import NamedTuple
 
 import click
-import msgspec
 
 from bot.errors import SourceError, UsageError
 from bot.gpu_rows import FREE, UNKNOWN, UNREGISTERED, GpuRow, TypeRow
-from bot.hami.nodes.node_state import read_registrations, wants_own_plugin
-from bot.hami.nodes.registration import Registration, Unregistered
+from bot.hami.nodes.node_state import read_registrations
+from bot.hami.nodes.registration import Registration
 from bot.hami.vendors import BESIDE
-from bot.kube.models import ResourceSlice
 from bot.kube.times import format_time
 from bot.report import (
-    Confidence,
-    Finding,
     Gap,
     Names,
     Report,
-    Severity,
     Sheet,
     Subject,
     Table,
     Uuid,
     gap,
     new_report,
-    step,
 )
 from bot.texts import Text, in_english
-from playbooks import quotes
 from playbooks.gather.dra import gather_slices
-from playbooks.gather.scheduler_process import SchedulerProcess, gather_memory, with_ghosts
-from playbooks.gather.scheduling import Capacity, InstallSeen, gather_capacity, gather_install, times_shown
-from playbooks.gpus import evidence
+from playbooks.gather.scheduler_process import gather_memory, with_ghosts
+from playbooks.gather.scheduling import gather_capacity, gather_install, times_shown
+from playbooks.gpu_scene import CardSeen, GpusScene, largest
 from playbooks.gpus.idle import EXAMPLE as IDLE_EXAMPLE
 from playbooks.gpus.idle import IdleRequest, IdleSnapshot, diagnose_idle, gather_idle, read_for
-from playbooks.gpus.inventory import LITTLE_MEMORY, NO_MEMORY, CardSeen, cards_of
+from playbooks.judgement.gpus import GPUS, NOTHING
 from playbooks.playbook import ALL, Playbook, Sources
+from playbooks.rule import run
 from playbooks.rules.common import prose
-from playbooks.rules.common.findings import finding
-from playbooks.rules.common.gaps import capacity_gaps, confidence_in
-from playbooks.rules.dra.devices import DraDevices, served, with_dra
+from playbooks.rules.common.gaps import capacity_gaps
 from playbooks.rules.installation.not_installed import answer_without_hami
 from playbooks.rules.installation.scheduler_totals import differing, ledger_table
-from playbooks.rules.nodes.node_not_found import near_names, see_all_nodes
-from playbooks.rules.waiting.stale_scheduler import ghosts_told
 from playbooks.scene import ClusterScene
 
 CARDS = Sheet(
@@ -84,9 +73,6 @@ TYPES = Sheet(
     },
 )
 
-_NOTABLE = 0.2
-"""From this part of a type's memory on, what nobody can get is worth a warning."""
-_MAX_NEAR = 3
 _MOST_ROWS = 12
 """Of GPUs in an overview."""
 
@@ -103,21 +89,12 @@ class Request(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """The cards, and the pods that hold them."""
+    """What was read, and when."""
 
     request: Request
     cluster: str
     taken_at: datetime
-    as_of: datetime
-    install: InstallSeen
-    capacity: Capacity
-    process: SchedulerProcess
-    slices: Sequence[ResourceSlice] | Gap
-    undecodable: tuple[str, ...]
-
-    @property
-    def confidence(self) -> Confidence:
-        return confidence_in(self.install, self.capacity, self.undecodable)
+    scene: GpusScene
 
 
 def request(
@@ -146,177 +123,47 @@ async def _gather(wanted: Request, sources: Sources) -> Snapshot:
     cluster = sources.cluster
     install = await gather_install(sources)
     capacity, process, slices = await asyncio.gather(
-        gather_capacity(cluster, install.install, ""), gather_memory(sources, install.install), gather_slices(cluster)
+        gather_capacity(cluster, install.install, ""),
+        gather_memory(sources, install.install),
+        gather_slices(cluster, wanted.node),
     )
     if isinstance(capacity.nodes, Gap):
         raise SourceError(capacity.nodes.text, hint=capacity.nodes.advice)
     as_of = cluster.as_of(times_shown(cluster, capacity.nodes, install.install))
     process = await with_ghosts(sources, process, capacity.pods)
     # A card is no less free for a namespace's quota, so that none was read is no gap in this answer.
-    capacity = capacity._replace(quotas=[])
-    undecodable = tuple(cluster.undecodable)
-    return Snapshot(wanted, cluster.name, cluster.now(), as_of, install, capacity, process, slices, undecodable)
+    world = ClusterScene(install, capacity._replace(quotas=[]), as_of, process=process, slices=slices)
+    scene = GpusScene(world, wanted.node, wanted.type, tuple(cluster.undecodable))
+    return Snapshot(wanted, cluster.name, cluster.now(), scene)
 
 
 def diagnose(snapshot: Snapshot | IdleSnapshot) -> Report:
     """Totals and the largest slice first, then what is stranded or not registered; or who holds GPUs without use."""
-    if (without := answer_without_hami("gpus", snapshot, snapshot.install)) is not None:
+    seen = snapshot.install if isinstance(snapshot, IdleSnapshot) else snapshot.scene.cluster.seen
+    if (without := answer_without_hami("gpus", snapshot, seen)) is not None:
         return without
     if isinstance(snapshot, IdleSnapshot):
         return diagnose_idle(snapshot)
-    wanted, install = snapshot.request, snapshot.install
-    world = ClusterScene(install, snapshot.capacity, snapshot.as_of)
-    names = sorted(name for name in world.facts.nodes if wanted.node in ("", name))
-    everything = [card for name in names for card in cards_of(world, name)]
-    cards = [card for card in everything if wanted.type.casefold() in card.card.type.casefold()]
-    registered = [card for card in cards if card.state != UNREGISTERED]
-    results = [
-        *ghosts_told(snapshot.process, install.install, names),
-        *_capacity(snapshot, world, registered),
-        *_stranded(snapshot, world, registered),
-        *_unregistered(snapshot, world, names, cards),
-    ]
-    offered = DraDevices(install, snapshot.capacity.nodes, snapshot.slices, snapshot.as_of).of(wanted.node)
-    findings = with_dra(results, offered) or [_not_found(wanted, world, everything)]
-    gaps = capacity_gaps(install, snapshot.capacity, snapshot.undecodable)
-    gaps += [
-        gap("fit", why, Text("gap.fit-hint"))
-        for why in sorted({card.unknown for card in cards if card.unknown}, key=in_english)
-    ]
-    gaps += _other_vendors(world, names)
-    gaps += [snapshot.slices] if isinstance(snapshot.slices, Gap) else []
+    scene, wanted, world = snapshot.scene, snapshot.request, snapshot.scene.cluster
+    findings = run(GPUS, scene).findings or run(NOTHING, scene).findings
     return new_report(
         playbook="gpus",
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
-        subject=Subject("Node", "", wanted.node) if wanted.node else Subject("GPUs", "", wanted.type),
+        subject=Subject("Node", "", scene.node) if scene.node else Subject("GPUs", "", scene.type),
         findings=prose.few_actions(findings),
-        tables=_tables(snapshot, world, names, cards) if cards else (),
-        gaps=gaps,
-        noun=world.config.noun_for(card.card.type for card in cards),
+        tables=_tables(scene, all_rows=wanted.all) if scene.cards else (),
+        gaps=_gaps(scene),
+        noun=world.config.noun_for(card.card.type for card in scene.cards),
     )
 
 
-# ----------------------------------------------------------------------------------------------------- findings
-
-
-def _capacity(snapshot: Snapshot, world: ClusterScene, cards: Sequence[CardSeen]) -> list[Finding]:
-    if not cards:
-        return []
-    free = [card for card in cards if card.state == FREE]
-    unknown = sum(1 for card in cards if card.state == UNKNOWN)
-    shown = _largest(free) or (free or cards)[0]
-    proofs = [evidence.registered(world, shown)]
-    confidence: Confidence = "suspected" if unknown else snapshot.confidence
-    nodes = (snapshot.request.node,) if snapshot.request.node else ()
-    if isinstance(snapshot.capacity.pods, Gap):
-        memory = prose.mib(sum(card.card.memory_mib for card in cards))
-        claim = Text("capacity.unseen", cards=len(cards), memory=memory)
-        return [finding("not-enough-evidence", claim, "suspected", nodes, proofs, severity="warning")]
-    if not free:
-        claim = Text("capacity.full", cards=len(cards), why=_by_state(cards))
-        proofs += evidence.holding(world, shown)
-        # One node that is full is as it should be; a cluster, or a type, that is full is not.
-        return [finding("capacity", claim, confidence, nodes, proofs, severity="info" if nodes else "warning")]
-    values = {"free": len(free), "cards": len(cards), "type": shown.card.type, "node": shown.node}
-    if shown.divided:
-        key = "capacity.judged" if unknown else "capacity.claim"
-    else:
-        key = "capacity.judged-whole" if unknown else "capacity.claim-whole"
-    claim = Text(key, **values, memory=prose.mib(shown.slice_mib or 0), unknown=unknown)
-    return [finding("capacity", claim, confidence, nodes, proofs, severity="info")]
-
-
-def _stranded(snapshot: Snapshot, world: ClusterScene, cards: Sequence[CardSeen]) -> list[Finding]:
-    """Memory that is free on cards that take no pod."""
-    stranded = sorted((card for card in cards if card.stranded_mib), key=lambda card: (-card.stranded_mib, card.node))
-    if not stranded:
-        return []
-    amount = sum(card.stranded_mib for card in stranded)
-    lost, total = Counter[str](), Counter[str]()
-    for card in cards:
-        lost[card.card.type] += card.stranded_mib
-        total[card.card.type] += card.card.memory_mib
-    notable = any(mib >= _NOTABLE * total[kind] for kind, mib in lost.items() if mib)
-    why = _by_state(card._replace(state=LITTLE_MEMORY if card.state == NO_MEMORY else card.state) for card in stranded)
-    claim = Text("stranded-capacity.claim", memory=prose.mib(amount), why=why)
-    proofs = [*evidence.obstacle(world, stranded[0]), evidence.registered(world, stranded[0])]
-    nodes = sorted({card.node for card in stranded})
-    severity: Severity = "warning" if notable else "info"
-    result = finding("stranded-capacity", claim, snapshot.confidence, nodes, proofs, severity=severity)
-    if snapshot.request.node:
-        return [result]
-    return [msgspec.structs.replace(result, next_actions=prose.see_cards(stranded[0].node))]
-
-
-def _unregistered(
-    snapshot: Snapshot, world: ClusterScene, names: Sequence[str], cards: Sequence[CardSeen]
-) -> list[Finding]:
-    """Nodes that should have cards of that type, and whose cards HAMi does not know."""
-    view = world.views[-1]
-    by_dra = served(snapshot.slices)
-    lost = [
-        (name, state)
-        for name in names
-        if name not in by_dra
-        and wants_own_plugin(world.facts.nodes[name], world.config)
-        and isinstance(state := view.state(name), Unregistered)
-    ]
-    if snapshot.request.type:
-        of_type = {card.node for card in cards if card.state == UNREGISTERED}
-        lost = [(name, state) for name, state in lost if name in of_type]
-    if not lost:
-        return []
-    name, state = lost[0]
-    claim = Text("gpus.unregistered", count=len(lost), nodes=prose.names([node for node, _ in lost]))
-    proofs = [evidence.unregistered(world.facts.nodes[name], state, world.config.gpus.count)]
-    nodes = [node for node, _ in lost]
-    result = finding("node-unregistered", claim, snapshot.confidence, nodes, proofs, severity="warning")
-    look = step(Text("node-unregistered.plugin", node=name), prose.plugin_pods_command(name))
-    return [msgspec.structs.replace(result, next_actions=(look,))]
-
-
-def _not_found(wanted: Request, world: ClusterScene, cards: Sequence[CardSeen]) -> Finding:
-    """No such node, no such type, or no card at all."""
-    node = world.facts.nodes.get(wanted.node)
-    if wanted.node and node is None:
-        near = near_names(wanted.node, sorted(world.facts.nodes))
-        claim, option = Text("gpus.no-node", node=wanted.node), "--node"
-    elif wanted.type and cards:
-        near = [kind for kind, _ in Counter(card.card.type for card in cards).most_common(_MAX_NEAR)]
-        claim, option = Text("gpus.no-type", type=wanted.type, types=", ".join(near)), "--type"
-    else:
-        near, option = [], ""
-        claim = Text("gpus.no-cards-there", node=wanted.node) if wanted.node else Text("gpus.no-cards")
-    proofs = [quotes.of_node(node, node.name, "{.metadata.name}")] if node else []
-    actions = tuple(step(Text("not-found.ask", name=name), prose.command("gpus", option, name)) for name in near)
-    result = finding("not-found", claim, "confirmed", (), proofs, severity="warning")
-    return msgspec.structs.replace(result, next_actions=actions or see_all_nodes())
-
-
-_STATES = {
-    FREE: "gpus.free",
-    UNKNOWN: "gpus.unknown",
-    NO_MEMORY: "gpus.no-memory",
-    LITTLE_MEMORY: "gpus.little-memory",
-    "no-cores": "gpus.no-cores",
-    "no-slots": "gpus.no-slots",
-    "no-mig-placement": "gpus.no-mig-placement",
-    "no-allocatable": "gpus.no-allocatable",
-    "exclusive": "gpus.exclusive",
-    "unhealthy": "gpus.unhealthy",
-    "cordoned": "gpus.cordoned",
-    "node-cordoned": "gpus.node-cordoned",
-    "node-not-ready": "gpus.node-not-ready",
-    "other-type": "gpus.other-type",
-}
-
-
-def _by_state(cards: Iterable[CardSeen]) -> Text:
-    """`8 cordoned, 4 unhealthy`, the most first."""
-    counts = sorted(Counter(card.state for card in cards).items(), key=lambda item: (-item[1], item[0]))
-    parts = [Text(_STATES[state], count=count) for state, count in counts]
-    return reduce(lambda some, more: Text("gpus.list", some=some, more=more), parts)
+def _gaps(scene: GpusScene) -> list[Gap]:
+    gaps = capacity_gaps(scene.cluster.seen, scene.cluster.capacity, scene.undecodable)
+    unknown = sorted({card.unknown for card in scene.cards if card.unknown}, key=in_english)
+    gaps += [gap("fit", why, Text("gap.fit-hint")) for why in unknown]
+    gaps += _other_vendors(scene.cluster, scene.names)
+    return gaps + ([scene.slices] if isinstance(scene.slices, Gap) else [])
 
 
 def _other_vendors(world: ClusterScene, names: Iterable[str]) -> list[Gap]:
@@ -335,21 +182,19 @@ def _other_vendors(world: ClusterScene, names: Iterable[str]) -> list[Gap]:
 # ------------------------------------------------------------------------------------------------------- tables
 
 
-def _tables(
-    snapshot: Snapshot, world: ClusterScene, names: Sequence[str], cards: Sequence[CardSeen]
-) -> tuple[Table, ...]:
+def _tables(scene: GpusScene, *, all_rows: bool) -> tuple[Table, ...]:
     """The first is what is shown where there is little room: of one node its cards, else the totals."""
-    wanted, ledger = snapshot.request, world.views[-1].ledger
-    counted = differing(snapshot.process, ledger)
-    types = _types([card for card in cards if card.state != UNREGISTERED])
-    rows = [_card_row(card, counted.get((card.node, card.card.uuid))) for card in cards]
-    if wanted.all:
+    process, ledger = scene.cluster.process, scene.cluster.views[-1].ledger
+    counted = differing(process, ledger)
+    types = _types(scene.registered)
+    rows = [_card_row(card, counted.get((card.node, card.card.uuid))) for card in scene.cards]
+    if all_rows:
         tables = TYPES.table(types), CARDS.table(rows)
     else:
-        notable = [row for row in rows if wanted.node or _is_notable(row)]
+        notable = [row for row in rows if scene.node or _is_notable(row)]
         tables = TYPES.table(types, brief=types), CARDS.table(rows, brief=notable[:_MOST_ROWS])
-    counts = ledger_table(snapshot.process, ledger, names, brief=not wanted.all)
-    return (*(tables[::-1] if wanted.node else tables), *counts)
+    counts = ledger_table(process, ledger, scene.names, brief=not all_rows)
+    return (*(tables[::-1] if scene.node else tables), *counts)
 
 
 def _is_notable(row: GpuRow) -> bool:
@@ -389,23 +234,18 @@ def _types(cards: Sequence[CardSeen]) -> list[TypeRow]:
 
 def _type_row(kind: str, cards: Sequence[CardSeen]) -> TypeRow:
     known = all(card.used is not None for card in cards)
-    largest = _largest(card for card in cards if card.state == FREE)
+    most = largest(card for card in cards if card.state == FREE)
     nobody = None if any(card.state == UNKNOWN for card in cards) else 0
     return TypeRow(
         type=kind,
-        largest_slice=largest.slice_mib if largest else nobody,
-        node=largest.node if largest else "",
+        largest_slice=most.slice_mib if most else nobody,
+        node=most.node if most else "",
         free=sum(1 for card in cards if card.state == FREE) if known else None,
         cards=len(cards),
         memory_total=sum(card.card.memory_mib for card in cards),
         memory_used=sum(card.used.memory_mib for card in cards if card.used) if known else None,
         memory_stranded=sum(card.stranded_mib for card in cards) if known else None,
     )
-
-
-def _largest(cards: Iterable[CardSeen]) -> CardSeen | None:
-    """The card with the most room, of those whose memory is handed out in parts; of equals the first."""
-    return max((card for card in cards if card.divided), key=lambda card: card.slice_mib or 0, default=None)
 
 
 PLAYBOOK = Playbook(

@@ -170,7 +170,7 @@ class Judge:
         cluster, request = self._cluster, request_key(pod, self._quotas)
         scene = PodScene(pod, cluster, advises=False)
         attempt = scene.attempt
-        key = request, attempt_key(pod, attempt, cluster.now), self._left_alone(pod)
+        key = request, attempt_key(pod, attempt, cluster.now), _left_alone(scene)
         if key in self._causes:
             return self._causes[key]
         if request in self._scenes:
@@ -185,15 +185,15 @@ class Judge:
         self._causes[key] = judged.findings[0]
         return judged.findings[0]
 
-    def _left_alone(self, pod: Pod) -> Hashable:
-        """What of the pod and its namespace decides why HAMi did not see it."""
-        install, config = self._cluster.install, self._cluster.config
-        if not went_past_hami(pod, install, config):
-            return None
-        reason = why_left_alone(pod, install, config, self._cluster.webhook)
-        return reason, pod.namespace if reason and reason.how == "namespace" else ""
-
     @property
     def gaps(self) -> list[Gap]:
         """Where the fit of the pods that were judged is not known."""
         return list(self._gaps)
+
+
+def _left_alone(scene: PodScene) -> Hashable:
+    """What of the pod and its namespace decides why HAMi did not see it."""
+    if not went_past_hami(scene.pod, scene.install, scene.config):
+        return None
+    reason = why_left_alone(scene)
+    return reason, scene.pod.namespace if reason and reason.how == "namespace" else ""

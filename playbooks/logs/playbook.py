@@ -29,7 +29,7 @@ from playbooks.gather.subject import AbsentPod, FoundPod, SubjectRequest, parse_
 from playbooks.logs.tables import LINES, ROUTINE, RUNS, UNSAID, tables_of
 from playbooks.lookback import SINCE, read_since
 from playbooks.playbook import Playbook, Sources
-from playbooks.rules.admission.not_found import no_such_pod
+from playbooks.rules.admission.not_found import not_found
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.installation.not_installed import answer_without_hami
@@ -203,16 +203,7 @@ def _nothing(snapshot: Snapshot, logged: Logged, wording: RunWording, pod: Pod |
         )
     lines = [(log, log.lines[-1]) for log in read if log.lines]
     if not lines and isinstance(snapshot.subject, AbsentPod):
-        absent = snapshot.subject
-        asked = snapshot.request.subject
-        found = no_such_pod(absent, asked.kind, asked.name, asked.namespace)
-        actions = (
-            structs.replace(action, command=f"logs {action.command.removeprefix('why ')}")
-            if action.command.startswith("why ")
-            else action
-            for action in found.next_actions
-        )
-        return structs.replace(found, next_actions=tuple(actions))
+        return not_found(snapshot.subject, snapshot.request.subject, "logs")
     values = {"pod": wording.pod, "since": wording.since, "why": _why_not(snapshot, logged, pod)}
     if lines:
         log, line = lines[-1]

@@ -1,10 +1,11 @@
-"""A sweep as rows: every node in one line, and one node with everything about it."""
+"""Nodes as rows: each in one line, and one node with everything about it."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Literal, NamedTuple
 
+from bot.finding_codes import Code
 from bot.hami.nodes.cards import Card
 from bot.hami.nodes.handshake import judge_by_guides, parse_handshake
 from bot.hami.nodes.node_lock import LockState
@@ -16,11 +17,10 @@ from bot.kube.gpu_conditions import is_about_gpus
 from bot.kube.models import NodeCondition, Pod
 from bot.kube.node_readiness import is_cordoned, not_ready, other_taints, pressures
 from bot.report import Sheet, Table
-from playbooks.nodes.fault import Fault
-from playbooks.nodes.faults import other_handshake, slots
-from playbooks.nodes.plugins import Plugin
-from playbooks.nodes.sweep import NodeSeen, Sweep
+from playbooks.gather.plugin_pods import Plugin
+from playbooks.node_scene import NodeScene, NodesScene
 from playbooks.rules.common import prose
+from playbooks.rules.nodes.faults import locks_of, other_handshake
 
 
 class NodeRow(NamedTuple):
@@ -104,24 +104,22 @@ CARDS = Sheet("cards", NodeCardRow, names={"number": "index"})
 _HANDSHAKE = "hami.io/node-handshake"
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
-Faults = Mapping[str, Sequence[Fault]]
-
 
 class Rows:
-    """The rows of one sweep."""
+    """The rows of the nodes of one scene, with what is wrong with each."""
 
-    def __init__(self, sweep: Sweep, faults: Faults, scaling: MemoryScaling) -> None:
-        self._sweep = sweep
-        self._faults = faults
+    def __init__(self, scene: NodesScene, problems: Mapping[str, Sequence[Code]], scaling: MemoryScaling) -> None:
+        self._scene = scene
+        self._problems = problems
         self._scaling = scaling
 
-    def of_nodes(self, nodes: Iterable[NodeSeen]) -> list[NodeRow]:
+    def of_nodes(self, nodes: Iterable[NodeScene]) -> list[NodeRow]:
         """One row per node, those with problems first."""
-        place = {name: at for at, name in enumerate(self._faults)}
+        place = {name: at for at, name in enumerate(self._problems)}
         ordered = sorted(nodes, key=lambda node: (place.get(node.name, len(place)), node.name))
         return [self._row(node) for node in ordered]
 
-    def of_node(self, seen: NodeSeen) -> tuple[Table, ...]:
+    def of_node(self, seen: NodeScene) -> tuple[Table, ...]:
         """Everything about one node: its row turned on its side with the annotations, and its cards."""
         node = seen.node
         rows = list(zip(WHOLE.columns, WHOLE.cells(self._row(seen)), strict=True))
@@ -151,12 +149,12 @@ class Rows:
         ]
         return (about, CARDS.table(cards)) if cards else (about,)
 
-    def _row(self, node: NodeSeen) -> NodeRow:
+    def _row(self, node: NodeScene) -> NodeRow:
         cards = node.cards
         cordoned = cordoned_uuids(node.node) & {card.uuid for card in cards}
         return NodeRow(
             node=node.name,
-            problems=tuple(dict.fromkeys(fault.code for fault in self._faults.get(node.name, ()))),
+            problems=tuple(dict.fromkeys(self._problems.get(node.name, ()))),
             kubernetes=_kubernetes(node),
             cards=len(cards) if node.concerns else "",
             type=_types(cards),
@@ -175,7 +173,7 @@ class Rows:
             plugin_pod=f"{pod.namespace}/{pod.name}" if (pod := node.plugin.pod) else "",
         )
 
-    def _factors(self, node: NodeSeen) -> str:
+    def _factors(self, node: NodeScene) -> str:
         cards = node.own.cards if node.own else ()
         memory = {memory_factor(card, node.name, self._scaling) for card in cards if card.mode != "mig"} - {None}
         cores = {core_factor(card) for card in cards}
@@ -183,29 +181,29 @@ class Rows:
         parts += [f"cores x{_each(f'{amount:g}' for amount in cores)}" if cores else ""]
         return ", ".join(filter(None, parts))
 
-    def _format(self, node: NodeSeen) -> str:
+    def _format(self, node: NodeScene) -> str:
         text = _each(found.encoding for found in node.registrations)
         state = node.state
-        if isinstance(state, Unregistered) and state.why == "other-format" and self._sweep.version:
-            return f"{text}, HAMi {self._sweep.version} reads {'json' if self._sweep.version >= JSON_SINCE else 'text'}"
+        if isinstance(state, Unregistered) and state.why == "other-format" and self._scene.version:
+            return f"{text}, HAMi {self._scene.version} reads {'json' if self._scene.version >= JSON_SINCE else 'text'}"
         unreadable = state is not None and isinstance(state, Unregistered) and state.why == "unreadable"
         return "unreadable" if unreadable or any(isinstance(other, Unreadable) for other in node.others) else text
 
-    def _handshake(self, node: NodeSeen) -> str:
+    def _handshake(self, node: NodeScene) -> str:
         """What this version makes of it; 2.8 asks kubelet's count instead. Of several vendors each one's."""
-        version, parts = self._sweep.version, list[str]()
+        version, parts = self._scene.version, list[str]()
         text = node.node.metadata.annotation(FIRST.names.handshake)
         if node.expects_gpus and text is not None:
             judged = "?"
             if version is not None and (2, 8) <= version < (2, 9):
                 judged = "not used"
             elif version is not None:
-                judged = judge_by_guides(parse_handshake(text), version, node.allocatable, self._sweep.judged_at)
+                judged = judge_by_guides(parse_handshake(text), version, node.allocatable, self._scene.judged_at)
             parts.append(f"{judged} ({self._stamp(text)})")
         elif node.expects_gpus:
             parts.append("none")
         for found in node.registrations:
-            if found.vendor is not FIRST.names and (judged := other_handshake(self._sweep, node, found)):
+            if found.vendor is not FIRST.names and (judged := other_handshake(node, found)):
                 parts.append(f"{found.word} {judged}")
         return ", ".join(parts)
 
@@ -213,17 +211,17 @@ class Rows:
         handshake = parse_handshake(text)
         if handshake.at is None:
             return handshake.state
-        zone = timedelta() if handshake.zoned else self._sweep.zone
-        return f"{handshake.state} {_ago(self._sweep.now + zone - handshake.at)}"
+        zone = timedelta() if handshake.zoned else self._scene.zone
+        return f"{handshake.state} {_ago(self._scene.now + zone - handshake.at)}"
 
-    def _lock(self, node: NodeSeen) -> str:
-        parts = [self._lock_state(state) for state in (node.lock, *node.own_locks.values()) if state is not None]
+    def _lock(self, node: NodeScene) -> str:
+        parts = [self._lock_state(state) for _, state in locks_of(node)]
         return ", ".join(parts)
 
     def _lock_state(self, state: LockState) -> str:
         if state.lock is None:
             return state.phase
-        named, owners = (state.lock.namespace, state.lock.pod), self._sweep.owners
+        named, owners = (state.lock.namespace, state.lock.pod), self._scene.owners
         owner = owners.get(named)
         gone = named in owners and owner is None
         phase = owner.status.phase if isinstance(owner, Pod) else "gone" if gone else "?"
@@ -244,22 +242,22 @@ def _types(cards: Sequence[Card]) -> str:
     return ", ".join(f"{count} x {kind}" for kind, count in sorted(types.items()))
 
 
-def _kubernetes(seen: NodeSeen) -> tuple[str, ...]:
+def _kubernetes(seen: NodeScene) -> tuple[str, ...]:
     node = seen.node
     parts = ["not ready" if not_ready(node) else "ready" if node.status.conditions else "?"]
     parts += ["cordoned"] if is_cordoned(node) else []
     return (*parts, *pressures(node), *other_taints(node))
 
 
-def _slots(node: NodeSeen) -> str:
+def _slots(node: NodeScene) -> str:
     """What is registered, and what kubelet offers where that is another number."""
     if not node.expects_gpus:
         return ""
-    registered = slots(node)[0]
+    registered = node.slots[0]
     return str(registered) if registered == node.allocatable else f"{registered}, kubelet offers {node.allocatable}"
 
 
-def _plugin(node: NodeSeen) -> str:
+def _plugin(node: NodeScene) -> str:
     """HAMi's own device plugin, and other vendors' as far as they are known by a label."""
     own = [_of_plugin(node.plugin)] if node.expects_gpus else []
     return ", ".join([*own, *(f"{word} {_of_plugin(plugin)}" for word, plugin in node.plugins_beside.items())])

@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from bot.changes.kinds import KINDS
-from bot.texts import Text, Texts
+from bot.texts import Text, in_english
 from playbooks.own.errors import OwnPlaybookError, WrongPlaybookError, told_by_name
 from playbooks.own.interface import check
 from playbooks.playbook import Playbook, load
@@ -43,10 +43,10 @@ class Source(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """One that cannot be asked, and why: `name` (it is no verb), `taken`, or `folder` (not there)."""
+    """One that cannot be asked: why, and what to do."""
 
-    place: str
-    why: str
+    why: Text
+    fix: Text
     verb: str = ""
 
 
@@ -80,12 +80,15 @@ def own() -> Own:
     folder = _folder()
     sources, left_out = dict[str, Source](), list[LeftOut]()
     if folder is not None and not folder.is_dir():
-        left_out.append(LeftOut(str(folder), "folder"))
+        missing = Text("own-playbook.folder", place=str(folder))
+        left_out.append(LeftOut(missing, Text("own-playbook.folder-fix", place=str(folder))))
     for source in [*_files(folder), *_installed()]:
         if not _VERB.fullmatch(source.verb):
-            left_out.append(LeftOut(source.place, "name", source.verb))
+            no_verb = Text("own-playbook.name", place=source.place, verb=source.verb)
+            left_out.append(LeftOut(no_verb, Text("own-playbook.name-fix"), source.verb))
         elif source.verb in sources or source.verb in load() or source.verb in RESERVED:
-            left_out.append(LeftOut(source.place, "taken", source.verb))
+            taken = Text("own-playbook.taken", place=source.place, verb=source.verb)
+            left_out.append(LeftOut(taken, Text("own-playbook.taken-fix"), source.verb))
         else:
             sources[source.verb] = source
     return Own(sources, tuple(left_out))
@@ -200,9 +203,8 @@ def import_all() -> list[tuple[Source, OwnPlaybookError | None]]:
 
 def log_left_out() -> None:
     """A line in the log for each that cannot be asked."""
-    say = Texts("en")
     for left_out in own().left_out:
-        log.warning("%s", say(f"own-playbook.{left_out.why}", place=left_out.place, verb=left_out.verb))
+        log.warning("%s", in_english(left_out.why))
 
 
 def _error(verb: str) -> OwnPlaybookError | None:

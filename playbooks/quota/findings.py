@@ -6,7 +6,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from bot.hami.fit.allocated_totals import Holding, given_by
-from bot.hami.fit.quotas import Limit, is_enforced
+from bot.hami.fit.quotas import Limit, is_enforced, unknown_keys
 from bot.hami.fit.version_differences import Rules
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors.vendor import Device
@@ -14,7 +14,7 @@ from bot.kube.models import Pod, ResourceQuota
 from bot.kube.node_filter import effective_request
 from bot.report import Confidence, Finding, step
 from bot.texts import Text, clauses
-from playbooks.quota.rules import proof
+from playbooks.quota.rules import proof, quoted
 from playbooks.quotes import kubectl
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
@@ -89,6 +89,23 @@ def findings(space: Space, around: QuotaContext) -> Iterator[Finding]:
     yield from _ambiguous(space, around)
     for resource in around.measured(space):
         yield from _differs(space, resource, around)
+
+
+def misspelt(quotas: Sequence[ResourceQuota], around: QuotaContext) -> Iterator[Finding]:
+    """Keys of a vendor's domain that name no resource: nobody counts them."""
+    for found in unknown_keys(quotas, around.config):
+        quota, values = f"{found.namespace}/{found.quota}", {"resource": found.key, "near": found.near}
+        claim = (
+            Text("quota-not-enforced.near", quota=quota, **values)
+            if found.near
+            else Text("quota-not-enforced.unknown", quota=quota, resource=found.key)
+        )
+        edit = kubectl("-n", found.namespace, "edit", "resourcequota", found.quota)
+        fix = step(Text("quota-not-enforced.rename", quota=quota, **values), edit, changes_cluster=True)
+        remove = step(Text("quota-not-enforced.remove", quota=quota, resource=found.key), edit, changes_cluster=True)
+        proofs = quoted(found.namespace, found.quota, found.key)
+        steps = [fix if found.near else remove]
+        yield finding("quota-not-enforced", claim, "confirmed", (), proofs, severity="warning", actions=steps)
 
 
 def _full(space: Space, limit: Limit, used: int | None, around: QuotaContext) -> Iterator[Finding]:

@@ -23,7 +23,7 @@ from playbooks import quotes
 from playbooks.gather.namespaces import EmptyNamespace, gather_deserted
 from playbooks.gather.scheduling import UNFINISHED, InstallSeen, gather_holders, gather_install, nothing_read
 from playbooks.playbook import ALL, Playbook, Sources
-from playbooks.quota.findings import QuotaContext, Space, findings
+from playbooks.quota.findings import QuotaContext, Space, findings, misspelt
 from playbooks.quota.refused import REFUSED, gather_refusals, tell_refusals
 from playbooks.quota.rules import proof
 from playbooks.quota.table import QUOTAS, rows_of
@@ -136,6 +136,7 @@ def diagnose(snapshot: Snapshot) -> Report:
     kept = tell_kept_out(snapshot.kept_out, snapshot.install, snapshot.undecodable, snapshot.taken_at, brief=brief)
     results = [*kept.findings, *_refused(snapshot, around)]
     results += [finding for space in spaces for finding in findings(space, around)]
+    results += misspelt([] if isinstance(snapshot.quotas, Gap) else snapshot.quotas, around)
     order = (
         KEPT_OUT,
         REFUSED,

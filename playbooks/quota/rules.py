@@ -1,6 +1,6 @@
 """What a namespace's quotas would make of one more pod: HAMi's own counting, and Kubernetes'."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from bot.hami.fit.allocated_totals import Ledger, given_by
@@ -118,11 +118,11 @@ def _verdict(limit: int | None, used: int | None, asked: int | None) -> QuotaVer
 
 def proof(limit: Limit, quotas: Iterable[ResourceQuota]) -> list[Evidence]:
     """The limit as its quota has it."""
-    return list(_quoted(limit, quotas))[:1]
+    there = any((quota.namespace, quota.name) == (limit.namespace, limit.quota) for quota in quotas)
+    return quoted(limit.namespace, limit.quota, limit.written) if there else []
 
 
-def _quoted(limit: Limit, quotas: Iterable[ResourceQuota]) -> Iterator[Evidence]:
-    for quota in quotas:
-        if (quota.namespace, quota.name) == (limit.namespace, limit.quota):
-            show = kubectl("-n", quota.namespace, "get", "resourcequota", quota.name, "-o", "jsonpath={.spec.hard}")
-            yield Evidence("quota", f"ResourceQuota {quota.namespace}/{quota.name}", None, limit.written, show)
+def quoted(namespace: str, quota: str, words: str) -> list[Evidence]:
+    """A part of a quota's limits."""
+    show = kubectl("-n", namespace, "get", "resourcequota", quota, "-o", "jsonpath={.spec.hard}")
+    return [Evidence("quota", f"ResourceQuota {namespace}/{quota}", None, words, show)]

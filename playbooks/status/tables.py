@@ -1,11 +1,13 @@
 """The tables of `status`: every component with what it is in, and the flags that they were started with."""
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from typing import NamedTuple
 
+from bot.hami.fit.allocated_totals import build_ledger
+from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.installation.install import ROLE_LABEL, container_of, extender_of, is_ready, kube_scheduler_of
 from bot.hami.installation.kube_scheduler import SchedulerConfig
+from bot.hami.installation.leader_election import lease_is_stale
 from bot.hami.nodes.node_state import wants_own_plugin
 from bot.hami.version import Version
 from bot.kube.hami_pods import read_flags
@@ -15,9 +17,9 @@ from bot.kube.times import format_time, parse_time
 from bot.report import Gap, Sheet, Table
 from playbooks.gather.components import PLUGIN_CONTAINER
 from playbooks.rules.admission.webhook_configuration import policy, selectors, serves_webhook, service_of
-from playbooks.rules.common.hami_objects import Parts
 from playbooks.rules.installation.install_settings import chart_release
-from playbooks.rules.installation.schedulers import lease_is_stale
+from playbooks.rules.installation.scheduler_totals import ledger_table
+from playbooks.scene import InstallScene
 
 _EXTENDER, _KUBE_SCHEDULER, _PLUGIN = "scheduler", "kube-scheduler", "device plugin"
 _NEEDLESS = frozenset(
@@ -63,35 +65,44 @@ COMPONENTS = Sheet(
 FLAGS = Sheet("flags", FlagRow, brief={"of": "of", "flag": "flag", "value": "value"})
 
 
-def tables(parts: Parts, now: datetime, *, brief: bool) -> tuple[Table, ...]:
-    """Both tables; what was not read has no row."""
-    components, flags = list(_components(parts, now)), list(_flags(parts))
+def tables(scene: InstallScene, *, brief: bool) -> tuple[Table, ...]:
+    """Both tables, then the nodes of whose GPUs the scheduler counts another amount than live pods hold.
+
+    What was not read has no row. `brief`: they are part of an overview.
+    """
+    components, flags = list(_components(scene)), list(_flags(scene))
     both = (
         COMPONENTS.table(components, brief=components if brief else None),
         FLAGS.table(flags, brief=flags if brief else None),
     )
-    return tuple(table for table in both if table.rows)
+    return (*(table for table in both if table.rows), *_counted(scene, brief=brief))
 
 
-def _components(parts: Parts, now: datetime) -> Iterator[ComponentRow]:
-    deployment = parts.install.deployment
+def _counted(scene: InstallScene, *, brief: bool) -> tuple[Table, ...]:
+    if isinstance(scene.held, Gap):
+        return ()
+    ledger = build_ledger(scene.held, scene.version or NEWEST_READ)
+    return ledger_table(scene.process, ledger, {node.name for node in scene.nodes}, brief=brief)
+
+
+def _components(scene: InstallScene) -> Iterator[ComponentRow]:
+    deployment = scene.install.deployment
     if deployment is not None:
         wanted = 1 if deployment.spec.replicas is None else deployment.spec.replicas
-        chart = chart_release(parts)
+        chart = chart_release(scene)
         state = f"{deployment.status.ready_replicas} of {wanted} ready"
         yield ComponentRow("scheduler", _name(deployment), state, chart.text if chart else "", "")
-    yield from (_pod(parts, pod) for pod in parts.install.pods)
-    kube = kube_scheduler_of(parts.install)
-    config = parts.components.scheduler_config
+    yield from (_pod(scene, pod) for pod in scene.install.pods)
+    kube = kube_scheduler_of(scene.install)
+    config = scene.components.scheduler_config
     if kube is not None:
         name = _name(config.config_map) if config else ""
-        details = _asks(config, parts.seen.config.gpus.count) if config else ""
+        details = _asks(config, scene.config.gpus.count) if config else ""
         yield ComponentRow(_KUBE_SCHEDULER, name, "", _tag(kube), details)
-    yield from _lease(parts, now)
-    yield from _webhook(parts)
-    plugins = parts.components.plugins
-    yield from (_plugin_row(plugin) for plugin in (() if isinstance(plugins, Gap) else plugins))
-    yield from _covered(parts)
+    yield from _lease(scene)
+    yield from _webhook(scene)
+    yield from map(_plugin_row, scene.plugins)
+    yield from _covered(scene)
 
 
 def _asks(config: SchedulerConfig, resource: str) -> str:
@@ -104,12 +115,12 @@ def _asks(config: SchedulerConfig, resource: str) -> str:
     return ", ".join(details)
 
 
-def _pod(parts: Parts, pod: Pod) -> ComponentRow:
+def _pod(scene: InstallScene, pod: Pod) -> ComponentRow:
     statuses = pod.status.container_statuses or []
     waiting = next((status.state.waiting.reason for status in statuses if status.state.waiting), "")
     details = [f"on {pod.spec.node_name}"] if pod.spec.node_name else []
     details += [restarts for status in statuses if (restarts := _restarts(status))]
-    if parts.install.leader is pod:
+    if scene.install.leader is pod:
         details.append("holds the lease")
     if role := pod.metadata.label(ROLE_LABEL):
         details.append(f"{ROLE_LABEL}={role}")
@@ -128,24 +139,24 @@ def _restarts(status: ContainerStatus) -> str:
     return f"{status.name} restarts: {status.restart_count}{why}{f' at {format_time(finished)}' if finished else ''}"
 
 
-def _lease(parts: Parts, now: datetime) -> Iterator[ComponentRow]:
-    lease = parts.install.lease
+def _lease(scene: InstallScene) -> Iterator[ComponentRow]:
+    lease = scene.install.lease
     if lease is None:
         return
     renewed = parse_time(lease.spec.renew_time)
     held = lease.spec.holder_identity
-    state = "not held" if not held else "stale" if lease_is_stale(lease, now) else "held"
+    state = "not held" if not held else "stale" if lease_is_stale(lease, scene.now) else "held"
     details = ", ".join(filter(None, (held, f"renewed {format_time(renewed)}" if renewed else "")))
     yield ComponentRow("lease", _name(lease), state, "", details)
 
 
-def _webhook(parts: Parts) -> Iterator[ComponentRow]:
-    webhook = parts.components.webhook
+def _webhook(scene: InstallScene) -> Iterator[ComponentRow]:
+    webhook = scene.webhook
     if isinstance(webhook.hooks, Gap):
         return
     hook = webhook.hook
     if hook is None:
-        yield ComponentRow("webhook", "", "not registered" if serves_webhook(parts.install) else "switched off", "", "")
+        yield ComponentRow("webhook", "", "not registered" if serves_webhook(scene.install) else "switched off", "", "")
         return
     service = service_of(hook)
     address = hook.webhook.client_config.url if hook.webhook.client_config else None
@@ -173,19 +184,19 @@ def _plugin_row(daemon_set: Workload) -> ComponentRow:
     return ComponentRow(_PLUGIN, _name(daemon_set), state, _tag(container) if container else "", ", ".join(details))
 
 
-def _covered(parts: Parts) -> Iterator[ComponentRow]:
+def _covered(scene: InstallScene) -> Iterator[ComponentRow]:
     """Of the nodes with GPUs, how many have a pod of the plugin, ready or not."""
-    components = parts.components
+    components = scene.components
     nodes, pods = components.nodes, components.plugin_pods
     if isinstance(components.plugins, Gap) or not components.plugins or isinstance(nodes, Gap) or isinstance(pods, Gap):
         return
-    with_gpus = {node.name for node in nodes if wants_own_plugin(node, parts.seen.config)}
+    with_gpus = {node.name for node in nodes if wants_own_plugin(node, scene.config)}
     covered = with_gpus & {pod.spec.node_name for pod in pods}
     yield ComponentRow(_PLUGIN, "nodes with GPUs", f"{len(covered)} of {len(with_gpus)} have a plugin pod", "", "")
 
 
-def _flags(parts: Parts) -> Iterator[FlagRow]:
-    install = parts.install
+def _flags(scene: InstallScene) -> Iterator[FlagRow]:
+    install = scene.install
     pod = next((pod for pod in install.pods if extender_of(pod.spec)), None)
     spec = pod.spec if pod else install.deployment.spec.template.spec if install.deployment else None
     extender = extender_of(spec) if spec else None
@@ -194,12 +205,11 @@ def _flags(parts: Parts) -> Iterator[FlagRow]:
         yield from (FlagRow(_EXTENDER, name, value) for name, value in given)
         known = {name for name, _ in given}
         for name, value, since in _UNSET:
-            if f"--{name}" not in known and parts.version is not None and parts.version >= since:
+            if f"--{name}" not in known and scene.version is not None and scene.version >= since:
                 yield FlagRow(_EXTENDER, f"--{name}", f"{value} (default)")
     kube = kube_scheduler_of(install)
     yield from (FlagRow(_KUBE_SCHEDULER, *flag) for flag in (_given(kube) if kube else ()))
-    plugins = parts.components.plugins
-    for plugin in () if isinstance(plugins, Gap) else plugins:
+    for plugin in scene.plugins:
         container = container_of(plugin.spec.template.spec, PLUGIN_CONTAINER)
         yield from (FlagRow(_PLUGIN, *flag) for flag in (_given(container) if container else ()))
 

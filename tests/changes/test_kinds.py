@@ -205,7 +205,7 @@ def test_every_text_of_it_is_there(kind: Kind, container: str, language: str) ->
     say = Texts(language)
     plan = the_plan(kind, container)
     assert new_value(kind) in say.words(what(plan.record))
-    assert all(impact.text for impact in blast_radius(recorded("hami-2.10"), plan, DeploymentContext(), say))
+    assert all(say.words(impact.prose) for impact in blast_radius(recorded("hami-2.10"), plan, DeploymentContext()))
     highest = kind.values.highest if isinstance(kind.values, Number) else 0
     for value in ("nonsense", str(highest + 1)):
         refusal = kind.refusal(container, value)

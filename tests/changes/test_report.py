@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from bot.changes.kinds import KINDS, VERBOSITY, Kind
@@ -17,6 +18,7 @@ from bot.changes.record import KEY
 from bot.hami.vendors import ANNOTATIONS
 from bot.kube.recording.record import record
 from bot.kube.recording.recorded_cluster import RecordedCluster
+from bot.render.as_json import as_json
 from bot.report import Report, in_words
 from bot.texts import LANGUAGES, Texts
 from handlers.changes.report import planned_report, shown_report
@@ -36,7 +38,7 @@ def seen(cluster: RecordedCluster) -> ChangeSnapshot:
 
 def asked(found: ChangeSnapshot, request: Raise, language: Any = "en") -> Report:
     say = Texts(language)
-    return in_words(planned_report(found, request, prepare(found, request, Requester("U1"), "c1", say)), say)
+    return in_words(planned_report(found, request, prepare(found, request, Requester("U1"), "c1")), say)
 
 
 def whole(version: str) -> ChangeSnapshot:
@@ -117,6 +119,19 @@ def test_a_plan_is_told_in_one_line_with_what_it_brings(version: str, language: 
     assert {"pods-restart", "leader-moves", "webhook-bypassed", "memory-lost", "helm"} <= {
         impact.code for impact in report.change.blast_radius
     }
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_a_change_causes_is_shown_in_chinese_from_a_report_that_was_kept_in_english(version: str) -> None:
+    request = Raise("verbosity", "5", EXTENDER, 600)
+    kept = msgspec.json.decode(as_json(asked(whole(version), request)), type=Report)
+    chinese = asked(whole(version), request, "zh")
+    assert kept.change
+    assert chinese.change
+    shown = in_words(kept, Texts("zh")).change
+    assert shown
+    assert [impact.text for impact in shown.blast_radius] == [impact.text for impact in chinese.change.blast_radius]
+    assert {impact.text for impact in shown.blast_radius}.isdisjoint(impact.text for impact in kept.change.blast_radius)
 
 
 def test_what_could_not_be_read_is_a_gap_and_told_as_that(tmp_path: Path) -> None:

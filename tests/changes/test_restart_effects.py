@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from bot.changes.flag_effects import DeploymentContext
 from bot.changes.kinds import PROFILING, VERBOSITY
@@ -43,7 +44,8 @@ def impacts(
 ) -> dict[str, Impact]:
     plan = plan_raise(deployment, wanted, now=NOW, change_id="c1", version=Version(2, 10))
     assert isinstance(plan, Plan), plan
-    found = blast_radius(deployment, plan, around, Texts(language))
+    say = Texts(language)
+    found = [structs.replace(impact, text=say.words(impact.prose)) for impact in blast_radius(deployment, plan, around)]
     assert [finding.code for finding in found] == list(dict.fromkeys(finding.code for finding in found))
     return {finding.code: finding for finding in found}
 

@@ -10,7 +10,7 @@ import yaml
 from bot.texts import Texts
 from handlers.cluster_choice import ClusterChoice, open_sources
 from handlers.doctor.examination import examine
-from handlers.doctor.links import Link
+from handlers.doctor.links import Link, in_words
 from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer
 from sandbox.slack import Seed, SlackServer
@@ -32,7 +32,7 @@ class World(NamedTuple):
         """Every link."""
         config = self.folder / "hami-bot.yaml"
         config.write_text(yaml.safe_dump(self.settings, sort_keys=False))
-        return await examine(ClusterChoice(config=config), Texts("en"))
+        return in_words(await examine(ClusterChoice(config=config)), Texts("en"))
 
     def sources(self) -> AbstractAsyncContextManager[Sources]:
         """The cluster, as `lab` of the settings."""

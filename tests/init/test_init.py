@@ -23,7 +23,7 @@ from bot.texts import Texts, in_english
 from handlers.cluster_choice import ClusterChoice
 from handlers.doctor.examination import examine
 from handlers.doctor.links import has_failed
-from handlers.init.dialog import CheckFailed, Given, set_up
+from handlers.init.dialog import CheckFailed, Dialog, Given
 from handlers.init.files import Files
 from handlers.manifest import create_link, manifest
 from handlers.shell_grammar import build_grammar
@@ -116,7 +116,7 @@ class Typed:
 
 
 def test_with_everything_given_nobody_is_asked_and_the_bot_takes_the_settings(world: World) -> None:
-    told = set_up(world.given, None, SAY)
+    told = Dialog(world.given, None, SAY).set_up()
     assert f"hami-bot serve --config {world.files.settings}" in told
     settings = load_settings(world.files.settings)
     assert settings
@@ -124,17 +124,17 @@ def test_with_everything_given_nobody_is_asked_and_the_bot_takes_the_settings(wo
     assert settings.slack.bot_token.get_secret_value() == world.servers.slack.bot_token
     (name,) = settings.clusters
     assert settings.channels[ROOM].cluster == name
-    assert not has_failed(asyncio.run(examine(ClusterChoice(config=world.files.settings), SAY)))
+    assert not has_failed(asyncio.run(examine(ClusterChoice(config=world.files.settings))))
 
 
 def test_every_file_is_readable_by_its_owner_alone(world: World) -> None:
-    set_up(world.given, None, SAY)
+    Dialog(world.given, None, SAY).set_up()
     assert [path.stat().st_mode & 0o777 for path in world.files] == [0o600] * 3
     assert sorted(path.name for path in world.given.out.iterdir()) == sorted(path.name for path in world.files)
 
 
 def test_the_chart_takes_the_values_and_they_hold_no_token(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    set_up(world.given._replace(cluster="lab"), None, SAY)
+    Dialog(world.given._replace(cluster="lab"), None, SAY).set_up()
     text = world.files.values.read_text()
     assert "xoxb" not in text
     assert "xapp" not in text
@@ -153,7 +153,7 @@ def test_the_chart_takes_the_values_and_they_hold_no_token(world: World, monkeyp
 
 
 def test_the_secret_is_the_one_that_the_chart_names(world: World) -> None:
-    set_up(world.given, None, SAY)
+    Dialog(world.given, None, SAY).set_up()
     secret = yaml.safe_load(world.files.secret.read_text())
     wanted = environment(manifests(yaml.safe_load(world.files.values.read_text())))
     for variable in ("HAMI_BOT_SLACK__BOT_TOKEN", "HAMI_BOT_SLACK__APP_TOKEN"):
@@ -163,7 +163,7 @@ def test_the_secret_is_the_one_that_the_chart_names(world: World) -> None:
 
 
 def test_asked_in_chinese_the_bot_answers_in_chinese(world: World) -> None:
-    set_up(world.given, None, Texts("zh"))
+    Dialog(world.given, None, Texts("zh")).set_up()
     settings = load_settings(world.files.settings)
     assert settings
     assert settings.language == "zh"
@@ -175,7 +175,7 @@ def test_what_is_there_is_not_replaced_without_a_yes(world: World, answer: str |
     world.given.out.mkdir()
     world.files.settings.write_text("mine")
     with pytest.raises(UsageError, match="already there"):
-        set_up(world.given, Typed(answer) if answer else None, SAY)
+        Dialog(world.given, Typed(answer) if answer else None, SAY).set_up()
     assert world.wrote() == [world.files.settings]
     assert world.files.settings.read_text() == "mine"
 
@@ -184,7 +184,7 @@ def test_what_is_replaced_is_readable_by_its_owner_alone_afterwards(world: World
     world.given.out.mkdir()
     world.files.settings.write_text("mine")
     world.files.settings.chmod(0o644)
-    set_up(world.given._replace(force=True), None, SAY)
+    Dialog(world.given._replace(force=True), None, SAY).set_up()
     assert load_settings(world.files.settings)
     assert world.files.settings.stat().st_mode & 0o777 == 0o600
 
@@ -195,7 +195,7 @@ def test_what_is_replaced_is_readable_by_its_owner_alone_afterwards(world: World
 def test_all_is_asked_and_a_wrong_answer_is_asked_again(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     slack, given = world.servers.slack, Given(kubeconfig=world.given.kubeconfig, out=world.given.out)
     person = Typed("xoxb-wrong", slack.bot_token, "xapp-wrong", slack.app_token, "", "general", "C0NOSUCH01", ROOM)
-    set_up(given, person, SAY)
+    Dialog(given, person, SAY).set_up()
     kinds = [question.split()[0] for question in person.asked]
     assert kinds == ["Bot", "Bot", "App-level", "App-level", "Context", "Id", "Id", "Id"]
     settings = load_settings(world.files.settings)
@@ -214,7 +214,7 @@ def test_tokens_of_the_environment_are_not_asked_for(world: World, monkeypatch: 
     monkeypatch.setenv("HAMI_BOT_SLACK__BOT_TOKEN", world.servers.slack.bot_token)
     monkeypatch.setenv("HAMI_BOT_SLACK__APP_TOKEN", world.servers.slack.app_token)
     person = Typed("", "")
-    set_up(Given(kubeconfig=world.given.kubeconfig, out=world.given.out), person, SAY)
+    Dialog(Given(kubeconfig=world.given.kubeconfig, out=world.given.out), person, SAY).set_up()
     assert [question.split()[0] for question in person.asked] == ["Context", "Id"]
     settings = load_settings(world.files.settings)
     assert settings
@@ -224,7 +224,7 @@ def test_tokens_of_the_environment_are_not_asked_for(world: World, monkeypatch: 
 def test_a_context_that_there_is_not_is_asked_again(world: World) -> None:
     current = yaml.safe_load(world.servers.kubeconfig)["current-context"]
     person = Typed(current)
-    set_up(world.given._replace(context="gone"), person, SAY)
+    Dialog(world.given._replace(context="gone"), person, SAY).set_up()
     assert current in person.asked[0]
 
 
@@ -233,7 +233,7 @@ def test_a_cluster_that_does_not_answer_is_used_if_the_person_insists(world: Wor
     kubeconfig["clusters"][0]["cluster"]["server"] = "http://127.0.0.1:1"
     (world.folder / "kubeconfig").write_text(yaml.safe_dump(kubeconfig))
     person = Typed("", "y")
-    set_up(world.given, person, SAY)
+    Dialog(world.given, person, SAY).set_up()
     assert person.asked[1] == "Use this cluster nevertheless?"
     assert world.wrote() == list(world.files)
 
@@ -244,7 +244,7 @@ def test_a_cluster_that_does_not_answer_is_used_if_the_person_insists(world: Wor
 @pytest.mark.parametrize(("lacking", "told"), [("bot", "HAMI_BOT_SLACK__BOT_TOKEN"), ("app", "--app-token-file")])
 def test_a_token_that_is_missing_is_named_with_both_ways_to_give_it(lacking: str, told: str, world: World) -> None:
     with pytest.raises(UsageError) as raised:
-        set_up(world.given._replace(**{f"{lacking}_token_file": None}), None, SAY)
+        Dialog(world.given._replace(**{f"{lacking}_token_file": None}), None, SAY).set_up()
     assert told in in_english(raised.value.hint)
 
 
@@ -265,7 +265,7 @@ def test_what_fails_its_check_ends_it_and_nothing_is_written(wrong: dict[str, st
             (world.folder / field).write_text(value)
         given = given._replace(**{field: world.folder / field if field.endswith("_file") else value})
     with pytest.raises(CheckFailed) as raised:
-        set_up(given, None, SAY)
+        Dialog(given, None, SAY).set_up()
     assert told in in_english(raised.value.message)
     assert not any(value in in_english(raised.value.message) for value in wrong.values() if value.startswith("x"))
     assert raised.value.exit_code == 3

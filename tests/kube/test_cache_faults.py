@@ -1,14 +1,17 @@
 """What goes wrong between the cache's lists and watches and the sandbox's API server."""
 
 import asyncio
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
+from bot.gc_tuning import give_back
 from bot.kube.client.live import Selection
 from bot.kube.models import DAEMON_PODS, HOLDERS, NODES
 from bot.kube.watch.cache import CachedCluster
 from sandbox.apiserver import ApiServer, Fault, Rule
-from tests.kube.cache_lab import NODES_PATH, QUICK, THREE, lab, until
+from tests.kube.cache_lab import NODES_PATH, PATIENCE_S, QUICK, THREE, lab, until
 from tests.kube.live_servers import node, pod
 
 
@@ -214,5 +217,36 @@ def test_a_login_page_instead_of_a_watch_is_no_change(tmp_path):
             await until(lambda: here.requests("watch") >= 3)
             await here.tells("new")
             assert here.requests("list") == 1
+
+    asyncio.run(read())
+
+
+class Held(ThreadPoolExecutor):
+    """Leaves what a list does last undone, until the test ends it."""
+
+    last: "Future[None] | None" = None
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if give_back not in getattr(fn, "args", ()):
+            return super().submit(fn, *args, **kwargs)
+        self.last = Future()
+        return self.last
+
+
+def test_a_follower_that_is_closed_as_its_new_list_ends_stays_closed(tmp_path):
+    """The list is cancelled before the follower that waits for it is woken: that is no failure to go on from."""
+
+    async def read() -> None:
+        threads = Held()
+        async with lab(tmp_path) as here:
+            await here.begun()
+            asyncio.get_running_loop().set_default_executor(threads)
+            here.server.write("pods", pod("moves-the-version"))
+            here.server.forget()
+            here.server.cut_connections()
+            await until(lambda: threads.last is not None)
+            threads.last.set_result(None)  # now the list is to be woken, and then the follower that waits for it
+            async with asyncio.timeout(PATIENCE_S):
+                await asyncio.create_task(here.nodes.close())
 
     asyncio.run(read())

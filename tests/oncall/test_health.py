@@ -424,7 +424,7 @@ def test_only_what_could_neither_be_kept_nor_told_makes_the_bot_unready() -> Non
         *(("stopped", True), ("token", True), ("deaf", True), ("store", True)),
         *(("channel", False), ("outbox", False), ("watchdog", False)),
     ]
-    assert all(trouble.in_words(Texts("en")) for trouble in judge(facts))
+    assert all(Texts("en").words(trouble.text) for trouble in judge(facts))
 
 
 def test_nothing_is_wrong_at_the_limits() -> None:

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from bot.kube.recording.recorded_cluster import RecordedCluster
+from playbooks.gather.nodes_in_question import NodesInQuestion
 from playbooks.nodes import playbook
-from playbooks.nodes.faults import look_at
-from playbooks.nodes.sweep import Sweep
 from playbooks.playbook import Sources
+from playbooks.rules.nodes.faults import faults_of
 from tests.cases_support import files_in, write_recording
 from tests.vendor_worlds import FOLDER, recording
 
@@ -102,22 +103,22 @@ def renamed(node: Any, suffix: str) -> Any:
 @pytest.mark.parametrize(("world", "probe"), WORLDS.items(), ids=WORLDS)
 def test_a_node_that_is_like_another_has_the_faults_that_it_has_alone(world: str, probe: str, tmp_path: Path) -> None:
     cluster = RecordedCluster.open(with_copies(recording(world, probe, tmp_path)[0]))
-    seen = asyncio.run(playbook.gather(playbook.request(), Sources(cluster)))
+    scene = asyncio.run(playbook.gather(playbook.request(), Sources(cluster))).scene
+    scene = scene.questioning(NodesInQuestion({}), ())
 
     def faults(nodes: Any) -> set[Any]:
-        sweep = Sweep(seen.install, nodes, seen.plugins, seen.owners, seen.as_of)
-        return {fault for fault in look_at(sweep).faults if fault.code != "duplicate-card-uuid"}
+        found = structs.replace(scene, nodes=nodes).alike
+        return {(name, fault) for node, names in found for fault in faults_of(node) for name in names}
 
-    alone = set[Any]().union(*(faults([node]) for node in seen.nodes))
-    assert faults(seen.nodes) == alone
+    alone = set[Any]().union(*(faults([node]) for node in scene.nodes))
+    assert faults(scene.nodes) == alone
 
 
 def test_a_node_of_other_vendors_is_looked_at_once_however_many_are_like_it(tmp_path: Path) -> None:
     world, probe = next(pair for pair in WORLDS.items() if "hygon" in pair[0] or "dcu" in pair[0].lower())
     cluster = RecordedCluster.open(with_copies(recording(world, probe, tmp_path)[0]))
-    seen = asyncio.run(playbook.gather(playbook.request(), Sources(cluster)))
-    sweep = Sweep(seen.install, seen.nodes, seen.plugins, seen.owners, seen.as_of)
-    node = seen.nodes[0].name
-    assert sweep.alike(node) is not None
-    assert sweep.alike(node)[0] == sweep.alike(f"{node}-copy")[0]
-    assert sweep.alike(node)[0] != sweep.alike(f"{node}-unhealthy-1")[0]
+    scene = asyncio.run(playbook.gather(playbook.request(), Sources(cluster))).scene
+    node = scene.nodes[0].name
+    together = [names for _, names in scene.questioning(NodesInQuestion({}), ()).alike if node in names]
+    assert [f"{node}-copy" in names for names in together] == [True]
+    assert [f"{node}-unhealthy-1" in names for names in together] == [False]

@@ -1,7 +1,9 @@
-"""Every rule by itself, on every recorded pod that waits, with each thing that was read taken away in turn."""
+"""Every rule by itself, on every recorded pod, installation, node and GPU, with each thing that was read taken away in
+turn.
+"""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -10,16 +12,25 @@ from msgspec import structs
 from bot.hami.installation.install import Install
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.kube.recording.recorded_cluster import RecordedCluster
-from bot.report import Finding, gap
+from bot.report import Evidence, Finding, gap
 from playbooks.gather.dra import ClaimsSeen
+from playbooks.gather.node_side import NodeSide, PluginSets
 from playbooks.gather.nodes_in_question import NodesInQuestion
+from playbooks.gather.plugin_pods import PluginPods
 from playbooks.gather.scheduler_process import SchedulerProcess
-from playbooks.gather.scheduling import DEPLOYMENTS_SOURCE, PODS_SOURCE, InstallSeen
+from playbooks.gather.scheduling import DEPLOYMENTS_SOURCE, LEASE_SOURCE, PODS_SOURCE, InstallSeen
 from playbooks.gather.volcano_plugins import VolcanoPluginsSeen
+from playbooks.gather.webhook import WebhookSeen
+from playbooks.gpu_scene import GpusScene
+from playbooks.judgement.gpus import GPUS
+from playbooks.judgement.installation import STATUS
+from playbooks.judgement.nodes import NODES
+from playbooks.judgement.placed import ABSENT, PLACED
 from playbooks.judgement.waiting import WAITING
+from playbooks.node_scene import NodesScene
 from playbooks.playbook import Sources, find
-from playbooks.rule import Rule
-from playbooks.scene import Messages, PodScene
+from playbooks.rule import Stage
+from playbooks.scene import AbsentScene, InstallScene, Messages, PlacedScene, PodScene
 from tests.cases_support import CASES, scenarios
 from tests.incidents_support import incidents, open_incident
 
@@ -45,18 +56,24 @@ ASKED: Mapping[str, Callable[[], tuple[RecordedCluster, str]]] = {
         if incident.verb == "why"
     },
 }
-RULES: tuple[Rule[PodScene], ...] = tuple(dict.fromkeys(rule for stage in WAITING for rule in stage.rules))
+AnyScene = PodScene | PlacedScene | AbsentScene
+TABLES: Mapping[type, tuple[Stage[Any], ...]] = {PodScene: WAITING, PlacedScene: PLACED, AbsentScene: ABSENT}
+
+CLUSTERS: Mapping[str, Callable[[], RecordedCluster]] = {
+    **{path.parent.name: lambda path=path: RecordedCluster.open(path) for path in CASES.glob("*/recording.tar.gz")},
+    **{incident.name: lambda incident=incident: open_incident(incident.name) for incident in incidents()},
+}
 
 
-def of_capacity(**fields: Any) -> Callable[[PodScene], PodScene]:
-    def without(scene: PodScene) -> PodScene:
+def of_capacity(**fields: Any) -> Callable[[Any], Any]:
+    def without(scene: Any) -> Any:
         capacity = scene.cluster.capacity._replace(kept=None, **fields)
         return structs.replace(scene, cluster=structs.replace(scene.cluster, capacity=capacity))
 
     return without
 
 
-def of_cluster(**fields: Any) -> Callable[[PodScene], PodScene]:
+def of_cluster(**fields: Any) -> Callable[[Any], Any]:
     return lambda scene: structs.replace(scene, cluster=structs.replace(scene.cluster, **fields))
 
 
@@ -64,7 +81,33 @@ def owners_unread(scene: PodScene) -> PodScene:
     return of_cluster(lock_owners=dict.fromkeys(scene.cluster.lock_owners, UNREAD))(scene)
 
 
-WITHOUT: Mapping[str, Callable[[PodScene], PodScene]] = {
+def but(**fields: Any) -> Callable[[Any], Any]:
+    return lambda scene: structs.replace(scene, **fields)
+
+
+def of_side(**fields: Any) -> Callable[[PlacedScene], PlacedScene]:
+    return lambda scene: structs.replace(scene, side=scene.side and scene.side._replace(**fields))
+
+
+# Without its log a device plugin that ends is still one that ends: the log only tells why.
+OF_PLACED: Mapping[str, Callable[[PlacedScene], PlacedScene]] = {
+    "events": but(events_read=UNREAD),
+    "everything of its devices": but(seen=None, side=None, own_logs=None, plugin_sets=None, webhook=None, owner=None),
+    "HAMi's install": but(seen=NO_INSTALL),
+    "the node": of_side(node=UNREAD),
+    "pods of the node": of_side(pods=UNREAD),
+    "its own log": but(own_logs=None),
+    "the plugin's sets": but(plugin_sets=PluginSets(UNREAD, UNREAD)),
+    "the webhook": but(webhook=WebhookSeen(UNREAD, UNREAD, UNREAD)),
+    "its owner": but(owner=UNREAD),
+}
+OF_ABSENT: Mapping[str, Callable[[AbsentScene], AbsentScene]] = {
+    "whether it is there": but(absent=UNREAD),
+    "events": but(events_read=UNREAD),
+    "HAMi's install": but(seen=NO_INSTALL),
+    "the webhook": but(webhook=WebhookSeen(UNREAD, UNREAD, UNREAD)),
+}
+OF_WAITING: Mapping[str, Callable[[PodScene], PodScene]] = {
     "nodes": of_capacity(nodes=UNREAD),
     "holders": of_capacity(pods=UNREAD),
     "quotas": of_capacity(quotas=UNREAD),
@@ -81,24 +124,110 @@ WITHOUT: Mapping[str, Callable[[PodScene], PodScene]] = {
 }
 
 
+def of_components(source: str, **fields: Any) -> Callable[[InstallScene], InstallScene]:
+    def without(scene: InstallScene) -> InstallScene:
+        gaps = (*scene.components.gaps, gap(source, "it was not read"))
+        return structs.replace(scene, components=scene.components._replace(**fields, gaps=gaps))
+
+    return without
+
+
+def lease_unread(scene: InstallScene) -> InstallScene:
+    install = scene.install._replace(lease=None)
+    gaps = (*scene.seen.gaps, gap(LEASE_SOURCE, "it was not read"))
+    return structs.replace(scene, seen=scene.seen._replace(install=install, gaps=gaps))
+
+
+INSTALL_WITHOUT: Mapping[str, Callable[[InstallScene], InstallScene]] = {
+    "nodes": of_components("nodes", nodes=UNREAD),
+    "daemon sets": of_components("daemon sets", plugins=UNREAD),
+    "the plugin's pods": of_components("device plugin pods", plugin_pods=UNREAD),
+    "slices": of_components("resource slices", slices=UNREAD),
+    "the version": of_components("API server's version", server_version=UNREAD),
+    "webhooks": of_components("webhooks", webhook=WebhookSeen(UNREAD, UNREAD, UNREAD)),
+    "config maps": of_components("config maps", scheduler_config=None, resources_known=False),
+    "the log": of_components("scheduler log", refused=()),
+    "the lease": lease_unread,
+    "HAMi's install": lambda scene: structs.replace(scene, seen=NO_INSTALL),
+    "holders": lambda scene: structs.replace(scene, held=UNREAD),
+    "nodes in question": lambda scene: structs.replace(
+        scene, questioned=NodesInQuestion({}, PluginSets(UNREAD, UNREAD))
+    ),
+    "the scheduler's process": lambda scene: structs.replace(
+        scene, process=SchedulerProcess(counted=UNREAD, gaps=(UNREAD,))
+    ),
+}
+
+
+def sides_unread(scene: NodesScene) -> NodesScene:
+    sides = {name: NodeSide(name, UNREAD, UNREAD) for name in scene.questioned.sides}
+    return scene.questioning(NodesInQuestion(sides, PluginSets(UNREAD, UNREAD)), ())
+
+
+NODES_WITHOUT: Mapping[str, Callable[[NodesScene], NodesScene]] = {
+    "nodes in question": sides_unread,
+    "device plugins": but(plugins=PluginPods(UNREAD, {})),
+    "owners of locks": lambda scene: structs.replace(scene, owners=dict.fromkeys(scene.owners, UNREAD)),
+    "slices": but(slices=UNREAD),
+    "HAMi's install": but(seen=NO_INSTALL),
+}
+GPUS_WITHOUT: Mapping[str, Callable[[GpusScene], GpusScene]] = {
+    "nodes": of_capacity(nodes=UNREAD),
+    "holders": of_capacity(pods=UNREAD),
+    "the scheduler's process": of_cluster(process=SchedulerProcess(counted=UNREAD, gaps=(UNREAD,))),
+    "slices": of_cluster(slices=UNREAD),
+    "HAMi's install": of_cluster(seen=NO_INSTALL),
+}
+OF_CLUSTERS: Mapping[str, tuple[Sequence[Stage[Any]], Mapping[str, Callable[[Any], Any]]]] = {
+    "status": (STATUS, INSTALL_WITHOUT),
+    "nodes": (NODES, NODES_WITHOUT),
+    "gpus": (GPUS, GPUS_WITHOUT),
+}
+
+WITHOUT: Mapping[type, Mapping[str, Callable[[Any], AnyScene]]] = {
+    PodScene: OF_WAITING,
+    PlacedScene: OF_PLACED,
+    AbsentScene: OF_ABSENT,
+}
+
+
 @pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", ASKED)
 def test_a_rule_tells_what_it_declares_and_concludes_nothing_from_what_was_not_read(name: str) -> None:
     cluster, pod = ASKED[name]()
     why = find("why")
     scene = asyncio.run(why.gather(why.request(pod), Sources(cluster))).scene
-    for rule in RULES if scene is not None else ():
+    speak_alone(TABLES[type(scene)], scene, WITHOUT[type(scene)])
+
+
+@pytest.mark.sampled(24)
+@pytest.mark.parametrize("verb", OF_CLUSTERS)
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_a_rule_about_a_cluster_tells_what_it_declares_and_concludes_nothing_from_what_was_not_read(
+    name: str, verb: str
+) -> None:
+    asked = find(verb)
+    scene = asyncio.run(asked.gather(asked.request(), Sources(CLUSTERS[name]()))).scene
+    table, without = OF_CLUSTERS[verb]
+    speak_alone(table, scene, without)
+
+
+def speak_alone(table: Sequence[Stage[Any]], scene: Any, without: Mapping[str, Callable[[Any], Any]]) -> None:
+    """Each rule of the table, with all that was read and with less of it."""
+    for rule in dict.fromkeys(rule for stage in table for rule in stage.rules):
         found = rule(scene)
         assert {finding.code for finding in found} <= set(rule.codes), rule.__name__
         assert all(finding.next_actions for finding in found if finding.severity != "info"), rule.__name__
-        for what, taken_away in WITHOUT.items():
+        for what, taken_away in without.items():
             less = taken_away(scene)
             for finding in rule(less):
                 assert not is_new(finding, found, less), (what, rule.__name__, finding.code)
 
 
-def is_new(finding: Finding, found: list[Finding], less: PodScene) -> bool:
+def is_new(finding: Finding, found: list[Finding], less: object) -> bool:
     """Whether it is surer of a code than with all that was read, and quotes no scheduler's own words."""
     known = any((other.code, other.confidence) == (finding.code, "confirmed") for other in found)
-    own_words = {less.attempt.evidence, less.attempt.none_fit} & set(finding.evidence)
-    return finding.confidence == "confirmed" and not known and not own_words
+    said = set[Evidence | None]()
+    if isinstance(less, PodScene):
+        said = {less.attempt.evidence, less.attempt.none_fit, *(proof for _, proof in less.attempt.code_events)}
+    return finding.confidence == "confirmed" and not known and not said & set(finding.evidence)

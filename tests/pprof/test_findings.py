@@ -12,7 +12,8 @@ from bot.pprof.findings import explain, symptom_table
 from bot.pprof.hints import ALLOCATION_RULES, CPU_RULES, GOROUTINE_RULES, MEMORY_RULES, WAIT_RULES
 from bot.pprof.quotes import SourcedProfile, short_name
 from bot.pprof.versions import comparison_tables, explain_change
-from bot.report import Finding, finding_in_words
+from bot.report import Finding, Table, finding_in_words
+from bot.report.tables import table_in_words
 from bot.texts import LANGUAGES, Texts
 from handlers.profiles.shell import answer
 from tests.pprof import build
@@ -32,6 +33,11 @@ SEVERAL = (
 def said(found: tuple[Finding, ...], say: Texts = SAY) -> tuple[Finding, ...]:
     """The findings in words."""
     return tuple(finding_in_words(finding, say) for finding in found)
+
+
+def side_by_side(versions: list[SourcedProfile]) -> Table:
+    (table,) = comparison_tables(versions)
+    return table_in_words(table, SAY)
 
 
 def taken(name: str) -> SourcedProfile:
@@ -135,12 +141,12 @@ def test_two_equal_runs_show_no_change_beyond_noise(name: str) -> None:
 
 
 def test_three_versions_stand_side_by_side() -> None:
-    (table,) = comparison_tables([taken(f"meter.v{number}.allocs") for number in (1, 2, 3)], SAY)
+    table = side_by_side([taken(f"meter.v{number}.allocs") for number in (1, 2, 3)])
     rows = {row[0]: row[1:] for row in table.rows}
     assert rows["main.ListPods"] == ("150,492/s", "0/s", "0/s", "-100%")
     assert rows["main.getCPUCoreFrequency"] == ("10,955/s", "11,504/s", "0/s", "-100%")
     assert rows["total"][-1] == "-100%"
-    (table,) = comparison_tables([taken(f"meter.v{number}.cpu") for number in (1, 2, 3)], SAY)
+    table = side_by_side([taken(f"meter.v{number}.cpu") for number in (1, 2, 3)])
     rows = {row[0]: row[1:] for row in table.rows}
     assert rows["total"] == ("17.0%", "14.2%", "2.6%", "-85%")
     assert rows["runtime.cgocall"] == ("11.2%", "12.0%", "2.5%", "-78%")
@@ -148,7 +154,7 @@ def test_three_versions_stand_side_by_side() -> None:
 
 
 def test_what_did_not_change_beyond_chance_is_marked_as_noise() -> None:
-    (table,) = comparison_tables([taken("before.cpu"), taken("before.cpu")], SAY)
+    table = side_by_side([taken("before.cpu"), taken("before.cpu")])
     assert len(table.rows) > 5
     assert {row[-1] for row in table.rows} == {"noise"}
 
@@ -256,7 +262,7 @@ def test_everything_can_be_said_in_every_language(language: str) -> None:
             said(explain(taken(name), sample_index_name=kind.type), say)
     for names in SEVERAL:
         said(explain_change([taken(name) for name in names]), say)
-    assert len(symptom_table(say).rows) == 4
+    assert len(table_in_words(symptom_table(), say).rows) == 4
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from bot.pprof.quotes import SourcedProfile
 from bot.pprof.size_guard import check
 from bot.pprof.top import Options, top
 from bot.pprof.versions import comparison_tables, explain_change
+from bot.report.tables import table_in_words
 from bot.texts import Texts, in_english
 from tests.pprof.build import SMALLEST, Writer, chain, data, number
 from tests.pprof.cases import DATA, PROFILES
@@ -278,7 +279,7 @@ def everything_said(profile: bytes) -> None:
     say = Texts("en")
     msgspec.json.encode(explain(one))
     msgspec.json.encode(explain_change([one, one]))
-    msgspec.json.encode(comparison_tables([one, one, one], say))
+    msgspec.json.encode([table_in_words(table, say) for table in comparison_tables([one, one, one])])
     ready = one.ready().profile
     listing(function_lines(ready, 0, "."), 1, "ns", source=None, link=Sources(ready, {HAMI: "v2.9.0"}).link)
 

@@ -81,7 +81,7 @@ def test_a_page_keeps_foreign_names_as_text() -> None:
 def test_the_picture_in_words_names_the_largest_of_the_own_code() -> None:
     flame = lay_out([Sample(["main.small"], 1), Sample(["main.large", "runtime.mallocgc"], 9)])
     assert (
-        flame_alt_text(flame, "x", SAY)
+        SAY.words(flame_alt_text(flame, "x"))
         == "Flame graph of x; the largest of its own code: main.large 90%, main.small 10%"
     )
 

@@ -7,6 +7,7 @@ was given cards and has not ended [HAMi pkg/device/quota.go]. Its filter holds p
 [k8s.io/kubernetes pkg/quota/v1/evaluator/core/pods.go podComputeUsageHelper].
 """
 
+import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
@@ -16,6 +17,7 @@ from bot.hami.vendors import FIRST
 from bot.kube.models import Quantity, ResourceQuota
 from bot.kube.quantities import parse_quantity, whole
 
+_NEAR = 0.8
 LIMITS, REQUESTS = "limits.", "requests."
 
 By = Literal["HAMi", "Kubernetes", "nobody"]
@@ -52,6 +54,30 @@ def limits_of(quotas: Iterable[ResourceQuota], config: DeviceConfig) -> Iterator
                 amount = _amount(value, _factor(resource, config), by)
                 used = _used(quota.status.used, key)
                 yield Limit(by, quota.namespace, quota.name, key, str(value), amount, used)
+
+
+class UnknownKey(NamedTuple):
+    """A key of a quota whose resource has the domain of one that HAMi hands out, and is none; `near` is the nearest."""
+
+    namespace: str
+    quota: str
+    key: str
+    written: str
+    near: str
+
+
+def unknown_keys(quotas: Iterable[ResourceQuota], config: DeviceConfig) -> Iterator[UnknownKey]:
+    """The keys that nobody counts, because they name no resource: misspelt, it seems."""
+    known = sorted({resource for device in config.devices for resource in device.resources.all if resource})
+    domains = {resource.partition("/")[0] for resource in known}
+    for quota in quotas:
+        for key, value in sorted((quota.spec.hard or {}).items()):
+            prefix, _, resource = key.partition(".")
+            if f"{prefix}." not in (LIMITS, REQUESTS):
+                prefix, resource = "", key
+            if resource.partition("/")[0] in domains and "/" in resource and not config.manages(resource):
+                near = next(iter(difflib.get_close_matches(resource, known, n=1, cutoff=_NEAR)), "")
+                yield UnknownKey(quota.namespace, quota.name, key, str(value), near)
 
 
 def _by(key: str, config: DeviceConfig) -> By:

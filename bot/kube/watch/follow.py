@@ -113,7 +113,8 @@ class Follower(Generic[R]):
         try:
             return await asyncio.shield(listing)
         except asyncio.CancelledError:
-            if listing.cancelled():
+            here = asyncio.current_task()
+            if listing.cancelled() and not (here and here.cancelling()):  # else both are told to end: `close`
                 raise SourceError(
                     Text("error-kube.closed-while-read", name=self._name), hint=Text("error-command.ask-again")
                 ) from None

@@ -75,7 +75,7 @@ def _shown(offer: Offer) -> Block:
     ]
     if offer.impacts:
         effects = [
-            line(span(pieced("{}: ", SEVERITIES[impact.severity]), "bold"), span(inert(impact.text, DETAIL) or "-"))
+            line(span(pieced("{}: ", SEVERITIES[impact.severity]), "bold"), span(inert(impact.prose, DETAIL) or "-"))
             for impact in offer.impacts
         ]
         parts += [line(span(Text("card.brings"))), bullets(*effects)]

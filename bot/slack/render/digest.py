@@ -13,8 +13,8 @@ from bot.slack.message import Block, File
 from bot.slack.render import blocks
 from bot.slack.render.buttons import action_button, is_ours
 from bot.slack.render.rich import Part, bullets, line, rich_text, span
-from bot.slack.render.text import escape, inert, joined, lines, pieced
-from bot.texts import Prose, Text, clauses
+from bot.slack.render.text import escape, inert, lines, pieced
+from bot.texts import Prose, Text, clauses, together
 
 _AREAS = {
     "pending": Text("digest-area.pending"),
@@ -66,7 +66,7 @@ def render_digest(post: DigestPost, files: Sequence[File] = ()) -> blocks.Draft:
     notes += [Text("digest.changes-open", count=post.changes_open)] if post.changes_open else []
     changed = differences(post.before, post.after) if post.before is not None else []
     blind = not_compared(post.before, post.after) if post.before is not None else []
-    notes += [Text("digest.not-compared", what=joined(", ", map(_area, blind)))] if blind else []
+    notes += [Text("digest.not-compared", what=together(*map(_area, blind), by=", "))] if blind else []
     if post.before is not None and not changed and anything_compared(post.before, post.after):
         aloud = pieced("{}. {}", title, Text("digest.unchanged-seen") if blind else Text("digest.unchanged"))
         small = [blocks.context(*notes)] if notes else []
@@ -105,8 +105,8 @@ def _items(changed: Sequence[Difference]) -> Text:
     new = [_named(difference) for difference in changed if not difference.before]
     gone = [difference.what for difference in changed if not difference.after]
     parts = [clauses(_few(moved))] if moved else []
-    parts += [Text("digest.new", what=joined(", ", _few(new)))] if new else []
-    parts += [Text("digest.gone", what=joined(", ", _few(gone)))] if gone else []
+    parts += [Text("digest.new", what=together(*_few(new), by=", "))] if new else []
+    parts += [Text("digest.gone", what=together(*_few(gone), by=", "))] if gone else []
     return clauses(parts)
 
 
@@ -158,7 +158,7 @@ def _whose(owners: Sequence[OwnerRow]) -> Prose:
         return ""
     names = [_owner(owner) for owner in owners[:_OWNERS]]
     names += [Text("digest.more", count=len(owners) - _OWNERS)] if len(owners) > _OWNERS else []
-    return Text("digest.whose", owners=joined(", ", names))
+    return Text("digest.whose", owners=together(*names, by=", "))
 
 
 def _owner(row: OwnerRow) -> Prose:
@@ -166,7 +166,7 @@ def _owner(row: OwnerRow) -> Prose:
     headline = f"{row.kind} {inert(name, _WORD)}"
     details = [Text("digest.team", team=inert(row.team, _WORD))] if row.team else []
     details += [Text("digest.pods", count=row.pods)] if row.pods > 1 else []
-    return pieced("{} ({})", headline, joined(", ", details)) if details else headline
+    return pieced("{} ({})", headline, together(*details, by=", ")) if details else headline
 
 
 def _rooms(post: DigestPost) -> list[Block]:

@@ -43,7 +43,7 @@ def table_files(tables: Sequence[Table], say: Texts) -> list[File]:
         name = stem if again[stem] == 1 else f"{stem}-{again[stem]}"
         text = io.StringIO()
         csv.writer(text).writerows([_cell(cell) for cell in row] for row in (table.columns, *table.rows))
-        title = inert(table_heading(table, say), _TITLE).strip() or name
+        title = inert(say.words(table_heading(table)), _TITLE).strip() or name
         files.append(File(f"{name}.csv", text.getvalue().encode("utf-8-sig"), title))
     return files
 

@@ -31,9 +31,9 @@ from bot.slack.render.files import table_files, whole_answer
 from bot.slack.render.limits import TOTAL_BUDGET, length
 from bot.slack.render.rich import Part, bullets, line, preformatted, quote, rich_text, span, told
 from bot.slack.render.tables import show_tables
-from bot.slack.render.text import Mrkdwn, MrkdwnText, escape, joined, lines, pieced
+from bot.slack.render.text import Mrkdwn, MrkdwnText, escape, lines, pieced
 from bot.slack.render.text_budget import Room
-from bot.texts import Prose, Text, Texts, made
+from bot.texts import Prose, Text, Texts, made, together
 
 # The longest text of each kind that is shown as it is; commands longer than theirs are only in the file.
 _VERDICT, _CLAIM, _NAME, _PLACE, _QUOTE, _COMMAND, _LABEL, _BRIEF = 1000, 600, 300, 300, 400, 700, 400, 300
@@ -111,7 +111,7 @@ def render_report(
     following = _next(steps, report, room)
     also = _others(overview.problems if overview else report.findings[1:], room)
     gaps = _gaps(report.gaps, room)
-    seen = Text("slack.seen", moment=room.text(seen_at(report, say), _TITLE))
+    seen = Text("slack.seen", moment=room.text(seen_at(report), _TITLE))
     by_button = any(button["action_id"] == EVERYTHING for button in closing)
 
     def whole(room: Room, *, newer: bool) -> tuple[tuple[Block, ...], tuple[File, ...]]:
@@ -129,7 +129,7 @@ def render_report(
 
     newer, _ = whole(room.copy(), newer=True) if overview else ((), ())
     shown, attached = whole(room, newer=False)
-    answer = blocks.Draft(_aloud(report, cause, room), shown, attached).in_words(say)
+    answer = blocks.Draft(_aloud(report, cause), shown, attached).in_words(say)
     return answer._replace(newer=blocks.in_words(newer, say))
 
 
@@ -151,14 +151,14 @@ def _head(report: Report, cause: Finding | None, room: Room, pieces_of: Callable
     verdict = room.text(report.verdict, _VERDICT)
     severity = made(heading, SEVERITIES[report.severity])
     title = room.say.words(Text("slack.verdict", severity=severity, verdict=verdict))
-    facts = [(Text("render.about"), room.text(about(report, room.say), _NAME))]
+    facts = [(Text("render.about"), room.text(about(report), _NAME))]
     if cause is not None:
         if " ".join(cause.claim.split()) != report.verdict:
             facts.append((Text("render.detail"), room.text(cause.claim, _CLAIM)))
         finding = pieced("{}, {}", cause.code, CONFIDENCES[cause.confidence])
         facts.append((Text("render.finding"), room.text(finding, _NAME)))
         if not names_told(cause).issuperset(cause.scope.nodes):
-            named = some_names(cause.scope.nodes, room.say, _NAMES_SHOWN)
+            named = some_names(cause.scope.nodes, _NAMES_SHOWN)
             facts.append((Text("render.nodes"), room.text(named, _NAME)))
     pieces: list[Part] = []
     for number, (name, text) in enumerate(facts):
@@ -181,9 +181,7 @@ def _evidence(quotes: Sequence[Evidence], report: Report, room: Room) -> list[Bl
     """Those of the quotes that tell most; all other evidence, and every command, is for the files."""
 
     def show(number: int, evidence: Evidence) -> list[Part]:
-        place = ", ".join(
-            filter(None, (where(evidence), moment(evidence.at, report.taken_at, room.say) if evidence.at else ""))
-        )
+        place = together(where(evidence), moment(evidence.at, report.taken_at) if evidence.at else "", by=", ")
         # Two sections in a row may be shown as one line: the heading is in that of the first place.
         first = [span(pieced("{}\n", Text("render.evidence")), "bold")] if number == 1 else []
         return [
@@ -212,9 +210,7 @@ def _change(change: Change, room: Room) -> list[Block]:
         severity = span(pieced("{}: ", SEVERITIES[impact.severity]), "bold")
         return line(severity, span(room.text(impact.text, _BRIEF).strip() or _EMPTY))
 
-    title = line(
-        span(pieced("{}\n", Text("render.change")), "bold"), span(room.text(changed(change, room.say), _CLAIM))
-    )
+    title = line(span(pieced("{}\n", Text("render.change")), "bold"), span(room.text(changed(change), _CLAIM)))
     shown = room.fill("impacts", change.blast_radius, show, share=_CHANGE, most=_IMPACTS_SHOWN)
     return [room.take(rich_text(title, *([bullets(*shown)] if shown else [])))]
 
@@ -260,7 +256,7 @@ def _gaps(gaps: Sequence[Gap], room: Room) -> list[Block]:
         return []
     empty = room.say.words(_EMPTY)
     sources = list(dict.fromkeys(room.text(gap.source, _SOURCE).strip() or empty for gap in gaps))
-    named = span(some_names(sources, room.say, _GAPS_SHOWN))
+    named = span(some_names(sources, _GAPS_SHOWN))
     room.left_out["gaps"] += len(gaps)
     label = Text("slack.fact", name=Text("render.gaps"))
     return [room.take(rich_text(line(span(pieced("{} ", label), "bold"), named)))]
@@ -295,12 +291,12 @@ def _left_out(room: Room, files: Sequence[File]) -> list[Text]:
     names = ", ".join(file.name for file in files)
     button = Text("slack.by-button", button=Text("slack.everything"))
     whole = Text("slack.in-files", files=names) if files else button
-    return [Text("slack.left-out", what=joined(", ", kinds), where=whole)]
+    return [Text("slack.left-out", what=together(*kinds, by=", "), where=whole)]
 
 
-def _aloud(report: Report, cause: Finding | None, room: Room) -> Mrkdwn | MrkdwnText:
+def _aloud(report: Report, cause: Finding | None) -> Mrkdwn | MrkdwnText:
     """What a notification shows and a screen reader says: the verdict, how bad and about what, what to do."""
-    whom = joined(", ", filter(None, (made(heading, SEVERITIES[report.severity]), about(report, room.say))))
+    whom = together(made(heading, SEVERITIES[report.severity]), about(report), by=", ")
     parts: list[tuple[Prose, int]] = [(report.verdict, _TEXT_VERDICT), (whom, _TEXT_PART)]
     for number, action in enumerate(cause.next_actions[:_TEXT_ACTIONS] if cause else (), 1):
         parts.append((f"{number}. {action.label}", _TEXT_PART))

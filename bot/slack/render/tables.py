@@ -50,7 +50,7 @@ def show_tables(report: Report, overview: Brief | None, room: Room, *, newer: bo
     not_whole: list[Table] = []
     has_rows = False
     for table, whole, left_out, _ in tables:
-        heading = room.text(table_heading(table, room.say), _TITLE).strip()
+        heading = room.text(table_heading(table), _TITLE).strip()
         title = span(heading or Text("render.empty"), "bold")
         if not table.columns or not table.rows:
             empty = rich_text(line(title, span(pieced("\n{}", Text("words.none")))))

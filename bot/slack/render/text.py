@@ -52,12 +52,6 @@ def pieced(signs: str, *parts: Prose) -> Text:
     return made(signs.format, *parts)
 
 
-def joined(between: str, parts: Iterable[Prose]) -> Text:
-    """Parts with the same signs between them in every language."""
-    texts = list(parts)
-    return pieced(between.join(["{}"] * len(texts)), *texts)
-
-
 def cut(text: str, most: int) -> str:
     """The text, or its beginning and an ellipsis if it has more than `most` characters."""
     if length(text) <= most:
@@ -97,7 +91,9 @@ def lines(parts: Iterable[Mrkdwn | MrkdwnText]) -> Mrkdwn | MrkdwnText:
     """The parts one below the other: no formatting reaches from one line into the next."""
     texts = list(parts)
     words = [text for text in texts if not isinstance(text, Text)]
-    return Mrkdwn("\n".join(words)) if len(words) == len(texts) else MrkdwnText(joined("\n", texts))
+    if len(words) == len(texts):
+        return Mrkdwn("\n".join(words))
+    return MrkdwnText(pieced("\n".join(["{}"] * len(texts)), *texts))
 
 
 def _unformatted(text: str) -> str:

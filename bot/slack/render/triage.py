@@ -12,9 +12,9 @@ from bot.slack.render.buttons import object_in, object_value
 from bot.slack.render.escalation import callee, next_part
 from bot.slack.render.rich import Part, bullets, line, link, mention, rich_text, somebody, span, told_mrkdwn, utc
 from bot.slack.render.summary import DID, summary_lines
-from bot.slack.render.text import MrkdwnText, escape, in_one_line, inert, joined, pieced
+from bot.slack.render.text import MrkdwnText, escape, in_one_line, inert, pieced
 from bot.slack.render.triage_head import BUTTONS, LABELS, STATE, Head, count_of, end_in_words, end_of
-from bot.texts import Prose, Text, Texts
+from bot.texts import Prose, Text, Texts, together
 from bot.triage.mute import WHILE_IT_LASTS, MuteUntil, read_until
 from bot.triage.routes import Ignored
 from bot.triage.state import CALLS, Deed, News
@@ -44,7 +44,7 @@ def render_open(heads: Sequence[Head], rota: Sequence[str], ignored: Ignored) ->
     if ignored.alerts:
         said.append(line(span(_told_of(ignored))))
     first = [pieced("{}: {}", head.id, in_one_line(head.cause.text, _NAME)) for head in heads[:_SHOWN_NAMES]]
-    aloud = joined("; ", first) if first else Text("triage.none-open")
+    aloud = together(*first, by="; ") if first else Text("triage.none-open")
     return blocks.Draft(escape(aloud), (rich_text(*said),))
 
 

@@ -7,7 +7,6 @@ from bot.hami.installation.install import is_anothers
 from bot.report import Confidence, Evidence, Finding, NextAction, one_line, step
 from bot.texts import Prose, Text
 from playbooks import quotes
-from playbooks.gather.subject import AbsentPod
 from playbooks.gather.webhook import WEBHOOK_NAME
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
@@ -16,24 +15,25 @@ from playbooks.rules.admission.webhook_denials import BY_QUOTA, remedy
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.gaps import other_vendors
 from playbooks.rules.waiting.volcano import of_group
-from playbooks.scene import PodScene
+from playbooks.scene import AbsentScene, PodScene
 
 _KUEUE = "kueue.x-k8s.io/admission"
 _LONGEST_WORDS = 200
 _DENIED = f'"{WEBHOOK_NAME}" denied the request'
 
 
-def denied(absent: AbsentPod, name: str) -> Finding | None:
+@rule("admission-denied", reads=("absent",))
+def refused_at_creation(scene: AbsentScene) -> Iterator[Finding]:
     """The pod was never created: its owner's FailedCreate says why."""
-    if not absent.refusals:
-        return None
-    event = absent.refusals[0]
+    if not scene.refusals:
+        return
+    event = scene.refusals[0]
     owner = event.involved_object
     by_hami = _DENIED in event.message
     why = _last_part(event.message)
     claim = Text(
         "admission-denied.hami" if by_hami else "admission-denied.claim",
-        pod=name,
+        pod=scene.wanted.name,
         owner=f"{owner.kind} {owner.name}",
         why=why,
     )
@@ -44,15 +44,8 @@ def denied(absent: AbsentPod, name: str) -> Finding | None:
         about = ("resourcequota",) if change == BY_QUOTA else (owner.kind.lower(), owner.name)
         look = kubectl("-n", event.namespace, "get", *about, "-o", "yaml")
         actions.insert(0, step(change, look))
-    return finding(
-        "admission-denied",
-        claim,
-        "confirmed",
-        (),
-        tuple(quotes.of_event(refusal) for refusal in absent.refusals),
-        severity="warning",
-        actions=tuple(actions),
-    )
+    proofs = [quotes.of_event(refusal) for refusal in scene.refusals]
+    yield finding("admission-denied", claim, "confirmed", (), proofs, severity="warning", actions=actions)
 
 
 def _last_part(message: str) -> str:

@@ -1,56 +1,62 @@
 """There is no such pod or namespace, or more than one pod: why, and what could have been meant."""
 
-from collections.abc import Sequence
-from datetime import datetime
-
-from msgspec import structs
+from collections.abc import Iterator, Sequence
 
 from bot.kube.models import Workload
 from bot.report import Evidence, Finding, NextAction, Subject, step
 from bot.texts import Text
 from playbooks.gather.namespaces import EmptyNamespace
-from playbooks.gather.subject import AbsentPod
-from playbooks.gather.webhook import WebhookOf
+from playbooks.gather.subject import AbsentPod, SubjectRequest
 from playbooks.quotes import kubectl
-from playbooks.rules.admission.before_scheduling import denied
-from playbooks.rules.admission.webhook_calls import WebhookFacts, refused_call
+from playbooks.rule import rule
+from playbooks.rules.admission.webhook_calls import Asked, refused_call
 from playbooks.rules.admission.webhook_health import faults
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.signature_findings import in_events, signed
+from playbooks.scene import AbsentScene
 
 _MAX_CANDIDATES = 3
 _KUEUE = "kueue.x-k8s.io/queue-name"
 
 
-def never_created(absent: AbsentPod, name: str, by: WebhookOf | None, now: datetime) -> list[Finding]:
-    """Why the pod was refused at its creation, as its owner's FailedCreate says; nothing where none says so."""
-    refusal = denied(absent, name)
-    if refusal and (refused := in_events(absent.refusals, None)):
+@rule("gpu-start-failure", "gpu-runtime-missing", "driver-not-loaded", "card-fault", reads=("absent",))
+def refused_by_known_words(scene: AbsentScene) -> Iterator[Finding]:
+    """The pod was refused at its creation in words that a signature knows."""
+    if refused := in_events(scene.refusals, None):
         hit, proofs = refused[0][0], [proof for _, proof in refused]
-        claim = Text("admission-denied.signed", pod=name, means=hit.signature.means)
-        return [signed(hit, proofs, claim, ()), refusal]
-    call = refused_call(absent.refusals, by.webhook.hook if by else None)
-    if refusal is None or call is None:
-        return [refusal] if refusal else []
-    broken = faults(WebhookFacts(by.webhook, by.install.install, now)) if by else []
-    same = [finding for finding in broken if finding.code == call.code]
-    if same:
-        proofs = tuple(dict.fromkeys((*call.evidence, *same[0].evidence)))
-        call = structs.replace(same[0], evidence=proofs, confidence="confirmed")
-    return [call, *(finding for finding in broken if finding.code != call.code), refusal]
+        claim = Text("admission-denied.signed", pod=scene.wanted.name, means=hit.signature.means)
+        yield signed(hit, proofs, claim, ())
 
 
-def no_such_pod(absent: AbsentPod, kind: str, name: str, namespace: str = "") -> Finding:
-    """Unknown, or not the only one of that name. `kind` and the names are what was asked for."""
+@rule("webhook-unreachable", "webhook-untrusted", "webhook-missing", reads=("absent",))
+def webhook_unanswered(scene: AbsentScene) -> list[Finding]:
+    """HAMi's webhook kept the pod from being created as nobody answered."""
+    webhook = scene.webhook
+    call = refused_call(scene.refusals, webhook.hook if webhook else None)
+    if call is None or webhook is None:
+        return [call] if call else []
+    broken = faults(Asked(scene, shown={call.code: call.evidence}))
+    return broken if call.code in {fault.code for fault in broken} else [call, *broken]
+
+
+@rule("not-found", reads=("absent",))
+def no_such_pod(scene: AbsentScene) -> Iterator[Finding]:
+    """There is no such pod, or more than one."""
+    if isinstance(scene.absent, AbsentPod):
+        yield not_found(scene.absent, scene.wanted, "why")
+
+
+def not_found(absent: AbsentPod, wanted: SubjectRequest, verb: str) -> Finding:
+    """Unknown, or not the only one of that name: what could have been meant is asked with the verb."""
     if absent.node:
-        return _a_node(name)
+        return _a_node(wanted.name)
     if absent.suspended:
         return _suspended(absent.suspended)
     names = [f"{candidate.namespace}/{candidate.name}" for candidate in absent.candidates]
     return finding(
         "not-found",
-        _claim(absent, kind, name, names),
+        _claim(absent, wanted.kind, wanted.name, names),
         "suspected" if absent.gaps else "confirmed",
         (),
         tuple(
@@ -65,10 +71,10 @@ def no_such_pod(absent: AbsentPod, kind: str, name: str, namespace: str = "") ->
         ),
         severity="info" if absent.matches else "warning",
         actions=tuple(
-            step(Text("not-found.ask", name=full), prose.command("why", _typed(candidate)))
+            step(Text("not-found.ask", name=full), prose.command(verb, _typed(candidate)))
             for candidate, full in zip(absent.candidates[:_MAX_CANDIDATES], names, strict=False)
         )
-        or _elsewhere(namespace),
+        or _elsewhere(wanted.namespace),
     )
 
 
@@ -124,6 +130,5 @@ def no_such_namespace(deserted: EmptyNamespace, words: tuple[str, ...]) -> Findi
     """It may as well be empty; the words in front of a namespace ask about a near one."""
     key = "not-found.namespace-near" if deserted.near else "not-found.namespace"
     claim = Text(key, namespace=deserted.namespace, names=prose.names(deserted.near))
-    result = finding("not-found", claim, "confirmed", (), (), severity="warning")
-    actions = (step(Text("not-found.ask", name=name), prose.command(*words, name)) for name in deserted.near)
-    return structs.replace(result, next_actions=tuple(actions))
+    actions = [step(Text("not-found.ask", name=name), prose.command(*words, name)) for name in deserted.near]
+    return finding("not-found", claim, "confirmed", (), (), severity="warning", actions=actions)

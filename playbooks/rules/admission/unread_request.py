@@ -1,19 +1,26 @@
 """A pod that asks for devices in a way that HAMi reads as no request."""
 
+from collections.abc import Iterable, Sequence
+
 from msgspec import structs
 
+from bot.hami.pods.allocations import given
 from bot.hami.pods.request_parsing import DeviceConfig, asked_resources, pod_request
 from bot.hami.vendors import FIRST
 from bot.hami.version import Version
 from bot.hami.webhook import DEFAULT_SCHEDULERS, LEAVES_OWN_ALONE
 from bot.kube.models import Pod
-from bot.report import Finding, NextAction, one_line, step
+from bot.report import Evidence, Finding, NextAction, one_line, step
 from bot.texts import Text
 from playbooks import quotes
 from playbooks.quotes import kubectl_pod
+from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
+from playbooks.scene import PlacedScene
 
 _LONGEST = 80
+_ASKS_NOTHING = "does not request any resource"
+"""HAMi's event of a pod that its extender lets pass; 2.10 logs it only."""
 
 
 def unread(pod: Pod, config: DeviceConfig, version: Version | None) -> Text:
@@ -58,8 +65,23 @@ def write_plainly(pod: Pod, config: DeviceConfig, version: Version | None) -> Ne
     return step(Text("no-device-request.units", resource=resources.memory, unit=f"{unit:,}"), look)
 
 
-def unread_containers(pod: Pod, config: DeviceConfig, version: Version | None) -> list[Finding]:
-    """The containers of whose amounts HAMi reads no request: they get no device, wherever the pod goes."""
+@rule("no-device-request", reads=("install",))
+def given_nothing(scene: PlacedScene) -> Iterable[Finding]:
+    """HAMi's scheduler placed the pod and gave it nothing, as it read no request in what the pod asks for."""
+    pod = scene.pod
+    if given(pod.metadata) or pod.spec.scheduler_name != scene.install.scheduler_name:
+        return []
+    said = [quotes.of_event(event) for event in scene.events if _ASKS_NOTHING in event.message][-1:]
+    return unread_containers(pod, scene.config, scene.version, said)
+
+
+def unread_containers(
+    pod: Pod, config: DeviceConfig, version: Version | None, said: Sequence[Evidence] = ()
+) -> list[Finding]:
+    """The containers of whose amounts HAMi reads no request: they get no device, wherever the pod goes.
+
+    `said`: HAMi's words about it.
+    """
     if version is None:
         return []
     found: list[Finding] = []
@@ -72,7 +94,7 @@ def unread_containers(pod: Pod, config: DeviceConfig, version: Version | None) -
             if len(pod.spec.containers) > 1:
                 claim = Text("no-device-request.container", container=container.name, claim=claim)
             asked = asked_resources(alone, config)
-            proofs = [quotes.of_resource(pod, name, value) for name, value in asked.items()]
+            proofs = [*(quotes.of_resource(pod, name, value) for name, value in asked.items()), *said]
             step = write_plainly(alone, config, version)
             found.append(
                 finding("no-device-request", claim, "confirmed", (), proofs, severity="warning", actions=[step])

@@ -1,12 +1,9 @@
 """A pod that asks for HAMi's resources and that another scheduler has: why HAMi never saw it."""
 
-from collections.abc import Iterator, Sequence
-from datetime import datetime
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
-from msgspec import structs
-
-from bot.hami.installation.install import KUBERNETES_SCHEDULER, Install
+from bot.hami.installation.install import KUBERNETES_SCHEDULER
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.version import Version
 from bot.hami.webhook.left_alone import LeftAlone, left_alone
@@ -15,16 +12,15 @@ from bot.kube.times import parse_time
 from bot.report import Confidence, Evidence, Finding, NextAction, step
 from bot.texts import Text
 from playbooks import quotes
-from playbooks.gather.webhook import WebhookSeen
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
-from playbooks.rules.admission.webhook_calls import Rejection, WebhookFacts, of_rejection, rejections
+from playbooks.rules.admission.webhook_calls import Asked, Rejection, of_rejection, rejections
 from playbooks.rules.admission.webhook_configuration import KIND
 from playbooks.rules.admission.webhook_health import faults
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.hami_objects import of_object
 from playbooks.rules.waiting.unknown_resource import unknown_resources
-from playbooks.scene import PodScene
+from playbooks.scene import PodScene, WebhookScene
 
 _RESPECTS_FOREIGN = Version(2, 7, 0)
 _OVERWRITE = "force-overwrite-default-scheduler"
@@ -55,111 +51,109 @@ _FIXES = {
 }
 
 
-class BypassFacts(NamedTuple):
-    """What bears on it. `asked`: HAMi's resources by amount; `words`: what refused the pod afterwards."""
-
-    pod: Pod
-    asked: dict[str, str]
-    install: Install
-    config: DeviceConfig
-    webhook: WebhookSeen | None
-    words: tuple[Evidence, ...]
-    now: datetime
-    owner: Workload | None = None
-    """What made the pod, where that was read."""
+class PodOfHami(WebhookScene, Protocol):
+    """A pod, whether it waits or has its node, and what was read of HAMi."""
 
     @property
-    def version(self) -> Version | None:
-        return self.install.version.version if self.install.version else None
-
+    def pod(self) -> Pod: ...
     @property
-    def scheduler(self) -> str:
-        return self.pod.spec.scheduler_name or KUBERNETES_SCHEDULER
-
+    def config(self) -> DeviceConfig: ...
     @property
-    def reason(self) -> LeftAlone | None:
-        """What the pod, its namespace or its age says."""
-        return why_left_alone(self.pod, self.install, self.config, self.webhook)
+    def version(self) -> Version | None: ...
 
 
-def why_left_alone(pod: Pod, install: Install, config: DeviceConfig, webhook: WebhookSeen | None) -> LeftAlone | None:
+def why_left_alone(scene: PodOfHami) -> LeftAlone | None:
     """Why HAMi's webhook left the pod alone, as far as the pod, its namespace and the webhook tell."""
-    version = install.version.version if install.version else None
+    pod, webhook = scene.pod, scene.webhook
     labels = webhook.labels_of(pod.namespace) if webhook else None
-    return left_alone(pod, config, version, webhook.hook if webhook else None, labels)
+    return left_alone(pod, scene.config, scene.version, webhook.hook if webhook else None, labels)
 
 
-def missed(facts: BypassFacts) -> list[Finding]:
-    """The causes, then that HAMi did not see the pod; nothing where HAMi's scheduler has it, or it asks for nothing."""
-    if not facts.asked or facts.scheduler == facts.install.scheduler_name:
+def missed(
+    scene: PodOfHami, asked: Mapping[str, str], words: Sequence[Evidence], owner: Workload | None = None
+) -> list[Finding]:
+    """The causes, then that HAMi did not see the pod; nothing where HAMi's scheduler has it, or it asks for nothing.
+
+    `asked`: HAMi's resources by amount; `words`: what refused the pod afterwards; `owner`: what made it, where that was
+    read.
+    """
+    pod, install = scene.pod, scene.install
+    if not asked or _scheduler(pod) == install.scheduler_name:
         return []
-    if _left_in_place(facts):
-        return [_wrong_scheduler(facts)]
-    reason = facts.reason
-    created = parse_time(facts.pod.metadata.creation_timestamp)
-    asked = (
-        WebhookFacts(facts.webhook, facts.install, facts.now, created) if facts.webhook and facts.install.seen else None
-    )
-    broken = faults(asked) if asked else []
-    if facts.owner is not None and facts.owner.spec.template.spec.node_name:
-        return [_bypassed(facts, "node", _own_node(facts.pod, facts.owner), None), *broken]
+    past = _Past(scene, next(iter(asked)), [*_proofs(pod, asked), *words])
+    if _left_in_place(scene):
+        return [_wrong_scheduler(past)]
+    reason = why_left_alone(scene)
+    by_owner = owner if owner is not None and owner.spec.template.spec.node_name else None
+    broken = _broken(scene, alone=by_owner is None and reason is None) if install.seen else []
+    if by_owner is not None:
+        return [_bypassed(past, "node", _own_node(pod, by_owner)), *broken]
     if reason is not None:
-        return [_bypassed(facts, reason.how, _shown(facts, reason), reason), *broken]
+        return [_bypassed(past, reason.how, _shown(scene, reason), reason), *broken]
     if broken:
-        at_creation = _at_creation(facts)
-        if at_creation and broken[0].code == "webhook-untrusted":
-            proofs = dict.fromkeys((*map(of_rejection, at_creation[:1]), *broken[0].evidence))
-            broken[0] = structs.replace(broken[0], evidence=tuple(proofs), confidence="confirmed")
-        return [*broken, _bypassed(facts, "claim", [], None)]
-    if (late := _answered_late(facts)) is not None:
-        return [_bypassed(facts, "unanswered", [late], None)]
-    return [_bypassed(facts, "claim", [], None)]
+        return [*broken, _bypassed(past, "claim")]
+    if (late := _answered_late(scene)) is not None:
+        return [_bypassed(past, "unanswered", [late])]
+    return [_bypassed(past, "claim")]
+
+
+class _Past(NamedTuple):
+    """A pod that went past HAMi, a resource of HAMi's that it asks for, and what shows both."""
+
+    scene: PodOfHami
+    resource: str
+    proofs: Sequence[Evidence]
 
 
 @rule("webhook-bypassed", "wrong-scheduler", "webhook-missing", "webhook-unreachable", "webhook-untrusted")
 def went_past(scene: PodScene) -> list[Finding]:
     """Why another scheduler has a waiting pod that asks for HAMi's resources."""
     unknown = unknown_resources(scene)
-    asked = {name: amount for name, amount in scene.asked.items() if name not in unknown}
-    words = tuple(scene.words)
-    return missed(BypassFacts(scene.pod, asked, scene.install, scene.config, scene.cluster.webhook, words, scene.now))
+    return missed(scene, {name: amount for name, amount in scene.asked.items() if name not in unknown}, scene.words)
 
 
-def _left_in_place(facts: BypassFacts) -> bool:
+def _left_in_place(scene: PodOfHami) -> bool:
     """Whether HAMi's webhook would leave the pod to the scheduler that it names."""
-    if facts.scheduler != KUBERNETES_SCHEDULER:
-        return facts.version is None or facts.version >= _RESPECTS_FOREIGN
-    respects = facts.version is not None and facts.version >= _RESPECTS_FOREIGN
-    return respects and facts.install.flags.get(_OVERWRITE) == "false"
+    version = scene.version
+    if _scheduler(scene.pod) != KUBERNETES_SCHEDULER:
+        return version is None or version >= _RESPECTS_FOREIGN
+    return version is not None and version >= _RESPECTS_FOREIGN and scene.install.flags.get(_OVERWRITE) == "false"
 
 
-def _at_creation(facts: BypassFacts) -> list[Rejection]:
+def _broken(scene: PodOfHami, *, alone: bool) -> list[Finding]:
+    """What is wrong with the webhook; `alone`: nothing else explains that it did not see the pod."""
+    shown = [of_rejection(line) for line in _at_creation(scene)[:1]] if alone else []
+    return faults(Asked(scene, parse_time(scene.pod.metadata.creation_timestamp), {"webhook-untrusted": shown}))
+
+
+def _at_creation(scene: PodOfHami) -> list[Rejection]:
     """The connections that the API server ended when the pod was created."""
-    created = parse_time(facts.pod.metadata.creation_timestamp)
-    lines = rejections(facts.webhook, facts.now) if facts.webhook and created else []
+    created = parse_time(scene.pod.metadata.creation_timestamp)
     return [
-        line for line in lines if line.at and created and abs((line.at - created).total_seconds()) <= _SAME_MOMENT_S
+        line
+        for line in rejections(scene)
+        if line.at and created and abs((line.at - created).total_seconds()) <= _SAME_MOMENT_S
     ]
 
 
-def _answered_late(facts: BypassFacts) -> Evidence | None:
+def _answered_late(scene: PodOfHami) -> Evidence | None:
     """The condition of a scheduler pod that was there, and not ready yet, when the pod was created, as all of them."""
-    created = parse_time(facts.pod.metadata.creation_timestamp)
-    for pod in facts.install.ready_pods:
+    created = parse_time(scene.pod.metadata.creation_timestamp)
+    for pod in scene.install.ready_pods:
         ready, began = pod.condition("Ready"), parse_time(pod.metadata.creation_timestamp)
         since = parse_time(ready.last_transition_time) if ready else None
         if created is None or began is None or since is None or not began <= created < since:
             return None
-    for pod in facts.install.ready_pods[:1]:
+    for pod in scene.install.ready_pods[:1]:
         ready = pod.condition("Ready")
         path = '{.status.conditions[?(@.type=="Ready")].lastTransitionTime}'
         return quotes.of_pod(pod, (ready.last_transition_time if ready else "") or "", path)
     return None
 
 
-def _shown(facts: BypassFacts, reason: LeftAlone) -> list[Evidence]:
+def _shown(scene: PodOfHami, reason: LeftAlone) -> list[Evidence]:
     """What shows the reason."""
-    pod, hook = facts.pod, facts.webhook.hook if facts.webhook else None
+    pod, hook = scene.pod, scene.webhook.hook if scene.webhook else None
     label = "{.metadata.labels." + reason.key.replace(".", "\\.") + "}"
     if reason.how == "opted-out":
         return [quotes.of_pod(pod, reason.value, label)]
@@ -194,51 +188,54 @@ def _own_node(pod: Pod, owner: Workload) -> list[Evidence]:
     return [of_object(kind, owner, owner.spec.template.spec.node_name, "{.spec.template.spec.nodeName}")]
 
 
-def _bypassed(facts: BypassFacts, how: str, shown: Sequence[Evidence], reason: LeftAlone | None) -> Finding:
-    resource = next(iter(facts.asked))
+def _bypassed(past: _Past, how: str, shown: Sequence[Evidence] = (), reason: LeftAlone | None = None) -> Finding:
+    pod, install = past.scene.pod, past.scene.install
     label = f"{reason.key}={reason.value}" if reason and reason.value else reason.key if reason else ""
     claim = Text(
         _CLAIMS[how],
-        scheduler=facts.scheduler,
-        hami=facts.install.scheduler_name,
-        resource=resource,
+        scheduler=_scheduler(pod),
+        hami=install.scheduler_name,
+        resource=past.resource,
         label=label,
-        namespace=facts.pod.namespace,
+        namespace=pod.namespace,
     )
     if how == "claim":
         look = f"kubectl get {KIND.lower()}s -o wide"
     elif how == "namespace":
-        look = kubectl("get", "namespace", facts.pod.namespace, "--show-labels")
+        look = kubectl("get", "namespace", pod.namespace, "--show-labels")
     else:
-        look = kubectl_pod(facts.pod, "get", "-o", "yaml")
-    proofs = [*shown, *_proofs(facts)]
-    sure: Confidence = "confirmed" if facts.install.seen and how != "unanswered" else "suspected"
-    steps = [step(Text(_FIXES[how]), look), _recreate(facts.pod)]
-    return finding("webhook-bypassed", claim, sure, _nodes(facts), proofs, severity="warning", actions=steps)
+        look = kubectl_pod(pod, "get", "-o", "yaml")
+    proofs = [*shown, *past.proofs]
+    sure: Confidence = "confirmed" if install.seen and how != "unanswered" else "suspected"
+    steps = [step(Text(_FIXES[how]), look), _recreate(pod)]
+    return finding("webhook-bypassed", claim, sure, _nodes(pod), proofs, severity="warning", actions=steps)
 
 
-def _wrong_scheduler(facts: BypassFacts) -> Finding:
-    hami = facts.install.scheduler_name
-    claim = Text("wrong-scheduler.claim", scheduler=facts.scheduler, hami=hami)
-    key = "wrong-scheduler.name" if facts.scheduler == KUBERNETES_SCHEDULER else "wrong-scheduler.manifest"
-    fix = step(Text(key, hami=hami), kubectl_pod(facts.pod, "get", "-o", "yaml"))
-    sure: Confidence = "confirmed" if facts.install.seen else "suspected"
-    steps = [fix, _recreate(facts.pod)]
-    return finding("wrong-scheduler", claim, sure, _nodes(facts), [*_proofs(facts)], severity="warning", actions=steps)
+def _wrong_scheduler(past: _Past) -> Finding:
+    pod, install, scheduler = past.scene.pod, past.scene.install, _scheduler(past.scene.pod)
+    claim = Text("wrong-scheduler.claim", scheduler=scheduler, hami=install.scheduler_name)
+    key = "wrong-scheduler.name" if scheduler == KUBERNETES_SCHEDULER else "wrong-scheduler.manifest"
+    fix = step(Text(key, hami=install.scheduler_name), kubectl_pod(pod, "get", "-o", "yaml"))
+    sure: Confidence = "confirmed" if install.seen else "suspected"
+    steps = [fix, _recreate(pod)]
+    return finding("wrong-scheduler", claim, sure, _nodes(pod), past.proofs, severity="warning", actions=steps)
 
 
-def _proofs(facts: BypassFacts) -> Iterator[Evidence]:
-    """That another scheduler has the pod, what it asks for, and what came of it."""
-    named = facts.pod.spec.scheduler_name
-    yield quotes.of_pod(facts.pod, named, "{.spec.schedulerName}") if named else quotes.of_pod_name(facts.pod)
-    resource, amount = next(iter(facts.asked.items()))
-    yield quotes.of_resource(facts.pod, resource, amount)
-    yield from facts.words
+def _scheduler(pod: Pod) -> str:
+    return pod.spec.scheduler_name or KUBERNETES_SCHEDULER
+
+
+def _proofs(pod: Pod, asked: Mapping[str, str]) -> Iterator[Evidence]:
+    """That another scheduler has the pod, and what it asks for."""
+    named = pod.spec.scheduler_name
+    yield quotes.of_pod(pod, named, "{.spec.schedulerName}") if named else quotes.of_pod_name(pod)
+    resource, amount = next(iter(asked.items()))
+    yield quotes.of_resource(pod, resource, amount)
 
 
 def _recreate(pod: Pod) -> NextAction:
     return step(Text("webhook-bypassed.recreate"), kubectl_pod(pod, "delete"), changes_cluster=True)
 
 
-def _nodes(facts: BypassFacts) -> tuple[str, ...]:
-    return (facts.pod.spec.node_name,) if facts.pod.spec.node_name else ()
+def _nodes(pod: Pod) -> tuple[str, ...]:
+    return (pod.spec.node_name,) if pod.spec.node_name else ()

@@ -1,18 +1,16 @@
 """What is said of calls to HAMi's webhook that fail: by the API server, and by the extender about its caller."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from msgspec import structs
-
-from bot.hami.installation.install import Install
+from bot.finding_codes import Code
 from bot.hami.scheduler_logs.log_lines import parse_line
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Event, Pod
 from bot.kube.times import format_time, parse_time
-from bot.report import Evidence, Finding, one_line
+from bot.report import Confidence, Evidence, Finding, NextAction, Severity, one_line
 from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.webhook import (
@@ -22,12 +20,12 @@ from playbooks.gather.webhook import (
     WEBHOOK_NAME,
     FailedCall,
     Hook,
-    WebhookSeen,
 )
 from playbooks.quotes import kubectl
 from playbooks.rules.admission.webhook_configuration import KIND, certificates, fails, of_policy, where_it_answers
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.hami_objects import of_object
+from playbooks.scene import WebhookScene
 
 _OWN_HOSTS = ("127.0.0.1", "::1")
 """kube-scheduler asks the extender from the same pod."""
@@ -46,13 +44,31 @@ _CALL = re.compile(
 _CERTIFICATE_WORDS = re.compile(r"x509|\btls: |certificate")
 
 
-class WebhookFacts(NamedTuple):
-    """What was read of the webhook, and of whom: of a pod that was `created` then, or of the whole cluster."""
+class Asked(NamedTuple):
+    """Where the webhook was read, and of whom it is asked: of a pod that was `created` then, or of the whole cluster.
 
-    seen: WebhookSeen
-    install: Install
-    now: datetime
+    `shown` is what proves a fault of that code in the pod's own case.
+    """
+
+    scene: WebhookScene
     created: datetime | None = None
+    shown: Mapping[Code, Sequence[Evidence]] = {}  # never changed
+
+    def fault(
+        self,
+        code: Code,
+        claim: Text,
+        sure: Confidence,
+        proofs: Sequence[Evidence],
+        actions: Sequence[NextAction],
+        *,
+        severity: Severity = "critical",
+    ) -> Finding:
+        """A fault of the webhook: what shows it in the pod's own case comes first, and makes it sure."""
+        shown = self.shown.get(code, ())
+        return finding(
+            code, claim, "confirmed" if shown else sure, (), [*shown, *proofs], severity=severity, actions=actions
+        )
 
 
 class Rejection(NamedTuple):
@@ -63,26 +79,25 @@ class Rejection(NamedTuple):
     at: datetime | None
 
 
-def rejections(seen: WebhookSeen, now: datetime) -> list[Rejection]:
+def rejections(scene: WebhookScene) -> list[Rejection]:
     """Connections of the last minutes that a client other than this pod's own ended for the certificate's sake."""
     found: list[Rejection] = []
-    for pod, line in seen.handshakes.lines:
+    for pod, line in scene.webhook.handshakes.lines if scene.webhook else ():
         match = _REJECTED.search(line)
         if match is None or match["host"].strip("[]") in _OWN_HOSTS:
             continue
         stamp = _STAMP.match(line)
         at = parse_time(f"{stamp[1].replace('/', '-')}T{stamp[2]}Z") if stamp else None
-        if at is None or now - at <= _RECENT:
+        if at is None or scene.now - at <= _RECENT:
             found.append(Rejection(pod, line, at))
     return found
 
 
-def rejected(hook: Hook, lines: Sequence[Rejection]) -> Finding:
+def rejected(asked: Asked, hook: Hook, lines: Sequence[Rejection]) -> Finding:
     """Only suspected: the log does not say that the client is the API server."""
     claim = Text("webhook-untrusted.rejected-fail" if fails(hook) else "webhook-untrusted.rejected-ignore")
     proofs = [*map(of_rejection, lines[-2:]), of_object(KIND, hook.config, hook.webhook.name, "{.webhooks[*].name}")]
-    fault = finding("webhook-untrusted", claim, "suspected", (), [*proofs, *of_policy(hook)], severity="critical")
-    return structs.replace(fault, next_actions=certificates(hook))
+    return asked.fault("webhook-untrusted", claim, "suspected", [*proofs, *of_policy(hook)], certificates(hook))
 
 
 class _Call(NamedTuple):
@@ -90,13 +105,13 @@ class _Call(NamedTuple):
     call: FailedCall
 
 
-def uncalled(asked: WebhookFacts, hook: Hook, lines: Sequence[Rejection]) -> Finding | None:
+def uncalled(asked: Asked, hook: Hook, lines: Sequence[Rejection]) -> Finding | None:
     """What an API server last said of its calls, since the scheduler is ready and within the last minutes.
 
     While a scheduler pod starts, nobody answers: that is over. Only suspected where a pod is asked about and no call
     failed when it was created.
     """
-    calls = list(_failed(asked))
+    calls = list(_failed(asked.scene))
     if not calls:
         return None
     near = [call for call in calls if asked.created and abs(call.at - asked.created) <= _OF_CREATION]
@@ -104,21 +119,21 @@ def uncalled(asked: WebhookFacts, hook: Hook, lines: Sequence[Rejection]) -> Fin
     log = kubectl("-n", API_NAMESPACE, "logs", call.pod, "-c", API_CONTAINER, "--since=1h")
     name = f"Pod {API_NAMESPACE}/{call.pod} container {API_CONTAINER}"
     proof = Evidence("API server log", name, format_time(at), quotes.shown(call.line), f"{log} | grep {WEBHOOK_NAME}")
-    fault = _said(call.line, hook)
-    more = map(of_rejection, lines[-1:]) if fault.code == "webhook-untrusted" else ()
-    confidence = "suspected" if asked.created and not near else "confirmed"
-    return structs.replace(fault, confidence=confidence, evidence=(proof, *more, *of_policy(hook)))
+    code, claim, actions = _said(call.line, hook)
+    more = map(of_rejection, lines[-1:]) if code == "webhook-untrusted" else ()
+    sure: Confidence = "suspected" if asked.created and not near else "confirmed"
+    return asked.fault(code, claim, sure, [proof, *more, *of_policy(hook)], actions)
 
 
-def _failed(asked: WebhookFacts) -> Iterator[_Call]:
+def _failed(scene: WebhookScene) -> Iterator[_Call]:
     """The failed calls that still tell something, the newest last."""
-    conditions = (pod.condition("Ready") for pod in asked.install.ready_pods)
+    conditions = (pod.condition("Ready") for pod in scene.install.ready_pods)
     turns = (parse_time(condition.last_transition_time) for condition in conditions if condition)
     ready = max((turn for turn in turns if turn), default=None)
-    lines = ((parse_line(call.line, asked.now), call) for call in asked.seen.calls)
+    lines = ((parse_line(call.line, scene.now), call) for call in (scene.webhook.calls if scene.webhook else ()))
     calls = [_Call(line.at, call) for line, call in lines if line and line.at]
     for call in sorted(calls, key=lambda call: call.at):
-        if asked.now - call.at <= _RECENT and (ready is None or call.at > ready):
+        if scene.now - call.at <= _RECENT and (ready is None or call.at > ready):
             yield call
 
 
@@ -132,22 +147,20 @@ def of_rejection(rejection: Rejection) -> Evidence:
 
 def refused_call(refusals: Sequence[Event], hook: Hook | None) -> Finding | None:
     """What the API server says of a pod that failurePolicy Fail kept from being created; None of any other refusal."""
-    refused = next((refusal for refusal in refusals if FAILED_CALL in refusal.message), None)
-    if refused is None:
+    calls = [refusal for refusal in refusals if FAILED_CALL in refusal.message]
+    if not calls:
         return None
-    proofs = tuple(quotes.of_event(refusal) for refusal in refusals if FAILED_CALL in refusal.message)
-    return structs.replace(_said(refused.message, hook, denied=True), evidence=proofs)
+    code, claim, actions = _said(calls[0].message, hook, denied=True)
+    proofs = [*map(quotes.of_event, calls)]
+    return finding(code, claim, "confirmed", (), proofs, severity="critical", actions=actions)
 
 
-def _said(words: str, hook: Hook | None, *, denied: bool = False) -> Finding:
-    """What the API server's words mean: nobody answers, or the certificate is not trusted."""
+def _said(words: str, hook: Hook | None, *, denied: bool = False) -> tuple[Code, Text, Sequence[NextAction]]:
+    """What the API server's words mean, and where to look: nobody answers, or the certificate is not trusted."""
     why = one_line(_CALL.sub("", words).strip(), 160).rstrip(".")
-    code = "webhook-untrusted" if _CERTIFICATE_WORDS.search(why) else "webhook-unreachable"
     refused = denied or hook is None or fails(hook)
-    if code == "webhook-untrusted":
+    if _CERTIFICATE_WORDS.search(why):
         key = "webhook-untrusted.said-fail" if refused else "webhook-untrusted.said-ignore"
-    else:
-        key = "webhook-unreachable.said-fail" if refused else "webhook-unreachable.said-ignore"
-    claim = Text(key, why=why)
-    actions = certificates(hook) if hook and code == "webhook-untrusted" else where_it_answers(hook)
-    return finding(code, claim, "confirmed", (), (), severity="critical", actions=actions)
+        return "webhook-untrusted", Text(key, why=why), certificates(hook) if hook else where_it_answers(hook)
+    key = "webhook-unreachable.said-fail" if refused else "webhook-unreachable.said-ignore"
+    return "webhook-unreachable", Text(key, why=why), where_it_answers(hook)

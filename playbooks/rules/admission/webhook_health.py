@@ -1,17 +1,15 @@
 """HAMi's admission webhook: whether it is there, whether something answers, and what becomes of new pods if not."""
 
-from datetime import datetime
-
-from msgspec import structs
-
+from bot.finding_codes import Code
 from bot.hami.installation.install import Install, extender_of
 from bot.kube.models import Service, ServiceReference
 from bot.report import Confidence, Evidence, Finding, Gap, step
 from bot.texts import Prose, Text
 from playbooks import quotes
-from playbooks.gather.webhook import SERVICE_LABEL, Hook, WebhookSeen
+from playbooks.gather.webhook import Hook, WebhookSeen
 from playbooks.quotes import kubectl
-from playbooks.rules.admission.webhook_calls import WebhookFacts, rejected, rejections, uncalled
+from playbooks.rule import rule
+from playbooks.rules.admission.webhook_calls import Asked, rejected, rejections, uncalled
 from playbooks.rules.admission.webhook_configuration import (
     CERTIFICATE_FLAG,
     KIND,
@@ -20,38 +18,46 @@ from playbooks.rules.admission.webhook_configuration import (
     of_policy,
     serves_webhook,
     service_of,
+    where_it_answers,
 )
-from playbooks.rules.common.findings import finding
-from playbooks.rules.common.hami_objects import Parts, of_object
+from playbooks.rules.common.hami_objects import of_object
+from playbooks.scene import InstallScene
 
 _HTTPS, _PATH = 443, "/webhook"
 
 
-def webhook(parts: Parts, now: datetime) -> list[Finding]:
-    """What `status` says of it."""
-    seen = parts.components.webhook
-    return faults(WebhookFacts(seen, parts.install, now), confidence=parts.confidence) if parts.install.seen else []
+_CODES: tuple[Code, ...] = ("webhook-missing", "webhook-unreachable", "webhook-untrusted")
 
 
-def faults(asked: WebhookFacts, *, confidence: Confidence = "confirmed") -> list[Finding]:
-    """Missing, without anybody to answer, or not trusted by the API server; none where that could not be read."""
-    seen, install = asked.seen, asked.install
-    if isinstance(seen.hooks, Gap):
+@rule(*_CODES)
+def webhook(scene: InstallScene) -> list[Finding]:
+    """New pods do not come to HAMi: its webhook is missing, answered by nobody, or not trusted."""
+    return faults(Asked(scene), sure=scene.seen.confidence)
+
+
+def faults(asked: Asked, *, sure: Confidence = "confirmed") -> list[Finding]:
+    """Missing, without anybody to answer, or not trusted by the API server; none where that could not be read.
+
+    `sure`: of what is there and what is not.
+    """
+    seen = asked.scene.webhook
+    if seen is None or isinstance(seen.hooks, Gap):
         return []
     hook = seen.hook
     if hook is None:
-        return _missing(install, confidence)
-    if (dead := _dead(seen, install, hook)) is not None:
-        return [structs.replace(dead, confidence=confidence)]
-    lines = rejections(seen, asked.now)
-    if (said := uncalled(asked, hook, lines)) is not None:
+        return _missing(asked, sure)
+    if dead := _dead(asked, seen, hook, sure):
+        return [dead]
+    lines = rejections(asked.scene)
+    if said := uncalled(asked, hook, lines):
         return [said]
     if lines:
-        return [rejected(hook, lines)]
-    return [] if service_of(hook) is None or _trusted(hook) else [_untrusted(hook)]
+        return [rejected(asked, hook, lines)]
+    return [] if service_of(hook) is None or _trusted(hook) else [_untrusted(asked, hook)]
 
 
-def _missing(install: Install, confidence: Confidence) -> list[Finding]:
+def _missing(asked: Asked, sure: Confidence) -> list[Finding]:
+    install = asked.scene.install
     pod = next((pod for pod in install.pods if extender_of(pod.spec)), None)
     if pod is None or not serves_webhook(install):
         return []
@@ -60,14 +66,13 @@ def _missing(install: Install, confidence: Confidence) -> list[Finding]:
     quote = next((word for word in words if CERTIFICATE_FLAG in word), "")
     proofs = [quotes.of_pod(pod, quote, "{.spec.containers[*].command}")]
     claim = Text("webhook-missing.claim", scheduler=install.scheduler_name)
-    fault = finding("webhook-missing", claim, confidence, (), proofs, severity="critical")
     look = step(Text("webhook-missing.look"), kubectl("get", KIND.lower()))
-    return [structs.replace(fault, next_actions=(look,))]
+    return [asked.fault("webhook-missing", claim, sure, proofs, [look])]
 
 
-def _dead(seen: WebhookSeen, install: Install, hook: Hook) -> Finding | None:
+def _dead(asked: Asked, seen: WebhookSeen, hook: Hook, sure: Confidence) -> Finding | None:
     service = service_of(hook)
-    broken = _broken(seen, install, hook, service) if service else None
+    broken = _broken(seen, asked.scene.install, hook, service) if service else None
     if service is None or broken is None:
         return None
     why, shown = broken
@@ -77,9 +82,7 @@ def _dead(seen: WebhookSeen, install: Install, hook: Hook) -> Finding | None:
         *of_policy(hook),
         *shown,
     ]
-    fault = finding("webhook-unreachable", claim, "confirmed", (), proofs, severity="critical")
-    look = kubectl("-n", service.namespace, "get", "endpointslices", "-l", f"{SERVICE_LABEL}={service.name}")
-    return structs.replace(fault, next_actions=(step(Text("webhook-unreachable.look"), look),))
+    return asked.fault("webhook-unreachable", claim, sure, proofs, where_it_answers(hook))
 
 
 def _broken(
@@ -126,9 +129,8 @@ def _trusted(hook: Hook) -> bool:
     return bool(hook.webhook.client_config and hook.webhook.client_config.ca_bundle)
 
 
-def _untrusted(hook: Hook) -> Finding:
+def _untrusted(asked: Asked, hook: Hook) -> Finding:
     """Only suspected: the extender's certificate could be one that the API server trusts anyway."""
     claim = Text("webhook-untrusted.fail" if fails(hook) else "webhook-untrusted.ignore")
     proofs = [of_object(KIND, hook.config, hook.webhook.name, "{.webhooks[*].name}"), *of_policy(hook)]
-    fault = finding("webhook-untrusted", claim, "suspected", (), proofs, severity="warning")
-    return structs.replace(fault, next_actions=certificates(hook))
+    return asked.fault("webhook-untrusted", claim, "suspected", proofs, certificates(hook), severity="warning")

@@ -1,7 +1,7 @@
 """How every rule makes a finding."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from bot.finding_codes import Code
 from bot.kube.recording.redact import masked
@@ -10,16 +10,6 @@ from bot.texts import Prose, Text, kept
 
 _LONGEST = 401
 """Characters of a value that are looked at: a claim has 400."""
-
-
-class NodeCause(NamedTuple):
-    """A finding about one node. Findings of one code with the same `why` are the same cause on several nodes.
-
-    `why` is made of facts, as a signature's id, never of prose.
-    """
-
-    why: str
-    finding: Finding
 
 
 def finding(

@@ -1,40 +1,8 @@
-"""Evidence about HAMi's own objects, and what the rules about them share."""
+"""Evidence about HAMi's own objects."""
 
-from typing import NamedTuple
-
-from bot.hami.installation.install import Install
-from bot.hami.version import Version
 from bot.kube.models import ObjectMeta, Resource
-from bot.report import Confidence, Evidence
-from playbooks.gather.components import Components
-from playbooks.gather.node_side import LogSeen
-from playbooks.gather.nodes_in_question import NodesInQuestion
-from playbooks.gather.scheduling import InstallSeen
+from bot.report import Evidence
 from playbooks.quotes import kubectl, shown
-
-
-class Parts(NamedTuple):
-    """HAMi's installation as far as it was seen."""
-
-    seen: InstallSeen
-    components: Components
-    questioned: NodesInQuestion = NodesInQuestion({})
-    """Nodes whose device plugin is down; the DaemonSets with their events where pods of theirs are missing."""
-    runs: tuple[LogSeen, ...] = ()
-    """The logs of the scheduler's containers that do not work; see `gather_runs`."""
-
-    @property
-    def install(self) -> Install:
-        return self.seen.install
-
-    @property
-    def version(self) -> Version | None:
-        """HAMi's version, None when it could not be told."""
-        return self.install.version.version if self.install.version else None
-
-    @property
-    def confidence(self) -> Confidence:
-        return self.seen.confidence
 
 
 def of_object(kind: str, resource: Resource, quote: str, path: str) -> Evidence:

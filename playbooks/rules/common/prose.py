@@ -1,15 +1,17 @@
 """Small pieces that claims and actions share: lists of names, amounts, commands."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
 
 from msgspec import structs
 
 from bot.hami.installation.install import Install
+from bot.hami.installation.known_bugs import bug_behind
 from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Vendor
 from bot.report import Finding, NextAction, step
-from bot.texts import Prose, Text, listed
+from bot.texts import LITERAL, Prose, Text, listed
 from playbooks import quotes
 from playbooks.quotes import kubectl
 
@@ -87,11 +89,44 @@ def raise_verbosity() -> tuple[NextAction, ...]:
     return (step(Text("changing.raise-it"), "verbosity 5 for 10m", changes_cluster=True),)
 
 
-def few_actions(findings: Sequence[Finding]) -> list[Finding]:
-    """At most three next actions in the whole report: those of the first finding, then one of each other."""
+def few_actions(findings: Sequence[Finding], install: Install | None = None) -> list[Finding]:
+    """At most three next actions in the whole report: those of the first finding, then one of each other.
+
+    `install`: where a bug of this HAMi can be behind a finding, a step to a release without it comes third in it.
+    """
     left, kept = _MAX_ACTIONS, list[Finding]()
     for finding in findings:
-        actions = finding.next_actions[: min(left, 1) if kept else left]
+        steps = [*finding.next_actions[:2], *upgrades(finding, install), *finding.next_actions[2:]]
+        actions = tuple(steps[: min(left, 1) if kept else left])
         left -= len(actions)
         kept.append(structs.replace(finding, next_actions=actions))
     return kept
+
+
+def upgrades(finding: Finding, install: Install | None) -> tuple[NextAction, ...]:
+    """To upgrade HAMi, where a bug that a newer release does not have can be behind the finding."""
+    seen = install.version if install else None
+    if install is None or seen is None or install.deployment is None:
+        return ()
+    said = [*_facts({"key": finding.key, "values": finding.values}), *(proof.quote for proof in finding.evidence)]
+    if (bug := bug_behind(finding.code, said, seen.version)) is None:
+        return ()
+    threads = ", ".join(bug.threads)
+    label = Text("known-bug.upgrade", fixed=bug.fixed, version=seen.version, why=bug.why, threads=threads)
+    path = "jsonpath={.spec.template.spec.containers[*].image}"
+    return (step(label, kubectl("-n", install.namespace, "get", "deployment", install.deployment.name, "-o", path)),)
+
+
+def _facts(value: Any) -> Iterator[str]:
+    """The keys and the words in a claim and its values, as JSON has them; no text that is in a language already."""
+    match value:
+        case str():
+            yield value
+        case {"key": str(key), "values": dict()}:
+            yield key
+            yield from _facts([] if key == LITERAL else [*cast("Mapping[str, Any]", value)["values"].values()])
+        case list() | tuple():
+            for part in cast("Sequence[Any]", value):
+                yield from _facts(part)
+        case _:
+            return

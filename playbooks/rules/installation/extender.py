@@ -17,16 +17,16 @@ from bot.hami.nodes.offers import has_vendor, is_offered
 from bot.hami.vendors import FIRST, vendor_of_resource
 from bot.hami.version import Version
 from bot.kube.recording.redact import masked
-from bot.report import Confidence, Evidence, Finding, Gap, Severity, step
+from bot.report import Confidence, Evidence, Finding, Severity, step
 from bot.texts import Prose, Text, clauses
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.quotes import kubectl
 from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.rules.common.hami_objects import Parts, of_object
+from playbooks.rules.common.hami_objects import of_object
 from playbooks.rules.installation.schedulers import never_led
-from playbooks.scene import PodScene
+from playbooks.scene import InstallScene, PodScene
 
 EXTENDER_BIND, _OWN_PORT = "extender-bind", 9444
 """Where /filter and /bind are after 2.10, and the port without that flag (HAMi's main branch, cmd/scheduler/main.go).
@@ -45,13 +45,12 @@ class Fault(NamedTuple):
     severity: Severity = "critical"
 
 
-def misconfigured(parts: Parts) -> list[Finding]:
-    """One finding with everything that is wrong in the file; none when it is right or was not seen."""
-    config = parts.components.scheduler_config
-    if config is None or not parts.install.flags:
-        return []
-    faults = list(_faults(parts, config))
-    return [_finding(config, faults, parts.confidence)] if faults else []
+@rule("extender-misconfigured")
+def misconfigured(scene: InstallScene) -> Iterator[Finding]:
+    """kube-scheduler's file keeps it from asking HAMi, or makes it ask about the wrong things."""
+    config = scene.components.scheduler_config
+    if config is not None and scene.install.flags and (faults := list(_faults(scene, config))):
+        yield _finding(config, faults, scene.seen.confidence)
 
 
 def never_asked(seen: InstallSeen, words: Collection[str], proofs: Sequence[Evidence] = ()) -> list[Finding]:
@@ -72,12 +71,11 @@ _WRONG_SETUP = {"nothing": ("schedulerName",), "extender": ("urlPrefix", "filter
 @rule("extender-misconfigured", "scheduler-no-leader")
 def never_asked_about(scene: PodScene) -> list[Finding]:
     """What keeps kube-scheduler from asking HAMi about the pod, where nobody tried it or HAMi gave no answer."""
-    words, seen = _WRONG_SETUP.get(scene.attempt.stage, ()), scene.cluster.seen
+    words = _WRONG_SETUP.get(scene.attempt.stage, ())
     if not words or scene.pod.spec.scheduler_name != scene.install.scheduler_name:
         return []
-    return never_asked(seen, words, scene.words) or (
-        never_led(seen, scene.cluster.process.runs, scene.words) if scene.attempt.stage == "extender" else []
-    )
+    unasked = never_asked(scene.seen, words, scene.words)
+    return unasked or (never_led(scene, scene.words) if scene.attempt.stage == "extender" else [])
 
 
 def _finding(
@@ -104,16 +102,16 @@ def _proof(config: SchedulerConfig, word: str) -> Evidence:
     return of_object("ConfigMap", config.config_map, line, f"{{.data.{config.key.replace('.', chr(92) + '.')}}}")
 
 
-def _faults(parts: Parts, config: SchedulerConfig) -> Iterator[Fault]:
-    yield from _of_asking(parts.seen, config)
-    if (extender := config.extender(parts.seen.config.gpus.count)) is None:
+def _faults(scene: InstallScene, config: SchedulerConfig) -> Iterator[Fault]:
+    yield from _of_asking(scene.seen, config)
+    if (extender := config.extender(scene.config.gpus.count)) is None:
         return
     if not extender.node_cache_capable:
         yield Fault(Text("extender-misconfigured.nodes"), "nodeCacheCapable")
     if extender.ignorable:
         yield Fault(Text("extender-misconfigured.ignorable"), "ignorable")
-    yield from _unmanaged(parts, extender)
-    yield from _timeout(parts, extender)
+    yield from _unmanaged(scene, extender)
+    yield from _timeout(scene, extender)
 
 
 def _of_asking(seen: InstallSeen, config: SchedulerConfig) -> Iterator[Fault]:
@@ -158,37 +156,36 @@ def _may_have_own_port(install: Install) -> bool:
     return install.version is None or install.version.version > NEWEST_READ
 
 
-def _unmanaged(parts: Parts, extender: Extender) -> Iterator[Fault]:
+def _unmanaged(scene: InstallScene, extender: Extender) -> Iterator[Fault]:
     """The resources that kube-scheduler itself would look for on the nodes, where nobody registers them.
 
     Of other vendors only those that the scheduler's flags leave on and whose devices are there: charts leave out the
     rest. Pods that ask for NVIDIA's are not affected.
     """
-    if not parts.components.resources_known:
+    if not scene.components.resources_known:
         return
     ignored = {resource.name for resource in extender.managed_resources or () if resource.ignored_by_scheduler}
-    first = parts.seen.config.gpus.all
-    nodes = () if isinstance(parts.components.nodes, Gap) else parts.components.nodes
-    others = sorted(parts.seen.config.other_resources - ignored - {*first, *FIRST.names.passed_over})
+    first = scene.config.gpus.all
+    others = sorted(scene.config.other_resources - ignored - {*first, *FIRST.names.passed_over})
     own = [name for name in first if name not in ignored]
-    on = {device.vendor.names.word for device in parts.seen.config.devices}
+    on = {device.vendor.names.word for device in scene.config.devices}
     missing = [
         name
         for name in others
         if (vendor := vendor_of_resource(name)) is None or vendor[0].word in on
-        if has_vendor(name, nodes) and not is_offered(name, nodes)
+        if has_vendor(name, scene.nodes) and not is_offered(name, scene.nodes)
     ]
     if own or missing:
         text = Text("extender-misconfigured.resources", names=prose.names([*own, *missing], 4))
         yield Fault(text, "managedResources", "critical" if own else "warning")
 
 
-def _timeout(parts: Parts, extender: Extender) -> Iterator[Fault]:
+def _timeout(scene: InstallScene, extender: Extender) -> Iterator[Fault]:
     """Since 2.10 a bind may wait for a node's lock longer than kube-scheduler waits for the bind."""
     waits = extender.timeout_s
-    if waits is None or parts.version is None or parts.version < _RETRIES_SINCE:
+    if waits is None or scene.version is None or scene.version < _RETRIES_SINCE:
         return
-    text = parts.install.flags.get("node-lock-retry-timeout")
+    text = scene.install.flags.get("node-lock-retry-timeout")
     retries = _DEFAULT_RETRY_S if text is None else seconds(text)
     if retries and waits <= retries:
         given = extender.http_timeout or f"{DEFAULT_TIMEOUT_S:.0f}s"

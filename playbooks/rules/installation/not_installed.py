@@ -47,7 +47,7 @@ def answer_without_hami(verb: str, asked: Asked, seen: InstallSeen) -> Report | 
 @rule("hami-not-installed")
 def without_hami(scene: PodScene) -> Iterator[Finding]:
     """The same about a pod that waits, with its scheduler's own words; not one that asks through claims alone."""
-    pod, seen, words = scene.pod, scene.cluster.seen, scene.attempt.evidence
+    pod, seen, words = scene.pod, scene.seen, scene.attempt.evidence
     if seen.presence == "absent" and (scene.asked or not pod.spec.resource_claims):
         yield _finding(_with_words(_not_installed(seen), pod, words), _proofs(pod, words))
 
@@ -55,7 +55,7 @@ def without_hami(scene: PodScene) -> Iterator[Finding]:
 @rule("not-enough-evidence")
 def perhaps_without_hami(scene: PodScene) -> Iterator[Finding]:
     """That it is not known whether HAMi is there, for a pod that does not name HAMi's scheduler."""
-    pod, seen, words = scene.pod, scene.cluster.seen, scene.attempt.evidence
+    pod, seen, words = scene.pod, scene.seen, scene.attempt.evidence
     if seen.presence != "unknown" or pod.spec.scheduler_name == seen.install.scheduler_name or not scene.asked:
         return
     claim = _with_words(Text("hami-not-installed.unknown"), pod, words)

@@ -1,5 +1,6 @@
 """The temporary change that is open on the scheduler's Deployment, as its record says."""
 
+from collections.abc import Iterator
 from datetime import datetime
 
 from bot.changes.durations import roughly
@@ -11,19 +12,22 @@ from bot.kube.recording.redact import masked_record
 from bot.report import Evidence, Finding, NextAction, Severity, step
 from bot.texts import Prose, Text
 from playbooks.quotes import kubectl
+from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
-from playbooks.rules.common.hami_objects import Parts
+from playbooks.scene import InstallScene
 
 LATE_S = 60.0
 """A change that stands so long after its deadline was to have been undone: nobody does."""
 _CLAIM, _QUOTE = 600, 4000
 
 
-def open_changes(parts: Parts, now: datetime) -> list[Finding]:
-    """At most one: a Deployment carries one record."""
-    deployment = parts.install.deployment
+@rule("change-open", "change-unreadable")
+def opened(scene: InstallScene) -> Iterator[Finding]:
+    """A temporary change is open on the scheduler's Deployment: at most one, for it carries one record."""
+    deployment = scene.install.deployment
     text = deployment.metadata.annotation(KEY) if deployment else None
-    return [open_change(deployment, text, now)] if deployment and text is not None else []
+    if deployment and text is not None:
+        yield open_change(deployment, text, scene.now)
 
 
 def open_for(deployment: Workload | None, kind: Kind, now: datetime) -> Record | None:
@@ -41,7 +45,8 @@ def open_change(deployment: Workload, text: str, now: datetime) -> Finding:
     proof = of_record(deployment.namespace, deployment.name, text)
     if isinstance(record, Unreadable):
         claim = Text("changing.unreadable", target=f"{deployment.namespace}/{deployment.name}", why=record.why)
-        return _finding("change-unreadable", "warning", claim, proof)
+        look = kubectl("-n", deployment.namespace, "get", "deployment", deployment.name, "-o", "yaml")
+        return _finding("change-unreadable", "warning", claim, proof, step(Text("changing.compare"), look))
     values = described(record, now) | {
         "because": Text("changing.because", text=record.because) if record.because else ""
     }

@@ -1,43 +1,79 @@
 """The device plugin: whether every node with GPUs has one that works."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-
-from msgspec import structs
 
 from bot.hami.installation.install import is_ready
 from bot.hami.nodes.node_state import wants_own_plugin
 from bot.hami.vendors import FIRST
 from bot.kube.models import Node, Pod, Workload
 from bot.kube.times import parse_time
-from bot.report import Evidence, Finding, Gap, Severity, step
+from bot.report import Evidence, Finding, Severity, step
 from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.quotes import kubectl
+from playbooks.rule import rule, run
 from playbooks.rules.common import prose
 from playbooks.rules.common.containers import statuses, stuck
 from playbooks.rules.common.findings import finding
-from playbooks.rules.common.hami_objects import Parts, of_object
+from playbooks.rules.common.hami_objects import of_object
 from playbooks.rules.dra.devices import served
 from playbooks.rules.installation.schedulers import what_ails
-from playbooks.rules.nodes.node_causes import node_causes, per_cause
+from playbooks.rules.nodes.node_causes import HANDS_OUT_NOTHING, NODE_CODES, scene_of
 from playbooks.rules.nodes.not_selected import keeps_off, none_selected, refused_pods
-from playbooks.rules.nodes.plugin_faults import monitor_fault
+from playbooks.rules.nodes.plugin_faults import monitor_down
+from playbooks.scene import InstallScene
 
 _STARTING = timedelta(minutes=2)
 
 
-def coverage(parts: Parts, now: datetime) -> list[Finding]:
-    """Plugin pods that are not ready, and nodes with GPUs that have none."""
-    components = parts.components
-    if isinstance(components.plugins, Gap) or isinstance(components.plugin_pods, Gap) or not components.plugins:
+_READS = ("daemon sets", "device plugin pods")
+
+
+@rule(*NODE_CODES, reads=_READS)
+def plugins_fail(scene: InstallScene) -> list[Finding]:
+    """Why plugin pods are down, or are not created, as far as a few nodes and the events tell."""
+    if not scene.plugins:
         return []
-    daemon_sets, pods = components.plugins, components.plugin_pods
-    findings: list[Finding | None] = [*_causes(parts, now), _unready(parts, daemon_sets, pods, now)]
-    if not isinstance(components.nodes, Gap):
-        findings += _absent(parts, daemon_sets, pods, components.nodes)
-    return [finding for finding in findings if finding is not None]
+    sides, sets = scene.questioned
+    read = scene_of(sides.values(), sets, scene.seen, scene.now)
+    # That pods are not ready is told anyway.
+    found = [told for told in run([HANDS_OUT_NOTHING], read).findings if told.code != "device-plugin-not-ready"]
+    refused = [cause.told() for cause in refused_pods(sets)] if sets else []
+    return [*(found or monitor_down(read)), *(refused or (none_selected(sets, scene.nodes) if sets else []))]
+
+
+@rule("plugin-not-ready", reads=_READS)
+def plugins_unready(scene: InstallScene) -> Iterator[Finding]:
+    """Pods of the device plugin are not ready."""
+    down = plugins_down(scene.plugin_pods, scene.now)
+    if not down or not scene.plugins:
+        return
+    nodes = sorted({pod.spec.node_name for pod in down if pod.spec.node_name})
+    proofs = [what_ails(down[0]), *_counts(scene.plugins[0])]
+    claim = Text("plugin-not-ready.claim", count=len(down), nodes=prose.names(nodes), why=proofs[0].quote)
+    look = step(Text("plugin-not-ready.look"), kubectl("-n", down[0].namespace, "describe", "pod", down[0].name))
+    sure = scene.seen.confidence
+    yield finding("plugin-not-ready", claim, sure, nodes, proofs, severity="warning", actions=[look])
+
+
+@rule("plugin-missing", reads=(*_READS, "nodes"))
+def plugins_missing(scene: InstallScene) -> Iterator[Finding]:
+    """Nodes with GPUs and no plugin pod, by what keeps it away. What HAMi has nothing to do with is only told."""
+    covered = {pod.spec.node_name for pod in scene.plugin_pods} | served(scene.slices)
+    without = {
+        node.name: node for node in scene.nodes if node.name not in covered and wants_own_plugin(node, scene.config)
+    }
+    if not without or not scene.plugins:
+        return
+    known = {name for name, node in without.items() if node.metadata.annotation(FIRST.names.register) is not None}
+    reasons = {name: _why(scene.plugins, node) for name, node in without.items()}
+    meant = {name for name, why in reasons.items() if not why or name in known}
+    groups: list[tuple[set[str], Severity]] = [(meant, "warning"), (set(without) - meant, "info")]
+    for names, severity in groups:
+        if names:
+            yield _missing(scene, {name: (without[name], reasons[name]) for name in sorted(names)}, severity)
 
 
 def plugins_down(pods: Sequence[Pod], now: datetime) -> list[Pod]:
@@ -45,55 +81,8 @@ def plugins_down(pods: Sequence[Pod], now: datetime) -> list[Pod]:
     return sorted((pod for pod in pods if not is_ready(pod) and not _passes(pod, now)), key=lambda pod: pod.name)
 
 
-def _causes(parts: Parts, now: datetime) -> list[Finding]:
-    """Why pods are down, or are not created, as far as a few nodes and the events tell."""
-    sides, sets = parts.questioned
-    config = parts.seen.config
-    known = [cause for side in sides.values() for cause in node_causes(side, sets, config, now)]
-    # That pods are not ready is told anyway.
-    found = [cause for cause in known if cause.finding.code != "device-plugin-not-ready"]
-    found = found or [cause for side in sides.values() for cause in monitor_fault(side, now)]
-    nodes = () if isinstance(parts.components.nodes, Gap) else parts.components.nodes
-    refused = [cause.finding for cause in refused_pods(sets, ())] if sets else []
-    return [*per_cause(found), *(refused or (none_selected(sets, nodes) if sets else []))]
-
-
-def _unready(parts: Parts, daemon_sets: Sequence[Workload], pods: Sequence[Pod], now: datetime) -> Finding | None:
-    down = plugins_down(pods, now)
-    if not down:
-        return None
-    nodes = sorted({pod.spec.node_name for pod in down if pod.spec.node_name})
-    proofs = [what_ails(down[0]), *_counts(daemon_sets[0])]
-    claim = Text("plugin-not-ready.claim", count=len(down), nodes=prose.names(nodes), why=proofs[0].quote)
-    result = finding("plugin-not-ready", claim, parts.confidence, nodes, proofs, severity="warning")
-    look = kubectl("-n", down[0].namespace, "describe", "pod", down[0].name)
-    return structs.replace(result, next_actions=(step(Text("plugin-not-ready.look"), look),))
-
-
-def _absent(parts: Parts, daemon_sets: Sequence[Workload], pods: Sequence[Pod], nodes: Sequence[Node]) -> list[Finding]:
-    """Nodes with GPUs and no plugin pod, by what keeps it away. What HAMi has nothing to do with is only told."""
-    covered = {pod.spec.node_name for pod in pods}
-    covered |= served(parts.components.slices)
-    without = {
-        node.name: node for node in nodes if node.name not in covered and wants_own_plugin(node, parts.seen.config)
-    }
-    if not without:
-        return []
-    known = {name: node for name, node in without.items() if node.metadata.annotation(FIRST.names.register) is not None}
-    reasons = {name: _why(daemon_sets, node) for name, node in without.items()}
-    meant = {name for name, why in reasons.items() if not why or name in known}
-    groups: list[tuple[set[str], Severity]] = [(meant, "warning"), (set(without) - meant, "info")]
-    return [
-        _missing(parts, daemon_sets[0], {name: (without[name], reasons[name]) for name in sorted(some)}, severity)
-        for some, severity in groups
-        if some
-    ]
-
-
-def _missing(
-    parts: Parts, daemon_set: Workload, nodes: Mapping[str, tuple[Node, Prose]], severity: Severity
-) -> Finding:
-    names = list(nodes)
+def _missing(scene: InstallScene, nodes: Mapping[str, tuple[Node, Prose]], severity: Severity) -> Finding:
+    names, daemon_set = list(nodes), scene.plugins[0]
     why = Counter(reason for _, reason in nodes.values() if reason).most_common(1)
     shown = prose.names(names)
     if why:
@@ -101,9 +90,9 @@ def _missing(
     else:
         claim = Text("plugin-missing.claim", count=len(names), nodes=shown)
     proofs = [quotes.of_node(nodes[names[0]][0], names[0], "{.metadata.name}"), *_counts(daemon_set)]
-    result = finding("plugin-missing", claim, parts.confidence, names, proofs, severity=severity)
     look = kubectl("-n", daemon_set.namespace, "describe", "daemonset", daemon_set.name)
-    return structs.replace(result, next_actions=(step(Text("plugin-missing.look"), look),))
+    steps = [step(Text("plugin-missing.look"), look)]
+    return finding("plugin-missing", claim, scene.seen.confidence, names, proofs, severity=severity, actions=steps)
 
 
 def _why(daemon_sets: Sequence[Workload], node: Node) -> Prose:

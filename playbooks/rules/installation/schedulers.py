@@ -1,65 +1,75 @@
-"""HAMi's scheduler itself: whether there is one, whether it leads, whether it is well."""
+"""HAMi's scheduler itself: whether there is one, whether it is well, and who leads it.
+
+From 2.8 on the extender serves only where its own kube-scheduler holds the lease; from 2.9 on the leader's pod carries
+a label that the Service selects, so that without a labelled pod the webhook has no endpoint (HAMi #1954). So the
+lease's holder, the label on the pods and the Service's endpoints have to agree.
+"""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 
 from bot.hami.installation.install import ROLE_LABEL, Install, is_ready
-from bot.hami.installation.leader_election import extender_waits_for_lease, lease_is_stale
+from bot.hami.installation.leader_election import (
+    extender_waits_for_lease,
+    kube_scheduler_waits_for_lease,
+    lease_is_stale,
+)
+from bot.hami.version import Version
 from bot.kube.hami_pods import COMPONENT_LABEL, EXTENDER_CONTAINER, SCHEDULER_COMPONENT
-from bot.kube.models import Lease, Pod, StateTerminated
+from bot.kube.models import Lease, Pod, Service, StateTerminated
 from bot.kube.times import format_time, parse_time
-from bot.report import Evidence, Finding, NextAction, step
-from bot.texts import Text
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, step
+from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.gather.node_side import LogSeen
-from playbooks.gather.scheduling import InstallSeen, is_absent
+from playbooks.gather.scheduling import LEASE_SOURCE, is_absent
 from playbooks.quotes import kubectl
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
+from playbooks.rules.common.hami_objects import of_object
 from playbooks.rules.installation.scheduler_ends import why_it_ends, why_nobody_leads
-from playbooks.scene import PodScene
+from playbooks.scene import HamiScene, InstallScene, PodScene
 
 _RESTART_WINDOW = timedelta(minutes=10)
 _CRASH_WINDOW = timedelta(hours=24)
 _OUT_OF_MEMORY = "OOMKilled"
-
-
-def scheduler_trouble(install: Install, now: datetime, runs: Sequence[LogSeen] = ()) -> list[Finding]:
-    """Down, leaderless or unwell; nothing when it is well, or when its pods could not be seen.
-
-    `runs` are the logs of its containers that do not work, and of kube-scheduler where nobody leads.
-    """
-    if (down := _down(install, runs)) is not None:
-        return [down]
-    found = [_no_leader(install, now, runs), _degraded(install, now)]
-    return [finding for finding in found if finding is not None]
+_LABELS_SINCE = Version(2, 9, 0)
+_LEADER = "leader"
+_SETTLING = timedelta(seconds=30)
 
 
 @rule("scheduler-down")
 def none_found(scene: PodScene) -> Iterator[Finding]:
     """Deployments and pods were read, and none of them is HAMi's scheduler, though something else of HAMi is there."""
-    pod, seen = scene.pod, scene.cluster.seen
+    pod, seen = scene.pod, scene.seen
     if not is_absent(seen) or seen.presence != "found":
         return
     proofs = [quotes.of_pod(pod, pod.spec.scheduler_name or pod.name, "{.spec.schedulerName}")]
-    search = kubectl("get", "deploy", "-A", "-l", f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}")
-    steps, claim = [step(Text("scheduler-down.search"), search)], Text("scheduler-down.none")
-    yield finding("scheduler-down", claim, "suspected", (), proofs, severity="critical", actions=steps)
+    claim = Text("scheduler-down.none")
+    yield finding("scheduler-down", claim, "suspected", (), proofs, severity="critical", actions=[search()])
+
+
+def search() -> NextAction:
+    """To look for a scheduler that was not found."""
+    look = kubectl("get", "deploy", "-A", "-l", f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}")
+    return step(Text("scheduler-down.search"), look)
 
 
 @rule("scheduler-down", "scheduler-no-leader", "scheduler-degraded")
-def unwell(scene: PodScene) -> list[Finding]:
-    """HAMi's scheduler is down, leaderless or unwell, whoever waits for it."""
-    if is_absent(scene.cluster.seen) and scene.cluster.seen.presence == "found":
-        return []
-    return scheduler_trouble(scene.install, scene.now, scene.cluster.process.runs)
+def unwell(scene: HamiScene) -> list[Finding]:
+    """HAMi's scheduler is down, leaderless or unwell, whoever waits for it; none where its pods could not be seen."""
+    down = _down(scene)
+    found = [down] if down else [_no_leader(scene), _degraded(scene.install, scene.now)]
+    return [finding for finding in found if finding]
 
 
-def _down(install: Install, runs: Sequence[LogSeen]) -> Finding | None:
+def _down(scene: HamiScene) -> Finding | None:
+    install = scene.install
     if install.ready_pods or not install.seen:
         return None
     if install.pods:
-        return _not_ready(install, runs)
+        return _not_ready(install, scene.process.runs)
     deployment = install.deployment
     if deployment is None or deployment.status.ready_replicas:
         return None
@@ -146,26 +156,22 @@ def what_ails(pod: Pod) -> Evidence:
     return quotes.of_pod(pod, pod.status.phase or pod.name, "{.status.phase}")
 
 
-def _no_leader(install: Install, now: datetime, runs: Sequence[LogSeen]) -> Finding | None:
-    lease = install.lease
-    if lease is None or not extender_waits_for_lease(install):
+def _no_leader(scene: HamiScene) -> Finding | None:
+    lease = scene.install.lease
+    if lease is None or not extender_waits_for_lease(scene.install):
         return None
-    return leaderless(install, lease, runs) if lease_is_stale(lease, now) else None
+    return _leaderless(scene, lease) if lease_is_stale(lease, scene.now) else None
 
 
-def never_led(seen: InstallSeen, runs: Sequence[LogSeen], proofs: Sequence[Evidence]) -> list[Finding]:
+def never_led(scene: HamiScene, proofs: Sequence[Evidence] = ()) -> list[Finding]:
     """That there is no lease where the extender waits for one; `proofs` are quoted first."""
-    install = seen.install
-    if (
-        install.lease is not None
-        or seen.lease_unread
-        or not install.ready_pods
-        or not extender_waits_for_lease(install)
-    ):
+    seen, install = scene.seen, scene.install
+    awaited = install.ready_pods and extender_waits_for_lease(install)
+    if install.lease is not None or seen.lease_unread or not awaited:
         return []
     name = install.flags.get("leader-elect-resource-name") or install.scheduler_name
     namespace = install.flags.get("leader-elect-resource-namespace") or install.namespace
-    reason = why_nobody_leads(runs)
+    reason = why_nobody_leads(scene.process.runs)
     claim = Text("scheduler-no-leader.never", lease=f"{namespace}/{name}")
     claim = Text("scheduler-no-leader.why", claim=claim, means=reason.means) if reason else claim
     flag = quotes.of_pod(install.pods[0], "--leader-elect=true", "{.spec.containers[*].command}")
@@ -182,10 +188,10 @@ def _show_roles(install: Install) -> NextAction:
     )
 
 
-def leaderless(install: Install, lease: Lease, runs: Sequence[LogSeen]) -> Finding:
+def _leaderless(scene: HamiScene, lease: Lease) -> Finding:
     """Nobody renews the lease."""
     renewed = parse_time(lease.spec.renew_time)
-    reason = why_nobody_leads(runs)
+    reason = why_nobody_leads(scene.process.runs)
     claim = Text("scheduler-no-leader.claim", since=format_time(renewed) if renewed else "?")
     return finding(
         "scheduler-no-leader",
@@ -203,41 +209,35 @@ def leaderless(install: Install, lease: Lease, runs: Sequence[LogSeen]) -> Findi
             ),
         ),
         severity="critical",
-        actions=[*(reason.actions if reason else ()), _show_roles(install)],
+        actions=[*(reason.actions if reason else ()), _show_roles(scene.install)],
     )
 
 
-def past_crashes(install: Install, now: datetime) -> list[Finding]:
-    """A container that crashed within a day, longer ago than what `scheduler_trouble` tells."""
-    for pod in install.pods:
-        for status in pod.status.container_statuses or ():
-            ended = status.last_state.terminated
-            finished = parse_time(ended.finished_at) if ended else None
-            failed = ended is not None and bool(ended.exit_code or ended.reason == _OUT_OF_MEMORY)
-            if not (ended and finished and failed and _RESTART_WINDOW < now - finished <= _CRASH_WINDOW):
-                continue
-            why = ended.reason or str(ended.exit_code)
-            field = "reason" if ended.reason else "exitCode"
-            path = f"{{.status.containerStatuses[*].lastState.terminated.{field}}}"
-            claim = Text(
-                "scheduler-degraded.crashed",
-                container=status.name,
-                pod=pod.name,
-                count=status.restart_count,
-                at=format_time(finished),
-                why=why,
-            )
-            result = finding(
-                "scheduler-degraded",
-                claim,
-                "confirmed",
-                (),
-                (quotes.of_pod(pod, why, path),),
-                severity="warning",
-                actions=(_last_words(pod, status.name),),
-            )
-            return [result]
-    return []
+@rule("scheduler-degraded")
+def past_crashes(scene: HamiScene) -> Iterator[Finding]:
+    """A container of the scheduler crashed within a day, longer ago than makes it unwell."""
+    ends = (
+        (pod, status, ended, finished)
+        for pod in scene.install.pods
+        for status in pod.status.container_statuses or ()
+        if (ended := status.last_state.terminated) and (finished := parse_time(ended.finished_at))
+        if ended.exit_code or ended.reason == _OUT_OF_MEMORY
+        if _RESTART_WINDOW < scene.now - finished <= _CRASH_WINDOW
+    )
+    for pod, status, ended, finished in islice(ends, 1):
+        why = ended.reason or str(ended.exit_code)
+        field = "reason" if ended.reason else "exitCode"
+        path = f"{{.status.containerStatuses[*].lastState.terminated.{field}}}"
+        claim = Text(
+            "scheduler-degraded.crashed",
+            container=status.name,
+            pod=pod.name,
+            count=status.restart_count,
+            at=format_time(finished),
+            why=why,
+        )
+        proofs, look = [quotes.of_pod(pod, why, path)], [_last_words(pod, status.name)]
+        yield finding("scheduler-degraded", claim, "confirmed", (), proofs, severity="warning", actions=look)
 
 
 def _last_words(pod: Pod, container: str) -> NextAction:
@@ -283,3 +283,97 @@ def _recent_crash(pod: Pod, now: datetime) -> StateTerminated | None:
         if ended and status.restart_count and finished and now - finished <= _RESTART_WINDOW:
             return ended
     return None
+
+
+@rule("scheduler-no-leader", "scheduler-leader-mismatch", reads=(LEASE_SOURCE,))
+def leadership(scene: InstallScene) -> Iterator[Finding]:
+    """No lease where one is needed, or lease, label and endpoints that name different pods."""
+    install, lease, now = scene.install, scene.install.lease, scene.now
+    if not install.ready_pods:
+        return
+    if not extender_waits_for_lease(install):  # where it does not care who leads, its kube-scheduler may still wait
+        if lease is not None and kube_scheduler_waits_for_lease(install) and lease_is_stale(lease, now):
+            yield _leaderless(scene, lease)
+        return
+    if lease is None:
+        yield from never_led(scene)
+        return
+    acquired = parse_time(lease.spec.acquire_time)
+    if lease_is_stale(lease, now) or (acquired is not None and now - acquired <= _SETTLING):
+        return  # told as scheduler-no-leader; or somebody has just begun to lead
+    by_label = _labels(scene) if scene.version and scene.version >= _LABELS_SINCE else None
+    if wrong := by_label or _stranger(scene):
+        yield wrong
+
+
+def _labelled(install: Install) -> list[Pod]:
+    """The pods that carry the leader's label and are to stay."""
+    staying = (pod for pod in install.pods if not pod.metadata.deletion_timestamp)
+    return [pod for pod in staying if pod.metadata.label(ROLE_LABEL) == _LEADER]
+
+
+def _labels(scene: InstallScene) -> Finding | None:
+    install = scene.install
+    leads, marked = install.leader, _labelled(install)
+    service = _selecting(scene)
+    if not marked:
+        claim = Text("scheduler-leader-mismatch.unlabelled", holder=install.lease_holder)
+        return _mismatch(scene, claim, [_lease(install), *_selector(service)], "critical")
+    names = [pod.name for pod in marked]
+    if leads is not None and names != [leads.name]:
+        claim = Text("scheduler-leader-mismatch.label", holder=leads.name, labelled=", ".join(names))
+        return _mismatch(scene, claim, [_lease(install), *map(_label, marked)], "warning")
+    targets = scene.webhook.ready_targets(service.namespace, service.name) if service else None
+    wrong = sorted({target for target in targets or () if target not in (*names, "?")})
+    if service and wrong:
+        claim = Text("scheduler-leader-mismatch.endpoints", labelled=", ".join(names), endpoints=", ".join(wrong))
+        return _mismatch(scene, claim, [_lease(install), *_endpoints(scene, wrong)], "warning")
+    return None
+
+
+def _stranger(scene: InstallScene) -> Finding | None:
+    """The lease is renewed by something that is no pod of the scheduler; as it should be while pods come and go."""
+    install = scene.install
+    deployment = install.deployment
+    wanted = deployment.spec.replicas if deployment else None
+    if deployment is None or install.leader or not all(map(is_ready, install.pods)):
+        return None
+    if not len(install.pods) == deployment.status.replicas == (1 if wanted is None else wanted):
+        return None
+    claim = Text("scheduler-leader-mismatch.stranger", holder=install.lease_holder)
+    return _mismatch(scene, claim, [_lease(install)], "warning", "suspected")
+
+
+def _mismatch(
+    scene: InstallScene, claim: Prose, proofs: Sequence[Evidence], severity: Severity, sure: Confidence | None = None
+) -> Finding:
+    sure, look = sure or scene.seen.confidence, [_show_roles(scene.install)]
+    return finding("scheduler-leader-mismatch", claim, sure, (), proofs, severity=severity, actions=look)
+
+
+def _selecting(scene: InstallScene) -> Service | None:
+    services = () if isinstance(scene.webhook.services, Gap) else scene.webhook.services
+    return next((service for service in services if ROLE_LABEL in (service.spec.selector or {})), None)
+
+
+def _lease(install: Install) -> Evidence:
+    assert install.lease is not None
+    return of_object("Lease", install.lease, install.lease.spec.holder_identity or "", "{.spec.holderIdentity}")
+
+
+def _selector(service: Service | None) -> list[Evidence]:
+    return [of_object("Service", service, ROLE_LABEL, "{.spec.selector}")] if service else []
+
+
+def _label(pod: Pod) -> Evidence:
+    return quotes.of_pod(pod, ROLE_LABEL, "{.metadata.labels}")
+
+
+def _endpoints(scene: InstallScene, names: Sequence[str]) -> list[Evidence]:
+    slices = () if isinstance(scene.webhook.slices, Gap) else scene.webhook.slices
+    return [
+        of_object("EndpointSlice", endpoint_slice, endpoint.target_ref.name, "{.endpoints[*].targetRef.name}")
+        for endpoint_slice in slices
+        for endpoint in endpoint_slice.endpoints or ()
+        if endpoint.target_ref and endpoint.target_ref.name in names
+    ]

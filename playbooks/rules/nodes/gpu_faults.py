@@ -10,19 +10,24 @@ from datetime import datetime, timedelta
 
 from msgspec import structs
 
+from bot.hami.vendors import FIRST
 from bot.kube.gpu_conditions import reports_fault
 from bot.kube.models import Node, NodeCondition
 from bot.kube.quantities import whole
 from bot.kube.times import parse_time
-from bot.report import Confidence, Evidence, step
+from bot.report import Confidence, Evidence, Finding, step
 from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.node_side import NodeSide
+from playbooks.node_scene import NodeGpus, NodeScene, NodesScene
+from playbooks.rule import rule
 from playbooks.rules.common import prose
-from playbooks.rules.common.findings import NodeCause, finding
-from playbooks.rules.common.signature_findings import signed
-from playbooks.rules.nodes.node_gpus import NodeGpus
+from playbooks.rules.common.signature_findings import fix_of
+from playbooks.rules.nodes.causes import NodeCause, by_cause
+from playbooks.rules.nodes.not_selected import kept_off
+from playbooks.rules.nodes.plugin_faults import plugin_faults
 from playbooks.rules.nodes.plugin_runs import has_registered, in_plugin_log, plugin_statuses
+from playbooks.rules.nodes.second_device_plugin import counted_otherwise
 from playbooks.rules.waiting.unregistered_nodes import plugin_actions
 
 _UNKNOWN = timedelta(minutes=5)
@@ -31,17 +36,30 @@ _REGISTERED = timedelta(seconds=30)
 _MIG = "nvidia.com/mig-"
 
 
-def card_faults(side: NodeSide, node: Node, gpus: NodeGpus, now: datetime) -> list[NodeCause]:
-    """What says that a GPU of this node is faulty, the nearest witness first; at most one finding."""
-    short = _short(node, gpus)
-    unhealthy = [card for card in gpus.cards if not card.health]
-    if (short or unhealthy) and (logged := _logged(side, node, short)) is not None:
+@rule("card-fault")
+def faulty_gpus(scene: NodesScene) -> list[Finding]:
+    """A GPU of the node is faulty: by the log of its device plugin, a node condition, or kubelet's figures alone."""
+    return by_cause(scene, gpu_faults, ["card-fault"], of_all=True)
+
+
+def gpu_faults(node: NodeScene) -> list[NodeCause]:
+    """What says that a GPU of this node is faulty, the nearest witness first; at most one cause.
+
+    Its log and kubelet's figures count only of a node that was read by itself, and whose device plugin works.
+    """
+    if (side := node.side) is None:
+        return list(filter(None, [reported(node.node)]))
+    earlier = [*node.once(plugin_faults), *node.once(kept_off), *node.once(counted_otherwise)]
+    if any(cause.code == "card-fault" for cause in earlier) or (node.among.vendors and FIRST not in node.vendors):
+        return []
+    works = node.was_read and FIRST in node.vendors and not earlier
+    short, gpus = _short(node.node, node.gpus) if works else [], node.gpus
+    unhealthy = works and any(not card.health for card in gpus.cards)
+    if (short or unhealthy) and (logged := _logged(side, node.node, short)) is not None:
         return [logged]
-    if (result := reported(node)) is not None:
+    if (result := reported(node.node)) is not None:
         return [result]
-    if short and _settled(side, now):
-        return [_counted(side, node, gpus, short)]
-    return []
+    return [_counted(side, node.node, gpus, short)] if short and _settled(side, node.among.now) else []
 
 
 def _short(node: Node, gpus: NodeGpus) -> list[str]:
@@ -72,11 +90,12 @@ def _logged(side: NodeSide, node: Node, short: Iterable[str]) -> NodeCause | Non
                 means = found[0][0].signature.means
                 proofs = [proof for _, proof in found] + [quotes.of_allocatable(node, name) for name in short]
                 claim = Text("card-fault.claim", node=side.name, means=means)
-                return NodeCause(found[0][0].signature.id, signed(found[0][0], proofs, claim, (side.name,)))
+                why = found[0][0].signature.id
+                return NodeCause("card-fault", why, side.name, claim, proofs, [fix_of(found[0][0])])
     return None
 
 
-def reported(node: Node) -> NodeCause | None:
+def reported(node: Node, sure: Confidence = "confirmed") -> NodeCause | None:
     """What another program found out about a GPU of the node: HAMi does not read node conditions."""
     for condition in node.status.conditions or ():
         emitter = reports_fault(condition.type, condition.status, condition.reason, condition.message)
@@ -97,10 +116,8 @@ def reported(node: Node) -> NodeCause | None:
             else:
                 cordon = quotes.kubectl("cordon", node.name)
                 actions = (*actions, step(Text("card-fault.cordon"), cordon, changes_cluster=True))
-            result = finding(
-                "card-fault", claim, "confirmed", (node.name,), proofs, severity="warning", actions=actions
-            )
-            return NodeCause(f"{condition.type} cordoned" if cordoned else condition.type, result)
+            why = f"{condition.type} cordoned" if cordoned else condition.type
+            return NodeCause("card-fault", why, node.name, claim, proofs, actions, sure)
     return None
 
 
@@ -120,9 +137,8 @@ def _counted(side: NodeSide, node: Node, gpus: NodeGpus, short: list[str]) -> No
     proofs = [proof for resource in short for proof in (quotes.of_allocatable(node, resource),)]
     proofs.insert(0, quotes.of_node(node, str(capacity), paths))
     sure: Confidence = "confirmed" if gpus.allocatable else "suspected"
-    actions = plugin_actions(side.name, side.plugin_pods)
-    result = finding("card-fault", claim, sure, (side.name,), proofs, severity="warning", actions=actions)
-    return NodeCause(f"{name} {capacity} {offered}", result)
+    steps = plugin_actions(side.name, side.plugin_pods)
+    return NodeCause("card-fault", f"{name} {capacity} {offered}", side.name, claim, proofs, steps, sure)
 
 
 def _settled(side: NodeSide, now: datetime) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
+from bot.finding_codes import Code
 from bot.hami.vendors import FIRST
 from bot.kube.models import Node, Pod, Toleration, Workload
 from bot.kube.node_filter import SELECTOR_TEXT, NodeFilter, Obstacle
@@ -11,12 +12,15 @@ from bot.report import Evidence, Finding, Gap, NextAction, step
 from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.node_side import PluginSets
+from playbooks.node_scene import NodeScene, NodesScene
 from playbooks.quotes import kubectl
-from playbooks.rules.common.findings import NodeCause, finding
+from playbooks.rule import rule
+from playbooks.rules.common.findings import finding
 from playbooks.rules.common.hami_objects import of_object
-from playbooks.rules.common.signature_findings import in_events, signed
-from playbooks.rules.nodes.node_gpus import NodeGpus
+from playbooks.rules.common.signature_findings import fix_of, in_events
+from playbooks.rules.nodes.causes import NodeCause, by_cause
 
+_CODES: tuple[Code, ...] = ("device-plugin-not-selected", "gpu-runtime-missing")
 _TOLERATED = ("not-ready", "unreachable", "disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")
 """The taints that the DaemonSet controller makes its pods tolerate (k8s.io/kubernetes pkg/controller/daemon/util)."""
 
@@ -35,30 +39,38 @@ def keeps_off(daemon_sets: Sequence[Workload], node: Node) -> tuple[Workload, Ob
     return first
 
 
-def not_selected(sets: PluginSets, node: Node, gpus: NodeGpus) -> list[NodeCause]:
+@rule(*_CODES, reads=("plugin sets",))
+def not_selected(scene: NodesScene) -> list[Finding]:
+    """HAMi's device plugin is kept off a node with GPUs. Where other nodes have it that may be on purpose."""
+    sets = scene.questioned.sets
+    on_purpose = scene.is_sweep and sets is not None and in_use(sets)
+    return by_cause(scene, kept_off, _CODES, quiet=_CODES[:1] if on_purpose else ())
+
+
+def kept_off(node: NodeScene) -> list[NodeCause]:
+    """Why a node that was read by itself has no pod of HAMi's device plugin."""
+    side, sets = node.side, node.among.questioned.sets
+    if side is None or sets is None or not node.was_read or isinstance(side.pods, Gap) or FIRST not in node.vendors:
+        return []
+    return [] if side.plugin_pods else _not_wanted(sets, node) or refused_pods(sets, node.name)
+
+
+def _not_wanted(sets: PluginSets, node: NodeScene) -> list[NodeCause]:
     """The DaemonSet does not want a pod on this node, which has GPUs by a label or by what kubelet counts."""
-    label = FIRST.gpu_label(node)
-    kept = None if isinstance(sets.sets, Gap) else keeps_off(sets.sets, node)
+    label, gpus = FIRST.gpu_label(node.node), node.gpus
+    kept = None if isinstance(sets.sets, Gap) else keeps_off(sets.sets, node.node)
     if kept is None or not (label or gpus.capacity or gpus.cards):
         return []
     daemon_set, obstacle = kept
     by_label = obstacle.text == SELECTOR_TEXT
     selector = selector_of(daemon_set)
-    key = "device-plugin-not-selected.claim" if by_label else "device-plugin-not-selected.taint"
-    claim = Text(key, node=node.name, selector=selector or obstacle.detail)
-    has = quotes.of_label(node, label) if label else quotes.of_allocatable(node, gpus.resource)
+    values = {"node": node.name, "selector": selector or obstacle.detail}
+    claim = Text("device-plugin-not-selected.claim" if by_label else "device-plugin-not-selected.taint", **values)
+    has = quotes.of_label(node.node, label) if label else quotes.of_allocatable(node.node, gpus.resource)
+    steps = [label_action(daemon_set, node.name)] if by_label and selector else []
+    why = f"{'claim' if by_label else 'taint'} {values['selector']}"
     proofs = [has, selector_proof(daemon_set)]
-    actions = [label_action(daemon_set, node.name)] if by_label and selector else []
-    result = finding(
-        "device-plugin-not-selected",
-        claim,
-        "confirmed",
-        (node.name,),
-        proofs,
-        severity="warning",
-        actions=[*actions, *see_set(daemon_set)],
-    )
-    return [NodeCause(f"{key} {selector or obstacle.detail}", result)]
+    return [NodeCause("device-plugin-not-selected", why, node.name, claim, proofs, [*steps, *see_set(daemon_set)])]
 
 
 def in_use(sets: PluginSets) -> bool:
@@ -89,15 +101,21 @@ def none_selected(sets: PluginSets, nodes: Sequence[Node]) -> list[Finding]:
     ]
 
 
-def refused_pods(sets: PluginSets, nodes: Sequence[str]) -> list[NodeCause]:
+def refused_pods(sets: PluginSets, node: str = "") -> list[NodeCause]:
     """The API server does not let the DaemonSet's pods in: its RuntimeClass does not exist."""
     events = () if isinstance(sets.events, Gap) else sets.events
     found = in_events((event for event in events if event.reason == "FailedCreate"), None)
-    if not found:
-        return []
-    hit, proof = found[0]
-    claim = Text("device-plugin-not-selected.refused", means=hit.signature.means)
-    return [NodeCause(hit.signature.id, signed(hit, [proof], claim, nodes))]
+    return [
+        NodeCause(
+            hit.signature.code,
+            hit.signature.id,
+            node,
+            Text("device-plugin-not-selected.refused", means=hit.signature.means),
+            [proof],
+            [fix_of(hit)],
+        )
+        for hit, proof in found[:1]
+    ]
 
 
 def selector_of(daemon_set: Workload) -> str:

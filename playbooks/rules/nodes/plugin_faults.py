@@ -1,10 +1,12 @@
 """What keeps a device plugin of a node from its work, by its own words, kubelet's and the runtime's."""
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from msgspec import structs
-
+from bot.finding_codes import Code
+from bot.hami.installation.install import is_ready
+from bot.hami.nodes.registration import kubelet_offers
 from bot.hami.signatures import Hit
 from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Vendor
@@ -12,21 +14,32 @@ from bot.kube.hami_pods import is_plugin
 from bot.kube.models import ContainerStatus, Pod, StateTerminated
 from bot.kube.recording.redact import NEVER_STARTED
 from bot.kube.times import format_time, parse_time
-from bot.report import Evidence, step
-from bot.texts import Text, sentences
+from bot.report import Evidence, Finding, Gap, step
+from bot.texts import Text, sentences, unstopped
 from playbooks import quotes
 from playbooks.gather.node_side import NodeSide
-from playbooks.rules.common.findings import NodeCause, finding
+from playbooks.node_scene import NodeScene, NodesScene
+from playbooks.rule import rule
+from playbooks.rules.common import containers
 from playbooks.rules.common.log_ends import last_of
-from playbooks.rules.common.signature_findings import fix_of, in_events, in_messages, log_line, signed
-from playbooks.rules.nodes.driver_pods import without_driver
+from playbooks.rules.common.signature_findings import fix_of, in_events, in_messages, log_line
+from playbooks.rules.nodes.causes import NodeCause, by_cause
 from playbooks.rules.nodes.plugin_runs import ails, in_plugin_log, plugin_statuses
 from playbooks.rules.waiting.unregistered_nodes import plugin_log
 
+_CODES: tuple[Code, ...] = (
+    "driver-not-loaded",
+    "gpu-runtime-missing",
+    "device-plugin-crash",
+    "card-fault",
+    "device-plugin-not-ready",
+)
 Proven = tuple[Hit, Evidence]
 _TOLD_TO_END = (0, 137, 143)
 _NEAR = timedelta(minutes=5)
 _BACK_OFF = "CrashLoopBackOff"
+_DRIVER_LABELS = (("app", "nvidia-driver-daemonset"), ("app.kubernetes.io/component", "nvidia-driver"))
+_DRIVER_IMAGE = re.compile(r"(?:^|/)(?:nvidia/driver|nvidia-driver\b[\w-]*)[:@]")
 _AFTER_INIT = "PodInitializing"
 _LONG_INIT = timedelta(minutes=2)
 """An init container that copies files takes seconds; with a driver that is being built it may take ten minutes."""
@@ -43,27 +56,48 @@ _KIND_OF_CODE = {1: "error", 2: "panic", 255: "fatal", 143: "stopped"}
 """What the exit codes of HAMi's Go programs mean: an error returned, a panic, klog.Fatal, SIGTERM."""
 
 
-def plugin_faults(side: NodeSide, now: datetime, *, silent: bool, vendor: Vendor = FIRST) -> list[NodeCause]:
-    """What is wrong with the vendor's device plugin of this node; nothing where it works or could not be read.
+@rule(*_CODES)
+def plugin_down(scene: NodesScene) -> list[Finding]:
+    """A node's device plugin keeps ending, or does not start: by its own words, kubelet's and the runtime's."""
+    return by_cause(scene, plugin_faults, _CODES)
 
-    `silent`: nothing is registered there, or kubelet offers nothing, so that even a plugin that runs may not work.
-    """
+
+@rule("device-plugin-not-ready")
+def monitor_down(scene: NodesScene) -> list[Finding]:
+    """A node's vGPUmonitor is down, and its GPUs are handed out all the same."""
+    return by_cause(scene, monitor_fault, ["device-plugin-not-ready"])
+
+
+def plugin_faults(node: NodeScene) -> list[NodeCause]:
+    """What is wrong with the device plugins of a node that was read by itself; nothing where they work."""
+    if node.side is None:
+        return []
+    found = (_fault_of(node.side, vendor, node.among.now, silent=_is_silent(node, vendor)) for vendor in node.vendors)
+    return [fault for fault in found if fault is not None]
+
+
+def _is_silent(node: NodeScene, vendor: Vendor) -> bool:
+    """Whether nothing is registered there, or kubelet offers nothing, so that even a plugin that runs may not work."""
+    if vendor is FIRST or not node.was_read:
+        return node.was_read and node.gpus.silent
+    counts = (device.resources.count for device in node.among.config.devices if device.vendor is vendor)
+    return not any(kubelet_offers(node.node, count) for count in counts)
+
+
+def _fault_of(side: NodeSide, vendor: Vendor, now: datetime, *, silent: bool) -> NodeCause | None:
     for pod in side.plugins_of(vendor):
         statuses = plugin_statuses(pod)
         sick = [status for status in statuses if ails(status, now, silent=silent)]
         result = _signed(side, pod, sick, statuses if silent else sick)
-        if result is not None and result.finding.code == "card-fault" and not sick:
-            return []  # the plugin works: what its log says of a GPU is weighed with kubelet's figures
+        if result is not None and result.code == "card-fault" and not sick:
+            return None  # the plugin works: what its log says of a GPU is weighed with kubelet's figures
         if result is None and sick:
-            ended = _ended(side, pod, sick[0])
-            result = ended or _waits(side, pod, sick[0])
-            if ended and _by_itself(sick[0]):
-                result = ended._replace(finding=without_driver(side, ended.finding))
+            result = _ended(side, pod, sick[0], by_driver=_by_itself(sick[0])) or _waits(side, pod, sick[0])
         if result is None and silent:
             result = _held(side, pod, now)
         if result is not None:
-            return [result]
-    return []
+            return result
+    return None
 
 
 def crash_near(side: NodeSide, times: Sequence[datetime], vendor: Vendor = FIRST) -> list[NodeCause]:
@@ -80,28 +114,18 @@ def crash_near(side: NodeSide, times: Sequence[datetime], vendor: Vendor = FIRST
     return []
 
 
-def monitor_fault(side: NodeSide, now: datetime) -> list[NodeCause]:
+def monitor_fault(node: NodeScene) -> list[NodeCause]:
     """VGPUmonitor down beside a device plugin that works: GPUs are handed out all the same."""
-    for pod in side.plugin_pods:
-        down = [status for status in plugin_statuses(pod, monitor=True) if ails(status, now)]
-        if down and not any(ails(status, now) for status in plugin_statuses(pod)):
-            found = _in_logs(side, pod, down)
-            proofs = [proof for _, proof in found[:1]] + [_of_status(pod, down[0])]
+    for pod in node.side.plugin_pods if node.side else ():
+        down = [status for status in plugin_statuses(pod, monitor=True) if ails(status, node.among.now)]
+        if node.side and down and not any(ails(status, node.among.now) for status in plugin_statuses(pod)):
+            found = _in_logs(node.side, pod, down)[:1]
+            proofs = [*(proof for _, proof in found), _of_status(pod, down[0])]
             means = found[0][0].signature.means if found else ""
-            claim = Text("device-plugin-not-ready.monitor", nodes=side.name, why=_why(down[0]))
-            text = sentences(claim, means)
-            fix = [fix_of(found[0][0])] if found else []
-            actions = (*fix, plugin_log(pod))
-            made = finding(
-                "device-plugin-not-ready",
-                text,
-                "confirmed",
-                (side.name,),
-                proofs,
-                severity="warning",
-                actions=actions,
-            )
-            return [NodeCause(f"monitor: {found[0][0].signature.id if found else _why(down[0])}", made)]
+            claim = Text("device-plugin-not-ready.monitor", nodes=node.name, why=_why(down[0]))
+            steps = (*(fix_of(hit) for hit, _ in found), plugin_log(pod))
+            why = f"monitor: {found[0][0].signature.id if found else _why(down[0])}"
+            return [NodeCause("device-plugin-not-ready", why, node.name, sentences(claim, means), proofs, steps)]
     return []
 
 
@@ -122,9 +146,8 @@ def _signed(
         claim = Text("card-fault.claim", node=side.name, means=means)
     else:
         claim = Text("plugin-fault.claim", node=side.name, plugin=_called(pod), means=means)
-    result = signed(hit, proofs, claim, (side.name,))
-    result = structs.replace(result, code="device-plugin-crash") if result.code == "gpu-start-failure" else result
-    return NodeCause(hit.signature.id, result)
+    code = "device-plugin-crash" if hit.signature.code == "gpu-start-failure" else hit.signature.code
+    return NodeCause(code, hit.signature.id, side.name, claim, proofs, [fix_of(hit)])
 
 
 def _in_logs(side: NodeSide, pod: Pod, statuses: Iterable[ContainerStatus]) -> list[Proven]:
@@ -138,8 +161,11 @@ def _in_logs(side: NodeSide, pod: Pod, statuses: Iterable[ContainerStatus]) -> l
     return []
 
 
-def _ended(side: NodeSide, pod: Pod, status: ContainerStatus) -> NodeCause | None:
-    """It keeps ending for a reason that no signature knows: the exit code, and the last error of its log."""
+def _ended(side: NodeSide, pod: Pod, status: ContainerStatus, *, by_driver: bool = False) -> NodeCause | None:
+    """It keeps ending for a reason that no signature knows: the exit code, and the last error of its log.
+
+    `by_driver`: that the node's driver is not there yet may be why.
+    """
     end = status.state.terminated or status.last_state.terminated
     if end is None or end.reason in NEVER_STARTED:
         return None
@@ -161,11 +187,36 @@ def _ended(side: NodeSide, pod: Pod, status: ContainerStatus) -> NodeCause | Non
         line=line,
     )
     proofs = [*([log_line(words.log, words.line)] if words else []), _of_status(pod, status)]
-    actions = (plugin_log(pod),)
-    result = finding(
-        "device-plugin-crash", claim, "confirmed", (side.name,), proofs, severity="warning", actions=actions
-    )
-    return NodeCause(f"{status.name} {end.reason} {end.exit_code}: {line}", result)
+    why = f"{status.name} {end.reason} {end.exit_code}: {line}"
+    cause = NodeCause("device-plugin-crash", why, side.name, claim, proofs, [plugin_log(pod)])
+    return (_without_driver(side, cause) if by_driver else None) or cause
+
+
+def _without_driver(side: NodeSide, ended: NodeCause) -> NodeCause | None:
+    """That the pod that loads the node's driver is not ready, as the reason why the device plugin ended or waits.
+
+    The GPU Operator has such a pod, and images of their own have; HAMi's device plugin ends as long as it is not ready
+    (HAMi#272, HAMi#136; NVIDIA gpu-operator's driver DaemonSet).
+    """
+    pods = () if isinstance(side.pods, Gap) else side.pods
+    driver = next((pod for pod in pods if _loads_driver(pod) and not is_ready(pod)), None)
+    if driver is None:
+        return None
+    name = f"{driver.namespace}/{driver.name}"
+    stuck_at = (status.state.waiting for status in containers.statuses(driver) if containers.stuck(status))
+    waiting = next(filter(None, stuck_at), None)
+    quote = waiting.reason if waiting else driver.status.phase
+    path = "{.status..state.waiting.reason}" if waiting else "{.status.phase}"
+    claim = Text("driver-not-loaded.pod", claim=unstopped(ended.claim), pod=name, why=quote)
+    look = step(Text("driver-not-loaded.look", pod=name), quotes.kubectl_pod(driver, "describe"))
+    proofs = [quotes.of_pod(driver, quote, path), *ended.proofs]
+    steps = (look, *ended.steps)
+    return NodeCause("driver-not-loaded", ended.why, side.name, claim, proofs, steps, "suspected")
+
+
+def _loads_driver(pod: Pod) -> bool:
+    labelled = any(pod.metadata.label(key) == value for key, value in _DRIVER_LABELS)
+    return labelled or any(_DRIVER_IMAGE.search(part.image) for part in pod.spec.containers)
 
 
 def _called(pod: Pod) -> Text:
@@ -196,11 +247,8 @@ def _waits(side: NodeSide, pod: Pod, status: ContainerStatus) -> NodeCause | Non
         return None
     claim = Text("device-plugin-not-ready.waiting", node=side.name, container=status.name, why=_why(status))
     proofs = [_of_status(pod, status)]
-    actions = (step(Text("plugin-not-ready.look"), quotes.kubectl_pod(pod, "describe")),)
-    result = finding(
-        "device-plugin-not-ready", claim, "confirmed", (side.name,), proofs, severity="warning", actions=actions
-    )
-    return NodeCause(f"{status.name} {_why(status)}", result)
+    steps = [step(Text("plugin-not-ready.look"), quotes.kubectl_pod(pod, "describe"))]
+    return NodeCause("device-plugin-not-ready", f"{status.name} {_why(status)}", side.name, claim, proofs, steps)
 
 
 def _held(side: NodeSide, pod: Pod, now: datetime) -> NodeCause | None:
@@ -217,16 +265,10 @@ def _held(side: NodeSide, pod: Pod, now: datetime) -> NodeCause | None:
         path = "{.status.initContainerStatuses[*].state.running.startedAt}"
         name = quotes.of_pod(pod, status.name, "{.status.initContainerStatuses[*].name}")
         look = step(Text("plugin-not-ready.look"), quotes.kubectl_pod(pod, "describe"))
-        result = finding(
-            "device-plugin-not-ready",
-            claim,
-            "confirmed",
-            (side.name,),
-            [name, quotes.of_pod(pod, started, path)],
-            severity="warning",
-            actions=(look,),
-        )
-        return NodeCause(f"init {status.name}", without_driver(side, result))
+        proofs = [name, quotes.of_pod(pod, started, path)]
+        why = f"init {status.name}"
+        waits = NodeCause("device-plugin-not-ready", why, side.name, claim, proofs, [look])
+        return _without_driver(side, waits) or waits
     return None
 
 

@@ -9,14 +9,15 @@ import re
 from bot.hami.vendors import FIRST
 from bot.kube.hami_pods import is_plugin
 from bot.kube.models import Node, Pod
-from bot.report import Gap, NextAction, step
+from bot.report import Finding, Gap, NextAction, step
 from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.node_side import NodeSide
+from playbooks.node_scene import NodeScene, NodesScene
 from playbooks.quotes import kubectl
+from playbooks.rule import rule
 from playbooks.rules.common import prose
-from playbooks.rules.common.findings import NodeCause, finding
-from playbooks.rules.nodes.node_gpus import NodeGpus
+from playbooks.rules.nodes.causes import NodeCause, by_cause
 
 _IMAGES = re.compile(r"(k8s-device-plugin|nvidia-gpu-device-plugin|gpushare-device-plugin|gpu-manager|cgpu|nvshare)\b")
 _OTHER_WORK = re.compile(r"feature-discovery|mps|config-manager|validat|mock")
@@ -31,45 +32,48 @@ _LABELS = (
 _SHARED = ("", "hami-core")
 
 
-def second_plugin(side: NodeSide, node: Node, gpus: NodeGpus) -> list[NodeCause]:
+@rule("second-device-plugin")
+def second_plugin(scene: NodesScene) -> list[Finding]:
     """Kubelet counts another number of devices than HAMi registered, and another plugin runs there or fits the number.
 
     Nothing where HAMi hands out one slot per GPU, or MIG devices: then the numbers cannot tell.
     """
+    return by_cause(scene, counted_otherwise, ["second-device-plugin"])
+
+
+def counted_otherwise(node: NodeScene) -> list[NodeCause]:
+    """The same of one node that was read by itself."""
+    if node.side is None or not node.was_read or FIRST not in node.vendors:
+        return []
+    gpus = node.gpus
     shared = gpus.slots > len(gpus.cards) and all(card.mode in _SHARED for card in gpus.cards)
     if not shared or gpus.capacity in (0, gpus.slots):
         return []
-    others = rivals(side)
+    others = rivals(node.side)
     if not others and gpus.capacity != len(gpus.cards):
         return []
+    counted = str((node.node.status.capacity or {})[gpus.resource])
+    entry = quotes.entry_of(_register(node.node), gpus.cards[0].uuid)
     proofs = [
-        quotes.of_node(node, str((node.status.capacity or {})[gpus.resource]), _capacity_path(gpus.resource)),
-        quotes.of_node_annotation(node, FIRST.names.register, quotes.entry_of(_register(node), gpus.cards[0].uuid)),
+        quotes.of_node(node.node, counted, _capacity_path(gpus.resource)),
+        quotes.of_node_annotation(node.node, FIRST.names.register, entry),
         *(quotes.of_pod_name(pod) for pod in others),
     ]
     claim = Text(
         "second-device-plugin.claim" if others else "second-device-plugin.unseen",
-        node=side.name,
+        node=node.name,
         resource=gpus.resource,
         offered=gpus.capacity,
         slots=gpus.slots,
         others=prose.some([f"{pod.namespace}/{pod.name}" for pod in others]) if others else "",
     )
-    actions = [_look(side.name)]
-    own = side.plugin_pods
-    if own:
+    steps = [_look(node.name)]
+    if own := node.side.plugin_pods:
         restart = quotes.kubectl_pod(own[0], "delete")
-        actions.append(step(Text("second-device-plugin.restart"), restart, changes_cluster=True))
-    result = finding(
-        "second-device-plugin",
-        claim,
-        "confirmed" if others else "suspected",
-        (side.name,),
-        proofs,
-        severity="warning",
-        actions=actions,
-    )
-    return [NodeCause(f"{gpus.resource} {gpus.capacity} {gpus.slots}{' seen' if others else ''}", result)]
+        steps.append(step(Text("second-device-plugin.restart"), restart, changes_cluster=True))
+    why = f"{gpus.resource} {gpus.capacity} {gpus.slots}{' seen' if others else ''}"
+    sure = "confirmed" if others else "suspected"
+    return [NodeCause("second-device-plugin", why, node.name, claim, proofs, steps, sure)]
 
 
 def rivals(side: NodeSide) -> list[Pod]:

@@ -1,19 +1,25 @@
 """Faults inside a GPU container by its own log: HAMi-core's words, the dynamic loader's and the CUDA libraries'."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from bot.hami.pods.allocations import given as given_by_hami
 from bot.hami.signatures import CORE_HEADER, Hit, find, signatures
-from bot.kube.models import ContainerStatus, Pod
+from bot.kube.models import ContainerStatus
 from bot.report import Evidence, Finding
-from bot.texts import Text
+from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.gather.node_side import LogSeen
+from playbooks.rule import rule
 from playbooks.rules.common.containers import in_trouble, path_in, statuses
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.signature_findings import fix_of, log_line
+from playbooks.rules.placed.container_faults import given, is_limited
+from playbooks.rules.placed.hami_core import library_told, paths_told
+from playbooks.rules.waiting import volcano
+from playbooks.scene import PlacedScene
 
 _CORE_LINE = re.compile(CORE_HEADER)
 _INITIALIZED = re.compile(CORE_HEADER + r"Initialized")
@@ -39,14 +45,8 @@ _NO_ERROR = re.compile(r"\b(INFO|DEBUG|TRACE)\b|\blevel\W{1,4}(info|debug|trace)
 """In what precedes words of a line that its own logger does not call an error."""
 _SURE = 3
 """A wait that is told once or twice is how processes start beside each other."""
-
-
-class GivenGpus(NamedTuple):
-    """What the pod's containers have of GPUs: any at all, limited cores, and the memory limits in MiB."""
-
-    any: bool
-    cores: bool
-    limits_mib: Sequence[int]
+_OF_LIBRARY = {"hami-core-crash": library_told, "hami-core-hang": library_told, "hami-core-missing": paths_told}
+"""What is added about HAMi-core itself."""
 
 
 class _Word(NamedTuple):
@@ -57,41 +57,58 @@ class _Word(NamedTuple):
     status: ContainerStatus
 
 
-def own_log_faults(pod: Pod, logs: Sequence[LogSeen], gpus: GivenGpus, now: datetime) -> list[Finding]:
-    """The fault that explains most, by its own words."""
-    by_name = {status.name: status for status in statuses(pod)}
+@rule(
+    *("hami-core-crash", "hami-core-hang", "hami-core-missing", "gpu-memory-limit", "limit-not-enforced"),
+    *("gpu-start-failure", "gpu-runtime-missing", "driver-not-loaded", "card-fault"),
+    reads=("install",),
+)
+def own_log_fault(scene: PlacedScene) -> Iterator[Finding]:
+    """A container's own log says what is wrong in it: the fault that explains most."""
+    by_name = {status.name: status for status in statuses(scene.pod)}
     words = [
         _Word(hit, log, by_name[log.container])
-        for log in logs
-        if log.container in by_name and (not log.previous or in_trouble(by_name[log.container], now))
+        for log in scene.own_logs or ()
+        if log.container in by_name and (not log.previous or in_trouble(by_name[log.container], scene.now))
         for hit in find("workload-log", log.lines)
     ]
     order = [signature.id for signature in signatures()]
-    meant = [word for word in words if _means_it(word, now) and _concerns(word, gpus)]
+    meant = [word for word in words if _means_it(word, scene.now) and _concerns(word, scene)]
     meant.sort(key=lambda word: (order.index(word.hit.signature.id), word.log.previous))
-    return [_finding(pod, meant, gpus, now)] if meant else []
+    if meant:
+        yield _finding(scene, meant)
 
 
-def _concerns(word: _Word, gpus: GivenGpus) -> bool:
-    """Whether the words can be about a container that has these GPUs."""
+def _concerns(word: _Word, scene: PlacedScene) -> bool:
+    """Whether the words can be about what the pod's containers have of GPUs."""
     match word.hit.signature.id:
         case "core-host-pid":
-            return gpus.cores
+            return scene.once(given).cores
         case "core-no-gpu-seen":
-            return gpus.any
+            return _has_gpus(scene)
         case "core-torch-oom":
-            return _limit_seen(word, gpus) is not None
+            return _limit_seen(word, scene) is not None
         case "core-kv-cache":
-            return bool(gpus.limits_mib)
+            return bool(_limits_mib(scene))
         case _:
             return True
 
 
-def _limit_seen(word: _Word, gpus: GivenGpus) -> int | None:
+def _has_gpus(scene: PlacedScene) -> bool:
+    count, held = scene.config.gpus.count, scene.once(given).containers
+    counted = any(count in ((one.resources and one.resources.limits) or ()) for one in held)
+    return counted or given_by_hami(scene.pod.metadata) is not None or bool(volcano.limited_containers(scene.pod))
+
+
+def _limits_mib(scene: PlacedScene) -> list[int]:
+    held = scene.once(given)
+    return [share.memory_mib for share in held.shares] if is_limited(scene, held) else []
+
+
+def _limit_seen(word: _Word, scene: PlacedScene) -> int | None:
     """The memory limit that PyTorch saw as the GPU's total capacity."""
     total = _TOTAL.search(word.hit.quote)
     seen = float(total[1]) if total else 0.0
-    return next((limit for limit in gpus.limits_mib if abs(limit / _GIB_IN_MIB - seen) <= _ROUNDING), None)
+    return next((limit for limit in _limits_mib(scene) if abs(limit / _GIB_IN_MIB - seen) <= _ROUNDING), None)
 
 
 def _is_quoted(word: _Word, *, sound: bool) -> bool:
@@ -130,8 +147,8 @@ def _is_sure(word: _Word, now: datetime) -> bool:
     return signature.core or in_trouble(word.status, now)
 
 
-def _finding(pod: Pod, words: Sequence[_Word], gpus: GivenGpus, now: datetime) -> Finding:
-    first = words[0]
+def _finding(scene: PlacedScene, words: Sequence[_Word]) -> Finding:
+    pod, now, first = scene.pod, scene.now, words[0]
     signature = first.hit.signature
     same = [word for word in words if word.hit.signature.code == signature.code]
     proofs: list[Evidence] = [log_line(word.log, word.hit.quote) for word in same]
@@ -144,9 +161,12 @@ def _finding(pod: Pod, words: Sequence[_Word], gpus: GivenGpus, now: datetime) -
     if signature.id in _OF_LIMIT:
         proofs.append(quotes.of_holder(pod))
     node = pod.spec.node_name
+    claim = Text("in-container.claim", container=first.log.container, node=node or "?", means=_meaning(first, scene))
+    if signature.code in _OF_LIBRARY and (fact := _OF_LIBRARY[signature.code](scene.plugins)):
+        claim, proofs = sentences(claim, fact.sentence), [*proofs, *fact.proofs]
     return finding(
         signature.code,
-        Text("in-container.claim", container=first.log.container, node=node or "?", means=_meaning(first, gpus)),
+        claim,
         "confirmed" if _is_sure(first, now) else "suspected",
         (node,) if node else (),
         proofs,
@@ -155,13 +175,13 @@ def _finding(pod: Pod, words: Sequence[_Word], gpus: GivenGpus, now: datetime) -
     )
 
 
-def _meaning(word: _Word, gpus: GivenGpus) -> Text:
+def _meaning(word: _Word, scene: PlacedScene) -> Text:
     """With the amounts, where the words hold them."""
     signature = word.hit.signature
     if signature.id == "core-oom" and (amounts := _AMOUNTS.search(word.hit.quote)):
         needed, limit = (int(amount) // _MIB for amount in amounts.groups())
         return Text("in-container.memory", needed=f"{needed:,}", limit=f"{limit:,}")
-    if signature.id == "core-torch-oom" and (seen := _limit_seen(word, gpus)) is not None:
+    if signature.id == "core-torch-oom" and (seen := _limit_seen(word, scene)) is not None:
         return Text("in-container.memory-seen", limit=f"{seen:,}")
     return signature.means
 

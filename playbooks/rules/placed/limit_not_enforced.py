@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from bot.kube.models import Container, EnvVar, Pod
-from bot.report import Confidence, Evidence, Finding, step
+from bot.report import Confidence, Finding, step
 from bot.texts import Text
 from playbooks import quotes
 from playbooks.quotes import kubectl_pod
-from playbooks.rules.common.containers import GpuContainers
+from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
+from playbooks.rules.placed.container_faults import given, is_limited, is_troubled
+from playbooks.scene import PlacedScene
 
 _GO_TRUE = ("1", "t", "T", "TRUE", "true", "True")
 _MUSL = re.compile(r"(?:^|[/:._-])(?:alpine|musl)", re.IGNORECASE)
@@ -56,35 +58,33 @@ class Reason(NamedTuple):
     confidence: Confidence = "suspected"
 
 
-def limits_that_cannot_hold(pod: Pod, given: GpuContainers) -> list[Finding]:
-    """One finding with every reason, the surest first."""
+@rule("limit-not-enforced", reads=("install",))
+def unenforced_limit(scene: PlacedScene) -> Iterator[Finding]:
+    """The limit of a container that is not in trouble cannot hold: one finding with every reason, the surest first."""
+    pod, node, held = scene.pod, scene.pod.spec.node_name, scene.once(given)
+    if is_troubled(scene) or not is_limited(scene, held):
+        return
     reasons = [
         reason
-        for container in given.containers
+        for container in held.containers
         if container in pod.spec.containers
-        for reason in _reasons(pod, container, cores=given.cores)
+        for reason in _reasons(pod, container, cores=held.cores)
     ]
     reasons.sort(key=lambda reason: reason.confidence != "confirmed")
     if not reasons:
-        return []
-    first, node = reasons[0], pod.spec.node_name
-    proofs: list[Evidence] = [quotes.of_pod(pod, reason.quote, reason.path) for reason in reasons]
-    fixes = dict.fromkeys(reason.word for reason in reasons)
-    return [
-        finding(
-            "limit-not-enforced",
-            Text(
-                "limit-not-enforced.claim",
-                container=first.container,
-                why=Text(_WHYS[first.word], value=first.quote),
-            ),
-            first.confidence,
-            (node,) if node else (),
-            (*proofs, quotes.of_holder(pod)),
-            severity="warning",
-            actions=[step(Text(_FIXES[word]), kubectl_pod(pod, "get", "-o", "yaml")) for word in fixes],
-        )
-    ]
+        return
+    first, look = reasons[0], kubectl_pod(pod, "get", "-o", "yaml")
+    proofs = [*(quotes.of_pod(pod, reason.quote, reason.path) for reason in reasons), quotes.of_holder(pod)]
+    why = Text(_WHYS[first.word], value=first.quote)
+    yield finding(
+        "limit-not-enforced",
+        Text("limit-not-enforced.claim", container=first.container, why=why),
+        first.confidence,
+        (node,) if node else (),
+        proofs,
+        severity="warning",
+        actions=[step(Text(_FIXES[word]), look) for word in dict.fromkeys(reason.word for reason in reasons)],
+    )
 
 
 def _reasons(pod: Pod, container: Container, *, cores: bool) -> Iterator[Reason]:

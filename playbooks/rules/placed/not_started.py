@@ -1,7 +1,7 @@
 """A placed pod whose containers do not start, keep ending or are not ready, for a reason that is not HAMi's."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 from bot.hami.pods.allocations import BIND_PHASE_KEY
@@ -12,8 +12,10 @@ from bot.report import Evidence, Finding, NextAction, Severity, step
 from bot.texts import Prose, Text, spaced
 from playbooks import quotes
 from playbooks.quotes import kubectl_pod
+from playbooks.rule import rule
 from playbooks.rules.common.containers import between_restarts, path_in, statuses, stuck
 from playbooks.rules.common.findings import finding
+from playbooks.scene import PlacedScene
 
 _START_EVENTS = (
     "FailedMount",
@@ -33,8 +35,12 @@ _TOPOLOGY = "TopologyAffinityError"
 _PROBE_KILLS = re.compile(r"Container (\S+) failed (\w+) probe, will be restarted")
 
 
-def failed(pod: Pod) -> Finding:
-    """How a pod of phase Failed ended."""
+@rule("image-or-start-failure")
+def failed(scene: PlacedScene) -> Iterator[Finding]:
+    """The pod has ended, and not well."""
+    pod = scene.pod
+    if pod.status.phase != "Failed":
+        return
     ended = next(
         (
             status
@@ -58,28 +64,39 @@ def failed(pod: Pod) -> Finding:
         why = Text("image-or-start-failure.topology", why=why)
         steps = [step(Text("image-or-start-failure.topology-fix", node=pod.spec.node_name or "?"), "")]
     claim = Text("image-or-start-failure.failed", why=why)
-    return _start_failure(pod, claim, [quotes.of_pod(pod, quote, path)], steps=steps)
+    yield _start_failure(pod, claim, [quotes.of_pod(pod, quote, path)], steps=steps)
 
 
-def unready(pod: Pod, events: Sequence[Event], now: datetime) -> Finding | None:
-    """What a pod that runs lacks to be ready, by a failed probe or its condition; None for one that is ready."""
+def runs(scene: PlacedScene) -> bool:
+    """Whether the pod runs on its node, and none of its containers keeps ending."""
+    pod = scene.pod
+    halted = any(stuck(status) or between_restarts(status, scene.now) for status in statuses(pod))
+    return bool(pod.spec.node_name) and pod.status.phase == "Running" and not halted
+
+
+@rule("image-or-start-failure")
+def unready(scene: PlacedScene) -> Iterator[Finding]:
+    """A pod that runs is not ready, by a failed probe or its condition."""
+    pod, now = scene.pod, scene.now
+    if not runs(scene):
+        return
     ready = pod.condition("Ready")
     told = ready if ready and ready.status == "False" and ready.message.strip() else None
     waits = next((status for status in statuses(pod) if status.state.running and not status.ready), None)
     started = waits.state.running.started_at if waits and waits.state.running else None
     since = parse_time(started or (told.last_transition_time if told else None))
-    probe = _probe(waits, events, since) if waits else None
+    probe = _probe(waits, scene.events, since) if waits else None
     if waits and probe:
         why = Text("image-or-start-failure.probe", container=waits.name, why=quotes.shown(probe.message))
     elif told:
         why = quotes.shown(told.message)
     else:
-        return None
+        return
     proofs = [quotes.of_event(probe)] if probe else []
     proofs += [quotes.of_condition(pod, told, quotes.clock(told.last_transition_time))] if told else []
     calm = not (waits and waits.restart_count) and since is not None and now - since <= _LOADING
     claim = Text("image-or-start-failure.unready", node=pod.spec.node_name or "?", why=why)
-    return _start_failure(pod, claim, proofs, severity="info" if calm else "warning")
+    yield _start_failure(pod, claim, proofs, severity="info" if calm else "warning")
 
 
 def _probe(status: ContainerStatus, events: Sequence[Event], since: datetime | None) -> Event | None:
@@ -94,8 +111,12 @@ def _probe(status: ContainerStatus, events: Sequence[Event], since: datetime | N
     return max(found, key=lambda event: parse_time(event.seen_at) or _LONG_AGO, default=None)
 
 
-def not_started(pod: Pod, events: Sequence[Event], now: datetime) -> Finding:
-    """What a container that does not start, or keeps ending, waits for or ends with."""
+@rule("image-or-start-failure")
+def not_started(scene: PlacedScene) -> Iterator[Finding]:
+    """A container does not start, or keeps ending."""
+    pod, events, now = scene.pod, scene.events, scene.now
+    if not pod.spec.node_name or runs(scene):
+        return
     halted = next((status for status in statuses(pod) if stuck(status) or between_restarts(status, now)), None)
     init = _init_at_work(pod)
     started = [event for event in events if event.reason in _START_EVENTS]
@@ -125,7 +146,7 @@ def not_started(pod: Pod, events: Sequence[Event], now: datetime) -> Finding:
     since = parse_time(bound.last_transition_time if bound else None) or parse_time(pod.metadata.creation_timestamp)
     calm = halted is None and last is None and since is not None and now - since <= _CALM
     proofs = proofs or [quotes.of_pod(pod, pod.spec.node_name, "{.spec.nodeName}")]
-    return _start_failure(pod, claim, proofs, severity="info" if calm else "warning")
+    yield _start_failure(pod, claim, proofs, severity="info" if calm else "warning")
 
 
 def _is_init(pod: Pod, status: ContainerStatus) -> bool:

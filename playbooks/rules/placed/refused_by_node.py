@@ -1,82 +1,183 @@
-"""A pod whose node refused its devices after Bind, in kubelet's or the device plugin's own words."""
+"""A pod whose node refused its devices after Bind: in whose words, what stands behind it, and who placed it there."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
 
+from bot.hami.installation.install import is_anothers, kube_scheduler_of
+from bot.hami.installation.kube_scheduler import SchedulerConfig, find_scheduler_config
 from bot.hami.pods.allocations import BIND_PHASE_KEY, NODE_KEY, reserved_node
-from bot.hami.pods.request_parsing import extended_resources
+from bot.hami.pods.request_parsing import asked_resources, device_asked, extended_resources
+from bot.hami.signatures import find
 from bot.hami.vendors import BY_WORD, FIRST, vendor_of_resource
 from bot.hami.vendors.vendor import Vendor
-from bot.kube.models import Event, Pod
-from bot.report import Evidence, Finding, step
-from bot.texts import Text
+from bot.kube.models import Pod
+from bot.kube.times import parse_time
+from bot.report import Evidence, Finding, Gap, step
+from bot.texts import Text, unstopped
 from playbooks import quotes
-from playbooks.quotes import kubectl_pod
+from playbooks.gather.node_side import is_monitor
+from playbooks.gather.scheduling import InstallSeen
+from playbooks.quotes import kubectl, kubectl_pod
+from playbooks.rule import rule
+from playbooks.rules.admission.webhook_bypassed import missed
+from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.rules.common.prose import plugin_pods_command
+from playbooks.rules.common.signature_findings import fix_of, log_line
+from playbooks.rules.installation.extender import managed_proof, never_asked
+from playbooks.rules.nodes.node_causes import NODE_CODES, node_causes
+from playbooks.rules.nodes.plugin_faults import crash_near
+from playbooks.rules.waiting.volcano import scheduled_by_volcano
+from playbooks.scene import PlacedScene
 
 _ALLOCATE_REASON = "UnexpectedAdmissionError"
 _OUT_OF = "OutOf"
 _BOUND = "BindingSucceed"
 """HAMi's event of a Bind; no other scheduler writes it. Events expire; HAMi also leaves a label of the node's name."""
+_ANSWERED = re.compile(r"rpc error: code = (?!Unavailable|DeadlineExceeded|Canceled)\w+ desc = ")
+"""gRPC's codes for a plugin that was not there; any other one is the plugin's own answer."""
+_MOST_LINES = 3
+
+
+class Refusal(NamedTuple):
+    """`words` are kubelet's or the device plugin's; `stripped` shows that HAMi bound the pod to its node although the
+    annotations that Bind leaves are gone; `logged` is what the device plugin logged of the pod.
+    """
+
+    words: list[Evidence]
+    stripped: list[Evidence]
+    logged: list[Evidence]
+
+    @property
+    def proofs(self) -> tuple[Evidence, ...]:
+        return (*self.words, *self.stripped, *self.logged)
+
+
+def refusal(scene: PlacedScene) -> Refusal | None:
+    """How the node refused the pod's devices; None where it did not."""
+    words = _words(scene)
+    return Refusal(words, _bound_by_hami(scene), _logged(scene)) if words else None
+
+
+@rule("allocate-failed")
+def refused(scene: PlacedScene) -> Iterator[Finding]:
+    """The node refused the pod's devices."""
+    pod, node, said = scene.pod, scene.pod.spec.node_name, scene.once(refusal)
+    if said is None:
+        return
+    placed = reserved_node(pod.metadata) != ""
+    why = _device_error(said.words[0].quote) if said.words[0].quote != "failed" else Text("allocate-failed.no-words")
+    actions = [step(Text("allocate-failed.plugin-log"), prose.plugin_pods_command(node, _vendor_of(pod)))]
+    if said.stripped:
+        look = kubectl_pod(pod, "get", "--show-managed-fields", "-o", "yaml")
+        actions = [step(Text("allocate-failed.who-removes"), look)]
+    elif not placed:
+        look = kubectl_pod(pod, "get", "-o", "jsonpath={.spec.schedulerName}")
+        actions.insert(0, step(Text("allocate-failed.scheduler"), look))
+    actions.append(step(Text("allocate-failed.recreate"), kubectl_pod(pod, "delete"), changes_cluster=True))
+    key = "allocate-failed.stripped" if said.stripped else "allocate-failed.unplaced"
+    scheduler = pod.spec.scheduler_name or "?"
+    claim = Text("allocate-failed.claim" if placed else key, node=node or "?", why=why, scheduler=scheduler)
+    # Of a pod whose annotations are gone, that is what kubelet's words mean.
+    known = find("kubelet-message", [evidence.quote for evidence in said.words]) if scene.seen else []
+    if known and not said.stripped:
+        claim = Text("allocate-failed.means", claim=unstopped(claim), means=known[0].signature.means)
+        actions.insert(0, fix_of(known[0]))
+    nodes = (node,) if node else ()
+    yield finding("allocate-failed", claim, "confirmed", nodes, said.proofs, severity="warning", actions=actions)
+
+
+@rule(*NODE_CODES, reads=("install",))
+def node_behind_refusal(scene: PlacedScene) -> list[Finding]:
+    """Something is wrong with the node; nothing where the device plugin was there and refused this pod itself."""
+    said, side = scene.once(refusal), scene.side
+    if said is None or side is None or scene.seen is None:
+        return []
+    if any(_ANSWERED.search(evidence.quote) for evidence in said.words):
+        return []
+    times = [at for evidence in (*said.words, *said.stripped) if (at := parse_time(evidence.at))]
+    vendor = device_asked(scene.pod, scene.config).vendor
+    found = node_causes([side], scene.plugin_sets, scene.seen, scene.now, vendor)
+    return found or [cause.told() for cause in crash_near(side, times, vendor)]
+
+
+@rule(
+    *("volcano-scheduled", "wrong-scheduler", "webhook-bypassed", "extender-misconfigured"),
+    *("webhook-missing", "webhook-unreachable", "webhook-untrusted"),
+    reads=("install",),
+)
+def placed_without_hami(scene: PlacedScene) -> list[Finding]:
+    """The pod came to its node without a GPU from HAMi; nothing where HAMi placed it, or nothing tells.
+
+    Somebody else's scheduler means to place its pods without HAMi.
+    """
+    pod, install, config, said = scene.pod, scene.install, scene.config, scene.once(refusal)
+    if said is None or said.stripped or reserved_node(pod.metadata) or scene.seen is None:
+        return []
+    if scene.seen.presence == "absent" or is_anothers(pod.spec.scheduler_name, install):
+        return []
+    if (of_volcano := scheduled_by_volcano(pod, install, config, said.proofs)) is not None:
+        return [of_volcano]
+    asked, owner = asked_resources(pod, config), None if isinstance(scene.owner, Gap) else scene.owner
+    return missed(scene, asked, said.proofs, owner) or _not_asked_about(pod, asked, scene.seen, said)
+
+
+def _not_asked_about(pod: Pod, asked: dict[str, str], seen: InstallSeen, said: Refusal) -> list[Finding]:
+    """HAMi's kube-scheduler asks the extender only about pods with a resource that the extender manages."""
+    if asked and (unnamed := never_asked(seen, ("kind",), said.proofs)):
+        return unnamed
+    config = find_scheduler_config(seen.config_maps, kube_scheduler_of(seen.install))
+    extender = config.extender(seen.config.gpus.count) if isinstance(config, SchedulerConfig) else None
+    managed = {resource.name for resource in extender.managed_resources or ()} if extender else set[str]()
+    if not isinstance(config, SchedulerConfig) or not managed or not asked or managed & asked.keys():
+        return []
+    names = prose.names(sorted(asked))
+    claim = Text("extender-misconfigured.unasked", resources=names, file=config.key)
+    edit = kubectl("-n", config.config_map.namespace, "edit", "configmap", config.config_map.name)
+    steps = [step(Text("extender-misconfigured.add", resource=names), edit, changes_cluster=True)]
+    path = "{.spec.containers[*].resources.limits}"
+    proofs = [managed_proof(config), *(quotes.of_pod(pod, name, path) for name in asked), *said.proofs]
+    return [finding("extender-misconfigured", claim, "confirmed", (), proofs, severity="warning", actions=steps)]
+
+
+def _words(scene: PlacedScene) -> list[Evidence]:
+    """What kubelet or the device plugin said when it refused the pod's devices after Bind."""
+    proofs: list[Evidence] = []
+    pod, reason, message = scene.pod, scene.pod.status.reason, scene.pod.status.message
+    devices = reason.startswith(_OUT_OF) and "/" in reason
+    if reason == _ALLOCATE_REASON or devices or "Allocate failed" in message:
+        proofs.append(quotes.of_pod(pod, message if message.strip() else reason, "{.status.message}"))
+    proofs += [quotes.of_event(event) for event in scene.events if event.reason == _ALLOCATE_REASON][-1:]
+    if pod.metadata.annotation(BIND_PHASE_KEY) == "failed" and pod.status.phase != "Running":
+        proofs.append(quotes.of_pod_annotation(pod, BIND_PHASE_KEY))
+    return proofs
+
+
+def _bound_by_hami(scene: PlacedScene) -> list[Evidence]:
+    pod, node = scene.pod, scene.pod.spec.node_name
+    if reserved_node(pod.metadata) or not node:
+        return []
+    bound = [event for event in scene.events if event.reason == _BOUND and f"[{node}]" in event.message][-1:]
+    if bound:
+        return [quotes.of_event(bound[0])]
+    return [quotes.of_pod_label(pod, NODE_KEY)] if pod.metadata.label(NODE_KEY) == node else []
+
+
+def _logged(scene: PlacedScene) -> list[Evidence]:
+    """The newest lines of the device plugin's log that name this pod, the last of them first: its end tells most."""
+    named = re.compile(rf"(?<![\w.-]){re.escape(f'{scene.pod.namespace}/{scene.pod.name}')}(?![\w.-])")
+    for log in scene.side.logs if scene.side else ():
+        if not is_monitor(log.container):
+            lines = [line for line in log.lines if named.search(line)]
+            if lines:
+                return [log_line(log, line) for line in reversed(lines[-_MOST_LINES:])]
+    return []
 
 
 def _vendor_of(pod: Pod) -> Vendor:
     """Whose devices the pod asks for, by the usual names of their resources."""
     found = (vendor_of_resource(name) for name in extended_resources(pod))
     return next((BY_WORD[of[0].word] for of in found if of), FIRST)
-
-
-def bound_by_hami(pod: Pod, events: Sequence[Event]) -> list[Evidence]:
-    """What shows that HAMi bound the pod to its node although the annotations that Bind leaves are gone."""
-    if reserved_node(pod.metadata) or not pod.spec.node_name:
-        return []
-    node = pod.spec.node_name
-    own = [event for event in events if event.involved_object.uid in ("", pod.metadata.uid)]
-    bound = [quotes.of_event(event) for event in own if event.reason == _BOUND and f"[{node}]" in event.message][-1:]
-    return bound or ([quotes.of_pod_label(pod, NODE_KEY)] if pod.metadata.label(NODE_KEY) == node else [])
-
-
-def allocate_failed(pod: Pod, events: Sequence[Event]) -> Finding | None:
-    """The refusal, or None where there was none."""
-    proofs = _refusals_on_the_node(pod, events)
-    if not proofs:
-        return None
-    node = pod.spec.node_name
-    why = _device_error(proofs[0].quote) if proofs[0].quote != "failed" else Text("allocate-failed.no-words")
-    placed, stripped = reserved_node(pod.metadata) != "", bound_by_hami(pod, events)
-    scheduler = pod.spec.scheduler_name or "?"
-    actions = [step(Text("allocate-failed.plugin-log"), plugin_pods_command(node, _vendor_of(pod)))]
-    if stripped:
-        look = kubectl_pod(pod, "get", "--show-managed-fields", "-o", "yaml")
-        actions = [step(Text("allocate-failed.who-removes"), look)]
-    elif not placed:
-        look = kubectl_pod(pod, "get", "-o", "jsonpath={.spec.schedulerName}")
-        actions.insert(0, step(Text("allocate-failed.scheduler"), look))
-    recreate = kubectl_pod(pod, "delete")
-    actions.append(step(Text("allocate-failed.recreate"), recreate, changes_cluster=True))
-    key = "allocate-failed.stripped" if stripped else "allocate-failed.unplaced"
-    return finding(
-        "allocate-failed",
-        Text("allocate-failed.claim" if placed else key, node=node or "?", why=why, scheduler=scheduler),
-        "confirmed",
-        (node,) if node else (),
-        (*proofs, *stripped),
-        severity="warning",
-        actions=tuple(actions),
-    )
-
-
-def _refusals_on_the_node(pod: Pod, events: Sequence[Event]) -> list[Evidence]:
-    """What kubelet or the device plugin said when it refused the pod's devices after Bind."""
-    proofs: list[Evidence] = []
-    reason, message = pod.status.reason, pod.status.message
-    devices = reason.startswith(_OUT_OF) and "/" in reason
-    if reason == _ALLOCATE_REASON or devices or "Allocate failed" in message:
-        proofs.append(quotes.of_pod(pod, message if message.strip() else reason, "{.status.message}"))
-    proofs += [quotes.of_event(event) for event in events if event.reason == _ALLOCATE_REASON][-1:]
-    if pod.metadata.annotation(BIND_PHASE_KEY) == "failed" and pod.status.phase != "Running":
-        proofs.append(quotes.of_pod_annotation(pod, BIND_PHASE_KEY))
-    return proofs
 
 
 def _device_error(message: str) -> str:

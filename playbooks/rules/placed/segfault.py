@@ -6,7 +6,7 @@ HAMi#1764). Nothing of that proves it: without such a sign a segmentation fault 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import NamedTuple
@@ -14,13 +14,16 @@ from typing import NamedTuple
 from bot.hami.version import Version
 from bot.kube.models import Container, ContainerStatus, Pod, StateTerminated
 from bot.kube.times import parse_time
-from bot.report import Evidence, Finding, step
-from bot.texts import Text
+from bot.report import Finding, step
+from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.quotes import kubectl_pod
-from playbooks.rules.common.containers import GpuContainers, in_trouble, path_in, run_time, statuses
+from playbooks.rule import rule
+from playbooks.rules.common.containers import in_trouble, path_in, run_time, statuses
 from playbooks.rules.common.findings import finding
-from playbooks.rules.placed.hami_core_version import library_of
+from playbooks.rules.placed.container_faults import given
+from playbooks.rules.placed.hami_core import library_of, library_told
+from playbooks.scene import PlacedScene
 
 SEGFAULT = 139
 _BEFORE, _AFTER = timedelta(seconds=15), timedelta(seconds=120)
@@ -48,28 +51,28 @@ class _Start(NamedTuple):
     down_since: datetime
 
 
-def segfaults(pod: Pod, given: GpuContainers, plugins: Sequence[Pod], now: datetime) -> list[Finding]:
-    """What points at HAMi-core; `plugins` are HAMi's device plugin on the node."""
-    crash = next(iter(_crashes(pod, given.containers, now)), None)
-    if crash is None or not given.shares:
-        return []
-    library = library_of(plugins)
-    restarted = next((start for start in map(_start_of, plugins) if start and _broke(pod, crash, start)), None)
-    prone = len(given.shares) > 1 or _LIBRARIES.search(crash.container.image)
-    if restarted is None and not (prone and library and library.version < _GOOD):
-        return []
-    return [_finding(pod, crash, restarted)]
+@rule("hami-core-crash", reads=("install",))
+def segfault(scene: PlacedScene) -> Iterator[Finding]:
+    """A GPU container ended with a segmentation fault, and something points at HAMi-core."""
+    crash, held = next(_crashes(scene), None), scene.once(given)
+    if crash is None or not held.shares:
+        return
+    library = library_of(scene.plugins)
+    restarted = next(
+        (start for start in map(_start_of, scene.plugins) if start and _broke(scene.pod, crash, start)), None
+    )
+    prone = len(held.shares) > 1 or _LIBRARIES.search(crash.container.image)
+    if restarted is not None or (prone and library and library.version < _GOOD):
+        yield _finding(scene, crash, restarted)
 
 
-def _crashes(pod: Pod, containers: Sequence[Container], now: datetime) -> list[_Crash]:
-    by_name = {container.name: container for container in containers}
-    found: list[_Crash] = []
-    for status in statuses(pod):
+def _crashes(scene: PlacedScene) -> Iterator[_Crash]:
+    by_name = {container.name: container for container in scene.once(given).containers}
+    for status in statuses(scene.pod):
         for place, state in (("state", status.state), ("lastState", status.last_state)):
             ended = state.terminated
-            if ended and ended.exit_code == SEGFAULT and status.name in by_name and in_trouble(status, now):
-                found.append(_Crash(by_name[status.name], status, ended, place))
-    return found
+            if ended and ended.exit_code == SEGFAULT and status.name in by_name and in_trouble(status, scene.now):
+                yield _Crash(by_name[status.name], status, ended, place)
 
 
 def _start_of(plugin: Pod) -> _Start | None:
@@ -104,25 +107,24 @@ def _times(crash: _Crash) -> list[tuple[datetime, timedelta]]:
     return [(last, _BEFORE), (last - loop, max(_BEFORE, loop / 4))]
 
 
-def _finding(pod: Pod, crash: _Crash, restarted: _Start | None) -> Finding:
-    node = pod.spec.node_name
-    proofs: list[Evidence] = [quotes.of_pod(pod, str(SEGFAULT), _path(pod, crash, "exitCode"))]
+def _finding(scene: PlacedScene, crash: _Crash, restarted: _Start | None) -> Finding:
+    pod, node = scene.pod, scene.pod.spec.node_name
+    proofs = [quotes.of_pod(pod, str(SEGFAULT), _path(pod, crash, "exitCode"))]
     if crash.ended.finished_at:
         proofs.append(quotes.of_pod(pod, crash.ended.finished_at, _path(pod, crash, "finishedAt")))
     if restarted:
         started = "{.status.containerStatuses[*].state.running.startedAt}"
         proofs.append(quotes.of_pod(restarted.pod, restarted.quote, started))
+    key = "hami-core-crash.restarted" if restarted else "hami-core-crash.known"
+    claim = Text(key, container=crash.container.name, node=node or "?")
+    if fact := library_told(scene.plugins):
+        claim, proofs = sentences(claim, fact.sentence), [*proofs, *fact.proofs]
     recreate = step(Text("hami-core-crash.recreate"), kubectl_pod(pod, "delete"), changes_cluster=True)
-    advice = step(
-        Text("hami-core-crash.log" if restarted else "hami-core-crash.upgrade"), kubectl_pod(pod, "get", "-o", "yaml")
-    )
+    look = kubectl_pod(pod, "get", "-o", "yaml")
+    advice = step(Text("hami-core-crash.log" if restarted else "hami-core-crash.upgrade"), look)
     return finding(
         "hami-core-crash",
-        Text(
-            "hami-core-crash.restarted" if restarted else "hami-core-crash.known",
-            container=crash.container.name,
-            node=node or "?",
-        ),
+        claim,
         "suspected",
         (node,) if node else (),
         proofs,

@@ -45,7 +45,7 @@ def _said(scene: PodScene) -> _Said | None:
     newest = max(events, key=lambda event: event.seen_at, default=None)
     if newest is None:
         return None
-    scaler, words = newest.component, one_line(newest.message, _LONGEST).rstrip(".")
+    scaler, words = newest.component, one_line(quotes.shown(newest.message), _LONGEST).rstrip(".")
     if newest.reason in _COMING:
         at = parse_time(newest.seen_at)
         late = at is None or scene.now - at > _STARTS

@@ -1,11 +1,12 @@
 """Nodes that would take a waiting pod if they handed out their GPUs, and why they do not."""
 
+from collections.abc import Iterable
+
 from bot.hami.fit import verdicts
 from bot.hami.vendors import FIRST
 from bot.report import Finding
 from playbooks.gather.node_side import NodeSide
-from playbooks.rules.common.findings import NodeCause
-from playbooks.rules.nodes.node_causes import node_causes, per_cause
+from playbooks.rules.nodes.node_causes import node_causes
 from playbooks.rules.nodes.not_selected import none_selected
 from playbooks.rules.waiting.cause_ranking import Cause, Rank
 from playbooks.scene import PodScene
@@ -24,8 +25,7 @@ def nodes_at_fault(scene: PodScene, cause: Cause) -> list[Finding]:
     if cause.rank >= Rank.BACKGROUND:
         return []
     sides = [questioned.sides[name] for name in cause.nodes if name in questioned.sides]
-    able = [side for side in sides if scene.if_registered(side.name).fits is not False]
-    return per_cause([cause for side in able for cause in _causes(scene, side)])
+    return _causes(scene, (side for side in sides if scene.if_registered(side.name).fits is not False))
 
 
 def with_nodes_behind(scene: PodScene, told: Finding | None) -> list[Finding]:
@@ -35,11 +35,10 @@ def with_nodes_behind(scene: PodScene, told: Finding | None) -> list[Finding]:
     if told is None:
         return []
     sides = scene.cluster.questioned.sides
-    found = [cause for name in told.scope.nodes if name in sides for cause in _causes(scene, sides[name])]
-    return [*per_cause(found), told]
+    return [*_causes(scene, (sides[name] for name in told.scope.nodes if name in sides)), told]
 
 
-def _causes(scene: PodScene, side: NodeSide) -> list[NodeCause]:
-    """What keeps the node from handing out what the pod asks for."""
-    sets = scene.cluster.questioned.sets
-    return node_causes(side, sets, scene.config, scene.now, vendors=[scene.device.vendor])
+def _causes(scene: PodScene, sides: Iterable[NodeSide]) -> list[Finding]:
+    """What keeps these nodes from handing out what the pod asks for."""
+    cluster = scene.cluster
+    return node_causes(sides, cluster.questioned.sets, cluster.seen, scene.now, scene.device.vendor)

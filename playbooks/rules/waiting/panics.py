@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from bot.hami.installation.install import Install
 from bot.hami.scheduler_logs.panics import Panic, broke_off, found_nobody, may_be_panic, read_panics
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Pod
@@ -17,7 +16,7 @@ from playbooks.quotes import kubectl, shown
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
 from playbooks.rules.waiting.pod_log import Run
-from playbooks.scene import PodScene
+from playbooks.scene import HamiScene, PodScene
 
 _MAX_SHOWN = 2
 _ROUNDED, _AT_ONCE = timedelta(seconds=1), timedelta(seconds=3)
@@ -55,7 +54,7 @@ def panicked(scene: PodScene) -> Iterator[Finding]:
     attempt = scene.attempt
     if not _may_be_panic(attempt) or attempt.evidence is None:
         return
-    found = _found(scene.cluster.process.panics)
+    found = _found(scene.process.panics)
     if near := [crash for crash in found if crash.explains(attempt)]:
         yield _told(near, [attempt.evidence], Text("scheduler-panic.claim", what=_what(near)))
     elif broke_off(attempt.evidence.quote) and (attempt.stage != "bind" or found):
@@ -67,15 +66,25 @@ def panicked(scene: PodScene) -> Iterator[Finding]:
 @rule("scheduler-panic")
 def panicked_elsewhen(scene: PodScene) -> Iterator[Finding]:
     """Panics of a process that runs on and that do not explain why a call about the pod got no answer."""
-    found = [crash for crash in _found(scene.cluster.process.panics) if not crash.log.previous]
-    if _may_be_panic(scene.attempt) and found and scene.install.seen:
+    if _may_be_panic(scene.attempt) and (found := _survived(scene)):
         yield _recovered(found, severity="info", confidence="suspected")
 
 
 @rule("scheduler-panic")
-def extender_ended(scene: PodScene) -> list[Finding]:
+def recovered(scene: HamiScene) -> Iterator[Finding]:
+    """The extender panicked and runs on, whichever pod it was asked about."""
+    if found := _survived(scene):
+        yield _recovered(found, severity="warning")
+
+
+@rule("scheduler-panic")
+def extender_ended(scene: HamiScene) -> Iterator[Finding]:
     """A panic ended the extender a short while ago, or no scheduler is ready again after it."""
-    return ended(scene.install, scene.cluster.process.panics, scene.now)
+    down, logs, now = not scene.install.ready_pods, scene.process.panics, scene.now
+    found = [crash for crash in _found(logs) if crash.log.previous and (down or _age(crash.log, now) <= _RECENT)]
+    if found:
+        claim = Text("scheduler-panic.ended", what=_what(found), pod=found[-1].log.scheduler.name)
+        yield _told(found, [], claim, severity="critical" if down else "warning")
 
 
 def _may_be_panic(attempt: Attempt) -> bool:
@@ -83,14 +92,9 @@ def _may_be_panic(attempt: Attempt) -> bool:
     return asked and attempt.evidence is not None and may_be_panic(attempt.evidence.quote)
 
 
-def ended(install: Install, logs: tuple[PanicLog, ...], now: datetime) -> list[Finding]:
-    """A panic that ended the extender a short while ago, or after which no scheduler is ready again."""
-    down = not install.ready_pods
-    found = [crash for crash in _found(logs) if crash.log.previous and (down or _age(crash.log, now) <= _RECENT)]
-    if not found:
-        return []
-    claim = Text("scheduler-panic.ended", what=_what(found), pod=found[-1].log.scheduler.name)
-    return [_told(found, [], claim, severity="critical" if down else "warning")]
+def _survived(scene: HamiScene) -> list[_Found]:
+    """The panics of a process that runs on."""
+    return [crash for crash in _found(scene.process.panics) if not crash.log.previous] if scene.install.seen else []
 
 
 def _age(log: PanicLog, now: datetime) -> timedelta:
@@ -111,14 +115,6 @@ def panicked_in(runs: Sequence[Run], logs: tuple[PanicLog, ...]) -> list[Finding
         return []
     claim = Text("scheduler-panic.claim", what=_what(near))
     return [_told(near, [], claim, confidence="suspected")]  # another pod's run may have begun in that second
-
-
-def panics_told(install: Install, logs: tuple[PanicLog, ...], now: datetime) -> list[Finding]:
-    """The panics of the whole installation's scheduler, whichever pod was asked about."""
-    recovered = [found for found in _found(logs) if not found.log.previous]
-    if not install.seen or not recovered:
-        return ended(install, logs, now)
-    return [_recovered(recovered, severity="warning")]
 
 
 def _recovered(found: list[_Found], *, severity: Severity, confidence: Confidence = "confirmed") -> Finding:

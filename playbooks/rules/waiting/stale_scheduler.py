@@ -33,7 +33,7 @@ from playbooks.rules.waiting.cause_ranking import by_words
 from playbooks.rules.waiting.nodes_at_fault import with_nodes_behind
 from playbooks.rules.waiting.request_bugs import told_by_bug
 from playbooks.rules.waiting.unregistered_nodes import untrusted_nodes
-from playbooks.scene import PodScene
+from playbooks.scene import InstallScene, PodScene
 
 _MAX_SHOWN = 3
 
@@ -182,6 +182,12 @@ def ghosts_suspected(scene: PodScene) -> Finding | None:
     if attempt.stage != "filter" or not used or not ghosts:
         return None
     return structs.replace(_told(ghosts, process, scene.install, attempt), confidence="suspected")
+
+
+@rule("scheduler-ledger-stale")
+def counts_ghosts(scene: InstallScene) -> list[Finding]:
+    """What the scheduler counts of pods that are gone; on a node that is gone it keeps nobody out."""
+    return ghosts_told(scene.process, scene.install, {node.name for node in scene.nodes})
 
 
 def ghosts_told(process: SchedulerProcess, install: Install, nodes: Collection[str]) -> list[Finding]:

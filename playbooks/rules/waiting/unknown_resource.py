@@ -29,7 +29,7 @@ def offered_nowhere(scene: PodScene) -> Iterator[Finding]:
     """The resource that no node can give the pod; nothing where each can be had."""
     if not scene.nodes:
         return
-    nodes, seen = scene.nodes.values(), scene.cluster.seen
+    nodes, seen = scene.nodes.values(), scene.seen
     config = find_scheduler_config(seen.config_maps, kube_scheduler_of(seen.install))
     managed = config.ignored if isinstance(config, SchedulerConfig) else frozenset[str]()
     refused = _refused(scene.pod, scene.attempt)

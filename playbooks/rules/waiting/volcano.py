@@ -10,7 +10,7 @@ from typing import NamedTuple
 from bot.hami.installation.install import KUBERNETES_SCHEDULER, VOLCANO_SCHEDULERS, Install
 from bot.hami.pods.request_parsing import DeviceConfig, asked_resources, extended_resources
 from bot.hami.signatures import Hit
-from bot.kube.models import Container, Event, Pod
+from bot.kube.models import Container, Event, Node, Pod
 from bot.report import Evidence, Finding, Gap, NextAction, one_line, step
 from bot.texts import Prose, Text, sentences
 from playbooks import quotes
@@ -25,6 +25,9 @@ from playbooks.scene import PodScene
 
 _DOMAIN = "volcano.sh/"
 _VGPU = "volcano.sh/vgpu-"
+_NUMBER = "volcano.sh/vgpu-number"
+_REGISTER = "volcano.sh/node-vgpu-register"
+_FIELDS = 4
 _OLD_MODE = ("volcano.sh/gpu-memory", "volcano.sh/gpu-number")
 """Of gpushare, which cannot be mixed with vGPUs (volcano#3624)."""
 _GROUP_KEYS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
@@ -82,6 +85,14 @@ _MEANINGS = tuple(
 """What Volcano or its device plugin says, the most telling first."""
 
 
+class _Lack(NamedTuple):
+    """What no node has of what the pod asks Volcano for."""
+
+    claim: Text
+    proof: Evidence
+    step: NextAction
+
+
 def limited_containers(pod: Pod) -> list[Container]:
     """The containers of which Volcano's vGPUs are a part of a GPU: HAMi-core keeps their limits too."""
     parts = {f"{_VGPU}{name}" for name in ("memory", "memory-percentage", "cores")}
@@ -109,11 +120,17 @@ def is_of_volcano(pod: Pod, install: Install) -> bool:
 
 
 def scheduled_by_volcano(
-    pod: Pod, install: Install, config: DeviceConfig, quoted: Sequence[Evidence], logs: Sequence[LogSeen] = ()
+    pod: Pod,
+    install: Install,
+    config: DeviceConfig,
+    quoted: Sequence[Evidence],
+    *,
+    logs: Sequence[LogSeen] = (),
+    lacking: _Lack | None = None,
 ) -> Finding | None:
     """What Volcano says of its pod; None for any other. `quoted`: the words about the pod, then about its PodGroup.
 
-    `logs` are of Volcano's device plugin.
+    `logs` are of Volcano's device plugin; `lacking` is what no node has.
     """
     if not is_of_volcano(pod, install):
         return None
@@ -134,6 +151,8 @@ def scheduled_by_volcano(
     else:
         claim, steps = _by_its_words(pod, named, quoted)
     proofs = [*_signs(pod, [*theirs, *ours], asked), *quoted]
+    if lacking:
+        claim, proofs, steps = sentences(claim, lacking.claim), [*proofs, lacking.proof], [lacking.step]
     steps += _look(pod)
     if broken := _broken_plugin(logs):
         means = broken.hit.signature.means
@@ -154,8 +173,40 @@ def scheduled_by_volcano(
 def placed_by_volcano(scene: PodScene) -> Iterator[Finding]:
     """What Volcano says of its pod, and what keeps its device plugin of a node from its work, by its log."""
     said = [*scene.words, *of_group(scene.group_events)]
-    if told := scheduled_by_volcano(scene.pod, scene.install, scene.config, said, scene.volcano_plugins.logs):
+    lacking = _lacks(scene)
+    logs = scene.volcano_plugins.logs
+    if told := scheduled_by_volcano(scene.pod, scene.install, scene.config, said, logs=logs, lacking=lacking):
         yield told
+
+
+def _lacks(scene: PodScene) -> _Lack | None:
+    """More GPUs for one container than any node registers, or a resource offered at 0 where GPUs are registered."""
+    cards = {node.name: _cards(node) for node in scene.nodes.values()}
+    most = max(cards, key=lambda name: len(cards[name]), default="")
+    if not most or not cards[most]:
+        return None
+    asked = extended_resources(scene.pod)
+    number = asked.get(_NUMBER, "")
+    if number.isdecimal() and int(number) > len(cards[most]):
+        claim = Text("volcano-scheduled.too-many", resource=_NUMBER, asked=number, most=len(cards[most]), node=most)
+        look = kubectl_pod(scene.pod, "get", "-o", "jsonpath={.spec.containers[*].resources.limits}")
+        fewer = step(Text("volcano-scheduled.fewer", resource=_NUMBER, most=len(cards[most])), look)
+        return _Lack(claim, quotes.of_node_annotation(scene.nodes[most], _REGISTER, cards[most][0]), fewer)
+    for name, found in cards.items():
+        offered = scene.nodes[name].status.allocatable or {}
+        none = next((resource for resource in asked if found and str(offered.get(resource)) == "0"), "")
+        if none:
+            claim = Text("volcano-scheduled.offered-none", node=name, resource=none, count=len(found))
+            where = kubectl("get", "daemonsets", "-A", "-l", "app.kubernetes.io/component=device-plugin")
+            factor = step(Text("volcano-scheduled.factor", node=name), where)
+            return _Lack(claim, quotes.of_allocatable(scene.nodes[name], none), factor)
+    return None
+
+
+def _cards(node: Node) -> list[str]:
+    """The GPUs that Volcano's device plugin registers there: `UUID,slots,MiB,cores,type,…` each."""
+    register = node.metadata.annotation(_REGISTER) or ""
+    return [card for card in register.split(":") if card.count(",") >= _FIELDS]
 
 
 class _Plugin(NamedTuple):

@@ -1,0 +1,346 @@
+"""The answer: what follows from what was seen. Public contract `hami-bot.report/v1`.
+
+A report carries no markup, no colour and no limit of the place it will be shown in. Its prose is data, `key` and
+`values` of a text, until `in_words` fills in the words of a language: whoever shows a report has it from there, and a
+report that was kept can be put into another language. Prose without a key is taken as it is.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from bot.finding_codes import Code
+from bot.report.tables import FirstNames as FirstNames
+from bot.report.tables import Names as Names
+from bot.report.tables import Row as Row
+from bot.report.tables import Rows as Rows
+from bot.report.tables import Sheet as Sheet
+from bot.report.tables import Table as Table
+from bot.report.tables import Uuid as Uuid
+from bot.report.tables import prose_table as prose_table
+from bot.report.tables import table_in_words
+from bot.texts import Prose, Texts, kept
+
+SCHEMA = "hami-bot.report/v1"
+VERDICT_LIMIT = 140
+_LONGEST_CLAIM = 400
+
+Severity = Literal["info", "warning", "critical"]
+Confidence = Literal["confirmed", "suspected"]
+SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
+
+
+class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An immutable part of the report contract."""
+
+
+class _Told(Value, frozen=True):
+    """A part with prose, whose values are a mapping."""
+
+    def __hash__(self) -> int:
+        return hash(tuple(value for value in msgspec.structs.astuple(self) if not isinstance(value, Mapping)))
+
+
+def _parts(prose: Prose) -> tuple[str, str, Mapping[str, Any]]:
+    """The words, where they are taken as they are; else key and values."""
+    return (prose, "", {}) if isinstance(prose, str) else ("", prose.key, prose.data)
+
+
+def _prose(words: str, key: str, values: Mapping[str, Any]) -> Prose:
+    return kept(key, values) if key else words
+
+
+def about(prose: Prose, noun: str) -> Prose:
+    """The same about devices that are called so, or of any vendor (`device`)."""
+    return prose if isinstance(prose, str) else prose.about(noun)
+
+
+class Evidence(Value, frozen=True):
+    """One verbatim quote: where it stands, when it was true, and the command that shows it again.
+
+    `at` is RFC 3339 in UTC, or None where the source carries no time.
+    """
+
+    source: str
+    object: str
+    at: str | None
+    quote: str
+    command: str
+
+    @property
+    def kind(self) -> str:
+        """Of the object: `Pod` of `Pod ml/trainer-0`."""
+        return self.object.partition(" ")[0]
+
+    @property
+    def name(self) -> str:
+        """Of the object: `ml/trainer-0` of `Pod ml/trainer-0`."""
+        return self.object.partition(" ")[2]
+
+    def __eq__(self, other: Any) -> bool:  # noqa: PYI032  # `object` is a field here
+        """By what it says: JSON does not keep the kind of a quote, and a report read back equals the one written."""
+        if not isinstance(other, Evidence):
+            return NotImplemented
+        return msgspec.structs.astuple(self) == msgspec.structs.astuple(other)
+
+    def __hash__(self) -> int:
+        return hash(msgspec.structs.astuple(self))
+
+
+class NextAction(_Told, frozen=True):
+    """One thing to do next: a command of ours or of kubectl, and whether it changes the cluster."""
+
+    label: str
+    command: str
+    changes_cluster: bool = False
+    key: str = ""
+    values: Mapping[str, Any] = {}
+
+    @property
+    def text(self) -> Prose:
+        """The label."""
+        return _prose(self.label, self.key, self.values)
+
+    def about(self, noun: str) -> "NextAction":
+        """The same step, of devices that are called so."""
+        return step(about(self.text, noun), self.command, changes_cluster=self.changes_cluster)
+
+
+def step(label: Prose, command: str, *, changes_cluster: bool = False) -> NextAction:
+    """A next step before it is words."""
+    words, key, values = _parts(label)
+    return NextAction(words, command, changes_cluster, key, values)
+
+
+class Scope(Value, frozen=True):
+    """What a finding is about, beyond the subject itself. Names are sorted."""
+
+    nodes: tuple[str, ...] = ()
+
+
+class Finding(_Told, frozen=True):
+    """A claim, how sure we are of it, and what it rests on. `bot.finding_codes` has what all of a code share."""
+
+    code: Code
+    claim: str
+    severity: Severity
+    confidence: Confidence
+    scope: Scope
+    evidence: tuple[Evidence, ...]
+    next_actions: tuple[NextAction, ...] = ()
+    key: str = ""
+    values: Mapping[str, Any] = {}
+
+    @property
+    def text(self) -> Prose:
+        """The claim."""
+        return _prose(self.claim, self.key, self.values)
+
+    def saying(self, claim: Prose, **changes: Any) -> "Finding":
+        """The same finding with another claim, and what else `changes`."""
+        words, key, values = _parts(claim)
+        return msgspec.structs.replace(self, claim=words, key=key, values=values, **changes)
+
+    def about(self, noun: str) -> "Finding":
+        """The same finding of devices that are called so, its steps included."""
+        steps = tuple(action.about(noun) for action in self.next_actions)
+        return msgspec.structs.replace(self.saying(about(self.text, noun)), next_actions=steps)
+
+
+class Gap(_Told, frozen=True):
+    """Something that could not be seen. No rule concludes anything from it."""
+
+    source: str
+    why: str
+    hint: str = ""
+    key: str = ""
+    values: Mapping[str, Any] = {}
+    hint_key: str = ""
+    hint_values: Mapping[str, Any] = {}
+
+    @property
+    def text(self) -> Prose:
+        """Why."""
+        return _prose(self.why, self.key, self.values)
+
+    @property
+    def advice(self) -> Prose:
+        """What to do about it."""
+        return _prose(self.hint, self.hint_key, self.hint_values)
+
+    def about(self, noun: str) -> "Gap":
+        """The same gap, of devices that are called so."""
+        return gap(self.source, about(self.text, noun), about(self.advice, noun))
+
+
+def gap(source: str, why: Prose, hint: Prose = "") -> Gap:
+    """A gap before it is words."""
+    why_words, key, values = _parts(why)
+    hint_words, hint_key, hint_values = _parts(hint)
+    return Gap(source, why_words, hint_words, key, values, hint_key, hint_values)
+
+
+class Subject(Value, frozen=True):
+    """What the report is about."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+class ChangeTarget(Value, frozen=True):
+    """What a change sets: the flag of one container of an object, from `old` (empty: not set) to `new`."""
+
+    kind: str
+    namespace: str
+    name: str
+    container: str
+    flag: str
+    old: str
+    new: str
+
+
+class Impact(_Told, frozen=True):
+    """One thing that a change brings with it. `code` is stable and listed in docs/changes.md."""
+
+    code: str
+    severity: Severity
+    text: str
+    key: str = ""
+    values: Mapping[str, Any] = {}
+
+    @property
+    def prose(self) -> Prose:
+        """The text."""
+        return _prose(self.text, self.key, self.values)
+
+
+def impact(code: str, severity: Severity, text: Prose) -> Impact:
+    """What a change brings with it, before it is words."""
+    return Impact(code, severity, *_parts(text))
+
+
+class Change(Value, frozen=True):
+    """A change of the cluster, made or only planned: JSON patches (RFC 6902) of the whole object, there and back."""
+
+    target: ChangeTarget
+    patch: tuple[dict[str, Any], ...]
+    revert_patch: tuple[dict[str, Any], ...]
+    blast_radius: tuple[Impact, ...]
+
+
+class Report(Value, frozen=True):
+    """`findings` are ordered, the cause first; `verdict` is one line of at most 140 characters.
+
+    `change` is there only in a report about one. `cache_age_s`, there only where something came from a watch cache, is
+    how old that may have been, in seconds.
+    """
+
+    schema: str
+    playbook: str
+    cluster: str
+    taken_at: str
+    subject: Subject
+    verdict: str
+    severity: Severity
+    findings: tuple[Finding, ...]
+    tables: tuple[Table, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    verdict_key: str = ""
+    verdict_values: Mapping[str, Any] = {}
+    change: Change | msgspec.UnsetType = msgspec.UNSET
+    cache_age_s: int | msgspec.UnsetType = msgspec.UNSET
+
+    def typed(self, row: type[Row]) -> list[Row]:
+        """The rows of that type, in all tables; none in a report that was read back from JSON."""
+        made = (getattr(table.rows, "typed", ()) for table in self.tables)
+        return [candidate for rows in made for candidate in rows if isinstance(candidate, row)]
+
+
+def new_report(
+    playbook: str,
+    cluster: str,
+    taken_at: str,
+    subject: Subject,
+    findings: Sequence[Finding],
+    *,
+    verdict: Prose | None = None,
+    tables: Iterable[Table] = (),
+    gaps: Iterable[Gap] = (),
+    noun: str = "",
+    change: Change | msgspec.UnsetType = msgspec.UNSET,
+) -> Report:
+    """A report before it is words. `verdict`: the first finding's claim by default; `noun`: the devices' name."""
+    words, key, values = _parts(findings[0].text if verdict is None else verdict)
+    made = Report(
+        schema=SCHEMA,
+        playbook=playbook,
+        cluster=cluster,
+        taken_at=taken_at,
+        subject=subject,
+        verdict=one_line(words),
+        severity=worst(tuple(findings)),
+        findings=tuple(findings),
+        tables=tuple(tables),
+        gaps=tuple(dict.fromkeys(gaps)),
+        verdict_key=key,
+        verdict_values=values,
+        change=change,
+    )
+    return _report_about(made, noun) if noun else made
+
+
+def _report_about(report: Report, noun: str) -> Report:
+    verdict = _parts(about(_prose(report.verdict, report.verdict_key, report.verdict_values), noun))
+    return msgspec.structs.replace(
+        report,
+        verdict_key=verdict[1],
+        verdict_values=verdict[2],
+        findings=tuple(finding.about(noun) for finding in report.findings),
+        gaps=tuple(gap.about(noun) for gap in report.gaps),
+    )
+
+
+def in_words(report: Report, say: Texts) -> Report:
+    """The same report with its prose in the language of `say`; what has no key stays as it is."""
+    replace = msgspec.structs.replace
+    change = report.change
+    if isinstance(change, Change):
+        impacts = tuple(replace(impact, text=say.words(impact.prose)) for impact in change.blast_radius)
+        change = replace(change, blast_radius=impacts)
+    gaps = (replace(gap, why=say.words(gap.text), hint=say.words(gap.advice)) for gap in report.gaps)
+    return replace(
+        report,
+        verdict=one_line(say.words(_prose(report.verdict, report.verdict_key, report.verdict_values))),
+        findings=tuple(finding_in_words(finding, say) for finding in report.findings),
+        tables=tuple(table_in_words(table, say) for table in report.tables),
+        gaps=tuple(dict.fromkeys(gaps)),
+        change=change,
+    )
+
+
+def finding_in_words(finding: Finding, say: Texts) -> Finding:
+    """The same finding with its prose in the language of `say`."""
+    steps = tuple(
+        msgspec.structs.replace(action, label=say.words(action.text)) if action.key else action
+        for action in finding.next_actions
+    )
+    claim = one_line(say.words(finding.text), _LONGEST_CLAIM) if finding.key else finding.claim
+    return msgspec.structs.replace(finding, claim=claim, next_actions=steps)
+
+
+def worst(findings: tuple[Finding, ...]) -> Severity:
+    """The highest severity among the findings; info when there is none."""
+    return SEVERITIES[max((SEVERITIES.index(finding.severity) for finding in findings), default=0)]
+
+
+def one_line(text: str, limit: int = VERDICT_LIMIT) -> str:
+    """The text on one line of at most `limit` characters. An ellipsis stands for what is cut off: whole words, unless
+    the line would lose a third by that, as it may in Chinese or with a long name.
+    """
+    line = " ".join(text.split())
+    if len(line) <= limit:
+        return line
+    words = line[:limit].rpartition(" ")[0].rstrip(" ,;:(")
+    return (words if len(words) > limit * 2 // 3 else line[: limit - 1].rstrip()) + "…"

@@ -1,0 +1,164 @@
+"""The tables of a report: typed rows that remember what they were made of, and rows of prose.
+
+Their cells are text; what is prose among them is put into words with the report.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
+
+from bot.texts import Prose, Text, Texts
+
+_NAMES_IN_A_CELL = 8
+
+
+class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Rows as text; every row has as many cells as `columns`. `Report.typed` gives what a `Sheet` made them of."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+Row = TypeVar("Row", bound=tuple[Any, ...])
+"""A NamedTuple: a row of a table before it is text."""
+
+
+class Uuid(str):
+    """A GPU's UUID, of which people are shown as much as is unique."""
+
+    __slots__ = ()
+
+
+class Names(tuple[str, ...]):
+    """Names of which people are shown the first ones."""
+
+    __slots__ = ()
+
+
+class FirstNames(Names):
+    """Names of which JSON has the first eight, too."""
+
+    __slots__ = ()
+
+
+class Rows(tuple[tuple[str, ...], ...], Generic[Row]):  # noqa: SLOT001  # a tuple can have none that hold something
+    """The cells of a table that remember the typed rows that they were made of. JSON keeps the cells only.
+
+    `brief` are the rows that an overview shows; None where the table is no part of one.
+    """
+
+    sheet: "Sheet[Row]"
+    typed: tuple[Row, ...]
+    brief: tuple[Row, ...] | None
+
+
+class Sheet(Generic[Row]):
+    """A kind of table: the fields of its typed rows are its columns, `_` in a field's name is a space.
+
+    `names` has the other names of columns, `fields` those fields that are columns, if not all are. `brief` has the
+    fields that an overview shows, the most telling first, with the headings that they have there: the first
+    `together` of them say nothing without each other (empty ones are left out all the same). `tells_findings` is for a
+    table with a row for each finding. `heading` is the title in a report that is in words.
+    Cells: `?` for None, RFC 3339 for a time, tuples joined by commas.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        row: type[Row],
+        *,
+        names: Mapping[str, str] = {},
+        fields: Sequence[str] = (),
+        brief: Mapping[str, str] = {},
+        together: int = 1,
+        tells_findings: bool = False,
+        heading: Text | None = None,
+    ) -> None:
+        every: tuple[str, ...] = cast("Any", row)._fields
+        self.title = title
+        self.heading = heading
+        self.columns = tuple(names.get(field, field.replace("_", " ")) for field in fields or every)
+        self.brief = brief
+        self.together = together
+        self.tells_findings = tells_findings
+        self._places = [every.index(field) for field in fields]
+        self.texts = [name for name, kind in row.__annotations__.items() if "Text" in str(kind) or kind == Prose]
+        self._first = len(fields) if tuple(fields) == every[: len(fields)] else 0
+
+    def table(self, typed: Iterable[Row], *, brief: Iterable[Row] | None = None) -> Table:
+        """The rows as text, in their order. `brief`: those that an overview shows, in its order."""
+        kept = tuple(typed)
+        rows = Rows[Row](map(self.cells, kept))
+        rows.sheet, rows.typed = self, kept
+        rows.brief = None if brief is None else tuple(brief)
+        return Table(self.title, self.columns, rows)
+
+    def cells(self, row: Row) -> tuple[str, ...]:
+        """The row as text; texts are empty until they are words."""
+        picked = row[: self._first] if self._first else [row[place] for place in self._places] if self._places else row
+        # Most are texts: a large cluster has half a million cells.
+        return tuple(
+            [value if type(value) is str else str(value) if type(value) is int else _cell(value) for value in picked]
+        )
+
+
+def _cell(value: Any) -> str:
+    match value:
+        case str():
+            return str(value)
+        case None:
+            return "?"
+        case Text():
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case datetime():
+            return value.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat() + "Z"
+        case FirstNames():
+            return ", ".join(value[:_NAMES_IN_A_CELL]) + (", …" if len(value) > _NAMES_IN_A_CELL else "")
+        case tuple():
+            return ", ".join(map(_cell, cast("tuple[Any, ...]", value)))
+        case _:
+            return str(value)
+
+
+class _ProseRows(tuple[tuple[str, ...], ...]):  # noqa: SLOT001  # as `Rows`
+    """The cells of a table that are no words yet, with its title and its columns."""
+
+    title: Prose
+    columns: Sequence[Prose]
+    prose: Sequence[Sequence[Prose]]
+
+
+def prose_table(title: Prose, columns: Sequence[Prose], rows: Iterable[Sequence[Prose]]) -> Table:
+    """A table whose title, columns and cells may be texts; until it is in words it has rows of no cells."""
+    kept = tuple(rows)
+    unsaid = _ProseRows(() for _ in kept)
+    unsaid.title, unsaid.columns, unsaid.prose = title, columns, kept
+    return Table("", (), unsaid)
+
+
+def table_in_words(table: Table, say: Texts) -> Table:
+    """The same table with its texts in the language of `say`."""
+    match table.rows:
+        case _ProseRows() as unsaid:
+            rows = tuple(tuple(map(say.words, row)) for row in unsaid.prose)
+            return Table(say.words(unsaid.title), tuple(map(say.words, unsaid.columns)), rows)
+        case Rows():
+            told = cast("Rows[Any]", table.rows)
+            sheet = told.sheet
+
+            def in_words(row: Any) -> Any:
+                cells = {name: getattr(row, name) for name in sheet.texts}
+                words = {name: say.words(cell) for name, cell in cells.items() if isinstance(cell, Text)}
+                return row._replace(**words) if words else row
+
+            if sheet.texts:
+                brief = None if told.brief is None else map(in_words, told.brief)
+                told = cast("Rows[Any]", sheet.table(map(in_words, told.typed), brief=brief).rows)
+            return Table(say.words(sheet.heading or sheet.title), sheet.columns, told)
+        case _:
+            return table

@@ -1,0 +1,229 @@
+"""What was read of GPUs, whole: every card with what is given of it, who holds it, and whether it could still take a
+pod, by asking the filter.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import NamedTuple
+
+import msgspec
+
+from bot.gpu_rows import FREE, UNKNOWN, UNREGISTERED
+from bot.hami.fit import verdicts
+from bot.hami.fit.cluster_view import View
+from bot.hami.fit.verdicts import NodeCards
+from bot.hami.installation.install import Install
+from bot.hami.nodes.cards import Card, CardState
+from bot.hami.nodes.registration import Unregistered
+from bot.hami.pods.pod_request import Constraints, ContainerRequest, PodRequest
+from bot.hami.pods.request_parsing import DeviceConfig
+from bot.hami.vendors.vendor import Device
+from bot.kube.models import Node, ResourceSlice
+from bot.kube.node_readiness import is_cordoned, not_ready
+from bot.report import Gap
+from bot.texts import Prose
+from playbooks.scene import ClusterScene
+
+NO_MEMORY = "no-memory"
+LITTLE_MEMORY = "little-memory"
+"""Some is free, and less than any pod could ask for there."""
+
+# Per reason of the filter: what is wrong with a card that refuses even the smallest pod.
+_STATES = {
+    verdicts.NOT_HEALTHY: "unhealthy",
+    verdicts.UNHEALTHY: "unhealthy",
+    verdicts.CORDONED: "cordoned",
+    verdicts.TIME_SLICING_EXHAUSTED: "no-slots",
+    verdicts.INSUFFICIENT_MEMORY: NO_MEMORY,
+    verdicts.INSUFFICIENT_CORE: "no-cores",
+    verdicts.COMPUTE_UNITS_EXHAUSTED: "no-cores",
+    verdicts.EXCLUSIVE_CONFLICT: "exclusive",
+    verdicts.MIG_INFEASIBLE: "no-mig-placement",
+    verdicts.TYPE_MISMATCH: "other-type",
+    verdicts.NODE_INSUFFICIENT: "other-type",
+}
+_WITHOUT_HOLDERS = ("unhealthy", "cordoned", "other-type")
+"""States that a card is in whatever is given of it."""
+
+
+class Used(NamedTuple):
+    """What is given of a card."""
+
+    memory_mib: int
+    cores: int
+    slots: int
+
+
+class CardSeen(NamedTuple):
+    """One card. `used` is None where it is not known, and so is `slice_mib`: the most that one pod could get now.
+
+    `state` is `free`, `unknown`, or why the card can take no pod. `holders` are (ns/name, bound): a pod that is not
+    bound holds a reservation, which the scheduler forgets once it tries that pod again.
+    """
+
+    node: str
+    card: Card
+    state: str
+    used: Used | None
+    slice_mib: int | None
+    holders: tuple[tuple[str, bool], ...] = ()
+    unknown: Prose = ""
+    divided: bool = True
+    """Whether HAMi hands out parts of its memory."""
+    noun: str = "GPU"
+    """What its users call it."""
+
+    @property
+    def free_mib(self) -> int | None:
+        """The memory that is not given, whether or not a pod could get it."""
+        return None if self.used is None else max(self.card.memory_mib - self.used.memory_mib, 0)
+
+    @property
+    def stranded_mib(self) -> int:
+        """Memory that is free and that no pod can get."""
+        return 0 if self.state in (FREE, UNKNOWN, UNREGISTERED) or not self.divided else self.free_mib or 0
+
+
+class GpusScene(msgspec.Struct, frozen=True, dict=True, eq=False):
+    """The cards of a cluster and the pods that hold them; of one node, or of one type, where that is named.
+
+    Types are matched as HAMi matches them, in any case.
+    """
+
+    cluster: ClusterScene
+    node: str = ""
+    type: str = ""
+    undecodable: tuple[str, ...] = ()
+
+    def was_read(self, source: str) -> bool:
+        """Whether rules may conclude anything from it."""
+        return source != "nodes" or self.cluster.nodes_seen
+
+    @property
+    def install(self) -> Install:
+        return self.cluster.install
+
+    @property
+    def config(self) -> DeviceConfig:
+        return self.cluster.config
+
+    @property
+    def now(self) -> datetime:
+        return self.cluster.now
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        return self.cluster.nodes
+
+    @property
+    def by_name(self) -> Mapping[str, Node]:
+        return self.cluster.facts.nodes
+
+    @property
+    def slices(self) -> Sequence[ResourceSlice] | Gap:
+        """What DRA drivers publish."""
+        return self.cluster.slices
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The nodes that are asked about."""
+        return sorted(name for name in self.by_name if self.node in ("", name))
+
+    @cached_property
+    def of_every_type(self) -> list[CardSeen]:
+        return [card for name in self.names for card in cards_of(self.cluster, name)]
+
+    @cached_property
+    def cards(self) -> list[CardSeen]:
+        return [card for card in self.of_every_type if self.type.casefold() in card.card.type.casefold()]
+
+    @cached_property
+    def registered(self) -> list[CardSeen]:
+        return [card for card in self.cards if card.state != UNREGISTERED]
+
+
+def largest(cards: Iterable[CardSeen]) -> CardSeen | None:
+    """The card with the most room, of those whose memory is handed out in parts; of equals the first."""
+    return max((card for card in cards if card.divided), key=lambda card: card.slice_mib or 0, default=None)
+
+
+def cards_of(world: ClusterScene, name: str) -> list[CardSeen]:
+    """The cards of a node by index, also of one that HAMi dropped; unknown where its possible versions disagree."""
+    *others, newest = (_cards_of(view, name) for view in world.views)
+    by_uuid = [{card.card.uuid: card for card in cards} for cards in others]
+    return [_agreed(card, by_uuid) for card in sorted(newest, key=lambda card: (card.card.index, card.card.uuid))]
+
+
+def _agreed(card: CardSeen, others: list[dict[str, CardSeen]]) -> CardSeen:
+    if all(cards.get(card.card.uuid) == card for cards in others):
+        return card
+    return card._replace(state=UNKNOWN, used=None, slice_mib=None)
+
+
+def _cards_of(view: View, name: str) -> list[CardSeen]:
+    state = view.state(name)
+    node = view.facts.nodes[name]
+    if isinstance(state, Unregistered):
+        registration = state.registration
+        cards = view.cards_of(name, registration).cards if registration else ()
+        blocked = UNREGISTERED
+    else:
+        cards, blocked = state.cards, _blocked(view, node)
+    cordoned = frozenset[str]() if isinstance(state, Unregistered) else state.cordoned
+    holders = _holders(view, name)
+    return [
+        _seen(view, name, card, cordoned, blocked)._replace(holders=tuple(sorted(holders.get(card.card.uuid, ()))))
+        for card in cards
+    ]
+
+
+def _blocked(view: View, node: Node) -> str:
+    """Why the node as a whole takes no pod; empty when it does."""
+    if is_cordoned(node):
+        return "node-cordoned"
+    if not_ready(node):
+        return "node-not-ready"
+    return "no-allocatable" if view.see(node.name).by_turns else ""
+
+
+def _holders(view: View, name: str) -> Mapping[str, list[tuple[str, bool]]]:
+    found: dict[str, list[tuple[str, bool]]] = {}
+    for holding in view.ledger.on(name) if view.ledger else ():
+        for uuid in holding.shares:
+            found.setdefault(uuid, []).append((f"{holding.namespace}/{holding.name}", holding.bound))
+    return found
+
+
+def _seen(view: View, name: str, card: CardState, cordoned: frozenset[str], blocked: str) -> CardSeen:
+    known, device = view.ledger is not None, view.facts.config.device_of(card.card.type)
+    divided, noun, count = bool(device.resources.memory), device.vendor.names.noun, device.vendor.count_cores
+    used = Used(card.memory_mib, count(card.cores), card.slots) if known else None
+    shown = _as_shown(card.card, count)
+    if blocked:
+        return CardSeen(name, shown, blocked, used, 0, divided=divided, noun=noun)
+    least = PodRequest("", "", "", *_least(device, card))
+    verdict = view.run(NodeCards([card], cordoned), least, frozenset({verdicts.QUOTA_NOT_FIT}))
+    state = FREE if verdict.fits else UNKNOWN if verdict.fits is None else _state(verdict.codes[0], card, divided)
+    if not known and state not in _WITHOUT_HOLDERS:
+        state = UNKNOWN
+    slice_mib = None if state == UNKNOWN else max(device.vendor.slices(card), default=0) if state == FREE else 0
+    return CardSeen(name, shown, state, used, slice_mib, unknown=verdict.unknown, divided=divided, noun=noun)
+
+
+def _as_shown(card: Card, count: Callable[[int], int]) -> Card:
+    """With the number of its cores where HAMi notes a mask of them."""
+    cores = count(card.cores)
+    return card if cores == card.cores else msgspec.structs.replace(card, cores=cores)
+
+
+def _least(device: Device, card: CardState) -> tuple[tuple[ContainerRequest], Constraints]:
+    container, constraints = device.vendor.least(card, device.word)
+    return (msgspec.structs.replace(container, vendor=device.vendor.names.word),), constraints
+
+
+def _state(code: str, card: CardState, divided: bool) -> str:  # noqa: FBT001  # of the device
+    """A vendor that looks for groups of cards has one word for all that is wrong with them."""
+    if code == verdicts.NUMA_NOT_FIT:
+        return "unhealthy" if not card.healthy else NO_MEMORY if divided else "exclusive"
+    return _STATES.get(code, "other-type")

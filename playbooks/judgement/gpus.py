@@ -1,0 +1,17 @@
+"""What is free of the GPUs, what nobody can get, and what HAMi does not know of: `gpus` and the digest ask it."""
+
+from playbooks.gpu_scene import GpusScene
+from playbooks.rule import Stage
+from playbooks.rules.capacity.gpu_totals import ghosts, not_found, room, stranded, unregistered
+from playbooks.rules.dra.devices import given_by_claims, handed_out_twice
+
+GPUS: tuple[Stage[GpusScene], ...] = (
+    Stage("handed out twice", handed_out_twice),
+    Stage("what the scheduler counts wrongly", ghosts),
+    Stage("room", room),
+    Stage("room that nobody gets", stranded),
+    Stage("unknown to HAMi", unregistered),
+    Stage("handed out by claims", given_by_claims),
+)
+NOTHING: tuple[Stage[GpusScene], ...] = (Stage("no GPUs", not_found),)
+"""Where neither HAMi's scheduler nor a DRA driver hands out any."""

@@ -1,0 +1,148 @@
+"""What is wrong with HAMi's installation, in the order of what a reader should know first.
+
+`status` asks it, and through its report the digest, the watcher and the metrics.
+"""
+
+from collections.abc import Iterator
+
+from bot.finding_codes import CODES
+from bot.report import SEVERITIES, Evidence, Finding, Gap, gap
+from bot.texts import Text
+from playbooks import quotes
+from playbooks.gather.scheduler_process import unread
+from playbooks.gather.webhook import WEBHOOK_NAME
+from playbooks.rule import Stage, Told, before, rule, run
+from playbooks.rules.admission.webhook_configuration import KIND, service_of
+from playbooks.rules.admission.webhook_health import webhook
+from playbooks.rules.common.findings import finding
+from playbooks.rules.common.hami_objects import of_object
+from playbooks.rules.dra.devices import claimed_by_webhook, given_by_claims, handed_out_twice, two_webhooks
+from playbooks.rules.installation.extender import misconfigured
+from playbooks.rules.installation.install_settings import (
+    loud,
+    mismatched,
+    profiles,
+    refused,
+    scheduler_release,
+    stuck,
+)
+from playbooks.rules.installation.open_change import opened
+from playbooks.rules.installation.plugin_coverage import plugins_fail, plugins_missing, plugins_unready
+from playbooks.rules.installation.schedulers import leadership, past_crashes, search, unwell
+from playbooks.rules.installation.surroundings import SHOWS_HAMI, blind, too_old, wrong_clock
+from playbooks.rules.waiting.panics import extender_ended, recovered
+from playbooks.rules.waiting.stale_scheduler import counts_ghosts
+from playbooks.scene import InstallScene
+
+
+@rule("not-found", reads=SHOWS_HAMI)
+def no_scheduler(scene: InstallScene) -> Iterator[Finding]:
+    """There is no scheduler of HAMi's, whatever else there is of it."""
+    hook = scene.webhook.hook
+    proofs = [of_object(KIND, hook.config, WEBHOOK_NAME, "{.webhooks[*].name}")] if hook else []
+    proofs += [of_object("DaemonSet", plugin, plugin.name, "{.metadata.name}") for plugin in scene.plugins]
+    claim, steps = Text("status.not-found"), [search()]
+    yield finding("not-found", claim, "confirmed", (), proofs, severity="warning", actions=steps)
+
+
+@rule("healthy")
+def healthy(scene: InstallScene) -> Iterator[Finding]:
+    """HAMi works: what of it, counted."""
+    install, deployment, plugins = scene.install, scene.install.deployment, scene.plugins
+    wanted = len(install.pods) if deployment is None or deployment.spec.replicas is None else deployment.spec.replicas
+    ready = len(install.ready_pods) if install.pods else deployment.status.ready_replicas if deployment else 0
+    text = Text("status.pods", ready=ready, wanted=wanted)
+    proofs = _of_version(scene)
+    if install.leader is not None and install.lease is not None:
+        text = Text("status.list", some=text, more=Text("status.leader", pod=install.leader.name))
+        identity = install.lease.spec.holder_identity or ""
+        proofs.append(of_object("Lease", install.lease, identity, "{.spec.holderIdentity}"))
+    if plugins:
+        ready = sum(plugin.status.number_ready for plugin in plugins)
+        wanted = sum(plugin.status.desired_number_scheduled for plugin in plugins)
+        text = Text("status.list", some=text, more=Text("status.plugins", ready=ready, wanted=wanted))
+        proofs += [
+            of_object("DaemonSet", plugin, str(plugin.status.number_ready), "{.status.numberReady}")
+            for plugin in plugins
+        ]
+    partly = bool(gaps(scene))
+    claim = Text("healthy.partly" if partly else "healthy.claim", version=str(scene.version or "?"), parts=text)
+    yield finding("healthy", claim, "suspected" if partly else "confirmed", (), proofs, severity="info")
+
+
+def _of_version(scene: InstallScene) -> list[Evidence]:
+    release, pods = scheduler_release(scene), scene.install.pods
+    return [release.proof] if release else [quotes.of_pod_name(pods[0])] if pods else []
+
+
+def _nobody_schedules(scene: InstallScene, _: Told) -> bool:
+    return not scene.install.seen
+
+
+def _is_new(told: Told, result: Finding) -> bool:
+    return result.code not in told.codes
+
+
+def _works(_: InstallScene, told: Told) -> bool:
+    """Whether HAMi works, even if it is open to others: that is told too."""
+    return all(result.severity == "info" or CODES[result.code].harmless for result in told.findings)
+
+
+STATUS: tuple[Stage[InstallScene], ...] = (
+    Stage(
+        "there is no scheduler of HAMi's",
+        *(given_by_claims, claimed_by_webhook, no_scheduler, blind),
+        either=True,
+        ends=True,
+        when=_nobody_schedules,
+    ),
+    Stage("its scheduler panics", recovered, extender_ended, either=True),
+    Stage("its scheduler counts pods that are gone", counts_ghosts),
+    Stage("its scheduler is down or unwell", unwell, past_crashes, either=True),
+    Stage("nobody leads, or not who should", leadership),
+    Stage("pods do not come to it", webhook),
+    Stage(
+        "devices are handed out by claims",
+        *(handed_out_twice, two_webhooks, given_by_claims, claimed_by_webhook),
+        either=True,
+    ),
+    Stage("it is not asked, or refused", misconfigured, refused),
+    Stage("versions do not go together", mismatched, too_old),
+    Stage("nodes have no device plugin that works", plugins_fail, plugins_unready, plugins_missing),
+    Stage("its settings", stuck, profiles, loud, opened),
+    Stage("the bot itself", blind, wrong_clock, beside=True, keeps=_is_new),
+    Stage("all is well", healthy, when=_works, leads=before),
+)
+
+
+def judge(scene: InstallScene) -> list[Finding]:
+    """At least one finding, the worst first; without a scheduler first what stands in its place."""
+    told = run(STATUS, scene)
+    if told.ended:
+        return told.findings
+    return sorted(told.findings, key=lambda result: -SEVERITIES.index(result.severity))
+
+
+def gaps(scene: InstallScene) -> list[Gap]:
+    """What could not be read, and what follows from it."""
+    held = [scene.held] if isinstance(scene.held, Gap) else []
+    return [*scene.unread, *_unjudged(scene), *unread(scene.process), *held]
+
+
+def _unjudged(scene: InstallScene) -> Iterator[Gap]:
+    if not scene.install.seen:
+        if given_by_claims(scene) or claimed_by_webhook(scene):
+            yield gap("HAMi-DRA", Text("dra-mode.unjudged"))
+        return
+    if scene.version is None:
+        yield gap("HAMi version", Text("gap.version"), Text("gap.version-hint"))
+    hook = scene.webhook.hook
+    if hook is not None and service_of(hook) is None:
+        yield gap("webhook", Text("status.url"))
+    read = all(gap.source not in ("config maps", "kube-scheduler config") for gap in scene.unread)
+    if scene.components.scheduler_config is None and read:
+        why = Text("status.no-config", namespace=scene.install.namespace)
+        yield gap("kube-scheduler config", why, Text("status.no-config-hint"))
+    if scene.components.plugins == []:
+        yield gap("device plugin", Text("status.no-plugins"), Text("status.no-plugins-hint"))
+    yield from (gap("objects", name, Text("gap.undecodable")) for name in scene.undecodable)

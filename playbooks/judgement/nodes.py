@@ -1,0 +1,85 @@
+"""What is wrong with the nodes: `nodes`, the digest and the watcher ask it about all of them, or about one.
+
+What keeps single nodes from handing out GPUs comes first, as `why` and `status` tell it of theirs.
+"""
+
+from typing import NamedTuple
+
+from bot.finding_codes import Code
+from bot.report import Finding
+from playbooks.node_scene import NodesScene
+from playbooks.rule import Stage, run
+from playbooks.rules.nodes.faults import excused, groups
+from playbooks.rules.nodes.node_causes import HANDS_OUT_NOTHING
+from playbooks.rules.nodes.plugin_faults import monitor_down
+from playbooks.rules.nodes.sweep import (
+    cards_cordoned,
+    cordoned,
+    misread_time,
+    node_locks,
+    not_healthy,
+    not_ready,
+    offered_otherwise,
+    plugin_unwell,
+    registered_twice,
+    under_pressure,
+    unregistered,
+)
+
+NODES: tuple[Stage[NodesScene], ...] = (
+    Stage("not ready", not_ready),
+    HANDS_OUT_NOTHING,
+    Stage("registration", misread_time, unregistered),
+    Stage("device plugin", plugin_unwell, monitor_down),
+    Stage("cards that are counted wrong", registered_twice, offered_otherwise),
+    Stage("locks", node_locks),
+    Stage("cards that take no pod", not_healthy),
+    Stage("Kubernetes", under_pressure),
+    Stage("cordons", cards_cordoned, cordoned),
+)
+"""Every stage speaks: nodes have their faults side by side."""
+
+_TELLING = ("device-plugin-", "allocatable-mismatch", "node-unregistered", "handshake-", "card-not-healthy")
+"""Faults of which the node's device plugin may know the cause."""
+
+
+class Judgement(NamedTuple):
+    """What is wrong, the worst first; how many nodes have cards or should have some, and which of them are well, with
+    so many cards.
+    """
+
+    findings: list[Finding]
+    concerned: int
+    well: list[str]
+    cards: int
+
+    @property
+    def problems(self) -> dict[str, list[Code]]:
+        """The codes of what is wrong with each node."""
+        found = dict[str, list[Code]]()
+        for finding in self.findings:
+            for name in finding.scope.nodes:
+                found.setdefault(name, []).append(finding.code)
+        return found
+
+
+def judge(scene: NodesScene) -> Judgement:
+    """The findings about the nodes, none where all are well."""
+    found = sorted(run(NODES, scene).findings, key=lambda finding: finding.severity == "info")
+    ill, left = {name for finding in found for name in finding.scope.nodes}, excused(scene)
+    well, concerned, cards = list[str](), 0, 0
+    for node, names in scene.alike:
+        concerned += sum(name in ill or name not in left for name in names)
+        fine = [name for name in names if name not in ill and name not in left] if node.registrations else []
+        well += fine
+        cards += len(fine) * len(node.cards)
+    return Judgement(found, concerned, sorted(well), cards)
+
+
+def in_question(scene: NodesScene, most: int) -> list[str]:
+    """So many nodes whose logs may tell more, one of each fault before a second one of any."""
+    codes: dict[Code, None] = dict.fromkeys(code for stage in NODES for speaks in stage.rules for code in speaks.codes)
+    telling = groups(scene, [code for code in codes if code.startswith(_TELLING)])
+    telling.sort(key=lambda group: group.fault.severity == "info")
+    turns = (group.names[at] for at in range(most) for group in telling if at < len(group.names))
+    return list(dict.fromkeys(turns))[:most]

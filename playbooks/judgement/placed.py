@@ -1,0 +1,114 @@
+"""What is wrong with a pod that has its node, and why there is none of a name: the order of the guides' decision tree.
+
+The cause comes first: the node, why it was not placed by HAMi, the start, what happens inside, then what it led to.
+"""
+
+from collections.abc import Iterator
+
+from bot.finding_codes import Code
+from bot.hami.scheduler_logs.filter_reasons import REASONS
+from bot.kube.models import Pod
+from bot.report import Finding, Gap, step
+from bot.texts import Text
+from playbooks import quotes
+from playbooks.attempt import last_attempt, placed_since
+from playbooks.judgement.waiting import cannot_tell
+from playbooks.quotes import kubectl
+from playbooks.rule import Stage, Told, before, rule
+from playbooks.rules.admission.before_scheduling import refused_at_creation
+from playbooks.rules.admission.not_found import no_such_pod, refused_by_known_words, webhook_unanswered
+from playbooks.rules.admission.unread_request import given_nothing
+from playbooks.rules.common.containers import statuses
+from playbooks.rules.placed.container_faults import on_a_faulty_gpu
+from playbooks.rules.placed.container_log_faults import own_log_fault
+from playbooks.rules.placed.lifecycle import node_down, succeeded, terminating
+from playbooks.rules.placed.limit_not_enforced import unenforced_limit
+from playbooks.rules.placed.not_started import failed, not_started, unready
+from playbooks.rules.placed.refused_by_node import node_behind_refusal, placed_without_hami, refused
+from playbooks.rules.placed.running import running
+from playbooks.rules.placed.segfault import segfault
+from playbooks.rules.placed.start_faults import start_fault
+from playbooks.rules.waiting.cause_ranking import Rank, rank_words
+from playbooks.rules.waiting.refusals import in_words
+from playbooks.scene import AbsentScene, PlacedScene
+
+_REFUSED, _NOT_STARTED, _RUNNING = "allocate-failed", "image-or-start-failure", "running"
+_OF_HAMI: set[Code] = {reason.finding for reason in REASONS}
+
+
+@rule("not-enough-evidence")
+def unexplained(scene: PlacedScene) -> Iterator[Finding]:
+    """Nothing that was seen tells what became of the pod."""
+    yield cannot_tell(scene.pod.namespace, scene.pod.name, [])
+
+
+@rule("not-enough-evidence", "kubernetes-filter", *_OF_HAMI)
+def unread(scene: AbsentScene) -> Iterator[Finding]:
+    """The pod itself cannot be read: what its events say, and no more."""
+    if not isinstance(scene.absent, Gap):
+        return
+    kind, namespace, name = scene.wanted
+    attempt = last_attempt(Pod(), scene.events, ())
+    if (placed := placed_since(scene.events, attempt)) is not None:
+        yield cannot_tell(namespace, name, [quotes.of_event(placed)], kind)
+        return
+    ranked = [cause for cause in rank_words(attempt) if cause.rank < Rank.NORMAL]
+    look = kubectl("-n", namespace or "NAMESPACE", "describe", "pod", name)
+    for cause in ranked:
+        yield in_words(attempt, cause, [step(Text("blocked-after-filter.look"), look)], sure=False)
+    if not ranked:
+        yield cannot_tell(namespace, name, [attempt.evidence] if attempt.evidence else [], kind)
+
+
+def _may_fail_inside(_: PlacedScene, told: Told) -> bool:
+    """Whether its containers could tell more: it has them, and nothing is known but how it stands."""
+    return told.codes <= {_NOT_STARTED}
+
+
+def _nothing_told(_: object, told: Told) -> bool:
+    return not told.findings
+
+
+def _never_began(scene: PlacedScene, told: Told) -> bool:
+    """Whether none of its containers was ever started: what it lacks then is why it fails."""
+    began = (one.state.running or one.state.terminated or one.last_state.terminated for one in statuses(scene.pod))
+    return _NOT_STARTED in told.codes and not any(began)
+
+
+def _how_it_came_matters(scene: PlacedScene, told: Told) -> bool:
+    """Whether it matters how the pod came there: a fault inside one that runs, and a deletion, say more."""
+    return not told.codes.isdisjoint({_REFUSED, _NOT_STARTED, _RUNNING}) and not _never_began(scene, told)
+
+
+PLACED: tuple[Stage[PlacedScene], ...] = (
+    Stage("has ended well", succeeded, ends=True),
+    Stage("how it stands", refused, failed, terminating, unready, not_started, either=True),
+    Stage("its node refused its devices", node_behind_refusal, leads=before),
+    Stage("was not started", start_fault, leads=before),
+    Stage(
+        "fails inside",
+        *(own_log_fault, segfault, on_a_faulty_gpu, unenforced_limit),
+        either=True,
+        when=_may_fail_inside,
+        leads=before,
+    ),
+    Stage("runs", running, when=_nothing_told),
+    Stage(
+        "was given nothing",
+        *(placed_without_hami, given_nothing),
+        either=True,
+        when=_how_it_came_matters,
+        leads=before,
+    ),
+    Stage("would be given nothing", given_nothing, when=_never_began),
+    Stage("its node is down", node_down, leads=before),
+    Stage("explained by nothing", unexplained, when=_nothing_told),
+)
+"""Each stage speaks before those that it explains."""
+
+ABSENT: tuple[Stage[AbsentScene], ...] = (
+    Stage("could not be read", unread, ends=True),
+    Stage("was refused at its creation", refused_by_known_words, webhook_unanswered, either=True),
+    Stage("was never created", refused_at_creation),
+    Stage("is not there", no_such_pod, when=_nothing_told),
+)

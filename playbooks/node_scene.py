@@ -1,0 +1,510 @@
+"""What was read of nodes, whole, with what follows from it: their cards as HAMi takes them in, what kubelet offers, the
+device plugins, and what the nodes that were read by themselves say.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import cached_property, lru_cache
+from typing import Any, Literal, NamedTuple, Self, TypeVar, cast
+
+import msgspec
+from msgspec import structs
+
+from bot.hami.installation import dra
+from bot.hami.installation.install import Install
+from bot.hami.names import Names
+from bot.hami.nodes.cards import Card
+from bot.hami.nodes.handshake import READS_LOCAL_TIME, SCHEDULER_PATIENCE, Handshake, scheduler_zone
+from bot.hami.nodes.node_state import (
+    NODE_KEYS,
+    expects_gpus,
+    given_beside,
+    is_for_gpus,
+    is_given_by_label_alone,
+    read_registrations,
+    vendors_of,
+)
+from bot.hami.nodes.registration import (
+    JSON_SINCE,
+    Registration,
+    Unreadable,
+    Unregistered,
+    digest,
+    kubelet_offers,
+    read_registration,
+)
+from bot.hami.pods.request_parsing import DeviceConfig
+from bot.hami.vendors import BESIDE, FIRST, LOCK_KEYS, VENDORS, vendor_of_register_key
+from bot.hami.vendors.vendor import Device, Vendor
+from bot.hami.version import Version
+from bot.kube.models import Node, NodeCondition, ObjectMeta, Pod, Quantity, ResourceSlice
+from bot.kube.quantities import whole
+from bot.kube.selectors import label_matcher
+from bot.report import Gap
+from playbooks.gather.node_side import NodeSide
+from playbooks.gather.nodes_in_question import NodesInQuestion
+from playbooks.gather.plugin_pods import Plugin, PluginPods, by_node
+from playbooks.gather.scheduling import Capacity, InstallSeen
+from playbooks.scene import ClusterScene, Named
+
+T = TypeVar("T")
+
+_MOST_KEPT = 2_000
+"""Nodes of which what was worked out is kept: of all of a large cluster it would be most of the memory."""
+_QUIET = ("ready", "missing", "unseen")
+_PREFIXES = ("hami.io/", *(prefix for names in BESIDE for prefix in names.annotations))
+_NODE_LABELS = tuple(vendor.node_label[0] for vendor in VENDORS if vendor.node_label[0])
+
+
+class _Said(NamedTuple):
+    """What a node's annotations say of its devices but for their UUIDs, and the UUIDs of the first vendor's."""
+
+    texts: tuple[Hashable, ...]
+    uuids: Sequence[str]
+
+
+class OtherDevice(NamedTuple):
+    """Another vendor's device that a node has, or should have, and how many of it kubelet offers."""
+
+    device: Device
+    state: Registration | Unregistered
+    offered: int
+
+
+class _Sorted(NamedTuple):
+    """The names of the nodes that concern HAMi, the alike ones together; what was worked out of the first of them; and
+    the UUIDs that more than one node registers.
+    """
+
+    alike: list[list[str]]
+    kept: dict[str, "NodeScene"]
+    twice: set[str]
+
+
+class NodeGpus(NamedTuple):
+    """What a node object says of its NVIDIA GPUs: the cards that the device plugin registered, whatever HAMi makes of
+    its handshake, and kubelet's figures for the resource that they are counted by.
+    """
+
+    resource: str
+    cards: tuple[Card, ...]
+    capacity: int
+    allocatable: int
+
+    @property
+    def slots(self) -> int:
+        return sum(card.slots for card in self.cards)
+
+    @property
+    def silent(self) -> bool:
+        """Whether pods get nothing there: nothing is registered, or kubelet offers nothing."""
+        return not self.cards or self.allocatable == 0
+
+
+class _Scene(msgspec.Struct, frozen=True, dict=True, eq=False):
+    def once(self, fact: Callable[[Self], T]) -> T:
+        """What follows from the scene, worked out when it is first asked for."""
+        if fact not in self._facts:
+            self._facts[fact] = fact(self)
+        return cast("T", self._facts[fact])
+
+    @cached_property
+    def _facts(self) -> dict[Callable[[Self], Any], Any]:
+        return {}
+
+
+class NodesScene(_Scene, frozen=True, dict=True, eq=False):
+    """Nodes at one moment: all of a cluster, or those that were read by themselves.
+
+    `questioned` are those that were read by themselves, with their pods and logs. `plugins`, the device plugins' pods
+    of every node, is None where not every node is read; `owners` are the pods that node locks name, `slices` what
+    DRA drivers publish. `wanted`: the one node that is asked about, of all that were read. `vendors`: whose device
+    plugins are looked at; those whose devices a node should have where it is empty.
+    """
+
+    seen: InstallSeen
+    nodes: Sequence[Node]
+    now: datetime
+    questioned: NodesInQuestion = NodesInQuestion({})
+    plugins: PluginPods | None = None
+    owners: Mapping[Named, Pod | Gap | None] = msgspec.field(default_factory=dict[Named, "Pod | Gap | None"])
+    slices: Sequence[ResourceSlice] | Gap = ()
+    undecodable: tuple[str, ...] = ()
+    wanted: str = ""
+    vendors: tuple[Vendor, ...] = ()
+
+    def was_read(self, source: str) -> bool:
+        """Whether rules may conclude anything from it."""
+        return source != "plugin sets" or self.questioned.sets is not None
+
+    @property
+    def is_sweep(self) -> bool:
+        """Whether every node is asked about."""
+        return self.plugins is not None and not self.wanted
+
+    @property
+    def install(self) -> Install:
+        return self.seen.install
+
+    @property
+    def config(self) -> DeviceConfig:
+        return self.seen.config
+
+    @property
+    def version(self) -> Version | None:
+        """HAMi's version, None when it could not be told."""
+        return self.install.version.version if self.install.version else None
+
+    @cached_property
+    def off(self) -> dict[str, str]:
+        """The vendors that the scheduler's flags leave out, with the flag that is missing."""
+        on = {device.vendor.names.word for device in self.config.devices}
+        left = (vendor for vendor in VENDORS if vendor.flag and vendor.names.word not in on)
+        return {vendor.names.word: vendor.flag for vendor in left} if self.install.flags else {}
+
+    @cached_property
+    def zone(self) -> timedelta:
+        """How far the scheduler's unzoned times are ahead of UTC, as far as they show."""
+        annotations = [node.metadata.annotations or {} for node in self.nodes]
+        handshakes = (texts[key] for texts in annotations for key in _handshakes_in(tuple(texts)))
+        return scheduler_zone(handshakes, self.version, self.now) if self.version else timedelta()
+
+    @property
+    def misreads_time(self) -> bool:
+        """Whether the scheduler reads its own local times as UTC."""
+        return self.version is not None and self.version < READS_LOCAL_TIME
+
+    @cached_property
+    def judged_at(self) -> datetime:
+        return self.now + self.zone if self.version and not self.misreads_time else self.now
+
+    @cached_property
+    def world(self) -> ClusterScene:
+        """The cluster as HAMi sees the first vendor's cards, with nothing given of them."""
+        first = structs.replace(self.config, devices=self.config.devices[:1])
+        return ClusterScene(self.seen._replace(config=first), Capacity(list(self.nodes), [], []), self.judged_at)
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Node]:
+        return {node.name: node for node in self.nodes}
+
+    @cached_property
+    def names(self) -> list[str]:
+        return sorted({*self._by_name, *self.questioned.sides})
+
+    @cached_property
+    def _plugins(self) -> Mapping[str, Plugin]:
+        return by_node(self.plugins.own, self.now) if self.plugins else {}
+
+    @cached_property
+    def _beside(self) -> Mapping[str, Mapping[str, Plugin]]:
+        beside = self.plugins.beside.items() if self.plugins else ()
+        of_vendors = ((word, by_node(pods, self.now)) for word, pods in beside)
+        return {word: found for word, found in of_vendors if found}
+
+    @property
+    def plugins_known(self) -> bool:
+        return bool(self._plugins)
+
+    def plugin(self, name: str) -> Plugin:
+        """HAMi's own device plugin on the node."""
+        return self._plugins.get(name) or Plugin("missing" if self._plugins else "unseen")
+
+    def plugins_beside(self, name: str) -> Mapping[str, Plugin]:
+        """Those of other vendors, by the vendor's word, as far as their labels are known."""
+        return {word: found for word, pods in self._beside.items() if (found := pods.get(name))}
+
+    @cached_property
+    def by_drivers(self) -> frozenset[str]:
+        """The nodes whose devices a DRA driver of HAMi's publishes."""
+        slices = () if isinstance(self.slices, Gap) else dra.of_hami(self.slices)
+        return frozenset(slice_.spec.node_name for slice_ in slices)
+
+    def is_overdue(self, handshake: Handshake | None) -> bool:
+        """Whether a question of the scheduler has gone unanswered for too long, in its own local time."""
+        if handshake is None or handshake.at is None or handshake.state != "requesting":
+            return False
+        return self.now + self.zone - handshake.at > SCHEDULER_PATIENCE
+
+    def questioning(self, questioned: NodesInQuestion, undecodable: tuple[str, ...]) -> Self:
+        """The same scene, with what was read of a few nodes by themselves once it was known of which."""
+        other = structs.replace(self, questioned=questioned, undecodable=undecodable)
+        vars(other).update(
+            {name: value for name, value in vars(self).items() if name not in ("read", "alike", "_facts")}
+        )
+        return other
+
+    def see(self, name: str) -> "NodeScene":
+        """The node by itself."""
+        side = self.questioned.sides.get(name)
+        if side is None:
+            return self._sorted.kept.get(name) or NodeScene(self._by_name[name], self)
+        listed = self._by_name.get(name) or Node(metadata=ObjectMeta(name=name))
+        return NodeScene(listed if isinstance(side.node, Gap) else side.node, self, side)
+
+    @cached_property
+    def read(self) -> list[tuple["NodeScene", list[str]]]:
+        """The nodes that were read by themselves."""
+        return [(self.see(name), [name]) for name in self.questioned.sides if self.wanted in ("", name)]
+
+    @property
+    def alike(self) -> Iterator[tuple["NodeScene", list[str]]]:
+        """The nodes that concern HAMi: the first by name of those that are alike, and the names of all of them."""
+        for names in self._sorted.alike if self.plugins else ():
+            rest = [name for name in names if name not in self.questioned.sides and self.wanted in ("", name)]
+            if rest:
+                yield self.see(rest[0]), rest
+        yield from self.read
+
+    @cached_property
+    def _sorted(self) -> _Sorted:
+        known, found, kept = dict[Hashable, list[str]](), list[list[str]](), dict[str, NodeScene]()
+        uuids, twice = set[str](), set[str]()
+        for name in sorted(self._by_name):
+            alike = self._alike(name)
+            names, own = (known.get(alike[0]), alike[1]) if alike else (None, ())
+            if names is None:
+                node, names = NodeScene(self._by_name[name], self), list[str]()
+                own = own if alike else node.uuids
+                if alike:
+                    known[alike[0]] = names
+                if node.concerns:
+                    found.append(names)
+                    kept |= {name: node} if len(kept) < _MOST_KEPT else {}
+            names.append(name)
+            if not uuids.isdisjoint(own):
+                twice.update(uuids.intersection(own))
+            uuids.update(own)
+        return _Sorted(found, kept, twice)
+
+    def _alike(self, name: str) -> tuple[Hashable, Sequence[str]] | None:
+        """What is equal for nodes of which the same is to be told, and the UUIDs of its cards.
+
+        None for a node that has to be looked at by itself: one that anything but its cards and what Kubernetes and
+        the device plugin say of it bears on.
+        """
+        node, status = self._by_name[name], self._by_name[name].status
+        said = self._said(node)
+        if said is None:
+            return None
+        allocatable = _devices(status.allocatable)
+        plugin = self._plugins.get(name)
+        key = (
+            said.texts,
+            allocatable,
+            allocatable if status.capacity is status.allocatable else _devices(status.capacity),
+            tuple(map(_condition, status.conditions or ())),
+            node.spec.unschedulable,
+            tuple(node.spec.taints or ()),
+            tuple([node.metadata.label(key) for key in _NODE_LABELS]),
+            "" if said.uuids else FIRST.gpu_label(node),
+            self._selects(node.metadata.labels),
+            plugin and (plugin.health, plugin.why, plugin.monitor),
+            tuple([(state.health, state.why) for pods in self._beside.values() if (state := pods.get(name))]),
+            name in self.by_drivers,
+        )
+        return key, said.uuids
+
+    @cached_property
+    def _selects(self) -> Callable[[Mapping[str, str] | None], bool]:
+        return label_matcher(self.world.facts.node_selector)
+
+    def _said(self, node: Node) -> _Said | None:
+        """What the annotations say that bears on its faults; None where that is the node's alone."""
+        texts = node.metadata.annotations or {}
+        own, handshake = texts.get(FIRST.names.register), texts.get(FIRST.names.handshake, "")
+        # From 2.8 on the handshake is asked only where kubelet offers nothing; unix seconds are the guides' matter.
+        if self.version is None or self.version < JSON_SINCE or handshake[:1].isdigit():
+            return None
+        if own is not None and not kubelet_offers(node, self.config.gpus.count):
+            return None
+        said, uuids = list[Hashable](), ()
+        for key, bearing in _bearings(tuple(texts)):
+            if bearing == "alone":
+                return None
+            if isinstance(bearing, Names):
+                cards = digest(bearing, texts[key])
+                if cards is None:
+                    return None
+                said.append((key, cards.encoding, cards.cards))
+                uuids = cards.uuids if bearing is FIRST.names else uuids
+            elif own is None or key != FIRST.names.handshake:
+                said.append((key, texts[key]))
+        return _Said(tuple(said), uuids)
+
+    @cached_property
+    def shared_uuids(self) -> dict[tuple[str, ...], list[str]]:
+        """The UUIDs that several nodes register, by those nodes. Other vendors number their cards."""
+        twice, holders = self._sorted.twice, defaultdict[str, set[str]](set)
+        for node in map(self.see, self.names if twice else ()):
+            for uuid in twice.intersection(node.uuids):
+                holders[uuid].add(node.name)
+        found = defaultdict[tuple[str, ...], list[str]](list)
+        for uuid, names in sorted(holders.items()):
+            found[tuple(sorted(names))].append(uuid)
+        return found
+
+
+class NodeScene(_Scene, frozen=True, dict=True, eq=False):
+    """One node among others. `side`: what was read of it by itself."""
+
+    node: Node
+    among: NodesScene
+    side: NodeSide | None = None
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+    @cached_property
+    def state(self) -> Registration | Unregistered | None:
+        """What every possible version makes of the node, None where they do not agree."""
+        *rest, newest = (view.registration(self.name) for view in self.among.world.views)
+        why = newest.why if isinstance(newest, Unregistered) else None
+        agreed = all((state.why if isinstance(state, Unregistered) else None) == why for state in rest)
+        return newest if agreed else None
+
+    @property
+    def own(self) -> Registration | None:
+        """What can be read of its registration, also where HAMi does not take the cards in."""
+        return self.state.registration if isinstance(self.state, Unregistered) else self.state
+
+    @property
+    def uuids(self) -> list[str]:
+        return [card.uuid for card in (self.own.cards if self.own else ()) if card.uuid]
+
+    @cached_property
+    def others(self) -> tuple[Registration | Unreadable, ...]:
+        """What other vendors register."""
+        return tuple(read_registrations(self.node, BESIDE))
+
+    @cached_property
+    def beside(self) -> tuple[OtherDevice, ...]:
+        """What every possible version makes of other vendors' devices there, where they agree."""
+        return tuple(self._of_others())
+
+    def _of_others(self) -> Iterator[OtherDevice]:
+        node, among = self.node, self.among
+        for device in given_beside(node, among.config):
+            of = [version for version in among.world.versions if version >= device.vendor.since]
+            found = [device.vendor.registration(node, version, among.judged_at, device.resources) for version in of]
+            if found and len({state.why if isinstance(state, Unregistered) else None for state in found}) == 1:
+                yield OtherDevice(device, found[-1], kubelet_offers(node, device.resources.count))
+
+    @cached_property
+    def registrations(self) -> tuple[Registration, ...]:
+        """All that can be read of what is registered or counted there, whichever vendor's."""
+        found = [registered for registered in (self.own, *self.others) if isinstance(registered, Registration)]
+        known = {registration.word for registration in found}
+        states = (device.state for device in self.beside if device.device.word not in known)
+        return (*found, *(state for state in states if isinstance(state, Registration)))
+
+    @property
+    def cards(self) -> tuple[Card, ...]:
+        return tuple(card for registration in self.registrations for card in registration.cards)
+
+    @property
+    def slots(self) -> tuple[int, int]:
+        """The slots of the first vendor's cards, and those of the healthy ones."""
+        cards = self.own.cards if self.own else ()
+        return sum(card.slots for card in cards), sum(card.slots for card in cards if card.health)
+
+    @cached_property
+    def of_others(self) -> bool:
+        """Whether only an operator's label says that NVIDIA's GPUs are there, as some other plugins want it."""
+        config = self.among.config
+        return expects_gpus(self.node, config) and is_given_by_label_alone(self.node, config)
+
+    @cached_property
+    def expects_gpus(self) -> bool:
+        """Whether it is HAMi's matter that the first vendor's GPUs are there."""
+        return expects_gpus(self.node, self.among.config) and not (self.of_others and self.plugin.health in _QUIET)
+
+    @property
+    def left_out(self) -> bool:
+        """Whether it has GPUs that nobody gave to a device plugin: maybe on purpose."""
+        return self.plugin.pod is None and not is_for_gpus(self.node, self.among.config)
+
+    @property
+    def concerns(self) -> bool:
+        """Whether the node has cards, or should have some."""
+        return self.expects_gpus or bool(self.registrations) or bool(self.beside)
+
+    @property
+    def count_resource(self) -> str:
+        """The resource that its cards are counted by."""
+        config = self.among.config
+        return (config.of(self.own.word) if self.own else config.gpus).count
+
+    @property
+    def allocatable(self) -> int:
+        """How many of them kubelet offers."""
+        return kubelet_offers(self.node, self.count_resource)
+
+    @property
+    def plugin(self) -> Plugin:
+        return self.among.plugin(self.name)
+
+    @property
+    def plugins_beside(self) -> Mapping[str, Plugin]:
+        return self.among.plugins_beside(self.name)
+
+    @property
+    def is_by_driver(self) -> bool:
+        """Whether a DRA driver of HAMi's stands in the place of its device plugins."""
+        return self.name in self.among.by_drivers and self.plugin.pod is None and not self.plugins_beside
+
+    @property
+    def vendors(self) -> Sequence[Vendor]:
+        """Whose device plugins are looked at."""
+        own = vendors_of(self.node, self.among.config) if self.was_read else ()
+        return self.among.vendors or own or [FIRST]
+
+    @property
+    def was_read(self) -> bool:
+        """Whether the node object is known."""
+        return not (self.side and isinstance(self.side.node, Gap))
+
+    @property
+    def gpus(self) -> NodeGpus:
+        text, resource = self.node.metadata.annotation(FIRST.names.register), self.among.config.gpus.count
+        found = read_registration(FIRST.names, FIRST.names.word, text) if text is not None else None
+        return NodeGpus(
+            resource,
+            found.cards if isinstance(found, Registration) else (),
+            whole((self.node.status.capacity or {}).get(resource)) or 0,
+            kubelet_offers(self.node, resource),
+        )
+
+
+@lru_cache(maxsize=1024)  # the nodes of a cluster have the same few keys
+def _handshakes_in(keys: tuple[str, ...]) -> list[str]:
+    """Those of all vendors: the others' keys begin with the first one's."""
+    return [key for key in keys if key.startswith(FIRST.names.handshake)]
+
+
+@lru_cache(maxsize=1024)
+def _bearings(keys: tuple[str, ...]) -> list[tuple[str, Names | Literal["text", "alone"]]]:
+    """The annotations that bear on a node's faults, and how: by the cards of this vendor that they register, by their
+    text, or in a way that has the node looked at by itself.
+    """
+    found = list[tuple[str, Names | Literal["text", "alone"]]]()
+    for key in keys:
+        if key in (*LOCK_KEYS, *NODE_KEYS):
+            found.append((key, "alone"))
+        elif (vendor := vendor_of_register_key(key)) is not None:
+            found.append((key, vendor[0]))
+        elif key.startswith(_PREFIXES):
+            found.append((key, "text"))
+    return found
+
+
+def _condition(condition: NodeCondition) -> Hashable:
+    """What of it bears on a node's faults."""
+    state = (condition.type, condition.status)
+    return state if condition.type == "Ready" else (*state, condition.reason, condition.message)
+
+
+def _devices(amounts: Mapping[str, Quantity] | None) -> tuple[tuple[str, Quantity], ...]:
+    return tuple([item for item in (amounts or {}).items() if "/" in item[0]])

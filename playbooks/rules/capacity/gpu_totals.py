@@ -1,0 +1,192 @@
+"""How much of the GPUs is free, how much of that nobody can get, and which GPUs HAMi does not know."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import reduce
+
+from bot.gpu_rows import FREE, UNKNOWN, UNREGISTERED
+from bot.hami.nodes.node_state import CORDON_KEY, wants_own_plugin
+from bot.hami.nodes.registration import Unregistered
+from bot.hami.vendors import FIRST
+from bot.kube.models import Node
+from bot.report import Confidence, Evidence, Finding, Gap, Severity, step
+from bot.texts import Text
+from playbooks import quotes
+from playbooks.gpu_scene import LITTLE_MEMORY, NO_MEMORY, CardSeen, GpusScene, largest
+from playbooks.rule import rule
+from playbooks.rules.common import prose
+from playbooks.rules.common.findings import finding
+from playbooks.rules.common.gaps import confidence_in
+from playbooks.rules.dra.devices import served
+from playbooks.rules.nodes.node_not_found import near_names, see_all_nodes
+from playbooks.rules.waiting.stale_scheduler import ghosts_told
+from playbooks.scene import ClusterScene
+
+_NOTABLE = 0.2
+"""From this part of a type's memory on, what nobody can get is worth a warning."""
+_MAX_NEAR = 3
+_STATES = {
+    FREE: "gpus.free",
+    UNKNOWN: "gpus.unknown",
+    NO_MEMORY: "gpus.no-memory",
+    LITTLE_MEMORY: "gpus.little-memory",
+    "no-cores": "gpus.no-cores",
+    "no-slots": "gpus.no-slots",
+    "no-mig-placement": "gpus.no-mig-placement",
+    "no-allocatable": "gpus.no-allocatable",
+    "exclusive": "gpus.exclusive",
+    "unhealthy": "gpus.unhealthy",
+    "cordoned": "gpus.cordoned",
+    "node-cordoned": "gpus.node-cordoned",
+    "node-not-ready": "gpus.node-not-ready",
+    "other-type": "gpus.other-type",
+}
+
+
+@rule("scheduler-ledger-stale")
+def ghosts(scene: GpusScene) -> list[Finding]:
+    """HAMi's scheduler still counts pods that are gone."""
+    return ghosts_told(scene.cluster.process, scene.install, scene.names)
+
+
+@rule("capacity", "not-enough-evidence")
+def room(scene: GpusScene) -> Iterator[Finding]:
+    """So many GPUs have room, and the largest free slice is there; or all are full."""
+    cards, world = scene.registered, scene.cluster
+    if not cards:
+        return
+    free = [card for card in cards if card.state == FREE]
+    unknown = sum(1 for card in cards if card.state == UNKNOWN)
+    shown = largest(free) or (free or cards)[0]
+    proofs = [_of_card(world, shown)]
+    sure: Confidence = "suspected" if unknown else _confidence(scene)
+    nodes = (scene.node,) if scene.node else ()
+    if isinstance(world.capacity.pods, Gap):
+        memory = prose.mib(sum(card.card.memory_mib for card in cards))
+        claim = Text("capacity.unseen", cards=len(cards), memory=memory)
+        yield finding("not-enough-evidence", claim, "suspected", nodes, proofs, severity="warning")
+    elif not free:
+        claim = Text("capacity.full", cards=len(cards), why=_by_state(cards))
+        proofs += _of_holder(world, shown)
+        # One node that is full is as it should be; a cluster, or a type, that is full is not.
+        look = step(Text("capacity.see-idle"), prose.command("gpus", "--idle"))
+        steps = () if nodes else (look,)
+        severity: Severity = "info" if nodes else "warning"
+        yield finding("capacity", claim, sure, nodes, proofs, severity=severity, actions=steps)
+    else:
+        values = {"free": len(free), "cards": len(cards), "type": shown.card.type, "node": shown.node}
+        if shown.divided:
+            key = "capacity.judged" if unknown else "capacity.claim"
+        else:
+            key = "capacity.judged-whole" if unknown else "capacity.claim-whole"
+        claim = Text(key, **values, memory=prose.mib(shown.slice_mib or 0), unknown=unknown)
+        yield finding("capacity", claim, sure, nodes, proofs, severity="info")
+
+
+@rule("stranded-capacity")
+def stranded(scene: GpusScene) -> Iterator[Finding]:
+    """Memory is free on cards that take no pod."""
+    cards = sorted(
+        (card for card in scene.registered if card.stranded_mib), key=lambda card: (-card.stranded_mib, card.node)
+    )
+    if not cards:
+        return
+    lost, total = Counter[str](), Counter[str]()
+    for card in scene.registered:
+        lost[card.card.type] += card.stranded_mib
+        total[card.card.type] += card.card.memory_mib
+    notable = any(mib >= _NOTABLE * total[kind] for kind, mib in lost.items() if mib)
+    why = _by_state(card._replace(state=LITTLE_MEMORY if card.state == NO_MEMORY else card.state) for card in cards)
+    claim = Text("stranded-capacity.claim", memory=prose.mib(lost.total()), why=why)
+    proofs = [*_of_obstacle(scene.cluster, cards[0]), _of_card(scene.cluster, cards[0])]
+    nodes = sorted({card.node for card in cards})
+    severity: Severity = "warning" if notable else "info"
+    steps = prose.see_node(scene.node) if scene.node else prose.see_cards(cards[0].node)
+    yield finding("stranded-capacity", claim, _confidence(scene), nodes, proofs, severity=severity, actions=steps)
+
+
+@rule("node-unregistered")
+def unregistered(scene: GpusScene) -> Iterator[Finding]:
+    """Nodes should have cards of that type, and HAMi does not know their cards."""
+    world, view, by_dra = scene.cluster, scene.cluster.views[-1], served(scene.slices)
+    expecting = (
+        name for name in scene.names if name not in by_dra and wants_own_plugin(scene.by_name[name], world.config)
+    )
+    lost = {name: state for name in expecting if isinstance(state := view.state(name), Unregistered)}
+    if scene.type:
+        of_type = {card.node for card in scene.cards if card.state == UNREGISTERED}
+        lost = {name: state for name, state in lost.items() if name in of_type}
+    if not lost:
+        return
+    name, *_ = nodes = list(lost)
+    claim = Text("gpus.unregistered", count=len(lost), nodes=prose.names(nodes))
+    proofs = [_of_unregistered(scene.by_name[name], lost[name], world.config.gpus.count)]
+    look = step(Text("node-unregistered.plugin", node=name), prose.plugin_pods_command(name))
+    sure = _confidence(scene)
+    yield finding("node-unregistered", claim, sure, nodes, proofs, severity="warning", actions=[look])
+
+
+@rule("not-found")
+def not_found(scene: GpusScene) -> Iterator[Finding]:
+    """There is no such node, no such type, or no card at all."""
+    node = scene.by_name.get(scene.node)
+    if scene.node and node is None:
+        near = near_names(scene.node, sorted(scene.by_name))
+        claim, option = Text("gpus.no-node", node=scene.node), "--node"
+    elif scene.type and scene.of_every_type:
+        near = [kind for kind, _ in Counter(card.card.type for card in scene.of_every_type).most_common(_MAX_NEAR)]
+        claim, option = Text("gpus.no-type", type=scene.type, types=", ".join(near)), "--type"
+    else:
+        near, option = [], ""
+        claim = Text("gpus.no-cards-there", node=scene.node) if scene.node else Text("gpus.no-cards")
+    proofs = [quotes.of_node(node, node.name, "{.metadata.name}")] if node else []
+    steps = [step(Text("not-found.ask", name=name), prose.command("gpus", option, name)) for name in near]
+    yield finding("not-found", claim, "confirmed", (), proofs, severity="warning", actions=steps or see_all_nodes())
+
+
+def _confidence(scene: GpusScene) -> Confidence:
+    return confidence_in(scene.cluster.seen, scene.cluster.capacity, scene.undecodable)
+
+
+def _by_state(cards: Iterable[CardSeen]) -> Text:
+    """`8 cordoned, 4 unhealthy`, the most first."""
+    counts = sorted(Counter(card.state for card in cards).items(), key=lambda item: (-item[1], item[0]))
+    parts = [Text(_STATES[state], count=count) for state, count in counts]
+    return reduce(lambda some, more: Text("gpus.list", some=some, more=more), parts)
+
+
+def _of_card(world: ClusterScene, card: CardSeen) -> Evidence:
+    """The card as its node's register annotation has it."""
+    return quotes.of_card(world.facts.nodes[card.node], card.card.uuid, whole=True)
+
+
+def _of_holder(world: ClusterScene, card: CardSeen) -> list[Evidence]:
+    """What one of its holders was given."""
+    first = next((name for name, _ in card.holders), "")
+    pod = next(
+        (candidate for candidate in world.facts.pods or () if f"{candidate.namespace}/{candidate.name}" == first), None
+    )
+    return [quotes.of_holder(pod)] if pod else []
+
+
+def _of_obstacle(world: ClusterScene, card: CardSeen) -> list[Evidence]:
+    """What keeps pods off the card, beyond its registration."""
+    node = world.facts.nodes[card.node]
+    if card.state == "cordoned":
+        return [quotes.of_node_annotation(node, CORDON_KEY, card.card.uuid)]
+    if card.state.startswith("node-"):
+        keys = [taint.key for taint in node.spec.taints or () if taint.key.startswith("node.kubernetes.io/")]
+        return [quotes.of_node(node, key, "{.spec.taints[*].key}") for key in keys[:1]]
+    if card.state == "no-allocatable":
+        return [quotes.of_allocatable(node, world.config.gpus.count)]
+    return _of_holder(world, card)
+
+
+def _of_unregistered(node: Node, state: Unregistered, count_resource: str) -> Evidence:
+    """What shows that the node has no usable registration, or that it should have one."""
+    if node.metadata.annotation(state.key) is not None and state.quote.strip():
+        return quotes.of_node_annotation(node, state.key, state.quote)
+    key, value = FIRST.node_label
+    if node.metadata.label(key) == value:
+        return quotes.of_label(node, key)
+    return quotes.of_allocatable(node, count_resource)

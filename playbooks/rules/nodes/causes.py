@@ -1,0 +1,105 @@
+"""What is wrong with single nodes, told once for those of the same cause."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from bot.finding_codes import Code
+from bot.report import Confidence, Evidence, Finding, NextAction, Severity
+from bot.texts import Prose, Text
+from playbooks.node_scene import NodeScene, NodesScene
+from playbooks.rules.common import prose
+from playbooks.rules.common.findings import finding
+
+PROVEN = 3
+"""Nodes of a finding that are quoted."""
+
+
+Told = tuple[Prose, Sequence[Evidence], Sequence[NextAction]]
+"""A claim, what proves it, and what to do."""
+
+
+class Fault(NamedTuple):
+    """One thing wrong with a node, by its object. Nodes with an equal one have it from the same cause.
+
+    `device`: the word of the other vendor's device that it is about; empty for the first vendor's and for the node.
+    """
+
+    code: Code
+    why: str
+    severity: Severity = "warning"
+    about: str = ""
+    device: str = ""
+
+
+class Group(NamedTuple):
+    """The nodes of one fault, sorted; `alike` has the first of those that are alike with their number."""
+
+    fault: Fault
+    scene: NodesScene
+    names: list[str]
+    alike: list[tuple[str, int]]
+
+    @property
+    def shown(self) -> list[NodeScene]:
+        """Those that are quoted."""
+        return [self.scene.see(name) for name in self.names[:PROVEN]]
+
+    @property
+    def nodes(self) -> Prose:
+        return prose.names(self.names)
+
+
+class NodeCause(NamedTuple):
+    """What is wrong with one node. Those of one code with the same `why` are the same cause on several nodes.
+
+    `why` is made of facts, as a signature's id, never of prose. `node` is empty where it is not known which one.
+    """
+
+    code: Code
+    why: str
+    node: str
+    claim: Prose
+    proofs: Sequence[Evidence]
+    steps: Sequence[NextAction]
+    confidence: Confidence = "confirmed"
+
+    def told(self, *others: "NodeCause", nodes: Sequence[str] = (), severity: Severity = "warning") -> Finding:
+        """One finding for the nodes of this cause, in the words of the first; `nodes`: all, where more have it."""
+        names = sorted({cause.node for cause in (self, *others) if cause.node} | {*nodes})
+        more = [name for name in names if name != self.node]
+        claim = Text("nodes.same", claim=self.claim, nodes=prose.names(more)) if more else self.claim
+        proofs = [proof for cause in (self, *others) for proof in cause.proofs]
+        return finding(self.code, claim, self.confidence, names, proofs, severity=severity, actions=self.steps)
+
+
+def by_cause(
+    scene: NodesScene,
+    fact: Callable[[NodeScene], Iterable[NodeCause]],
+    order: Sequence[Code],
+    *,
+    quiet: Sequence[Code] = (),
+    of_all: bool = False,
+) -> list[Finding]:
+    """One finding per cause, in the order of the codes; of one code that of the most nodes first.
+
+    Of the nodes that were read by themselves, or `of_all`; what has a code in `quiet` is told as info.
+    """
+    groups = dict[tuple[Code, str], list[str]]()
+    for node, names in scene.alike if of_all else scene.read:
+        for cause in node.once(fact):
+            groups.setdefault((cause.code, cause.why), []).extend(names)
+
+    def place(group: tuple[tuple[Code, str], list[str]]) -> tuple[int, int, str]:
+        (code, why), names = group
+        return order.index(code) if code in order else len(order), -len(names), why
+
+    def of(key: tuple[Code, str], names: Iterable[str]) -> Iterable[NodeCause]:
+        seen = (cause for name in names for cause in scene.see(name).once(fact))
+        return (cause for cause in seen if (cause.code, cause.why) == key)
+
+    return [
+        next(iter(of(key, sorted(names)))).told(
+            *of(key, sorted(names)[1:PROVEN]), nodes=names, severity="info" if key[0] in quiet else "warning"
+        )
+        for key, names in sorted(groups.items(), key=place)
+    ]

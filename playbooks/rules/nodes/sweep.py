@@ -1,0 +1,311 @@
+"""What is wrong with the nodes by their objects: one finding per fault, with the nodes that have it, proof of the first
+ones and what to do.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from bot.finding_codes import Code
+from bot.hami.nodes.handshake import GUIDES_THRESHOLD
+from bot.hami.nodes.node_state import CORDON_KEY, cordoned_uuids
+from bot.hami.nodes.registration import Unregistered
+from bot.hami.vendors import FIRST, OWN_LOCKS, vendor_of_register_key
+from bot.hami.vendors.vendor import Device
+from bot.kube.models import Node
+from bot.report import Confidence, Evidence, Finding, about, step
+from bot.texts import Prose, Text
+from playbooks import quotes
+from playbooks.node_scene import NodeScene, NodesScene
+from playbooks.quotes import kubectl
+from playbooks.rule import rule
+from playbooks.rules.common import prose
+from playbooks.rules.common.findings import finding
+from playbooks.rules.nodes.causes import PROVEN, Fault, Group, Told
+from playbooks.rules.nodes.faults import gaps_of, groups, lock_of, unhealthy
+from playbooks.rules.nodes.gpu_cordons import uncordon
+from playbooks.rules.nodes.other_vendors import plugin_claim, plugin_trouble, told_beside
+from playbooks.rules.waiting.locks import lock_actions, lock_expiry, lock_in_words, owner_proofs
+from playbooks.rules.waiting.unregistered_nodes import (
+    claim_of,
+    plugin_actions,
+    plugin_log,
+    registration_actions,
+    registration_proof,
+)
+
+_GUESSED = ("guides", "west", "east", "restarted")
+_TIME_ZONE = {"west": "handshake-time-zone.west", "east": "handshake-time-zone.east"}
+_SLOTS = {
+    "none": "allocatable-mismatch.none",
+    "fewer": "allocatable-mismatch.fewer",
+    "more": "allocatable-mismatch.more",
+}
+_UNHEALTHY = {
+    "kept": "card-not-healthy.kept",
+    "used": "card-not-healthy.used",
+    "seen": "card-not-healthy.seen",
+}
+_CORDONED = {
+    "sweep": "card-cordoned.sweep",
+    "version": "card-cordon-ignored.version",
+    "unknown": "card-cordon-ignored.unknown",
+}
+_OF_KUBERNETES: Mapping[str, str] = {
+    "node-not-ready": "node-not-ready.claim",
+    "node-pressure": "node-pressure.claim",
+    "node-cordoned": "node-cordoned.claim",
+}
+_LOCKS_OF_SEVERAL = {
+    "held": "nodes.locks-held",
+    "dangling": "nodes.locks-dangling",
+    "malformed": "nodes.locks-malformed",
+}
+_UNREGISTERED: tuple[Code, ...] = ("node-unregistered", "registration-ignored", "handshake-deleted", "handshake-stale")
+_PLUGIN: tuple[Code, ...] = ("device-plugin-missing", "device-plugin-not-ready", "device-plugin-restarting")
+_LOCKS: tuple[Code, ...] = ("node-lock-malformed", "node-lock-dangling", "node-lock-held")
+_CORDONS: tuple[Code, ...] = ("card-cordoned", "card-cordon-ignored")
+
+
+def _findings(scene: NodesScene, codes: Sequence[Code], tell: Callable[[Group], Told]) -> Iterator[Finding]:
+    """One finding per fault of these codes; nothing is sure where anything could not be read."""
+    for group in groups(scene, codes):
+        fault = group.fault
+        claim, proofs, steps = _beside(group) if fault.device and tell is not _time_zone else tell(group)
+        sure: Confidence = "suspected" if fault.why in _GUESSED or scene.once(gaps_of) else "confirmed"
+        yield finding(fault.code, claim, sure, group.names, proofs, severity=fault.severity, actions=tuple(steps))
+
+
+def _beside(group: Group) -> Told:
+    claim, proofs, steps = told_beside(group)
+    noun = group.scene.config.by_word[group.fault.device].names.noun
+    return about(claim, noun), proofs, [action.about(noun) for action in steps]
+
+
+# ---------------------------------------------------------------------------------------------- Kubernetes
+
+
+@rule("node-not-ready")
+def not_ready(scene: NodesScene) -> Iterator[Finding]:
+    """Kubernetes calls a node not ready."""
+    return _findings(scene, ["node-not-ready"], _kubernetes)
+
+
+@rule("node-pressure")
+def under_pressure(scene: NodesScene) -> Iterator[Finding]:
+    """Kubelet is short of memory, disk or process ids on a node."""
+    return _findings(scene, ["node-pressure"], _kubernetes)
+
+
+@rule("node-cordoned")
+def cordoned(scene: NodesScene) -> Iterator[Finding]:
+    """Somebody cordoned a node."""
+    return _findings(scene, ["node-cordoned"], _kubernetes)
+
+
+def _kubernetes(group: Group) -> Told:
+    first = group.names[0]
+    claim = Text(_OF_KUBERNETES[group.fault.code], nodes=group.nodes, what=group.fault.about)
+    proofs = [_of_kubernetes(node.node, group.fault) for node in group.shown]
+    return claim, proofs, [step(Text("nodes.describe", node=first), kubectl("describe", "node", first))]
+
+
+# -------------------------------------------------------------------------------------------- registration
+
+
+@rule("handshake-time-zone")
+def misread_time(scene: NodesScene) -> Iterator[Finding]:
+    """HAMi's scheduler reads its own local time as UTC, so that it drops a node too early or never."""
+    return _findings(scene, ["handshake-time-zone"], _time_zone)
+
+
+def _time_zone(group: Group) -> Told:
+    scene, fault, version = group.scene, group.fault, str(group.scene.version or "?")
+    hours = f"{scene.zone.total_seconds() / 3600:+g}"
+    claim = Text(_TIME_ZONE[fault.why], nodes=group.nodes, hours=hours, version=version)
+    if deployment := scene.install.deployment:
+        show = kubectl("-n", scene.install.namespace, "get", "deployment", deployment.name, "-o", "yaml")
+        look = step(Text("handshake-time-zone.look"), show)
+    else:
+        look = plugin_actions(group.names[0], None)[0]
+    own = scene.config.by_word[fault.device].names if fault.device else FIRST.names
+    return claim, [_annotation(node.node, own.handshake) for node in group.shown], [look]
+
+
+@rule(*_UNREGISTERED)
+def unregistered(scene: NodesScene) -> Iterator[Finding]:
+    """HAMi's scheduler does not know a node's cards, or will not for long."""
+    return _findings(scene, _UNREGISTERED, _unregistered)
+
+
+def _unregistered(group: Group) -> Told:
+    fault, scene, shown = group.fault, group.scene, group.shown
+    first, version = shown[0], str(scene.version or "?")
+    if fault.why == "guides":
+        claim = Text("handshake-stale.guides", nodes=group.nodes, threshold=int(GUIDES_THRESHOLD.total_seconds()))
+        proofs = [_annotation(node.node, FIRST.names.handshake) for node in shown]
+        return claim, proofs, plugin_actions(first.name, None)
+    if fault.why in ("off", "unnamed"):
+        return _ignored(group), [_annotation(node.node, fault.about) for node in shown], []
+    why = fault.why if fault.code in ("node-unregistered", "registration-ignored") else "claim"
+    own, states = scene.config.devices[0], ((node.node, node.state) for node in shown)
+    claim: Prose = claim_of((fault.code, why), group.names, own, version)
+    lost = ((node, state if isinstance(state, Unregistered) else None) for node, state in states)
+    proofs = [registration_proof(node, state, own) for node, state in lost]
+    if fault.why == "no-allocatable" and first.count_resource in (first.node.status.allocatable or {}):
+        proofs.append(quotes.of_allocatable(first.node, first.count_resource))
+    pod = first.plugin.pod
+    if fault.about == "missing" or (pod is not None and fault.about in ("not-ready", "restarting")):
+        claim = Text("nodes.and", claim=claim, why=plugin_trouble(fault, first.plugin))
+    if pod is not None and fault.about != "ready" and fault.about:
+        return claim, [*proofs, quotes.of_plugin(pod, first.plugin.why)], [plugin_log(pod)]
+    return claim, proofs, registration_actions(first.name, fault.why, [pod] if pod else None)
+
+
+def _ignored(group: Group) -> Prose:
+    key = group.fault.about
+    if group.fault.why == "unnamed":
+        return Text("registration-ignored.unnamed", nodes=group.nodes, name=key)
+    vendor = vendor_of_register_key(key)
+    flag = group.scene.off[vendor[0].word] if vendor else ""
+    return Text("registration-ignored.off", nodes=group.nodes, name=key, flag=flag)
+
+
+@rule(*_PLUGIN)
+def plugin_unwell(scene: NodesScene) -> Iterator[Finding]:
+    """The pod of a node's device plugin is missing, not ready, or keeps restarting."""
+    return _findings(scene, _PLUGIN, _plugin)
+
+
+def _plugin(group: Group) -> Told:
+    shown = group.shown
+    plugin = shown[0].plugin
+    if plugin.pod is None:
+        own = group.scene.config.devices[0]
+        claim = Text("device-plugin-missing.claim", nodes=group.nodes)
+        return claim, [_why_expected(node, own) for node in shown], plugin_actions(group.names[0], None)
+    claim = plugin_claim(group.fault, group.names, plugin)
+    proofs = [quotes.of_plugin(node.plugin.pod, node.plugin.why) for node in shown if node.plugin.pod]
+    return claim, proofs, [plugin_log(plugin.pod)]
+
+
+# --------------------------------------------------------------------------------------------------- cards
+
+
+@rule("duplicate-card-uuid")
+def registered_twice(scene: NodesScene) -> Iterator[Finding]:
+    """Several nodes register the same card."""
+    sure: Confidence = "suspected" if scene.once(gaps_of) else "confirmed"
+    shared = [(names, uuids) for names, uuids in scene.shared_uuids.items() if scene.wanted in ("", *names)]
+    for names, uuids in sorted(shared, key=lambda entry: (-len(entry[0]), ",".join(entry[0]))):
+        claim = Text("duplicate-card-uuid.claim", count=len(uuids), nodes=prose.names(names))
+        proofs = [quotes.of_card(scene.see(name).node, uuids[0], whole=True) for name in names[:PROVEN]]
+        look = step(Text("duplicate-card-uuid.look"), prose.command("nodes", names[0]))
+        yield finding("duplicate-card-uuid", claim, sure, names, proofs, severity="warning", actions=(look,))
+
+
+@rule("allocatable-mismatch")
+def offered_otherwise(scene: NodesScene) -> Iterator[Finding]:
+    """Kubelet offers another number of devices than the slots of the registered cards."""
+    return _findings(scene, ["allocatable-mismatch"], _slots)
+
+
+def _slots(group: Group) -> Told:
+    shown = group.shown
+    first, pod = shown[0], shown[0].plugin.pod
+    values = {"node": first.name, "slots": first.slots[0], "offered": first.allocatable}
+    claim = Text(_SLOTS[group.fault.why], nodes=group.nodes, resource=first.count_resource, **values)
+    cards = first.own.cards[:1] if first.own else ()
+    proofs = [quotes.of_card(first.node, card.uuid, whole=True) for card in cards]
+    proofs += [quotes.of_allocatable(node.node, node.count_resource) for node in shown]
+    return claim, proofs, plugin_actions(first.name, [pod] if pod else None)
+
+
+@rule("card-not-healthy")
+def not_healthy(scene: NodesScene) -> Iterator[Finding]:
+    """A card is registered as unhealthy."""
+    return _findings(scene, ["card-not-healthy"], _unhealthy)
+
+
+def _unhealthy(group: Group) -> Told:
+    count = sum(sum(unhealthy(group.scene.see(name)).values()) * alike for name, alike in group.alike)
+    version, shown = str(group.scene.version or "?"), group.shown
+    claim = Text(_UNHEALTHY[group.fault.why], count=count, nodes=group.nodes, version=version)
+    bad = ((node.node, next(card for card in node.cards if not card.health)) for node in shown)
+    proofs = [quotes.of_card(node, card.uuid, whole=True) for node, card in bad]
+    pod = shown[0].plugin.pod
+    return claim, proofs, [plugin_log(pod) if pod else prose.see_cards(group.names[0])[0]]
+
+
+@rule(*_CORDONS)
+def cards_cordoned(scene: NodesScene) -> Iterator[Finding]:
+    """Somebody cordoned a card, or tried to in a way that HAMi does not follow."""
+    return _findings(scene, _CORDONS, _cordoned)
+
+
+def _cordoned(group: Group) -> Told:
+    fault = group.fault
+    wanted = [_meant(node, fault.why) for node in map(group.scene.see, group.names)]
+    values = {"nodes": group.nodes, "count": sum(map(len, wanted)), "version": str(group.scene.version or "?")}
+    claim, shown = Text(_CORDONED[fault.why], **values), group.shown
+    pairs = zip(shown, wanted, strict=False)
+    proofs = [quotes.of_node_annotation(seen.node, CORDON_KEY, uuids[0]) for seen, uuids in pairs]
+    path = CORDON_KEY.replace(".", "\\.")
+    look = kubectl("get", "node", group.names[0], "-o", f"jsonpath={{.metadata.annotations.{path}}}")
+    undo = uncordon(shown[0].node, wanted[0][:1]) if fault.code == "card-cordoned" else ()
+    return claim, proofs, [step(Text("card-cordoned.look"), look), *undo]
+
+
+def _meant(node: NodeScene, why: str) -> list[str]:
+    """The cards that the node's cordons name: all, those that are there, or those that are not."""
+    known = {card.uuid for card in node.cards}
+    cordoned = sorted(cordoned_uuids(node.node))
+    return [uuid for uuid in cordoned if why == "version" or (uuid in known) == (why == "sweep")]
+
+
+# --------------------------------------------------------------------------------------------------- locks
+
+
+@rule(*_LOCKS)
+def node_locks(scene: NodesScene) -> Iterator[Finding]:
+    """A node lock stays for longer than an allocation takes."""
+    return _findings(scene, _LOCKS, _lock)
+
+
+def _lock(group: Group) -> Told:
+    scene, shown = group.scene, group.shown
+    vendor = next((vendor for vendor in OWN_LOCKS if vendor.names.word == group.fault.why), FIRST)
+    states = [lock_of(node, vendor) for node in shown]
+    assert states[0] is not None
+    held = lock_in_words(shown[0].node, states[0], lock_expiry(scene.install, vendor), vendor.lock_key)
+    claim = held.claim
+    if len(group.names) > 1:
+        claim = Text(_LOCKS_OF_SEVERAL[states[0].phase], nodes=group.nodes, first=claim)
+    proofs = [_annotation(node.node, vendor.lock_key) for node in shown]
+    proofs += [proof for state in states for proof in owner_proofs(state, scene.owners)]
+    return claim, proofs, lock_actions(shown[0].name, held)
+
+
+def _annotation(node: Node, key: str) -> Evidence:
+    return quotes.of_node_annotation(node, key, (node.metadata.annotation(key) or "")[:200])
+
+
+def _why_expected(node: NodeScene, device: Device) -> Evidence:
+    """What shows that the node should have a device plugin."""
+    if node.registrations:
+        found = node.registrations[0]
+        return quotes.of_node_annotation(node.node, found.key, found.cards[0].uuid)
+    return registration_proof(node.node, None, device)
+
+
+def _of_kubernetes(node: Node, fault: Fault) -> Evidence:
+    if fault.about in (taint.key for taint in node.spec.taints or ()):
+        return quotes.of_node(node, fault.about, "{.spec.taints[*].key}")
+    if fault.code == "node-cordoned":
+        taints = [taint.key for taint in node.spec.taints or () if taint.key.endswith("/unschedulable")]
+        return quotes.of_node(
+            node, taints[0] if taints else node.name, "{.spec.taints[*].key}" if taints else "{.metadata.name}"
+        )
+    ready = next((condition.status for condition in node.status.conditions or () if condition.type == "Ready"), "")
+    if ready and ready != "True":
+        return quotes.of_node(node, ready, '{.status.conditions[?(@.type=="Ready")].status}')
+    taints = [taint.key for taint in node.spec.taints or () if taint.key.endswith(("/not-ready", "/unreachable"))]
+    return quotes.of_node(node, taints[0], "{.spec.taints[*].key}")

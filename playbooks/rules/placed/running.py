@@ -1,0 +1,200 @@
+"""A pod that runs, and what its user may take for a fault of its GPU limits: facts of how HAMi works, and no finding.
+
+Sources: the monitor switches the core limit on only while another container works on the GPU, and blocks one of
+priority 1 while one of priority 0 works there [HAMi cmd/vGPUmonitor/feedback.go; HAMi#737, HAMi#786, HAMi-core#37];
+ACTIVE_OOM_KILLER is read and never used [HAMi-core src/multiprocess; HAMi#372]; a session that sshd starts does not
+have the environment of the container, which holds the limits [HAMi#1112, volcano-vgpu-device-plugin#8]; HAMi v2.10's
+filter looks for the device's word in the card's type, so Ascend910B4 takes Ascend910B4-1 too (seen by running).
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from bot.hami.pods.allocations import given as given_by_hami
+from bot.hami.pods.allocations import is_finished
+from bot.hami.pods.request_parsing import device_asked
+from bot.hami.vendors import FIRST
+from bot.hami.version import Version
+from bot.kube.models import Container, Pod
+from bot.report import Evidence, Finding, Gap, NextAction, step
+from bot.texts import Prose, Text, sentences
+from playbooks import quotes
+from playbooks.gather.node_side import is_monitor
+from playbooks.quotes import kubectl, kubectl_pod
+from playbooks.rule import rule
+from playbooks.rules.common.containers import GpuContainers
+from playbooks.rules.common.findings import finding
+from playbooks.rules.placed.container_faults import given, is_limited, shares
+from playbooks.rules.placed.hami_core import unmeasured
+from playbooks.rules.placed.not_started import runs
+from playbooks.rules.waiting import volcano
+from playbooks.scene import PlacedScene
+
+_SSH = re.compile(r"(?:^|[\s/:_-])(?:sshd|openssh|ssh-?server)", re.IGNORECASE)
+_SSH_PORT = 22
+_WITH_INITS = Version(2, 9, 0)
+(_PRIORITY,) = FIRST.names.passed_over
+_KILLER = "ACTIVE_OOM_KILLER"
+_POLICY = "GPU_CORE_UTILIZATION_POLICY"
+
+
+class Remark(NamedTuple):
+    """`sentence` is a fact of this pod with its `proofs`; it is empty where the step only may matter to the user."""
+
+    step: NextAction
+    sentence: Prose = ""
+    proofs: tuple[Evidence, ...] = ()
+
+
+@rule("running")
+def running(scene: PlacedScene) -> Iterator[Finding]:
+    """The pod runs: the first fact that its user may take for a fault joins the claim, the other remarks are steps."""
+    pod, node = scene.pod, scene.pod.spec.node_name
+    if not runs(scene):
+        return
+    remarks = _remarks(scene) if scene.seen else []
+    first = next((remark for remark in remarks if remark.sentence), None)
+    claim = Text("running.claim", pod=f"{pod.namespace}/{pod.name}", node=node)
+    proofs = [quotes.of_pod(pod, "Running", "{.status.phase}")]
+    if first is not None:
+        claim, proofs = sentences(claim, first.sentence), [*proofs, *first.proofs]
+    steps = [remark.step for remark in sorted(remarks, key=lambda remark: remark is not first)]
+    yield finding("running", claim, "confirmed", (node,), proofs, severity="info", actions=steps)
+
+
+def _remarks(scene: PlacedScene) -> list[Remark]:
+    """Nothing of a pod whose GPUs are whole."""
+    if chips := list(_other_chip(scene)):
+        return chips
+    pod, mig = scene.pod, {card.uuid for card in scene.cards if card.mode == "mig"}
+    if vgpus := volcano.limited_containers(pod):
+        return _of_limits(scene, GpuContainers(vgpus, ()), None)
+    held = scene.once(given)
+    held = held._replace(shares=[share for share in held.shares if share.uuid not in mig])
+    if not held.shares or not is_limited(scene, held):
+        return []
+    return [*_unmeasured(scene), *_of_limits(scene, held, _sharers(scene, held)), *_of_entries(scene)]
+
+
+def _sharers(scene: PlacedScene, held: GpuContainers) -> list[Pod] | None:
+    """The other pods on its GPUs; None where they could not be read."""
+    mine, pods = {share.uuid for share in held.shares}, scene.side.pods if scene.side else ()
+    if isinstance(pods, Gap):
+        return None
+    others = (other for other in pods if other.metadata.uid != scene.pod.metadata.uid and not is_finished(other))
+    return [other for other in others if mine & {share.uuid for share in shares(other)}]
+
+
+def _other_chip(scene: PlacedScene) -> Iterator[Remark]:
+    """HAMi gave the pod another chip than the one that it asks for, where the device config names both."""
+    device, held = device_asked(scene.pod, scene.config), given_by_hami(scene.pod.metadata)
+    own = [card for card in scene.cards if held and card.uuid and f"{card.uuid}," in held[1]]
+    other = next((card for card in own if card.type != device.word and card.type in scene.config.by_word), None)
+    if other is not None and scene.node is not None:
+        count = device.resources.count
+        fact = Text("limit-remark.other-chip", type=other.type, resource=count, word=device.word)
+        advice = step(Text("limit-remark.fix-other-chip", word=device.word), kubectl("get", "nodes", "--show-labels"))
+        yield Remark(advice, fact, (quotes.of_card(scene.node, other.uuid, whole=True),))
+
+
+def _unmeasured(scene: PlacedScene) -> Iterator[Remark]:
+    """The monitor measures nothing: it reads another directory than the one that is written."""
+    if found := unmeasured(scene.plugins):
+        fact, written = found
+        fix = step(Text("limit-remark.fix-unmeasured", path=written), fact.proofs[1].command)
+        yield Remark(fix, fact.sentence, fact.proofs)
+
+
+def _of_limits(scene: PlacedScene, held: GpuContainers, sharers: Sequence[Pod] | None) -> list[Remark]:
+    """The rarest fact first. `sharers`: other pods on its GPUs, None where unknown."""
+    pod = scene.pod
+    look = kubectl_pod(pod, "get", "-o", "yaml")
+    found = [*_of_ssh(pod, held, look), *_of_killer(pod, held, look)]
+    if held.cores and _policy(held) == "default":
+        found.append(_of_cores(scene, held, sharers))
+    first = next((sharer for sharer in sharers or () if _priority(sharer.spec.containers) == "0"), None)
+    if first is not None and _priority(held.containers) != "0":
+        found.append(Remark(step(Text("limit-remark.priority", pod=f"{first.namespace}/{first.name}"), look)))
+    found += [
+        Remark(step(Text("limit-remark.privileged", container=container.name), look))
+        for container in held.containers
+        if container.security_context and container.security_context.privileged
+    ]
+    return found
+
+
+def _of_entries(scene: PlacedScene) -> Iterator[Remark]:
+    """The annotation has an empty entry first: since 2.9 init containers have theirs, and other tools trip on it.
+
+    Sources: HAMi#1932, HAMi#1650, HAMi-WebUI#98.
+    """
+    pod, version, held = scene.pod, scene.version, given_by_hami(scene.pod.metadata)
+    entries = held[1].rstrip(";").split(";") if held else []
+    if not pod.spec.init_containers or held is None or version is None or version < _WITH_INITS or entries[0]:
+        return
+    fact = Text("limit-remark.entries", version=version)
+    look = kubectl_pod(pod, "get", "-o", "jsonpath={.metadata.annotations}")
+    yield Remark(step(Text("limit-remark.fix-entries"), look), fact, (quotes.of_pod_annotation(pod, held[0]),))
+
+
+def _of_ssh(pod: Pod, held: GpuContainers, look: str) -> Iterator[Remark]:
+    for container in held.containers:
+        if proof := _serves_ssh(pod, container):
+            fact = Text("limit-remark.ssh", container=container.name)
+            yield Remark(step(Text("limit-remark.fix-ssh"), look), fact, (proof,))
+
+
+def _serves_ssh(pod: Pod, container: Container) -> Evidence | None:
+    at = f'{{.spec.containers[?(@.name=="{container.name}")]'
+    if _SSH.search(container.image):
+        return quotes.of_pod(pod, container.image, f"{at}.image}}")
+    for field, words in (("command", container.command), ("args", container.args)):
+        if word := next((text for text in words or () if _SSH.search(text)), ""):
+            return quotes.of_pod(pod, word, f"{at}.{field}}}")
+    if any(port.container_port == _SSH_PORT for port in container.ports or ()):
+        return quotes.of_pod(pod, str(_SSH_PORT), f"{at}.ports[*].containerPort}}")
+    return None
+
+
+def _of_killer(pod: Pod, held: GpuContainers, look: str) -> Iterator[Remark]:
+    for container in held.containers:
+        if any(variable.name == _KILLER for variable in container.env or ()):
+            path = f'{{.spec.containers[?(@.name=="{container.name}")].env[*].name}}'
+            fix = step(Text("limit-remark.fix-oom-killer"), look)
+            yield Remark(fix, Text("limit-remark.oom-killer"), (quotes.of_pod(pod, _KILLER, path),))
+            return
+
+
+def _policy(held: GpuContainers) -> str:
+    """What the pod says, or HAMi's webhook from its configuration; `default` where neither does."""
+    env = {variable.name: variable.value for container in held.containers for variable in container.env or ()}
+    return env.get(_POLICY, "default").lower()
+
+
+def _of_cores(scene: PlacedScene, held: GpuContainers, sharers: Sequence[Pod] | None) -> Remark:
+    """The monitor lifts the limit of a pod that is alone; where none runs, the limit always holds."""
+    pod, alone = scene.pod, sharers is not None and not sharers
+    cores = ", ".join(str(amount) for amount in sorted({share.cores for share in held.shares if share.cores}))
+    key = "limit-remark.cores-shared" if sharers else "limit-remark.cores"
+    said = Text("limit-remark.cores-alone" if alone else key, cores=cores, sharers=len(sharers or ()))
+    advice = step(said, kubectl_pod(pod, "get", "-o", "yaml"))
+    monitor = next(_monitors(scene.plugins), None)
+    if not alone or monitor is None:
+        return Remark(advice)
+    proofs = [monitor] + ([quotes.of_pod_annotation(pod, kept[0])] if (kept := given_by_hami(pod.metadata)) else [])
+    fix = step(Text("limit-remark.fix-cores"), advice.command)
+    return Remark(fix, Text("limit-remark.alone", cores=cores), tuple(reversed(proofs)))
+
+
+def _monitors(plugins: Sequence[Pod]) -> Iterator[Evidence]:
+    for plugin in plugins:
+        for status in plugin.status.container_statuses or ():
+            if is_monitor(status.name) and status.state.running:
+                yield quotes.of_pod(plugin, status.name, "{.status.containerStatuses[*].name}")
+
+
+def _priority(containers: Sequence[Container]) -> str:
+    """As asked for: 0 goes before 1, which is what a container has that asks for none."""
+    asked = (container.resources.limits or {} for container in containers if container.resources)
+    return next((str(limits[_PRIORITY]) for limits in asked if _PRIORITY in limits), "1")
