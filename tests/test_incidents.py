@@ -53,10 +53,10 @@ def test_the_first_finding_answers_the_person_and_none_says_what_misleads(incide
 TELLS_ALL = {
     ("HAMi-1346", "main.log"),
     ("f1-ghost-after-annotations-stripped", "pods.json"),
-    ("f1-ghost-of-recreated-statefulset-pod", "events.json"),
+    ("f1-ghost-of-recreated-statefulset-pod", "pods.json"),
 }
 """Inputs without which nothing else tells the cause: the container's own log; the pods, whose words of HAMi remain; the
-events of the pod that had the name before."""
+twin of that too."""
 
 
 @pytest.mark.sampled(2)
