@@ -54,9 +54,10 @@ TELLS_ALL = {
     ("HAMi-1346", "main.log"),
     ("f1-ghost-after-annotations-stripped", "pods.json"),
     ("f1-ghost-of-recreated-statefulset-pod", "pods.json"),
+    ("f1-ghost-of-recreated-statefulset-pod", "events.json"),
 }
 """Inputs without which nothing else tells the cause: the container's own log; the pods, whose words of HAMi remain; the
-twin of that too."""
+events of the pod that had the name before."""
 
 
 @pytest.mark.sampled(2)
