@@ -204,7 +204,8 @@ def _seen(view: View, name: str, card: CardState, cordoned: frozenset[str], bloc
         return CardSeen(name, shown, blocked, used, 0, divided=divided, noun=noun)
     least = PodRequest("", "", "", *_least(device, card))
     verdict = view.run(NodeCards([card], cordoned), least, frozenset({verdicts.QUOTA_NOT_FIT}))
-    state = FREE if verdict.fits else UNKNOWN if verdict.fits is None else _state(verdict.codes[0], card, divided)
+    unknown = verdict.fits is None or not (verdict.fits or verdict.codes)  # or a device that the config does not name
+    state = FREE if verdict.fits else UNKNOWN if unknown else _state(verdict.codes[0], card, divided)
     if not known and state not in _WITHOUT_HOLDERS:
         state = UNKNOWN
     slice_mib = None if state == UNKNOWN else max(device.vendor.slices(card), default=0) if state == FREE else 0

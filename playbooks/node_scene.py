@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple, Self, TypeVar, cast
+from weakref import ref
 
 import msgspec
 from msgspec import structs
@@ -114,7 +115,7 @@ class _Scene(msgspec.Struct, frozen=True, dict=True, eq=False):
         return {}
 
 
-class NodesScene(_Scene, frozen=True, dict=True, eq=False):
+class NodesScene(_Scene, frozen=True, dict=True, eq=False, weakref=True):
     """Nodes at one moment: all of a cluster, or those that were read by themselves.
 
     `questioned` are those that were read by themselves, with their pods and logs. `plugins`, the device plugins' pods
@@ -233,15 +234,16 @@ class NodesScene(_Scene, frozen=True, dict=True, eq=False):
         vars(other).update(
             {name: value for name, value in vars(self).items() if name not in ("read", "alike", "_facts")}
         )
+        vars(other)["_before"] = self  # its nodes, which are kept, do not hold it
         return other
 
     def see(self, name: str) -> "NodeScene":
         """The node by itself."""
         side = self.questioned.sides.get(name)
         if side is None:
-            return self._sorted.kept.get(name) or NodeScene(self._by_name[name], self)
+            return self._sorted.kept.get(name) or NodeScene(self._by_name[name], ref(self))
         listed = self._by_name.get(name) or Node(metadata=ObjectMeta(name=name))
-        return NodeScene(listed if isinstance(side.node, Gap) else side.node, self, side)
+        return NodeScene(listed if isinstance(side.node, Gap) else side.node, ref(self), side)
 
     @cached_property
     def read(self) -> list[tuple["NodeScene", list[str]]]:
@@ -265,7 +267,7 @@ class NodesScene(_Scene, frozen=True, dict=True, eq=False):
             alike = self._alike(name)
             names, own = (known.get(alike[0]), alike[1]) if alike else (None, ())
             if names is None:
-                node, names = NodeScene(self._by_name[name], self), list[str]()
+                node, names = NodeScene(self._by_name[name], ref(self)), list[str]()
                 own = own if alike else node.uuids
                 if alike:
                     known[alike[0]] = names
@@ -347,11 +349,20 @@ class NodesScene(_Scene, frozen=True, dict=True, eq=False):
 
 
 class NodeScene(_Scene, frozen=True, dict=True, eq=False):
-    """One node among others. `side`: what was read of it by itself."""
+    """One node among others. `side`: what was read of it by itself.
+
+    It does not hold the scene that holds it: thousands of nodes would stay until Python looks for such cycles.
+    """
 
     node: Node
-    among: NodesScene
+    within: "ref[NodesScene]"
     side: NodeSide | None = None
+
+    @property
+    def among(self) -> NodesScene:
+        scene = self.within()
+        assert scene is not None, "a node was asked when its scene was gone"
+        return scene
 
     @property
     def name(self) -> str:

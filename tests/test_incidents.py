@@ -53,6 +53,7 @@ def test_the_first_finding_answers_the_person_and_none_says_what_misleads(incide
 TELLS_ALL = {
     ("HAMi-1346", "main.log"),
     ("f1-ghost-after-annotations-stripped", "pods.json"),
+    ("f1-ghost-of-recreated-statefulset-pod", "pods.json"),
     ("f1-ghost-of-recreated-statefulset-pod", "events.json"),
 }
 """Inputs without which nothing else tells the cause: the container's own log; the pods, whose words of HAMi remain; the

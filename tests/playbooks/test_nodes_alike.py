@@ -1,12 +1,14 @@
 """A node that is like one already looked at has the faults that it has when it is looked at by itself."""
 
 import asyncio
+import gc
 import json
 import re
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import pytest
 from msgspec import structs
@@ -122,3 +124,17 @@ def test_a_node_of_other_vendors_is_looked_at_once_however_many_are_like_it(tmp_
     together = [names for _, names in scene.questioning(NodesInQuestion({}), ()).alike if node in names]
     assert [f"{node}-copy" in names for names in together] == [True]
     assert [f"{node}-unhealthy-1" in names for names in together] == [False]
+
+
+def test_what_was_read_of_nodes_is_gone_with_the_answer(tmp_path: Path) -> None:
+    world, probe = next(iter(WORLDS.items()))
+    cluster = RecordedCluster.open(recording(world, probe, tmp_path)[0])
+    gc.disable()
+    try:
+        snapshot = asyncio.run(playbook.gather(playbook.request(), Sources(cluster)))
+        playbook.diagnose(snapshot)
+        scene = ref(snapshot.scene)
+        del snapshot
+        assert scene() is None
+    finally:
+        gc.enable()

@@ -38,21 +38,20 @@ _EXPLAINED = ("device-plugin-", "allocatable-mismatch")
 def groups(scene: NodesScene, codes: Sequence[Code]) -> list[Group]:
     """The nodes by their faults of these codes, in the codes' order; of one code the fault of the most nodes first."""
     found = (scene.once(by_fault).get(code, ()) for code in codes)
-    return [group for some in found for group in some]
+    return [Group(fault, scene, names, alike) for some in found for fault, names, alike in some]
 
 
-def by_fault(scene: NodesScene) -> dict[Code, list[Group]]:
-    """The nodes by code and fault."""
-    found = dict[Fault, Group]()
+def by_fault(scene: NodesScene) -> dict[Code, list[tuple[Fault, list[str], list[tuple[str, int]]]]]:
+    """The nodes by code and fault: the names, and the first of those that are alike with their number."""
+    found = dict[Fault, tuple[list[str], list[tuple[str, int]]]]()
     for node, names in scene.alike:
         for fault in dict.fromkeys(node.once(faults_of)):
-            group = found.setdefault(fault, Group(fault, scene, [], []))
-            group.names.extend(names)
-            group.alike.append((node.name, len(names)))
-    by_code = dict[Code, list[Group]]()
-    for group in sorted(found.values(), key=lambda group: (-len(group.names), group.fault)):
-        group.names.sort()
-        by_code.setdefault(group.fault.code, []).append(group)
+            of_all, alike = found.setdefault(fault, ([], []))
+            of_all.extend(names)
+            alike.append((node.name, len(names)))
+    by_code = dict[Code, list[tuple[Fault, list[str], list[tuple[str, int]]]]]()
+    for fault, (names, alike) in sorted(found.items(), key=lambda item: (-len(item[1][0]), item[0])):
+        by_code.setdefault(fault.code, []).append((fault, sorted(names), alike))
     return by_code
 
 

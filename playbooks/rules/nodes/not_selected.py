@@ -7,7 +7,7 @@ from msgspec import structs
 from bot.finding_codes import Code
 from bot.hami.vendors import FIRST
 from bot.kube.models import Node, Pod, Toleration, Workload
-from bot.kube.node_filter import SELECTOR_TEXT, NodeFilter, Obstacle
+from bot.kube.node_filter import SELECTOR_TEXT, TAINT_TEXT, NodeFilter, Obstacle
 from bot.report import Evidence, Finding, Gap, NextAction, step
 from bot.texts import Text
 from playbooks import quotes
@@ -59,15 +59,23 @@ def _not_wanted(sets: PluginSets, node: NodeScene) -> list[NodeCause]:
     """The DaemonSet does not want a pod on this node, which has GPUs by a label or by what kubelet counts."""
     label, gpus = FIRST.gpu_label(node.node), node.gpus
     kept = None if isinstance(sets.sets, Gap) else keeps_off(sets.sets, node.node)
-    if kept is None or not (label or gpus.capacity or gpus.cards):
+    if kept is None:
         return []
     daemon_set, obstacle = kept
     by_label = obstacle.text == SELECTOR_TEXT
+    if not by_label:  # somebody set the label by hand for the plugin to come
+        label = label or next(iter(daemon_set.spec.template.spec.node_selector or {}), "")
+    if not (label or gpus.capacity or gpus.cards):
+        return []
     selector = selector_of(daemon_set)
     values = {"node": node.name, "selector": selector or obstacle.detail}
     claim = Text("device-plugin-not-selected.claim" if by_label else "device-plugin-not-selected.taint", **values)
     has = quotes.of_label(node.node, label) if label else quotes.of_allocatable(node.node, gpus.resource)
     steps = [label_action(daemon_set, node.name)] if by_label and selector else []
+    if obstacle.text == TAINT_TEXT:
+        edit = kubectl("-n", daemon_set.namespace, "edit", "daemonset", daemon_set.name)
+        label_of_step = Text("device-plugin-not-selected.tolerate", taint=obstacle.detail)
+        steps = [step(label_of_step, edit, changes_cluster=True)]
     why = f"{'claim' if by_label else 'taint'} {values['selector']}"
     proofs = [has, selector_proof(daemon_set)]
     return [NodeCause("device-plugin-not-selected", why, node.name, claim, proofs, [*steps, *see_set(daemon_set)])]

@@ -27,7 +27,7 @@ from playbooks.rules.common.signature_findings import fix_of, log_line
 from playbooks.rules.installation.extender import managed_proof, never_asked
 from playbooks.rules.nodes.node_causes import NODE_CODES, node_causes
 from playbooks.rules.nodes.plugin_faults import crash_near
-from playbooks.rules.waiting.volcano import scheduled_by_volcano
+from playbooks.rules.waiting.volcano import is_of_volcano, scheduled_by_volcano
 from playbooks.scene import PlacedScene
 
 _ALLOCATE_REASON = "UnexpectedAdmissionError"
@@ -71,7 +71,7 @@ def refused(scene: PlacedScene) -> Iterator[Finding]:
     if said.stripped:
         look = kubectl_pod(pod, "get", "--show-managed-fields", "-o", "yaml")
         actions = [step(Text("allocate-failed.who-removes"), look)]
-    elif not placed:
+    elif not placed and not is_of_volcano(pod, scene.install):
         look = kubectl_pod(pod, "get", "-o", "jsonpath={.spec.schedulerName}")
         actions.insert(0, step(Text("allocate-failed.scheduler"), look))
     actions.append(step(Text("allocate-failed.recreate"), kubectl_pod(pod, "delete"), changes_cluster=True))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from bot.hami.pods.allocations import given as given_by_hami
 from bot.hami.pods.allocations import is_finished
-from bot.hami.pods.request_parsing import device_asked
+from bot.hami.pods.request_parsing import device_asked, extended_resources
 from bot.hami.vendors import FIRST
 from bot.hami.version import Version
 from bot.kube.models import Container, Pod
@@ -67,6 +67,8 @@ def _remarks(scene: PlacedScene) -> list[Remark]:
     """Nothing of a pod whose GPUs are whole."""
     if chips := list(_other_chip(scene)):
         return chips
+    if not {*extended_resources(scene.pod)} & {*scene.config.gpus.all} and not volcano.limited_containers(scene.pod):
+        return []  # the limits that HAMi-core keeps are NVIDIA's
     pod, mig = scene.pod, {card.uuid for card in scene.cards if card.mode == "mig"}
     if vgpus := volcano.limited_containers(pod):
         return _of_limits(scene, GpuContainers(vgpus, ()), None)

@@ -179,8 +179,10 @@ def ghosts_suspected(scene: PodScene) -> Finding | None:
     attempt, process = scene.attempt, scene.cluster.process
     used = {text for text in _reasons(attempt) if (found := reason_of(text)) and found.nature == "use"}
     ghosts = [ghost for ghost in process.ghosts if any(taken.node in _named(attempt) for taken in ghost.taken)]
-    if attempt.stage != "filter" or not used or not ghosts:
+    if attempt.stage != "filter" or not used:
         return None
+    if not ghosts:
+        return _namesake(_Dispute(scene, sorted(_named(attempt))))
     return structs.replace(_told(ghosts, process, scene.install, attempt), confidence="suspected")
 
 
@@ -252,7 +254,7 @@ def _ignored(dispute: _Dispute) -> Finding | None:
 def _changes(dispute: _Dispute) -> Iterator[datetime]:
     """When something last changed that may make HAMi's next answer another one."""
     scene, plugins, process = dispute.scene, dispute.scene.plugins, dispute.scene.cluster.process
-    nodes = [scene.nodes[name] for name in dispute.names]
+    nodes = [scene.nodes[name] for name in dispute.names if name in scene.nodes]
     texts = [node.metadata.creation_timestamp for node in nodes]
     texts += [condition.last_transition_time for node in nodes for condition in node.status.conditions or ()]
     found = (plugins.get(node.name) for node in nodes)

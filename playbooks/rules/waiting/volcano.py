@@ -43,6 +43,7 @@ class _Meaning(NamedTuple):
 _MEANINGS = tuple(
     _Meaning(re.compile(pattern), means, fix)
     for pattern, means, fix in (
+        (r"error reading from server: EOF", Text("volcano-scheduled.ended"), Text("volcano-scheduled.fix-ended")),
         (r"n(?:o|ot) enough gpu cards", Text("volcano-scheduled.cards"), Text("volcano-scheduled.fix-cards")),
         (
             r"queue resource quota insufficient|resource in cluster is overused",
