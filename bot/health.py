@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from bot.texts import Text
+from bot.texts import Prose, Text
 
 DEAF_S = 30.0
 WAITING_S = 300.0
@@ -50,14 +50,14 @@ class Facts(NamedTuple):
     stopped: bool = False
     token: bool = False
     deaf_s: float = 0.0
-    store: str = ""
-    closed: Mapping[str, str] = {}
+    store: Prose = ""
+    closed: Mapping[str, Prose] = {}
     oldest_s: float = 0.0
     oldest_for: str = ""
     unheard_s: float = 0.0
     watchdog_s: float = 0.0
     blind: Mapping[str, str] = {}
-    unread: Mapping[str, tuple[str, float]] = {}
+    unread: Mapping[str, tuple[Prose, float]] = {}
 
 
 class Trouble(NamedTuple):
@@ -66,7 +66,7 @@ class Trouble(NamedTuple):
     """
 
     kind: Kind
-    values: Mapping[str, str] = {}
+    values: Mapping[str, Prose] = {}
     channel: str = ""
     cluster: str = ""
     may_pass: bool = False
@@ -106,7 +106,8 @@ def judge(facts: Facts) -> list[Trouble]:
     if facts.store:
         found.append(Trouble("store", {"why": facts.store}))
     found += [
-        Trouble("channel", {"channel": channel, "why": why}, channel) for channel, why in sorted(facts.closed.items())
+        Trouble("channel", {"channel": channel, "why": facts.closed[channel]}, channel)
+        for channel in sorted(facts.closed)
     ]
     if facts.oldest_s > WAITING_S:
         values = {"channel": facts.oldest_for, "minutes": f"{facts.oldest_s / 60:.0f}"}
@@ -114,7 +115,8 @@ def judge(facts: Facts) -> list[Trouble]:
     if facts.watchdog_s and facts.unheard_s > facts.watchdog_s:
         found.append(Trouble("watchdog", {"minutes": f"{facts.unheard_s / 60:.0f}"}))
     for name in sorted({*facts.blind, *facts.unread}):
-        why, unread_s = facts.unread.get(name, (facts.blind.get(name, ""), 0.0))
+        blind: Prose = facts.blind.get(name, "")
+        why, unread_s = facts.unread.get(name, (blind, 0.0))
         may_pass = name not in facts.blind and unread_s < BLIND_S
         values = {"cluster": name or _UNNAMED, "why": why}
         found.append(Trouble("blind", values, cluster=name, may_pass=may_pass))

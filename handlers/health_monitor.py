@@ -20,7 +20,7 @@ from bot.slack.message import Message
 from bot.slack.render.text import escape
 from bot.store import StoreError
 from bot.store.timestamps import Mark, MarkRows
-from bot.texts import in_english
+from bot.texts import Prose, Text, in_english
 from bot.triage.webhook import Alert
 from bot.unexpected_errors import bugs_as_errors
 from handlers.deps import Deps
@@ -102,7 +102,7 @@ class HealthMonitor:
         self._patience_s = patience_s
         self._began = deps.now()
         self._waiting, self._unheard = SteadyAge(), SteadyAge()
-        self._unread: dict[str, tuple[str, float]] | None = None
+        self._unread: dict[str, tuple[Prose, float]] | None = None
         """Why a cluster could not be read at the last look, and since when; None before the first look at them."""
         self._looks = self._looked = 0
         self._seen = Facts(watchdog_s=watched.watchdog_s)
@@ -170,7 +170,7 @@ class HealthMonitor:
             heard = await store.marks.all(HEARD)
             blind = {mark.name.removeprefix(BLIND): mark.text for mark in await store.marks.all(BLIND)}
         except StoreError as error:
-            self._seen = self._seen._replace(store=self._deps.say.words(error.message))
+            self._seen = self._seen._replace(store=error.message)
             return
         channel, queued_at = oldest or ("", now)
         last = max([self._began, *(mark.at for mark in heard)])
@@ -202,7 +202,7 @@ class HealthMonitor:
         found = zip(names, await asyncio.gather(*map(self._why_unread, names)), strict=True)
         self._unread = {name: (why, known[name][1] if name in known else self._clock()) for name, why in found if why}
 
-    async def _why_unread(self, cluster: str) -> str:
+    async def _why_unread(self, cluster: str) -> Prose:
         """Why the cluster cannot be read, empty if it can.
 
         A pod is always asked for. Nodes come from memory as long as their watch tells something, and are read anew
@@ -214,9 +214,9 @@ class HealthMonitor:
                     await sources.cluster.list(PODS, metadata_only=True, most=1)
                     await sources.cluster.list(NODES)
         except TimeoutError:
-            return self._deps.say("doctor.no-answer", seconds=f"{self._patience_s:.0f}")
+            return Text("doctor.no-answer", seconds=f"{self._patience_s:.0f}")
         except BotError as error:
-            return self._deps.say.words(error.message)
+            return error.message
         return ""
 
     async def _channels(self) -> tuple[str, ...]:
@@ -228,7 +228,7 @@ class HealthMonitor:
         rooms = [digest for digest in digests if digest.startswith(("C", "G"))]
         return tuple(dict.fromkeys((*self._watched.channels, *rooms)))
 
-    async def _why_closed(self, channel: str) -> str:
+    async def _why_closed(self, channel: str) -> Prose:
         """Why the bot cannot post there, empty if it can. A public channel is joined. Raises SlackFailure."""
         gateway = self._deps.gateway
         try:
@@ -237,7 +237,7 @@ class HealthMonitor:
             if failure.problem not in {Problem.FORBIDDEN, Problem.GONE}:
                 raise
             if failure.error != "not_in_channel" or not self._watched.may_join:
-                return failure.error or self._deps.say.words(failure.message)
+                return failure.error or failure.message
         else:
             return ""
         try:
@@ -245,7 +245,7 @@ class HealthMonitor:
         except SlackFailure as failure:
             if failure.problem is Problem.AUTH:
                 raise
-            return failure.error or self._deps.say.words(failure.message)
+            return failure.error or failure.message
         return ""
 
     # ----------------------------------------------------------------------------------------------------- telling

@@ -316,8 +316,8 @@ class Inbox:
         if isinstance(error, UsageError):
             shown = shown or example(_words_of(question))
         failure = BotError(error.message, hint=error.advice)
-        message = render_error(failure, self._texts(question), example=with_program(shown, question.program))
-        await self.reply(key, question).answer(message, mark=FAILED)
+        draft = render_error(failure, example=with_program(shown, question.program))
+        await self.reply(key, question).answer(draft.in_words(self._texts(question)), mark=FAILED)
 
     def _texts(self, question: Question) -> Texts:
         """The words in the language that was asked for, where the question cannot be read as a whole."""

@@ -206,7 +206,7 @@ class _Window:
         try:
             offer, draft = await self._changes.offer(who, cluster, request)
         except BotError as error:
-            await gateway.update_view(view, blocks.in_words(told_form(render_error(error, self._say)), self._say))
+            await gateway.update_view(view, blocks.in_words(told_form(render_error(error)), self._say))
             return
         await gateway.update_view(view, blocks.in_words(offer_form(offer, write_draft(draft)), self._say))
 

@@ -63,19 +63,10 @@ async def evidence(deps: Deps, cluster: str, asked: EvidenceRequest, bounds: Bou
         async with asyncio.timeout(ANSWERED_S), deps.open_sources(cluster) as sources:
             found = await answer(sources, asked.verb, asked.subject)
     except TimeoutError:
-        return render_error(
-            BotError(
-                Text(
-                    "error-oncall.call-no-answer-within",
-                    verb=asked.verb,
-                    subject=asked.subject,
-                    seconds=f"{ANSWERED_S:g}",
-                )
-            ),
-            say,
-        )
+        values = {"verb": asked.verb, "subject": asked.subject, "seconds": f"{ANSWERED_S:g}"}
+        return render_error(BotError(Text("error-oncall.call-no-answer-within", **values))).in_words(say)
     except BotError as error:
-        return render_error(error, say)
+        return render_error(error).in_words(say)
     report = await asyncio.to_thread(in_words, msgspec.structs.replace(found, severity=asked.severity), say)
     words = f"{asked.verb} {asked.subject}"
     rendered = partial(render_report, report, say, channel_buttons=False, words=words)

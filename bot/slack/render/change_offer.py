@@ -49,7 +49,7 @@ def waiting_form() -> dict[str, Any]:
     )
 
 
-def told_form(message: Message) -> dict[str, Any]:
+def told_form(message: Message | blocks.Draft) -> dict[str, Any]:
     """The modal when there is nothing to confirm: why."""
     return blocks.modal(Text("card.form-title"), message.blocks, close=Text("desk.cancel"))
 

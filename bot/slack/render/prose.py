@@ -1,14 +1,16 @@
 """Messages that are no report: what went wrong, how to ask, what is going on."""
 
 import re
+from functools import partial
 
 from bot.errors import BotError
 from bot.render.words import visible
 from bot.slack.message import Message
+from bot.slack.render.blocks import Draft
 from bot.slack.render.limits import TOTAL_BUDGET
 from bot.slack.render.rich import line, preformatted, rich_text, span, told, told_mrkdwn
-from bot.slack.render.text import cut, escape, inert, lines
-from bot.texts import Texts
+from bot.slack.render.text import cut, escape, inert, lines, pieced
+from bot.texts import Text, Texts, made, spaced
 
 _MESSAGE, _HINT, _EXAMPLE = 1000, 1000, 300
 _ALOUD = 900
@@ -16,18 +18,26 @@ _HELP = 6000
 _BLANK_BESIDE_CHINESE = re.compile(r"(?<=[，。：；？！]) ")
 
 
-def render_error(error: BotError, say: Texts, example: str = "") -> Message:
+def render_error(error: BotError, example: str = "") -> Draft:
     """What was wrong, what to do about it, and an example as it is typed (`/hami why ml/trainer-0`)."""
-    told_error, advice = in_words(error, say)
-    message = _sentence(inert(told_error, _MESSAGE).strip() or type(error).__name__)
-    hint = inert(advice, _HINT).strip()
-    example = inert(example, _EXAMPLE).strip()
-    pieces = told(message, "bold", ids=error.people) + (told(f"\n{hint}", ids=error.people) if hint else [])
-    parts = [line(*pieces, *([span(f"\n{say('slack.example')}")] if example else []))]
-    parts += [preformatted(example)] if example else []
-    aloud = [message, hint, f"{say('slack.example')} {example}" if example else ""]
-    text = lines([escape(text, _ALOUD) for text in aloud if text])
-    return Message(told_mrkdwn(text, error.people), (rich_text(*parts),))
+    message = made(partial(_told, otherwise=type(error).__name__), error.message)
+    aloud, pieces = [escape(message, _ALOUD)], told(message, "bold", ids=error.people)
+    if error.hint and (isinstance(error.hint, Text) or error.hint.strip()):
+        hint = made(_advised, error.hint)
+        aloud, pieces = [*aloud, escape(hint, _ALOUD)], pieces + told(pieced("\n{}", hint), ids=error.people)
+    parts = [line(*pieces)]
+    if example := inert(example, _EXAMPLE).strip():
+        aloud.append(escape(spaced(Text("slack.example"), example), _ALOUD))
+        parts = [line(*pieces, span(pieced("\n{}", Text("slack.example")))), preformatted(example)]
+    return Draft(told_mrkdwn(lines(aloud), error.people), (rich_text(*parts),))
+
+
+def _told(message: str, otherwise: str) -> str:
+    return _sentence(inert(message, _MESSAGE).strip() or otherwise)
+
+
+def _advised(hint: str) -> str:
+    return inert(_BLANK_BESIDE_CHINESE.sub("", hint), _HINT).strip()
 
 
 def in_words(error: BotError, say: Texts) -> tuple[str, str]:

@@ -119,7 +119,7 @@ def test_what_is_shown_before_a_change_is_within_the_limits(language) -> None:
     say = Texts(language)
     impacts = tuple(Impact(f"code-{number}", "warning", HOSTILE[:900]) for number in range(6))
     offer = Offer(RECORD, impacts, "lab", two_person=True)
-    error = render_error(BotError(HOSTILE, hint=HOSTILE), say)
+    error = render_error(BotError(HOSTILE, hint=HOSTILE))
     for view in (offer_form(offer, "{}"), waiting_form(), told_form(progress("x")), told_form(error)):
         assert validate_view(blocks.in_words(view, say)) == []
     draft = offer_message(offer, "{}")

@@ -11,18 +11,18 @@ HUGE = "\u202e<!here> " * 50_000
 
 
 def test_an_error_says_what_was_wrong_what_to_do_and_how():
-    message = render_error(UsageError("No verb 'wy'", hint="Did you mean why?"), SAY, "/hami why ml/trainer-0")
+    message = render_error(UsageError("No verb 'wy'", hint="Did you mean why?"), "/hami why ml/trainer-0").in_words(SAY)
     assert texts(message) == ["No verb 'wy'.", "\nDid you mean why?", "\nFor example:", "/hami why ml/trainer-0"]
     assert message.text == "No verb 'wy'.\nDid you mean why?\nFor example: /hami why ml/trainer-0"
 
 
 def test_an_error_without_a_hint_is_one_line():
-    assert texts(render_error(BotError("It broke."), SAY)) == ["It broke."]
+    assert texts(render_error(BotError("It broke.")).in_words(SAY)) == ["It broke."]
 
 
 @pytest.mark.parametrize("text", [HUGE, "", " ", "\x00", "<@U1> *b*"], ids=lambda text: ascii(text[:10]))
 def test_an_error_of_any_text_fits_and_is_inert(text):
-    message = render_error(BotError(text, hint=text), SAY, text)
+    message = render_error(BotError(text, hint=text), text).in_words(SAY)
     assert_fits(message)
     assert_inert(message)
 
@@ -49,4 +49,4 @@ def test_progress_is_a_line_of_plain_words():
 
 
 def test_a_chinese_error_ends_with_a_full_stop_of_its_own():
-    assert texts(render_error(BotError("没有这个动词"), SAY)) == ["没有这个动词。"]
+    assert texts(render_error(BotError("没有这个动词")).in_words(SAY)) == ["没有这个动词。"]

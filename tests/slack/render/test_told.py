@@ -40,7 +40,7 @@ def test_what_looks_like_it_stays_words(text: str) -> None:
 def test_an_error_names_whom_it_says_that_it_names() -> None:
     error = BotError(f"{ADA} and U0GRACE001 until {UNTIL}")
     error.people = (ADA,)
-    message = render_error(error, Texts("en"))
+    message = render_error(error).in_words(Texts("en"))
     assert message.text == f"<@{ADA}> and U0GRACE001 until {TOKEN}."
     (section,) = message.blocks[0]["elements"]
     assert [part["type"] for part in section["elements"]] == ["user", "text", "date", "text"]
