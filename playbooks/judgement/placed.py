@@ -19,7 +19,7 @@ from playbooks.rules.admission.before_scheduling import refused_at_creation
 from playbooks.rules.admission.not_found import no_such_pod, refused_by_known_words, webhook_unanswered
 from playbooks.rules.admission.unread_request import given_nothing
 from playbooks.rules.common.containers import statuses
-from playbooks.rules.placed.container_faults import on_a_faulty_gpu
+from playbooks.rules.placed.container_faults import hidden_from_cuda, on_a_faulty_gpu
 from playbooks.rules.placed.container_log_faults import own_log_fault
 from playbooks.rules.placed.lifecycle import node_down, succeeded, terminating
 from playbooks.rules.placed.limit_not_enforced import unenforced_limit
@@ -87,7 +87,7 @@ PLACED: tuple[Stage[PlacedScene], ...] = (
     Stage("was not started", start_fault, leads=before),
     Stage(
         "fails inside",
-        *(own_log_fault, segfault, on_a_faulty_gpu, unenforced_limit),
+        *(hidden_from_cuda, own_log_fault, segfault, on_a_faulty_gpu, unenforced_limit),
         either=True,
         when=_may_fail_inside,
         leads=before,

@@ -1,5 +1,7 @@
 """Pods as a scheduler and kubelet see them."""
 
+from typing import Any
+
 from bot.kube.models.base import Condition, LabelSelector, Model, Quantity, Resource, SelectorRequirement
 
 
@@ -13,10 +15,11 @@ class SecurityContext(Model, frozen=True):
 
 
 class EnvVar(Model, frozen=True):
-    """`value` is empty where the variable comes from elsewhere, as from a ConfigMap."""
+    """`value` is empty also where the variable comes from elsewhere (`value_from`), as from a ConfigMap."""
 
     name: str = ""
     value: str = ""
+    value_from: dict[str, Any] | None = None
 
 
 class VolumeMount(Model, frozen=True):

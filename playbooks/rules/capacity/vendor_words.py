@@ -19,7 +19,6 @@ from playbooks.scene import PodScene
 _XPU_NUMBERS, _TRN_NUMBERS = (1, 2, 4, 8), (1, 4, 8, 16)
 _NUMBERS: Mapping[str, tuple[int, ...]] = {"kunlun": _XPU_NUMBERS, "XPU": _XPU_NUMBERS, "AWSNeuron": _TRN_NUMBERS}
 _INSTANCE_LABEL = "node.kubernetes.io/instance-type"
-_SPLIT_KEY = "huawei.com/vnpu-mode"
 
 
 def own_words(scene: PodScene, cause: Cause) -> Prose | None:
@@ -71,7 +70,7 @@ def _whole_unwritten(scene: PodScene, device: Device, largest: ContainerRequest)
 
 def is_soft(scene: PodScene) -> bool:
     """Whether the pod asks for the soft split of an NPU, by HAMi-core; else it is split by the chip's templates."""
-    return scene.pod.metadata.annotation(_SPLIT_KEY) == "hami-core"
+    return "hami-core" in scene.request.constraints.more
 
 
 def in_words(numbers: Iterable[int]) -> str:

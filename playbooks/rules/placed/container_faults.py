@@ -6,16 +6,20 @@ from bot.hami.pods.allocations import Allocation, counted_allocations
 from bot.hami.vendors import FIRST
 from bot.hami.version import Version
 from bot.kube.models import ContainerStatus, Pod
-from bot.report import Finding, Gap, gap
+from bot.report import Finding, Gap, gap, step
 from bot.texts import Text
+from playbooks import quotes
+from playbooks.quotes import kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common.containers import GpuContainers, gpu_containers, in_trouble, statuses
+from playbooks.rules.common.findings import finding
 from playbooks.rules.nodes.gpu_faults import reported
 from playbooks.scene import PlacedScene
 
 _KEEPS_SUFFIX = Version(2, 10, 0)
 """As this version reads it, the suffix `[template-slot]` of a MIG instance stays on its uuid."""
 _SIGNS = {"hami-core-crash", "limit-not-enforced"}
+_VISIBLE, _NONE = "CUDA_VISIBLE_DEVICES", ("", "-1", "none")
 _TELLS_ITSELF = ("OOMKilled", "StartError", "ContainerCannotRun", "Completed")
 """Ends of which the container's log says no more."""
 
@@ -64,6 +68,20 @@ def on_a_faulty_gpu(scene: PlacedScene) -> Iterator[Finding]:
     )
     if ended and scene.node is not None and (cause := reported(scene.node, "suspected")):
         yield cause.told()
+
+
+@rule("gpu-start-failure", reads=("install",))
+def hidden_from_cuda(scene: PlacedScene) -> Iterator[Finding]:
+    """A GPU container that fails hides every GPU from CUDA by its own environment."""
+    failing = {status.name for status in statuses(scene.pod) if in_trouble(status, scene.now) and _ran(status)}
+    for container in scene.once(given).containers:
+        hides = [one for one in container.env or () if one.name == _VISIBLE and one.value in _NONE]
+        if container.name in failing and hides and hides[0].value_from is None:
+            values = {"container": container.name, "variable": f'"{_VISIBLE}"', "value": f'"{hides[0].value}"'}
+            claim = Text("gpu-start-failure.hidden", **values)
+            proofs = [quotes.of_pod(scene.pod, _VISIBLE, "{.spec.containers[*].env}")]
+            fix = step(Text("gpu-start-failure.unset", **values), kubectl_pod(scene.pod, "get", "-o", "yaml"))
+            yield finding("gpu-start-failure", claim, "confirmed", (), proofs, severity="warning", actions=[fix])
 
 
 def unread_log(scene: PlacedScene, told: Collection[str]) -> Sequence[Gap]:
