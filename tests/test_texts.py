@@ -6,8 +6,10 @@ yet, a part of a key that only running tells is a wildcard, which may stand for 
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from functools import cache
+from importlib.resources import files
 from itertools import product
 from pathlib import Path
 from string import Formatter
@@ -23,6 +25,7 @@ from bot.hami.scheduler_logs.filter_reasons import REASONS
 from bot.report import VERDICT_LIMIT
 from bot.texts import (
     LANGUAGES,
+    Language,
     OwnTexts,
     Text,
     Texts,
@@ -355,6 +358,14 @@ def test_no_error_and_no_gap_is_told_in_english_only():
 @pytest.mark.parametrize("code", sorted({reason.finding for reason in REASONS} - {"node-unregistered"}))
 def test_every_reason_that_can_be_a_cause_has_a_claim(code):
     assert CLAIMS[code] in ENGLISH
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_text_that_is_read_with_its_section_is_that_of_the_whole_file(language: Language) -> None:
+    document = tomllib.loads(files("bot.texts").joinpath(f"{language}.toml").read_text(encoding="utf-8"))
+    assert sum(map(len, document.values())) == len(Texts(language).templates)
+    say = Texts(language)
+    assert all(f"{section}.{key}" in say for section, texts in document.items() for key in texts)
 
 
 @pytest.mark.parametrize("why", sorted({*get_args(Why), "normal"} - {"stale", "deleted"}))

@@ -17,12 +17,14 @@ What stands inside a value, such as a quote or a command, is never touched.
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, cast, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args
 
 Language = Literal["en", "zh"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
 _FORMS = re.compile(r"\{((\w+)\(([^|(){}]*)\|([^|(){}]*)\))\}")
 
+T = TypeVar("T")
+_HEADER = re.compile(r"^\[([\w-]+)\]$", re.MULTILINE)
 _GPU = "GPU"
 _NOUN_VALUE = "gpu"
 _ANY_DEVICE = "device"
@@ -185,9 +187,15 @@ class Texts:
         self.language: Language = language
         self.noun = noun
         noun = _DEVICE[language] if noun == _ANY_DEVICE else noun
-        self.templates = _templates(language, noun)
         self._to_fill = _to_fill(language, noun)
         self._forms = _forms(language, noun)
+        self._noun = noun
+
+    @property
+    def templates(self) -> Mapping[str, str]:
+        """Every text with its placeholders, by key."""
+        sections = (_section(self.language, self._noun, section) for section in _sections(self.language))
+        return {key: text for section in sections for key, text in section.items()}
 
     def about(self, noun: str) -> "Texts":
         """The same texts about devices that are called so; `device` is of any vendor."""
@@ -250,7 +258,11 @@ class Texts:
                 return value
 
     def __contains__(self, key: str) -> bool:
-        return key in self.templates
+        try:
+            self._forms[key]
+        except KeyError:
+            return False
+        return True
 
 
 class OwnTexts(Texts):
@@ -260,9 +272,9 @@ class OwnTexts(Texts):
         self.language = language
         self.noun = _GPU
         any_language = {name: text for own in texts.values() for name, text in own.items()}
-        self.templates = {**any_language, **texts.get("en", {}), **texts.get(language, {})}
-        self._to_fill = _open_beside_values(self.templates) if language == "zh" else self.templates
-        self._forms = _forms_in(self.templates)
+        templates = {**any_language, **texts.get("en", {}), **texts.get(language, {})}
+        self._to_fill = _open_beside_values(templates) if language == "zh" else templates
+        self._forms = _forms_in(templates)
 
 
 def in_english(prose: Prose) -> str:
@@ -270,18 +282,35 @@ def in_english(prose: Prose) -> str:
     return prose if isinstance(prose, str) else Texts("en").words(prose)
 
 
-@lru_cache(maxsize=32)
-def _templates(language: Language, noun: str) -> dict[str, str]:
-    return {key: _about(noun, text) for key, text in _written(language).items()}
+class _BySection(dict[str, T]):
+    """What is made of the texts, a section at a time: a question needs a few of some two hundred."""
+
+    def __init__(self, read: Callable[[str], Mapping[str, T]]) -> None:
+        super().__init__()
+        self._read = read
+
+    def __missing__(self, key: str) -> T:
+        found = self._read(key.partition(".")[0])
+        self.update(found)
+        return found[key]
 
 
 @lru_cache(maxsize=len(LANGUAGES))
-def _written(language: Language) -> dict[str, str]:
-    import tomllib  # noqa: PLC0415  # whoever asks for a language's name alone needs neither: 10 ms of a small table
-    from importlib.resources import files  # noqa: PLC0415
+def _sections(language: Language) -> Mapping[str, str]:
+    """The sections of the language's file, unread: to read all of it takes 30 ms."""
+    from importlib.resources import files  # noqa: PLC0415  # whoever asks for a language's name alone needs none: 10 ms
 
-    document = tomllib.loads(files(__name__).joinpath(f"{language}.toml").read_text(encoding="utf-8"))
-    return {f"{section}.{key}": text for section, texts in document.items() for key, text in texts.items()}
+    text = files(__name__).joinpath(f"{language}.toml").read_text(encoding="utf-8")
+    parts = _HEADER.split(text)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+@lru_cache(maxsize=2048)
+def _section(language: Language, noun: str, section: str) -> dict[str, str]:
+    import tomllib  # noqa: PLC0415  # as above
+
+    texts = tomllib.loads(_sections(language)[section])
+    return {f"{section}.{key}": _about(noun, text) for key, text in texts.items()}
 
 
 def _about(noun: str, text: str) -> str:
@@ -295,8 +324,12 @@ def _about(noun: str, text: str) -> str:
 
 @lru_cache(maxsize=32)
 def _to_fill(language: Language, noun: str) -> dict[str, str]:
-    templates = _templates(language, noun)
-    return _open_beside_values(templates) if language == "zh" else templates
+    opened = language == "zh"
+    return _BySection(
+        lambda section: (
+            _open_beside_values(_section(language, noun, section)) if opened else _section(language, noun, section)
+        )
+    )
 
 
 def _open_beside_values(templates: Mapping[str, str]) -> dict[str, str]:
@@ -305,7 +338,7 @@ def _open_beside_values(templates: Mapping[str, str]) -> dict[str, str]:
 
 @lru_cache(maxsize=32)
 def _forms(language: Language, noun: str) -> dict[str, tuple[Form, ...]]:
-    return _forms_in(_templates(language, noun))
+    return _BySection(lambda section: _forms_in(_section(language, noun, section)))
 
 
 def _forms_in(templates: Mapping[str, str]) -> dict[str, tuple[Form, ...]]:
