@@ -21,7 +21,7 @@ from playbooks.judgement.waiting import Judge
 from playbooks.nodes.tables import NodeCardRow
 from playbooks.playbook import Playbook, Sources, find
 from playbooks.rules.common.cause_key import cause_signature
-from playbooks.scene import ClusterScene
+from playbooks.scenes.cluster import ClusterScene
 
 ONE_BY_ONE = 20
 """Pods that wait for no node, and nodes, are asked about one after the other. If there are more of them, the alerts

@@ -33,7 +33,7 @@ from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.gaps import other_vendors
 from playbooks.rules.dra.claims import claims_of
-from playbooks.scene import PodScene
+from playbooks.scenes.waiting_pod import PodScene
 
 _CHANGES_SHOWN = 2
 _NEAR = 0.6

@@ -19,7 +19,7 @@ from playbooks.rules.capacity.kubernetes_shortage import SHORT, Shortage, shorta
 from playbooks.rules.capacity.node_selection import BY_AFFINITY, loosen
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.scene import PodScene
+from playbooks.scenes.waiting_pod import PodScene
 
 _MAX_TRIED = 20
 _MAX_NAMED = 3

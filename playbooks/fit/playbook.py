@@ -46,7 +46,8 @@ from playbooks.rules.common.gaps import capacity_gaps, confidence_in, fit_gaps
 from playbooks.rules.dra.devices import given_by_claims, handed_out_twice, served
 from playbooks.rules.installation.not_installed import answer_without_hami
 from playbooks.rules.waiting.after_restart import maybe_unknown
-from playbooks.scene import ClusterScene, PodScene
+from playbooks.scenes.cluster import ClusterScene
+from playbooks.scenes.waiting_pod import PodScene
 
 _MAX_FINDINGS = 20
 _MAX_CORES = 100

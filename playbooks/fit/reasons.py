@@ -13,7 +13,7 @@ from bot.hami.vendors import FIRST
 from bot.texts import Prose, Text, clauses, listed
 from playbooks.rules.capacity.impossible_request import at_most, nearest_refusal, never_given
 from playbooks.rules.common import prose
-from playbooks.scene import PodScene
+from playbooks.scenes.waiting_pod import PodScene
 
 _REASONS_SHOWN = 4
 _PASSING = frozenset(

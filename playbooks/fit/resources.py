@@ -8,7 +8,7 @@ from bot.hami.vendors import NAMES
 from bot.kube.models import Pod, Quantity
 from bot.kube.node_filter import Obstacle, effective_request
 from bot.kube.quantities import parse_quantity
-from playbooks.scene import PodScene
+from playbooks.scenes.waiting_pod import PodScene
 
 _NATIVE = "kubernetes.io"
 _PASSED_OVER = {resource for names in NAMES for resource in names.passed_over}

@@ -7,7 +7,7 @@ from bot.hami.pods.pod_request import PodRequest
 from bot.texts import Prose, Text
 from playbooks.quota.rules import Effect, effects
 from playbooks.rules.common import prose
-from playbooks.scene import PodScene
+from playbooks.scenes.waiting_pod import PodScene
 
 
 def asked_on(scene: PodScene) -> dict[int, list[str]]:

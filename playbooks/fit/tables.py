@@ -12,7 +12,7 @@ from playbooks.fit.answer import AskedPod
 from playbooks.fit.shares import amounts, asked_on, effects_on_cards, is_share
 from playbooks.rules.common import prose
 from playbooks.rules.common.gaps import other_vendors
-from playbooks.scene import PodScene
+from playbooks.scenes.waiting_pod import PodScene
 
 
 class ReasonRow(NamedTuple):

@@ -21,7 +21,9 @@ from playbooks.gather.subject import AbsentPod, SubjectRequest
 from playbooks.gather.volcano_plugins import gather_volcano_plugins
 from playbooks.gather.webhook import FAILED_CALL, gather_webhook, went_past_hami
 from playbooks.playbook import Sources
-from playbooks.scene import AbsentScene, ClusterScene, Messages, PlacedScene, PodScene
+from playbooks.scenes.cluster import ClusterScene, Messages
+from playbooks.scenes.placed_pod import AbsentScene, PlacedScene
+from playbooks.scenes.waiting_pod import PodScene
 
 _CONTROLLERS = {"ReplicaSet": REPLICA_SETS, "StatefulSet": STATEFUL_SETS, "DaemonSet": DAEMON_SETS, "Job": JOBS}
 

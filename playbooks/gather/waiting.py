@@ -31,7 +31,7 @@ from playbooks.gather.scheduling import (
 from playbooks.gather.subject import only_own_namespace
 from playbooks.gather.webhook import gather_webhook, went_past_hami
 from playbooks.playbook import Sources
-from playbooks.scene import ClusterScene, Messages, Named
+from playbooks.scenes.cluster import ClusterScene, Messages, Named
 
 PENDING = "status.phase=Pending,spec.nodeName="
 _FEW_PODS = 20

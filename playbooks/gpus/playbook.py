@@ -29,7 +29,6 @@ from bot.texts import Text, in_english
 from playbooks.gather.dra import gather_slices
 from playbooks.gather.scheduler_process import gather_memory, with_ghosts
 from playbooks.gather.scheduling import gather_capacity, gather_install, times_shown
-from playbooks.gpu_scene import CardSeen, GpusScene, largest
 from playbooks.gpus.idle import EXAMPLE as IDLE_EXAMPLE
 from playbooks.gpus.idle import IdleRequest, IdleSnapshot, diagnose_idle, gather_idle, read_for
 from playbooks.judgement.gpus import GPUS, NOTHING
@@ -39,7 +38,8 @@ from playbooks.rules.common import prose
 from playbooks.rules.common.gaps import capacity_gaps
 from playbooks.rules.installation.not_installed import answer_without_hami
 from playbooks.rules.installation.scheduler_totals import differing, ledger_table
-from playbooks.scene import ClusterScene
+from playbooks.scenes.cluster import ClusterScene
+from playbooks.scenes.gpus import CardSeen, GpusScene, largest
 
 CARDS = Sheet(
     "cards",

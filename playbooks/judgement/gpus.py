@@ -1,9 +1,9 @@
 """What is free of the GPUs, what nobody can get, and what HAMi does not know of: `gpus` and the digest ask it."""
 
-from playbooks.gpu_scene import GpusScene
 from playbooks.rule import Stage
 from playbooks.rules.capacity.gpu_totals import ghosts, not_found, room, stranded, unregistered
 from playbooks.rules.dra.devices import given_by_claims, handed_out_twice
+from playbooks.scenes.gpus import GpusScene
 
 GPUS: tuple[Stage[GpusScene], ...] = (
     Stage("handed out twice", handed_out_twice),

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from bot.finding_codes import Code
 from bot.report import Finding
-from playbooks.node_scene import NodesScene
 from playbooks.rule import Stage, run
 from playbooks.rules.nodes.faults import excused, groups
 from playbooks.rules.nodes.node_causes import HANDS_OUT_NOTHING
@@ -25,6 +24,7 @@ from playbooks.rules.nodes.sweep import (
     under_pressure,
     unregistered,
 )
+from playbooks.scenes.nodes import NodesScene
 
 NODES: tuple[Stage[NodesScene], ...] = (
     Stage("not ready", not_ready),

@@ -30,7 +30,7 @@ from playbooks.rules.placed.segfault import segfault
 from playbooks.rules.placed.start_faults import start_fault
 from playbooks.rules.waiting.cause_ranking import Rank, rank_words
 from playbooks.rules.waiting.refusals import in_words
-from playbooks.scene import AbsentScene, PlacedScene
+from playbooks.scenes.placed_pod import AbsentScene, PlacedScene
 
 _REFUSED, _NOT_STARTED, _RUNNING = "allocate-failed", "image-or-start-failure", "running"
 _OF_HAMI: set[Code] = {reason.finding for reason in REASONS}

@@ -12,7 +12,7 @@ from bot.texts import Text
 from playbooks.judgement.waiting import Judge
 from playbooks.rules.common.cause_key import cause_signature
 from playbooks.rules.common.gaps import scene_gaps
-from playbooks.scene import ClusterScene
+from playbooks.scenes.cluster import ClusterScene
 
 
 class WaitingRow(NamedTuple):

@@ -31,7 +31,8 @@ from playbooks.rules.waiting.stale_scheduler import disagrees
 from playbooks.rules.waiting.unknown_resource import offered_nowhere
 from playbooks.rules.waiting.volcano import placed_by_volcano
 from playbooks.rules.waiting.weighing import refused_by_nodes, refused_by_words
-from playbooks.scene import ClusterScene, PodScene
+from playbooks.scenes.cluster import ClusterScene
+from playbooks.scenes.waiting_pod import PodScene
 
 _MOST_VERDICTS = 300_000
 """Nodes looked at, for all requests that differ: three seconds' worth on one core of 2026."""

@@ -28,7 +28,6 @@ from playbooks.gather.nodes_in_question import gather_questioned
 from playbooks.gather.plugin_pods import PluginPods, gather_plugins, gather_plugins_beside
 from playbooks.gather.scheduling import NODE_SELECTOR_FLAG, gather_install, times_shown
 from playbooks.judgement.nodes import Judgement, in_question, judge
-from playbooks.node_scene import NodeScene, NodesScene
 from playbooks.nodes.tables import PROBLEMS, WHOLE, Rows
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules.common import prose
@@ -37,6 +36,7 @@ from playbooks.rules.dra.devices import given_by_claims, handed_out_twice
 from playbooks.rules.installation.not_installed import answer_without_hami
 from playbooks.rules.nodes.faults import gaps_of
 from playbooks.rules.nodes.node_not_found import near_names, see_all_nodes
+from playbooks.scenes.nodes import NodeScene, NodesScene
 
 
 class Request(NamedTuple):

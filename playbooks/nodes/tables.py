@@ -18,9 +18,9 @@ from bot.kube.models import NodeCondition, Pod
 from bot.kube.node_readiness import is_cordoned, not_ready, other_taints, pressures
 from bot.report import Sheet, Table
 from playbooks.gather.plugin_pods import Plugin
-from playbooks.node_scene import NodeScene, NodesScene
 from playbooks.rules.common import prose
 from playbooks.rules.nodes.faults import locks_of, other_handshake
+from playbooks.scenes.nodes import NodeScene, NodesScene
 
 
 class NodeRow(NamedTuple):

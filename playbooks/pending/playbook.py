@@ -21,7 +21,7 @@ from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules.admission.not_found import no_such_namespace
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.scene import ClusterScene
+from playbooks.scenes.cluster import ClusterScene
 
 CAUSES = Sheet(
     "causes",

@@ -12,7 +12,7 @@ from bot.kube.models import ResourceQuota
 from bot.kube.node_filter import effective_request
 from bot.report import Evidence
 from playbooks.quotes import kubectl
-from playbooks.scene import PodScene
+from playbooks.scenes.waiting_pod import PodScene
 
 QuotaVerdict = Literal["fits", "refused", "not enforced", "unknown"]
 

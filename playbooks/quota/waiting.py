@@ -25,7 +25,8 @@ from playbooks.quota.rules import Effect, effect_by_hami, effects
 from playbooks.quotes import kubectl
 from playbooks.rules.common import prose
 from playbooks.rules.waiting.refusals import advise
-from playbooks.scene import ClusterScene, PodScene
+from playbooks.scenes.cluster import ClusterScene
+from playbooks.scenes.waiting_pod import PodScene
 
 KEPT_OUT_PODS = Sheet(
     "waiting for a quota",

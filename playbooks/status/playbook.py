@@ -38,7 +38,7 @@ from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules.common import prose
 from playbooks.rules.installation.not_installed import answer_without_hami
 from playbooks.rules.installation.plugin_coverage import plugins_down
-from playbooks.scene import InstallScene
+from playbooks.scenes.installation import InstallScene
 from playbooks.status.tables import tables
 
 

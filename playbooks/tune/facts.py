@@ -28,7 +28,7 @@ from playbooks.gather.scheduling import (
 from playbooks.gather.usage import Peak, UsageSeen, ask_prometheus, or_measured
 from playbooks.gather.usage_of_cores import CoresSeen, gather_cores
 from playbooks.playbook import Sources
-from playbooks.scene import ClusterScene
+from playbooks.scenes.cluster import ClusterScene
 from playbooks.tune.pools import Pool, pools_of
 
 _SINCE_S = 3600

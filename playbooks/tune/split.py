@@ -17,7 +17,7 @@ from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.rules.common.prose import mib
 from playbooks.rules.waiting.grouping import request_key
-from playbooks.scene import PodScene
+from playbooks.scenes.waiting_pod import PodScene
 from playbooks.tune.deployed import node_count
 from playbooks.tune.facts import Facts
 from playbooks.tune.guide import splits_for

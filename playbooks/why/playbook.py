@@ -33,7 +33,8 @@ from playbooks.rules.common.gaps import fit_gaps, other_vendors, scene_gaps
 from playbooks.rules.installation.surroundings import background
 from playbooks.rules.placed.container_faults import unread_log
 from playbooks.rules.waiting import volcano
-from playbooks.scene import AbsentScene, PlacedScene, PodScene
+from playbooks.scenes.placed_pod import AbsentScene, PlacedScene
+from playbooks.scenes.waiting_pod import PodScene
 
 
 class CandidateRow(NamedTuple):

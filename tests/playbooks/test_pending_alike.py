@@ -10,7 +10,7 @@ from bot.kube.models import Pod
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from playbooks.judgement.waiting import Judge
 from playbooks.playbook import Sources, find
-from playbooks.scene import ClusterScene
+from playbooks.scenes.cluster import ClusterScene
 from tests.playbooks.pending_support import FULL, full, too_large
 from tests.playbooks.world import Object, cluster, given, gpu, pod, quota, record
 

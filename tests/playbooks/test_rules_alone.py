@@ -21,16 +21,19 @@ from playbooks.gather.scheduler_process import SchedulerProcess
 from playbooks.gather.scheduling import DEPLOYMENTS_SOURCE, LEASE_SOURCE, PODS_SOURCE, InstallSeen
 from playbooks.gather.volcano_plugins import VolcanoPluginsSeen
 from playbooks.gather.webhook import WebhookSeen
-from playbooks.gpu_scene import GpusScene
 from playbooks.judgement.gpus import GPUS
 from playbooks.judgement.installation import STATUS
 from playbooks.judgement.nodes import NODES
 from playbooks.judgement.placed import ABSENT, PLACED
 from playbooks.judgement.waiting import WAITING
-from playbooks.node_scene import NodesScene
 from playbooks.playbook import Sources, find
 from playbooks.rule import Stage
-from playbooks.scene import AbsentScene, InstallScene, Messages, PlacedScene, PodScene
+from playbooks.scenes.cluster import Messages
+from playbooks.scenes.gpus import GpusScene
+from playbooks.scenes.installation import InstallScene
+from playbooks.scenes.nodes import NodesScene
+from playbooks.scenes.placed_pod import AbsentScene, PlacedScene
+from playbooks.scenes.waiting_pod import PodScene
 from tests.cases_support import CASES, scenarios
 from tests.incidents_support import incidents, open_incident
 

@@ -15,7 +15,8 @@ from playbooks.rules.admission.webhook_denials import BY_QUOTA, remedy
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.gaps import other_vendors
 from playbooks.rules.waiting.volcano import of_group
-from playbooks.scene import AbsentScene, PodScene
+from playbooks.scenes.placed_pod import AbsentScene
+from playbooks.scenes.waiting_pod import PodScene
 
 _KUEUE = "kueue.x-k8s.io/admission"
 _LONGEST_WORDS = 200

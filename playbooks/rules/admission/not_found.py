@@ -14,7 +14,7 @@ from playbooks.rules.admission.webhook_health import faults
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.signature_findings import in_events, signed
-from playbooks.scene import AbsentScene
+from playbooks.scenes.placed_pod import AbsentScene
 
 _MAX_CANDIDATES = 3
 _KUEUE = "kueue.x-k8s.io/queue-name"

@@ -16,7 +16,7 @@ from playbooks import quotes
 from playbooks.quotes import kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
-from playbooks.scene import PlacedScene
+from playbooks.scenes.placed_pod import PlacedScene
 
 _LONGEST = 80
 _ASKS_NOTHING = "does not request any resource"

@@ -20,7 +20,8 @@ from playbooks.rules.admission.webhook_health import faults
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.hami_objects import of_object
 from playbooks.rules.waiting.unknown_resource import unknown_resources
-from playbooks.scene import PodScene, WebhookScene
+from playbooks.scenes.cluster import WebhookScene
+from playbooks.scenes.waiting_pod import PodScene
 
 _RESPECTS_FOREIGN = Version(2, 7, 0)
 _OVERWRITE = "force-overwrite-default-scheduler"

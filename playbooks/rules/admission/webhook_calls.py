@@ -25,7 +25,7 @@ from playbooks.quotes import kubectl
 from playbooks.rules.admission.webhook_configuration import KIND, certificates, fails, of_policy, where_it_answers
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.hami_objects import of_object
-from playbooks.scene import WebhookScene
+from playbooks.scenes.cluster import WebhookScene
 
 _OWN_HOSTS = ("127.0.0.1", "::1")
 """kube-scheduler asks the extender from the same pod."""

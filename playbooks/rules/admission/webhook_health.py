@@ -21,7 +21,7 @@ from playbooks.rules.admission.webhook_configuration import (
     where_it_answers,
 )
 from playbooks.rules.common.hami_objects import of_object
-from playbooks.scene import InstallScene
+from playbooks.scenes.installation import InstallScene
 
 _HTTPS, _PATH = 443, "/webhook"
 

@@ -12,7 +12,6 @@ from bot.kube.models import Node
 from bot.report import Confidence, Evidence, Finding, Gap, Severity, step
 from bot.texts import Text
 from playbooks import quotes
-from playbooks.gpu_scene import LITTLE_MEMORY, NO_MEMORY, CardSeen, GpusScene, largest
 from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
@@ -20,7 +19,8 @@ from playbooks.rules.common.gaps import confidence_in
 from playbooks.rules.dra.devices import served
 from playbooks.rules.nodes.node_not_found import near_names, see_all_nodes
 from playbooks.rules.waiting.stale_scheduler import ghosts_told
-from playbooks.scene import ClusterScene
+from playbooks.scenes.cluster import ClusterScene
+from playbooks.scenes.gpus import LITTLE_MEMORY, NO_MEMORY, CardSeen, GpusScene, largest
 
 _NOTABLE = 0.2
 """From this part of a type's memory on, what nobody can get is worth a warning."""

@@ -23,7 +23,7 @@ from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.owners import owner_of
 from playbooks.rules.common.usage_quotes import of_use
-from playbooks.scene import PodScene
+from playbooks.scenes.waiting_pod import PodScene
 
 _MOST_TRIED = 20
 _MOST_ENDED = 3

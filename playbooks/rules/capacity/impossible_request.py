@@ -11,7 +11,7 @@ from playbooks.rules.capacity import request_amounts
 from playbooks.rules.capacity.vendor_words import in_words, numbers_given
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.scene import PodScene
+from playbooks.scenes.waiting_pod import PodScene
 
 
 def impossible(scene: PodScene, words: Sequence[Evidence]) -> Finding | None:

@@ -11,7 +11,7 @@ from bot.report import Evidence, NextAction, step
 from bot.texts import Text, spaced
 from playbooks import quotes
 from playbooks.quotes import kubectl_pod
-from playbooks.scene import PodScene
+from playbooks.scenes.waiting_pod import PodScene
 
 SHORT = "Insufficient "
 """How kube-scheduler's texts about resources begin; the resource follows."""

@@ -15,7 +15,7 @@ from playbooks.quotes import kubectl
 from playbooks.rules.capacity import request_amounts
 from playbooks.rules.common import prose
 from playbooks.rules.common.owners import owner_of
-from playbooks.scene import PodScene
+from playbooks.scenes.waiting_pod import PodScene
 
 _LARGEST_INIT = Version(2, 10, 0)
 """Before, what init containers ask for is added up (pkg/device/devices.go, 2.9; 2.10 takes the largest)."""

@@ -10,7 +10,7 @@ from bot.kube.models import Node, Pod
 from bot.kube.node_filter import SELECTOR_TEXT, NodeFilter
 from bot.texts import Text
 from playbooks.rules.common import prose
-from playbooks.scene import PodScene
+from playbooks.scenes.waiting_pod import PodScene
 
 BY_AFFINITY = "nodeAffinity"
 _MAX_TRIED = 20

@@ -9,7 +9,7 @@ from bot.report import Evidence, NextAction, step
 from playbooks import quotes
 from playbooks.quotes import kubectl_pod
 from playbooks.rules.capacity.node_selection import loosen
-from playbooks.scene import PodScene
+from playbooks.scenes.waiting_pod import PodScene
 
 
 class Largest(NamedTuple):

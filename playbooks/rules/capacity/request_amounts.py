@@ -9,7 +9,7 @@ from bot.report import Evidence
 from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.rules.common import prose
-from playbooks.scene import PodScene
+from playbooks.scenes.waiting_pod import PodScene
 
 
 def largest_request(scene: PodScene) -> ContainerRequest | None:

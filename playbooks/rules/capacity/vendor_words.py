@@ -14,7 +14,7 @@ from bot.texts import Prose, Text
 from playbooks.rules.capacity import request_amounts
 from playbooks.rules.common import prose
 from playbooks.rules.waiting.cause_ranking import Cause
-from playbooks.scene import PodScene
+from playbooks.scenes.waiting_pod import PodScene
 
 _XPU_NUMBERS, _TRN_NUMBERS = (1, 2, 4, 8), (1, 4, 8, 16)
 _NUMBERS: Mapping[str, tuple[int, ...]] = {"kunlun": _XPU_NUMBERS, "XPU": _XPU_NUMBERS, "AWSNeuron": _TRN_NUMBERS}

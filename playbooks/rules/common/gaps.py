@@ -6,7 +6,8 @@ from bot.hami.pods.request_parsing import asked_resources
 from bot.report import Confidence, Gap, gap
 from bot.texts import Text, in_english
 from playbooks.gather.scheduling import Capacity, InstallSeen
-from playbooks.scene import ClusterScene, PodScene
+from playbooks.scenes.cluster import ClusterScene
+from playbooks.scenes.waiting_pod import PodScene
 
 
 def capacity_gaps(install: InstallSeen, capacity: Capacity, undecodable: Sequence[str]) -> list[Gap]:

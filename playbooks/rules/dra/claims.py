@@ -22,7 +22,7 @@ from playbooks.rules.common.findings import finding
 from playbooks.rules.common.hami_objects import of_object
 from playbooks.rules.waiting.cause_ranking import rank_words
 from playbooks.rules.waiting.refusals import in_words, look_at_pod
-from playbooks.scene import PodScene
+from playbooks.scenes.waiting_pod import PodScene
 
 _DEVICES = 3
 """Of a claim that are named."""

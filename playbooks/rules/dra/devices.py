@@ -27,7 +27,8 @@ from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.hami_objects import of_object
 from playbooks.rules.dra.claims import of_slice
-from playbooks.scene import InstallScene, PodScene
+from playbooks.scenes.installation import InstallScene
+from playbooks.scenes.waiting_pod import PodScene
 
 Slices = Sequence[ResourceSlice] | Gap
 

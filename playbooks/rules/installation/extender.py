@@ -26,7 +26,8 @@ from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.hami_objects import of_object
 from playbooks.rules.installation.schedulers import never_led
-from playbooks.scene import InstallScene, PodScene
+from playbooks.scenes.installation import InstallScene
+from playbooks.scenes.waiting_pod import PodScene
 
 EXTENDER_BIND, _OWN_PORT = "extender-bind", 9444
 """Where /filter and /bind are after 2.10, and the port without that flag (HAMi's main branch, cmd/scheduler/main.go).

@@ -20,7 +20,7 @@ from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.hami_objects import of_object
 from playbooks.rules.installation.open_change import open_for, undo
-from playbooks.scene import InstallScene
+from playbooks.scenes.installation import InstallScene
 
 _JSON_SINCE = Version(2, 8, 0)
 _LOUD, _TELLTALE = 5, 8

@@ -14,7 +14,7 @@ from playbooks.gather.scheduling import InstallSeen
 from playbooks.quotes import kubectl
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
-from playbooks.scene import PodScene
+from playbooks.scenes.waiting_pod import PodScene
 
 _LONGEST_WORDS = 200
 

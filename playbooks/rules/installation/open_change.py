@@ -14,7 +14,7 @@ from bot.texts import Prose, Text
 from playbooks.quotes import kubectl
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
-from playbooks.scene import InstallScene
+from playbooks.scenes.installation import InstallScene
 
 LATE_S = 60.0
 """A change that stands so long after its deadline was to have been undone: nobody does."""

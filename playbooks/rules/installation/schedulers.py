@@ -29,7 +29,9 @@ from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.hami_objects import of_object
 from playbooks.rules.installation.scheduler_ends import why_it_ends, why_nobody_leads
-from playbooks.scene import HamiScene, InstallScene, PodScene
+from playbooks.scenes.cluster import HamiScene
+from playbooks.scenes.installation import InstallScene
+from playbooks.scenes.waiting_pod import PodScene
 
 _RESTART_WINDOW = timedelta(minutes=10)
 _CRASH_WINDOW = timedelta(hours=24)

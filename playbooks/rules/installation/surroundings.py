@@ -16,7 +16,7 @@ from playbooks.quotes import kubectl
 from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.scene import InstallScene
+from playbooks.scenes.installation import InstallScene
 
 OLDEST = Version(1, 23)
 """HAMi's README. An older kubelet does not ask the device plugin which devices it prefers: the GPU in the container can

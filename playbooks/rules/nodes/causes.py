@@ -6,9 +6,9 @@ from typing import NamedTuple
 from bot.finding_codes import Code
 from bot.report import Confidence, Evidence, Finding, NextAction, Severity
 from bot.texts import Prose, Text
-from playbooks.node_scene import NodeScene, NodesScene
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
+from playbooks.scenes.nodes import NodeScene, NodesScene
 
 PROVEN = 3
 """Nodes of a finding that are quoted."""

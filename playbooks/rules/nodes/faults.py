@@ -17,7 +17,6 @@ from bot.report import Gap, Severity, gap
 from bot.texts import Text
 from playbooks.gather.plugin_pods import PLUGIN_SOURCE
 from playbooks.gather.scheduling import Capacity
-from playbooks.node_scene import NodeScene, NodesScene
 from playbooks.rules.common.gaps import capacity_gaps
 from playbooks.rules.nodes.causes import Fault, Group, NodeCause
 from playbooks.rules.nodes.gpu_faults import gpu_faults
@@ -27,6 +26,7 @@ from playbooks.rules.nodes.plugin_faults import monitor_fault, plugin_faults
 from playbooks.rules.nodes.second_device_plugin import counted_otherwise
 from playbooks.rules.waiting.locks import lock_on
 from playbooks.rules.waiting.unregistered_nodes import code_and_why, is_untrusted
+from playbooks.scenes.nodes import NodeScene, NodesScene
 
 _HEEDS_HEALTH = (2, 7)
 _HEEDS_CORDON = (2, 10)

@@ -19,7 +19,6 @@ from bot.report import Confidence, Evidence, Finding, step
 from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.node_side import NodeSide
-from playbooks.node_scene import NodeGpus, NodeScene, NodesScene
 from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.signature_findings import fix_of
@@ -29,6 +28,7 @@ from playbooks.rules.nodes.plugin_faults import plugin_faults
 from playbooks.rules.nodes.plugin_runs import has_registered, in_plugin_log, plugin_statuses
 from playbooks.rules.nodes.second_device_plugin import counted_otherwise
 from playbooks.rules.waiting.unregistered_nodes import plugin_actions
+from playbooks.scenes.nodes import NodeGpus, NodeScene, NodesScene
 
 _UNKNOWN = timedelta(minutes=5)
 _REGISTERED = timedelta(seconds=30)

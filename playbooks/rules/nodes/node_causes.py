@@ -9,12 +9,12 @@ from bot.report import Finding
 from playbooks.gather.node_side import NodeSide, PluginSets
 from playbooks.gather.nodes_in_question import NodesInQuestion
 from playbooks.gather.scheduling import InstallSeen
-from playbooks.node_scene import NodesScene
 from playbooks.rule import Stage, run
 from playbooks.rules.nodes.gpu_faults import faulty_gpus
 from playbooks.rules.nodes.not_selected import not_selected
 from playbooks.rules.nodes.plugin_faults import plugin_down
 from playbooks.rules.nodes.second_device_plugin import second_plugin
+from playbooks.scenes.nodes import NodesScene
 
 HANDS_OUT_NOTHING = Stage[NodesScene]("hands out no GPUs", plugin_down, not_selected, second_plugin, faulty_gpus)
 NODE_CODES: tuple[Code, ...] = tuple(dict.fromkeys(code for rule in HANDS_OUT_NOTHING.rules for code in rule.codes))

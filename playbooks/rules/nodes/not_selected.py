@@ -12,13 +12,13 @@ from bot.report import Evidence, Finding, Gap, NextAction, step
 from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.node_side import PluginSets
-from playbooks.node_scene import NodeScene, NodesScene
 from playbooks.quotes import kubectl
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.hami_objects import of_object
 from playbooks.rules.common.signature_findings import fix_of, in_events
 from playbooks.rules.nodes.causes import NodeCause, by_cause
+from playbooks.scenes.nodes import NodeScene, NodesScene
 
 _CODES: tuple[Code, ...] = ("device-plugin-not-selected", "gpu-runtime-missing")
 _TOLERATED = ("not-ready", "unreachable", "disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")

@@ -11,7 +11,6 @@ from bot.report import Severity
 from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.plugin_pods import Plugin
-from playbooks.node_scene import NodeScene, OtherDevice
 from playbooks.rules.common import prose
 from playbooks.rules.nodes.causes import Fault, Group, Told
 from playbooks.rules.waiting import after_restart
@@ -23,6 +22,7 @@ from playbooks.rules.waiting.unregistered_nodes import (
     registration_actions,
     registration_proofs,
 )
+from playbooks.scenes.nodes import NodeScene, OtherDevice
 
 _DOWN = ("not-ready", "restarting")
 _PLUGIN_CLAIMS: Mapping[tuple[Code, str], str] = {

@@ -18,7 +18,6 @@ from bot.report import Evidence, Finding, Gap, step
 from bot.texts import Text, sentences, unstopped
 from playbooks import quotes
 from playbooks.gather.node_side import NodeSide
-from playbooks.node_scene import NodeScene, NodesScene
 from playbooks.rule import rule
 from playbooks.rules.common import containers
 from playbooks.rules.common.log_ends import last_of
@@ -26,6 +25,7 @@ from playbooks.rules.common.signature_findings import fix_of, in_events, in_mess
 from playbooks.rules.nodes.causes import NodeCause, by_cause
 from playbooks.rules.nodes.plugin_runs import ails, in_plugin_log, plugin_statuses
 from playbooks.rules.waiting.unregistered_nodes import plugin_log
+from playbooks.scenes.nodes import NodeScene, NodesScene
 
 _CODES: tuple[Code, ...] = (
     "driver-not-loaded",

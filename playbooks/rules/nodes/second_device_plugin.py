@@ -13,11 +13,11 @@ from bot.report import Finding, Gap, NextAction, step
 from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.node_side import NodeSide
-from playbooks.node_scene import NodeScene, NodesScene
 from playbooks.quotes import kubectl
 from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.nodes.causes import NodeCause, by_cause
+from playbooks.scenes.nodes import NodeScene, NodesScene
 
 _IMAGES = re.compile(r"(k8s-device-plugin|nvidia-gpu-device-plugin|gpushare-device-plugin|gpu-manager|cgpu|nvshare)\b")
 _OTHER_WORK = re.compile(r"feature-discovery|mps|config-manager|validat|mock")

@@ -14,7 +14,6 @@ from bot.kube.models import Node
 from bot.report import Confidence, Evidence, Finding, about, step
 from bot.texts import Prose, Text
 from playbooks import quotes
-from playbooks.node_scene import NodeScene, NodesScene
 from playbooks.quotes import kubectl
 from playbooks.rule import rule
 from playbooks.rules.common import prose
@@ -31,6 +30,7 @@ from playbooks.rules.waiting.unregistered_nodes import (
     registration_actions,
     registration_proof,
 )
+from playbooks.scenes.nodes import NodeScene, NodesScene
 
 _GUESSED = ("guides", "west", "east", "restarted")
 _TIME_ZONE = {"west": "handshake-time-zone.west", "east": "handshake-time-zone.east"}

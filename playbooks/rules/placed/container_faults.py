@@ -14,7 +14,7 @@ from playbooks.rule import rule
 from playbooks.rules.common.containers import GpuContainers, gpu_containers, in_trouble, statuses
 from playbooks.rules.common.findings import finding
 from playbooks.rules.nodes.gpu_faults import reported
-from playbooks.scene import PlacedScene
+from playbooks.scenes.placed_pod import PlacedScene
 
 _KEEPS_SUFFIX = Version(2, 10, 0)
 """As this version reads it, the suffix `[template-slot]` of a MIG instance stays on its uuid."""

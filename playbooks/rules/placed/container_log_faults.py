@@ -19,7 +19,7 @@ from playbooks.rules.common.signature_findings import fix_of, log_line
 from playbooks.rules.placed.container_faults import given, is_limited
 from playbooks.rules.placed.hami_core import library_told, paths_told
 from playbooks.rules.waiting import volcano
-from playbooks.scene import PlacedScene
+from playbooks.scenes.placed_pod import PlacedScene
 
 _CORE_LINE = re.compile(CORE_HEADER)
 _INITIALIZED = re.compile(CORE_HEADER + r"Initialized")

@@ -12,7 +12,7 @@ from playbooks import quotes
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
-from playbooks.scene import PlacedScene
+from playbooks.scenes.placed_pod import PlacedScene
 
 _STUCK = timedelta(minutes=2)
 """How long a deletion past its deadline is taken as normal."""

@@ -17,7 +17,7 @@ from playbooks.quotes import kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
 from playbooks.rules.placed.container_faults import given, is_limited, is_troubled
-from playbooks.scene import PlacedScene
+from playbooks.scenes.placed_pod import PlacedScene
 
 _GO_TRUE = ("1", "t", "T", "TRUE", "true", "True")
 _MUSL = re.compile(r"(?:^|[/:._-])(?:alpine|musl)", re.IGNORECASE)

@@ -15,7 +15,7 @@ from playbooks.quotes import kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common.containers import between_restarts, path_in, statuses, stuck
 from playbooks.rules.common.findings import finding
-from playbooks.scene import PlacedScene
+from playbooks.scenes.placed_pod import PlacedScene
 
 _START_EVENTS = (
     "FailedMount",

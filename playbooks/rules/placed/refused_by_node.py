@@ -28,7 +28,7 @@ from playbooks.rules.installation.extender import managed_proof, never_asked
 from playbooks.rules.nodes.node_causes import NODE_CODES, node_causes
 from playbooks.rules.nodes.plugin_faults import crash_near
 from playbooks.rules.waiting.volcano import is_of_volcano, scheduled_by_volcano
-from playbooks.scene import PlacedScene
+from playbooks.scenes.placed_pod import PlacedScene
 
 _ALLOCATE_REASON = "UnexpectedAdmissionError"
 _OUT_OF = "OutOf"

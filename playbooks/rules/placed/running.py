@@ -29,7 +29,7 @@ from playbooks.rules.placed.container_faults import given, is_limited, shares
 from playbooks.rules.placed.hami_core import unmeasured
 from playbooks.rules.placed.not_started import runs
 from playbooks.rules.waiting import volcano
-from playbooks.scene import PlacedScene
+from playbooks.scenes.placed_pod import PlacedScene
 
 _SSH = re.compile(r"(?:^|[\s/:_-])(?:sshd|openssh|ssh-?server)", re.IGNORECASE)
 _SSH_PORT = 22

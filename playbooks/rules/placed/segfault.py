@@ -23,7 +23,7 @@ from playbooks.rules.common.containers import in_trouble, path_in, run_time, sta
 from playbooks.rules.common.findings import finding
 from playbooks.rules.placed.container_faults import given
 from playbooks.rules.placed.hami_core import library_of, library_told
-from playbooks.scene import PlacedScene
+from playbooks.scenes.placed_pod import PlacedScene
 
 SEGFAULT = 139
 _BEFORE, _AFTER = timedelta(seconds=15), timedelta(seconds=120)

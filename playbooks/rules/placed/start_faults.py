@@ -10,7 +10,7 @@ from bot.texts import Text
 from playbooks.rule import rule
 from playbooks.rules.common.containers import in_trouble, statuses
 from playbooks.rules.common.signature_findings import in_events, in_messages, signed
-from playbooks.scene import PlacedScene
+from playbooks.scenes.placed_pod import PlacedScene
 
 _CONTAINER, _SANDBOX = "Failed", "FailedCreatePodSandBox"
 """kubelet's events of a container or a sandbox that the runtime did not make; `BackOff` never says why (HAMi#1106)."""

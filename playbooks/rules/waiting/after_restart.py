@@ -31,7 +31,7 @@ from playbooks.rules.waiting.cause_ranking import by_words
 from playbooks.rules.waiting.nodes_at_fault import with_nodes_behind
 from playbooks.rules.waiting.stale_scheduler import refused_nodes
 from playbooks.rules.waiting.unregistered_nodes import plugin_actions
-from playbooks.scene import PodScene
+from playbooks.scenes.waiting_pod import PodScene
 
 _SINCE = Version(2, 9, 0)
 """Before, a handshake that is not answered for 60 s is stale whatever kubelet offers."""

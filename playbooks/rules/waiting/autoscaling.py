@@ -12,7 +12,7 @@ from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, one_line
 from bot.texts import Prose, Text, sentences
 from playbooks import quotes
-from playbooks.scene import PodScene
+from playbooks.scenes.waiting_pod import PodScene
 
 _COMING = ("TriggeredScaleUp", "Nominated")
 _NONE = ("NotTriggerScaleUp", "FailedScheduling")

@@ -35,7 +35,7 @@ from playbooks.rules.waiting.locks import (
 from playbooks.rules.waiting.nodes_at_fault import with_nodes_behind
 from playbooks.rules.waiting.panics import panicked_elsewhen
 from playbooks.rules.waiting.unregistered_nodes import untrusted_nodes
-from playbooks.scene import PodScene
+from playbooks.scenes.waiting_pod import PodScene
 
 UNSCHEDULABLE_FLUSH = timedelta(minutes=5)
 """kube-scheduler retries an unschedulable pod at the latest after this (--pod-max-in-unschedulable-pods-duration)."""

@@ -18,7 +18,7 @@ from bot.hami.scheduler_logs.scheduling_events import CardCount
 from bot.kube.node_filter import SELECTOR_TEXT
 from playbooks.attempt import Attempt
 from playbooks.rules.common.gaps import other_vendors
-from playbooks.scene import PodScene
+from playbooks.scenes.waiting_pod import PodScene
 
 _SAMPLE = 20
 """Nodes tried again per distinct reason: nodes with the same reason text are alike in what they lack."""

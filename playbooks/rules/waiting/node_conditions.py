@@ -19,7 +19,7 @@ from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.waiting import refusals
 from playbooks.rules.waiting.cause_ranking import Cause
-from playbooks.scene import PodScene
+from playbooks.scenes.waiting_pod import PodScene
 
 _TAINTS = {
     **dict.fromkeys(NOT_READY_TAINTS, "not-ready"),

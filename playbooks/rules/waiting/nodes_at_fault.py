@@ -9,7 +9,7 @@ from playbooks.gather.node_side import NodeSide
 from playbooks.rules.nodes.node_causes import node_causes
 from playbooks.rules.nodes.not_selected import none_selected
 from playbooks.rules.waiting.cause_ranking import Cause, Rank
-from playbooks.scene import PodScene
+from playbooks.scenes.waiting_pod import PodScene
 
 _OF_THE_NODE = (verdicts.NODE_UNREGISTERED, verdicts.NOT_HEALTHY)
 

@@ -16,7 +16,8 @@ from playbooks.quotes import kubectl, shown
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
 from playbooks.rules.waiting.pod_log import Run
-from playbooks.scene import HamiScene, PodScene
+from playbooks.scenes.cluster import HamiScene
+from playbooks.scenes.waiting_pod import PodScene
 
 _MAX_SHOWN = 2
 _ROUNDED, _AT_ONCE = timedelta(seconds=1), timedelta(seconds=3)

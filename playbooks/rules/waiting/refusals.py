@@ -29,7 +29,7 @@ from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.nodes.gpu_cordons import uncordon
 from playbooks.rules.waiting.cause_ranking import Cause, Rank, by_words, family, is_unregistered, unexplained
-from playbooks.scene import PodScene
+from playbooks.scenes.waiting_pod import PodScene
 
 _MAX_TRIED = 20
 _LEAVING = timedelta(minutes=2)

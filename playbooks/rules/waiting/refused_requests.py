@@ -17,7 +17,7 @@ from playbooks.attempt import Attempt
 from playbooks.quotes import kubectl, shown
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
-from playbooks.scene import PodScene
+from playbooks.scenes.waiting_pod import PodScene
 
 _NEAR = timedelta(seconds=10)
 """Within this kube-scheduler writes down how a call ended."""

@@ -11,7 +11,7 @@ from playbooks import quotes
 from playbooks.attempt import Attempt
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.scene import PodScene
+from playbooks.scenes.waiting_pod import PodScene
 
 _CONTAINERS = "HAMi#798"
 _MIG_DEVICES = "HAMi#2403"

@@ -33,7 +33,8 @@ from playbooks.rules.waiting.cause_ranking import by_words
 from playbooks.rules.waiting.nodes_at_fault import with_nodes_behind
 from playbooks.rules.waiting.request_bugs import told_by_bug
 from playbooks.rules.waiting.unregistered_nodes import untrusted_nodes
-from playbooks.scene import InstallScene, PodScene
+from playbooks.scenes.installation import InstallScene
+from playbooks.scenes.waiting_pod import PodScene
 
 _MAX_SHOWN = 3
 

@@ -19,7 +19,7 @@ from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
 from playbooks.rules.installation.extender import managed_proof, never_asked
-from playbooks.scene import PodScene
+from playbooks.scenes.waiting_pod import PodScene
 
 _CLOSE = 0.5
 

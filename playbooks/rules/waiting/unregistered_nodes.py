@@ -21,7 +21,7 @@ from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.waiting.cause_ranking import Cause, is_unregistered
 from playbooks.rules.waiting.refusals import severity_of, words
-from playbooks.scene import PodScene
+from playbooks.scenes.waiting_pod import PodScene
 
 _EMPTY = ("", "[]", "null", ":", "{}")
 """Registrations without a card."""

@@ -24,7 +24,7 @@ from playbooks.rules.waiting.nodes_at_fault import nodes_at_fault
 from playbooks.rules.waiting.request_bugs import told_by_bug
 from playbooks.rules.waiting.stale_scheduler import ghosts_suspected
 from playbooks.rules.waiting.unregistered_nodes import unregistered, untrusted_nodes
-from playbooks.scene import PodScene
+from playbooks.scenes.waiting_pod import PodScene
 
 _REFUSALS: tuple[Code, ...] = ("kubernetes-filter", *dict.fromkeys(reason.finding for reason in REASONS))
 _REGISTRATION: tuple[Code, ...] = ("handshake-stale", "handshake-deleted", "registration-ignored")

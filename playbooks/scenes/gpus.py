@@ -23,7 +23,7 @@ from bot.kube.models import Node, ResourceSlice
 from bot.kube.node_readiness import is_cordoned, not_ready
 from bot.report import Gap
 from bot.texts import Prose
-from playbooks.scene import ClusterScene
+from playbooks.scenes.cluster import ClusterScene
 
 NO_MEMORY = "no-memory"
 LITTLE_MEMORY = "little-memory"

@@ -47,7 +47,7 @@ from playbooks.gather.node_side import NodeSide
 from playbooks.gather.nodes_in_question import NodesInQuestion
 from playbooks.gather.plugin_pods import Plugin, PluginPods, by_node
 from playbooks.gather.scheduling import Capacity, InstallSeen
-from playbooks.scene import ClusterScene, Named
+from playbooks.scenes.cluster import ClusterScene, Named
 
 T = TypeVar("T")
 

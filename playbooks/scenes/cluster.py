@@ -1,0 +1,186 @@
+"""The cluster that pods wait in, as HAMi sees it, and what every scene with HAMi in it has."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
+
+import msgspec
+
+from bot.hami.fit import verdicts as fit
+from bot.hami.fit.cluster_view import Facts, View, terms, versions_to_try
+from bot.hami.fit.node_cache import Stock, sizes
+from bot.hami.installation.install import Install
+from bot.hami.nodes.node_state import Terms, wants_own_plugin
+from bot.hami.nodes.registration import Registration, Unregistered
+from bot.hami.pods.request_parsing import DeviceConfig
+from bot.hami.scheduler_logs.log_lines import LogLine
+from bot.hami.version import Version
+from bot.kube.models import Event, Node, Pod, ResourceSlice
+from bot.kube.object_memo import Kept
+from bot.report import Gap
+from playbooks.gather.nodes_in_question import NodesInQuestion
+from playbooks.gather.scheduler_process import SchedulerProcess
+from playbooks.gather.scheduling import Capacity, InstallSeen
+from playbooks.gather.webhook import WebhookSeen
+from playbooks.rule import Scene
+
+T = TypeVar("T")
+
+Named = tuple[str, str]
+"""Namespace and name of a pod."""
+
+_MOST_KEPT = 16
+"""A stock for each version that is possible, again after an upgrade, and what else is kept of the objects."""
+
+
+class Messages(NamedTuple):
+    """What schedulers said, by pod."""
+
+    events: Mapping[Named, Sequence[Event]] = {}
+    lines: Mapping[Named, Sequence[tuple[Pod, LogLine]]] = {}
+    gaps: tuple[Gap, ...] = ()
+
+
+class WebhookScene(Protocol):
+    """Where HAMi's webhook may have been read."""
+
+    @property
+    def install(self) -> Install: ...
+    @property
+    def webhook(self) -> WebhookSeen | None: ...
+    @property
+    def now(self) -> datetime: ...
+
+
+class HamiScene(WebhookScene, Scene, Protocol):
+    """What is read of HAMi itself, whether somebody asks about it or about a pod that waits for it."""
+
+    @property
+    def seen(self) -> InstallSeen: ...
+    @property
+    def process(self) -> SchedulerProcess: ...
+
+
+class ClusterScene(msgspec.Struct, frozen=True, dict=True, eq=False):
+    """The cluster as HAMi sees it, for any number of pods: under its version, or every fitting one when unknown.
+
+    Beside what every question reads, what bears on pods that wait: `process` of HAMi's scheduler, the owners of node
+    locks (None = read, and not there), the nodes that seem to hand out too little, and the webhook where a pod went
+    past HAMi. `slices`: what DRA drivers offer, where that is asked about.
+    """
+
+    seen: InstallSeen
+    capacity: Capacity
+    now: datetime
+    messages: Messages = Messages()
+    lock_owners: Mapping[Named, Pod | Gap | None] = msgspec.field(default_factory=dict[Named, "Pod | Gap | None"])
+    questioned: NodesInQuestion = NodesInQuestion({})
+    process: SchedulerProcess = SchedulerProcess()
+    webhook: WebhookSeen | None = None
+    slices: Sequence[ResourceSlice] | Gap = ()
+
+    @property
+    def install(self) -> Install:
+        return self.seen.install
+
+    @property
+    def config(self) -> DeviceConfig:
+        return self.seen.config
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        return what_was_read(self.capacity.nodes)
+
+    @property
+    def nodes_seen(self) -> bool:
+        return not isinstance(self.capacity.nodes, Gap)
+
+    def was_read(self, source: str) -> bool:
+        """Whether rules may conclude anything from it."""
+        return source != "nodes" or self.nodes_seen
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What the fit reads."""
+        capacity, flags = self.capacity, self.install.flags
+        return Facts(
+            nodes={node.name: node for node in self.nodes},
+            pods=None if isinstance(capacity.pods, Gap) else capacity.pods,
+            quotas=None if isinstance(capacity.quotas, Gap) else capacity.quotas,
+            config=self.config,
+            now=self.now,
+            policy=flags.get("gpu-scheduler-policy") or fit.DEFAULT_POLICY,
+            node_selector=flags.get("node-label-selector", "").strip("[]"),
+        )
+
+    @cached_property
+    def versions(self) -> Sequence[Version]:
+        """HAMi's version, or all that it may be."""
+        version = self.install.version
+        return versions_to_try(version.version if version else None, list(self.facts.nodes.values()))
+
+    @cached_property
+    def views(self) -> list[View]:
+        """The cluster with every holder counted."""
+        return [View(self.facts, version, self._stock(terms(self.facts, version))) for version in self.versions]
+
+    @property
+    def runs(self) -> int:
+        """How often the filter was run on a node so far, for this question and for earlier ones."""
+        return sum(view.runs for view in self.views)
+
+    def _stock(self, of: Terms) -> Stock:
+        """What earlier questions worked out, where the cluster keeps it for us."""
+        kept = self._kept
+        stock = kept.setdefault(of, Stock(of))
+        if len(kept) > _MOST_KEPT:
+            kept.clear()
+        return stock
+
+    @cached_property
+    def _kept(self) -> Kept:
+        return {} if self.capacity.kept is None else self.capacity.kept
+
+    @cached_property
+    def shapes(self) -> list[tuple[Version, str, Registration]]:
+        """One node of each kind that differs in its cards' types and sizes, as each version reads them.
+
+        Empty where the cards of half the nodes that should have some cannot be read.
+        """
+        found: dict[object, tuple[Version, str, Registration]] = {}
+        expected = unread = 0
+        for view in self.views:
+            names, known = sorted(self.facts.nodes), set[int]()
+            for name, seen in zip(names, view.seen(names), strict=True):
+                if seen.shape is not None and seen.shape in known:
+                    expected += view is self.views[-1]
+                    continue
+                registered = view.registration(name)
+                cards = registered.registration if isinstance(registered, Unregistered) else registered
+                if cards is not None:
+                    found.setdefault((view.version, sizes(cards)), (view.version, name, cards))
+                if seen.shape is not None:
+                    known.add(seen.shape)
+                if view is self.views[-1] and wants_own_plugin(self.facts.nodes[name], self.config):
+                    expected, unread = expected + 1, unread + (cards is None)
+        return [] if unread and 2 * unread >= expected else list(found.values())
+
+
+class OfOneSubject(msgspec.Struct, frozen=True, dict=True, eq=False):
+    """A scene of one subject: what follows from it is worked out once."""
+
+    def once(self, fact: Callable[[Self], T]) -> T:
+        """What follows from the scene, worked out when it is first asked for."""
+        if fact not in self._facts:
+            self._facts[fact] = fact(self)
+        return cast("T", self._facts[fact])
+
+    @cached_property
+    def _facts(self) -> dict[Callable[[Self], Any], Any]:
+        return {}
+
+
+def what_was_read(some: Sequence[T] | Gap) -> Sequence[T]:
+    """The objects, none where they could not be read."""
+    return () if isinstance(some, Gap) else some

@@ -1,0 +1,138 @@
+"""One pod that has its node or has ended, and one that cannot be looked at."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import TypeVar
+
+from bot.hami.installation.install import Install
+from bot.hami.nodes.cards import Card
+from bot.hami.nodes.node_state import read_registrations
+from bot.hami.nodes.registration import Registration
+from bot.hami.pods.request_parsing import DeviceConfig
+from bot.hami.version import Version
+from bot.kube.models import Event, Node, Pod, Workload
+from bot.report import Gap
+from playbooks.gather.node_side import LogSeen, NodeSide, PluginSets
+from playbooks.gather.scheduling import InstallSeen
+from playbooks.gather.subject import AbsentPod, SubjectRequest
+from playbooks.gather.webhook import WebhookSeen
+from playbooks.scenes.cluster import OfOneSubject
+
+T = TypeVar("T")
+
+
+class PlacedScene(OfOneSubject, frozen=True, dict=True, eq=False):
+    """One pod that has its node, or has ended.
+
+    `seen` and what follows are read where it asks for devices and has not ended well: HAMi's install, the GPU side of
+    its node, and the newest lines of its own GPU containers (`own_logs`; None where the settings do not allow to read
+    them). `plugin_sets` are read where the node has no device plugin, `webhook` and `owner`, what made the pod, where
+    it went past HAMi.
+    """
+
+    pod: Pod
+    events_read: Sequence[Event] | Gap
+    now: datetime
+    seen: InstallSeen | None = None
+    side: NodeSide | None = None
+    own_logs: Sequence[LogSeen] | None = None
+    own_log_gaps: Sequence[Gap] = ()
+    """What could not be read of them is a gap only where it would have told something."""
+    plugin_sets: PluginSets | None = None
+    webhook: WebhookSeen | None = None
+    owner: Workload | Gap | None = None
+
+    @property
+    def gaps(self) -> list[Gap]:
+        parts = (self.seen, self.side, self.plugin_sets, self.webhook)
+        read = (gap for part in parts if part for gap in part.gaps)
+        return [gap for gap in (self.events_read, *read, self.owner) if isinstance(gap, Gap)]
+
+    def was_read(self, source: str) -> bool:
+        """Whether rules may conclude anything from it: HAMi's `install`, or the pod's `node`."""
+        return self.node is not None if source == "node" else self.seen is not None
+
+    @cached_property
+    def events(self) -> list[Event]:
+        """What was said of this pod, and of no earlier one of its name."""
+        read, uids = () if isinstance(self.events_read, Gap) else self.events_read, ("", self.pod.metadata.uid)
+        return [event for event in read if event.involved_object.uid in uids and event.message.strip()]
+
+    @property
+    def install(self) -> Install:
+        """HAMi's, empty where it was not read."""
+        return self.seen.install if self.seen else Install()
+
+    @property
+    def version(self) -> Version | None:
+        """HAMi's version, None when it could not be told."""
+        return self.install.version.version if self.install.version else None
+
+    @property
+    def config(self) -> DeviceConfig:
+        return self.seen.config if self.seen else DeviceConfig()
+
+    @property
+    def node(self) -> Node | None:
+        """The pod's node, None where it was not read."""
+        return None if self.side is None or isinstance(self.side.node, Gap) else self.side.node
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        return {self.node.name: self.node} if self.node else {}
+
+    @property
+    def plugins(self) -> Sequence[Pod]:
+        """The pods of HAMi's own device plugin on the node; empty also where pods were not read."""
+        return self.side.plugin_pods if self.side else ()
+
+    @cached_property
+    def cards(self) -> list[Card]:
+        """The node's cards; empty also where the node was not read."""
+        read = read_registrations(self.node) if self.node else ()
+        return [card for registered in read if isinstance(registered, Registration) for card in registered.cards]
+
+
+class AbsentScene(OfOneSubject, frozen=True, dict=True, eq=False):
+    """A pod that was asked about and cannot be looked at: there is none, or (a gap) it could not be read.
+
+    `events_read` are those of its name. `seen` and `webhook` are read where HAMi's webhook kept it from being created
+    because nobody answered.
+    """
+
+    wanted: SubjectRequest
+    absent: AbsentPod | Gap
+    events_read: Sequence[Event] | Gap
+    now: datetime
+    seen: InstallSeen | None = None
+    webhook: WebhookSeen | None = None
+
+    @property
+    def gaps(self) -> list[Gap]:
+        parts = (None if isinstance(self.absent, Gap) else self.absent, self.seen, self.webhook)
+        read = (gap for part in parts if part for gap in part.gaps)
+        return [gap for gap in (self.absent, self.events_read, *read) if isinstance(gap, Gap)]
+
+    def was_read(self, source: str) -> bool:
+        """Whether rules may conclude anything from it: that the pod is `absent`."""
+        return source != "absent" or not isinstance(self.absent, Gap)
+
+    @property
+    def refusals(self) -> Sequence[Event]:
+        """Why its owner could not create it."""
+        return () if isinstance(self.absent, Gap) else self.absent.refusals
+
+    @property
+    def events(self) -> Sequence[Event]:
+        return () if isinstance(self.events_read, Gap) else self.events_read
+
+    @property
+    def install(self) -> Install:
+        """HAMi's, empty where it was not read."""
+        return self.seen.install if self.seen else Install()
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """None: a pod that is not there has no node."""
+        return {}

@@ -1,0 +1,297 @@
+"""One pod that waits for a node, in its cluster, with the verdicts that follow."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Self, TypeVar
+
+from msgspec import structs
+
+from bot.hami.fit import verdicts as fit
+from bot.hami.fit.cluster_view import View
+from bot.hami.fit.verdicts import Verdict
+from bot.hami.installation.install import Install
+from bot.hami.nodes.cards import Card
+from bot.hami.nodes.node_state import is_for, wants_own_plugin
+from bot.hami.nodes.registration import Unregistered
+from bot.hami.pods.pod_request import PodRequest, Resources
+from bot.hami.pods.request_parsing import DeviceConfig, asked_resources, pod_request
+from bot.hami.vendors import FIRST, called_together
+from bot.hami.vendors.vendor import Device
+from bot.hami.version import Version
+from bot.kube.models import Event, Node, Pod, ResourceQuota
+from bot.kube.node_filter import NodeFilter, Obstacle
+from bot.kube.times import parse_time
+from bot.report import Evidence, Gap
+from bot.texts import Text
+from playbooks.attempt import Attempt, last_attempt
+from playbooks.gather.dra import ClaimsSeen
+from playbooks.gather.scheduler_process import SchedulerProcess
+from playbooks.gather.scheduling import InstallSeen
+from playbooks.gather.usage import MeasuredNodes
+from playbooks.gather.volcano_plugins import VolcanoPluginsSeen
+from playbooks.gather.webhook import WebhookSeen
+from playbooks.scenes.cluster import ClusterScene, OfOneSubject
+
+T = TypeVar("T")
+
+_ALL_BUT_SIZE = frozenset(
+    {
+        fit.NOT_HEALTHY,
+        fit.CORDONED,
+        fit.TYPE_MISMATCH,
+        fit.UUID_MISMATCH,
+        fit.NUMA_NOT_FIT,
+        fit.QUOTA_NOT_FIT,
+        fit.MIG_INFEASIBLE,
+        fit.MODE_NOT_FIT,
+    }
+)
+
+
+class PodScene(OfOneSubject, frozen=True, dict=True, eq=False):
+    """One pod that waits for a node, in its cluster.
+
+    `claims` are read where it asks for devices through ResourceClaims, `group_events` where Volcano names a PodGroup,
+    `volcano_plugins` where it asks for Volcano's vGPUs, and `usage` on the nodes where somebody may hold GPUs without
+    using them. `advises`: with what would make it fit.
+    """
+
+    pod: Pod
+    cluster: ClusterScene
+    claims: ClaimsSeen | None = None
+    group_events: Sequence[Event] | Gap = ()
+    volcano_plugins: VolcanoPluginsSeen = VolcanoPluginsSeen()
+    usage: MeasuredNodes | None = None
+    advises: bool = True
+
+    def twin(self, pod: Pod, attempt: Attempt) -> Self:
+        """The scene of a pod that is alike (`grouping.request_key`): how it fits was worked out for this one."""
+        requests = [request._replace(name=pod.name, uid=pod.metadata.uid) for request in self.requests]
+        return self._with({"attempt": attempt, "requests": requests}, pod=pod)
+
+    def measured(self, usage: MeasuredNodes) -> Self:
+        """The same scene, with the usage that was read once it was known of which nodes."""
+        return self._with({}, usage=usage)
+
+    def _with(self, known: Mapping[str, Any], **fields: Any) -> Self:
+        """The scene with other fields, and what was worked out of this one but for the rules' facts."""
+        other = structs.replace(self, **fields)
+        vars(other).update({name: value for name, value in vars(self).items() if name != "_facts"}, **known)
+        return other
+
+    @cached_property
+    def attempt(self) -> Attempt:
+        """What the schedulers said last of this pod; log lines about an earlier pod of the same name do not count."""
+        name, messages = (self.pod.namespace, self.pod.name), self.cluster.messages
+        created, lines = parse_time(self.pod.metadata.creation_timestamp), messages.lines.get(name, ())
+        own = [line for line in lines if created is None or line[1].at is None or line[1].at >= created]
+        return last_attempt(self.pod, messages.events.get(name, ()), own)
+
+    @property
+    def seen(self) -> InstallSeen:
+        return self.cluster.seen
+
+    @property
+    def install(self) -> Install:
+        return self.cluster.install
+
+    @property
+    def process(self) -> SchedulerProcess:
+        return self.cluster.process
+
+    @property
+    def webhook(self) -> WebhookSeen | None:
+        return self.cluster.webhook
+
+    @property
+    def config(self) -> DeviceConfig:
+        return self.cluster.config
+
+    @property
+    def now(self) -> datetime:
+        return self.cluster.now
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        return self.cluster.facts.nodes
+
+    @property
+    def nodes_seen(self) -> bool:
+        return self.cluster.nodes_seen
+
+    def was_read(self, source: str) -> bool:
+        """Whether rules may conclude anything from it."""
+        return self.cluster.was_read(source)
+
+    @property
+    def asked(self) -> dict[str, str]:
+        """The amounts of HAMi's resources that it asks for, as written."""
+        return asked_resources(self.pod, self.config)
+
+    @property
+    def plugins(self) -> Mapping[str, Sequence[Pod] | Gap]:
+        """The pods of the device plugin of what the pod asks for, by node; of the nodes in question."""
+        return self.cluster.questioned.plugins_of(self.device.vendor)
+
+    @property
+    def words(self) -> list[Evidence]:
+        """What the schedulers said last."""
+        return [self.attempt.evidence] if self.attempt.evidence else []
+
+    @cached_property
+    def views(self) -> list[View]:
+        """The cluster as each version reads it, the pod's own reservation forgotten: so its own filter run sees it."""
+        return [view.forgetting(self.pod.metadata.uid) for view in self.cluster.views]
+
+    @cached_property
+    def requests(self) -> list[PodRequest]:
+        """What it asks for, as each version reads it."""
+        return [pod_request(self.pod, self.config, version) for version in self.cluster.versions]
+
+    @property
+    def version(self) -> Version | None:
+        """HAMi's version, None when it could not be told."""
+        return self.install.version.version if self.install.version else None
+
+    @property
+    def view(self) -> View:
+        """The view to quote figures from: the only one when the version is known, else the newest."""
+        return self.views[-1]
+
+    @property
+    def request(self) -> PodRequest:
+        return self.requests[-1]
+
+    @property
+    def device(self) -> Device:
+        """What the pod asks for, of several the first; the first vendor's where it asks for none."""
+        asked, config = self.request.containers, self.config
+        return config.by_word[asked[0].word] if asked else config.devices[0]
+
+    @property
+    def noun(self) -> str:
+        """What its devices are called together; GPU where it asks for none."""
+        return called_together(self.config.by_word[asked.word].names.noun for asked in self.request.containers)
+
+    @property
+    def gpus(self) -> Resources:
+        """The resources of what the pod asks for."""
+        return self.device.resources
+
+    @property
+    def quotas(self) -> Iterable[ResourceQuota]:
+        """Those that were read, of this and maybe of other namespaces."""
+        return self.view.facts.quotas or ()
+
+    @cached_property
+    def obstacles(self) -> dict[str, Obstacle]:
+        """The nodes that kube-scheduler itself drops, as far as objects alone tell."""
+        obstacle, found = NodeFilter(self.pod).obstacle, dict[str, Obstacle]()
+        for name in sorted(self.nodes):
+            if (blocking := obstacle(self.nodes[name])) is not None:
+                found[name] = blocking
+        return found
+
+    @cached_property
+    def candidates(self) -> list[str]:
+        """The nodes that HAMi is asked about, sorted."""
+        obstacles = self.obstacles
+        return [name for name in sorted(self.nodes) if name not in obstacles]
+
+    @cached_property
+    def verdicts(self) -> dict[str, Verdict]:
+        """The fit of every candidate."""
+        return self.judge_each(self.candidates)
+
+    @cached_property
+    def by_verdict(self) -> list[tuple[Verdict, list[str]]]:
+        """The verdicts with the candidates of each. Nodes that are alike share one; equal ones may recur."""
+        found: dict[int, tuple[Verdict, list[str]]] = {}
+        for name, verdict in self.verdicts.items():
+            known = found.get(id(verdict))
+            if known is None:
+                found[id(verdict)] = verdict, [name]
+            else:
+                known[1].append(name)
+        return list(found.values())
+
+    @cached_property
+    def takers(self) -> list[str]:
+        """The nodes that HAMi alone would give the pod, whatever kube-scheduler says of them."""
+        return [name for name, verdict in self.judge_each(sorted(self.nodes)).items() if verdict.fits]
+
+    @cached_property
+    def fitting(self) -> list[str]:
+        """The candidates that would take the pod now."""
+        return [name for name, verdict in self.verdicts.items() if verdict.fits]
+
+    def judge(self, name: str, relax: frozenset[str] = frozenset()) -> Verdict:
+        """The verdict on a node; unknown where the versions that it could be do not agree."""
+        return self.judge_each([name], relax)[name]
+
+    def judge_each(self, names: Sequence[str], relax: frozenset[str] = frozenset()) -> dict[str, Verdict]:
+        """The same of several nodes."""
+        by_version = [
+            view.judge_each(names, request, relax) for view, request in zip(self.views, self.requests, strict=True)
+        ]
+        return by_version[0] if len(by_version) == 1 else {name: _agreed(by_version, name) for name in names}
+
+    def if_registered(self, name: str) -> Verdict:
+        """The verdict on an unregistered node if its cards were taken in; unknown when they cannot be read."""
+        state = self.view.state(name)
+        if not isinstance(state, Unregistered) or state.registration is None:
+            return Verdict(fits=None)
+        return self.view.run(self.view.cards_of(name, state.registration), self.request)
+
+    def expects_gpus(self, name: str) -> bool:
+        node, device = self.nodes[name], self.device
+        return wants_own_plugin(node, self.config) if device.vendor is FIRST else is_for(node, device)
+
+    def is_asked_for(self, card: Card) -> bool:
+        """Whether the card is of a device that the pod asks for: HAMi looks for the device's word in its type."""
+        return any(card.is_of(asked.word) for asked in self.request.containers)
+
+    @cached_property
+    def devices_are_there(self) -> bool:
+        """Whether some candidate has, or should have, what the pod asks for: nodes of other vendors are no matter."""
+        return any(map(self.expects_gpus, self.candidates))
+
+    @cached_property
+    def _are_unread(self) -> bool:
+        """Whether half the nodes that should have the other vendor's devices that the pod asks for register none."""
+        if self.device.vendor is FIRST:
+            return False
+        meant = [name for name in self.nodes if self.expects_gpus(name)]
+        unread = [name for name in meant if not any(self.is_asked_for(card.card) for card in self.view.cards(name))]
+        return bool(meant) and 2 * len(unread) >= len(meant)
+
+    @property
+    def too_large(self) -> bool:
+        """Whether no registered node of the cluster could take the pod even empty, whatever cards it names.
+
+        Never where the cards of half the nodes that should have some are unseen.
+        """
+        return bool(self.refusals_when_empty)
+
+    @cached_property
+    def refusals_when_empty(self) -> Mapping[str, Verdict]:
+        """Where the pod is too large: what HAMi would say of one empty node of each kind. Else nothing."""
+        if self._are_unread:
+            return {}
+        by_version = {view.version: (view, request) for view, request in zip(self.views, self.requests, strict=True)}
+        found: dict[str, Verdict] = {}
+        for version, name, cards in self.cluster.shapes:
+            view, request = by_version[version]
+            verdict = view.run(view.cards_of(name, cards, empty=True), request, _ALL_BUT_SIZE)
+            if verdict.fits is not False:
+                return {}
+            found[name] = verdict
+        return found
+
+
+def _agreed(by_version: Sequence[Mapping[str, Verdict]], name: str) -> Verdict:
+    verdicts = [by_node[name] for by_node in by_version]
+    if len({(verdict.fits, frozenset(verdict.codes)) for verdict in verdicts}) > 1:
+        return Verdict(fits=None, unknown=Text("error-hami.versions-differ"))
+    return verdicts[-1]
