@@ -26,6 +26,7 @@ from playbooks.gather.node_side import LogSeen
 from playbooks.gather.scheduling import LEASE_SOURCE, is_absent
 from playbooks.quotes import kubectl
 from playbooks.rule import rule
+from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.hami_objects import of_object
 from playbooks.rules.installation.scheduler_ends import why_it_ends, why_nobody_leads
@@ -239,6 +240,8 @@ def past_crashes(scene: HamiScene) -> Iterator[Finding]:
             why=why,
         )
         proofs, look = [quotes.of_pod(pod, why, path)], [_last_words(pod, status.name)]
+        if ended.reason == _OUT_OF_MEMORY and status.name == EXTENDER_CONTAINER:
+            look.insert(0, step(Text("scheduler-degraded.heap"), prose.command("profile", "heap")))
         yield finding("scheduler-degraded", claim, "confirmed", (), proofs, severity="warning", actions=look)
 
 

@@ -6,13 +6,16 @@ from datetime import datetime
 from typing import NamedTuple
 
 from bot.hami.pods.allocations import given as given_by_hami
+from bot.hami.pods.allocations import is_finished
 from bot.hami.signatures import CORE_HEADER, Hit, find, signatures
-from bot.kube.models import ContainerStatus
-from bot.report import Evidence, Finding
+from bot.kube.models import ContainerStatus, Pod
+from bot.report import Evidence, Finding, Gap
 from bot.texts import Text, sentences
 from playbooks import quotes
-from playbooks.gather.node_side import LogSeen
+from playbooks.gather.node_side import LogSeen, is_monitor
+from playbooks.gather.one_pod import asks_for_devices
 from playbooks.rule import rule
+from playbooks.rules.common import prose
 from playbooks.rules.common.containers import in_trouble, path_in, statuses
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.signature_findings import fix_of, log_line
@@ -43,6 +46,8 @@ _OPENS_QUOTE = re.compile(r"""(?<![:=])(?<!": )(?<!=[bru])["'`\u201c\u2018]$""")
 """At the end of what precedes words that somebody quotes; the value of a field (`msg="…`, `"msg": "…`) is no quote."""
 _NO_ERROR = re.compile(r"\b(INFO|DEBUG|TRACE)\b|\blevel\W{1,4}(info|debug|trace)\b")
 """In what precedes words of a line that its own logger does not call an error."""
+_GPU_FULL, _ALL_GPUS = "core-gpu-full", "NVIDIA_VISIBLE_DEVICES"
+_MOST_OTHERS = 2
 _SURE = 3
 """A wait that is told once or twice is how processes start beside each other."""
 _OF_LIBRARY = {"hami-core-crash": library_told, "hami-core-hang": library_told, "hami-core-missing": paths_told}
@@ -164,6 +169,10 @@ def _finding(scene: PlacedScene, words: Sequence[_Word]) -> Finding:
     claim = Text("in-container.claim", container=first.log.container, node=node or "?", means=_meaning(first, scene))
     if signature.code in _OF_LIBRARY and (fact := _OF_LIBRARY[signature.code](scene.plugins)):
         claim, proofs = sentences(claim, fact.sentence), [*proofs, *fact.proofs]
+    if signature.id == _GPU_FULL and (others := _outside_hami(scene)):
+        names = [f"{other.namespace}/{other.name}" for other in others]
+        claim = sentences(claim, Text("in-container.outside", pods=prose.names(names)))
+        proofs += [quotes.of_pod(other, _ALL_GPUS, "{.spec.containers[*].env}") for other in others[:_MOST_OTHERS]]
     return finding(
         signature.code,
         claim,
@@ -173,6 +182,21 @@ def _finding(scene: PlacedScene, words: Sequence[_Word]) -> Finding:
         severity="warning",
         actions=(fix_of(first.hit),),
     )
+
+
+def _outside_hami(scene: PlacedScene) -> list[Pod]:
+    """The pods of the node that see every GPU without a share of HAMi's; not HAMi's own."""
+    side = scene.side
+    if side is None or isinstance(side.pods, Gap):
+        return []
+    own = {pod.metadata.uid for pod in side.plugin_pods}
+    return [
+        pod
+        for pod in side.pods
+        if pod.metadata.uid not in own and not is_finished(pod) and not asks_for_devices(pod)
+        if not any(is_monitor(each.name) for each in pod.spec.containers)
+        if any(one.name == _ALL_GPUS and one.value == "all" for each in pod.spec.containers for one in each.env or ())
+    ]
 
 
 def _meaning(word: _Word, scene: PlacedScene) -> Text:
