@@ -148,6 +148,7 @@ NVIDIAS_SOFTWARE = (
     "handlers/record_shell.py",
     "playbooks/rules/nodes/gpu_faults.py",
     "playbooks/rules/nodes/plugin_faults.py",
+    "playbooks/rules/placed/container_log_faults.py",
     "playbooks/rules/placed/limit_not_enforced.py",
     "playbooks/rules/nodes/second_device_plugin.py",
     "playbooks/tune/cores.py",
