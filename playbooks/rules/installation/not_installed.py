@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Protocol
 
 from bot.hami.installation.install import KUBERNETES_SCHEDULER
+from bot.hami.version import Version
 from bot.kube.models import Pod
 from bot.kube.times import format_time
 from bot.report import Evidence, Finding, Report, Subject, new_report, one_line, step
@@ -64,6 +65,8 @@ def perhaps_without_hami(scene: PodScene) -> Iterator[Finding]:
     yield finding("not-enough-evidence", claim, "suspected", (), proofs, severity="warning", actions=steps)
 
 
+_OWN_NAMES = Version(2, 3, 0)
+"""From here on HAMi writes names of its own."""
 _PREDECESSOR = "4pd.io/"
 """What 4paradigm's k8s-vgpu-scheduler, HAMi's predecessor, begins its annotations with."""
 
@@ -72,7 +75,8 @@ _PREDECESSOR = "4pd.io/"
 def predecessors(scene: PodScene) -> Iterator[Finding]:
     """The nodes carry the annotations of HAMi's predecessor alone: its rules are not HAMi's."""
     keys = [(node, key) for node in scene.nodes.values() for key in sorted(node.metadata.annotations or {})]
-    if not scene.asked or any(key.startswith("hami.io/node-") for _, key in keys):
+    is_hami = scene.version is not None and scene.version >= _OWN_NAMES
+    if not scene.asked or is_hami or any(key.startswith("hami.io/node-") for _, key in keys):
         return
     found = next(((node, key) for node, key in keys if key.startswith(_PREDECESSOR)), None)
     if found is None:
