@@ -228,7 +228,7 @@ def test_a_step_that_was_given_up_keeps_its_place_and_who_had_none_is_told_so(tm
 
     asyncio.run(main())
     assert len(hung.threads) == 2
-    assert sum("working out" in text.hint for text in told) == 2
+    assert sum("working out" in in_english(text.hint) for text in told) == 2
     assert "did not start" in in_english(told[-1].hint)
 
 
