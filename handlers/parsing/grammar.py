@@ -15,6 +15,7 @@ from bot.changes.kinds import KINDS
 from bot.errors import UsageError
 from bot.finding_codes import CODES, PROOFS, about, words_of
 from bot.texts import LANGUAGES, Prose, Text, Texts, in_english, together
+from handlers.parsing.click_errors import what_click_says
 from playbooks.own.discovery import RESERVED
 from playbooks.own.errors import OwnPlaybookError
 from playbooks.playbook import Playbook
@@ -256,17 +257,6 @@ def read(grammar: Grammar, words: Sequence[str]) -> Any:
             verb, what = context.info_name, _named(error.param)
             raise _how_to(Text("error-command.needs", verb=verb, what=what), grammar, context) from error
         raise _how_to(what_click_says(error), grammar, context) from error
-
-
-def what_click_says(error: click.ClickException) -> Prose:
-    """The message, as far as it is known what it is about; the rest in click's own words."""
-    match error:
-        case click.NoSuchOption(possibilities=None | []):
-            return Text("error-click.no-such-option", option=repr(error.option_name))
-        case click.BadParameter(param=click.Parameter() as param) if error.param_hint is None:
-            return Text("error-click.invalid-value", what=param.get_error_hint(error.ctx), why=error.message)
-        case _:
-            return error.format_message()
 
 
 def _how_to(message: Prose, grammar: Grammar, context: click.Context | None) -> UsageError:

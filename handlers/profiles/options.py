@@ -8,7 +8,7 @@ import click
 
 from bot.errors import UsageError
 from bot.texts import LANGUAGES, Text
-from handlers.parsing.grammar import what_click_says
+from handlers.parsing.click_errors import what_click_says
 
 PROGRAM = "hami-bot"
 _MORE = f"      More: {PROGRAM} profile --help"
