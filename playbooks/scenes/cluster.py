@@ -62,23 +62,24 @@ class HamiScene(WebhookScene, Scene, Protocol):
     def process(self) -> SchedulerProcess: ...
 
 
-class ClusterScene(msgspec.Struct, frozen=True, dict=True, eq=False):
-    """The cluster as HAMi sees it, for any number of pods: under its version, or every fitting one when unknown.
+class Remembering(msgspec.Struct, frozen=True, dict=True, eq=False):
+    """A scene that keeps what was worked out of it."""
 
-    Beside what every question reads, what bears on pods that wait: `process` of HAMi's scheduler, the owners of node
-    locks (None = read, and not there), the nodes that seem to hand out too little, and the webhook where a pod went
-    past HAMi. `slices`: what DRA drivers offer, where that is asked about.
-    """
+    def once(self, fact: Callable[[Self], T]) -> T:
+        """What follows from the scene, worked out when it is first asked for."""
+        if fact not in self._facts:
+            self._facts[fact] = fact(self)
+        return cast("T", self._facts[fact])
+
+    @cached_property
+    def _facts(self) -> dict[Callable[[Self], Any], Any]:
+        return {}
+
+
+class OfInstall(Remembering, frozen=True, dict=True, eq=False):
+    """A scene in which HAMi's install was read."""
 
     seen: InstallSeen
-    capacity: Capacity
-    now: datetime
-    messages: Messages = Messages()
-    lock_owners: Mapping[Named, Pod | Gap | None] = msgspec.field(default_factory=dict[Named, "Pod | Gap | None"])
-    questioned: NodesInQuestion = NodesInQuestion({})
-    process: SchedulerProcess = SchedulerProcess()
-    webhook: WebhookSeen | None = None
-    slices: Sequence[ResourceSlice] | Gap = ()
 
     @property
     def install(self) -> Install:
@@ -87,6 +88,29 @@ class ClusterScene(msgspec.Struct, frozen=True, dict=True, eq=False):
     @property
     def config(self) -> DeviceConfig:
         return self.seen.config
+
+    @property
+    def version(self) -> Version | None:
+        """HAMi's version, None when it could not be told."""
+        return self.install.version.version if self.install.version else None
+
+
+class ClusterScene(OfInstall, frozen=True, dict=True, eq=False):
+    """The cluster as HAMi sees it, for any number of pods: under its version, or every fitting one when unknown.
+
+    Beside what every question reads, what bears on pods that wait: `process` of HAMi's scheduler, the owners of node
+    locks (None = read, and not there), the nodes that seem to hand out too little, and the webhook where a pod went
+    past HAMi. `slices`: what DRA drivers offer, where that is asked about.
+    """
+
+    capacity: Capacity
+    now: datetime
+    messages: Messages = Messages()
+    lock_owners: Mapping[Named, Pod | Gap | None] = msgspec.field(default_factory=dict[Named, "Pod | Gap | None"])
+    questioned: NodesInQuestion = NodesInQuestion({})
+    process: SchedulerProcess = SchedulerProcess()
+    webhook: WebhookSeen | None = None
+    slices: Sequence[ResourceSlice] | Gap = ()
 
     @property
     def nodes(self) -> Sequence[Node]:
@@ -165,20 +189,6 @@ class ClusterScene(msgspec.Struct, frozen=True, dict=True, eq=False):
                 if view is self.views[-1] and wants_own_plugin(self.facts.nodes[name], self.config):
                     expected, unread = expected + 1, unread + (cards is None)
         return [] if unread and 2 * unread >= expected else list(found.values())
-
-
-class OfOneSubject(msgspec.Struct, frozen=True, dict=True, eq=False):
-    """A scene of one subject: what follows from it is worked out once."""
-
-    def once(self, fact: Callable[[Self], T]) -> T:
-        """What follows from the scene, worked out when it is first asked for."""
-        if fact not in self._facts:
-            self._facts[fact] = fact(self)
-        return cast("T", self._facts[fact])
-
-    @cached_property
-    def _facts(self) -> dict[Callable[[Self], Any], Any]:
-        return {}
 
 
 def what_was_read(some: Sequence[T] | Gap) -> Sequence[T]:

@@ -3,23 +3,17 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-import msgspec
-
-from bot.hami.installation.install import Install
-from bot.hami.pods.request_parsing import DeviceConfig
-from bot.hami.version import Version
 from bot.kube.cluster import Clocks
 from bot.kube.models import Holder, Node, Pod, ResourceSlice, Workload
 from bot.report import Gap
 from playbooks.gather.components import Components
 from playbooks.gather.nodes_in_question import NodesInQuestion
 from playbooks.gather.scheduler_process import SchedulerProcess
-from playbooks.gather.scheduling import InstallSeen
 from playbooks.gather.webhook import WebhookSeen
-from playbooks.scenes.cluster import what_was_read
+from playbooks.scenes.cluster import OfInstall, what_was_read
 
 
-class InstallScene(msgspec.Struct, frozen=True, dict=True, eq=False):
+class InstallScene(OfInstall, frozen=True, dict=True, eq=False):
     """HAMi's installation with every part of it.
 
     `held`: the pods that hold GPUs, where its scheduler's count was read. `questioned`: nodes whose device plugin is
@@ -27,7 +21,6 @@ class InstallScene(msgspec.Struct, frozen=True, dict=True, eq=False):
     there where a live cluster answered.
     """
 
-    seen: InstallSeen
     components: Components
     now: datetime
     process: SchedulerProcess = SchedulerProcess()
@@ -35,19 +28,6 @@ class InstallScene(msgspec.Struct, frozen=True, dict=True, eq=False):
     questioned: NodesInQuestion = NodesInQuestion({})
     clocks: Clocks | None = None
     undecodable: tuple[str, ...] = ()
-
-    @property
-    def install(self) -> Install:
-        return self.seen.install
-
-    @property
-    def config(self) -> DeviceConfig:
-        return self.seen.config
-
-    @property
-    def version(self) -> Version | None:
-        """HAMi's version, None when it could not be told."""
-        return self.install.version.version if self.install.version else None
 
     @property
     def webhook(self) -> WebhookSeen:

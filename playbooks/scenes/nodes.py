@@ -6,14 +6,13 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property, lru_cache
-from typing import Any, Literal, NamedTuple, Self, TypeVar, cast
+from typing import Literal, NamedTuple, Self, TypeVar
 from weakref import ref
 
 import msgspec
 from msgspec import structs
 
 from bot.hami.installation import dra
-from bot.hami.installation.install import Install
 from bot.hami.names import Names
 from bot.hami.nodes.cards import Card
 from bot.hami.nodes.handshake import READS_LOCAL_TIME, SCHEDULER_PATIENCE, Handshake, scheduler_zone
@@ -35,10 +34,8 @@ from bot.hami.nodes.registration import (
     kubelet_offers,
     read_registration,
 )
-from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors import BESIDE, FIRST, LOCK_KEYS, VENDORS, vendor_of_register_key
 from bot.hami.vendors.vendor import Device, Vendor
-from bot.hami.version import Version
 from bot.kube.models import Node, NodeCondition, ObjectMeta, Pod, Quantity, ResourceSlice
 from bot.kube.quantities import whole
 from bot.kube.selectors import label_matcher
@@ -46,8 +43,8 @@ from bot.report import Gap
 from playbooks.gather.node_side import NodeSide
 from playbooks.gather.nodes_in_question import NodesInQuestion
 from playbooks.gather.plugin_pods import Plugin, PluginPods, by_node
-from playbooks.gather.scheduling import Capacity, InstallSeen
-from playbooks.scenes.cluster import ClusterScene, Named
+from playbooks.gather.scheduling import Capacity
+from playbooks.scenes.cluster import ClusterScene, Named, OfInstall, Remembering
 
 T = TypeVar("T")
 
@@ -103,19 +100,7 @@ class NodeGpus(NamedTuple):
         return not self.cards or self.allocatable == 0
 
 
-class _Scene(msgspec.Struct, frozen=True, dict=True, eq=False):
-    def once(self, fact: Callable[[Self], T]) -> T:
-        """What follows from the scene, worked out when it is first asked for."""
-        if fact not in self._facts:
-            self._facts[fact] = fact(self)
-        return cast("T", self._facts[fact])
-
-    @cached_property
-    def _facts(self) -> dict[Callable[[Self], Any], Any]:
-        return {}
-
-
-class NodesScene(_Scene, frozen=True, dict=True, eq=False, weakref=True):
+class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
     """Nodes at one moment: all of a cluster, or those that were read by themselves.
 
     `questioned` are those that were read by themselves, with their pods and logs. `plugins`, the device plugins' pods
@@ -124,7 +109,6 @@ class NodesScene(_Scene, frozen=True, dict=True, eq=False, weakref=True):
     plugins are looked at; those whose devices a node should have where it is empty.
     """
 
-    seen: InstallSeen
     nodes: Sequence[Node]
     now: datetime
     questioned: NodesInQuestion = NodesInQuestion({})
@@ -143,19 +127,6 @@ class NodesScene(_Scene, frozen=True, dict=True, eq=False, weakref=True):
     def is_sweep(self) -> bool:
         """Whether every node is asked about."""
         return self.plugins is not None and not self.wanted
-
-    @property
-    def install(self) -> Install:
-        return self.seen.install
-
-    @property
-    def config(self) -> DeviceConfig:
-        return self.seen.config
-
-    @property
-    def version(self) -> Version | None:
-        """HAMi's version, None when it could not be told."""
-        return self.install.version.version if self.install.version else None
 
     @cached_property
     def off(self) -> dict[str, str]:
@@ -348,7 +319,7 @@ class NodesScene(_Scene, frozen=True, dict=True, eq=False, weakref=True):
         return found
 
 
-class NodeScene(_Scene, frozen=True, dict=True, eq=False):
+class NodeScene(Remembering, frozen=True, dict=True, eq=False):
     """One node among others. `side`: what was read of it by itself.
 
     It does not hold the scene that holds it: thousands of nodes would stay until Python looks for such cycles.

@@ -17,12 +17,12 @@ from playbooks.gather.node_side import LogSeen, NodeSide, PluginSets
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.gather.subject import AbsentPod, SubjectRequest
 from playbooks.gather.webhook import WebhookSeen
-from playbooks.scenes.cluster import OfOneSubject
+from playbooks.scenes.cluster import Remembering
 
 T = TypeVar("T")
 
 
-class PlacedScene(OfOneSubject, frozen=True, dict=True, eq=False):
+class PlacedScene(Remembering, frozen=True, dict=True, eq=False):
     """One pod that has its node, or has ended.
 
     `seen` and what follows are read where it asks for devices and has not ended well: HAMi's install, the GPU side of
@@ -94,7 +94,7 @@ class PlacedScene(OfOneSubject, frozen=True, dict=True, eq=False):
         return [card for registered in read if isinstance(registered, Registration) for card in registered.cards]
 
 
-class AbsentScene(OfOneSubject, frozen=True, dict=True, eq=False):
+class AbsentScene(Remembering, frozen=True, dict=True, eq=False):
     """A pod that was asked about and cannot be looked at: there is none, or (a gap) it could not be read.
 
     `events_read` are those of its name. `seen` and `webhook` are read where HAMi's webhook kept it from being created

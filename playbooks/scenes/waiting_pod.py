@@ -31,7 +31,7 @@ from playbooks.gather.scheduling import InstallSeen
 from playbooks.gather.usage import MeasuredNodes
 from playbooks.gather.volcano_plugins import VolcanoPluginsSeen
 from playbooks.gather.webhook import WebhookSeen
-from playbooks.scenes.cluster import ClusterScene, OfOneSubject
+from playbooks.scenes.cluster import ClusterScene, Remembering
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ _ALL_BUT_SIZE = frozenset(
 )
 
 
-class PodScene(OfOneSubject, frozen=True, dict=True, eq=False):
+class PodScene(Remembering, frozen=True, dict=True, eq=False):
     """One pod that waits for a node, in its cluster.
 
     `claims` are read where it asks for devices through ResourceClaims, `group_events` where Volcano names a PodGroup,

@@ -51,9 +51,7 @@ def refused_by_words(scene: PodScene) -> list[Finding]:
 @rule(
     *_REFUSALS,
     *NODE_CODES,
-    "handshake-stale",
-    "handshake-deleted",
-    "registration-ignored",
+    *_REGISTRATION,
     "impossible-anywhere",
     "idle-holder",
     reads=("nodes",),
