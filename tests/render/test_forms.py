@@ -9,7 +9,7 @@ from bot.changes.plan import ChangeRequest, Plan, plan_raise
 from bot.slack.message import Message
 from bot.slack.render import blocks
 from bot.slack.render.change import Offer, offer_form, told_form, waiting_form
-from bot.slack.render.digest import Place
+from bot.slack.render.digest import DigestPlace
 from bot.slack.render.digest import form as digest_form
 from bot.slack.render.triage import form as triage_form
 from bot.texts import Language, Texts
@@ -24,7 +24,7 @@ def forms() -> dict[str, dict[str, Any]]:
         "offer": offer_form(Offer(plan.record, (), "", two_person=False), "{}"),
         "waiting": waiting_form(),
         "told": told_form(Message("no")),
-        "digest": digest_form(Place()),
+        "digest": digest_form(DigestPlace()),
         "note": triage_form("note", "0123abcd", "C0GPUONC01"),
         "mute": triage_form("mute", "0123abcd", "C0GPUONC01"),
         "handover": triage_form("handover", "0123abcd", "C0GPUONC01"),

@@ -12,7 +12,7 @@ from bot.render.words import SEVERITIES
 from bot.report import Impact
 from bot.slack.message import Block, Message
 from bot.slack.render import blocks
-from bot.slack.render.buttons import object_in, object_value
+from bot.slack.render.buttons import Pressed, value_of
 from bot.slack.render.limits import BUTTON_VALUE
 from bot.slack.render.rich import (
     Part,
@@ -72,7 +72,6 @@ _CHANGE: Mapping[str, str] = {
 """By flag."""
 NAME, DETAIL = 200, 1500
 _REASON, _DIFF_LINES, _NAMED, _ALOUD = 500, 20, 10, 1200
-_VERSION = 1
 
 
 class Card(NamedTuple):
@@ -96,7 +95,7 @@ class Card(NamedTuple):
     at: float = 0.0
 
 
-class CardButton(NamedTuple):
+class CardButton(Pressed, frozen=True):
     """What a button of a card is about. `key` is the change's id, or the approval's."""
 
     key: str
@@ -191,26 +190,10 @@ def where(record: Record, cluster: str) -> str:
 # ----------------------------------------------------------------------------------------------------- buttons
 
 
-def pressed_value(pressed: CardButton) -> str:
-    """The value of a card's button."""
-    return object_value({"v": _VERSION, **pressed._asdict()})
-
-
-def read_pressed(text: str) -> CardButton | None:
-    """What the button is about, or None if it is none of ours."""
-    value = object_in(text)
-    if value is None:
-        return None
-    given = [value.get(name) for name in CardButton._fields]
-    if value.get("v") != _VERSION or len(value) != len(given) + 1 or not all(isinstance(part, str) for part in given):
-        return None
-    return CardButton(*map(str, given))
-
-
 def _buttons(card: Card) -> list[blocks.Element]:
     record = card.record
     if card.state == "pending":
-        value = pressed_value(CardButton(card.approval, card.cluster, record.target, card.digest))
+        value = value_of(CardButton(card.approval, card.cluster, record.target, card.digest))
         change = what(record, longer=card.longer)
         sure = blocks.confirm(Text("slack.sure"), told_plain(change), Text("slack.yes"), Text("slack.no"))
         return [
@@ -219,7 +202,7 @@ def _buttons(card: Card) -> list[blocks.Element]:
         ]
     if card.state not in RUNNING:
         return []
-    value = pressed_value(CardButton(record.id, card.cluster, record.target))
+    value = value_of(CardButton(record.id, card.cluster, record.target))
     sure = blocks.confirm(Text("card.button-revert"), Text("card.sure-revert"), Text("slack.yes"), Text("slack.no"))
     revert = blocks.button(Text("card.button-revert"), REVERT, value, style="danger", confirm=sure)
     return (

@@ -4,8 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-import msgspec
-
 from bot.digest.figures import Difference, Figures, anything_compared, differences, not_compared, step
 from bot.digest.rows import OwnerRow
 from bot.digest.trend import Point
@@ -13,7 +11,7 @@ from bot.render.picture import amount
 from bot.report import Report
 from bot.slack.message import Block, File, Message
 from bot.slack.render import blocks
-from bot.slack.render.buttons import action_button, is_ours
+from bot.slack.render.buttons import Pressed, action_button, is_ours, value_of
 from bot.slack.render.limits import SECTION
 from bot.slack.render.rich import Part, bullets, line, rich_text, span
 from bot.slack.render.text import escape, inert, lines, pieced
@@ -197,19 +195,11 @@ WHEN, ZONE, INPUT = "when", "zone", "text"
 _USUAL, _SOMEWHERE = "weekdays 09:00", "Asia/Shanghai"
 
 
-class Place(msgspec.Struct, frozen=True, omit_defaults=True):
+class DigestPlace(Pressed, frozen=True):
     """Where a digest is to be posted, and about which cluster; what the button and the form carry."""
 
     cluster: str = ""
     channel: str = ""
-
-
-def read_place(value: str) -> Place:
-    """What a button or a form carries; nothing where it is none of ours."""
-    try:
-        return msgspec.json.decode(value, type=Place)
-    except msgspec.DecodeError:
-        return Place()
 
 
 def render_list(digests: Sequence[Prose], ways: Sequence[tuple[str, Prose]], cluster: str) -> blocks.Draft:
@@ -218,7 +208,7 @@ def render_list(digests: Sequence[Prose], ways: Sequence[tuple[str, Prose]], clu
     typed = [
         line(span(inert(words, SECTION), "code"), span(pieced(" {}", inert(does, SECTION)))) for words, does in ways
     ]
-    button = blocks.button(Text("digest.form-open"), OPEN, msgspec.json.encode(Place(cluster)).decode())
+    button = blocks.button(Text("digest.form-open"), OPEN, value_of(DigestPlace(cluster)))
     aloud = escape(digests[0] if digests else Text("digest.none"))
     shown = rich_text(bullets(*rows) if digests else rows[0]), rich_text(bullets(*typed))
     return blocks.Draft(aloud, (*shown, blocks.actions(button)))
@@ -229,7 +219,7 @@ def render_added(text: str) -> Message:
     return Message(escape(text), (rich_text(line(span(inert(text, SECTION)))),))
 
 
-def form(place: Place) -> blocks.Element:
+def form(place: DigestPlace) -> blocks.Element:
     """The form."""
     when = blocks.text_input(INPUT, initial=_USUAL)
     zone = blocks.text_input(INPUT, placeholder=_SOMEWHERE)
@@ -242,5 +232,5 @@ def form(place: Place) -> blocks.Element:
         close=Text("desk.cancel"),
         submit=Text("digest.form-open"),
         callback_id=FORM,
-        private_metadata=msgspec.json.encode(place).decode(),
+        private_metadata=value_of(place),
     )

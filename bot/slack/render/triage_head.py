@@ -11,7 +11,7 @@ from bot.report import VERDICT_LIMIT, Severity
 from bot.slack.message import Block
 from bot.slack.render import blocks
 from bot.slack.render.blocks import Draft
-from bot.slack.render.buttons import is_ours, object_in, object_value
+from bot.slack.render.buttons import Pressed, is_ours, value_of
 from bot.slack.render.rich import Part, bullets, channel, line, link, moment, rich_text, somebody, span, utc
 from bot.slack.render.text import escape, in_one_line, inert, lines, pieced
 from bot.texts import Prose, Text
@@ -25,7 +25,6 @@ _NAME, _PLACE, _STEP = 200, 60, 160
 _NAMES_IN_HEAD, _NAMES_IN_DETAILS = 2, 10
 _LIST = 150
 """Characters of a list in the details, which stand below an answer that has most of what a message may have."""
-_VERSION = 1
 STATE: Mapping[State, Text] = {
     "open": Text("triage.state-open"),
     "acknowledged": Text("triage.state-acknowledged"),
@@ -240,13 +239,14 @@ def _some(names: Sequence[str], most: int) -> str:
 # ----------------------------------------------------------------------------------------------------- buttons
 
 
-def button_value(incident_id: str) -> str:
-    """The value of a head's button: enough to act, whatever the bot forgot meanwhile."""
-    return object_value({"v": _VERSION, "incident": incident_id})
+class IncidentButton(Pressed, frozen=True):
+    """What a button of a head carries: enough to act, whatever the bot forgot meanwhile."""
+
+    incident: str
 
 
 def _buttons(head: Head) -> list[blocks.Element]:
-    value, sure = button_value(head.id), _sure(head)
+    value, sure = value_of(IncidentButton(head.id)), _sure(head)
     return [
         blocks.button(
             LABELS[deed],
@@ -334,6 +334,13 @@ _ALERT_NAME, _OPTION = 60, 75
 Named = tuple[str, int, int]
 
 
+class CauseChoice(Pressed, frozen=True):
+    """What the menu carries: the incident, and the `digest_of` the name that was chosen."""
+
+    incident: str
+    name: str
+
+
 def gathered(incident_id: str, by_name: Sequence[Named]) -> list[Block]:
     """The lines, those of which most fire first, and the menu with those that fire."""
     shown = [line(span(_row(alert))) for alert in by_name[:_LINES]]
@@ -343,7 +350,8 @@ def gathered(incident_id: str, by_name: Sequence[Named]) -> list[Block]:
     built = [rich_text(bullets(*shown))] if shown else []
     if firing:
         options = [
-            {"text": blocks.plain(alert[0], _OPTION), "value": _cause_value(incident_id, alert[0])} for alert in firing
+            {"text": blocks.plain(alert[0], _OPTION), "value": value_of(CauseChoice(incident_id, digest_of(alert[0])))}
+            for alert in firing
         ]
         placeholder = blocks.plain(Text("triage.storm-open"), _OPTION)
         menu = {"type": "static_select", "action_id": OPEN, "options": options, "placeholder": placeholder}
@@ -354,18 +362,6 @@ def gathered(incident_id: str, by_name: Sequence[Named]) -> list[Block]:
 def digest_of(name: str) -> str:
     """What stands for an alert's name in the menu, which has no room for a long one."""
     return hashlib.sha256(name.encode(errors="replace")).hexdigest()[:16]
-
-
-def read_choice(text: str) -> tuple[str, str]:
-    """The incident, and the `digest_of` the name that was chosen; both empty if it is none of ours."""
-    given = object_in(text) or {}
-    incident, name = given.get("incident"), given.get("name")
-    is_ours = given.get("v") == _VERSION and len(given) == 3
-    return (incident, name) if is_ours and isinstance(incident, str) and isinstance(name, str) else ("", "")
-
-
-def _cause_value(incident_id: str, name: str) -> str:
-    return object_value({"v": _VERSION, "incident": incident_id, "name": digest_of(name)})
 
 
 def _row(alert: Named) -> Text:

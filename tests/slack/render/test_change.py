@@ -9,6 +9,7 @@ from bot.changes.journal import EventKind
 from bot.errors import BotError
 from bot.report import Impact
 from bot.slack.render import blocks
+from bot.slack.render.buttons import read_value, value_of
 from bot.slack.render.change import (
     RUNNING,
     Card,
@@ -17,8 +18,6 @@ from bot.slack.render.change import (
     Waiting,
     offer_form,
     offer_message,
-    pressed_value,
-    read_pressed,
     render_card,
     render_denied,
     render_late,
@@ -113,9 +112,9 @@ def test_a_refusal_names_those_who_may() -> None:
 
 def test_a_buttons_value_comes_back_and_anything_else_is_none() -> None:
     pressed = CardButton("0123456789ab", "lab", "hami-system/hami-scheduler", "d" * 64)
-    assert read_pressed(pressed_value(pressed)) == pressed
-    for forged in ("", "{", "[]", "1", '{"v":1}', pressed_value(pressed).replace('"v":1', '"v":2'), "x" * 3000):
-        assert read_pressed(forged) is None
+    assert read_value(value_of(pressed), CardButton) == pressed
+    for forged in ("", "{", "[]", "1", '{"v":1}', value_of(pressed).replace('"v":1', '"v":2'), "x" * 3000):
+        assert read_value(forged, CardButton) is None
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
