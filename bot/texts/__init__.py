@@ -28,6 +28,7 @@ T = TypeVar("T")
 _LINES: Mapping[Language, re.Pattern[str]] = {
     language: re.compile(rf"^([^=\n]+)\.{language}( = .*)$", re.MULTILINE) for language in LANGUAGES
 }
+_FACT = re.compile(r"^\w+ = .*$", re.MULTILINE)
 _GPU = "GPU"
 _NOUN_VALUE = "gpu"
 _ANY_DEVICE = "device"
@@ -312,6 +313,13 @@ def _section(language: Language, noun: str, section: str) -> dict[str, str]:
 
     texts = tomllib.loads("\n".join(map("".join, _LINES[language].findall(_sections()[section].decode()))))
     return {f"{section}.{key}": _about(noun, text) for key, text in texts.items()}
+
+
+def facts(section: str) -> Mapping[str, Any]:
+    """What the section says besides texts, which have a language."""
+    import tomllib  # noqa: PLC0415  # as above
+
+    return tomllib.loads("\n".join(_FACT.findall(_sections()[section].decode())))
 
 
 def _about(noun: str, text: str) -> str:
