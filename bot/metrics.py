@@ -1,4 +1,8 @@
-"""What /metrics tells, as figures."""
+"""GET /metrics: what waits on each cluster and why, what has room, and whether the bot itself is well.
+
+What the looks saw are figures, which are made into text after each look, so a scrape writes text. The exposition is
+OpenMetrics, or Prometheus' text, as the client asks. No series names a pod, a node or a UUID.
+"""
 
 import asyncio
 import re
@@ -31,6 +35,15 @@ _SOURCES = (
     *("webhooks", "newer HAMi"),
 )
 _SOURCE = re.compile(rf"({'|'.join(sorted(map(re.escape, _SOURCES), key=len, reverse=True))})(?= |$)")
+_MIB = 1024 * 1024
+METRICS_PATH = "/metrics"
+_MOST_FORMATS = 4
+_THIS_MACHINE = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
+"""No other loopback address: a service mesh's sidecar passes on anybody's requests as 127.0.0.6."""
+_END = b"# EOF\n"
+"""The end of OpenMetrics."""
+
+Encode = Callable[[Collector], bytes]
 
 
 class Pending(NamedTuple):
@@ -125,7 +138,7 @@ def gaps_by_source(sources: Iterable[str]) -> Mapping[str, int]:
     return Counter(match[1] if match else OTHER_SOURCE for match in found)
 
 
-_MIB = 1024 * 1024
+# --------------------------------------------------------------------------------------------------------- the families
 
 
 class OfClusters(Collector):
@@ -226,14 +239,7 @@ def _histogram(name: str, text: str, counted: process_counters.Histogram, *label
     return family
 
 
-METRICS_PATH = "/metrics"
-_MOST_FORMATS = 4
-_THIS_MACHINE = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
-"""No other loopback address: a service mesh's sidecar passes on anybody's requests as 127.0.0.6."""
-_END = b"# EOF\n"
-"""The end of OpenMetrics."""
-
-Encode = Callable[[Collector], bytes]
+# --------------------------------------------------------------------------------------------------------- the endpoint
 
 
 class _Kept(NamedTuple):

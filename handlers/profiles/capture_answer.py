@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 from bot.report import in_words
 from bot.slack.message import Message
-from bot.slack.render.profile import with_short_names
-from bot.slack.render.report import render_report
+from bot.slack.render.report import render_report, with_short_names
 from bot.store.profiles import KeptProfile
 from bot.texts import Texts
 from handlers.profiles.files import profile_files

@@ -5,7 +5,7 @@ from typing import Any
 from bot.slack.app import App
 from bot.slack.message import Message
 from bot.slack.render.buttons import AskButton, read_value
-from bot.slack.render.profile import CANCEL
+from bot.slack.render.report import CANCEL
 from handlers.actions import first_action
 from handlers.inbox import DONE, Inbox
 from handlers.message_events import edited_ts, heard, key_of

@@ -102,6 +102,9 @@ def closing_buttons(
     return offered
 
 
+# ----------------------------------------------------------------------------- a question with several possible answers
+
+
 def render_clusters(question: str, words: str, clusters: Sequence[str]) -> Message:
     """Which cluster a question is about: a button for each of at most 25, and how to name one."""
     return _choice(question, question, [(name, AskButton(words, name)) for name in clusters])

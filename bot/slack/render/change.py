@@ -1,4 +1,5 @@
-"""The card of a temporary change, edited through its life, and how it calls for help.
+"""A temporary change in Slack: what would be changed, shown to the one who asked before anything is, and its card,
+edited through its life, and how that calls for help.
 
 Nothing that a person or a cluster wrote is parsed: names of people and times are parts of rich text.
 """
@@ -72,6 +73,11 @@ _CHANGE: Mapping[str, str] = {
 """By flag."""
 NAME, DETAIL = 200, 1500
 _REASON, _DIFF_LINES, _NAMED, _ALOUD = 500, 20, 10, 1200
+CONFIRM, CANCEL = "change:confirm", "change:cancel"
+FORM = "change"
+REASON, REASON_TEXT = "because", "text"
+"""The form's block and input."""
+LONGEST_REASON = 500
 
 
 class Card(NamedTuple):
@@ -242,11 +248,7 @@ def _listed(pieces: Sequence[Part]) -> list[Part]:
     return [part for number, piece in enumerate(pieces) for part in ((span(", "), piece) if number else (piece,))]
 
 
-CONFIRM, CANCEL = "change:confirm", "change:cancel"
-FORM = "change"
-REASON, REASON_TEXT = "because", "text"
-"""The form's block and input."""
-LONGEST_REASON = 500
+# ------------------------------------------------------------------------------------------------------ what is offered
 
 
 class Offer(NamedTuple):

@@ -1,4 +1,7 @@
-"""A digest as a message: the verdict, what changed since the last one, the room, the worst; one line if nothing did."""
+"""A digest as a message: the verdict, what changed since the last one, the room, the worst; one line if nothing did.
+
+Also which digests a channel has, and the form that adds one.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
@@ -42,6 +45,9 @@ _WORD = 80
 """Of a card's type, an owner's name or a team."""
 _PROMISED = "1.00"
 """Once: what there is."""
+OPEN = FORM = "digest_add"
+WHEN, ZONE, INPUT = "when", "zone", "text"
+_USUAL, _SOMEWHERE = "weekdays 09:00", "Asia/Shanghai"
 
 
 class DigestPost(NamedTuple):
@@ -190,9 +196,7 @@ def _room_words(post: DigestPost) -> Iterable[Text]:
         yield Text("digest.more", count=len(post.rooms) - _KINDS)
 
 
-OPEN = FORM = "digest_add"
-WHEN, ZONE, INPUT = "when", "zone", "text"
-_USUAL, _SOMEWHERE = "weekdays 09:00", "Asia/Shanghai"
+# --------------------------------------------------------------------------------------------- the digests of a channel
 
 
 class DigestPlace(Pressed, frozen=True):
