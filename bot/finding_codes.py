@@ -110,7 +110,7 @@ Code = Literal[
 """The sections of `bot/texts/findings.toml`: `python -m tests.update_docs` writes them here."""
 
 
-class _Codes(Mapping[Code, CodeInfo]):
+class _CodeTable(Mapping[Code, CodeInfo]):
     def __getitem__(self, code: str) -> CodeInfo:
         return _info(code)
 
@@ -121,7 +121,7 @@ class _Codes(Mapping[Code, CodeInfo]):
         return len(get_args(Code))
 
 
-CODES = _Codes()
+CODES = _CodeTable()
 """By code; each is read with the words of its section, when it is first asked for."""
 
 

@@ -46,7 +46,7 @@ _END = b"# EOF\n"
 Encode = Callable[[Collector], bytes]
 
 
-class Pending(NamedTuple):
+class PendingPod(NamedTuple):
     """One pending pod: the code of its cause, empty where it was not judged, and how long it has waited."""
 
     namespace: str
@@ -54,7 +54,7 @@ class Pending(NamedTuple):
     age_s: float
 
 
-class Waiting(NamedTuple):
+class PendingCounts(NamedTuple):
     """Pending pods counted: by namespace, class and code, and the longest time by class."""
 
     pods: Mapping[tuple[str, PendingClass, str], int] = {}
@@ -68,7 +68,7 @@ class ClusterFigures(NamedTuple):
     which nothing is kept.
     """
 
-    waiting: Waiting = Waiting()
+    waiting: PendingCounts = PendingCounts()
     gpus: Mapping[str, int] = {}
     largest_free_mib: Mapping[str, int] = {}
     gaps: Mapping[str, int] = {}
@@ -105,7 +105,7 @@ def class_of(code: Code | None) -> PendingClass:
     return CODES[code].pending_class if code else "unknown"
 
 
-def counted(pending: Collection[Pending]) -> Waiting:
+def counted(pending: Collection[PendingPod]) -> PendingCounts:
     """Done once for each look, so that a scrape costs the same however many pods wait."""
     by_namespace = Counter(pod.namespace for pod in pending)
     named = {namespace for namespace, _ in by_namespace.most_common(MOST_NAMESPACES)}
@@ -115,7 +115,7 @@ def counted(pending: Collection[Pending]) -> Waiting:
         kind = class_of(pod.code)
         pods[pod.namespace if pod.namespace in named else OTHERS, kind, pod.code or NOT_JUDGED] += 1
         oldest[kind] = max(oldest.get(kind, 0.0), pod.age_s)
-    return Waiting(pods, oldest)
+    return PendingCounts(pods, oldest)
 
 
 def largest_by_type(slices: Iterable[tuple[str, int]]) -> Mapping[str, int]:
@@ -242,7 +242,7 @@ def _histogram(name: str, text: str, counted: process_counters.Histogram, *label
 # --------------------------------------------------------------------------------------------------------- the endpoint
 
 
-class _Kept(NamedTuple):
+class _KeptText(NamedTuple):
     """The text of the clusters in one format."""
 
     encode: Encode
@@ -256,7 +256,7 @@ class Exposition:
     def __init__(self, figures: Figures) -> None:
         self.figures = figures
         self._own = OfBot(figures)
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, _KeptText] = {}
 
     async def text(self, accept: str) -> tuple[bytes, str]:
         """The whole exposition and its content type, in the best format that the header `Accept` allows."""
@@ -275,12 +275,12 @@ class Exposition:
             if kept.of is not self.figures.clusters:
                 await self._keep(content_type, kept.encode)
 
-    async def _keep(self, content_type: str, encode: Encode) -> _Kept:
+    async def _keep(self, content_type: str, encode: Encode) -> _KeptText:
         clusters = self.figures.clusters
         text = await asyncio.to_thread(encode, OfClusters(clusters))
         if content_type not in self._kept and len(self._kept) >= _MOST_FORMATS:
             self._kept.clear()  # a client may ask for as many as it likes
-        kept = self._kept[content_type] = _Kept(encode, clusters, text.removesuffix(_END))
+        kept = self._kept[content_type] = _KeptText(encode, clusters, text.removesuffix(_END))
         return kept
 
 

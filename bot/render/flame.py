@@ -51,7 +51,7 @@ _PREFIXES: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 
 
-class Sample(NamedTuple):
+class StackSample(NamedTuple):
     """A stack, the root first, and what it weighs (not below zero)."""
 
     stack: Sequence[str]
@@ -78,7 +78,7 @@ class Flame(NamedTuple):
     deeper: int
 
 
-def lay_out(samples: Iterable[Sample]) -> Flame:
+def lay_out(samples: Iterable[StackSample]) -> Flame:
     """The frames of these stacks, row by row: what is too narrow to see takes no memory for what it calls."""
     live = [(stack[:DEEPEST], value, 0) for stack, value in samples if value > 0]
     total = float(sum(value for _, value, _ in live))

@@ -38,10 +38,10 @@ _BACKTICKS = re.compile("`+")
 
 def markdown(report: Report, say: Texts) -> str:
     """The report under a heading; nothing in it can ping, link, or leave the place where it is quoted."""
-    return "\n\n".join("\n".join(section) for section in _Page(say).sections(report)) + "\n"
+    return "\n\n".join("\n".join(section) for section in _MarkdownPage(say).sections(report)) + "\n"
 
 
-class _Page(NamedTuple):
+class _MarkdownPage(NamedTuple):
     """Makes Markdown of texts in the language of `say`."""
 
     say: Texts

@@ -35,7 +35,7 @@ class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An immutable part of the report contract."""
 
 
-class _Told(Value, frozen=True):
+class _WithProse(Value, frozen=True):
     """A part with prose, whose values are a mapping."""
 
     def __hash__(self) -> int:
@@ -88,7 +88,7 @@ class Evidence(Value, frozen=True):
         return hash(msgspec.structs.astuple(self))
 
 
-class NextAction(_Told, frozen=True):
+class NextAction(_WithProse, frozen=True):
     """One thing to do next: a command of ours or of kubectl, and whether it changes the cluster."""
 
     label: str
@@ -119,7 +119,7 @@ class Scope(Value, frozen=True):
     nodes: tuple[str, ...] = ()
 
 
-class Finding(_Told, frozen=True):
+class Finding(_WithProse, frozen=True):
     """A claim, how sure we are of it, and what it rests on. `bot.finding_codes` has what all of a code share."""
 
     code: Code
@@ -148,7 +148,7 @@ class Finding(_Told, frozen=True):
         return msgspec.structs.replace(self.saying(about(self.text, noun)), next_actions=steps)
 
 
-class Gap(_Told, frozen=True):
+class Gap(_WithProse, frozen=True):
     """Something that could not be seen. No rule concludes anything from it."""
 
     source: str
@@ -201,7 +201,7 @@ class ChangeTarget(Value, frozen=True):
     new: str
 
 
-class Impact(_Told, frozen=True):
+class Impact(_WithProse, frozen=True):
     """One thing that a change brings with it. `code` is stable and listed in docs/changes.md."""
 
     code: str

@@ -80,7 +80,7 @@ REASON, REASON_TEXT = "because", "text"
 LONGEST_REASON = 500
 
 
-class Card(NamedTuple):
+class ChangeCard(NamedTuple):
     """What is known of a change. `by` is who decided or made happen what the state says, empty for the bot itself.
 
     Of one that waits, `approval` and `digest` are what its buttons carry, `expires_at` (unix seconds) is how long it is
@@ -110,7 +110,7 @@ class CardButton(Pressed, frozen=True):
     digest: str = ""
 
 
-def render_card(card: Card) -> blocks.Draft:
+def render_card(card: ChangeCard) -> blocks.Draft:
     """The card as it is now."""
     record = card.record
     is_back = card.state in _PUT_BACK
@@ -134,7 +134,7 @@ def render_card(card: Card) -> blocks.Draft:
     return blocks.Draft(told_mrkdwn(text, (record.by,) if mention(record.by).startswith("<") else ()), tuple(built))
 
 
-def render_late(card: Card, minutes: int, approvers: Sequence[str], by_hand: str) -> blocks.Draft:
+def render_late(card: ChangeCard, minutes: int, approvers: Sequence[str], by_hand: str) -> blocks.Draft:
     """That a change could not be undone for so many minutes; calls the approvers, if any are given.
 
     `by_hand` is the shell line that undoes it.
@@ -196,7 +196,7 @@ def where(record: Record, cluster: str) -> str:
 # ----------------------------------------------------------------------------------------------------- buttons
 
 
-def _buttons(card: Card) -> list[blocks.Element]:
+def _buttons(card: ChangeCard) -> list[blocks.Element]:
     record = card.record
     if card.state == "pending":
         value = value_of(CardButton(card.approval, card.cluster, record.target, card.digest))
@@ -221,7 +221,7 @@ def _buttons(card: Card) -> list[blocks.Element]:
 # ------------------------------------------------------------------------------------------------------- facts
 
 
-def _facts(card: Card) -> list[list[Part]]:
+def _facts(card: ChangeCard) -> list[list[Part]]:
     record = card.record
     facts = [[span(pieced("{} ", Text("card.in"))), span(where(record, card.cluster), "code")]]
     facts.append([span(pieced("{} ", Text("card.asked-by"))), somebody(inert(record.by, NAME) or "-")])
@@ -251,7 +251,7 @@ def _listed(pieces: Sequence[Part]) -> list[Part]:
 # ------------------------------------------------------------------------------------------------------ what is offered
 
 
-class Offer(NamedTuple):
+class ChangeOffer(NamedTuple):
     """What would be done. `two_person`: somebody else has to approve it."""
 
     record: Record
@@ -260,7 +260,7 @@ class Offer(NamedTuple):
     two_person: bool
 
 
-def offer_form(offer: Offer, draft: str) -> dict[str, Any]:
+def offer_form(offer: ChangeOffer, draft: str) -> dict[str, Any]:
     """The modal that asks for the reason and confirms; `draft` comes back with what is submitted."""
     reason = blocks.text_input(REASON_TEXT, initial=cut(offer.record.because, LONGEST_REASON))
     return blocks.modal(
@@ -285,7 +285,7 @@ def told_form(message: Message | blocks.Draft) -> dict[str, Any]:
     return blocks.modal(Text("card.form-title"), message.blocks, close=Text("desk.cancel"))
 
 
-def offer_message(offer: Offer, draft: str) -> blocks.Draft | None:
+def offer_message(offer: ChangeOffer, draft: str) -> blocks.Draft | None:
     """The same where no form can be opened; None when what was asked does not fit into a button."""
     if len(draft) > BUTTON_VALUE:
         return None
@@ -294,7 +294,7 @@ def offer_message(offer: Offer, draft: str) -> blocks.Draft | None:
     return blocks.Draft(escape(what(offer.record)), (_shown(offer), blocks.actions(yes, no)))
 
 
-def _shown(offer: Offer) -> Block:
+def _shown(offer: ChangeOffer) -> Block:
     record = offer.record
     minutes = round((record.deadline - record.since) / 60)
     parts = [
@@ -315,5 +315,5 @@ def _shown(offer: Offer) -> Block:
     return rich_text(*parts)
 
 
-def _yes(offer: Offer) -> Text:
+def _yes(offer: ChangeOffer) -> Text:
     return Text("card.ask" if offer.two_person else "card.do")
