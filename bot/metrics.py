@@ -78,7 +78,7 @@ class ClusterFigures(NamedTuple):
 
 
 class BotFigures(NamedTuple):
-    """Of the bot itself. `incidents` by state, those that have not ended; times in seconds."""
+    """What is told of the bot itself. `incidents` by state, those that have not ended; times in seconds."""
 
     open_changes: int = 0
     overdue_changes: int = 0

@@ -124,13 +124,13 @@ def _inert(text: str) -> str:
 
 
 def _word(text: str) -> str:
-    """As code, but for what ends the sentence or its part."""
+    """The word as code, but for what ends the sentence or its part."""
     bare = text.rstrip(".,;") or text
     return _code(bare) + text[len(bare) :]
 
 
 def _cell(text: str) -> str:
-    """The same for a table, where a bar divides cells even in code; readers differ on how to escape it there."""
+    """The text of a cell, where a bar divides cells even in code; readers differ on how to escape it there."""
     return "&#124;".join(map(_inert, text.split("|")))
 
 

@@ -244,7 +244,7 @@ class _TerminalPage(NamedTuple):
         return lines + [_Line("  ", text) for row in rows for text in _row(row, widths, right)] + rest
 
     def _brief_table(self, brief_table: BriefTable) -> list[_Line]:
-        """As many of its columns as fit side by side, from the first on.
+        """The table with as many of its columns as fit side by side, from the first on.
 
         A paragraph for each row where too few fit.
         """

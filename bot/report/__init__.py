@@ -52,7 +52,7 @@ def _prose(words: str, key: str, values: Mapping[str, Any]) -> Prose:
 
 
 def about(prose: Prose, noun: str) -> Prose:
-    """The same about devices that are called so, or of any vendor (`device`)."""
+    """Prose about devices that are called so, or of any vendor (`device`)."""
     return prose if isinstance(prose, str) else prose.about(noun)
 
 
@@ -70,16 +70,16 @@ class Evidence(Value, frozen=True):
 
     @property
     def kind(self) -> str:
-        """Of the object: `Pod` of `Pod ml/trainer-0`."""
+        """The kind of the object: `Pod` of `Pod ml/trainer-0`."""
         return self.object.partition(" ")[0]
 
     @property
     def name(self) -> str:
-        """Of the object: `ml/trainer-0` of `Pod ml/trainer-0`."""
+        """The name of the object: `ml/trainer-0` of `Pod ml/trainer-0`."""
         return self.object.partition(" ")[2]
 
     def __eq__(self, other: Any) -> bool:  # noqa: PYI032  # `object` is a field here
-        """By what it says: JSON does not keep the kind of a quote, and a report read back equals the one written."""
+        """Two that say the same are equal: JSON keeps no kind of quote, and a report read back is the one written."""
         if not isinstance(other, Evidence):
             return NotImplemented
         return msgspec.structs.astuple(self) == msgspec.structs.astuple(other)
@@ -103,7 +103,7 @@ class NextAction(_WithProse, frozen=True):
         return _prose(self.label, self.key, self.values)
 
     def about(self, noun: str) -> "NextAction":
-        """The same step, of devices that are called so."""
+        """A step like it, of devices that are called so."""
         return step(about(self.text, noun), self.command, changes_cluster=self.changes_cluster)
 
 
@@ -138,12 +138,12 @@ class Finding(_WithProse, frozen=True):
         return _prose(self.claim, self.key, self.values)
 
     def saying(self, claim: Prose, **changes: Any) -> "Finding":
-        """The same finding with another claim, and what else `changes`."""
+        """A finding like it with another claim, and what else `changes`."""
         words, key, values = _parts(claim)
         return msgspec.structs.replace(self, claim=words, key=key, values=values, **changes)
 
     def about(self, noun: str) -> "Finding":
-        """The same finding of devices that are called so, its steps included."""
+        """A finding like it with its steps, of devices that are called so."""
         steps = tuple(action.about(noun) for action in self.next_actions)
         return msgspec.structs.replace(self.saying(about(self.text, noun)), next_actions=steps)
 
@@ -170,7 +170,7 @@ class Gap(_WithProse, frozen=True):
         return _prose(self.hint, self.hint_key, self.hint_values)
 
     def about(self, noun: str) -> "Gap":
-        """The same gap, of devices that are called so."""
+        """A gap like it, of devices that are called so."""
         return gap(self.source, about(self.text, noun), about(self.advice, noun))
 
 
@@ -303,7 +303,7 @@ def _report_about(report: Report, noun: str) -> Report:
 
 
 def in_words(report: Report, say: Texts) -> Report:
-    """The same report with its prose in the language of `say`; what has no key stays as it is."""
+    """The report with its prose in the language of `say`; what has no key stays as it is."""
     replace = msgspec.structs.replace
     change = report.change
     if isinstance(change, Change):
@@ -321,7 +321,7 @@ def in_words(report: Report, say: Texts) -> Report:
 
 
 def finding_in_words(finding: Finding, say: Texts) -> Finding:
-    """The same finding with its prose in the language of `say`."""
+    """The finding with its prose in the language of `say`."""
     steps = tuple(
         msgspec.structs.replace(action, label=say.words(action.text)) if action.key else action
         for action in finding.next_actions

@@ -74,7 +74,7 @@ class Text:
         return {name: _data(value) for name, value in self.values.items()}
 
     def about(self, noun: str) -> "Text":
-        """The same about devices that are called so; `device` is of any vendor."""
+        """A text like it about devices that are called so; `device` is of any vendor."""
         return (
             self if noun == _GPU or _NOUN_VALUE in self.values else Text(self.key, **{**self.values, _NOUN_VALUE: noun})
         )
@@ -202,7 +202,7 @@ class Texts:
         return {key: text for section in sections for key, text in section.items()}
 
     def about(self, noun: str) -> "Texts":
-        """The same texts about devices that are called so; `device` is of any vendor."""
+        """These texts about devices that are called so; `device` is of any vendor."""
         return Texts(self.language, noun)
 
     def __call__(self, key: str, /, **values: object) -> str:
@@ -282,7 +282,7 @@ class OwnTexts(Texts):
 
 
 def in_english(prose: Prose) -> str:
-    """As it is written down where nobody's language is known: logs, the audit log, an object of the cluster."""
+    """The words where nobody's language is known: logs, the audit log, an object of the cluster."""
     return prose if isinstance(prose, str) else Texts("en").words(prose)
 
 

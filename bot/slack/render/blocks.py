@@ -44,7 +44,7 @@ class Draft(NamedTuple):
 
 
 def in_words(value: T, say: Texts) -> T:
-    """The same blocks, elements or view with words in the place of texts."""
+    """Blocks, elements or a view with words in the place of texts."""
     filled: Any = value
     match value:
         case Text():
@@ -109,7 +109,7 @@ def table(rows: Sequence[Sequence[Element]], right: Sequence[bool]) -> Block:
 
 
 def data_table(caption: Prose, rows: Sequence[Sequence[Element]], page: int) -> Block:
-    """The same rows as a table that people sort, filter and turn the pages of; a column of numbers sorts as numbers.
+    """Rows as a table that people sort, filter and turn the pages of; a column of numbers sorts as numbers.
 
     Source: docs.slack.dev/reference/block-kit/blocks/data-table-block, October 2026.
     """
@@ -232,7 +232,7 @@ class Room:
         self.cut = False
 
     def copy(self) -> "Room":
-        """The same room, to be filled in another way."""
+        """A room with as much left, to be filled in another way."""
         other = Room(self.characters, self.say)
         other.left_out, other.cut = self.left_out.copy(), self.cut
         return other

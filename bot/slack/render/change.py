@@ -164,7 +164,7 @@ def _call(headline: Text, detail: str, do: Text, by_hand: str, approvers: Sequen
 
 
 def render_over(about: CardButton) -> blocks.Draft:
-    """Of a card whose buttons can do nothing any more: that of a change, or with a digest that of a request."""
+    """The card whose buttons can do nothing any more: that of a change, or with a digest that of a request."""
     headline = Text("card.unknown" if about.digest else "card.over", target=inert(about.target, NAME))
     return blocks.Draft(escape(headline), (rich_text(line(span(inert(headline, DETAIL), "bold"))),))
 
@@ -286,7 +286,7 @@ def told_form(message: Message | blocks.Draft) -> dict[str, Any]:
 
 
 def offer_message(offer: ChangeOffer, draft: str) -> blocks.Draft | None:
-    """The same where no form can be opened; None when what was asked does not fit into a button."""
+    """The offer as a message, where no form can be opened; None when what was asked does not fit into a button."""
     if len(draft) > BUTTON_VALUE:
         return None
     yes = blocks.button(_yes(offer), CONFIRM, draft, style="danger")

@@ -177,7 +177,7 @@ def _owner(row: OwnerRow) -> Prose:
 
 
 def _rooms(post: DigestPost) -> list[Block]:
-    """By type of card what is given and what is left; by how much it is promised, if by more than there is."""
+    """What is given and what is left by type of card; by how much it is promised, if by more than there is."""
     shown = [line(span(inert(word, _LINE))) for word in _room_words(post)]
     return [rich_text(line(span(Text("digest.room"), "bold")), bullets(*shown))] if shown else []
 
@@ -219,7 +219,7 @@ def render_list(digests: Sequence[Prose], ways: Sequence[tuple[str, Prose]], clu
 
 
 def render_added(text: str) -> Message:
-    """As rich text, where the asterisks of a cron expression stay what they are and can be copied."""
+    """What was added as rich text, where the asterisks of a cron expression stay what they are and can be copied."""
     return Message(escape(text), (rich_text(line(span(inert(text, SECTION)))),))
 
 

@@ -60,7 +60,7 @@ def somebody(who: str) -> Part:
 
 
 def mention(who: str) -> str:
-    """The same as `somebody` in mrkdwn; a name that is no id of Slack's is escaped."""
+    """Somebody in mrkdwn, who is called there as well; a name that is no id of Slack's is escaped."""
     if _USER.fullmatch(who):
         return f"<@{who}>"
     return f"<!subteam^{who}>" if _GROUP.fullmatch(who) else escape(who)
@@ -83,14 +83,14 @@ def told_mrkdwn(text: Mrkdwn, ids: Collection[str] = ()) -> Mrkdwn: ...
 @overload
 def told_mrkdwn(text: MrkdwnText, ids: Collection[str] = ()) -> MrkdwnText: ...
 def told_mrkdwn(text: Mrkdwn | MrkdwnText, ids: Collection[str] = ()) -> Mrkdwn | MrkdwnText:
-    """The same of escaped text."""
+    """Escaped text with times and users of Slack as `told` has them."""
     if isinstance(text, Text):
         return MrkdwnText(made(partial(told_mrkdwn, ids=ids), text))
     return Mrkdwn(_to_tell(ids).sub(lambda found: _token(found[0], ids), text))
 
 
 def told_plain(text: Text) -> Text:
-    """The same where nothing is parsed: each time as `05:00 UTC`, for what is soon."""
+    """Text for where nothing is parsed: each time as `05:00 UTC`, for what is soon."""
     return made(partial(_TIME.sub, lambda found: f"{found[0][11:16]} UTC"), text)
 
 

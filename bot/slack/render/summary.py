@@ -206,7 +206,7 @@ def _listed(title: Prose, rows: Sequence[list[Part]]) -> list[Part]:
 
 
 def calling_nobody(parts: Sequence[Part]) -> list[Part]:
-    """The same with people and user groups by their id alone, which calls nobody."""
+    """Rich text with people and user groups by their id alone, which calls nobody."""
     silent: list[Part] = []
     for part in parts:
         if part["type"] == "user":
