@@ -21,8 +21,10 @@ from playbooks.gather.past_days import PastDay, PastDays
 from playbooks.gather.usage_of_day import Average, Day
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
+from playbooks.tune.advice import flag_of_replica_set
 from playbooks.tune.compare import (
     CHANGED,
+    LEAST,
     MEASURED,
     TIMES_THE_LOAD,
     TOLD_CHANGES,
@@ -30,12 +32,13 @@ from playbooks.tune.compare import (
     ChangeRow,
     FigureRow,
     changes_of,
+    compare_counts,
+    compare_times,
     figure_of_stage,
+    median,
+    settings_of,
 )
 from playbooks.tune.compare import Verdict as Came
-from playbooks.tune.compared_recording import settings_of
-from playbooks.tune.deployed import flag_of_replica_set
-from playbooks.tune.significance import LEAST, compare_counts, compare_times, median
 
 _MIB = 2**20
 _SHOWN = 3

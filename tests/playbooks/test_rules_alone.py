@@ -9,16 +9,23 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from bot.hami.fit.allocated_totals import build_ledger
+from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.installation.install import Install
+from bot.hami.metrics.gpu_usage import Usage
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.kube.recording.recorded_cluster import RecordedCluster
+from bot.kube.recording.recorded_ports import RecordedPorts
 from bot.report import Evidence, Finding, gap
 from playbooks.gather.dra import ClaimsSeen
 from playbooks.gather.node_side import NodeSide, PluginSets
 from playbooks.gather.nodes_in_question import NodesInQuestion
 from playbooks.gather.plugin_pods import PluginPods
+from playbooks.gather.scheduler_logs import ExtenderLines
 from playbooks.gather.scheduler_process import SchedulerProcess
 from playbooks.gather.scheduling import DEPLOYMENTS_SOURCE, LEASE_SOURCE, PODS_SOURCE, InstallSeen
+from playbooks.gather.usage import UsageSeen
+from playbooks.gather.usage_of_cores import CoresSeen
 from playbooks.gather.volcano_plugins import VolcanoPluginsSeen
 from playbooks.gather.webhook import WebhookSeen
 from playbooks.judgement.gpus import GPUS
@@ -34,8 +41,11 @@ from playbooks.scenes.installation import InstallScene
 from playbooks.scenes.nodes import NodesScene
 from playbooks.scenes.placed_pod import AbsentScene, PlacedScene
 from playbooks.scenes.waiting_pod import PodScene
+from playbooks.tune.playbook import TUNE
+from playbooks.tune.scene import Throttled, TuneScene
 from tests.cases_support import CASES, scenarios
 from tests.incidents_support import incidents, open_incident
+from tests.tune.support import cases, open_case
 
 UNREAD = gap("taken away", "it was not read")
 NO_INSTALL = InstallSeen(
@@ -181,6 +191,24 @@ GPUS_WITHOUT: Mapping[str, Callable[[GpusScene], GpusScene]] = {
     "slices": of_cluster(slices=UNREAD),
     "HAMi's install": of_cluster(seen=NO_INSTALL),
 }
+
+
+def holders_unread(scene: TuneScene) -> TuneScene:
+    return structs.replace(
+        scene, holders=UNREAD, ledger=build_ledger((), NEWEST_READ), capacity=scene.capacity._replace(pods=UNREAD)
+    )
+
+
+TUNE_WITHOUT: Mapping[str, Callable[[TuneScene], TuneScene]] = {
+    "nodes": lambda scene: structs.replace(scene, nodes=UNREAD, capacity=scene.capacity._replace(nodes=UNREAD)),
+    "holders": holders_unread,
+    "waiting pods": but(waiting=UNREAD, without_share=()),
+    "quotas": lambda scene: structs.replace(scene, capacity=scene.capacity._replace(quotas=UNREAD)),
+    "logs": but(throttled=Throttled(gaps=(UNREAD,)), locked=ExtenderLines((), (UNREAD,))),
+    "usage": but(usage=UsageSeen(Usage())),
+    "cores": but(cores=CoresSeen()),
+    "HAMi's install": but(seen=NO_INSTALL),
+}
 OF_CLUSTERS: Mapping[str, tuple[Sequence[Stage[Any]], Mapping[str, Callable[[Any], Any]]]] = {
     "status": (STATUS, INSTALL_WITHOUT),
     "nodes": (NODES, NODES_WITHOUT),
@@ -213,6 +241,14 @@ def test_a_rule_about_a_cluster_tells_what_it_declares_and_concludes_nothing_fro
     scene = asyncio.run(asked.gather(asked.request(), Sources(CLUSTERS[name]()))).scene
     table, without = OF_CLUSTERS[verb]
     speak_alone(table, scene, without)
+
+
+@pytest.mark.sampled(24)
+@pytest.mark.parametrize("name", [case.name for case in cases()])
+def test_advice_tells_what_it_declares_and_concludes_nothing_from_what_was_not_read(name: str) -> None:
+    cluster, tune = open_case(name), find("tune")
+    scene = asyncio.run(tune.gather(tune.request(), Sources(cluster, ports=RecordedPorts(cluster)))).scene
+    speak_alone(TUNE, scene, TUNE_WITHOUT)
 
 
 def speak_alone(table: Sequence[Stage[Any]], scene: Any, without: Mapping[str, Callable[[Any], Any]]) -> None:

@@ -18,8 +18,7 @@ from handlers.parsing.slack_grammar import understand
 from handlers.shell_grammar import build_grammar
 from handlers.tune_shell import CompareAsked, compare_recordings
 from playbooks.playbook import Sources, find
-from playbooks.tune.compare import ChangeRow, FigureRow, compare
-from playbooks.tune.compared_recording import gather_side
+from playbooks.tune.compare import ChangeRow, FigureRow, compare, gather_side
 from tests.latency.support import at, said, started
 from tests.playbooks.world import EXTENDER, HAMI, READY, Object, ago, check, gpu_node, pod, record, scheduler, text_of
 from tests.tune.support import CASES

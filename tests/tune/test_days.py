@@ -24,8 +24,7 @@ from playbooks.gather import usage_of_cores
 from playbooks.gather.usage_of_day import gather_day
 from playbooks.playbook import Sources
 from playbooks.tune.compare import ChangeRow, FigureRow
-from playbooks.tune.facts import Request
-from playbooks.tune.playbook import PLAYBOOK
+from playbooks.tune.playbook import PLAYBOOK, Request
 from tests.latency.support import started
 from tests.playbooks.world import HAMI, NOW, Object, check, record, scheduler, text_of
 from tests.prometheus.server import WEEK_ENDS, prometheus_of_the_week

@@ -2,7 +2,7 @@
 
 import pytest
 
-from playbooks.tune.significance import Answer, compare_counts, compare_times
+from playbooks.tune.compare import Answer, compare_counts, compare_times
 
 _SPREAD = [float(second) for second in range(1, 21)]
 
