@@ -27,8 +27,7 @@ from playbooks.gather.scheduler_process import PanicLog, gather_panics
 from playbooks.gather.scheduling import InstallSeen, gather_install, install_unread, nothing_read
 from playbooks.gather.subject import AbsentPod, FoundPod, SubjectRequest, parse_subject, resolve
 from playbooks.logs.tables import LINES, ROUTINE, RUNS, UNSAID, tables_of
-from playbooks.lookback import SINCE, read_since
-from playbooks.playbook import Playbook, Sources
+from playbooks.playbook import SINCE, Playbook, Sources, read_since
 from playbooks.rules.admission.not_found import not_found
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding

@@ -33,6 +33,7 @@ from playbooks.judgement.installation import STATUS
 from playbooks.judgement.nodes import NODES
 from playbooks.judgement.placed import ABSENT, PLACED
 from playbooks.judgement.waiting import WAITING
+from playbooks.latency.rules import LATENCY_RULES, LatencyScene
 from playbooks.playbook import Sources, find
 from playbooks.rule import Stage
 from playbooks.scenes.cluster import Messages
@@ -209,10 +210,17 @@ TUNE_WITHOUT: Mapping[str, Callable[[TuneScene], TuneScene]] = {
     "cores": but(cores=CoresSeen()),
     "HAMi's install": but(seen=NO_INSTALL),
 }
+LATENCY_WITHOUT: Mapping[str, Callable[[LatencyScene], LatencyScene]] = {
+    "logs": lambda scene: structs.replace(scene, latency=scene.latency._replace(waits=(), logs=(), gaps=(UNREAD,))),
+    "pods": lambda scene: structs.replace(scene, latency=scene.latency._replace(lives=(), unread=True, gaps=(UNREAD,))),
+    "events": but(events=UNREAD),
+    "HAMi's install": but(seen=NO_INSTALL),
+}
 OF_CLUSTERS: Mapping[str, tuple[Sequence[Stage[Any]], Mapping[str, Callable[[Any], Any]]]] = {
     "status": (STATUS, INSTALL_WITHOUT),
     "nodes": (NODES, NODES_WITHOUT),
     "gpus": (GPUS, GPUS_WITHOUT),
+    "latency": (LATENCY_RULES, LATENCY_WITHOUT),
 }
 
 WITHOUT: Mapping[type, Mapping[str, Callable[[Any], AnyScene]]] = {
