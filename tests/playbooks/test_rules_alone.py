@@ -34,6 +34,7 @@ from playbooks.judgement.nodes import NODES
 from playbooks.judgement.placed import ABSENT, PLACED
 from playbooks.judgement.waiting import WAITING
 from playbooks.latency.rules import LATENCY_RULES, LatencyScene
+from playbooks.logs.rules import LOGS_RULES, LogsScene
 from playbooks.playbook import Sources, find
 from playbooks.rule import Stage
 from playbooks.scenes.cluster import Messages
@@ -216,6 +217,13 @@ LATENCY_WITHOUT: Mapping[str, Callable[[LatencyScene], LatencyScene]] = {
     "events": but(events=UNREAD),
     "HAMi's install": but(seen=NO_INSTALL),
 }
+LOGS_WITHOUT: Mapping[str, Callable[[LogsScene], LogsScene]] = {
+    "the pod": but(subject=UNREAD),
+    "logs": but(logs=()),
+    "panics": but(panics=()),
+    "nodes": but(nodes=UNREAD),
+    "HAMi's install": but(seen=NO_INSTALL),
+}
 OF_CLUSTERS: Mapping[str, tuple[Sequence[Stage[Any]], Mapping[str, Callable[[Any], Any]]]] = {
     "status": (STATUS, INSTALL_WITHOUT),
     "nodes": (NODES, NODES_WITHOUT),
@@ -259,12 +267,23 @@ def test_advice_tells_what_it_declares_and_concludes_nothing_from_what_was_not_r
     speak_alone(TUNE, scene, TUNE_WITHOUT)
 
 
-def speak_alone(table: Sequence[Stage[Any]], scene: Any, without: Mapping[str, Callable[[Any], Any]]) -> None:
+@pytest.mark.sampled(24)
+@pytest.mark.parametrize("name", ASKED)
+def test_a_rule_about_logs_tells_what_it_declares_and_concludes_nothing_from_what_was_not_read(name: str) -> None:
+    cluster, pod = ASKED[name]()
+    logs = find("logs")
+    scene = asyncio.run(logs.gather(logs.request(pod), Sources(cluster))).scene
+    speak_alone(LOGS_RULES, scene, LOGS_WITHOUT, steps=False)  # the answer's first step is to ask why
+
+
+def speak_alone(
+    table: Sequence[Stage[Any]], scene: Any, without: Mapping[str, Callable[[Any], Any]], *, steps: bool = True
+) -> None:
     """Each rule of the table, with all that was read and with less of it."""
     for rule in dict.fromkeys(rule for stage in table for rule in stage.rules):
         found = rule(scene)
         assert {finding.code for finding in found} <= set(rule.codes), rule.__name__
-        assert all(finding.next_actions for finding in found if finding.severity != "info"), rule.__name__
+        assert all(finding.next_actions for finding in found if steps and finding.severity != "info"), rule.__name__
         for what, taken_away in without.items():
             less = taken_away(scene)
             for finding in rule(less):
