@@ -32,7 +32,7 @@ RESERVED = frozenset(_COMMANDS.split()).union(KINDS)
 _VERB = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
-class Source(NamedTuple):
+class OwnSource(NamedTuple):
     """One playbook that was found. `place` is for people: the file, or the package."""
 
     verb: str
@@ -52,7 +52,7 @@ class LeftOut(NamedTuple):
 class Own(NamedTuple):
     """All that were found, by their verbs, and those that are left out."""
 
-    sources: Mapping[str, Source]
+    sources: Mapping[str, OwnSource]
     left_out: tuple[LeftOut, ...]
 
 
@@ -77,7 +77,7 @@ def use(folder: Callable[[], Path | None]) -> None:
 def own() -> Own:
     """What is there. Looked for once."""
     folder = _folder()
-    sources, left_out = dict[str, Source](), list[LeftOut]()
+    sources, left_out = dict[str, OwnSource](), list[LeftOut]()
     if folder is not None and not folder.is_dir():
         missing = Text("own-playbook.folder", place=str(folder))
         left_out.append(LeftOut(missing, Text("own-playbook.folder-fix", place=str(folder))))
@@ -93,10 +93,10 @@ def own() -> Own:
     return Own(sources, tuple(left_out))
 
 
-def _files(folder: Path | None) -> list[Source]:
+def _files(folder: Path | None) -> list[OwnSource]:
     files = sorted(folder.glob("*.py")) if folder is not None else []
     return [
-        Source(file.stem.replace("_", "-"), str(file), str(file), lambda file=file: _imported(file))
+        OwnSource(file.stem.replace("_", "-"), str(file), str(file), lambda file=file: _imported(file))
         for file in files
         if not file.name.startswith("_")
     ]
@@ -114,10 +114,10 @@ def _imported(file: Path) -> Any:
     return module.PLAYBOOK
 
 
-def _installed() -> list[Source]:
+def _installed() -> list[OwnSource]:
     found = sorted(importlib.metadata.entry_points(group=GROUP), key=lambda entry_point: entry_point.name)
     return [
-        Source(
+        OwnSource(
             entry_point.name, f"{entry_point.value} of {_package(entry_point)}", _file(entry_point), entry_point.load
         )
         for entry_point in found
@@ -194,7 +194,7 @@ def writable_by_all() -> list[str]:
     return [str(path) for path in (folder, *files) if path.stat().st_mode & stat.S_IWOTH]
 
 
-def import_all() -> list[tuple[Source, OwnPlaybookError | None]]:
+def import_all() -> list[tuple[OwnSource, OwnPlaybookError | None]]:
     """All that were found, each with why it does not work, if so."""
     return [(source, _error(source.verb)) for source in own().sources.values()]
 

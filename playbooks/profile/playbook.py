@@ -20,7 +20,7 @@ from bot.report import Evidence, Finding, NextAction, Report, Subject, Table, ga
 from bot.texts import Prose, Text, spaced
 from playbooks.playbook import Playbook
 from playbooks.profile.fetch import FetchedProfile, Off, Snapshot, TriedPort, gather
-from playbooks.profile.request import EXAMPLE, Kind, name_of, request
+from playbooks.profile.request import EXAMPLE, ProfileKind, name_of, request
 from playbooks.quotes import kubectl
 from playbooks.rules.common.findings import finding
 
@@ -28,7 +28,7 @@ ROWS = 10
 _SECOND_NS = 1_000_000_000
 
 
-class View(NamedTuple):
+class ProfileView(NamedTuple):
     """`kind` is the sample type that the rest is about, `total_text` its sum over all samples with its unit.
 
     `seconds` is 0 for what is so at one moment. `rows` are the first of the table.
@@ -43,14 +43,14 @@ class View(NamedTuple):
     profile: Profile
 
 
-def view(content: bytes) -> View:
+def view(content: bytes) -> ProfileView:
     """Raises SourceError for what is no profile."""
     profile = read(content)
     kind_shown = shown_type(profile)
     found = listing(prepared(profile.copy()), Options(sample_index=kind_shown, trim=Trim(nodecount=ROWS)))
     index = sample_index(profile, kind_shown)
     kind, total = profile.sample_types[index], total_of(profile, index)
-    return View(
+    return ProfileView(
         kind=kind,
         total=total,
         total_text=label(total, kind.unit, AUTO),
@@ -60,7 +60,7 @@ def view(content: bytes) -> View:
     )
 
 
-_CLAIMS: Mapping[Kind, str] = {
+_CLAIMS: Mapping[ProfileKind, str] = {
     "cpu": "profile.cpu-total",
     "heap": "profile.heap",
     "allocs": "profile.allocs",
@@ -71,7 +71,7 @@ _CLAIMS: Mapping[Kind, str] = {
 }
 
 
-def seen_in(snapshot: Snapshot) -> View | None:
+def seen_in(snapshot: Snapshot) -> ProfileView | None:
     """The profile decoded, which takes a while; None where none came. Raises SourceError for what came and is none."""
     taken = snapshot.outcome
     if isinstance(taken, Off):
@@ -82,7 +82,7 @@ def seen_in(snapshot: Snapshot) -> View | None:
         raise SourceError(Text("error.at", place=f"GET {taken.wanted}", why=error.message), hint=error.hint) from error
 
 
-def diagnose(snapshot: Snapshot, seen: View | None = None, file: str = "") -> Report:
+def diagnose(snapshot: Snapshot, seen: ProfileView | None = None, file: str = "") -> Report:
     """`seen` is what `seen_in` gives, which is called where it is not given; `file` is what commands are to name the
     profile by, else the id that it is kept under. Raises what `seen_in` raises.
     """
@@ -128,12 +128,12 @@ def _report(
 # ---------------------------------------------------------------------------------------------------- a profile
 
 
-def _taken(snapshot: Snapshot, taken: FetchedProfile, seen: View, known: SourcedProfile) -> Finding:
+def _taken(snapshot: Snapshot, taken: FetchedProfile, seen: ProfileView, known: SourcedProfile) -> Finding:
     claim = _claim(snapshot.request.kind, taken, seen)
     return finding("profile-taken", claim, "confirmed", (), (headline(known, seen.kind.type),), severity="info")
 
 
-def _claim(kind: Kind, taken: FetchedProfile, seen: View) -> Text:
+def _claim(kind: ProfileKind, taken: FetchedProfile, seen: ProfileView) -> Text:
     who = Text("profile.leader", pod=taken.wanted.pod) if taken.leads else taken.wanted.pod
     if kind == "cpu" and seen.seconds > 0 and seen.kind.unit == "nanoseconds":
         share = f"{seen.total / (seen.seconds * 1e9):.1%}"

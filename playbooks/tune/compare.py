@@ -28,7 +28,7 @@ from playbooks.rules.common.findings import finding
 from playbooks.tune.advice import flag
 from playbooks.tune.scene import TuneScene, gather_scene
 
-Answer = Literal["better", "worse", "no difference", "not enough data"]
+Difference = Literal["better", "worse", "no difference", "not enough data"]
 LEAST = 10
 """Pods on each side."""
 _BEYOND_CHANCE = 2.58
@@ -36,7 +36,7 @@ _DEVIATIONS = 3
 _SHARE = 0.1
 
 
-def compare_times(before: Sequence[float], after: Sequence[float], resolution_s: float) -> Answer:
+def compare_times(before: Sequence[float], after: Sequence[float], resolution_s: float) -> Difference:
     """Seconds before and after; fewer are better."""
     if min(len(before), len(after)) < LEAST:
         return "not enough data"
@@ -52,7 +52,7 @@ def median(values: Sequence[float]) -> float | None:
     return round(statistics.median(values), 2) if values else None
 
 
-def compare_counts(before: int, after: int, pods_before: int, pods_after: int) -> Answer:
+def compare_counts(before: int, after: int, pods_before: int, pods_after: int) -> Difference:
     """How often something happened to so many pods; less often is better."""
     if min(pods_before, pods_after) < LEAST:
         return "not enough data"
@@ -242,7 +242,7 @@ class ChangeRow(NamedTuple):
     after: Prose
 
 
-class FigureRow(NamedTuple):
+class MeasuredRow(NamedTuple):
     """A measured figure; the medians of stages in seconds, with the pods that they are of."""
 
     figure: str
@@ -250,19 +250,19 @@ class FigureRow(NamedTuple):
     before: float | None
     pods_after: int
     after: float | None
-    answer: Answer
+    answer: Difference
 
 
 CHANGED = Sheet("changed", ChangeRow, brief={"setting": "setting", "before": "before", "after": "after"}, together=3)
 MEASURED = Sheet(
     "measured",
-    FigureRow,
+    MeasuredRow,
     brief={"figure": "figure", "before": "before", "after": "after", "answer": "answer"},
     together=3,
 )
 
 
-class Verdict(NamedTuple):
+class Came(NamedTuple):
     """What came of it: `kind` is one of `_VERDICTS`."""
 
     kind: str
@@ -323,37 +323,37 @@ def _value(settings: Mapping[str, str], name: str) -> Prose:
     return Text("tune.default", value=DEFAULTS[name]) if name in DEFAULTS else Text("tune.unset")
 
 
-def _figures(before: ComparedSide, after: ComparedSide) -> list[FigureRow]:
+def _figures(before: ComparedSide, after: ComparedSide) -> list[MeasuredRow]:
     """The whole time first, then its stages in their order, then counts."""
     old = {stage.name: stage for stage in before.stages}
     *parts, whole = [figure_of_stage(old[stage.name], stage) for stage in after.stages if stage.name in old]
     return [whole, *parts, _of_waits(before, after), _of_pending(before, after)]
 
 
-def figure_of_stage(old: Stage, new: Stage) -> FigureRow:
+def figure_of_stage(old: Stage, new: Stage) -> MeasuredRow:
     """The medians of one stage."""
     resolution = _EXACT_S if old.exact and new.exact else _WHOLE_S
     answer = compare_times(old.seconds, new.seconds, resolution)
-    return FigureRow(new.name, old.n, old.median_s, new.n, new.median_s, answer)
+    return MeasuredRow(new.name, old.n, old.median_s, new.n, new.median_s, answer)
 
 
-def _of_waits(before: ComparedSide, after: ComparedSide) -> FigureRow:
+def _of_waits(before: ComparedSide, after: ComparedSide) -> MeasuredRow:
     """Comparable only where both logs were read, and both show requests that waited for less than 1 s, or neither."""
     pods = len(before.latency.lives), len(after.latency.lives)
     levels = [side.verbosity for side in (before, after)]
     old, new = (len(side.latency.waits) if side.latency.throttling else None for side in (before, after))
     alike = None not in levels and len({(level or 0) >= _ALL_WAITS_FROM for level in levels}) == 1
     answer = compare_counts(old, new, *pods) if alike and old is not None and new is not None else "not enough data"
-    return FigureRow(_THROTTLED, pods[0], old, pods[1], new, answer)
+    return MeasuredRow(_THROTTLED, pods[0], old, pods[1], new, answer)
 
 
-def _of_pending(before: ComparedSide, after: ComparedSide) -> FigureRow:
+def _of_pending(before: ComparedSide, after: ComparedSide) -> MeasuredRow:
     pods = len(before.latency.lives), len(after.latency.lives)
     old, new = len(before.latency.pending), len(after.latency.pending)
-    return FigureRow("new pods that are pending", pods[0], old, pods[1], new, compare_counts(old, new, *pods))
+    return MeasuredRow("new pods that are pending", pods[0], old, pods[1], new, compare_counts(old, new, *pods))
 
 
-def _verdict(before: ComparedSide, after: ComparedSide, whole: FigureRow, changes: Sequence[ChangeRow]) -> Verdict:
+def _verdict(before: ComparedSide, after: ComparedSide, whole: MeasuredRow, changes: Sequence[ChangeRow]) -> Came:
     """Two rounds of work are comparable where one is at most twice as hard as the other."""
     values: dict[str, object] = {"before": whole.before, "after": whole.after, "least": LEAST}
     loads = sorted((before.busiest_minute, after.busiest_minute))
@@ -367,10 +367,10 @@ def _verdict(before: ComparedSide, after: ComparedSide, whole: FigureRow, change
         kind = "unchanged"
     else:
         kind = "noise" if whole.answer == "no difference" else whole.answer
-    return Verdict(kind, Text(_VERDICTS[kind], **values))
+    return Came(kind, Text(_VERDICTS[kind], **values))
 
 
-def _told(changes: Sequence[ChangeRow], figures: Sequence[FigureRow]) -> Text:
+def _told(changes: Sequence[ChangeRow], figures: Sequence[MeasuredRow]) -> Text:
     """What changed, and how many requests were throttled."""
     lines = [Text("tune.compare-change", name=row.setting, old=row.before, new=row.after) for row in changes]
     changed = Text("tune.compare-changed", changes=prose.several(lines, TOLD_CHANGES)) if lines else ""

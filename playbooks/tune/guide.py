@@ -33,7 +33,7 @@ class Client(NamedTuple):
     timeout_s: int
 
 
-class Resources(NamedTuple):
+class SchedulerResources(NamedTuple):
     """Requests and limits of HAMi's scheduler in a cluster of `nodes` nodes or more; CPU in thousandths."""
 
     nodes: int
@@ -67,7 +67,7 @@ class Scenario(NamedTuple):
     directions: tuple[str, ...]
 
 
-class Setting(NamedTuple):
+class TemplateSetting(NamedTuple):
     """A value of a template. `path` is the chart's; after a blank, a word of the list that is there.
 
     `read` tells where the deployed value stands: `flag NAME`, `config KEY` or `replicas`.
@@ -90,9 +90,9 @@ def scenarios() -> list[Scenario]:
     return [Scenario(**row)._replace(directions=tuple(row["directions"])) for row in rows]
 
 
-def template(name: str) -> list[Setting]:
+def template(name: str) -> list[TemplateSetting]:
     """The values of one of `TEMPLATES`."""
-    return [Setting(**row) for row in _tables()["template"][name]]
+    return [TemplateSetting(**row) for row in _tables()["template"][name]]
 
 
 def client_for(nodes: int) -> Client:
@@ -109,9 +109,9 @@ def splits_for(smallest_mib: int) -> int:
     ]
 
 
-def resources_for(nodes: int) -> Resources:
+def resources_for(nodes: int) -> SchedulerResources:
     """What HAMi's scheduler is given in a cluster of this size."""
-    rows = [Resources(**row) for row in _tables()["scheduler"]]
+    rows = [SchedulerResources(**row) for row in _tables()["scheduler"]]
     return max((row for row in rows if row.nodes <= nodes), key=lambda row: row.nodes)
 
 
@@ -180,7 +180,7 @@ class TemplateRow(NamedTuple):
     use: Prose
 
 
-class LineRow(NamedTuple):
+class ValuesLine(NamedTuple):
     """A line of the YAML."""
 
     line: str
@@ -193,7 +193,7 @@ _TEMPLATE = Sheet(
     together=3,
     tells_findings=True,
 )
-_LINES = Sheet("values.yaml", LineRow, brief={"line": "line"})
+_LINES = Sheet("values.yaml", ValuesLine, brief={"line": "line"})
 _OF_THE_CHART = (
     "http_bind",
     "cert_file",
@@ -221,7 +221,7 @@ def compare_template(name: str, scene: TuneScene, advice: Sequence[Advice], *, e
     rows = [_template_row(setting, now, scene, advice) for setting, now in zip(settings, deployed, strict=True)]
     differing = [setting for setting, row in zip(settings, rows, strict=True) if row.use == "yes"]
     text = yaml.safe_dump(_chart_values(differing, scene), sort_keys=False).splitlines() if differing else []
-    lines = [LineRow(line) for line in text]
+    lines = [ValuesLine(line) for line in text]
     claim = Text("tune.template", name=name, count=len(differing), all=len(settings))
     proofs = [proof for now, row in zip(deployed, rows, strict=True) if row.use == "yes" for proof in now.proof]
     actions = (
@@ -244,7 +244,7 @@ def compare_template(name: str, scene: TuneScene, advice: Sequence[Advice], *, e
     )
 
 
-def _deployed_now(setting: Setting, scene: TuneScene) -> Deployed:
+def _deployed_now(setting: TemplateSetting, scene: TuneScene) -> Deployed:
     where, _, key = setting.read.partition(" ")
     if where == "flag":
         return flag(scene, key)
@@ -260,7 +260,7 @@ def _deployed_now(setting: Setting, scene: TuneScene) -> Deployed:
     return Deployed(replicas, (Evidence("deployment", about, None, replicas, shown),))
 
 
-def _template_row(setting: Setting, now: Deployed, scene: TuneScene, advice: Sequence[Advice]) -> TemplateRow:
+def _template_row(setting: TemplateSetting, now: Deployed, scene: TuneScene, advice: Sequence[Advice]) -> TemplateRow:
     wanted = _yaml_word(setting.value)
     shown = now.value or Text("tune.default", value=setting.default)
     return TemplateRow(
@@ -271,7 +271,7 @@ def _template_row(setting: Setting, now: Deployed, scene: TuneScene, advice: Seq
     )
 
 
-def _use(setting: Setting, now: Deployed, scene: TuneScene, advice: Sequence[Advice]) -> Prose:
+def _use(setting: TemplateSetting, now: Deployed, scene: TuneScene, advice: Sequence[Advice]) -> Prose:
     version, since = scene.install.version, parse_version(setting.since) if setting.since else None
     if not now.proof:
         return Text("tune.template-unread")
@@ -305,7 +305,7 @@ def _same(one: str, other: str) -> bool:
         return one == other
 
 
-def _chart_values(settings: Sequence[Setting], scene: TuneScene) -> dict[str, Any]:
+def _chart_values(settings: Sequence[TemplateSetting], scene: TuneScene) -> dict[str, Any]:
     """The chart's values. A list replaces the one that is deployed, so what that has is in it as well; a flag that has
     a value of its own leaves the list, where it would win.
     """

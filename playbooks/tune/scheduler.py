@@ -160,7 +160,7 @@ _FLAGS: tuple[Topic, ...] = ("kube-qps", "kube-burst", "kube-timeout")
 _SHOWN_WAITS = 3
 
 
-class Limit(NamedTuple):
+class ClientLimit(NamedTuple):
     """One of the flags: what client-go takes where it is not set, and what is recommended."""
 
     topic: Topic
@@ -179,11 +179,11 @@ def rate(scene: TuneScene) -> list[Advice]:
         return [_no_rate(topic, scene, Text("tune.rate-unknown")) for topic in _FLAGS]
     by_size = client_for(nodes or 0)
     wanted = max(by_size, _THROTTLED, key=lambda row: row.qps) if throttled else by_size
-    limits = (Limit("kube-qps", 5, wanted.qps), Limit("kube-burst", 10, wanted.burst))
+    limits = (ClientLimit("kube-qps", 5, wanted.qps), ClientLimit("kube-burst", 10, wanted.burst))
     return [*(_rate(limit, scene, nodes) for limit in limits), _timeout(wanted, scene, nodes)]
 
 
-def _rate(limit: Limit, scene: TuneScene, nodes: int | None) -> Advice:
+def _rate(limit: ClientLimit, scene: TuneScene, nodes: int | None) -> Advice:
     current = _number(scene.flags.get(limit.topic, ""), 0)
     set_to = f"{current:g}" if current else Text("tune.default", value=f"{limit.default:g}")
     if _number(scene.flags.get("kube-qps", ""), 0) < 0:
