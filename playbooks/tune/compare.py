@@ -2,8 +2,8 @@
 
 When a difference between two measurements is more than chance. Times: a rank test (Mann-Whitney U, normal approximation
 with correction for ties), two-sided at 1 %, of at least ten pods on each side; and the medians differ by 10 % of the
-larger, and by 0.05 s, or by 1 s where whole seconds are known. Counts: each pod is one chance; the counts differ by more
-than three times their standard deviation if every pod on either side caused as many.
+larger, and by 0.05 s, or by 1 s where whole seconds are known. Counts: each pod is one chance; the counts differ by
+more than three times their standard deviation if every pod on either side caused as many.
 """
 
 import math
