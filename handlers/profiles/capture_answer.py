@@ -9,7 +9,7 @@ from bot.store.profiles import KeptProfile
 from bot.texts import Texts
 from handlers.profiles.files import profile_files
 from playbooks.profile.fetch import FetchedProfile, Snapshot
-from playbooks.profile.report import diagnose, seen_in
+from playbooks.profile.playbook import diagnose, seen_in
 from playbooks.profile.request import name_of
 
 
