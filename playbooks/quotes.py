@@ -8,8 +8,7 @@ import msgspec
 
 from bot.hami.names import Names
 from bot.hami.pods.allocations import given
-from bot.hami.scheduler_logs.log_lines import LogLine
-from bot.hami.scheduler_logs.throttling import NEEDLE, Wait
+from bot.hami.scheduler_logs.log_lines import NEEDLE, LogLine, Wait
 from bot.hami.vendors import FIRST, NAMES, vendor_of_made_up_card, vendor_of_register_key
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Condition, DaemonPod, Event, Holder, Node, Pod

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from bot.pprof.function_shares import is_own
+from bot.pprof.hints import is_own
 from bot.pprof.nodes import no_location
 from bot.pprof.profile import Location, Profile
 

@@ -1,4 +1,4 @@
-"""The sums of `sums_python` with numpy: three times as fast, for profiles large enough to make up for its import.
+"""The sums of `sums` with numpy: three times as fast, for profiles large enough to make up for its import.
 
 The same numbers to the last bit: everything is int64, which wraps around as Go's does.
 """
@@ -13,7 +13,7 @@ os.putenv("OPENBLAS_NUM_THREADS", "1")  # a quarter of numpy's import is threads
 import numpy as np
 
 from bot.pprof.nodes import NodeTable, no_location
-from bot.pprof.sample_sums import Edges, Frame, Stacks, Weights
+from bot.pprof.sums import Edges, Frame, Stacks, Weights
 
 _BATCH = 512
 _MARKS = 8 << 20  # pairs of a sample and a node that are told apart at a time

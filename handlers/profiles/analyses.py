@@ -7,22 +7,18 @@ from pathlib import Path
 
 from bot.errors import UsageError
 from bot.kube.times import format_time
-from bot.pprof.compare import compared_type
+from bot.pprof.compare import compared_type, comparison_tables, explain_change
 from bot.pprof.decode import read
-from bot.pprof.findings import explain, symptom_table
+from bot.pprof.findings import SourcedProfile, explain, symptom_table
 from bot.pprof.graph import Trim
-from bot.pprof.links import Sources, read_versions
-from bot.pprof.listing import Source, below, function_lines, listing
-from bot.pprof.quotes import SourcedProfile
-from bot.pprof.sampletypes import sample_index
+from bot.pprof.listing import Source, Sources, below, function_lines, listing, read_versions
+from bot.pprof.profile import sample_index
 from bot.pprof.top import Options, prepared, top, total_of
-from bot.pprof.versions import comparison_tables, explain_change
 from bot.render.terminal import terminal
 from bot.report import Report, Subject, in_words, new_report
 from bot.settings import load_settings
 from bot.texts import Language, Text, Texts
-from handlers.profiles.options import COMPARE_EXAMPLE, HINTS_EXAMPLE, LIST_EXAMPLE, Words
-from handlers.profiles.readfile import read_file
+from handlers.profiles.answers_in_files import COMPARE_EXAMPLE, HINTS_EXAMPLE, LIST_EXAMPLE, Words, read_file
 from handlers.standard_output import has_colours, width
 
 _ROWS = 10

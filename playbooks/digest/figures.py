@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bot.gpu_rows import TypeRow
-from bot.hami.nodes.node_state import read_registrations
+from bot.hami.nodes.node_state import core_factor, memory_factor, read_memory_scaling, read_registrations
 from bot.hami.nodes.registration import Registration
-from bot.hami.nodes.scaling import core_factor, memory_factor, read_memory_scaling
 from bot.kube.models import Pod
 from bot.report import Finding, Gap, Report
 from bot.texts import in_english

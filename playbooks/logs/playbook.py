@@ -14,9 +14,9 @@ import click
 from msgspec import structs
 
 from bot.errors import SourceError, Unusable
-from bot.hami.scheduler_logs.filter_reasons import LOG_TEXTS
 from bot.hami.scheduler_logs.filter_runs import CARD_CODES
 from bot.hami.scheduler_logs.log_lines import read_line
+from bot.hami.scheduler_logs.scheduling_events import LOG_TEXTS
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import NODES, Node, Pod
 from bot.kube.times import format_time, parse_time

@@ -5,9 +5,8 @@ from collections.abc import Iterator, Mapping
 from bot.errors import SourceError
 from bot.hami.installation.install import PROFILING_SINCE
 from bot.kube.times import format_time
-from bot.pprof.findings import explain
-from bot.pprof.quotes import SourcedProfile, headline, top_table
-from bot.pprof.sampletypes import ALLOCATED
+from bot.pprof.findings import SourcedProfile, explain, headline, top_table
+from bot.pprof.profile import ALLOCATED
 from bot.report import Evidence, Finding, NextAction, Report, Subject, Table, gap, new_report, step
 from bot.texts import Prose, Text, spaced
 from playbooks.profile.fetch import FetchedProfile, Off, Snapshot, TriedPort

@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 from bot.pprof.decode import read
 from bot.pprof.graph import Trim
-from bot.pprof.profile import Profile, ValueType
-from bot.pprof.sampletypes import sample_index, shown_type
+from bot.pprof.profile import Profile, ValueType, sample_index, shown_type
 from bot.pprof.top import Options, TopRow, listing, prepared, total_of
 from bot.pprof.units import AUTO, label
 

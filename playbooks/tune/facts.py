@@ -10,8 +10,8 @@ from bot.hami.fit.allocated_totals import Ledger, build_ledger
 from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.installation.install import Install, flags_of
 from bot.hami.metrics.holder_usage import MeasuredHolding, held_by
-from bot.hami.scheduler_logs.filter_reasons import REASONS
-from bot.hami.scheduler_logs.throttling import NEEDLE, Wait, read_waits
+from bot.hami.scheduler_logs.log_lines import NEEDLE, Wait, read_waits
+from bot.hami.scheduler_logs.scheduling_events import REASONS
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import NODES, PODS, RESOURCE_QUOTAS, Holder, Node, Pod
 from bot.report import Gap

@@ -14,9 +14,8 @@ from bot.hami.fit.filter_state import take_stock
 from bot.hami.fit.version_differences import NEWEST_READ, rules_of
 from bot.hami.metrics.holder_usage import MeasuredHolding
 from bot.hami.nodes.cards import Card, CardState
-from bot.hami.nodes.node_state import read_registrations
+from bot.hami.nodes.node_state import memory_factor, read_memory_scaling, read_registrations
 from bot.hami.nodes.registration import Registration
-from bot.hami.nodes.scaling import memory_factor, read_memory_scaling
 from bot.hami.vendors import FIRST
 from bot.kube.models import Node
 from bot.report import Sheet

@@ -9,9 +9,8 @@ it is only judged where one is set.
 import shlex
 from typing import NamedTuple
 
-from bot.hami.installation.helm_values import ARGUMENTS, chart_value
-from bot.hami.installation.install import CLIENT_FLAGS_SINCE
-from bot.hami.scheduler_logs.throttling import NEEDLE, Wait, are_felt
+from bot.hami.installation.install import ARGUMENTS, CLIENT_FLAGS_SINCE, chart_value
+from bot.hami.scheduler_logs.log_lines import NEEDLE, Wait, are_felt
 from bot.kube.models import Pod
 from bot.report import Evidence, Gap, NextAction, step
 from bot.texts import Prose, Text

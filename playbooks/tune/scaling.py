@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from bot.hami.installation.helm_values import chart_value
+from bot.hami.installation.install import chart_value
 from bot.hami.metrics.exposition import Sample
 from bot.hami.metrics.holder_usage import MeasuredHolding
 from bot.kube.models.pod_views import HolderContainer

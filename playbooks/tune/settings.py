@@ -4,7 +4,7 @@ HAMi takes a GPU for exclusive use where its cores are 100 in total (pkg/device/
 registered, nobody gets a whole one. HAMi-core writes a line for each CUDA call at high levels.
 """
 
-from bot.hami.installation.helm_values import CORE_SCALING, chart_value
+from bot.hami.installation.install import CORE_SCALING, chart_value
 from bot.hami.version import Version
 from bot.report import step
 from bot.texts import Text

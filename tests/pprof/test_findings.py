@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from bot.pprof.compare import comparison_tables, explain_change
 from bot.pprof.decode import read
-from bot.pprof.findings import explain, symptom_table
+from bot.pprof.findings import SourcedProfile, explain, short_name, symptom_table
 from bot.pprof.hints import ALLOCATION_RULES, CPU_RULES, GOROUTINE_RULES, MEMORY_RULES, WAIT_RULES
-from bot.pprof.quotes import SourcedProfile, short_name
-from bot.pprof.versions import comparison_tables, explain_change
 from bot.report import Finding, Table, finding_in_words
 from bot.report.tables import table_in_words
 from bot.texts import LANGUAGES, Texts

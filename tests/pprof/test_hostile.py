@@ -11,16 +11,13 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from bot.errors import SourceError, UsageError
-from bot.pprof.decode import LONGEST_TEXT, read
+from bot.pprof.compare import comparison_tables, explain_change
+from bot.pprof.decode import LONGEST_TEXT, check, read
 from bot.pprof.filters import Filters
-from bot.pprof.findings import explain
+from bot.pprof.findings import SourcedProfile, explain
 from bot.pprof.graph import Trim
-from bot.pprof.links import HAMI, Sources
-from bot.pprof.listing import function_lines, listing
-from bot.pprof.quotes import SourcedProfile
-from bot.pprof.size_guard import check
+from bot.pprof.listing import HAMI, Sources, function_lines, listing
 from bot.pprof.top import Options, top
-from bot.pprof.versions import comparison_tables, explain_change
 from bot.report.tables import table_in_words
 from bot.texts import Texts, in_english
 from tests.pprof.build import SMALLEST, Writer, chain, data, number

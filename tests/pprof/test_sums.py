@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from bot.pprof.decode import read
 from bot.pprof.nodes import node_table
 from bot.pprof.profile import int64
-from bot.pprof.sample_sums import Edges, Frame, Weights
-from bot.pprof.sums_python import PlainSums
+from bot.pprof.sums import Edges, Frame, PlainSums, Weights
 from tests.pprof.build import Writer
 from tests.sampling import examples
 

@@ -9,7 +9,7 @@ import pytest
 from bot.errors import SourceError
 from bot.pprof.decode import MAX_BYTES
 from bot.texts import in_english
-from handlers.profiles.memory_budget import AT_ONCE, LARGE, Room
+from handlers.profiles.captures import AT_ONCE, LARGE, Room
 
 SMALL, GREAT = b"\x48\x01", gzip.compress(bytes(LARGE), 1)
 

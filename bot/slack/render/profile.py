@@ -2,7 +2,7 @@
 
 import msgspec
 
-from bot.pprof.quotes import short_name, top_table
+from bot.pprof.findings import short_name, top_table
 from bot.pprof.top import TopRow
 from bot.report import Report
 from bot.slack.render import blocks
