@@ -24,7 +24,7 @@ from bot.pprof.findings import (
     short_name,
     wait_words,
 )
-from bot.pprof.goroutines import Growth, grown
+from bot.pprof.goroutines import GroupGrowth, grown
 from bot.pprof.hints import CPU_RULES, function_cum, is_own, observations, shares
 from bot.pprof.nodes import base_name
 from bot.pprof.profile import ALLOCATED, Profile, ValueType, sample_index
@@ -40,7 +40,7 @@ _LONGER = 1.2
 _SECOND_NS = 1e9
 
 
-class Change(NamedTuple):
+class FunctionChange(NamedTuple):
     """A row: each profile's value in order, per second or as it is; `noise` is about the last against the first."""
 
     name: str
@@ -78,19 +78,19 @@ class Comparison(NamedTuple):
 
     kind: ValueType
     per_second: bool
-    total: Change
-    gc: Change | None
-    allocated: Change | None
-    functions: list[Change]
+    total: FunctionChange
+    gc: FunctionChange | None
+    allocated: FunctionChange | None
+    functions: list[FunctionChange]
     warnings: list["Unlike"]
 
     @property
-    def significant(self) -> list[Change]:
+    def significant(self) -> list[FunctionChange]:
         """The functions whose change is more than noise."""
         return [function for function in self.functions if not function.noise]
 
     @property
-    def own(self) -> list[Change]:
+    def own(self) -> list[FunctionChange]:
         """Those of the program and its libraries."""
         return [change for change in self.significant if is_own(change.name)]
 
@@ -156,7 +156,7 @@ def _side(profile: Profile, index: int, *, per_second: bool) -> _Side:
     )
 
 
-def _change(name: str, sides: Sequence[_Side], values: Sequence[int]) -> Change:
+def _change(name: str, sides: Sequence[_Side], values: Sequence[int]) -> FunctionChange:
     rates = tuple(value / side.seconds for value, side in zip(values, sides, strict=True))
     first, last = sides[0], sides[-1]
     variance = sum(
@@ -164,16 +164,16 @@ def _change(name: str, sides: Sequence[_Side], values: Sequence[int]) -> Change:
         for value, side in ((values[0], first), (values[-1], last))
         if side.observed
     )
-    return Change(name, rates, noise=abs(rates[-1] - rates[0]) <= _DEVIATIONS * math.sqrt(variance))
+    return FunctionChange(name, rates, noise=abs(rates[-1] - rates[0]) <= _DEVIATIONS * math.sqrt(variance))
 
 
-def _collector(sides: Sequence[_Side]) -> Change:
+def _collector(sides: Sequence[_Side]) -> FunctionChange:
     parts = tuple(side.gc / side.total if side.total else 0.0 for side in sides)
     ends = ((parts[0], sides[0]), (parts[-1], sides[-1]))
     variance = sum(
         part * (1 - part) / (side.observed * side.total) for part, side in ends if side.observed * side.total
     )
-    return Change(
+    return FunctionChange(
         "garbage collection", parts, noise=abs(parts[-1] - parts[0]) <= _DEVIATIONS * math.sqrt(abs(variance))
     )
 
@@ -249,7 +249,7 @@ def _side_by_side(found: Comparison, names: Sequence[str]) -> Table:
     return prose_table(Text("profile-change.title", what=_measured(found)), columns, rows)
 
 
-def _worth_a_row(found: Comparison) -> list[Change]:
+def _worth_a_row(found: Comparison) -> list[FunctionChange]:
     """Own functions, and calls of C: those that changed, then the heaviest that did not, marked as noise."""
     ours = [function for function in found.functions if is_own(function.name) or function.name == _C_CODE]
     changed = [change for change in ours if not change.noise]
@@ -259,7 +259,7 @@ def _worth_a_row(found: Comparison) -> list[Change]:
     return [*changed, *others][:ROWS] or found.significant[:ROWS]
 
 
-def _row(name: Prose, found: Comparison, change: Change) -> tuple[Prose, ...]:
+def _row(name: Prose, found: Comparison, change: FunctionChange) -> tuple[Prose, ...]:
     return (name, *(_value(value, found) for value in change.values), _ratio(change))
 
 
@@ -272,7 +272,7 @@ def _value(number: float, found: Comparison) -> str:
     return f"{text}/s" if found.per_second else text
 
 
-def _ratio(change: Change) -> Prose:
+def _ratio(change: FunctionChange) -> Prose:
     if change.noise:
         return Text("profile-change.noise")
     first, last = change.values[0], change.values[-1]
@@ -305,7 +305,7 @@ def _measured(found: Comparison) -> Text:
     return Text("profile-change.of-core") if kind == "cpu" else Text("profile-change.rates", kind=kind)
 
 
-def _told(name: Prose, found: Comparison, change: Change) -> Text:
+def _told(name: Prose, found: Comparison, change: FunctionChange) -> Text:
     before, after = _value(change.values[0], found), _value(change.values[-1], found)
     return Text("profile-change.told", name=name, before=before, after=after, ratio=_ratio(change))
 
@@ -355,7 +355,7 @@ def _unlike(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding]
     ]
 
 
-def _leak(ready: Sequence[SourcedProfile], growths: Sequence[Growth]) -> list[Finding]:
+def _leak(ready: Sequence[SourcedProfile], growths: Sequence[GroupGrowth]) -> list[Finding]:
     if not growths:
         return []
     largest = growths[0]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from bot.finding_codes import as_code
 from bot.pprof.filters import Filters, literally
-from bot.pprof.goroutines import Group, crowded, groups
+from bot.pprof.goroutines import GoroutineGroup, crowded, groups
 from bot.pprof.graph import Trim
 from bot.pprof.hints import PROFILER, Hint, Hints, hints
 from bot.pprof.profile import Profile, sample_index, shown_type
@@ -273,7 +273,7 @@ def _profiles(taken: SourcedProfile, hint: Hint) -> bool:
     return hint.code != "holder" and any(PROFILER.match(function.name) for function in taken.profile.functions)
 
 
-def _crowds(taken: SourcedProfile, crowds: Sequence[Group]) -> list[Finding]:
+def _crowds(taken: SourcedProfile, crowds: Sequence[GoroutineGroup]) -> list[Finding]:
     if not crowds:
         return []
     total = sum(value for _, value in taken.profile.samples.stacks(0))
@@ -291,7 +291,7 @@ def _crowds(taken: SourcedProfile, crowds: Sequence[Group]) -> list[Finding]:
     return [finding("goroutine-crowd", claim, evidence, next_actions=actions)]
 
 
-def wait_words(group: Group) -> Text:
+def wait_words(group: GoroutineGroup) -> Text:
     """What its goroutines wait for."""
     return Text(_WAITING[group.wait])
 

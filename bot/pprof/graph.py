@@ -33,7 +33,7 @@ class Trim(NamedTuple):
     drop_negative: bool = False
 
 
-class Row(NamedTuple):
+class GraphRow(NamedTuple):
     """A node that is shown. `inline` is empty, `(inline)` or `(partial-inline)`."""
 
     node: Node
@@ -45,7 +45,7 @@ class Row(NamedTuple):
 class Graph(NamedTuple):
     """Rows in their order; of how many nodes; how many more were too small."""
 
-    rows: list[Row]
+    rows: list[GraphRow]
     nodes: int
     dropped: int
 
@@ -70,7 +70,7 @@ def trimmed(profile: Profile, index: int, trim: Trim) -> Graph:
     in_graph = None if len(top) == len(every) else set(top)
     minimum = fraction_of(total, EDGE_FRACTION)
     labels = inline_labels(sums, table, shown=set(top), in_graph=in_graph, minimum=minimum)
-    rows = [Row(table.nodes[node], flat[node], cum[node], labels.get(node, "")) for node in top]
+    rows = [GraphRow(table.nodes[node], flat[node], cum[node], labels.get(node, "")) for node in top]
     return Graph(rows, len(kept), len(every) - len(kept))
 
 

@@ -74,7 +74,7 @@ def _total(profile: Profile, index: int) -> int:
     return sum(abs(value) for _, value in profile.samples.stacks(index))
 
 
-class Share(NamedTuple):
+class FunctionShare(NamedTuple):
     """The part of a profile whose stacks have a matching function. `callers`: own code nearest to it, by weight."""
 
     weight: int
@@ -83,7 +83,7 @@ class Share(NamedTuple):
 
 def shares(
     profile: Profile, index: int, patterns: Mapping[str, re.Pattern[str]], unless: Mapping[str, str] | None = None
-) -> dict[str, Share]:
+) -> dict[str, FunctionShare]:
     """The share of each pattern, in one pass. Stacks overlap, so shares may add up to more than everything.
 
     A caller is the nearest function towards the root, from the match on, that is neither Go's own nor of a logging
@@ -111,7 +111,7 @@ def shares(
             if name:
                 callers[rule][name] = callers[rule].get(name, 0) + value
     return {
-        name: Share(weights[i], sorted(callers[i].items(), key=lambda item: (-item[1], item[0])))
+        name: FunctionShare(weights[i], sorted(callers[i].items(), key=lambda item: (-item[1], item[0])))
         for i, name in enumerate(names)
     }
 
@@ -179,7 +179,7 @@ PROFILER = re.compile(r"net/http/pprof\.|runtime/pprof\.([a-z(]|Lookup|Start|Sto
 """What takes profiles."""
 
 
-class Rule(NamedTuple):
+class HintRule(NamedTuple):
     """`note` and `warning` are shares from which on the hint is given; None for never.
 
     Samples in which the rule `unless` matches too do not count. With `holder` it is the share of the own function that
@@ -200,37 +200,37 @@ _LOGGING = re.compile(r"k8s\.io/klog|log\.|go\.uber\.org/zap|fmt\.Sprint")
 _RATE_LIMITER = re.compile(r".*flowcontrol\..*(Wait|Accept)|golang\.org/x/time/rate\..*[Ww]ait")
 
 CPU_RULES = (
-    Rule("gc-background", re.compile(r"runtime\.(gcBgMarkWorker|bgsweep|bgscavenge)"), 0.10, 0.25),
-    Rule("gc-assist", re.compile(r"runtime\.gcAssistAlloc"), 0.03),
-    Rule("allocation", re.compile(r"runtime\.(mallocgc|growslice|makeslice|newobject)"), 0.10, 0.25),
-    Rule("cgo", re.compile(r"runtime\.cgocall"), 0.20),
-    Rule("syscalls", re.compile(r"(syscall|internal/runtime/syscall)\."), 0.15),
-    Rule(
+    HintRule("gc-background", re.compile(r"runtime\.(gcBgMarkWorker|bgsweep|bgscavenge)"), 0.10, 0.25),
+    HintRule("gc-assist", re.compile(r"runtime\.gcAssistAlloc"), 0.03),
+    HintRule("allocation", re.compile(r"runtime\.(mallocgc|growslice|makeslice|newobject)"), 0.10, 0.25),
+    HintRule("cgo", re.compile(r"runtime\.cgocall"), 0.20),
+    HintRule("syscalls", re.compile(r"(syscall|internal/runtime/syscall)\."), 0.15),
+    HintRule(
         "locks",
         re.compile(r"(internal/)?sync\.\((\*Mutex\)\.(Lock|lockSlow)|\*RWMutex\))|runtime\.(semacquire|lock2|futex$)"),
         0.05,
         0.20,
     ),
-    Rule("json", _JSON, 0.10, 0.50),
-    Rule("reflection", re.compile(r"reflect\."), 0.10, unless="json"),
-    Rule("regexp", re.compile(r"regexp\."), 0.10),
-    Rule("regexp-compile", re.compile(r"regexp\.(Must)?Compile"), 0.02, 0.02),
-    Rule("logging", _LOGGING, 0.10),
-    Rule("list-storm", _LISTS, 0.20),
-    Rule("scheduler", re.compile(r"runtime\.(schedule|findRunnable|park_m)$"), 0.15),
+    HintRule("json", _JSON, 0.10, 0.50),
+    HintRule("reflection", re.compile(r"reflect\."), 0.10, unless="json"),
+    HintRule("regexp", re.compile(r"regexp\."), 0.10),
+    HintRule("regexp-compile", re.compile(r"regexp\.(Must)?Compile"), 0.02, 0.02),
+    HintRule("logging", _LOGGING, 0.10),
+    HintRule("list-storm", _LISTS, 0.20),
+    HintRule("scheduler", re.compile(r"runtime\.(schedule|findRunnable|park_m)$"), 0.15),
 )
 WAIT_RULES = (
-    Rule("rate-limiter", _RATE_LIMITER, 0.05, 0.20),
-    Rule("lock-contention", re.compile(r"(internal/)?sync\.\(\*(RW)?Mutex\)\."), 0.30),
-    Rule("runtime-locks", re.compile(r"runtime\.unlock"), 0.30),
+    HintRule("rate-limiter", _RATE_LIMITER, 0.05, 0.20),
+    HintRule("lock-contention", re.compile(r"(internal/)?sync\.\(\*(RW)?Mutex\)\."), 0.30),
+    HintRule("runtime-locks", re.compile(r"runtime\.unlock"), 0.30),
 )
 ALLOCATION_RULES = (
-    Rule("json", _JSON, 0.20, 0.50),
-    Rule("list-storm", _LISTS, 0.20),
-    Rule("logging", _LOGGING, 0.10),
+    HintRule("json", _JSON, 0.20, 0.50),
+    HintRule("list-storm", _LISTS, 0.20),
+    HintRule("logging", _LOGGING, 0.10),
 )
-GOROUTINE_RULES = (Rule("rate-limiter", _RATE_LIMITER, 0.05, 0.20),)
-MEMORY_RULES = (Rule("holder", re.compile(""), 0.30, holder=True),)
+GOROUTINE_RULES = (HintRule("rate-limiter", _RATE_LIMITER, 0.05, 0.20),)
+MEMORY_RULES = (HintRule("holder", re.compile(""), 0.30, holder=True),)
 _RULES = {
     "cpu": CPU_RULES,
     **dict.fromkeys(("contentions", "delay"), WAIT_RULES),
@@ -287,7 +287,7 @@ def hints(profile: Profile, index: int) -> Hints:
     return Hints(sorted(given, key=lambda hint: -hint.share), observed, idle)
 
 
-def _hint(rule: Rule, share: Share, total: int, whole: int) -> Hint | None:
+def _hint(rule: HintRule, share: FunctionShare, total: int, whole: int) -> Hint | None:
     """Judged without the profiler's own samples; what is told is the share of all, as every table has it."""
     pattern, weight = rule.pattern.pattern, share.weight
     if rule.holder and share.callers:

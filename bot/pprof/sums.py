@@ -25,7 +25,7 @@ Edge = tuple[int, int]
 """A caller and its callee."""
 
 
-class Weights(NamedTuple):
+class NodeWeights(NamedTuple):
     """By node number: flat goes to the leaf, cum once to each node of a stack."""
 
     flat: list[int]
@@ -42,7 +42,7 @@ class Edges(NamedTuple):
 class Sums(Protocol):
     """The sums over some stacks. Both raise SourceError for a location that is not there."""
 
-    def weigh(self) -> Weights: ...
+    def weigh(self) -> NodeWeights: ...
 
     def edges(self, frames: Mapping[int, tuple[Frame, ...]], callees: set[int]) -> Edges:
         """The calls of `callees` between the frames of each location, innermost first; they skip those without any.
@@ -79,7 +79,7 @@ class PlainSums:
         self._stacks, self._table = stacks, table
         self._recursive = bytearray()  # for each stack, whether a node is in it more than once
 
-    def weigh(self) -> Weights:
+    def weigh(self) -> NodeWeights:
         table, recursive = self._table, bytearray()
         nodes_of = by_id(table.by_location, _DANGLING).__getitem__
         flat, cum = [0] * len(table.nodes), [0] * len(table.nodes)
@@ -100,7 +100,7 @@ class PlainSums:
         except LookupError as error:
             raise no_location() from error
         self._recursive = recursive
-        return Weights([int64(value) for value in flat], [int64(value) for value in cum])
+        return NodeWeights([int64(value) for value in flat], [int64(value) for value in cum])
 
     def edges(self, frames: Mapping[int, tuple[Frame, ...]], callees: set[int]) -> Edges:
         kinds: dict[tuple[Frame, ...], int] = {(): 0}

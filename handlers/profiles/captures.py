@@ -111,7 +111,7 @@ LARGE = 4 << 20
 largest takes most of the time that there is for an answer."""
 
 
-class Room:
+class ReadingRoom:
     """Its threads are its own: a profile that is slow to read holds up nothing else that needs a thread.
 
     What is given up goes on in its thread until it is done, since threads cannot be ended, and keeps one of the two.
@@ -218,7 +218,7 @@ async def audited(audit: Audit, question: Question, cluster: str, request: Reque
     await note("taken")
 
 
-class Answer(NamedTuple):
+class CaptureAnswer(NamedTuple):
     """`kept` is None where there is no profile."""
 
     message: Message
@@ -226,14 +226,14 @@ class Answer(NamedTuple):
     content: bytes
 
 
-def answer_to(snapshot: Snapshot, words: str, say: Texts) -> Answer:
+def answer_to(snapshot: Snapshot, words: str, say: Texts) -> CaptureAnswer:
     """`words` is the question as typed, for the button that asks it again. Raises SourceError for what is none."""
     seen = seen_in(snapshot)
     report = in_words(diagnose(snapshot, seen), say)
     message = render_report(with_short_names(report), say, channel_buttons=False, words=words)
     taken = snapshot.outcome
     if seen is None or not isinstance(taken, FetchedProfile):
-        return Answer(message, None, b"")
+        return CaptureAnswer(message, None, b"")
     kind, content = snapshot.request.kind, taken.content
     name = name_of(kind, content)
     kept = KeptProfile(
@@ -247,4 +247,4 @@ def answer_to(snapshot: Snapshot, words: str, say: Texts) -> Answer:
         size=len(content),
     )
     files = profile_files(name, kind, taken.wanted.pod, content, seen.profile, say)
-    return Answer(message._replace(files=(*files, *message.files)), kept, content)
+    return CaptureAnswer(message._replace(files=(*files, *message.files)), kept, content)

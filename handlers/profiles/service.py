@@ -31,7 +31,7 @@ from handlers.parsing.slack_words import join_words, split_words
 from handlers.profiles.analyses import check_named, explained
 from handlers.profiles.answers_in_files import PROGRAM, Words, profiles_named, read_words
 from handlers.profiles.captures import PATIENCE_S as ROOM_S
-from handlers.profiles.captures import Answer, CaptureRequest, Captures, Room, answer_to, audited
+from handlers.profiles.captures import CaptureAnswer, CaptureRequest, Captures, ReadingRoom, answer_to, audited
 from handlers.profiles.kept import Contents, answer_about, contents_of, is_reference, kept_report
 from handlers.profiles.words import ProfileAsked, ShowKept
 from handlers.replies import PATIENCE_S, ChannelReply, Reply, within
@@ -57,8 +57,8 @@ class ProfileService:
         self._deps = inbox.deps
         self._settings = settings
         self._captures = Captures[Snapshot]()
-        self._room = Room()
-        self._waiting: dict[str, asyncio.Task[Answer]] = {}
+        self._room = ReadingRoom()
+        self._waiting: dict[str, asyncio.Task[CaptureAnswer]] = {}
         self._cancelled_by: dict[str, str] = {}
         self._kind = inbox.kinds.add(Kind("profile", Nothing, self._answer))
 
@@ -134,8 +134,8 @@ class ProfileService:
         return answer.message
 
     async def _taken(
-        self, wanted: CaptureRequest, request: Request, question: Question, answer: Callable[[Snapshot], Answer]
-    ) -> Answer:
+        self, wanted: CaptureRequest, request: Request, question: Question, answer: Callable[[Snapshot], CaptureAnswer]
+    ) -> CaptureAnswer:
         """Who shares what is being taken needs no room for another one: asked last, since what is taken may end."""
         async with AsyncExitStack() as stack:
             async with audited(self._deps.store.audit, question, wanted.cluster, request):
@@ -146,7 +146,7 @@ class ProfileService:
             contents = [taken.content] if isinstance(taken, FetchedProfile) else []
             return await self._room.run(partial(answer, snapshot), contents)
 
-    async def _awaited(self, key: str, waiting: asyncio.Task[Answer]) -> Answer | None:
+    async def _awaited(self, key: str, waiting: asyncio.Task[CaptureAnswer]) -> CaptureAnswer | None:
         """None when somebody cancelled it."""
         self._waiting[key] = waiting
         try:
@@ -162,7 +162,7 @@ class ProfileService:
         async with self._deps.open_sources(cluster) as sources:
             return await gather(request, sources)
 
-    async def _keep(self, answer: Answer) -> None:
+    async def _keep(self, answer: CaptureAnswer) -> None:
         """The answer has the file as well, so a store that is out of reach costs only the comparison later."""
         if answer.kept is None:
             return

@@ -10,7 +10,7 @@ from bot.hami.fit.allocated_totals import Ledger, build_ledger
 from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.installation.install import Install, flags_of
 from bot.hami.metrics.holder_usage import MeasuredHolding, held_by
-from bot.hami.scheduler_logs.log_lines import NEEDLE, Wait, read_waits
+from bot.hami.scheduler_logs.log_lines import NEEDLE, ThrottledRequest, read_waits
 from bot.hami.scheduler_logs.scheduling_events import REASONS
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import NODES, PODS, RESOURCE_QUOTAS, Holder, Node, Pod
@@ -52,11 +52,11 @@ class Request(NamedTuple):
 class Throttled(NamedTuple):
     """The requests that the extenders held back within the logs that were read, by the pod that wrote them."""
 
-    by_scheduler: tuple[tuple[Pod, tuple[Wait, ...]], ...] = ()
+    by_scheduler: tuple[tuple[Pod, tuple[ThrottledRequest, ...]], ...] = ()
     gaps: tuple[Gap, ...] = ()
 
     @property
-    def waits(self) -> tuple[Wait, ...]:
+    def waits(self) -> tuple[ThrottledRequest, ...]:
         return tuple(wait for _, waits in self.by_scheduler for wait in waits)
 
 

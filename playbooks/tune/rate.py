@@ -10,7 +10,7 @@ import shlex
 from typing import NamedTuple
 
 from bot.hami.installation.install import ARGUMENTS, CLIENT_FLAGS_SINCE, chart_value
-from bot.hami.scheduler_logs.log_lines import NEEDLE, Wait, are_felt
+from bot.hami.scheduler_logs.log_lines import NEEDLE, ThrottledRequest, are_felt
 from bot.kube.models import Pod
 from bot.report import Evidence, Gap, NextAction, step
 from bot.texts import Prose, Text
@@ -101,7 +101,7 @@ def _proof(facts: Facts) -> tuple[Evidence, ...]:
     return tuple(proof for pod, waits in facts.held_back.by_scheduler if waits for proof in _of_waits(pod, waits))
 
 
-def _of_waits(scheduler: Pod, waits: tuple[Wait, ...]) -> tuple[Evidence, ...]:
+def _of_waits(scheduler: Pod, waits: tuple[ThrottledRequest, ...]) -> tuple[Evidence, ...]:
     once = "delay=.*" if 'delay="' in waits[0].line else "Waited for .*"
     longest = sorted(waits, key=lambda wait: -wait.seconds)[:_SHOWN_WAITS]
     proofs = [quotes.of_wait(wait, scheduler) for wait in longest]

@@ -244,7 +244,7 @@ _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-
 _FELT_S, _FELT_TOGETHER_S = 1.0, 60.0
 
 
-class Wait(NamedTuple):
+class ThrottledRequest(NamedTuple):
     """One request that was held back for so many seconds; `line` is the log's."""
 
     seconds: float
@@ -253,17 +253,17 @@ class Wait(NamedTuple):
     line: str
 
 
-def read_waits(lines: Iterable[str]) -> list[Wait]:
+def read_waits(lines: Iterable[str]) -> list[ThrottledRequest]:
     """The requests that these lines tell of, each once, in the log's order."""
-    waits: dict[tuple[str, str], Wait] = {}
+    waits: dict[tuple[str, str], ThrottledRequest] = {}
     for line in lines:
         if found := _NEW.search(line) or _OLD.search(line):
             delay, verb, url = found["delay"], found["verb"], found["url"]
-            waits.setdefault((delay, url), Wait(_seconds(delay), verb, url, line))
+            waits.setdefault((delay, url), ThrottledRequest(_seconds(delay), verb, url, line))
     return list(waits.values())
 
 
-def are_felt(waits: Sequence[Wait]) -> bool:
+def are_felt(waits: Sequence[ThrottledRequest]) -> bool:
     """Whether pods are scheduled later for it: one waits for over a second, or all together for over a minute."""
     return any(wait.seconds > _FELT_S for wait in waits) or sum(wait.seconds for wait in waits) > _FELT_TOGETHER_S
 

@@ -149,7 +149,7 @@ Nature = Literal["use", "pod", "card", "node", "summary"]
 or a `summary` that other codes explain."""
 
 
-class Reason(NamedTuple):
+class RefusalReason(NamedTuple):
     """One reason: HAMi's exact text (without what it names), our finding code, its first version, and its nature."""
 
     text: str
@@ -160,34 +160,34 @@ class Reason(NamedTuple):
 
 _V24, _V25, _V26, _V27, _V29, _V210 = (Version(2, minor) for minor in (4, 5, 6, 7, 9, 10))
 
-REASONS: tuple[Reason, ...] = (
-    Reason("CardInsufficientMemory", "card-insufficient-memory", _V26, "use"),
-    Reason("CardInsufficientCore", "card-insufficient-core", _V26, "use"),
-    Reason("CardTimeSlicingExhausted", "card-time-slicing-exhausted", _V26, "use"),
-    Reason("CardComputeUnitsExhausted", "card-compute-units-exhausted", _V26, "use"),
-    Reason("ExclusiveDeviceAllocateConflict", "exclusive-device-conflict", _V26, "use"),
-    Reason("ResourceQuotaNotFit", "resource-quota-not-fit", _V27, "use"),
-    Reason("CardMigTopologyInfeasible", "mig-topology-infeasible", _V210, "use"),
-    Reason("CardNotFoundCustomFilterRule", "custom-filter-rule", _V26, "use"),
-    Reason("CardQosPolicyMismatch", "custom-filter-rule", _V27, "use"),
-    Reason("CardAppClassMismatch", "custom-filter-rule", _V27, "use"),
-    Reason("NumaNotFit", "numa-not-fit", _V26, "use"),
-    Reason("NodeInsufficientDevice", "node-insufficient-device", _V26, "use"),
-    Reason("CardTypeMismatch", "card-type-mismatch", _V26, "pod"),
-    Reason("CardUuidMismatch", "card-uuid-mismatch", _V26, "pod"),
-    Reason("ModeNotFit", "mode-not-fit", _V29, "pod"),
-    Reason("CardNotHealth", "card-not-healthy", _V27, "card"),
-    Reason("CardUnhealthy", "card-not-healthy", _V27, "card"),
-    Reason("CardCordoned", "card-cordoned", _V210, "card"),
-    Reason("AllocatedCardsInsufficientRequest", "allocated-cards-insufficient", _V26, "summary"),
-    Reason("node unregistered", "node-unregistered", _V24, "node"),
-    Reason("node not fit pod", "node-unfit-pod", _V25, "summary"),
-    Reason("NodeUnfitPod", "node-unfit-pod", _V26, "summary"),
-    Reason("node usage unavailable", "node-unfit-pod", _V210, "summary"),
-    Reason("Device type not found", "node-unfit-pod", _V210, "summary"),
-    Reason("AddResourceUsage failed", "node-unfit-pod", _V210, "summary"),
-    Reason("Device not found after Fit", "node-unfit-pod", _V210, "summary"),
-    Reason("failed to fetch node info", "node-unfit-pod", _V210, "summary"),
+REASONS: tuple[RefusalReason, ...] = (
+    RefusalReason("CardInsufficientMemory", "card-insufficient-memory", _V26, "use"),
+    RefusalReason("CardInsufficientCore", "card-insufficient-core", _V26, "use"),
+    RefusalReason("CardTimeSlicingExhausted", "card-time-slicing-exhausted", _V26, "use"),
+    RefusalReason("CardComputeUnitsExhausted", "card-compute-units-exhausted", _V26, "use"),
+    RefusalReason("ExclusiveDeviceAllocateConflict", "exclusive-device-conflict", _V26, "use"),
+    RefusalReason("ResourceQuotaNotFit", "resource-quota-not-fit", _V27, "use"),
+    RefusalReason("CardMigTopologyInfeasible", "mig-topology-infeasible", _V210, "use"),
+    RefusalReason("CardNotFoundCustomFilterRule", "custom-filter-rule", _V26, "use"),
+    RefusalReason("CardQosPolicyMismatch", "custom-filter-rule", _V27, "use"),
+    RefusalReason("CardAppClassMismatch", "custom-filter-rule", _V27, "use"),
+    RefusalReason("NumaNotFit", "numa-not-fit", _V26, "use"),
+    RefusalReason("NodeInsufficientDevice", "node-insufficient-device", _V26, "use"),
+    RefusalReason("CardTypeMismatch", "card-type-mismatch", _V26, "pod"),
+    RefusalReason("CardUuidMismatch", "card-uuid-mismatch", _V26, "pod"),
+    RefusalReason("ModeNotFit", "mode-not-fit", _V29, "pod"),
+    RefusalReason("CardNotHealth", "card-not-healthy", _V27, "card"),
+    RefusalReason("CardUnhealthy", "card-not-healthy", _V27, "card"),
+    RefusalReason("CardCordoned", "card-cordoned", _V210, "card"),
+    RefusalReason("AllocatedCardsInsufficientRequest", "allocated-cards-insufficient", _V26, "summary"),
+    RefusalReason("node unregistered", "node-unregistered", _V24, "node"),
+    RefusalReason("node not fit pod", "node-unfit-pod", _V25, "summary"),
+    RefusalReason("NodeUnfitPod", "node-unfit-pod", _V26, "summary"),
+    RefusalReason("node usage unavailable", "node-unfit-pod", _V210, "summary"),
+    RefusalReason("Device type not found", "node-unfit-pod", _V210, "summary"),
+    RefusalReason("AddResourceUsage failed", "node-unfit-pod", _V210, "summary"),
+    RefusalReason("Device not found after Fit", "node-unfit-pod", _V210, "summary"),
+    RefusalReason("failed to fetch node info", "node-unfit-pod", _V210, "summary"),
 )
 
 BY_TEXT = {reason.text: reason for reason in REASONS}
@@ -217,7 +217,7 @@ LOG_TEXTS = {
 """What 2.4 and 2.5 log where later versions give a code."""
 
 
-def reason_of(text: str) -> Reason | None:
+def reason_of(text: str) -> RefusalReason | None:
     """The reason that a text names, None for a text that no known version gives (it may be a newer one's)."""
     if (reason := BY_TEXT.get(_OLD_SPELLING.get(text, text))) is not None:
         return reason
