@@ -8,6 +8,7 @@ observations give (Poisson).
 import math
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from bot.errors import UsageError
@@ -25,7 +26,7 @@ from bot.pprof.findings import (
     wait_words,
 )
 from bot.pprof.goroutines import GroupGrowth, grown
-from bot.pprof.hints import CPU_RULES, function_cum, is_own, observations, shares
+from bot.pprof.hints import CPU_RULES, function_cum, is_own, nearest_to_leaf, observations, shares
 from bot.pprof.nodes import base_name
 from bot.pprof.profile import ALLOCATED, Profile, ValueType, sample_index
 from bot.pprof.units import AUTO, label
@@ -198,6 +199,8 @@ def _warnings(profiles: Sequence[Profile], kind: ValueType, *, per_second: bool)
 
 ROWS = 10
 _C_CODE = "runtime.cgocall"
+_EVERYTHING = ("main.main", "runtime.main")
+"""All that a program does goes through them: they explain nothing."""
 _CHANGED = 2
 _NAMED = 3
 _LISTED = 5
@@ -234,11 +237,11 @@ def comparison_tables(versions: Sequence[SourcedProfile], *, sample_index_name: 
     """Side by side, oldest first: all of it, the collector's part, what was allocated, the ten largest changes."""
     ready = [version.ready() for version in versions]
     found = compare([taken.profile for taken in ready], sample_index_name)
-    return (_side_by_side(found, [taken.file.rpartition("/")[2].removesuffix(".pb.gz") for taken in ready]),)
+    return (_side_by_side(found, [_version_name(taken) for taken in ready]),)
 
 
 def _side_by_side(found: Comparison, names: Sequence[str]) -> Table:
-    columns = [Text("profile-change.what"), *map(printable, names), Text("profile-change.change")]
+    columns = [Text("profile-change.what"), *names, Text("profile-change.change")]
     rows = [_row(Text("profile-change.total"), found, found.total)]
     if found.gc and any(found.gc.values):
         rows.append((Text("profile-change.gc"), *map(share, found.gc.values), _ratio(found.gc)))
@@ -283,18 +286,71 @@ def _ratio(change: FunctionChange) -> Prose:
 
 def _changed(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding]:
     """The whole, and the own functions whose change is more than noise."""
-    chosen = [change for change in found.own if not (change.gone or change.new)][:_CHANGED]
-    if found.total.noise and not chosen:
+    changed = [change for change in found.own if not (change.gone or change.new) and change.name not in _EVERYTHING]
+    if found.total.noise and not changed:
         return []
-    names = [_told(short_name(change.name), found, change) for change in chosen]
-    whole = _told(_measured(found), found, found.total)
-    claim = Text("profile-change.claim", whole=whole)
+    through = _through(found, changed)
+    explaining = _explaining(ready, found, through)
+    others = [change for change in changed if change not in through][: _CHANGED - bool(explaining)]
+    chosen = [explaining, *others] if explaining else others
+    names = [_told(short_name(change.name), found, change) for change in others]
+    claim = Text("profile-change.claim", whole=_told(_measured(found), found, found.total))
+    if explaining:
+        factor = explaining.values[-1] / explaining.values[0]
+        claim = Text(
+            "profile-change.explained",
+            name=short_name(explaining.name),
+            factor=f"{factor:.2g}" if factor < 10 else f"{factor:,.0f}",
+            before=_value(explaining.values[0], found),
+            after=_value(explaining.values[-1], found),
+            step=_largest_step(explaining, [_version_name(taken) for taken in ready]),
+            claim=claim,
+        )
     if names:
         claim = Text("profile-change.with-functions", claim=claim, functions=clauses(names))
     kind = found.kind.type
     evidence = [headline(taken, kind) for taken in (ready[0], ready[-1])]
     evidence += [of_function(taken, change.name, kind) for change in chosen for taken in (ready[0], ready[-1])]
     return [finding("changed", claim, evidence, next_actions=_difference(ready, kind))]
+
+
+def _through(found: Comparison, changed: Sequence[FunctionChange]) -> list[FunctionChange]:
+    """The functions through which at least half of the change goes; where it is noise as a whole, the most changed."""
+    if found.total.noise:
+        return [*changed[:1]]
+    half = found.total.difference / 2
+    return [change for change in changed if change.difference / half >= 1] or [*changed[:1]]
+
+
+def _explaining(
+    ready: Sequence[SourcedProfile], found: Comparison, through: Sequence[FunctionChange]
+) -> FunctionChange | None:
+    """The deepest of the functions: a caller changes by no less than what it calls, so the one that changed least.
+
+    Of equal ones it is the one that is nearest to the leaf in the most of the weight.
+    """
+    least = min((abs(change.difference) for change in through), default=0.0)
+    equal = {change.name: change for change in through if abs(change.difference) == least}
+    if len(equal) < 2:
+        return next(iter(equal.values()), None)
+    profile = ready[-1 if found.total.difference > 0 else 0].profile
+    return equal[nearest_to_leaf(profile, sample_index(profile, found.kind.type), equal)]
+
+
+def _largest_step(change: FunctionChange, names: Sequence[str]) -> Prose:
+    """Between which two versions most of the change came; nothing where there are but two."""
+    if len(names) == 2:
+        return ""
+    steps = [(after - before) / change.difference for before, after in pairwise(change.values)]
+    largest = max(range(len(steps)), key=lambda step: (steps[step], step))
+    earlier, later = names[largest], names[largest + 1]
+    if min(steps) < 0:  # others took some of it back: a share of the sum would be more than all
+        return Text("profile-change.largest-step", earlier=earlier, later=later)
+    return Text("profile-change.step", share=f"{steps[largest]:.0%}", earlier=earlier, later=later)
+
+
+def _version_name(taken: SourcedProfile) -> str:
+    return printable(taken.file.rpartition("/")[2].removesuffix(".pb.gz"))
 
 
 def _measured(found: Comparison) -> Text:

@@ -1,5 +1,6 @@
 """Bytes of a file or an answer -> Profile. Nothing about the bytes is trusted: they come from a foreign process."""
 
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
@@ -46,6 +47,7 @@ _GZIP_WINDOW = 31  # zlib's number for "with a gzip header"
 _CHUNK = 1 << 20
 _ORDERS: tuple[Literal["little", "big"], ...] = ("little", "big")
 _LEGACY = (b"heap profile:", b"goroutine profile:", b"threadcreate profile:", b"--- ", b"MAPPED_LIBRARIES:")
+_GOROUTINE_DUMP = re.compile(rb"goroutine \d+ [^\n]*\[")
 _LEGACY_CPU = tuple((0).to_bytes(size, order) + (3).to_bytes(size, order) for size in (4, 8) for order in _ORDERS)
 """How the binary CPU profiles of gperftools begin: a word of 0, then how many words of header follow."""
 _NO_MAPPING = Mapping(1, 0, 0, 0, "", "")  # what pprof gives a profile that has none: patterns are tried on its name
@@ -130,6 +132,8 @@ def _not_a_profile(data: bytes) -> SourceError:
     start = data[:200].lstrip().lower()
     if start.startswith(_WEB_PAGE):
         return SourceError(Text("error-pprof.web-page"), hint=Text("error-pprof.check-address"))
+    if _GOROUTINE_DUMP.match(start):
+        return SourceError(Text("error-pprof.goroutine-dump"), hint=Text("error-pprof.fetch-without-debug-2"))
     if start.startswith(_LEGACY) or (b"@ 0x" in start and start.isascii()):
         return SourceError(
             Text("error-pprof.text-format"),

@@ -49,6 +49,17 @@ def function_cum(profile: Profile, index: int) -> dict[str, int]:
     return {str(node): weight for node, weight in zip(table.nodes, cum, strict=True) if weight}
 
 
+def nearest_to_leaf(profile: Profile, index: int, names: Iterable[str]) -> str:
+    """Of these functions the one that is nearest to the leaf in the most weight; the first where none has any."""
+    weights = dict.fromkeys(names, 0)
+    for ids, value in profile.samples.stacks(index):
+        lines = (line for number in ids for line in profile.locations[number].lines)
+        nearest = next((line.function.name for line in lines if line.function.name in weights), None)
+        if nearest is not None:
+            weights[nearest] += abs(value)
+    return max(weights, key=weights.__getitem__)
+
+
 def observations(profile: Profile, index: int) -> Callable[[int, int], float]:
     """How many observations a value of the sample type at `index` rests on: `f(value, total of that type)`.
 

@@ -46,13 +46,15 @@ def _reader(folders: str) -> Source:
     """Reads below the folders and nowhere else: the paths come from a foreign process."""
 
     def lines(file: str) -> list[str]:
+        for folder in map(Path, folders.split(":")):
+            parts = Path(below(file, str(folder))).parts
+            for start in range(len(parts)):  # the longest end of the path that is there: a checkout has any name
+                path = folder.joinpath(*parts[start:]).resolve()
+                if path.is_relative_to(folder.resolve()) and path.is_file():
+                    text = path.read_bytes().decode("utf-8", "surrogateescape")
+                    return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
         if file.startswith("/"):
             raise FileNotFoundError(f"open {file}: no such file or directory")
-        for folder in map(Path, folders.split(":")):
-            path = (folder / below(file, str(folder))).resolve()
-            if path.is_relative_to(folder.resolve()) and path.is_file():
-                text = path.read_bytes().decode("utf-8", "surrogateescape")
-                return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
         raise FileNotFoundError(f"could not find file {file} on path {folders}")
 
     return lines

@@ -116,6 +116,12 @@ def test_goroutines_as_text_are_named() -> None:
     assert "text format" in message_of(b"goroutine profile: total 3\n1 @ 0x43a 0x44b\n")
 
 
+def test_a_dump_of_goroutines_is_refused_with_what_to_do() -> None:
+    with pytest.raises(SourceError, match="goroutines as text") as refused:
+        read(b"goroutine 1 [running]:\nmain.main()\n\t/app/main.go:7 +0x1d\n")
+    assert in_english(refused.value.hint) == "Fetch it without debug=2; go tool pprof reads no such dump either."
+
+
 def test_a_sample_of_a_location_that_is_not_there_is_refused() -> None:
     assert "not in the profile" in message_of(Writer().function(1, "f").location(1, 1).sample([9], 1).bytes())
     assert "not in the profile" in message_of(Writer().function(1, "f").location(3, 1).sample([2], 1).bytes())
