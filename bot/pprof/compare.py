@@ -30,7 +30,7 @@ from bot.pprof.hints import CPU_RULES, function_cum, is_own, nearest_to_leaf, ob
 from bot.pprof.nodes import base_name
 from bot.pprof.profile import ALLOCATED, Profile, ValueType, sample_index
 from bot.pprof.units import AUTO, label
-from bot.report import Evidence, Finding, NextAction, Table, prose_table, step
+from bot.report import Finding, NextAction, Table, prose_table, step
 from bot.texts import Prose, Text, clauses
 
 GC = re.compile(r"runtime\.(gcBgMarkWorker|bgsweep|bgscavenge|gcAssistAlloc)")
@@ -394,12 +394,8 @@ def _collector_shares(ready: Sequence[SourcedProfile], found: Comparison) -> lis
         return []
     before, after = found.gc.values[0], found.gc.values[-1]
     claim = Text("profile-change.gc-share", before=share(before), after=share(after))
-    evidence = [_garbage(taken, found.kind.type) for taken in (ready[0], ready[-1])]
+    evidence = [focused(taken, found.kind.type, _GARBAGE, str.isspace, rows=0)[0] for taken in (ready[0], ready[-1])]
     return [finding("gc-changed", claim, evidence)]
-
-
-def _garbage(taken: SourcedProfile, kind: str) -> Evidence:
-    return focused(taken, kind, _GARBAGE, str.isspace, rows=0)[0]
 
 
 def _unlike(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding]:

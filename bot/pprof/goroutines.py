@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from bot.pprof.hints import is_own
 from bot.pprof.nodes import no_location
-from bot.pprof.profile import Location, Profile
+from bot.pprof.profile import Profile
 
 MANY = 100
 """Goroutines in one own stack from which on it is worth a word."""
@@ -52,7 +52,10 @@ class GroupGrowth(NamedTuple):
 
 def groups(profile: Profile) -> list[GoroutineGroup]:
     """By stack over all labels, the largest first; the profile is as `top.prepared` gives it."""
-    names = {number: _names(location) for number, location in profile.locations.items()}
+    names = {
+        number: tuple(line.function.name for line in location.lines) or ("?",)
+        for number, location in profile.locations.items()
+    }
     counts: dict[tuple[str, ...], int] = {}
     for ids, value in profile.samples.stacks(0):
         stack = _stack(ids, names)
@@ -75,20 +78,17 @@ def grown(before: Profile, after: Profile) -> list[GroupGrowth]:
         for group in groups(after)
         if group.waits_in and not _expected(group)
     ]
-    more = [growth for growth in found if _has_grown(growth.before, growth.group.goroutines)]
+    more = [
+        growth
+        for growth in found
+        if growth.group.goroutines - growth.before > _GROWN_BY
+        and growth.group.goroutines > _GROWN_SHARE * growth.before
+    ]
     return sorted(more, key=lambda growth: (growth.before - growth.group.goroutines, growth.group.stack))
-
-
-def _has_grown(before: int, after: int) -> bool:
-    return after - before > _GROWN_BY and after > _GROWN_SHARE * before
 
 
 def _expected(group: GoroutineGroup) -> bool:
     return any(name.startswith(_NOT_THE_PROGRAMS) for name in group.stack)
-
-
-def _names(location: Location) -> tuple[str, ...]:
-    return tuple(line.function.name for line in location.lines) or ("?",)
 
 
 def _stack(ids: Sequence[int], names: dict[int, tuple[str, ...]]) -> tuple[str, ...]:
