@@ -30,10 +30,10 @@ from bot.sender import sender
 from bot.settings import load_settings
 from bot.settings.schema import Settings, SlackSettings
 from bot.slack.app import App, Grouped, build_app
+from bot.slack.connection import PING_INTERVAL_S, WATCH_S, Sockets
 from bot.slack.gateway import Gateway, open_client
 from bot.slack.outbox import Outbox
 from bot.slack.question_tasks import DEED_S, KEEPING_S, LONGEST_S, Work
-from bot.slack.sockets import PING_INTERVAL_S, WATCH_S, Sockets
 from bot.startup_wait import SlackIdentity, Start, opened, reached
 from bot.store import StoreError, open_store
 from bot.store.clock import BEAT_S

@@ -10,7 +10,7 @@ from typing import Any
 from bot.access import Access, groups_in, role_of
 from bot.errors import BotError
 from bot.slack.app import App
-from bot.slack.groups import Groups
+from bot.slack.people import Groups
 from bot.slack.render import blocks
 from bot.slack.render.change import what, where
 from bot.slack.render.home import OPEN_FORM, HomeContent, render_home

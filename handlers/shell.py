@@ -25,7 +25,7 @@ from handlers.doctor.shell import DoctorAsked, run_doctor
 from handlers.init.shell import InitAsked, run_init
 from handlers.mcp.words import McpAsked
 from handlers.parsing.grammar import ParsedQuestion, read
-from handlers.profiles.kept_report import kept_beside_the_bot
+from handlers.profiles.kept import kept_beside_the_bot
 from handlers.profiles.shell import main as run_profile
 from handlers.profiles.words import ProfileAsked, Study
 from handlers.record_shell import RecordAsked, write_capture, write_recording

@@ -8,8 +8,7 @@ import msgspec
 
 from bot.hami.names import Names
 from bot.hami.pods.allocations import given
-from bot.hami.scheduler_logs.log_lines import LogLine
-from bot.hami.scheduler_logs.throttling import NEEDLE, Wait
+from bot.hami.scheduler_logs.log_lines import NEEDLE, LogLine, ThrottledRequest
 from bot.hami.vendors import FIRST, NAMES, vendor_of_made_up_card, vendor_of_register_key
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Condition, DaemonPod, Event, Holder, Node, Pod
@@ -218,7 +217,7 @@ def of_words(line: LogLine, scheduler: Pod, words: str) -> Evidence:
     return _of_extender(scheduler, line.raw, words, format_time(line.at) if line.at else None)
 
 
-def of_wait(wait: Wait, scheduler: Pod) -> Evidence:
+def of_wait(wait: ThrottledRequest, scheduler: Pod) -> Evidence:
     """A request that the extender of this pod held back."""
     return _of_extender(scheduler, wait.line, NEEDLE, None)
 

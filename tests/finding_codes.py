@@ -9,7 +9,7 @@ from typing import get_args
 from bot.changes.journal import ENDS
 from bot.finding_codes import CODES
 from bot.hami.nodes.node_lock import LockState
-from bot.hami.scheduler_logs.filter_reasons import REASONS
+from bot.hami.scheduler_logs.scheduling_events import REASONS
 from bot.hami.signatures import signatures
 from bot.pprof.hints import ALLOCATION_RULES, CPU_RULES, GOROUTINE_RULES, MEMORY_RULES, WAIT_RULES
 from bot.report import SEVERITIES

@@ -12,7 +12,7 @@ import pytest
 
 from bot.errors import SourceError, UsageError
 from handlers.parsing.grammar import read
-from handlers.profiles.options import read_words
+from handlers.profiles.answers_in_files import read_words
 from handlers.profiles.shell import answer, main
 from handlers.profiles.words import ProfileAsked, Study
 from handlers.shell_grammar import build_grammar

@@ -20,7 +20,7 @@ import pytest
 from bot.finding_codes import CODES
 from bot.hami.fit.advice import What
 from bot.hami.nodes.registration import Why
-from bot.hami.scheduler_logs.filter_reasons import REASONS
+from bot.hami.scheduler_logs.scheduling_events import REASONS
 from bot.report import VERDICT_LIMIT
 from bot.texts import (
     LANGUAGES,

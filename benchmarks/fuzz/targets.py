@@ -28,10 +28,8 @@ from bot.hami.nodes.cards import read_cards, read_json, read_json_with_custom, r
 from bot.hami.nodes.handshake import parse_handshake
 from bot.hami.nodes.node_lock import lock_complaint, parse_lock
 from bot.hami.pods.allocations import decode_allocations
-from bot.hami.scheduler_logs.log_lines import last_refusals, lines_about, read_line
-from bot.hami.scheduler_logs.panics import read_panics
+from bot.hami.scheduler_logs.log_lines import last_refusals, lines_about, read_line, read_panics, read_waits
 from bot.hami.scheduler_logs.scheduling_events import event_reason, parse_code_event, parse_unschedulable, read_reason
-from bot.hami.scheduler_logs.throttling import read_waits
 from bot.hami.version import parse_version
 from bot.kube.lists import NotAListError, decode_list
 from bot.kube.models import NODES, PODS

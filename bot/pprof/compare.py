@@ -8,14 +8,30 @@ observations give (Poisson).
 import math
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from bot.errors import UsageError
-from bot.pprof.function_shares import function_cum, is_own, observations, shares
+from bot.pprof.findings import (
+    GOROUTINES,
+    SourcedProfile,
+    finding,
+    focused,
+    headline,
+    of_function,
+    printable,
+    question,
+    share,
+    short_name,
+    wait_words,
+)
+from bot.pprof.goroutines import GroupGrowth, grown
+from bot.pprof.hints import CPU_RULES, function_cum, is_own, nearest_to_leaf, observations, shares
 from bot.pprof.nodes import base_name
-from bot.pprof.profile import Profile, ValueType
-from bot.pprof.sampletypes import ALLOCATED, sample_index
-from bot.texts import Text
+from bot.pprof.profile import ALLOCATED, Profile, ValueType, sample_index
+from bot.pprof.units import AUTO, label
+from bot.report import Finding, NextAction, Table, prose_table, step
+from bot.texts import Prose, Text, clauses
 
 GC = re.compile(r"runtime\.(gcBgMarkWorker|bgsweep|bgscavenge|gcAssistAlloc)")
 _ALLOCATED_OBJECTS = "alloc_objects"
@@ -25,7 +41,7 @@ _LONGER = 1.2
 _SECOND_NS = 1e9
 
 
-class Change(NamedTuple):
+class FunctionChange(NamedTuple):
     """A row: each profile's value in order, per second or as it is; `noise` is about the last against the first."""
 
     name: str
@@ -63,19 +79,19 @@ class Comparison(NamedTuple):
 
     kind: ValueType
     per_second: bool
-    total: Change
-    gc: Change | None
-    allocated: Change | None
-    functions: list[Change]
+    total: FunctionChange
+    gc: FunctionChange | None
+    allocated: FunctionChange | None
+    functions: list[FunctionChange]
     warnings: list["Unlike"]
 
     @property
-    def significant(self) -> list[Change]:
+    def significant(self) -> list[FunctionChange]:
         """The functions whose change is more than noise."""
         return [function for function in self.functions if not function.noise]
 
     @property
-    def own(self) -> list[Change]:
+    def own(self) -> list[FunctionChange]:
         """Those of the program and its libraries."""
         return [change for change in self.significant if is_own(change.name)]
 
@@ -141,7 +157,7 @@ def _side(profile: Profile, index: int, *, per_second: bool) -> _Side:
     )
 
 
-def _change(name: str, sides: Sequence[_Side], values: Sequence[int]) -> Change:
+def _change(name: str, sides: Sequence[_Side], values: Sequence[int]) -> FunctionChange:
     rates = tuple(value / side.seconds for value, side in zip(values, sides, strict=True))
     first, last = sides[0], sides[-1]
     variance = sum(
@@ -149,16 +165,16 @@ def _change(name: str, sides: Sequence[_Side], values: Sequence[int]) -> Change:
         for value, side in ((values[0], first), (values[-1], last))
         if side.observed
     )
-    return Change(name, rates, noise=abs(rates[-1] - rates[0]) <= _DEVIATIONS * math.sqrt(variance))
+    return FunctionChange(name, rates, noise=abs(rates[-1] - rates[0]) <= _DEVIATIONS * math.sqrt(variance))
 
 
-def _collector(sides: Sequence[_Side]) -> Change:
+def _collector(sides: Sequence[_Side]) -> FunctionChange:
     parts = tuple(side.gc / side.total if side.total else 0.0 for side in sides)
     ends = ((parts[0], sides[0]), (parts[-1], sides[-1]))
     variance = sum(
         part * (1 - part) / (side.observed * side.total) for part, side in ends if side.observed * side.total
     )
-    return Change(
+    return FunctionChange(
         "garbage collection", parts, noise=abs(parts[-1] - parts[0]) <= _DEVIATIONS * math.sqrt(abs(variance))
     )
 
@@ -179,3 +195,238 @@ def _warnings(profiles: Sequence[Profile], kind: ValueType, *, per_second: bool)
     if not per_second and kind.type not in _MOMENT:
         found.append(Unlike("since-start"))
     return found
+
+
+ROWS = 10
+_C_CODE = "runtime.cgocall"
+_EVERYTHING = ("main.main", "runtime.main")
+"""All that a program does goes through them: they explain nothing."""
+_CHANGED = 2
+_NAMED = 3
+_LISTED = 5
+_UNLIKE = {
+    "program": "profile-unlike.program",
+    "period": "profile-unlike.period",
+    "duration": "profile-unlike.duration",
+    "since-start": "profile-unlike.since-start",
+}
+_GARBAGE = "|".join(
+    cpu_rule.pattern.pattern for cpu_rule in CPU_RULES if cpu_rule.code in ("gc-background", "gc-assist")
+)
+
+
+def explain_change(versions: Sequence[SourcedProfile], *, sample_index_name: str = "") -> tuple[Finding, ...]:
+    """What changed from the first to the last, oldest first; at least two. Never empty: no change is a finding too.
+
+    Raises SourceError for a damaged profile, UsageError for profiles that measure different things.
+    """
+    ready = [version.ready() for version in versions]
+    found = compare([taken.profile for taken in ready], sample_index_name)
+    leaks = grown(ready[0].profile, ready[-1].profile) if found.kind.type == GOROUTINES else []
+    given = [
+        *_leak(ready, leaks),
+        *([] if leaks else _changed(ready, found)),
+        *_gone_and_new(ready, found),
+    ]
+    if not given:
+        given = [_unchanged(ready, found)]
+    return (*given, *_collector_shares(ready, found), *_unlike(ready, found))
+
+
+def comparison_tables(versions: Sequence[SourcedProfile], *, sample_index_name: str = "") -> tuple[Table, ...]:
+    """Side by side, oldest first: all of it, the collector's part, what was allocated, the ten largest changes."""
+    ready = [version.ready() for version in versions]
+    found = compare([taken.profile for taken in ready], sample_index_name)
+    return (_side_by_side(found, [_version_name(taken) for taken in ready]),)
+
+
+def _side_by_side(found: Comparison, names: Sequence[str]) -> Table:
+    columns = [Text("profile-change.what"), *names, Text("profile-change.change")]
+    rows = [_row(Text("profile-change.total"), found, found.total)]
+    if found.gc and any(found.gc.values):
+        rows.append((Text("profile-change.gc"), *map(share, found.gc.values), _ratio(found.gc)))
+    if found.allocated and found.kind.type != "alloc_space":
+        values = [f"{label(round(value), 'bytes', AUTO)}/s" for value in found.allocated.values]
+        rows.append((Text("profile-change.allocated"), *values, _ratio(found.allocated)))
+    rows += [_row(printable(change.name), found, change) for change in _worth_a_row(found)]
+    return prose_table(Text("profile-change.title", what=_measured(found)), columns, rows)
+
+
+def _worth_a_row(found: Comparison) -> list[FunctionChange]:
+    """Own functions, and calls of C: those that changed, then the heaviest that did not, marked as noise."""
+    ours = [function for function in found.functions if is_own(function.name) or function.name == _C_CODE]
+    changed = [change for change in ours if not change.noise]
+    others = sorted(
+        (change for change in ours if change.noise), key=lambda change: (-max(map(abs, change.values)), change.name)
+    )
+    return [*changed, *others][:ROWS] or found.significant[:ROWS]
+
+
+def _row(name: Prose, found: Comparison, change: FunctionChange) -> tuple[Prose, ...]:
+    return (name, *(_value(value, found) for value in change.values), _ratio(change))
+
+
+def _value(number: float, found: Comparison) -> str:
+    """`17.0%` of a core for CPU time per second, `112,345/s`, or the value as a table has it."""
+    unit = found.kind.unit
+    if found.per_second and found.kind.type == "cpu":
+        return share(number / 1e9)
+    text = f"{number:,.0f}" if unit == "count" else label(round(number), unit, AUTO)
+    return f"{text}/s" if found.per_second else text
+
+
+def _ratio(change: FunctionChange) -> Prose:
+    if change.noise:
+        return Text("profile-change.noise")
+    first, last = change.values[0], change.values[-1]
+    if not first:
+        return Text("profile-change.new")
+    return f"{(last - first) / abs(first):+.0%}"
+
+
+def _changed(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding]:
+    """The whole, and the own functions whose change is more than noise."""
+    changed = [change for change in found.own if not (change.gone or change.new) and change.name not in _EVERYTHING]
+    if found.total.noise and not changed:
+        return []
+    through = _through(found, changed)
+    explaining = _explaining(ready, found, through)
+    others = [change for change in changed if change not in through][: _CHANGED - bool(explaining)]
+    chosen = [explaining, *others] if explaining else others
+    names = [_told(short_name(change.name), found, change) for change in others]
+    claim = Text("profile-change.claim", whole=_told(_measured(found), found, found.total))
+    if explaining:
+        factor = explaining.values[-1] / explaining.values[0]
+        claim = Text(
+            "profile-change.explained",
+            name=short_name(explaining.name),
+            factor=f"{factor:.2g}" if factor < 10 else f"{factor:,.0f}",
+            before=_value(explaining.values[0], found),
+            after=_value(explaining.values[-1], found),
+            step=_largest_step(explaining, [_version_name(taken) for taken in ready]),
+            claim=claim,
+        )
+    if names:
+        claim = Text("profile-change.with-functions", claim=claim, functions=clauses(names))
+    kind = found.kind.type
+    evidence = [headline(taken, kind) for taken in (ready[0], ready[-1])]
+    evidence += [of_function(taken, change.name, kind) for change in chosen for taken in (ready[0], ready[-1])]
+    return [finding("changed", claim, evidence, next_actions=_difference(ready, kind))]
+
+
+def _through(found: Comparison, changed: Sequence[FunctionChange]) -> list[FunctionChange]:
+    """The functions through which at least half of the change goes; where it is noise as a whole, the most changed."""
+    if found.total.noise:
+        return [*changed[:1]]
+    half = found.total.difference / 2
+    return [change for change in changed if change.difference / half >= 1] or [*changed[:1]]
+
+
+def _explaining(
+    ready: Sequence[SourcedProfile], found: Comparison, through: Sequence[FunctionChange]
+) -> FunctionChange | None:
+    """The deepest of the functions: a caller changes by no less than what it calls, so the one that changed least.
+
+    Of equal ones it is the one that is nearest to the leaf in the most of the weight.
+    """
+    least = min((abs(change.difference) for change in through), default=0.0)
+    equal = {change.name: change for change in through if abs(change.difference) == least}
+    if len(equal) < 2:
+        return next(iter(equal.values()), None)
+    profile = ready[-1 if found.total.difference > 0 else 0].profile
+    return equal[nearest_to_leaf(profile, sample_index(profile, found.kind.type), equal)]
+
+
+def _largest_step(change: FunctionChange, names: Sequence[str]) -> Prose:
+    """Between which two versions most of the change came; nothing where there are but two."""
+    if len(names) == 2:
+        return ""
+    steps = [(after - before) / change.difference for before, after in pairwise(change.values)]
+    largest = max(range(len(steps)), key=lambda step: (steps[step], step))
+    earlier, later = names[largest], names[largest + 1]
+    if min(steps) < 0:  # others took some of it back: a share of the sum would be more than all
+        return Text("profile-change.largest-step", earlier=earlier, later=later)
+    return Text("profile-change.step", share=f"{steps[largest]:.0%}", earlier=earlier, later=later)
+
+
+def _version_name(taken: SourcedProfile) -> str:
+    return printable(taken.file.rpartition("/")[2].removesuffix(".pb.gz"))
+
+
+def _measured(found: Comparison) -> Text:
+    """What the values are."""
+    kind = printable(found.kind.type)
+    if not found.per_second:
+        return Text("profile-change.values", kind=kind)
+    return Text("profile-change.of-core") if kind == "cpu" else Text("profile-change.rates", kind=kind)
+
+
+def _told(name: Prose, found: Comparison, change: FunctionChange) -> Text:
+    before, after = _value(change.values[0], found), _value(change.values[-1], found)
+    return Text("profile-change.told", name=name, before=before, after=after, ratio=_ratio(change))
+
+
+def _gone_and_new(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding]:
+    """Own functions that only one of the two has: no sample, which is not never run."""
+    kind = found.kind.type
+    given: list[Finding] = []
+    for code, chosen, there in (
+        ("gone", [change for change in found.own if change.gone], ready[0]),
+        ("new", [change for change in found.own if change.new], ready[-1]),
+    ):
+        if chosen:
+            names = ", ".join(short_name(change.name) for change in chosen[:_LISTED])
+            key = "profile-change.gone" if code == "gone" else "profile-change.new-functions"
+            claim = Text(key, names=names, count=len(chosen))
+            given.append(finding(code, claim, [of_function(there, change.name, kind) for change in chosen[:_LISTED]]))
+    return given
+
+
+def _unchanged(ready: Sequence[SourcedProfile], found: Comparison) -> Finding:
+    evidence = [headline(taken, found.kind.type) for taken in (ready[0], ready[-1])]
+    whole = _told(_measured(found), found, found.total)
+    return finding("no-change", Text("profile-change.unchanged", whole=whole), evidence)
+
+
+def _collector_shares(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding]:
+    """Another part of the whole for the garbage collector."""
+    if found.gc is None or found.gc.noise:
+        return []
+    before, after = found.gc.values[0], found.gc.values[-1]
+    claim = Text("profile-change.gc-share", before=share(before), after=share(after))
+    evidence = [focused(taken, found.kind.type, _GARBAGE, str.isspace, rows=0)[0] for taken in (ready[0], ready[-1])]
+    return [finding("gc-changed", claim, evidence)]
+
+
+def _unlike(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding]:
+    """What makes the profiles differ beyond what they measure."""
+    evidence = [headline(taken, found.kind.type) for taken in (ready[0], ready[-1])]
+    return [
+        finding(f"unlike-{warning.code}", Text(_UNLIKE[warning.code], values=printable(warning.values)), evidence)
+        for warning in found.warnings
+    ]
+
+
+def _leak(ready: Sequence[SourcedProfile], growths: Sequence[GroupGrowth]) -> list[Finding]:
+    if not growths:
+        return []
+    largest = growths[0]
+    claim = Text(
+        "profile-change.leak",
+        name=short_name(largest.group.waits_in),
+        wait=wait_words(largest.group),
+        before=f"{largest.before:,}",
+        after=f"{largest.group.goroutines:,}",
+    )
+    others = [short_name(growth.group.waits_in) for growth in growths[1:_NAMED]]
+    if others:
+        claim = Text("profile-change.with-others", claim=claim, names=", ".join(others))
+    places = list(dict.fromkeys(growth.group.waits_in for growth in growths[:_NAMED]))
+    evidence = [of_function(taken, place) for place in places for taken in (ready[0], ready[-1])]
+    actions = _difference(ready, GOROUTINES)
+    return [finding("goroutine-leak", claim, evidence, warns=True, confidence="suspected", next_actions=actions)]
+
+
+def _difference(ready: Sequence[SourcedProfile], kind: str) -> list[NextAction]:
+    words = ["top", f"-sample_index={kind}", "-cum", "-nodecount=20", f"-diff_base={ready[0].file}", ready[-1].file]
+    return [step(Text("profile-change.difference"), question(*words))]

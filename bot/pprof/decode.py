@@ -1,5 +1,6 @@
 """Bytes of a file or an answer -> Profile. Nothing about the bytes is trusted: they come from a foreign process."""
 
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
@@ -19,7 +20,6 @@ from bot.pprof.profile import (
     Sample,
     ValueType,
 )
-from bot.pprof.size_guard import WORTH_SCANNING, check
 from bot.texts import Text
 
 MAX_BYTES = 32 << 20
@@ -47,6 +47,7 @@ _GZIP_WINDOW = 31  # zlib's number for "with a gzip header"
 _CHUNK = 1 << 20
 _ORDERS: tuple[Literal["little", "big"], ...] = ("little", "big")
 _LEGACY = (b"heap profile:", b"goroutine profile:", b"threadcreate profile:", b"--- ", b"MAPPED_LIBRARIES:")
+_GOROUTINE_DUMP = re.compile(rb"goroutine \d+ [^\n]*\[")
 _LEGACY_CPU = tuple((0).to_bytes(size, order) + (3).to_bytes(size, order) for size in (4, 8) for order in _ORDERS)
 """How the binary CPU profiles of gperftools begin: a word of 0, then how many words of header follow."""
 _NO_MAPPING = Mapping(1, 0, 0, 0, "", "")  # what pprof gives a profile that has none: patterns are tried on its name
@@ -131,6 +132,8 @@ def _not_a_profile(data: bytes) -> SourceError:
     start = data[:200].lstrip().lower()
     if start.startswith(_WEB_PAGE):
         return SourceError(Text("error-pprof.web-page"), hint=Text("error-pprof.check-address"))
+    if _GOROUTINE_DUMP.match(start):
+        return SourceError(Text("error-pprof.goroutine-dump"), hint=Text("error-pprof.fetch-without-debug-2"))
     if start.startswith(_LEGACY) or (b"@ 0x" in start and start.isascii()):
         return SourceError(
             Text("error-pprof.text-format"),
@@ -287,3 +290,69 @@ def _wrong_values(found: int, wanted: int) -> SourceError:
         Text("error-pprof.sample-has-values", found=found, wanted=wanted),
         hint=Text("error-pprof.profile-is-damaged-fetch-again"),
     )
+
+
+WORTH_SCANNING = 16 << 20
+"""Bytes below which a message cannot take more memory than it may."""
+_SMALLEST_MEAN = 8
+_LARGEST_SAMPLE = 1 << 20
+_SAMPLE, _LOCATION = 2, 4
+_VARINT, _DATA = 0, 2
+_FIXED = {1: 8, 5: 4}
+"""Wire types of a fixed size, in bytes."""
+_LONGEST_VARINT = 70
+_EMPTY_LABEL = b"\x1a\x00"
+_HINT = Text("error-pprof.no-program-writes-such")
+
+
+def check(data: bytes) -> None:
+    """Raises SourceError for a message of many tiny fields, or with a sample or location of more than a megabyte.
+
+    Damage is left to the parser.
+    """
+    if data.count(_EMPTY_LABEL) > len(data) // _SMALLEST_MEAN // 2:
+        raise SourceError(Text("error-pprof.profile-is-full-empty-labels"), hint=_HINT)
+    try:
+        _walk(data, len(data) // _SMALLEST_MEAN)
+    except IndexError:
+        return
+
+
+def _walk(data: bytes, most: int) -> None:
+    """Field by field. Raises IndexError at what is no message."""
+    count, at, end = 0, 0, len(data)
+    while at < end:
+        count += 1
+        if count > most:
+            raise SourceError(Text("error-pprof.profile-has-more-fields"), hint=_HINT)
+        tag, size = data[at], data[at + 1]
+        if tag & 0x87 == _DATA and size < 0x80:  # nearly all of them
+            at += 2 + size
+            continue
+        tag, at = _varint(data, at)
+        if tag & 7 == _DATA:
+            size, at = _varint(data, at)
+            at += size
+            if size > _LARGEST_SAMPLE and tag >> 3 in (_SAMPLE, _LOCATION):
+                raise SourceError(Text("error-pprof.profile-has-stack-mib", size=size >> 20), hint=_HINT)
+        elif tag & 7 == _VARINT:
+            _, at = _varint(data, at)
+        elif tag & 7 in _FIXED:
+            at += _FIXED[tag & 7]
+        else:
+            raise IndexError
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    byte = data[at]
+    if byte < 0x80:
+        return byte, at + 1
+    number, shift = byte & 0x7F, 7
+    while shift < _LONGEST_VARINT:
+        at += 1
+        byte = data[at]
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, at + 1
+        shift += 7
+    raise IndexError

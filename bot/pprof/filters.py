@@ -1,11 +1,61 @@
-"""focus, ignore, hide, show, show_from, tagfocus and tagignore (profile/filter.go, internal/driver/driver_focus.go)."""
+"""What is left out of a profile: by its names, by its labels, and the frames that it asks to leave out itself.
 
+The options are pprof's (profile/filter.go, internal/driver/driver_focus.go, profile/prune.go). Patterns are in Go's own
+dialect (RE2): linear in the text, whoever wrote the pattern or the names.
+"""
+
+import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from bot.pprof.patterns import Match, matcher
-from bot.pprof.profile import Chosen, Line, Location, Profile, Rewritten
-from bot.pprof.tags import tag_filter
+import re2 as untyped
+
+from bot.errors import SourceError, UsageError
+from bot.pprof.profile import Chosen, Label, Line, Location, Profile, Rewritten, Sample
+from bot.pprof.units import scale
+from bot.texts import Text
+
+_MAX_MEMORY = 8 << 20  # of one compiled pattern: RE2 refuses what needs more
+
+_META = re.compile(r"[\\.+*?()|\[\]{}^$]")
+
+Match = Callable[[str], bool]
+
+
+def matcher(pattern: str, what: str) -> Match:
+    """Whether the pattern is found anywhere in a text. `what` names the option for the UsageError of a bad pattern."""
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _MAX_MEMORY
+    try:
+        search: Callable[[bytes], object] = re2.compile(_bytes(pattern), options=options).search
+    except re2.error as error:
+        raise UsageError(
+            Text("error-pprof.parsing-regexp", option=what, why=_why(error), pattern=pattern),
+            hint=Text("error-pprof.use-go-regexp"),
+        ) from error
+    known: dict[str, bool] = {}
+
+    def match(text: str) -> bool:
+        if (found := known.get(text)) is None:
+            found = known[text] = search(_bytes(text)) is not None
+        return found
+
+    return match
+
+
+def literally(text: str) -> str:
+    """The pattern that finds this text and nothing else."""
+    return _META.sub(r"\\\g<0>", text)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _why(error: Exception) -> str:
+    reason = error.args[0] if error.args else ""
+    return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
 
 
 class Filters(NamedTuple):
@@ -124,3 +174,166 @@ def _matched(location: Location, match: Match) -> tuple[Line, ...]:
     if _in_mapping(location, match):
         return location.lines
     return tuple(line for line in location.lines if _named(line, match))
+
+
+_NUMBER = re.compile(r"([+-]?[0-9]+)([A-Za-z]+)?")
+_LARGEST = (1 << 63) - 1
+_KNOWN_UNITS = {"alignment": "bytes", "request": "bytes"}
+
+TagTest = Callable[[Sample], bool]
+_Range = Callable[[int, str], bool]
+
+
+def tag_filter(value: str, what: str, profile: Profile) -> TagTest:
+    """`key=rx,rx` (any of them), `rx,rx` on `key:text` (all of them), or a range of numbers: `bytes=1mb:2mb`.
+
+    `what` names the option in the UsageError for what cannot be read.
+    """
+    key, equals, rest = value.partition("=")
+    wanted = key if equals else ""
+    text = rest if equals else value
+    if (within := _range(text, what)) is not None:
+        return _by_number(wanted, within, _number_units(profile))
+    tests = [matcher(expression, what) for expression in text.split(",")]
+    if not wanted:
+        return lambda sample: all(any(test(f"{key}:{text}") for key, text in _texts(sample)) for test in tests)
+    return lambda sample: any(key == wanted and any(test(text) for test in tests) for key, text in _texts(sample))
+
+
+def _texts(sample: Sample) -> list[tuple[str, str]]:
+    return [(label.key, label.text) for label in sample.labels if label.text]
+
+
+def _is_number(label: Label) -> bool:
+    return not label.text and (label.number != 0 or label.unit != "")
+
+
+def _by_number(wanted: str, within: _Range, units: dict[str, str]) -> TagTest:
+    def test(sample: Sample) -> bool:
+        return any(
+            within(label.number, units[label.key])
+            for label in sample.labels
+            if _is_number(label) and (not wanted or label.key == wanted)
+        )
+
+    return test
+
+
+def _number_units(profile: Profile) -> dict[str, str]:
+    """The unit of every numeric label: the first that any sample gives, else what the key suggests."""
+    found: dict[str, str] = {}
+    for sample in profile.samples:
+        for label in filter(_is_number, sample.labels):
+            if not found.get(label.key):
+                found[label.key] = label.unit
+    return {key: unit or _KNOWN_UNITS.get(key, key) for key, unit in found.items()}
+
+
+def _range(text: str, what: str) -> _Range | None:
+    """What numbers are meant by `1mb`, `1mb:`, `:1mb` and `1mb:2mb`; None when this is no range."""
+    found = list(_NUMBER.finditer(text))[:2]
+    if not found:
+        return None
+    first = found[0].group()
+    low, unit = scale(_number(found[0], what), found[0][2] or "", found[0][2] or "")
+    high = low
+    if len(found) == 1:
+        bounds = {first: (low, low), f"{first}:": (low, float("inf")), f":{first}": (float("-inf"), low)}
+        if text not in bounds:
+            return None
+        low, high = bounds[text]
+    else:
+        if text != f"{first}:{found[1].group()}":
+            return None
+        high, other = scale(_number(found[1], what), found[1][2] or "", unit)
+        if unit != other:
+            return None
+
+    def within(value: int, value_unit: str) -> bool:
+        scaled, name = scale(value, value_unit, unit)
+        return name == unit and low <= scaled <= high
+
+    return within
+
+
+def _number(match: re.Match[str], what: str) -> int:
+    number = int(match[1]) if len(match[1]) < 30 else _LARGEST + 1
+    if abs(number) > _LARGEST:
+        raise UsageError(
+            Text("error-pprof.too-large-a-number", what=what, number=match[1][:30]), example="bytes=1mb:2mb"
+        )
+    return number
+
+
+_NO_ARGUMENTS = ("(anonymous namespace)", "operator()")
+
+
+def prune(profile: Profile) -> None:
+    """Cut what lies below the first dropped frame of each stack, counted from the root and not before a kept one.
+
+    Raises SourceError when the profile's patterns cannot be read.
+    """
+    if not profile.drop_frames:
+        return
+    try:
+        drop = matcher(f"^({profile.drop_frames})$", "drop_frames")
+        keep = matcher(f"^({profile.keep_frames})$", "keep_frames") if profile.keep_frames else None
+    except UsageError as error:
+        raise SourceError(Text("error-pprof.malformed", why=error.message)) from error
+    whole: set[int] = set()
+    beneath: set[int] = set()
+    for number, location in profile.locations.items():
+        dropped = _outermost_dropped(location, drop, keep)
+        if dropped is None:
+            continue
+        if dropped == len(location.lines) - 1:
+            whole.add(number)
+        else:
+            beneath.add(number)
+            profile.locations[number] = location._replace(lines=location.lines[dropped + 1 :])
+    if not (whole or beneath):
+        return
+    either = whole | beneath
+
+    def cut(ids: Sequence[int]) -> Sequence[int]:
+        return ids if either.isdisjoint(ids) else _cut(ids, whole, either)
+
+    profile.samples = Rewritten(profile.samples, cut)
+
+
+def _outermost_dropped(location: Location, drop: Match, keep: Match | None) -> int | None:
+    for index in range(len(location.lines) - 1, -1, -1):
+        name = location.lines[index].function.name
+        bare = _without_arguments(name)
+        if name and drop(bare) and not (keep and keep(bare)):
+            return index
+    return None
+
+
+def _cut(ids: Sequence[int], whole: set[int], either: set[int]) -> Sequence[int]:
+    kept_one = False
+    for index in range(len(ids) - 1, -1, -1):
+        if ids[index] not in either:
+            kept_one = True
+        elif kept_one:
+            return ids[index + 1 :] if ids[index] in whole else ids[index:]
+    return ids
+
+
+def _without_arguments(name: str) -> str:
+    """The name up to its arguments: `runtime.(*mheap).alloc` is `runtime.` here, as it is for pprof."""
+    name = name.removeprefix(".")
+    start = 0
+    while (found := name.find("(", start)) >= 0:
+        reserved = next((argument for argument in _NO_ARGUMENTS if _stands_at(name, argument, found)), None)
+        if reserved is None:
+            return name[:found]
+        start = found - reserved.index("(") + len(reserved)
+    return name
+
+
+def _stands_at(name: str, reserved: str, bracket: int) -> bool:
+    return name.startswith(reserved, max(0, bracket - reserved.index("(")))
+
+
+re2: Any = untyped

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from bot.pprof.function_shares import is_own
+from bot.pprof.hints import is_own
 from bot.pprof.nodes import no_location
-from bot.pprof.profile import Location, Profile
+from bot.pprof.profile import Profile
 
 MANY = 100
 """Goroutines in one own stack from which on it is worth a word."""
@@ -29,7 +29,7 @@ _WAITS = (
 _NOT_THE_PROGRAMS = ("runtime/pprof.", "net/http/pprof.", "net/http.(*conn).serve", "net/http.(*persistConn).")
 
 
-class Group(NamedTuple):
+class GoroutineGroup(NamedTuple):
     """Goroutines with one stack.
 
     `wait` is a word for what they wait for, empty when unknown. `waits_in` is the first own function from the leaf,
@@ -43,16 +43,19 @@ class Group(NamedTuple):
     spawned_by: str
 
 
-class Growth(NamedTuple):
+class GroupGrowth(NamedTuple):
     """A group that has grown: a suspected leak, not a proven one."""
 
-    group: Group
+    group: GoroutineGroup
     before: int
 
 
-def groups(profile: Profile) -> list[Group]:
+def groups(profile: Profile) -> list[GoroutineGroup]:
     """By stack over all labels, the largest first; the profile is as `top.prepared` gives it."""
-    names = {number: _names(location) for number, location in profile.locations.items()}
+    names = {
+        number: tuple(line.function.name for line in location.lines) or ("?",)
+        for number, location in profile.locations.items()
+    }
     counts: dict[tuple[str, ...], int] = {}
     for ids, value in profile.samples.stacks(0):
         stack = _stack(ids, names)
@@ -62,31 +65,30 @@ def groups(profile: Profile) -> list[Group]:
     )
 
 
-def crowded(found: Sequence[Group]) -> list[Group]:
+def crowded(found: Sequence[GoroutineGroup]) -> list[GoroutineGroup]:
     """Groups that wait in own code in numbers; those that serve idle connections or take profiles are left out."""
     return [group for group in found if group.goroutines > MANY and group.waits_in and not _expected(group)]
 
 
-def grown(before: Profile, after: Profile) -> list[Growth]:
+def grown(before: Profile, after: Profile) -> list[GroupGrowth]:
     """The groups that have more goroutines in `after` by more than 50 and a fifth, the largest growth first."""
     counts = {group.stack: group.goroutines for group in groups(before)}
     found = [
-        Growth(group, counts.get(group.stack, 0)) for group in groups(after) if group.waits_in and not _expected(group)
+        GroupGrowth(group, counts.get(group.stack, 0))
+        for group in groups(after)
+        if group.waits_in and not _expected(group)
     ]
-    more = [growth for growth in found if _has_grown(growth.before, growth.group.goroutines)]
+    more = [
+        growth
+        for growth in found
+        if growth.group.goroutines - growth.before > _GROWN_BY
+        and growth.group.goroutines > _GROWN_SHARE * growth.before
+    ]
     return sorted(more, key=lambda growth: (growth.before - growth.group.goroutines, growth.group.stack))
 
 
-def _has_grown(before: int, after: int) -> bool:
-    return after - before > _GROWN_BY and after > _GROWN_SHARE * before
-
-
-def _expected(group: Group) -> bool:
+def _expected(group: GoroutineGroup) -> bool:
     return any(name.startswith(_NOT_THE_PROGRAMS) for name in group.stack)
-
-
-def _names(location: Location) -> tuple[str, ...]:
-    return tuple(line.function.name for line in location.lines) or ("?",)
 
 
 def _stack(ids: Sequence[int], names: dict[int, tuple[str, ...]]) -> tuple[str, ...]:
@@ -96,7 +98,7 @@ def _stack(ids: Sequence[int], names: dict[int, tuple[str, ...]]) -> tuple[str, 
         raise no_location() from error
 
 
-def _group(stack: tuple[str, ...], count: int) -> Group:
+def _group(stack: tuple[str, ...], count: int) -> GoroutineGroup:
     own = [name for name in stack if is_own(name)]
     wait = next((kind for name in stack for start, kind in _WAITS if name.startswith(start)), "")
-    return Group(stack, count, wait, own[0] if own else "", stack[-1] if stack else "")
+    return GoroutineGroup(stack, count, wait, own[0] if own else "", stack[-1] if stack else "")

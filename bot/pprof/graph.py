@@ -5,13 +5,13 @@ A node's weight counts once per sample, however often it recurs in the stack; th
 
 from collections.abc import Callable, Iterable
 from heapq import nsmallest
+from itertools import chain
 from typing import NamedTuple
 
 from bot.errors import SourceError
-from bot.pprof.inlines import inline_labels
-from bot.pprof.nodes import Node, node_table
+from bot.pprof.nodes import Node, NodeTable, node_table
 from bot.pprof.profile import Profile, int64, magnitude
-from bot.pprof.sums_python import sums_of
+from bot.pprof.sums import Frame, Sums, sums_of
 from bot.pprof.units import fraction_of
 from bot.texts import Text
 
@@ -33,7 +33,7 @@ class Trim(NamedTuple):
     drop_negative: bool = False
 
 
-class Row(NamedTuple):
+class GraphRow(NamedTuple):
     """A node that is shown. `inline` is empty, `(inline)` or `(partial-inline)`."""
 
     node: Node
@@ -45,7 +45,7 @@ class Row(NamedTuple):
 class Graph(NamedTuple):
     """Rows in their order; of how many nodes; how many more were too small."""
 
-    rows: list[Row]
+    rows: list[GraphRow]
     nodes: int
     dropped: int
 
@@ -70,7 +70,7 @@ def trimmed(profile: Profile, index: int, trim: Trim) -> Graph:
     in_graph = None if len(top) == len(every) else set(top)
     minimum = fraction_of(total, EDGE_FRACTION)
     labels = inline_labels(sums, table, shown=set(top), in_graph=in_graph, minimum=minimum)
-    rows = [Row(table.nodes[node], flat[node], cum[node], labels.get(node, "")) for node in top]
+    rows = [GraphRow(table.nodes[node], flat[node], cum[node], labels.get(node, "")) for node in top]
     return Graph(rows, len(kept), len(every) - len(kept))
 
 
@@ -104,3 +104,41 @@ def _by_flat(name: str, flat: int, cum: int) -> tuple[int, bytes, int]:
 
 def _by_cum(name: str, flat: int, cum: int) -> tuple[int, bytes, int]:
     return -magnitude(cum), name.encode("utf-8", "surrogateescape"), -magnitude(flat)
+
+
+def inline_labels(
+    sums: Sums,
+    table: NodeTable,
+    *,
+    shown: set[int],
+    in_graph: set[int] | None,
+    minimum: int,
+) -> dict[int, str]:
+    """The label of each shown node that has one. `in_graph` None: every node is in; calls below `minimum` are not.
+
+    `sums` have been weighed before.
+    """
+    wanted = shown & set(chain.from_iterable(nodes[:-1] for nodes in table.by_location.values()))
+    if not wanted:
+        return {}
+    found = sums.edges(_frames(table, in_graph), wanted)
+    kinds: dict[int, set[bool]] = {}
+    for (caller, callee), weight in found.weights.items():
+        if magnitude(int64(weight)) >= minimum:
+            kinds.setdefault(callee, set()).add(found.inline[caller, callee])
+    return {
+        node: "(partial-inline)" if False in inlined else "(inline)"
+        for node, inlined in kinds.items()
+        if True in inlined
+    }
+
+
+def _frames(table: NodeTable, in_graph: set[int] | None) -> dict[int, tuple[Frame, ...]]:
+    """What each location has in the graph. All lines but the last are inlined into the next."""
+    frames = {
+        nodes: tuple(
+            [(node, i < len(nodes) - 1) for i, node in enumerate(nodes) if in_graph is None or node in in_graph]
+        )
+        for nodes in set(table.by_location.values())
+    }
+    return {number: frames[nodes] for number, nodes in table.by_location.items()}

@@ -5,12 +5,179 @@ Every pattern reads the same in Python and in RE2, so that `-focus` shows what a
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from bot.pprof.function_shares import Share, observations, shares
-from bot.pprof.patterns import literally
-from bot.pprof.profile import Profile, Rewritten
+from bot.pprof.filters import literally
+from bot.pprof.nodes import no_location, node_table
+from bot.pprof.profile import Location, Profile, Rewritten
+from bot.pprof.sums import sums_of
+
+_HEAP_PERIOD = 512 << 10
+_LOGGERS = ("k8s.io/klog/", "go.uber.org/zap", "github.com/go-logr/")
+_HEAP = ("alloc_objects", "alloc_space", "inuse_objects", "inuse_space")
+# The first elements of the standard library's packages, and what the compiler and the linker call wrappers:
+# `_.goready.func1`, `_cgo_…`.
+_STANDARD = frozenset(
+    [
+        *(
+            "_",
+            "_cgo",
+            "archive",
+            "bufio",
+            "bytes",
+            "cmp",
+            "compress",
+            "container",
+            "context",
+            "crypto",
+            "database",
+            "debug",
+        ),
+        *("embed", "encoding", "errors", "expvar", "flag", "fmt", "go", "hash", "html", "image", "index", "internal"),
+        *("io", "iter", "log", "maps", "math", "mime", "net", "os", "path", "plugin", "reflect", "regexp", "runtime"),
+        *("slices", "sort", "strconv", "strings", "structs", "sync", "syscall", "testing", "text", "time", "type"),
+        *("unicode", "unique", "unsafe", "vendor", "weak"),
+    ]
+)
+
+
+def function_cum(profile: Profile, index: int) -> dict[str, int]:
+    """Cumulative weight by function; the profile is as `top.prepared` gives it."""
+    table = node_table(profile, lines=False, inlines=True)
+    cum = sums_of(profile, index, table).weigh().cum
+    return {str(node): weight for node, weight in zip(table.nodes, cum, strict=True) if weight}
+
+
+def nearest_to_leaf(profile: Profile, index: int, names: Iterable[str]) -> str:
+    """Of these functions the one that is nearest to the leaf in the most weight; the first where none has any."""
+    weights = dict.fromkeys(names, 0)
+    for ids, value in profile.samples.stacks(index):
+        lines = (line for number in ids for line in profile.locations[number].lines)
+        nearest = next((line.function.name for line in lines if line.function.name in weights), None)
+        if nearest is not None:
+            weights[nearest] += abs(value)
+    return max(weights, key=weights.__getitem__)
+
+
+def observations(profile: Profile, index: int) -> Callable[[int, int], float]:
+    """How many observations a value of the sample type at `index` rests on: `f(value, total of that type)`.
+
+    CPU: ticks. Heap: Go records one allocation per 512 KiB (`period`), so the space over that. Mutex and block: the
+    waits that were counted. Goroutines and threads: themselves.
+    """
+    types = [value_type.type for value_type in profile.sample_types]
+    if types[index] in _HEAP:
+        space = types[index].replace("objects", "space")
+        events = _total(profile, types.index(space)) / (profile.period or _HEAP_PERIOD) if space in types else 0.0
+    else:
+        types = profile.sample_types
+        counted = next((i for i in (index, *range(len(types))) if types[i].unit == "count"), index)
+        events = float(_total(profile, counted))
+
+    def count(value: int, total: int) -> float:
+        return events * abs(value) / total if total else 0.0
+
+    return count
+
+
+def _total(profile: Profile, index: int) -> int:
+    return sum(abs(value) for _, value in profile.samples.stacks(index))
+
+
+class FunctionShare(NamedTuple):
+    """The part of a profile whose stacks have a matching function. `callers`: own code nearest to it, by weight."""
+
+    weight: int
+    callers: list[tuple[str, int]]
+
+
+def shares(
+    profile: Profile, index: int, patterns: Mapping[str, re.Pattern[str]], unless: Mapping[str, str] | None = None
+) -> dict[str, FunctionShare]:
+    """The share of each pattern, in one pass. Stacks overlap, so shares may add up to more than everything.
+
+    A caller is the nearest function towards the root, from the match on, that is neither Go's own nor of a logging
+    library and does not match itself; where there is none, the own function that matches. A sample in which
+    `unless[name]` matches too does not count for `name`.
+    """
+    names = [*patterns]
+    blocked = {names.index(name): names.index(other) for name, other in (unless or {}).items()}
+    matched = {
+        number: frozenset(i for i, pattern in enumerate(patterns.values()) if _matches(location, pattern))
+        for number, location in profile.locations.items()
+    }
+    own = {number: _callers_of(location, [*patterns.values()]) for number, location in profile.locations.items()}
+    weights = [0] * len(names)
+    callers: list[dict[str, int]] = [{} for _ in names]
+    for ids, value in profile.samples.stacks(index):
+        try:
+            callers_here = _callers(ids, matched, own)
+        except KeyError as error:
+            raise no_location() from error
+        for rule, name in callers_here.items():
+            if blocked.get(rule) in callers_here:
+                continue
+            weights[rule] += value
+            if name:
+                callers[rule][name] = callers[rule].get(name, 0) + value
+    return {
+        name: FunctionShare(weights[i], sorted(callers[i].items(), key=lambda item: (-item[1], item[0])))
+        for i, name in enumerate(names)
+    }
+
+
+class _Own(NamedTuple):
+    """The innermost own function of a location, and the patterns that it matches."""
+
+    name: str
+    matches: frozenset[int]
+
+
+_NOBODY = _Own("", frozenset())
+
+
+def _callers(ids: Iterable[int], matched: dict[int, frozenset[int]], own: dict[int, _Own]) -> dict[int, str]:
+    """The patterns that match in a stack, with the own function that is nearest to the match, if there is one."""
+    found: dict[int, str] = {}
+    waiting: set[int] = set()
+    for number in ids:
+        if matches := matched[number]:  # few do
+            new = matches - found.keys()
+            found.update(dict.fromkeys(new, ""))
+            waiting |= new
+        if waiting and (caller := own[number]).name:
+            for rule in [*waiting]:
+                if rule not in caller.matches:
+                    found[rule] = caller.name
+                    waiting.remove(rule)
+                elif not found[rule]:
+                    found[rule] = caller.name
+    return found
+
+
+def _matches(location: Location, pattern: re.Pattern[str]) -> bool:
+    return any(pattern.match(line.function.name) for line in location.lines)
+
+
+def _callers_of(location: Location, patterns: list[re.Pattern[str]]) -> _Own:
+    name = next((line.function.name for line in location.lines if _calls_others(line.function.name)), "")
+    if not name:
+        return _NOBODY
+    return _Own(name, frozenset(i for i, pattern in enumerate(patterns) if pattern.pattern and pattern.match(name)))
+
+
+def _calls_others(function: str) -> bool:
+    return is_own(function) and not function.startswith(_LOGGERS)
+
+
+def is_own(function: str) -> bool:
+    """Whether the function is the program's or a library's, not Go's own."""
+    path, _, last = re.split(r"[\[(]", function, maxsplit=1)[0].rpartition("/")
+    package = f"{path}/{last}" if path else last
+    first = package.partition("/")[0] if path else package.partition(".")[0]
+    return "." in last and first not in _STANDARD
+
 
 Level = Literal["note", "warning"]
 
@@ -23,7 +190,7 @@ PROFILER = re.compile(r"net/http/pprof\.|runtime/pprof\.([a-z(]|Lookup|Start|Sto
 """What takes profiles."""
 
 
-class Rule(NamedTuple):
+class HintRule(NamedTuple):
     """`note` and `warning` are shares from which on the hint is given; None for never.
 
     Samples in which the rule `unless` matches too do not count. With `holder` it is the share of the own function that
@@ -44,37 +211,37 @@ _LOGGING = re.compile(r"k8s\.io/klog|log\.|go\.uber\.org/zap|fmt\.Sprint")
 _RATE_LIMITER = re.compile(r".*flowcontrol\..*(Wait|Accept)|golang\.org/x/time/rate\..*[Ww]ait")
 
 CPU_RULES = (
-    Rule("gc-background", re.compile(r"runtime\.(gcBgMarkWorker|bgsweep|bgscavenge)"), 0.10, 0.25),
-    Rule("gc-assist", re.compile(r"runtime\.gcAssistAlloc"), 0.03),
-    Rule("allocation", re.compile(r"runtime\.(mallocgc|growslice|makeslice|newobject)"), 0.10, 0.25),
-    Rule("cgo", re.compile(r"runtime\.cgocall"), 0.20),
-    Rule("syscalls", re.compile(r"(syscall|internal/runtime/syscall)\."), 0.15),
-    Rule(
+    HintRule("gc-background", re.compile(r"runtime\.(gcBgMarkWorker|bgsweep|bgscavenge)"), 0.10, 0.25),
+    HintRule("gc-assist", re.compile(r"runtime\.gcAssistAlloc"), 0.03),
+    HintRule("allocation", re.compile(r"runtime\.(mallocgc|growslice|makeslice|newobject)"), 0.10, 0.25),
+    HintRule("cgo", re.compile(r"runtime\.cgocall"), 0.20),
+    HintRule("syscalls", re.compile(r"(syscall|internal/runtime/syscall)\."), 0.15),
+    HintRule(
         "locks",
         re.compile(r"(internal/)?sync\.\((\*Mutex\)\.(Lock|lockSlow)|\*RWMutex\))|runtime\.(semacquire|lock2|futex$)"),
         0.05,
         0.20,
     ),
-    Rule("json", _JSON, 0.10, 0.50),
-    Rule("reflection", re.compile(r"reflect\."), 0.10, unless="json"),
-    Rule("regexp", re.compile(r"regexp\."), 0.10),
-    Rule("regexp-compile", re.compile(r"regexp\.(Must)?Compile"), 0.02, 0.02),
-    Rule("logging", _LOGGING, 0.10),
-    Rule("list-storm", _LISTS, 0.20),
-    Rule("scheduler", re.compile(r"runtime\.(schedule|findRunnable|park_m)$"), 0.15),
+    HintRule("json", _JSON, 0.10, 0.50),
+    HintRule("reflection", re.compile(r"reflect\."), 0.10, unless="json"),
+    HintRule("regexp", re.compile(r"regexp\."), 0.10),
+    HintRule("regexp-compile", re.compile(r"regexp\.(Must)?Compile"), 0.02, 0.02),
+    HintRule("logging", _LOGGING, 0.10),
+    HintRule("list-storm", _LISTS, 0.20),
+    HintRule("scheduler", re.compile(r"runtime\.(schedule|findRunnable|park_m)$"), 0.15),
 )
 WAIT_RULES = (
-    Rule("rate-limiter", _RATE_LIMITER, 0.05, 0.20),
-    Rule("lock-contention", re.compile(r"(internal/)?sync\.\(\*(RW)?Mutex\)\."), 0.30),
-    Rule("runtime-locks", re.compile(r"runtime\.unlock"), 0.30),
+    HintRule("rate-limiter", _RATE_LIMITER, 0.05, 0.20),
+    HintRule("lock-contention", re.compile(r"(internal/)?sync\.\(\*(RW)?Mutex\)\."), 0.30),
+    HintRule("runtime-locks", re.compile(r"runtime\.unlock"), 0.30),
 )
 ALLOCATION_RULES = (
-    Rule("json", _JSON, 0.20, 0.50),
-    Rule("list-storm", _LISTS, 0.20),
-    Rule("logging", _LOGGING, 0.10),
+    HintRule("json", _JSON, 0.20, 0.50),
+    HintRule("list-storm", _LISTS, 0.20),
+    HintRule("logging", _LOGGING, 0.10),
 )
-GOROUTINE_RULES = (Rule("rate-limiter", _RATE_LIMITER, 0.05, 0.20),)
-MEMORY_RULES = (Rule("holder", re.compile(""), 0.30, holder=True),)
+GOROUTINE_RULES = (HintRule("rate-limiter", _RATE_LIMITER, 0.05, 0.20),)
+MEMORY_RULES = (HintRule("holder", re.compile(""), 0.30, holder=True),)
 _RULES = {
     "cpu": CPU_RULES,
     **dict.fromkeys(("contentions", "delay"), WAIT_RULES),
@@ -131,7 +298,7 @@ def hints(profile: Profile, index: int) -> Hints:
     return Hints(sorted(given, key=lambda hint: -hint.share), observed, idle)
 
 
-def _hint(rule: Rule, share: Share, total: int, whole: int) -> Hint | None:
+def _hint(rule: HintRule, share: FunctionShare, total: int, whole: int) -> Hint | None:
     """Judged without the profiler's own samples; what is told is the share of all, as every table has it."""
     pattern, weight = rule.pattern.pattern, share.weight
     if rule.holder and share.callers:

@@ -15,9 +15,9 @@ from bot.pprof.profile import (
     SampleList,
     ValueType,
     int64,
+    keep_common_types,
     truncated,
 )
-from bot.pprof.sampletypes import keep_common_types
 from bot.pprof.units import same_family, scale
 from bot.texts import Text
 

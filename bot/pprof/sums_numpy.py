@@ -1,4 +1,4 @@
-"""The sums of `sums_python` with numpy: three times as fast, for profiles large enough to make up for its import.
+"""The sums of `sums` with numpy: three times as fast, for profiles large enough to make up for its import.
 
 The same numbers to the last bit: everything is int64, which wraps around as Go's does.
 """
@@ -13,7 +13,7 @@ os.putenv("OPENBLAS_NUM_THREADS", "1")  # a quarter of numpy's import is threads
 import numpy as np
 
 from bot.pprof.nodes import NodeTable, no_location
-from bot.pprof.sample_sums import Edges, Frame, Stacks, Weights
+from bot.pprof.sums import Edges, Frame, NodeWeights, Stacks
 
 _BATCH = 512
 _MARKS = 8 << 20  # pairs of a sample and a node that are told apart at a time
@@ -35,7 +35,7 @@ class VectorSums:
         self._batches = [self._gathered(batch) for batch in _batches(stacks(), self._most)]
         self._recursive: list[_Array] = []  # for each batch, whether each of its stacks is
 
-    def weigh(self) -> Weights:
+    def weigh(self) -> NodeWeights:
         codes, count = self._codes(self._table.by_location), len(self._table.nodes)
         flat, cum = np.zeros(count, np.int64), np.zeros(count, np.int64)
         marks = np.zeros(self._most * count, np.int32)
@@ -49,7 +49,7 @@ class VectorSums:
             np.add.at(cum, nodes[once], values[owner[once]])
             leaves = np.flatnonzero(np.diff(owner, prepend=_ABSENT))
             np.add.at(flat, nodes[leaves], values[owner[leaves]])
-        return Weights(flat.tolist(), cum.tolist())
+        return NodeWeights(flat.tolist(), cum.tolist())
 
     def edges(self, frames: Mapping[int, tuple[Frame, ...]], callees: set[int]) -> Edges:
         numbers: dict[int, int] = {}

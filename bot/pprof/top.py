@@ -5,14 +5,11 @@ from functools import cache
 from typing import NamedTuple
 
 from bot.pprof import filters
-from bot.pprof.filters import Filters
+from bot.pprof.filters import Filters, prune
 from bot.pprof.graph import Graph, Trim, trimmed
 from bot.pprof.merge import subtract
-from bot.pprof.names import simplify
-from bot.pprof.nodes import base_name
-from bot.pprof.profile import Profile, ValueType, int64, is_base, truncated
-from bot.pprof.prune import prune
-from bot.pprof.sampletypes import keep_common_types, sample_index
+from bot.pprof.nodes import base_name, simplify
+from bot.pprof.profile import Profile, ValueType, int64, is_base, keep_common_types, sample_index, truncated
 from bot.pprof.units import AUTO, common_unit, fraction_of, label, percentage, scale
 
 _SECOND_NS = 1_000_000_000

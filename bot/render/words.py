@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, cast
 
@@ -176,6 +176,10 @@ def shell_command(action: NextAction) -> str:
     )
 
 
+_DATED = timedelta(days=30)
+"""An age from which on the date tells more than "1501 d earlier"."""
+
+
 def moment(at: str, taken_at: str | None) -> Prose:
     """`05:00:00 UTC, 20 s earlier`, with the date where it is another; what is no time in UTC stands as it is."""
     then, taken = instant(at), instant(taken_at or "")
@@ -183,7 +187,7 @@ def moment(at: str, taken_at: str | None) -> Prose:
         return at
     date = "" if taken and taken.date() == then.date() else f"{then:%Y-%m-%d} "
     shown = f"{date}{then:%H:%M:%S} UTC"
-    if taken is None or then > taken:
+    if taken is None or then > taken or taken - then > _DATED:
         return shown
     return Text("render.earlier", moment=shown, age=age(int((taken - then).total_seconds())))
 

@@ -1,18 +1,197 @@
 """What can come back from Slack, or not come back, as one closed set of problems.
 
 The set follows what the sender may do next: wait, send again, look first whether it is already there, or give up.
+Slack's words are those of the reference of each method that the bot calls (docs.slack.dev/reference/methods, "Errors"),
+August 2026.
 """
 
 import json
 import math
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any, cast
 
 import aiohttp
 
 from bot.errors import BotError
-from bot.slack.error_words import HINTS, OWN_HINTS, PROBLEMS, Problem
 from bot.texts import Prose, Text
+
+
+class Problem(StrEnum):
+    """What is wrong, by what may be done about it."""
+
+    RATE_LIMITED = "rate-limited"
+    """Not done; again after `retry_after` seconds."""
+    TRANSIENT = "transient"
+    """Not done, or harmless to do again."""
+    UNKNOWN_OUTCOME = "unknown-outcome"
+    """Perhaps done: whoever sends again without looking may say it twice."""
+    BAD_REQUEST = "bad-request"
+    """Slack will never take this request."""
+    TOO_LONG = "too-long"
+    """A simpler or shorter form of the same may be taken."""
+    NO_FILE = "no-file"
+    """Slack does not take this file here; the message without it may be taken."""
+    NO_REPLY = "no-reply"
+    """The thread takes no reply; its channel may."""
+    GONE = "gone"
+    """The channel, message, view or address is not there any more."""
+    FORBIDDEN = "forbidden"
+    """The bot may not do this there."""
+    AUTH = "auth"
+    """The bot may not do anything: its token is refused."""
+
+
+PASSING = frozenset({Problem.RATE_LIMITED, Problem.TRANSIENT, Problem.UNKNOWN_OUTCOME})
+"""What may be over the next time that Slack is asked."""
+
+
+HINTS = {
+    Problem.RATE_LIMITED: Text("error-slack-hint.limits-how-often"),
+    Problem.TRANSIENT: Text("error-slack-hint.check-slack"),
+    Problem.UNKNOWN_OUTCOME: Text("error-slack-hint.may-have-applied"),
+    Problem.BAD_REQUEST: Text("error-slack-hint.fault-of-bot"),
+    Problem.TOO_LONG: Text("error-slack-hint.ask-about-less-time"),
+    Problem.NO_FILE: Text("error-slack-hint.admin-allow-such-files"),
+    Problem.NO_REPLY: Text("error-slack-hint.ask-in-channel-or-unlock"),
+    Problem.GONE: Text("error-slack-hint.check-channel-still-exists"),
+    Problem.FORBIDDEN: Text("error-slack-hint.invite-and-compare-scopes"),
+    Problem.AUTH: Text("error-slack-hint.install-again"),
+}
+"""What a person can do, by problem."""
+
+_CLICK_AGAIN = Text("error-slack-hint.click-again")
+_CONNECTED = Text("error-slack-hint.admin-shared-channels")
+
+OWN_HINTS = {
+    **dict.fromkeys(
+        (
+            *("invalid_trigger_id", "expired_trigger_id", "trigger_expired"),
+            *("exchanged_trigger_id", "trigger_exchanged"),
+        ),
+        _CLICK_AGAIN,
+    ),
+    "hash_conflict": Text("error-slack-hint.form-changed"),
+    "update_failed": Text("error-slack-hint.could-not-edit"),
+    "external_channel_migrating": Text("error-slack-hint.moving-channel"),
+    "ekm_access_denied": Text("error-slack-hint.admin-suspended"),
+    "accesslimited": Text("error-slack-hint.admin-add-addresses"),
+    "app_access_restricted": Text("error-slack-hint.admin-allow-app"),
+    "enterprise_is_restricted": Text("error-slack-hint.admin-of-organisation"),
+    "channel_is_limited_access": Text("error-slack-hint.admin-give-access"),
+    "posting_to_channel_denied": Text("error-slack-hint.admin-let-app-post"),
+    "restricted_action": Text("error-slack-hint.managers-let-apps-post"),
+    "restricted_action_read_only_channel": Text("error-slack-hint.managers-let-apps-post"),
+    "restricted_action_thread_only_channel": Text("error-slack-hint.replies-only"),
+    "messages_tab_disabled": Text("error-slack-hint.switch-on-messages"),
+    "not_enabled": Text("error-slack-hint.switch-on-home"),
+    "plan_upgrade_required": Text("error-slack-hint.groups-need-paid-plan"),
+    "no_such_subteam": Text("error-slack-hint.group-does-not-exist"),
+    "user_not_found": Text("error-slack-hint.check-person-id"),
+    "user_disabled": Text("error-slack-hint.account-is-deactivated"),
+    "user_not_visible": Text("error-slack-hint.may-not-see-person"),
+    "message_not_found": Text("error-slack-hint.message-deleted"),
+    "thread_not_found": Text("error-slack-hint.thread-deleted"),
+    "edit_window_closed": Text("error-slack-hint.no-edits-of-older"),
+    "is_inactive": Text("error-slack-hint.check-channel-and-message"),
+    "storage_limit_reached": Text("error-slack-hint.storage-is-full"),
+    "file_uploads_disabled": Text("error-slack-hint.admin-allow-uploads"),
+    "file_uploads_except_images_disabled": Text("error-slack-hint.admin-allow-no-images"),
+    "file_upload_size_restricted": Text("error-slack-hint.admin-allow-larger"),
+    **dict.fromkeys(
+        (
+            *("slack_connect_canvas_sharing_blocked", "slack_connect_clip_sharing_blocked"),
+            *("slack_connect_file_link_sharing_blocked", "slack_connect_file_upload_sharing_blocked"),
+            *("slack_connect_lists_sharing_blocked", "slack_connect_blocked_file_type"),
+        ),
+        _CONNECTED,
+    ),
+    "too_many_reactions": Text("error-slack-hint.as-many-reactions"),
+    "too_many_emoji": Text("error-slack-hint.as-many-reactions"),
+}
+"""What a person can do, by Slack's word, where it is something else than for the problem in general."""
+
+_WORDS: dict[Problem, frozenset[str]] = {
+    Problem.RATE_LIMITED: frozenset({"ratelimited", "rate_limited", "message_limit_exceeded"}),
+    Problem.TRANSIENT: frozenset(
+        {
+            *("request_timeout", "team_added_to_org", "external_channel_migrating"),
+            *("update_failed", "file_update_failed", "streaming_state_conflict"),
+            "accesslimited",  # "on the current network": of all that the bot does, until its addresses are allowed
+        }
+    ),
+    # "some aspect of the operation may have succeeded", says Slack of the first two.
+    Problem.UNKNOWN_OUTCOME: frozenset({"fatal_error", "internal_error", "service_unavailable"}),
+    Problem.TOO_LONG: frozenset(
+        {
+            *("msg_too_long", "msg_blocks_too_long", "view_too_large", "metadata_too_large", "alt_txt_too_large"),
+            *("too_many_attachments", "attachment_payload_limit_exceeded", "too_many_contact_cards"),
+        }
+    ),
+    Problem.NO_FILE: frozenset(
+        {
+            *("storage_limit_reached", "file_uploads_disabled", "file_uploads_except_images_disabled"),
+            *("file_type_not_allowed", "file_upload_size_restricted", "blocked_file_type", "snippet_too_large"),
+            *("file_share_limit_reached", "max_file_sharing_exceeded", "unable_to_share_files"),
+            *("slack_connect_canvas_sharing_blocked", "slack_connect_clip_sharing_blocked"),
+            *("slack_connect_file_link_sharing_blocked", "slack_connect_file_upload_sharing_blocked"),
+            *("slack_connect_lists_sharing_blocked", "slack_connect_blocked_file_type"),
+        }
+    ),
+    Problem.NO_REPLY: frozenset(
+        {
+            *("thread_locked", "restricted_action_thread_locked", "cannot_reply_to_message"),
+            "restricted_action_non_threadable_channel",
+        }
+    ),
+    Problem.GONE: frozenset(
+        {
+            *("channel_not_found", "is_archived", "channel_is_archived", "user_not_found", "user_disabled"),
+            *("message_not_found", "thread_not_found", "file_not_found", "not_found", "edit_window_closed"),
+            *("expired_trigger_id", "trigger_expired", "exchanged_trigger_id", "trigger_exchanged"),
+            *("used_url", "expired_url", "no_active_hooks", "invalid_trigger_id", "hash_conflict"),
+            *("file_deleted", "file_is_deleted", "file_comment_not_found", "invalid_channel", "is_inactive"),
+            *("no_such_subteam", "team_not_found", "already_reacted", "no_reaction"),
+            "list_record_comment_fetch_failed",
+        }
+    ),
+    Problem.FORBIDDEN: frozenset(
+        {
+            *("not_in_channel", "user_not_in_channel", "not_in_conversation", "cannot_dm_bot", "messages_tab_disabled"),
+            *("restricted_action", "restricted_action_read_only_channel", "restricted_action_thread_only_channel"),
+            *("no_permission", "access_denied", "ekm_access_denied", "app_access_restricted"),
+            *("cant_update_message", "action_prohibited", "team_access_not_granted", "missing_scope", "no_access"),
+            *("method_not_supported_for_channel_type", "is_bot", "enterprise_is_restricted", "forbidden_team"),
+            *("posting_to_channel_denied", "channel_is_limited_access", "not_enabled", "plan_upgrade_required"),
+            *("user_not_visible", "not_reactable", "too_many_emoji", "too_many_reactions"),
+        }
+    ),
+    Problem.AUTH: frozenset(
+        {
+            *("invalid_auth", "not_authed", "token_revoked", "token_expired", "account_inactive"),
+            *("not_allowed_token_type", "org_login_required", "two_factor_setup_required"),
+        }
+    ),
+    Problem.BAD_REQUEST: frozenset(
+        {
+            *("as_user_not_supported", "bad_timestamp", "block_mismatch", "cant_broadcast_message"),
+            *("channels_limit_exceeded", "deprecated_endpoint", "method_deprecated", "unknown_method"),
+            *("draft_already_deleted", "draft_already_sent", "draft_has_conflict", "draft_not_found"),
+            *("duplicate_channel_not_found", "duplicate_external_id", "duplicate_message_not_found"),
+            *("insecure_request", "invalid_arg_name", "invalid_array_arg", "invalid_arguments", "invalid_attachments"),
+            *("invalid_blocks", "invalid_blocks_format", "invalid_charset", "invalid_cursor", "invalid_form_data"),
+            *("invalid_metadata_filter_keys", "invalid_metadata_format", "invalid_metadata_schema", "invalid_name"),
+            *("invalid_post_type", "invalid_ts_latest", "invalid_ts_oldest", "invalid_user_combination"),
+            *("markdown_text_conflict", "metadata_must_be_sent_from_app", "missing_args", "missing_argument"),
+            *("missing_file_data", "missing_post_type", "missing_profile_id", "no_dual_broadcast_content_update"),
+            *("no_item_specified", "no_text", "not_enough_users", "not_implemented", "send_on_behalf_not_allowed"),
+            *("too_many_users", "unknown_snippet_type", "unknown_subtype", "users_list_not_supplied"),
+        }
+    ),
+}
+PROBLEMS = {word: problem for problem, words in _WORDS.items() for word in words}
+"""The problem that each word of Slack stands for. A word that is not there is not known to this version."""
+
 
 LONGEST_WAIT = 600.0
 """Seconds. Slack asks for a minute at most; a mistaken Retry-After must not silence the bot for hours."""

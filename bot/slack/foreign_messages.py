@@ -47,7 +47,7 @@ def said_in(message: dict[str, Any]) -> str:
             links |= {found[1]: None for found in _LINK.finditer(text)}
             said[_LINK.sub(lambda found: found[2] or "", text)] = None
     pods = [named for link in links for named in _pods_of(link)]
-    return "\n".join([*said, *pods, *map(_readable, links)])[:LONGEST]
+    return "\n".join([*said, *pods, *map(unquote_plus, links)])[:LONGEST]
 
 
 def _pods_of(link: str) -> Iterator[str]:
@@ -64,7 +64,3 @@ def _query(link: str) -> list[tuple[str, str]]:
         return parse_qsl(urlsplit(link.replace("&amp;", "&")).query, max_num_fields=100)
     except ValueError:
         return []
-
-
-def _readable(link: str) -> str:
-    return unquote_plus(link)

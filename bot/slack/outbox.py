@@ -16,8 +16,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from bot.slack.error_words import PASSING
-from bot.slack.failures import Problem, SlackFailure
+from bot.slack.failures import PASSING, Problem, SlackFailure
 from bot.slack.gateway import Gateway, Posted
 from bot.slack.message import File, Message
 from bot.slack.render.text import escape

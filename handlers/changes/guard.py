@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from bot.access import Access, Action, Denied, decide_access
 from bot.errors import BotError, NotAllowed, UsageError
-from bot.slack.groups import Groups
+from bot.slack.people import Groups
 from bot.store import StoreError
 from bot.texts import Text, in_english
 from handlers.changes.types import AccessDenied, Person, Refused

@@ -15,7 +15,7 @@ from bot.changes.journal import ENDS
 from bot.changes.record import Record
 from bot.errors import BotError
 from bot.slack.failures import Problem, SlackFailure
-from bot.slack.groups import Groups
+from bot.slack.people import Groups
 from bot.slack.render.change import ChangeOffer
 from bot.store import StoreError
 from bot.texts import Text

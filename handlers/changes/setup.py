@@ -16,7 +16,7 @@ from bot.kube.client.writer import Writer
 from bot.periodic_jobs import Clock
 from bot.settings.schema import AccessSettings, ClusterSettings, Settings, channels_of
 from bot.slack.gateway import Gateway
-from bot.slack.groups import Groups
+from bot.slack.people import Groups
 from bot.store import StoreError
 from bot.texts import Text, Texts
 from handlers.changes.endings import Endings

@@ -7,8 +7,7 @@ from typing import Any, cast
 from bot.changes.plan import annotation
 from bot.changes.record import Record, read_record
 from bot.errors import BotError, NotFound
-from bot.slack.error_words import PASSING
-from bot.slack.failures import SlackFailure
+from bot.slack.failures import PASSING, SlackFailure
 from bot.slack.gateway import Keyed
 from bot.slack.render.buttons import read_value
 from bot.slack.render.change import APPROVE, EXTEND, REFUSE, REVERT, CardButton, render_over

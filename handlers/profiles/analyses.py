@@ -7,22 +7,18 @@ from pathlib import Path
 
 from bot.errors import UsageError
 from bot.kube.times import format_time
-from bot.pprof.compare import compared_type
+from bot.pprof.compare import compared_type, comparison_tables, explain_change
 from bot.pprof.decode import read
-from bot.pprof.findings import explain, symptom_table
+from bot.pprof.findings import SourcedProfile, explain, symptom_table
 from bot.pprof.graph import Trim
-from bot.pprof.links import Sources, read_versions
-from bot.pprof.listing import Source, below, function_lines, listing
-from bot.pprof.quotes import SourcedProfile
-from bot.pprof.sampletypes import sample_index
+from bot.pprof.listing import Source, Sources, below, function_lines, listing, read_versions
+from bot.pprof.profile import sample_index
 from bot.pprof.top import Options, prepared, top, total_of
-from bot.pprof.versions import comparison_tables, explain_change
 from bot.render.terminal import terminal
 from bot.report import Report, Subject, in_words, new_report
 from bot.settings import load_settings
 from bot.texts import Language, Text, Texts
-from handlers.profiles.options import COMPARE_EXAMPLE, HINTS_EXAMPLE, LIST_EXAMPLE, Words
-from handlers.profiles.readfile import read_file
+from handlers.profiles.answers_in_files import COMPARE_EXAMPLE, HINTS_EXAMPLE, LIST_EXAMPLE, Words, read_file
 from handlers.standard_output import has_colours, width
 
 _ROWS = 10
@@ -50,13 +46,15 @@ def _reader(folders: str) -> Source:
     """Reads below the folders and nowhere else: the paths come from a foreign process."""
 
     def lines(file: str) -> list[str]:
+        for folder in map(Path, folders.split(":")):
+            parts = Path(below(file, str(folder))).parts
+            for start in range(len(parts)):  # the longest end of the path that is there: a checkout has any name
+                path = folder.joinpath(*parts[start:]).resolve()
+                if path.is_relative_to(folder.resolve()) and path.is_file():
+                    text = path.read_bytes().decode("utf-8", "surrogateescape")
+                    return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
         if file.startswith("/"):
             raise FileNotFoundError(f"open {file}: no such file or directory")
-        for folder in map(Path, folders.split(":")):
-            path = (folder / below(file, str(folder))).resolve()
-            if path.is_relative_to(folder.resolve()) and path.is_file():
-                text = path.read_bytes().decode("utf-8", "surrogateescape")
-                return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
         raise FileNotFoundError(f"could not find file {file} on path {folders}")
 
     return lines

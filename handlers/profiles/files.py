@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 
 from bot.kube.times import format_time
 from bot.pprof.nodes import no_location, node_table
-from bot.pprof.profile import Profile
-from bot.pprof.sampletypes import sample_index, shown_type
+from bot.pprof.profile import Profile, sample_index, shown_type
 from bot.pprof.top import Options, prepared, top, total_of
 from bot.pprof.units import AUTO, label
 from bot.render.flame import StackSample, flame_alt_text, flame_page, flame_picture, lay_out

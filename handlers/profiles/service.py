@@ -3,40 +3,41 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 import msgspec
 
 from bot.changes.durations import format_duration
-from bot.errors import UsageError
-from bot.report import in_words
+from bot.errors import NotFound, UsageError
+from bot.pprof.decode import read
+from bot.pprof.findings import SourcedProfile
+from bot.report import Report, in_words
 from bot.settings.schema import ProfileSettings
-from bot.slack.message import Message
+from bot.slack.message import File, Message
 from bot.slack.render.blocks import Draft
 from bot.slack.render.prose import render_help
 from bot.slack.render.report import render_report, taking
 from bot.store import StoreError
-from bot.texts import Prose, Text, spaced
+from bot.store.profiles import ProfileRows
+from bot.texts import Prose, Text, Texts, spaced
 from bot.triage.state import News
 from handlers.inbox import DONE, Inbox
 from handlers.parsing.question import Question
 from handlers.parsing.slack_grammar import Help, example, understand
-from handlers.parsing.slack_words import split_words
-from handlers.profiles.capture_answer import Answer, answer_to
-from handlers.profiles.capture_audit import audited
-from handlers.profiles.kept_report import kept_report
-from handlers.profiles.memory_budget import PATIENCE_S as ROOM_S
-from handlers.profiles.memory_budget import Room
-from handlers.profiles.sharing import CaptureRequest, Captures
-from handlers.profiles.slack_answers import study
+from handlers.parsing.slack_words import join_words, split_words
+from handlers.profiles.analyses import check_named, explained
+from handlers.profiles.answers_in_files import PROGRAM, Words, profiles_named, read_words
+from handlers.profiles.captures import PATIENCE_S as ROOM_S
+from handlers.profiles.captures import CaptureAnswer, CaptureRequest, Captures, ReadingRoom, answer_to, audited
+from handlers.profiles.kept import Contents, answer_about, contents_of, is_reference, kept_report
 from handlers.profiles.words import ProfileAsked, ShowKept
 from handlers.replies import PATIENCE_S, ChannelReply, Reply, within
 from handlers.threads import note_done, usual_cluster
 from handlers.user_actions import NOTHING, AcceptedDeed, Kind, NotDone, Nothing
 from playbooks.profile.fetch import FetchedProfile, Snapshot, gather
-from playbooks.profile.request import Request
+from playbooks.profile.request import KINDS, Request
 
 _EVERY_S = 10.0
 """How often a message is edited that tells how long it takes: Slack allows about 50 edits a minute."""
@@ -55,8 +56,8 @@ class ProfileService:
         self._deps = inbox.deps
         self._settings = settings
         self._captures = Captures[Snapshot]()
-        self._room = Room()
-        self._waiting: dict[str, asyncio.Task[Answer]] = {}
+        self._room = ReadingRoom()
+        self._waiting: dict[str, asyncio.Task[CaptureAnswer]] = {}
         self._cancelled_by: dict[str, str] = {}
         self._kind = inbox.kinds.add(Kind("profile", Nothing, self._answer))
 
@@ -132,8 +133,8 @@ class ProfileService:
         return answer.message
 
     async def _taken(
-        self, wanted: CaptureRequest, request: Request, question: Question, answer: Callable[[Snapshot], Answer]
-    ) -> Answer:
+        self, wanted: CaptureRequest, request: Request, question: Question, answer: Callable[[Snapshot], CaptureAnswer]
+    ) -> CaptureAnswer:
         """Who shares what is being taken needs no room for another one: asked last, since what is taken may end."""
         async with AsyncExitStack() as stack:
             async with audited(self._deps.store.audit, question, wanted.cluster, request):
@@ -144,7 +145,7 @@ class ProfileService:
             contents = [taken.content] if isinstance(taken, FetchedProfile) else []
             return await self._room.run(partial(answer, snapshot), contents)
 
-    async def _awaited(self, key: str, waiting: asyncio.Task[Answer]) -> Answer | None:
+    async def _awaited(self, key: str, waiting: asyncio.Task[CaptureAnswer]) -> CaptureAnswer | None:
         """None when somebody cancelled it."""
         self._waiting[key] = waiting
         try:
@@ -160,7 +161,7 @@ class ProfileService:
         async with self._deps.open_sources(cluster) as sources:
             return await gather(request, sources)
 
-    async def _keep(self, answer: Answer) -> None:
+    async def _keep(self, answer: CaptureAnswer) -> None:
         """The answer has the file as well, so a store that is out of reach costs only the comparison later."""
         if answer.kept is None:
             return
@@ -224,3 +225,65 @@ def _capture_in(words: str) -> Request | None:
     except UsageError:  # told in its place
         return None
     return asked.request if isinstance(asked, ProfileAsked) and isinstance(asked.request, Request) else None
+
+
+_SHOWN = 6000
+"""Characters that are shown; a longer text is in a file as well."""
+_OF_A_SHELL = "source"
+_EXAMPLES = {
+    "top": "profile top cpu-1a2b3c4d",
+    "list": "profile list Filter cpu-1a2b3c4d",
+    "compare": "profile compare cpu-1a2b3c4d cpu-5e6f7a8b",
+    "hints": "profile hints cpu-1a2b3c4d",
+}
+
+Run = Callable[[Callable[[], Message], Sequence[bytes]], Awaitable[Message]]
+"""Computes the message; beside the job it is given the profiles that it reads."""
+
+
+async def study(words: Sequence[str], rows: ProfileRows, now: float, say: Texts, run: Run) -> Message:
+    """The answer, which `run` computes. Raises UsageError and NotFound for words that name no kept profile."""
+    try:
+        asked = read_words(words[1:])
+        say = Texts(asked.options["lang"]) if "lang" in asked.options else say
+        contents = await _contents(words, asked, rows, now)
+
+        def answer() -> Message:
+            if words[0] not in ("compare", "hints"):
+                return _text(words, asked, contents)
+            report = in_words(_explained(words, asked, contents, now), say)
+            again = join_words(["profile", *words])
+            return render_report(report, say, channel_buttons=False, words=again, everything=True)
+
+        return await run(answer, [content.content for content in contents.values()])
+    except UsageError as error:
+        if error.example and not error.example.startswith(PROGRAM):  # such a one is for a shell
+            raise
+        advice = Text("error-profile.kept-lists-them") if error.example else error.advice
+        raise UsageError(error.message, hint=advice, example=_EXAMPLES[words[0]]) from error
+
+
+async def _contents(words: Sequence[str], asked: Words, rows: ProfileRows, now: float) -> Contents:
+    if _OF_A_SHELL in asked.options:
+        raise UsageError(Text("error-profile.source-is-for-shell"))
+    named = profiles_named(words[0], asked)
+    if unknown := [name for name in named if not is_reference(name)]:
+        hint = Text("error-profile.name-one-by-id", kind=KINDS[0])
+        raise NotFound(Text("error-profile.no-profile-is-kept", profile=repr(unknown[0])), hint=hint)
+    return await contents_of(named, rows, now)
+
+
+def _text(words: Sequence[str], asked: Words, contents: Contents) -> Message:
+    text = answer_about(words[0], asked, contents)
+    shown = render_help(text)
+    if len(text) <= _SHOWN:
+        return shown
+    file = File(f"profile-{words[0]}.txt", text.encode("utf-8", "surrogateescape"), join_words(["profile", *words]))
+    return shown._replace(files=(file,))
+
+
+def _explained(words: Sequence[str], asked: Words, contents: Contents, now: float) -> Report:
+    check_named(words[0], asked)
+    named = [contents[name] for name in asked.plain]
+    taken = [SourcedProfile(read(profile.content), profile.id, profile.id) for profile in named]
+    return explained(words[0], taken, asked, now)

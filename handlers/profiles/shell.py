@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from bot.errors import BotError
 from bot.unexpected_errors import bugs_as_errors
-from handlers.profiles.file_answers import answer_to
-from handlers.profiles.options import PROGRAM, profiles_named, read_words, with_paths
+from handlers.profiles.answers_in_files import PROGRAM, answer_to, profiles_named, read_words, with_paths
 
 if TYPE_CHECKING:  # it takes as long to import as a small table to make; below paths are texts
     from pathlib import Path
@@ -91,7 +90,7 @@ def _answer_with_kept(words: Sequence[str], config: "Path | None") -> str:
     missing = [path for path in named if path not in saved and not os.path.exists(path)]  # noqa: PTH110
     if not missing:
         return answer_to(words[0], asked, config)
-    from handlers.profiles.kept_files import answer_beside_the_bot  # noqa: PLC0415  # few ask for those
+    from handlers.profiles.kept import answer_beside_the_bot  # noqa: PLC0415  # few ask for those
 
     return answer_beside_the_bot(words[0], asked, missing, config)
 

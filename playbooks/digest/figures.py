@@ -16,9 +16,8 @@ from bot.gpu_rows import TypeRow
 from bot.hami.fit.allocated_totals import build_ledger
 from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.metrics.holder_usage import MeasuredHolding, held_by
-from bot.hami.nodes.node_state import read_registrations
+from bot.hami.nodes.node_state import core_factor, memory_factor, read_memory_scaling, read_registrations
 from bot.hami.nodes.registration import Registration
-from bot.hami.nodes.scaling import core_factor, memory_factor, read_memory_scaling
 from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.version import Version
 from bot.kube.models import Holder, Node, Pod

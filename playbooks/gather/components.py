@@ -3,8 +3,7 @@
 import asyncio
 from typing import NamedTuple
 
-from bot.hami.installation.forbidden import Forbidden, read_forbidden
-from bot.hami.installation.install import Install, find_device_config, kube_scheduler_of
+from bot.hami.installation.install import Forbidden, Install, find_device_config, kube_scheduler_of, read_forbidden
 from bot.hami.installation.kube_scheduler import SchedulerConfig, find_scheduler_config
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.kube.cluster import Cluster, seen

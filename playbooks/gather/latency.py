@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.pods.request_parsing import asked_resources
-from bot.hami.scheduler_logs.log_lines import read_line
+from bot.hami.scheduler_logs.log_lines import NEEDLE as THROTTLED
+from bot.hami.scheduler_logs.log_lines import ThrottledRequest, read_line, read_waits
 from bot.hami.scheduler_logs.scheduling_latency import NEEDLE, Life, SchedulerLog, read_lives
-from bot.hami.scheduler_logs.throttling import NEEDLE as THROTTLED
-from bot.hami.scheduler_logs.throttling import Wait, read_waits
 from bot.kube.cluster import Cluster, LogLines, seen
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import HOLDERS, NODES, PODS, Holder, Pod
@@ -39,7 +38,7 @@ class HeldBack(NamedTuple):
     """A request that the extender of this pod held back."""
 
     scheduler: Pod
-    wait: Wait
+    wait: ThrottledRequest
 
 
 class LogSeen(NamedTuple):

@@ -13,8 +13,14 @@ from bot.errors import NotFound, SourceError
 from bot.hami.installation.install import Install, extender_of
 from bot.hami.metrics.scheduler_metrics import CountedShare, SchedulerCounts, read_counted, unheld
 from bot.hami.pods.allocations import NODE_KEY
-from bot.hami.scheduler_logs import panics
-from bot.hami.scheduler_logs.log_lines import RELEASED, LogLine, parse_line
+from bot.hami.scheduler_logs.log_lines import (
+    EXIT_CODE,
+    RELEASED,
+    LogLine,
+    may_be_panic,
+    may_be_refused_request,
+    parse_line,
+)
 from bot.hami.scheduler_logs.scheduling_events import parse_unschedulable, strip_combined
 from bot.kube.client.pod_http_request import PodGet, PodPorts
 from bot.kube.cluster import Cluster, LogWanted, seen
@@ -89,7 +95,7 @@ class SchedulerProcess(NamedTuple):
 def asks_for_panics(install: Install, waiting: Iterable[Pod]) -> bool:
     """Whether kube-scheduler's words about some pod may come of a panic, or an extender's end does."""
     ended = any(_ended_by_panic(pod) is not None for pod in install.pods)
-    return ended or any(panics.may_be_panic(text) for text in _words(waiting))
+    return ended or any(may_be_panic(text) for text in _words(waiting))
 
 
 def asks_for_memory(waiting: Iterable[Pod]) -> bool:
@@ -110,7 +116,7 @@ async def gather_process(
 
     With the lines of the extenders' logs that hold one of the needles: each log is read once.
     """
-    install, broke = found.install, any(panics.may_be_refused_request(text) for text in _words(waiting))
+    install, broke = found.install, any(may_be_refused_request(text) for text in _words(waiting))
     panicked, remembers = asks_for_panics(install, waiting), asks_for_memory(waiting)
     words = ((PANIC, panicked), (RELEASE, remembers), (UNDECODED, broke))
     asked = [*needles, *(word for word, wanted in words if wanted)]
@@ -315,4 +321,4 @@ def _ended_by_panic(scheduler: Pod) -> str | None:
         None,
     )
     states = (status.last_state.terminated, status.state.terminated) if status else ()
-    return next((state.finished_at or "" for state in states if state and state.exit_code == panics.EXIT_CODE), None)
+    return next((state.finished_at or "" for state in states if state and state.exit_code == EXIT_CODE), None)

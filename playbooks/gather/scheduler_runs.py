@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from bot.hami.installation.leader_election import lacks_leader
+from bot.hami.installation.install import lacks_leader
 from bot.kube.cluster import Cluster
 from bot.kube.hami_pods import KUBE_SCHEDULER_CONTAINER
 from bot.kube.models import ContainerStatus, Pod

@@ -6,7 +6,7 @@ The cause comes first: the node, why it was not placed by HAMi, the start, what 
 from collections.abc import Iterator
 
 from bot.finding_codes import Code
-from bot.hami.scheduler_logs.filter_reasons import REASONS
+from bot.hami.scheduler_logs.scheduling_events import REASONS
 from bot.kube.models import Pod
 from bot.report import Finding, Gap, step
 from bot.texts import Text

@@ -17,9 +17,9 @@ from msgspec import structs
 from bot.errors import SourceError, Unusable
 from bot.hami.nodes.node_state import read_registrations
 from bot.hami.nodes.registration import Registration
-from bot.hami.scheduler_logs.filter_reasons import LOG_TEXTS
 from bot.hami.scheduler_logs.filter_runs import ALLOCATING, CARD_CODES, CARD_TRIED, Cycle
 from bot.hami.scheduler_logs.log_lines import LogLine, read_line
+from bot.hami.scheduler_logs.scheduling_events import LOG_TEXTS
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import NODES, Node, Pod
 from bot.kube.times import format_time

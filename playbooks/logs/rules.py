@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 from functools import cached_property
 
 from bot.finding_codes import Code
-from bot.hami.scheduler_logs.filter_reasons import REASONS
 from bot.hami.scheduler_logs.log_lines import read_line
+from bot.hami.scheduler_logs.scheduling_events import REASONS
 from bot.kube.models import Node, Pod
 from bot.kube.times import format_time, parse_time
 from bot.report import Finding, Gap

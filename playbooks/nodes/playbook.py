@@ -11,10 +11,8 @@ import click
 from msgspec import structs
 
 from bot.errors import SourceError
-from bot.hami.nodes.node_state import called_on
+from bot.hami.nodes.node_state import SWEPT_NODES, called_on, read_memory_scaling
 from bot.hami.nodes.registration import Registration
-from bot.hami.nodes.scaling import read_memory_scaling
-from bot.hami.nodes.swept_node import SWEPT_NODES
 from bot.kube.cluster import seen
 from bot.kube.models import NODES
 from bot.kube.times import format_time

@@ -9,11 +9,9 @@ from bot.errors import SourceError
 from bot.hami.installation.install import PROFILING_SINCE
 from bot.kube.times import format_time
 from bot.pprof.decode import read
-from bot.pprof.findings import explain
+from bot.pprof.findings import SourcedProfile, explain, headline, top_table
 from bot.pprof.graph import Trim
-from bot.pprof.profile import Profile, ValueType
-from bot.pprof.quotes import SourcedProfile, headline, top_table
-from bot.pprof.sampletypes import ALLOCATED, sample_index, shown_type
+from bot.pprof.profile import ALLOCATED, Profile, ValueType, sample_index, shown_type
 from bot.pprof.top import Options, TopRow, listing, prepared, total_of
 from bot.pprof.units import AUTO, label
 from bot.report import Evidence, Finding, NextAction, Report, Subject, Table, gap, new_report, step

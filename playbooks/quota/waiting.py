@@ -12,7 +12,7 @@ from bot.hami.fit.verdicts import QUOTA_NOT_FIT
 from bot.hami.fit.version_differences import NEWEST_READ, rules_of
 from bot.hami.pods.allocations import waits
 from bot.hami.pods.request_parsing import pod_request
-from bot.hami.scheduler_logs.filter_reasons import finding_code
+from bot.hami.scheduler_logs.scheduling_events import finding_code
 from bot.kube.cluster import seen
 from bot.kube.models import NODES, PODS, Holder, Pod, ResourceQuota
 from bot.report import Finding, Gap, NextAction, Sheet, Table, step

@@ -5,9 +5,15 @@ from typing import NamedTuple
 
 from bot.hami.fit.allocated_totals import build_ledger
 from bot.hami.fit.version_differences import NEWEST_READ
-from bot.hami.installation.install import ROLE_LABEL, container_of, extender_of, is_ready, kube_scheduler_of
+from bot.hami.installation.install import (
+    ROLE_LABEL,
+    container_of,
+    extender_of,
+    is_ready,
+    kube_scheduler_of,
+    lease_is_stale,
+)
 from bot.hami.installation.kube_scheduler import SchedulerConfig
-from bot.hami.installation.leader_election import lease_is_stale
 from bot.hami.nodes.node_state import wants_own_plugin
 from bot.hami.version import Version
 from bot.kube.hami_pods import read_flags

@@ -11,8 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import yaml
 
-from bot.hami.installation.helm_values import ARGUMENTS, chart_value
-from bot.hami.installation.install import extender_of
+from bot.hami.installation.install import ARGUMENTS, chart_value, extender_of
 from bot.hami.version import parse_version
 from bot.kube.times import format_time
 from bot.report import Evidence, Report, Sheet, Subject, Table, new_report, step

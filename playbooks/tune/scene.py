@@ -21,11 +21,10 @@ from bot.hami.fit.version_differences import NEWEST_READ, rules_of
 from bot.hami.installation.install import Install, flags_of
 from bot.hami.metrics.holder_usage import MeasuredHolding, held_by
 from bot.hami.nodes.cards import Card, CardState
-from bot.hami.nodes.node_state import read_registrations
+from bot.hami.nodes.node_state import memory_factor, read_memory_scaling, read_registrations
 from bot.hami.nodes.registration import Registration
-from bot.hami.nodes.scaling import memory_factor, read_memory_scaling
-from bot.hami.scheduler_logs.filter_reasons import REASONS
-from bot.hami.scheduler_logs.throttling import NEEDLE, Wait, read_waits
+from bot.hami.scheduler_logs.log_lines import NEEDLE, ThrottledRequest, read_waits
+from bot.hami.scheduler_logs.scheduling_events import REASONS
 from bot.hami.vendors import FIRST
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import NODES, PODS, RESOURCE_QUOTAS, Holder, Node, Pod
@@ -171,11 +170,11 @@ _LIMITS = ("kube-qps", "kube-burst")
 class Throttled(NamedTuple):
     """The requests that the extenders held back within the logs that were read, by the pod that wrote them."""
 
-    by_scheduler: tuple[tuple[Pod, tuple[Wait, ...]], ...] = ()
+    by_scheduler: tuple[tuple[Pod, tuple[ThrottledRequest, ...]], ...] = ()
     gaps: tuple[Gap, ...] = ()
 
     @property
-    def waits(self) -> tuple[Wait, ...]:
+    def waits(self) -> tuple[ThrottledRequest, ...]:
         return tuple(wait for _, waits in self.by_scheduler for wait in waits)
 
 

@@ -19,12 +19,10 @@ import shlex
 from datetime import datetime
 from typing import NamedTuple
 
-from bot.hami.installation.helm_values import ARGUMENTS, chart_value
-from bot.hami.installation.install import CLIENT_FLAGS_SINCE, container_of
+from bot.hami.installation.install import ARGUMENTS, CLIENT_FLAGS_SINCE, chart_value, container_of
 from bot.hami.nodes.node_lock import DEFAULT_EXPIRY, lock_complaint, read_timeout
 from bot.hami.pods.allocations import was_allocated
-from bot.hami.scheduler_logs.log_lines import LogLine, read_line
-from bot.hami.scheduler_logs.throttling import NEEDLE, Wait, are_felt
+from bot.hami.scheduler_logs.log_lines import NEEDLE, LogLine, ThrottledRequest, are_felt, read_line
 from bot.hami.version import Version
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import ContainerStatus, Pod
@@ -234,7 +232,7 @@ def _of_throttling(scene: TuneScene) -> tuple[Evidence, ...]:
     return tuple(proof for pod, waits in scene.held_back.by_scheduler if waits for proof in _of_waits(pod, waits))
 
 
-def _of_waits(scheduler: Pod, waits: tuple[Wait, ...]) -> tuple[Evidence, ...]:
+def _of_waits(scheduler: Pod, waits: tuple[ThrottledRequest, ...]) -> tuple[Evidence, ...]:
     once = "delay=.*" if 'delay="' in waits[0].line else "Waited for .*"
     longest = sorted(waits, key=lambda wait: -wait.seconds)[:_SHOWN_WAITS]
     proofs = [quotes.of_wait(wait, scheduler) for wait in longest]

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from bot.hami.fit.verdicts import TIME_SLICING_EXHAUSTED
-from bot.hami.installation.helm_values import CORE_SCALING, chart_value
+from bot.hami.installation.install import CORE_SCALING, chart_value
 from bot.hami.metrics.exposition import Sample
 from bot.hami.metrics.holder_usage import MeasuredHolding
 from bot.hami.version import Version

@@ -13,8 +13,8 @@ from bot.access import Access
 from bot.changes.changer import Changer
 from bot.errors import BotError, SourceError
 from bot.settings.schema import AccessSettings
-from bot.slack.groups import Groups
 from bot.slack.outbox import Outbox
+from bot.slack.people import Groups
 from bot.store import Store, open_store
 from bot.store.approvals import State
 from bot.texts import Texts

@@ -3,7 +3,7 @@
 import pytest
 
 from bot.hami.fit import verdicts
-from bot.hami.scheduler_logs.filter_reasons import BY_TEXT, LOG_TEXTS, REASONS, finding_code, reason_of
+from bot.hami.scheduler_logs.scheduling_events import BY_TEXT, LOG_TEXTS, REASONS, finding_code, reason_of
 
 CODES = {
     "CardNotHealth": ("card-not-healthy", (2, 7)),

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.hami.scheduler_logs.filter_reasons import reason_of
 from bot.hami.scheduler_logs.filter_runs import CARD_CODES, rebuild
 from bot.hami.scheduler_logs.log_lines import FILTER_STARTS, pod_key_of, read_line, whose
-from bot.hami.scheduler_logs.scheduling_events import read_reason
+from bot.hami.scheduler_logs.scheduling_events import read_reason, reason_of
 
 LOGS = Path(__file__).parent / "data" / "logs"
 NAMES = sorted(path.name.removesuffix(".log.gz") for path in LOGS.iterdir())

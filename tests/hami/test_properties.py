@@ -20,10 +20,11 @@ from bot.hami.nodes.node_lock import lock_complaint, parse_lock
 from bot.hami.pods.allocations import decode_allocations
 from bot.hami.pods.pod_request import UNSET_PERCENTAGE, PodRequest
 from bot.hami.pods.request_parsing import read_device_config
-from bot.hami.scheduler_logs.filter_reasons import REASONS, finding_code
 from bot.hami.scheduler_logs.log_lines import last_refusals, lines_about, parse_line
 from bot.hami.scheduler_logs.scheduling_events import (
+    REASONS,
     chosen_node,
+    finding_code,
     parse_code_event,
     parse_unschedulable,
     read_reason,

@@ -9,13 +9,13 @@ import pytest
 from bot.hami.nodes.node_lock import lock_complaint
 from bot.hami.nodes.node_state import read_registrations
 from bot.hami.nodes.registration import Registration, Unreadable
-from bot.hami.scheduler_logs.filter_reasons import reason_of
 from bot.hami.scheduler_logs.log_lines import NODE_UNFIT, parse_line, pod_key_of
 from bot.hami.scheduler_logs.scheduling_events import (
     chosen_node,
     parse_code_event,
     parse_unschedulable,
     read_reason,
+    reason_of,
     says_none_fit,
 )
 from bot.kube.models import Node

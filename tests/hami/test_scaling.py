@@ -5,7 +5,7 @@ import json
 import pytest
 
 from bot.hami.nodes.cards import Card
-from bot.hami.nodes.scaling import MemoryScaling, core_factor, memory_factor, read_memory_scaling
+from bot.hami.nodes.node_state import MemoryScaling, core_factor, memory_factor, read_memory_scaling
 from bot.kube.models import ConfigMap
 
 

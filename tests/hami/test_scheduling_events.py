@@ -2,8 +2,8 @@
 
 import pytest
 
-from bot.hami.scheduler_logs.filter_reasons import REASONS
 from bot.hami.scheduler_logs.scheduling_events import (
+    REASONS,
     CardCount,
     CodeEvent,
     chosen_node,

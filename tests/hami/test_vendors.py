@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bot.hami.nodes.swept_node import SweptNode
+from bot.hami.nodes.node_state import SweptNode
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors import BY_WORD, NAMES, VENDORS, vendor_of_register_key
 from bot.kube.models import Container, ObjectMeta, Pod, PodSpec
@@ -142,7 +142,7 @@ def test_resources_that_hami_does_not_hand_out(resource):
 ROOT = Path(__file__).parents[2]
 OWN = ROOT / "bot" / "hami" / "vendors"
 NVIDIAS_SOFTWARE = (
-    "bot/hami/installation/helm_values.py",
+    "bot/hami/installation/install.py",
     "bot/kube/gpu_conditions.py",
     "bot/kube/recording/redact.py",
     "handlers/record_shell.py",

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from bot.errors import NotFound, SourceError
-from bot.hami.nodes.swept_node import SWEPT_NODES
+from bot.hami.nodes.node_state import SWEPT_NODES
 from bot.kube.client.live import Selection
 from bot.kube.models import EVENTS, HOLDERS, NODES, PODS
 from bot.kube.watch.cache import CachedCluster

@@ -59,6 +59,16 @@ def test_a_list_with_the_source_is_that_of_the_real_tool(tmp_path: Path, expecte
     assert answer(["list", f"-source={tmp_path / 'build'}", *words]) == text.replace("in /build/", "in ")
 
 
+def test_the_source_is_found_in_a_checkout_of_any_name(tmp_path: Path) -> None:
+    """The profile was built in /build/svc; the file lies by the longest end of its path that is there."""
+    (tmp_path / "mine" / "svc").mkdir(parents=True)
+    (tmp_path / "mine" / "main.go").write_text("// of another program\n" * 500, encoding="utf-8")
+    (tmp_path / "mine" / "svc" / "main.go").write_text("// ours\n" * 500, encoding="utf-8")
+    listed = answer(["list", f"-source={tmp_path / 'mine'}", "^main.burn$", str(PROFILES / "before.cpu.pb.gz")])
+    assert "// ours" in listed
+    assert "of another program" not in listed
+
+
 def _source_of(listed: str) -> dict[str, dict[int, str]]:
     """The files that a list shows, as far as it does."""
     found: dict[str, dict[int, str]] = {}

@@ -5,9 +5,8 @@ import pytest
 from bot.errors import UsageError
 from bot.pprof.compare import compare
 from bot.pprof.decode import read
-from bot.pprof.function_shares import is_own
 from bot.pprof.goroutines import crowded, groups, grown
-from bot.pprof.hints import hints
+from bot.pprof.hints import hints, is_own
 from bot.pprof.listing import function_lines
 from bot.pprof.profile import Profile
 from bot.pprof.top import prepared

@@ -11,16 +11,13 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from bot.errors import SourceError, UsageError
-from bot.pprof.decode import LONGEST_TEXT, read
+from bot.pprof.compare import comparison_tables, explain_change
+from bot.pprof.decode import LONGEST_TEXT, check, read
 from bot.pprof.filters import Filters
-from bot.pprof.findings import explain
+from bot.pprof.findings import SourcedProfile, explain
 from bot.pprof.graph import Trim
-from bot.pprof.links import HAMI, Sources
-from bot.pprof.listing import function_lines, listing
-from bot.pprof.quotes import SourcedProfile
-from bot.pprof.size_guard import check
+from bot.pprof.listing import HAMI, Sources, function_lines, listing
 from bot.pprof.top import Options, top
-from bot.pprof.versions import comparison_tables, explain_change
 from bot.report.tables import table_in_words
 from bot.texts import Texts, in_english
 from tests.pprof.build import SMALLEST, Writer, chain, data, number
@@ -117,6 +114,12 @@ def test_the_binary_format_of_old_is_named_with_what_to_do(name: str) -> None:
 
 def test_goroutines_as_text_are_named() -> None:
     assert "text format" in message_of(b"goroutine profile: total 3\n1 @ 0x43a 0x44b\n")
+
+
+def test_a_dump_of_goroutines_is_refused_with_what_to_do() -> None:
+    with pytest.raises(SourceError, match="goroutines as text") as refused:
+        read(b"goroutine 1 [running]:\nmain.main()\n\t/app/main.go:7 +0x1d\n")
+    assert in_english(refused.value.hint) == "Fetch it without debug=2; go tool pprof reads no such dump either."
 
 
 def test_a_sample_of_a_location_that_is_not_there_is_refused() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from bot.errors import UsageError
 from bot.pprof.decode import read
-from bot.pprof.links import HAMI, Sources, read_versions
+from bot.pprof.listing import HAMI, Sources, read_versions
 from handlers.profiles.shell import answer
 from tests.pprof.build import Writer, data, number
 from tests.pprof.cases import PROFILES

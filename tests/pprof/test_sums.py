@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from bot.pprof.decode import read
 from bot.pprof.nodes import node_table
 from bot.pprof.profile import int64
-from bot.pprof.sample_sums import Edges, Frame, Weights
-from bot.pprof.sums_python import PlainSums
+from bot.pprof.sums import Edges, Frame, NodeWeights, PlainSums
 from tests.pprof.build import Writer
 from tests.sampling import examples
 
@@ -27,7 +26,7 @@ STACKS = st.lists(
 LOCATIONS = st.lists(st.lists(st.integers(1, FUNCTIONS), min_size=1, max_size=3), min_size=9, max_size=9)
 
 
-def slowly(stacks: Sequence[tuple[Sequence[int], int]], nodes: dict[int, tuple[int, ...]], count: int) -> Weights:
+def slowly(stacks: Sequence[tuple[Sequence[int], int]], nodes: dict[int, tuple[int, ...]], count: int) -> NodeWeights:
     flat, cum = [0] * count, [0] * count
     for ids, value in stacks:
         frames = [node for id_ in ids for node in nodes[id_]]
@@ -35,7 +34,7 @@ def slowly(stacks: Sequence[tuple[Sequence[int], int]], nodes: dict[int, tuple[i
             cum[node] = int64(cum[node] + value)
         if frames:
             flat[frames[0]] = int64(flat[frames[0]] + value)
-    return Weights(flat, cum)
+    return NodeWeights(flat, cum)
 
 
 def slow_edges(

@@ -13,7 +13,7 @@ from bot.pprof.decode import read
 from bot.pprof.top import Options, top
 from bot.report import in_words
 from bot.texts import LANGUAGES, Language, Texts
-from handlers.profiles.capture_answer import answer_to
+from handlers.profiles.captures import answer_to
 from playbooks.profile.fetch import FetchedProfile, Snapshot
 from playbooks.profile.playbook import diagnose
 from playbooks.profile.request import Request

@@ -10,7 +10,7 @@ import pytest
 from bot.errors import SourceError
 from bot.store import StoreError, open_store
 from handlers.parsing.question import Question
-from handlers.profiles.capture_audit import audited
+from handlers.profiles.captures import audited
 from playbooks.profile.request import Request, read_target
 
 ASKED = Question("profile cpu 5s", "U0ADA00001", "C0GPUONC01", 0.0)

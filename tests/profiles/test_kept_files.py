@@ -9,8 +9,8 @@ import pytest
 from bot.errors import UsageError
 from bot.store import open_store
 from bot.store.profiles import KeptProfile, ProfileRows
-from handlers.profiles.kept_files import Content, answer_about, contents_of
-from handlers.profiles.options import read_words
+from handlers.profiles.answers_in_files import read_words
+from handlers.profiles.kept import Content, answer_about, contents_of
 from tests.pprof.cases import PROFILES
 
 BUSY = (PROFILES / "hami.profile-load.pb.gz").read_bytes()

@@ -9,14 +9,14 @@ import pytest
 from bot.errors import SourceError
 from bot.pprof.decode import MAX_BYTES
 from bot.texts import in_english
-from handlers.profiles.memory_budget import AT_ONCE, LARGE, Room
+from handlers.profiles.captures import AT_ONCE, LARGE, ReadingRoom
 
 SMALL, GREAT = b"\x48\x01", gzip.compress(bytes(LARGE), 1)
 
 
 def test_no_more_are_taken_at_once_than_fit_and_who_waits_in_vain_is_told() -> None:
     async def play() -> None:
-        room = Room(patience_s=0)
+        room = ReadingRoom(patience_s=0)
         async with room.capture(), room.capture():
             with pytest.raises(SourceError, match="2 other profiles are being taken") as told:
                 async with room.capture():
@@ -32,7 +32,7 @@ def test_no_more_are_taken_at_once_than_fit_and_who_waits_in_vain_is_told() -> N
 
 def test_who_waits_begins_when_another_has_been_answered() -> None:
     async def play() -> None:
-        room, free, begun = Room(), asyncio.Event(), list[int]()
+        room, free, begun = ReadingRoom(), asyncio.Event(), list[int]()
 
         async def take(number: int) -> None:
             async with room.capture():
@@ -52,7 +52,7 @@ def test_who_waits_begins_when_another_has_been_answered() -> None:
 
 def test_profiles_that_are_slow_to_read_leave_the_usual_threads_to_others() -> None:
     async def play() -> None:
-        room, free = Room(), threading.Event()
+        room, free = ReadingRoom(), threading.Event()
         slow = [asyncio.create_task(room.run(lambda: free.wait(60), ())) for _ in range(AT_ONCE + 30)]
         try:
             assert await asyncio.to_thread(lambda: "at once") == "at once"
@@ -65,7 +65,7 @@ def test_profiles_that_are_slow_to_read_leave_the_usual_threads_to_others() -> N
 
 def test_large_profiles_are_read_one_after_another_and_small_ones_beside_them() -> None:
     async def play() -> None:
-        room, free, begun = Room(), threading.Event(), list[str]()
+        room, free, begun = ReadingRoom(), threading.Event(), list[str]()
 
         def read(name: str) -> str:
             begun.append(name)
@@ -87,7 +87,7 @@ def test_large_profiles_are_read_one_after_another_and_small_ones_beside_them() 
 
 def test_who_waits_in_vain_for_another_large_profile_is_told_and_it_is_not_begun_later() -> None:
     async def play() -> None:
-        room, free, begun = Room(patience_s=0.01), threading.Event(), list[str]()
+        room, free, begun = ReadingRoom(patience_s=0.01), threading.Event(), list[str]()
         blocking = room._large.submit(free.wait, 60)  # stands for a profile of a minute
         try:
             with pytest.raises(SourceError, match="another large profile is being read") as told:
@@ -105,5 +105,5 @@ def test_who_waits_in_vain_for_another_large_profile_is_told_and_it_is_not_begun
 def test_more_than_one_answer_can_read_is_refused_at_once() -> None:
     half = gzip.compress(bytes(MAX_BYTES // 2 + 1), 1)
     with pytest.raises(SourceError, match="these profiles hold 32 MiB together") as told:
-        asyncio.run(Room().run(lambda: None, [half, half]))
+        asyncio.run(ReadingRoom().run(lambda: None, [half, half]))
     assert "hami-bot profile compare" in in_english(told.value.hint)

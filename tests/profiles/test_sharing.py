@@ -7,7 +7,7 @@ import pytest
 
 from bot.errors import SourceError
 from bot.texts import in_english
-from handlers.profiles.sharing import CaptureRequest, Captures
+from handlers.profiles.captures import CaptureRequest, Captures
 
 CPU = CaptureRequest("lab", "", "cpu", 60)
 

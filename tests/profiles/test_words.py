@@ -8,7 +8,7 @@ from bot.errors import NotFound, UsageError
 from bot.store.profiles import KeptProfile
 from bot.texts import in_english
 from handlers.parsing.slack_grammar import understand
-from handlers.profiles.kept_lookup import find_kept, is_reference, kind_meant
+from handlers.profiles.kept import find_kept, is_reference, kind_meant
 from handlers.profiles.words import ProfileAsked, ShowKept, Study, read_profile
 from playbooks.profile.request import Address, Request
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.slack.pacing import CHANNEL, TIERS, Pacer
+from bot.slack.calls import CHANNEL, TIERS, Pacer
 
 POST = "chat.postMessage"
 

@@ -23,7 +23,7 @@ from bot.slack.render.report import CANCEL
 from bot.store import open_audit, open_profiles, open_store
 from bot.store.audit import Verified
 from handlers.parsing.question import Question
-from handlers.profiles.memory_budget import AT_ONCE
+from handlers.profiles.captures import AT_ONCE
 from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer
 from sandbox.apiserver.recordings import read_recording

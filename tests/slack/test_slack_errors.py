@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.slack.error_words import PROBLEMS
-from bot.slack.failures import Problem, answered
+from bot.slack.failures import PROBLEMS, Problem, answered
 from bot.texts import in_english
 
 METHODS: dict[str, list[str]] = json.loads((Path(__file__).parent / "slack_errors.json").read_text())

@@ -1,10 +1,14 @@
 """HAMi's own installation, read from its objects: found by label and container name, never by the release's name.
 
-Object shapes per chart version: HAMi charts/hami/templates at v2.4 to v2.10.
+Object shapes per chart version: HAMi charts/hami/templates at v2.4 to v2.10. The extender serves only where its own
+kube-scheduler holds the lease: HAMi v2.8 cmd/scheduler. After 2.10 the chart's values of the NVIDIA device plugin moved
+to `devices.nvidia`, and it refuses the old ones (HAMi PR 3124); `scheduler.kubeQPS` and its like are new (PR 2905). The
+extender's extraArgs are written after them, so a flag that is in both has the value of extraArgs.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
@@ -12,6 +16,7 @@ from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE, DeviceConfig, read
 from bot.hami.version import Version, parse_version
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER, read_flags
 from bot.kube.models import ConfigMap, Container, Lease, MutatingWebhookConfiguration, Node, Pod, PodSpec, Workload
+from bot.kube.times import parse_time
 
 GUIDES_LABEL = ("app", "hami-scheduler")
 DEFAULT_SCHEDULER_NAME = "hami-scheduler"
@@ -215,3 +220,94 @@ def find_device_config(config_maps: Iterable[ConfigMap]) -> DeviceConfig | str |
         if config_map.data and DEVICE_CONFIG_FILE in config_map.data:
             return read_device_config(config_map.data[DEVICE_CONFIG_FILE])
     return None
+
+
+LEADS_SINCE = Version(2, 8, 0)
+"""From here on only the replica that holds the lease serves."""
+_LEASE_GRACE = timedelta(seconds=60)
+"""Beyond the lease's own duration: objects of one snapshot are not read at the same instant."""
+
+
+def extender_waits_for_lease(install: Install) -> bool:
+    """Whether the extender serves only where its kube-scheduler leads."""
+    known = install.version is not None and install.version.version >= LEADS_SINCE
+    return known and install.flags.get("leader-elect") == "true"
+
+
+def kube_scheduler_waits_for_lease(install: Install) -> bool:
+    """Whether the kube-scheduler beside it is told to by its own flag; a configuration file may do so as well."""
+    container = kube_scheduler_of(install)
+    words = [*(container.command or ()), *(container.args or ())] if container else []
+    return read_flags(words).get("leader-elect") == "true"
+
+
+def lease_is_stale(lease: Lease, now: datetime) -> bool:
+    """Whether nobody holds it, or its holder stopped renewing it."""
+    renewed = parse_time(lease.spec.renew_time)
+    duration = timedelta(seconds=lease.spec.lease_duration_seconds or 15)
+    return not lease.spec.holder_identity or (renewed is not None and now - renewed > duration + _LEASE_GRACE)
+
+
+def lacks_leader(install: Install, now: datetime) -> bool:
+    """Whether a lease is needed and nobody holds it. One that could not be read looks like one that is not there."""
+    if install.lease is None:
+        return extender_waits_for_lease(install)
+    needed = extender_waits_for_lease(install) or kube_scheduler_waits_for_lease(install)
+    return needed and lease_is_stale(install.lease, now)
+
+
+_REFUSED = re.compile(r'User \\*"(system:serviceaccount:[^"\\]+)\\*" cannot (\w+) resource \\*"([^"\\]+)')
+
+
+class Forbidden(NamedTuple):
+    """Who may not do what: a service account as `kubectl --as` takes it, a verb and a resource of RBAC."""
+
+    account: str
+    verb: str
+    resource: str
+
+
+def read_forbidden(text: str) -> Forbidden | None:
+    """The refusal that the text tells; None where it tells none."""
+    found = _REFUSED.search(text)
+    return Forbidden(*found.groups()) if found else None
+
+
+ARGUMENTS = "scheduler.extender.extraArgs"
+CORE_SCALING = "devicePlugin.deviceCoreScaling"
+_LABEL = "helm.sh/chart"
+_CORE_SCALING_SINCE, _MOVED_SINCE = Version(2, 5, 0), Version(2, 11, 0)
+_MOVED = {
+    "devicePlugin.deviceSplitCount": "devices.nvidia.deviceSplitCount",
+    "devicePlugin.deviceMemoryScaling": "devices.nvidia.deviceMemoryScaling",
+    CORE_SCALING: "devices.nvidia.deviceCoreScaling",
+    f"{ARGUMENTS} --kube-qps": "scheduler.kubeQPS",
+    f"{ARGUMENTS} --kube-burst": "scheduler.kubeBurst",
+    f"{ARGUMENTS} --kube-timeout": "scheduler.kubeTimeout",
+}
+
+
+def chart_version(install: Install) -> Version | None:
+    """The version of the chart that HAMi was installed with, of its label; of the image where no object has one."""
+    labelled = (version for text in _labels(install) if (version := parse_version(text)))
+    return next(labelled, install.version.version if install.version else None)
+
+
+def _labels(install: Install) -> Iterator[str]:
+    objects = [install.deployment.metadata] if install.deployment else []
+    yield from filter(
+        None, (metadata.label(_LABEL) for metadata in (*objects, *(pod.metadata for pod in install.pods)))
+    )
+
+
+def chart_value(path: str, install: Install) -> str:
+    """The path that this install's chart has for a path of the chart 2.10. A blank stands before a word of a list.
+
+    Empty where the chart has none.
+    """
+    version = chart_version(install)
+    if version is None:
+        return path
+    if path == CORE_SCALING and version < _CORE_SCALING_SINCE:
+        return ""
+    return _MOVED.get(path, path) if version >= _MOVED_SINCE else path

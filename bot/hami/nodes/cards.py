@@ -114,14 +114,10 @@ def read_json_with_custom(text: str) -> tuple[Card, ...]:
     beside: list[dict[str, Any]] = [entry.custominfo or {} for entry in _json_custom.decode(text.encode()) or ()]
     return tuple(
         msgspec.structs.replace(
-            card, custom=tuple((key, custom[key]) for key in sorted(custom) if _is_plain(custom[key]))
+            card, custom=tuple((key, custom[key]) for key in sorted(custom) if isinstance(custom[key], Custom))
         )
         for card, custom in zip(read_json(text), beside, strict=True)
     )
-
-
-def _is_plain(value: object) -> bool:
-    return isinstance(value, str | int | float | bool)
 
 
 _FALSE = {"0", "f", "F", "FALSE", "false", "False"}

@@ -1,11 +1,19 @@
-"""What the scheduler has of a node's GPUs, over all vendors."""
+"""What the scheduler has of a node's GPUs, over all vendors, and by how much more a node promises than its cards have.
 
-from collections.abc import Sequence
+That is HAMi's deviceMemoryScaling and deviceCoreScaling: HAMi charts/hami values under `devices`, and `nodeconfig` of
+the device plugin's config.json.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import chain
 from typing import Any, NamedTuple
 
+import msgspec
+
 from bot.hami.names import Names
+from bot.hami.nodes.cards import Card
 from bot.hami.nodes.handshake import Handshake, parse_handshake
 from bot.hami.nodes.registration import (
     Registration,
@@ -15,12 +23,25 @@ from bot.hami.nodes.registration import (
     kubelet_offers,
     read_registration,
 )
-from bot.hami.pods.request_parsing import DeviceConfig
-from bot.hami.vendors import BESIDE, BY_WORD, FIRST, NAMES, VENDORS, called_together, vendor_of_register_key
+from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE, DeviceConfig, read_device_config
+from bot.hami.vendors import (
+    BESIDE,
+    BY_WORD,
+    FIRST,
+    NAMES,
+    VENDORS,
+    called_together,
+    vendor_of_register_key,
+    vendor_of_resource,
+)
 from bot.hami.vendors.vendor import Device, Vendor
 from bot.hami.version import Version
-from bot.kube.models import Node
-from bot.kube.quantities import whole
+from bot.kube.gpu_conditions import is_about_gpus
+from bot.kube.models import ConfigMap, Node
+from bot.kube.models.base import ObjectMeta, Quantity, keep
+from bot.kube.models.kinds import Kind
+from bot.kube.models.nodes import NodeStatus
+from bot.kube.quantities import parse_quantity, whole
 
 CORDON_KEY = "hami.io/device-cordon"
 NODE_KEYS = (CORDON_KEY, *chain.from_iterable(vendor.node_keys for vendor in VENDORS))
@@ -181,3 +202,138 @@ def read_registrations(node: Node, of: Sequence[Names] = NAMES) -> list[Registra
     words = {registration.vendor.word for registration in named}
     counted = (count_cards(names, node) for names in of if names.capacity in capacities and names.word not in words)
     return named + [registration for registration in counted if registration is not None]
+
+
+def listed(node: Node) -> set[str]:
+    """The names of all that the node has, be it with nothing left."""
+    return {*(node.status.allocatable or ()), *(node.status.capacity or ())}
+
+
+def is_offered(resource: str, nodes: Iterable[Node]) -> bool:
+    """Whether some node lists the resource."""
+    amounts = (some or {} for node in nodes for some in (node.status.allocatable, node.status.capacity))
+    return any(resource in some for some in amounts)
+
+
+def is_left(resource: str, nodes: Iterable[Node]) -> bool:
+    """Whether kubelet of some node offers at least one."""
+    amounts = ((node.status.allocatable or {}).get(resource) for node in nodes)
+    return any((parse_quantity(amount) or 0) > 0 for amount in amounts if amount is not None)
+
+
+def has_vendor(resource: str, nodes: Iterable[Node]) -> bool:
+    """Whether some node offers, or registers with HAMi, devices of the resource's vendor and chip.
+
+    Of a resource that is not called as HAMi's chart calls it only the domain tells the vendor.
+    """
+    vendor = vendor_of_resource(resource)
+    if vendor is None:
+        domain = f"{resource.split('/', maxsplit=1)[0]}/"
+        return any(name.startswith(domain) for node in nodes for name in listed(node))
+    names, word = vendor
+    usual = {name.replace("{word}", word) for name in (names.count, names.memory, names.cores, names.capacity) if name}
+    return any(listed(node) & usual or vendor in _registered(node) for node in nodes)
+
+
+def _registered(node: Node) -> list[object]:
+    return [vendor_of_register_key(key) for key in node.metadata.annotations or ()]
+
+
+PLUGIN_CONFIG_FILE = "config.json"
+FULL_CORES = 100
+
+_GIGABYTES = re.compile(r"(?<![0-9A-Za-z])([0-9]{1,4}) ?GB(?![A-Za-z])")
+
+
+class _NodeConfig(msgspec.Struct):
+    name: str = ""
+    scaling: float | None = msgspec.field(default=None, name="devicememoryscaling")
+
+
+class _PluginConfigFile(msgspec.Struct):
+    nodeconfig: list[_NodeConfig] | None = None
+
+
+class MemoryScaling(msgspec.Struct, frozen=True):
+    """The settings: the cluster's, None where it was not seen, and those of single nodes."""
+
+    default: float | None = None
+    by_node: dict[str, float] = {}
+
+
+def read_memory_scaling(config_maps: Iterable[ConfigMap]) -> MemoryScaling:
+    """What HAMi's config maps set; a file that cannot be read sets nothing."""
+    default: float | None = None
+    by_node: dict[str, float] = {}
+    for config_map in config_maps:
+        for name, text in (config_map.data or {}).items():
+            try:
+                if name == DEVICE_CONFIG_FILE:
+                    config = read_device_config(text)
+                    scaling = None if isinstance(config, str) else config.gpus.memory_scaling
+                    default = default if scaling is None else scaling
+                elif name == PLUGIN_CONFIG_FILE:
+                    nodes = msgspec.json.decode(text.encode(), type=_PluginConfigFile).nodeconfig or ()
+                    by_node |= {node.name: node.scaling for node in nodes if node.scaling}
+            except (ValueError, RecursionError):
+                continue
+    return MemoryScaling(default, by_node)
+
+
+def memory_factor(card: Card, node: str, settings: MemoryScaling) -> float | None:
+    """Registered over physical memory: by the size in the model's name, else as set. None where neither tells."""
+    if found := _GIGABYTES.search(card.type):
+        return round(card.memory_mib / (int(found[1]) * 1024), 1) if int(found[1]) else None
+    return settings.by_node.get(node, settings.default)
+
+
+def core_factor(card: Card) -> float:
+    """Registered cores over the 100 of a whole card."""
+    return round(card.cores / FULL_CORES, 2)
+
+
+_DEVICE_LABELS = frozenset(key for vendor in VENDORS for key in (vendor.node_label[0], *vendor.gpu_labels) if key)
+_NO_LABELS: dict[str, str] = {}
+
+
+class SweptMeta(ObjectMeta, frozen=True):
+    uid: str = msgspec.field(default="", name="(left out)")
+    resource_version: str = msgspec.field(default="", name="(and this)")
+    creation_timestamp: str | None = msgspec.field(default=None, name="(and that)")
+
+    def __post_init__(self) -> None:
+        """The labels alone stay that tell of a vendor's devices."""
+        kept = (self.labels or _NO_LABELS).keys() & _DEVICE_LABELS
+        keep(self, "labels", {key: self.labels[key] for key in kept} if self.labels and kept else None)
+
+
+class SweptStatus(NodeStatus, frozen=True):
+    def __post_init__(self) -> None:
+        """Devices alone stay of the amounts, of the conditions Ready and those about GPUs."""
+        kept = [
+            condition
+            for condition in self.conditions or ()
+            if condition.type == "Ready" or is_about_gpus(condition.type)
+        ]
+        keep(self, "conditions", kept)
+        allocatable, capacity = _devices(self.allocatable), _devices(self.capacity)
+        keep(self, "allocatable", allocatable)
+        keep(self, "capacity", allocatable if allocatable == capacity else capacity)
+
+
+def _devices(amounts: dict[str, Quantity] | None) -> dict[str, Quantity]:
+    return {name: amount for name, amount in (amounts or {}).items() if "/" in name}
+
+
+class SweptNode(Node, frozen=True):
+    """A node of a sweep over all, with what bears on its devices: the rest would be most of the memory.
+
+    Of its labels it knows those that tell of devices, of its amounts the devices, of its conditions Ready and
+    those about GPUs.
+    """
+
+    metadata: SweptMeta = SweptMeta()
+    status: SweptStatus = SweptStatus()
+
+
+SWEPT_NODES = Kind("nodes", SweptNode, namespaced=False)

@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from bot.hami.scheduler_logs.filter_reasons import BY_TEXT, LOG_TEXTS
 from bot.hami.scheduler_logs.log_lines import FILTER_STARTS, NODE_UNFIT, LogLine, pod_key_of
 from bot.hami.scheduler_logs.scheduling_events import (
+    BY_TEXT,
+    LOG_TEXTS,
     CodeEvent,
     chosen_node,
     event_reason,

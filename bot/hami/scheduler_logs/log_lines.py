@@ -3,11 +3,18 @@
 Formats: k8s.io/klog/v2, and k8s.io/component-base's JSON (`--logging-format=json`, kube-scheduler only); messages of
 HAMi pkg/scheduler/{scheduler,score,event}.go at v2.4 to v2.10. Pods interleave, so lines are tied together by the pod's
 key, never by standing next to each other.
+
+Panics: net/http recovers from one inside a request (`http2: panic serving`), the process runs on and kube-scheduler
+sees a broken connection. Any other, and a `fatal error`, ends the process with exit code 2.
+
+Throttling: requests that a client holds back because it limits itself (--kube-qps, --kube-burst), in client-go's words
+(rest/request.go): structured since Kubernetes 1.32, a sentence before. A wait of over 1 s is logged twice, by two
+loggers, with the same delay and URL: it is one request.
 """
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, cast
 
@@ -175,3 +182,92 @@ def last_refusals(lines: Iterable[LogLine]) -> list[NodeRefusal]:
         elif line.message in NODE_UNFIT and (node := line.values.get("node")):
             refusals[node] = NodeRefusal(node, line.values.get("reason", ""), line)
     return [refusals[node] for node in sorted(refusals)]
+
+
+_SERVING = re.compile(r"(?:(\d{4}/\d\d/\d\d \d\d:\d\d:\d\d)(?:\.\d+)? )?http2?: panic serving \S+: (.+)")
+_ENDED = re.compile(r"(?:panic|fatal error): .+")
+EXIT_CODE = 2
+"""Of a Go program that a panic ended."""
+_BROKE_OFF = re.compile(r"INTERNAL_ERROR|\bEOF\b")
+_NOBODY = re.compile(r"connection refused")
+_REFUSED = re.compile(r"extender at URL \S+, code 4\d\d\b|\bunexpected EOF\b")
+_FAILED = re.compile(r"\bcode 5\d\d\b")
+
+
+class Panic(NamedTuple):
+    """A line that tells of a panic. `what` is what went wrong; `at` None where the line carries no time."""
+
+    raw: str
+    what: str
+    at: datetime | None
+
+
+def broke_off(message: str) -> bool:
+    """Whether kube-scheduler prints that an answer ended in the middle: a panic, by HTTP/2 and by HTTP/1."""
+    return bool(_BROKE_OFF.search(message))
+
+
+def found_nobody(message: str) -> bool:
+    """Whether kube-scheduler prints that no process listened: one that a panic ended, not one that runs on."""
+    return bool(_NOBODY.search(message))
+
+
+def may_be_panic(message: str) -> bool:
+    """Whether kube-scheduler prints of a call what a panic, or the end of a process by one, can be the cause of."""
+    return broke_off(message) or found_nobody(message) or bool(_FAILED.search(message))
+
+
+def may_be_refused_request(message: str) -> bool:
+    """Whether kube-scheduler prints of a call what an extender that could not read its request may answer."""
+    return bool(_REFUSED.search(message))
+
+
+def read_panics(lines: Iterable[str]) -> list[Panic]:
+    """The panics, in the order of the lines; of a stack, which names `panic(` too, only the line that heads it."""
+    return [found for line in lines if (found := _read(line.rstrip("\n"))) is not None]
+
+
+def _read(line: str) -> Panic | None:
+    if found := _SERVING.search(line):
+        at = datetime.strptime(found[1], "%Y/%m/%d %H:%M:%S").replace(tzinfo=UTC) if found[1] else None
+        return Panic(line, found[2], at)
+    return Panic(line, line, None) if _ENDED.match(line) else None
+
+
+NEEDLE = "client-side throttling"
+_NEW = re.compile(
+    r'delay="(?P<delay>[^"]+)" reason="client-side throttling[^"]*" verb="(?P<verb>\w+)" URL="(?P<url>[^"]+)"'
+)
+_OLD = re.compile(r"Waited for (?P<delay>\S+) due to client-side throttling.*request: (?P<verb>\w+):(?P<url>\S+)")
+_PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s|µs|us|ns)")
+_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
+_FELT_S, _FELT_TOGETHER_S = 1.0, 60.0
+
+
+class ThrottledRequest(NamedTuple):
+    """One request that was held back for so many seconds; `line` is the log's."""
+
+    seconds: float
+    verb: str
+    url: str
+    line: str
+
+
+def read_waits(lines: Iterable[str]) -> list[ThrottledRequest]:
+    """The requests that these lines tell of, each once, in the log's order."""
+    waits: dict[tuple[str, str], ThrottledRequest] = {}
+    for line in lines:
+        if found := _NEW.search(line) or _OLD.search(line):
+            delay, verb, url = found["delay"], found["verb"], found["url"]
+            waits.setdefault((delay, url), ThrottledRequest(_seconds(delay), verb, url, line))
+    return list(waits.values())
+
+
+def are_felt(waits: Sequence[ThrottledRequest]) -> bool:
+    """Whether pods are scheduled later for it: one waits for over a second, or all together for over a minute."""
+    return any(wait.seconds > _FELT_S for wait in waits) or sum(wait.seconds for wait in waits) > _FELT_TOGETHER_S
+
+
+def _seconds(duration: str) -> float:
+    """Of a duration as Go's time.Duration prints it: `1m2.5s`, `338.85013ms`."""
+    return sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(duration))

@@ -13,7 +13,7 @@ from itertools import chain
 
 import msgspec
 
-from bot.pprof.quotes import short_name, top_table
+from bot.pprof.findings import short_name, top_table
 from bot.pprof.top import TopRow
 from bot.render.overview import brief
 from bot.render.words import (

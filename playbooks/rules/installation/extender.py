@@ -13,7 +13,7 @@ from bot.hami.installation.kube_scheduler import (
     find_scheduler_config,
     seconds,
 )
-from bot.hami.nodes.offers import has_vendor, is_offered
+from bot.hami.nodes.node_state import has_vendor, is_offered
 from bot.hami.vendors import FIRST, vendor_of_resource
 from bot.hami.version import Version
 from bot.kube.recording.redact import masked

@@ -5,8 +5,14 @@ from itertools import islice
 from typing import NamedTuple
 
 from bot.changes.kinds import PROFILING, VERBOSITY
-from bot.hami.installation.forbidden import Forbidden
-from bot.hami.installation.install import METRICS_CLOSED_SINCE, PROFILING_SINCE, container_of, extender_of, verbosity_of
+from bot.hami.installation.install import (
+    METRICS_CLOSED_SINCE,
+    PROFILING_SINCE,
+    Forbidden,
+    container_of,
+    extender_of,
+    verbosity_of,
+)
 from bot.hami.version import Version, parse_version
 from bot.kube.hami_pods import METRICS_FLAG, metrics_port
 from bot.kube.models import Condition, Container, Pod, Resource, Service, Workload

@@ -9,9 +9,11 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 
-from bot.hami.installation.install import ROLE_LABEL, Install, is_ready
-from bot.hami.installation.leader_election import (
+from bot.hami.installation.install import (
+    ROLE_LABEL,
+    Install,
     extender_waits_for_lease,
+    is_ready,
     kube_scheduler_waits_for_lease,
     lease_is_stale,
 )

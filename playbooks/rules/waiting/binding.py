@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from msgspec import structs
 
 from bot.finding_codes import Code
-from bot.hami.installation.forbidden import read_forbidden
+from bot.hami.installation.install import read_forbidden
 from bot.hami.nodes.node_lock import LockState
 from bot.hami.pods.allocations import reserved_node
 from bot.hami.scheduler_logs.scheduling_events import chosen_node

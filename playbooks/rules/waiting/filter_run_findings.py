@@ -9,9 +9,9 @@ from msgspec import structs
 from bot.changes.record import Record, read_record
 from bot.finding_codes import Code
 from bot.hami.nodes.node_lock import lock_complaint
-from bot.hami.scheduler_logs.filter_reasons import finding_code
 from bot.hami.scheduler_logs.filter_runs import Cycle
 from bot.hami.scheduler_logs.log_lines import LogLine
+from bot.hami.scheduler_logs.scheduling_events import finding_code
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.times import format_time
 from bot.report import Confidence, Evidence, Finding, Severity

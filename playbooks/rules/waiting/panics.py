@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from bot.hami.scheduler_logs.panics import Panic, broke_off, found_nobody, may_be_panic, read_panics
+from bot.hami.scheduler_logs.log_lines import Panic, broke_off, found_nobody, may_be_panic, read_panics
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Pod
 from bot.kube.times import format_time, parse_time

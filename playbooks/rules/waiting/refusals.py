@@ -9,8 +9,7 @@ from bot.hami.fit.advice import Change, Slice, largest_slice, smallest_changes
 from bot.hami.nodes.node_state import CORDON_KEY, cordoned_uuids
 from bot.hami.pods.pod_request import INT32_MAX
 from bot.hami.pods.request_parsing import POLICY_KEY
-from bot.hami.scheduler_logs.filter_reasons import reason_of
-from bot.hami.scheduler_logs.scheduling_events import NodesReason
+from bot.hami.scheduler_logs.scheduling_events import NodesReason, reason_of
 from bot.hami.vendors import FIRST
 from bot.kube.models import Node, Pod
 from bot.kube.node_filter import SELECTOR_TEXT, TAINT_TEXT

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from bot.hami.scheduler_logs.log_lines import parse_line
-from bot.hami.scheduler_logs.panics import may_be_refused_request
+from bot.hami.scheduler_logs.log_lines import may_be_refused_request, parse_line
 from bot.hami.signatures import Signature, find
 from bot.hami.version import Version
 from bot.kube.hami_pods import EXTENDER_CONTAINER

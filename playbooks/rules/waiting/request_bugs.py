@@ -4,7 +4,7 @@ from msgspec import structs
 
 from bot.finding_codes import Code
 from bot.hami.installation.known_bugs import KnownBug, bug_behind
-from bot.hami.scheduler_logs.filter_reasons import finding_code
+from bot.hami.scheduler_logs.scheduling_events import finding_code
 from bot.report import Evidence, Finding
 from bot.texts import Text
 from playbooks import quotes

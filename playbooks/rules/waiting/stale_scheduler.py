@@ -15,7 +15,7 @@ from bot.finding_codes import Code
 from bot.hami.fit.verdicts import QUOTA_NOT_FIT
 from bot.hami.installation.install import Install
 from bot.hami.metrics.scheduler_metrics import CountedShare, SchedulerCounts
-from bot.hami.scheduler_logs.filter_reasons import reason_of
+from bot.hami.scheduler_logs.scheduling_events import reason_of
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Pod
 from bot.kube.times import format_time, parse_time

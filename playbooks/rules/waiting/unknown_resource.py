@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from bot.hami.installation.install import kube_scheduler_of
 from bot.hami.installation.kube_scheduler import SchedulerConfig, find_scheduler_config
-from bot.hami.nodes.offers import has_vendor, is_left, is_offered
+from bot.hami.nodes.node_state import has_vendor, is_left, is_offered
 from bot.hami.pods.request_parsing import extended_resources
 from bot.kube.models import Pod
 from bot.report import Confidence, Evidence, Finding, NextAction, step

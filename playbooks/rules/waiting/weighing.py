@@ -6,7 +6,7 @@ from msgspec import structs
 
 from bot.finding_codes import CODES, Code
 from bot.hami.fit.verdicts import NODE_UNREGISTERED
-from bot.hami.scheduler_logs.filter_reasons import REASONS
+from bot.hami.scheduler_logs.scheduling_events import REASONS
 from bot.report import Finding, NextAction
 from bot.texts import Prose, Text, sentences, unstopped
 from playbooks.rule import rule

@@ -1,20 +1,56 @@
 """Sums over all stacks of a profile: the inner loops, which take nearly all of the time.
 
 What can be counted in C is: stacks of one value go through one Counter, whose counts are multiplied once. Most samples
-of a CPU profile are 1 or 2 periods, and most stacks hold a function once; the others take the longer way.
+of a CPU profile are 1 or 2 periods, and most stacks hold a function once; the others take the longer way. `sums_numpy`
+has the same sums for large profiles.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from itertools import chain, compress, islice, pairwise
 from operator import length_hint
-from typing import TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from bot.pprof.nodes import NodeTable, no_location
 from bot.pprof.profile import Profile, int64
-from bot.pprof.sample_sums import Edges, Frame, Stacks, Sums, Weights
+
+Stacks = Callable[[], Iterable[tuple[Sequence[int], int]]]
+"""Location ids, leaf first, and a value, for every sample; the same each time it is called."""
+
+Frame = tuple[int, bool]
+"""A node, and whether it is inlined into the next one."""
+Edge = tuple[int, int]
+"""A caller and its callee."""
+
+
+class NodeWeights(NamedTuple):
+    """By node number: flat goes to the leaf, cum once to each node of a stack."""
+
+    flat: list[int]
+    cum: list[int]
+
+
+class Edges(NamedTuple):
+    """Weight of each call, and whether every call of it was inlined."""
+
+    weights: dict[Edge, int]
+    inline: dict[Edge, bool]
+
+
+class Sums(Protocol):
+    """The sums over some stacks. Both raise SourceError for a location that is not there."""
+
+    def weigh(self) -> NodeWeights: ...
+
+    def edges(self, frames: Mapping[int, tuple[Frame, ...]], callees: set[int]) -> Edges:
+        """The calls of `callees` between the frames of each location, innermost first; they skip those without any.
+
+        A call counts once per sample; where a stack repeats it, the one nearest to the root says if it is inlined.
+        """
+        ...
+
 
 LARGE = 6_000
 """Samples from which on importing numpy pays, where it is installed."""
@@ -43,7 +79,7 @@ class PlainSums:
         self._stacks, self._table = stacks, table
         self._recursive = bytearray()  # for each stack, whether a node is in it more than once
 
-    def weigh(self) -> Weights:
+    def weigh(self) -> NodeWeights:
         table, recursive = self._table, bytearray()
         nodes_of = by_id(table.by_location, _DANGLING).__getitem__
         flat, cum = [0] * len(table.nodes), [0] * len(table.nodes)
@@ -64,7 +100,7 @@ class PlainSums:
         except LookupError as error:
             raise no_location() from error
         self._recursive = recursive
-        return Weights([int64(value) for value in flat], [int64(value) for value in cum])
+        return NodeWeights([int64(value) for value in flat], [int64(value) for value in cum])
 
     def edges(self, frames: Mapping[int, tuple[Frame, ...]], callees: set[int]) -> Edges:
         kinds: dict[tuple[Frame, ...], int] = {(): 0}

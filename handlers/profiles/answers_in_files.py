@@ -1,14 +1,18 @@
 """The words behind `hami-bot profile top`, `list`, `compare` and `hints`: options are Go's flags, on every surface."""
 
 import difflib
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from bot.errors import UsageError
+from bot.errors import SourceError, UsageError, of_system
 from bot.texts import LANGUAGES, Text
 from handlers.parsing.click_errors import what_click_says
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 PROGRAM = "hami-bot"
 _MORE = f"      More: {PROGRAM} profile --help"
@@ -106,3 +110,75 @@ def _unknown(words: Sequence[str]) -> UsageError:
         if near
         else UsageError(message, example=EXAMPLE)
     )
+
+
+_MAX_FILE = 256 << 20
+
+
+def read_file(path: str, read: Callable[[bytes], Any]) -> Any:
+    """What `read` makes of the file, whose name goes into every SourceError."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            data = file.read(_MAX_FILE + 1)
+    except OSError as error:
+        raise SourceError(
+            Text("error-profile.cannot-read", path=path, why=of_system(error)),
+            hint=Text("error-profile.is-the-path-right"),
+        ) from error
+    if len(data) > _MAX_FILE:
+        raise SourceError(
+            Text("error-profile.larger-than-mib", path=path, most=_MAX_FILE >> 20),
+            hint=Text("error-profile.read-with-go-tool-pprof"),
+        )
+    try:
+        return read(data)
+    except SourceError as error:
+        raise SourceError(Text("error.at", place=path, why=error.message), hint=error.hint) from error
+
+
+def answer_to(study: str, asked: Words, config: "Path | None" = None) -> str:
+    """The text; `study` is `top`, `list`, `compare` or `hints`, `config` the settings file for its language.
+
+    Raises UsageError and SourceError.
+    """
+    if study == "top":
+        return top_text(asked)
+    if study in ("list", "compare", "hints"):
+        from handlers.profiles import analyses  # noqa: PLC0415
+
+        if study == "list":
+            return analyses.list_text(asked)
+        return analyses.study_text(study, asked, config)
+    raise UsageError(Text("error-profile.no-profile-command", study=repr(study)), example=EXAMPLE)
+
+
+def top_text(asked: Words) -> str:
+    """The table. Raises SourceError for files that cannot be read, UsageError for options that do not fit them."""
+    files, given = asked
+    if len(files) != 1:
+        several = Text("error-profile.name-one-profile-not", count=len(files), files=" ".join(files))
+        raise UsageError(several if files else Text("error-profile.name-one-profile"), example=EXAMPLE)
+    from bot.pprof.decode import read  # noqa: PLC0415  # protobuf; words that make no sense are told at once
+    from bot.pprof.filters import Filters  # noqa: PLC0415
+    from bot.pprof.graph import Trim  # noqa: PLC0415
+    from bot.pprof.top import Options, top  # noqa: PLC0415
+
+    trim = Trim(
+        cum=given.get("cum", False),
+        nodecount=given.get("nodecount", 0),
+        nodefraction=given.get("nodefraction", Trim().nodefraction),
+        lines=given.get("lines", False),
+        inlines=not given.get("noinlines", False),
+        drop_negative=given.get("drop_negative", False),
+    )
+    options = Options(
+        sample_index=given.get("sample_index", ""),
+        unit=given.get("unit") or Options().unit,
+        relative_percentages=given.get("relative_percentages", False),
+        normalize=given.get("normalize", False),
+        trim=trim,
+        filters=Filters(**{name: given[name] for name in FILTERS if name in given}),
+    )
+    base = given.get("diff_base") or given.get("base")
+    profiles = [read_file(path, read) for path in (files[0], base) if path]
+    return top(*profiles, diff=bool(given.get("diff_base")), options=options)

@@ -1,0 +1,249 @@
+"""Profiles that are being taken: who asks for the same meanwhile shares it; a program takes one CPU profile at once.
+
+Beside it what one that is being taken needs: its line in the audit log, threads and memory to read it, its message.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import Generic, NamedTuple, TypeVar
+
+from bot.errors import BotError, NotAllowed, SourceError
+from bot.pprof.decode import MAX_BYTES, uncompressed_size
+from bot.report import in_words
+from bot.slack.message import Message
+from bot.slack.render.report import render_report, with_short_names
+from bot.store import StoreError
+from bot.store.audit import Audit
+from bot.store.profiles import KeptProfile
+from bot.texts import Text, Texts
+from handlers.parsing.question import Question
+from handlers.profiles.files import profile_files
+from playbooks.profile.fetch import FetchedProfile, Snapshot
+from playbooks.profile.playbook import diagnose, seen_in
+from playbooks.profile.request import Request, name_of
+
+T = TypeVar("T")
+
+
+class CaptureRequest(NamedTuple):
+    """What is being taken, and where; `seconds` 0 for what is so at one moment."""
+
+    cluster: str
+    place: str
+    kind: str
+    seconds: int
+
+
+class _Capture(Generic[T]):
+    def __init__(self, task: "asyncio.Task[T]", ends_at: float) -> None:
+        self.task = task
+        self.ends_at = ends_at
+        self.waiting = 0
+
+
+class Captures(Generic[T]):
+    """`clock` is in seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._running: dict[CaptureRequest, _Capture[T]] = {}
+
+    def is_running(self, wanted: CaptureRequest) -> bool:
+        """Whether who asks now shares it."""
+        return wanted in self._running
+
+    async def take(self, wanted: CaptureRequest, begin: Callable[[], Awaitable[T]]) -> T:
+        """What `begin` gives, which is called unless the same is being taken.
+
+        Cancelled, it goes on for those who share it; with the last of them it is cancelled. Raises SourceError where a
+        CPU profile of another length is being taken there, and what `begin` raises.
+        """
+        capture = self._running.get(wanted)
+        if capture is None:
+            self._check(wanted)
+            capture = self._begin(wanted, begin)
+        capture.waiting += 1
+        try:
+            return await asyncio.shield(capture.task)
+        finally:
+            capture.waiting -= 1
+            if not capture.waiting and not capture.task.done():
+                self._running.pop(wanted, None)
+                capture.task.cancel()
+
+    def _check(self, wanted: CaptureRequest) -> None:
+        for other, capture in self._running.items():
+            if wanted.kind == "cpu" and other._replace(seconds=wanted.seconds) == wanted:
+                left = max(1, round(capture.ends_at - self._clock()))
+                raise SourceError(
+                    Text("error-profile.cpu-profile-is-being-taken", seconds=other.seconds),
+                    hint=Text("error-profile.done-in-about", left=left, seconds=other.seconds),
+                )
+
+    def _begin(self, wanted: CaptureRequest, begin: Callable[[], Awaitable[T]]) -> _Capture[T]:
+        async def run() -> T:
+            return await begin()
+
+        capture = _Capture(asyncio.create_task(run()), self._clock() + wanted.seconds)
+        self._running[wanted] = capture
+        capture.task.add_done_callback(lambda task: self._ended(wanted, task))
+        return capture
+
+    def _ended(self, wanted: CaptureRequest, task: "asyncio.Task[T]") -> None:
+        capture = self._running.get(wanted)
+        if capture is not None and capture.task is task:
+            del self._running[wanted]
+        if not task.cancelled():
+            task.exception()  # whoever waited has been told it
+
+
+AT_ONCE = 2
+"""Profiles that are taken, and questions about kept ones that are answered, at the same time."""
+PATIENCE_S = 60.0
+"""How long one waits until another has been answered."""
+LARGE = 4 << 20
+"""Bytes, uncompressed, from which on profiles are read one after another: two at once take twice as long each, and the
+largest takes most of the time that there is for an answer."""
+
+
+class ReadingRoom:
+    """Its threads are its own: a profile that is slow to read holds up nothing else that needs a thread.
+
+    What is given up goes on in its thread until it is done, since threads cannot be ended, and keeps one of the two.
+    """
+
+    def __init__(self, patience_s: float = PATIENCE_S) -> None:
+        self._patience_s = patience_s
+        self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="profile")
+        self._large = ThreadPoolExecutor(1, thread_name_prefix="large-profile")
+        self._captures = asyncio.Semaphore(AT_ONCE)
+        self._studies = asyncio.Semaphore(AT_ONCE)
+
+    async def run(self, job: Callable[[], T], contents: Sequence[bytes]) -> T:
+        """What the job gives, from a thread; cancelled before its turn has come it is not begun.
+
+        `contents` are the profiles that it reads. Raises SourceError where they are too much for one answer, and where
+        they are large and another large one is not done in time.
+        """
+        loop = asyncio.get_running_loop()
+        size = await loop.run_in_executor(self._threads, lambda: sum(map(uncompressed_size, contents)))
+        if len(contents) > 1 and size > MAX_BYTES:
+            text = Text("error-profile.these-profiles-hold-mib-together", size=size >> 20, most=MAX_BYTES >> 20)
+            raise SourceError(text, hint=Text("error-profile.compare-in-a-shell"))
+        if size < LARGE:
+            return await loop.run_in_executor(self._threads, job)
+        return await self._in_turn(job)
+
+    async def _in_turn(self, job: Callable[[], T]) -> T:
+        loop, begun = asyncio.get_running_loop(), asyncio.Event()
+
+        def begin() -> T:
+            loop.call_soon_threadsafe(begun.set)
+            return job()
+
+        queued = self._large.submit(begin)
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await begun.wait()
+        except TimeoutError as error:
+            text = Text("error-profile.another-large-profile-is-being")
+            raise SourceError(text, hint=Text("error-profile.ask-again-or-shorter")) from error
+        finally:
+            if not begun.is_set():
+                queued.cancel()
+        return await asyncio.wrap_future(queued)
+
+    @asynccontextmanager
+    async def capture(self) -> AsyncGenerator[None]:
+        """For a profile from when it is asked for until it is answered. Raises SourceError where none gets free."""
+        async with self._turn(self._captures, Text("error-profile.others-being-taken", count=AT_ONCE)):
+            yield
+
+    @asynccontextmanager
+    async def study(self) -> AsyncGenerator[None]:
+        """The same for a question about kept ones: a capture of two minutes holds up none."""
+        async with self._turn(self._studies, Text("error-profile.others-being-read", count=AT_ONCE)):
+            yield
+
+    @asynccontextmanager
+    async def _turn(self, room: asyncio.Semaphore, full: Text) -> AsyncGenerator[None]:
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await room.acquire()
+        except TimeoutError as error:
+            raise SourceError(full, hint=Text("error-profile.ask-again-in-a-minute")) from error
+        try:
+            yield
+        finally:
+            room.release()
+
+
+log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def audited(audit: Audit, question: Question, cluster: str, request: Request) -> AsyncGenerator[None]:
+    """Inside it the profile is taken: `requested` is written before, and after it `taken`, `refused` or `failed`.
+
+    One that is cancelled, or that the process does not live to take, stays `requested`. HAMi's own profiles are what
+    the bot is for: of those nothing is written. Raises StoreError where `requested` cannot be written: nothing is taken
+    then. An outcome that cannot be written costs nobody the profile.
+    """
+    if request.target is None:
+        yield
+        return
+    target = f"{cluster}:{request.target}" if cluster else str(request.target)
+    detail = {"kind": request.kind, "seconds": request.seconds, "channel": question.channel}
+
+    async def append(outcome: str) -> None:
+        await audit.append(actor=question.user, action="profile", target=target, outcome=outcome, detail=detail)
+
+    async def note(outcome: str) -> None:
+        try:
+            await append(outcome)
+        except StoreError as error:
+            log.error("%s's %s profile of %s was %s: %s", question.user, request.kind, target, outcome, error)  # noqa: TRY400  # it says what to do
+
+    await append("requested")
+    try:
+        yield
+    except BotError as error:
+        await note("refused" if isinstance(error, NotAllowed) else "failed")
+        raise
+    await note("taken")
+
+
+class CaptureAnswer(NamedTuple):
+    """`kept` is None where there is no profile."""
+
+    message: Message
+    kept: KeptProfile | None
+    content: bytes
+
+
+def answer_to(snapshot: Snapshot, words: str, say: Texts) -> CaptureAnswer:
+    """`words` is the question as typed, for the button that asks it again. Raises SourceError for what is none."""
+    seen = seen_in(snapshot)
+    report = in_words(diagnose(snapshot, seen), say)
+    message = render_report(with_short_names(report), say, channel_buttons=False, words=words)
+    taken = snapshot.outcome
+    if seen is None or not isinstance(taken, FetchedProfile):
+        return CaptureAnswer(message, None, b"")
+    kind, content = snapshot.request.kind, taken.content
+    name = name_of(kind, content)
+    kept = KeptProfile(
+        id=name,
+        cluster=snapshot.cluster,
+        target=str(taken.address),
+        kind=kind,
+        version=taken.version,
+        taken_at=snapshot.taken_at.timestamp(),
+        seconds=float(snapshot.request.seconds),
+        size=len(content),
+    )
+    files = profile_files(name, kind, taken.wanted.pod, content, seen.profile, say)
+    return CaptureAnswer(message._replace(files=(*files, *message.files)), kept, content)
