@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from bot.hami.fit.allocated_totals import build_ledger
 from bot.hami.fit.version_differences import NEWEST_READ
-from bot.hami.metrics.holder_usage import MeasuredHolding, held_by
+from bot.hami.metrics.gpu_usage import MeasuredHolding, held_by
 from bot.hami.nodes.node_state import read_registrations
 from bot.hami.nodes.registration import Registration
 from bot.hami.version import Version

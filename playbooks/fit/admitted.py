@@ -6,8 +6,7 @@ from typing import NamedTuple
 from bot.hami.installation.install import Install
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.version import Version
-from bot.hami.webhook import Rejection, Setting, admit
-from bot.hami.webhook.left_alone import left_alone
+from bot.hami.webhook import Rejection, Setting, admit, left_alone
 from bot.kube.models import Pod, ResourceRequirements
 
 _NEWEST = Version(2, 10, 0)

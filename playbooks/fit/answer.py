@@ -21,7 +21,7 @@ from bot.texts import Prose, Text, fitting
 from playbooks import quotes
 from playbooks.fit import elsewhere
 from playbooks.fit.gpu_words import CardWords, device_of, words_of
-from playbooks.fit.manifest_pod import file_of
+from playbooks.fit.manifest import file_of
 from playbooks.fit.reasons import why_never, why_nowhere, would_if_empty
 from playbooks.fit.resources import unoffered
 from playbooks.fit.shares import amounts, amounts_by_type, asked_on, effects_on_cards, is_share

@@ -12,7 +12,7 @@ from bot.report import Confidence, Evidence, Finding, Gap, NextAction, gap, step
 from bot.texts import Prose, Text, clauses, spaced
 from playbooks import quotes
 from playbooks.fit.gpu_words import DEFAULT_NAMESPACE
-from playbooks.fit.manifest_pod import STANDARD_INPUT, file_of, rules_on_others
+from playbooks.fit.manifest import STANDARD_INPUT, file_of, rules_on_others
 from playbooks.fit.resources import beside, meant, unoffered
 from playbooks.quotes import kubectl
 from playbooks.rules.capacity.kubernetes_shortage import SHORT, Shortage, shortage

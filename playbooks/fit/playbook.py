@@ -23,11 +23,9 @@ from playbooks.fit.admitted import admission
 from playbooks.fit.answer import Answer, AskedPod, answer, free_nodes
 from playbooks.fit.elsewhere import not_looked_at
 from playbooks.fit.gpu_words import DEFAULT_NAMESPACE, EXAMPLE, CardWords, pod_of, read_card_words, words_of
-from playbooks.fit.manifest import Manifest, ManifestFile, read_pods
-from playbooks.fit.manifest_pod import file_of
+from playbooks.fit.manifest import Manifest, ManifestFile, file_of, read_pods
 from playbooks.fit.resources import ManifestCase
 from playbooks.gather.dra import gather_slices
-from playbooks.gather.namespaces import EmptyNamespace, gather_deserted
 from playbooks.gather.scheduling import (
     Capacity,
     InstallSeen,
@@ -36,8 +34,8 @@ from playbooks.gather.scheduling import (
     is_absent,
     times_shown,
 )
-from playbooks.gather.usage import MeasuredNodes, UsageSeen
-from playbooks.gather.usage_of_nodes import gather_usage_of
+from playbooks.gather.subject import EmptyNamespace, gather_deserted
+from playbooks.gather.usage import MeasuredNodes, UsageSeen, gather_usage_of
 from playbooks.playbook import Playbook, Sources
 from playbooks.rules.admission.not_found import no_such_namespace
 from playbooks.rules.capacity.idle_holders import in_question, with_waited_for

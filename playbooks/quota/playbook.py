@@ -20,8 +20,8 @@ from bot.kube.times import format_time
 from bot.report import SEVERITIES, Evidence, Finding, Gap, Report, Subject, gap, new_report
 from bot.texts import Text
 from playbooks import quotes
-from playbooks.gather.namespaces import EmptyNamespace, gather_deserted
 from playbooks.gather.scheduling import UNFINISHED, InstallSeen, gather_holders, gather_install, nothing_read
+from playbooks.gather.subject import EmptyNamespace, gather_deserted
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.quota.findings import QuotaContext, Space, findings, misspelt
 from playbooks.quota.refused import REFUSED, gather_refusals, tell_refusals

@@ -17,8 +17,8 @@ from bot.kube.cluster import seen
 from bot.kube.models import NODES, PODS, Holder, Pod, ResourceQuota
 from bot.report import Finding, Gap, NextAction, Sheet, Table, step
 from bot.texts import Text
+from playbooks.gather.pods import PENDING, Waiting, gather_scene
 from playbooks.gather.scheduling import Capacity, InstallSeen
-from playbooks.gather.waiting import PENDING, Waiting, gather_scene
 from playbooks.judgement.pods import JudgedPod, WaitingRow, by_cause, judge_all, waiting_row
 from playbooks.playbook import Sources
 from playbooks.quota.rules import Effect, effect_by_hami, effects

@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from bot.hami.metrics.holder_usage import MeasuredHolding
+from bot.hami.metrics.gpu_usage import MeasuredHolding
 from bot.kube.times import format_time
 from bot.report import Evidence, Gap, step
 from bot.texts import Prose, Text
-from playbooks.gather.usage_of_cores import TOLERATED, CoreUse
+from playbooks.gather.past_days import TOLERATED, CoreUse
 from playbooks.rules.common.prose import command
 from playbooks.tune.deployed import gpu_setting
 from playbooks.tune.facts import Facts

@@ -9,12 +9,13 @@ from typing import NamedTuple
 from bot.hami.fit.allocated_totals import Ledger, build_ledger
 from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.installation.install import Install, flags_of
-from bot.hami.metrics.holder_usage import MeasuredHolding, held_by
+from bot.hami.metrics.gpu_usage import MeasuredHolding, held_by
 from bot.hami.scheduler_logs.filter_reasons import REASONS
 from bot.hami.scheduler_logs.throttling import NEEDLE, Wait, read_waits
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import NODES, PODS, RESOURCE_QUOTAS, Holder, Node, Pod
 from bot.report import Gap
+from playbooks.gather.past_days import CoresSeen, gather_cores
 from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
 from playbooks.gather.scheduling import (
     Capacity,
@@ -26,7 +27,6 @@ from playbooks.gather.scheduling import (
     times_shown,
 )
 from playbooks.gather.usage import Peak, UsageSeen, ask_prometheus, or_measured
-from playbooks.gather.usage_of_cores import CoresSeen, gather_cores
 from playbooks.playbook import Sources
 from playbooks.scenes.cluster import ClusterScene
 from playbooks.tune.pools import Pool, pools_of

@@ -1,6 +1,6 @@
 """Pods that hold GPUs and have launched no kernel for hours."""
 
-from bot.hami.metrics.holder_usage import IDLE_S, MeasuredHolding
+from bot.hami.metrics.gpu_usage import IDLE_S, MeasuredHolding
 from bot.report import Evidence, step
 from bot.texts import Text
 from playbooks.rules.common.prose import command, mib

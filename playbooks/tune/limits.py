@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from bot.hami.metrics.exposition import Sample
-from bot.hami.metrics.gpu_usage import ContainerUse
-from bot.hami.metrics.holder_usage import MeasuredHolding
+from bot.hami.metrics.gpu_usage import ContainerUse, MeasuredHolding
 from bot.report import Evidence, step
 from bot.texts import Text
 from playbooks.gather.usage import COVERED, HIGH_USE, LOW_USE, WINDOW_DAYS, WINDOW_HOURS, Peak

@@ -6,7 +6,7 @@ OOMKilled container would have used of its GPU is not known, since its run was c
 
 from datetime import timedelta
 
-from bot.hami.metrics.holder_usage import MeasuredHolding
+from bot.hami.metrics.gpu_usage import MeasuredHolding
 from bot.kube.models import Holder
 from bot.kube.models.pod_views import HolderContainer
 from bot.kube.times import parse_time

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from bot.hami.fit.allocated_totals import Share
 from bot.hami.fit.version_differences import NEWEST_READ
-from bot.hami.metrics.holder_usage import MeasuredHolding
+from bot.hami.metrics.gpu_usage import MeasuredHolding
 from bot.hami.nodes.cards import CardState
 from bot.hami.pods.request_parsing import pod_request
 from bot.hami.vendors import FIRST

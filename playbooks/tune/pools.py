@@ -10,9 +10,9 @@ from typing import NamedTuple
 import msgspec
 
 from bot.chart_rows import PoolRow
-from bot.hami.fit.filter_state import take_stock
+from bot.hami.fit.node_cache import take_stock
 from bot.hami.fit.version_differences import NEWEST_READ, rules_of
-from bot.hami.metrics.holder_usage import MeasuredHolding
+from bot.hami.metrics.gpu_usage import MeasuredHolding
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.nodes.node_state import read_registrations
 from bot.hami.nodes.registration import Registration

@@ -1,6 +1,6 @@
 """How what HAMi gave a pod, and the most that it used, are quoted."""
 
-from bot.hami.metrics.holder_usage import MeasuredHolding
+from bot.hami.metrics.gpu_usage import MeasuredHolding
 from bot.kube.times import format_time
 from bot.report import Evidence
 from playbooks import quotes

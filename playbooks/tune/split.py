@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from bot.hami.fit.verdicts import TIME_SLICING_EXHAUSTED
 from bot.hami.installation.helm_values import chart_value
-from bot.hami.metrics.holder_usage import MeasuredHolding
+from bot.hami.metrics.gpu_usage import MeasuredHolding
 from bot.kube.models import Pod
 from bot.report import Evidence, Gap, step
 from bot.texts import Prose, Text

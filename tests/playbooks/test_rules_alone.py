@@ -14,12 +14,10 @@ from bot.hami.pods.request_parsing import DeviceConfig
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Evidence, Finding, gap
 from playbooks.gather.dra import ClaimsSeen
-from playbooks.gather.node_side import NodeSide, PluginSets
+from playbooks.gather.node_side import NodeSide, PluginPods, PluginSets, VolcanoPluginsSeen
 from playbooks.gather.nodes_in_question import NodesInQuestion
-from playbooks.gather.plugin_pods import PluginPods
 from playbooks.gather.scheduler_process import SchedulerProcess
 from playbooks.gather.scheduling import DEPLOYMENTS_SOURCE, LEASE_SOURCE, PODS_SOURCE, InstallSeen
-from playbooks.gather.volcano_plugins import VolcanoPluginsSeen
 from playbooks.gather.webhook import WebhookSeen
 from playbooks.judgement.gpus import GPUS
 from playbooks.judgement.installation import STATUS
