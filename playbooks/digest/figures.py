@@ -12,8 +12,8 @@ from bot.kube.models import Pod
 from bot.report import Finding, Gap, Report
 from bot.texts import in_english
 from playbooks.pending.rows import CauseRow, PendingRow
-from playbooks.quota.findings import NEAR
 from playbooks.quota.table import QuotaRow
+from playbooks.rules.quota.limits import NEAR
 
 _LOCKS = "node-lock-"
 _NAMED_NODES = 50

@@ -25,7 +25,6 @@ from playbooks.fit.manifest import file_of
 from playbooks.fit.reasons import why_never, why_nowhere, would_if_empty
 from playbooks.fit.resources import unoffered
 from playbooks.fit.shares import amounts, amounts_by_type, asked_on, effects_on_cards, is_share
-from playbooks.quota.rules import Effect, proof, refusal
 from playbooks.rules.admission.unread_request import unread, write_plainly
 from playbooks.rules.admission.webhook_denials import remedy
 from playbooks.rules.capacity import request_amounts
@@ -33,6 +32,7 @@ from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.gaps import other_vendors
 from playbooks.rules.dra.claims import claims_of
+from playbooks.rules.quota.effects import Effect, proof, refusal
 from playbooks.scenes.waiting_pod import PodScene
 
 _CHANGES_SHOWN = 2

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from bot.hami.fit.verdicts import type_allows, uuid_allows
 from bot.hami.pods.pod_request import PodRequest
 from bot.texts import Prose, Text
-from playbooks.quota.rules import Effect, effects
 from playbooks.rules.common import prose
+from playbooks.rules.quota.effects import Effect, effects
 from playbooks.scenes.waiting_pod import PodScene
 
 

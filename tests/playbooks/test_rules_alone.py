@@ -23,6 +23,7 @@ from playbooks.judgement.gpus import GPUS
 from playbooks.judgement.installation import STATUS
 from playbooks.judgement.nodes import NODES
 from playbooks.judgement.placed import ABSENT, PLACED
+from playbooks.judgement.quota import QUOTA
 from playbooks.judgement.waiting import WAITING
 from playbooks.playbook import Sources, find
 from playbooks.rule import Stage
@@ -31,6 +32,7 @@ from playbooks.scenes.gpus import GpusScene
 from playbooks.scenes.installation import InstallScene
 from playbooks.scenes.nodes import NodesScene
 from playbooks.scenes.placed_pod import AbsentScene, PlacedScene
+from playbooks.scenes.quota import QuotaScene
 from playbooks.scenes.waiting_pod import PodScene
 from tests.cases_support import CASES, scenarios
 from tests.incidents_support import incidents, open_incident
@@ -179,10 +181,20 @@ GPUS_WITHOUT: Mapping[str, Callable[[GpusScene], GpusScene]] = {
     "slices": of_cluster(slices=UNREAD),
     "HAMi's install": of_cluster(seen=NO_INSTALL),
 }
+QUOTA_WITHOUT: Mapping[str, Callable[[QuotaScene], QuotaScene]] = {
+    "quotas": but(quotas_read=UNREAD),
+    "holders": but(holders=UNREAD, ledger=None),
+    "pods": but(pods={}),
+    "pods that wait": but(waiting=UNREAD),
+    "refusals": but(refusals=UNREAD),
+    "whether the namespace is there": but(deserted=UNREAD),
+    "HAMi's install": but(seen=NO_INSTALL),
+}
 OF_CLUSTERS: Mapping[str, tuple[Sequence[Stage[Any]], Mapping[str, Callable[[Any], Any]]]] = {
     "status": (STATUS, INSTALL_WITHOUT),
     "nodes": (NODES, NODES_WITHOUT),
     "gpus": (GPUS, GPUS_WITHOUT),
+    "quota": (QUOTA, QUOTA_WITHOUT),
 }
 
 WITHOUT: Mapping[type, Mapping[str, Callable[[Any], AnyScene]]] = {

@@ -233,12 +233,12 @@ class Nvidia(Vendor):
         judged = judge_as_scheduler(self._handshake(node, resources), version, offered, now)
         return offered == 0 and judged == "unknown"
 
-    def scan(self, run: Run, in_play: list[CardState], container: ContainerRequest) -> Verdict | list[CardUse]:
+    def scan(self, run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
         """What the container takes, or why it does not fit."""
-        taken, counts = _look(run, in_play, container)
-        if run.topology and len(taken) >= container.count:
-            return taken if run.is_last else _choose_linked(run, taken, container.count)
-        if len(taken) == container.count:
+        taken, counts = _look(run, in_play, asked)
+        if run.topology and len(taken) >= asked.count:
+            return taken if run.is_last else _choose_linked(run, taken, asked.count)
+        if len(taken) == asked.count:
             return taken
         if taken:
             counts[ALLOCATED_INSUFFICIENT] = len(taken) if run.rules.modern else 1
