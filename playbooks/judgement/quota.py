@@ -49,8 +49,9 @@ def kept_out(scene: QuotaScene) -> KeptOut:
 @rule(_KEPT_OUT)
 def keeps_out(scene: QuotaScene) -> Iterator[Finding]:
     """A namespace's quota is what keeps pods waiting: judged as `why` and `pending` judge them."""
-    for group in scene.once(kept_out).groups if scene.cluster else ():
-        yield _of_group(group, scene.cluster)
+    if scene.cluster is not None:
+        for group in scene.once(kept_out).groups:
+            yield _of_group(group, scene.cluster)
 
 
 def _of_group(group: Sequence[JudgedPod], cluster: ClusterScene) -> Finding:

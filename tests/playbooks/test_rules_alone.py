@@ -13,6 +13,8 @@ from bot.hami.installation.install import Install
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Evidence, Finding, gap
+from playbooks.fit.rules import FIT
+from playbooks.fit.scene import AskedScene
 from playbooks.gather.dra import ClaimsSeen
 from playbooks.gather.node_side import NodeSide, PluginPods, PluginSets, VolcanoPluginsSeen
 from playbooks.gather.nodes_in_question import NodesInQuestion
@@ -197,6 +199,14 @@ OF_CLUSTERS: Mapping[str, tuple[Sequence[Stage[Any]], Mapping[str, Callable[[Any
     "quota": (QUOTA, QUOTA_WITHOUT),
 }
 
+FIT_WITHOUT: Mapping[str, Callable[[AskedScene], AskedScene]] = {
+    "nodes": of_capacity(nodes=UNREAD),
+    "holders": of_capacity(pods=UNREAD),
+    "quotas": of_capacity(quotas=UNREAD),
+    "HAMi's install": of_cluster(seen=NO_INSTALL),
+    "usage": but(usage=None),
+}
+
 WITHOUT: Mapping[type, Mapping[str, Callable[[Any], AnyScene]]] = {
     PodScene: OF_WAITING,
     PlacedScene: OF_PLACED,
@@ -223,6 +233,17 @@ def test_a_rule_about_a_cluster_tells_what_it_declares_and_concludes_nothing_fro
     scene = asyncio.run(asked.gather(asked.request(), Sources(CLUSTERS[name]()))).scene
     table, without = OF_CLUSTERS[verb]
     speak_alone(table, scene, without)
+
+
+@pytest.mark.sampled(24)
+@pytest.mark.parametrize("cards", ["1", "2x16Gi", "64x50%"])
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_a_rule_about_cards_tells_what_it_declares_and_concludes_nothing_from_what_was_not_read(
+    name: str, cards: str
+) -> None:
+    fit = find("fit")
+    (scene,) = asyncio.run(fit.gather(fit.request(cards=cards), Sources(CLUSTERS[name]()))).asked
+    speak_alone(FIT, scene, FIT_WITHOUT)
 
 
 def speak_alone(table: Sequence[Stage[Any]], scene: Any, without: Mapping[str, Callable[[Any], Any]]) -> None:
