@@ -279,6 +279,7 @@ def test_without_a_token_this_machine_reads(remote: str) -> None:
 
 
 @pytest.mark.parametrize("accept", ["", OPEN_METRICS])
+@pytest.mark.process
 def test_prometheus_own_linter_finds_nothing_wrong_with_it(accept: str) -> None:
     promtool = shutil.which("promtool")
     if promtool is None:

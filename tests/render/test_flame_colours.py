@@ -14,6 +14,8 @@ from bot.render.flame import COLOURS, ROOT, Colour, Sample, flame_page, flame_pi
 from tests.render import SAY
 from tests.sandbox.page.support import BROWSERS, find_browser, open_browser, violations_of
 
+pytestmark = pytest.mark.process
+
 STACKS = [
     Sample(["main.serve", name], 10)
     for name in (
