@@ -221,7 +221,7 @@ def fits_nowhere(scene: AskedScene) -> Iterator[Finding]:
     """No node would take the pod now: too large for each, over a quota of HAMi's, or what it needs is held."""
     if not scene.request.containers or scene.takers:
         return
-    (changes, search), effect = scene.once(ways), None if scene.too_large else _only_quota(scene)
+    (changes, search), effect = scene.once(ways), None if scene.too_large else scene.once(_only_quota)
     proofs = [*_proofs(scene, changes[0].node if changes else ""), *_held(scene, search.found)]
     code: Code = "impossible-anywhere" if scene.too_large else "fits-nowhere"
     if effect is not None:
@@ -236,7 +236,7 @@ def nowhere_in_words(scene: AskedScene) -> tuple[Text, Text]:
     if scene.too_large:
         claim = Text("fits-nowhere.never", pod=scene.once(called), why=why_never(scene))
         return claim, claim
-    if (effect := _only_quota(scene)) is not None:
+    if (effect := scene.once(_only_quota)) is not None:
         return _over_quota("fit", scene, effect)
     names, count = _judged(scene), len(scene.candidates)
     empty = names and not any(would_if_empty(scene, name) for name in names)
@@ -248,7 +248,7 @@ def _no_room(
     scene: AskedScene, code: Code, claim: Text, proofs: Sequence[Evidence], steps: Sequence[NextAction]
 ) -> Finding:
     """A finding that the end of another pod may mend: whom it waits for without need is asked about first."""
-    idle = waited_for(scene) if code in NO_ROOM else None
+    idle = scene.once(waited_for) if code in NO_ROOM else None
     steps = [*(idle.next_actions if idle else ()), *steps]
     return finding(code, claim, scene.confidence, (), proofs, severity="warning", actions=steps)
 
@@ -256,7 +256,7 @@ def _no_room(
 @rule("idle-holder", reads=("nodes",))
 def waits_for_idle(scene: AskedScene) -> Iterator[Finding]:
     """Without holders that have used nothing for hours the pod would fit."""
-    if (idle := waited_for(scene)) is not None:
+    if (idle := scene.once(waited_for)) is not None:
         yield idle
 
 
@@ -264,12 +264,7 @@ def _of_room(_: AskedScene, told: Told) -> bool:
     return any(finding.code in NO_ROOM for finding in told.findings)
 
 
-REFUSED, AT_CREATION, LOST, NOWHERE = (
-    "would be refused",
-    "no room in a quota",
-    "Kubernetes keeps it off",
-    "fits nowhere",
-)
+AT_CREATION, LOST, NOWHERE = "no room in a quota", "Kubernetes keeps it off", "fits nowhere"
 
 FIT: tuple[Stage[AskedScene], ...] = (
     Stage("would be refused", denied, ends=True),

@@ -21,7 +21,7 @@ _MIG_SUFFIX = re.compile(r"\[\d+-\d+\]$")
 _USED = ("hami_vgpu_memory_used_bytes", "vGPU_device_memory_usage_in_bytes")
 _LIMIT = ("hami_vgpu_memory_limit_bytes", "vGPU_device_memory_limit_in_bytes")
 CORE_NAMES = ("hami_container_device_utilization_ratio", "Device_utilization_desc_of_container")
-"""What a container uses of a GPU's cores, in percent. One sample of it proves nothing: see `gather.usage_of_cores`."""
+"""What a container uses of a GPU's cores, in percent. One sample of it proves nothing: see `gather.past_days`."""
 _LAST_KERNEL = ("hami_container_last_kernel_elapsed_seconds", "Device_last_kernel_of_container")
 _GPU_USED = ("hami_host_gpu_memory_used_bytes", "HostGPUMemoryUsage")
 _GPU_CORE = ("hami_host_gpu_utilization_ratio", "HostCoreUtilization")
