@@ -26,7 +26,7 @@ from playbooks.gather.node_side import MOST_NODES, PluginPods, gather_plugins, g
 from playbooks.gather.nodes_in_question import gather_owners, gather_questioned
 from playbooks.gather.scheduling import NODE_SELECTOR_FLAG, gather_install, times_shown
 from playbooks.judgement.nodes import Judgement, in_question, judge
-from playbooks.nodes.tables import PROBLEMS, WHOLE, Rows
+from playbooks.nodes.tables import PROBLEMS, WHOLE, NodeRows
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
@@ -177,7 +177,7 @@ def _nothing_there(scene: NodesScene) -> Finding:
 
 def _tables(wanted: Request, scene: NodesScene, judged: Judgement) -> tuple[Table, ...]:
     problems = judged.problems
-    rows = Rows(scene, problems, read_memory_scaling(scene.seen.config_maps))
+    rows = NodeRows(scene, problems, read_memory_scaling(scene.seen.config_maps))
     if wanted.node:
         return rows.of_node(scene.see(wanted.node)) if wanted.node in scene.names else ()
     shown = [name for name in scene.names if wanted.all or name in problems]

@@ -23,9 +23,8 @@ from bot.kube.recording.recorded_ports import RecordedPorts
 from bot.report import Report, in_words
 from bot.texts import Texts, in_english
 from playbooks.playbook import Sources
-from playbooks.profile.answer import AlreadyProfiling, NotServed, content_of
-from playbooks.profile.fetch import FetchedProfile, Off, Snapshot, gather
-from playbooks.profile.report import diagnose
+from playbooks.profile.fetch import AlreadyProfiling, FetchedProfile, NotServed, Off, Snapshot, content_of, gather
+from playbooks.profile.playbook import diagnose
 from playbooks.profile.request import Address, Request
 from sandbox.apiserver import ApiServer, Fault, Rule
 from sandbox.apiserver.recordings import read_recording
