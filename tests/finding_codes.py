@@ -13,7 +13,7 @@ from bot.hami.scheduler_logs.scheduling_events import REASONS
 from bot.hami.signatures import signatures
 from bot.pprof.hints import ALLOCATION_RULES, CPU_RULES, GOROUTINE_RULES, MEMORY_RULES, WAIT_RULES
 from bot.report import SEVERITIES
-from playbooks.gather.plugin_pods import Health
+from playbooks.gather.node_side import Health
 
 _ROOT = Path(__file__).parents[1]
 _RULES = (*CPU_RULES, *WAIT_RULES, *ALLOCATION_RULES, *GOROUTINE_RULES, *MEMORY_RULES)

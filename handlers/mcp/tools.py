@@ -9,8 +9,7 @@ import msgspec
 from bot.errors import UsageError
 from bot.report import Report
 from bot.texts import Text
-from playbooks.fit.manifest import Manifest, ManifestFile
-from playbooks.fit.manifest_pod import STANDARD_INPUT
+from playbooks.fit.manifest import STANDARD_INPUT, Manifest, ManifestFile
 from playbooks.playbook import Playbook
 
 MOST = 8

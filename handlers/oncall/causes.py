@@ -16,7 +16,7 @@ from bot.texts import Text
 from bot.triage.cause import Cause, unexplained
 from bot.triage.gputime import GpuRequest
 from bot.triage.webhook import Alert
-from playbooks.gather.waiting import gather_scene, gather_waiting
+from playbooks.gather.pods import gather_scene, gather_waiting
 from playbooks.judgement.waiting import Judge
 from playbooks.nodes.tables import NodeCardRow
 from playbooks.playbook import Playbook, Sources, find

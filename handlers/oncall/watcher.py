@@ -21,7 +21,7 @@ from handlers.deps import Deps
 from handlers.oncall.causes import FINDING, all_findings
 from handlers.oncall.keeper import Keeper
 from handlers.task_lease import TaskLease
-from playbooks.gather.waiting import gather_waiting
+from playbooks.gather.pods import gather_waiting
 from playbooks.playbook import NEWER_HAMI, Sources
 
 WATCHED = {verb: watched_in(verb) for verb in ("status", "nodes")}

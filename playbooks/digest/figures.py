@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from bot.gpu_rows import TypeRow
 from bot.hami.fit.allocated_totals import build_ledger
 from bot.hami.fit.version_differences import NEWEST_READ
-from bot.hami.metrics.holder_usage import MeasuredHolding, held_by
+from bot.hami.metrics.gpu_usage import MeasuredHolding, held_by
 from bot.hami.nodes.node_state import core_factor, memory_factor, read_memory_scaling, read_registrations
 from bot.hami.nodes.registration import Registration
 from bot.hami.pods.allocations import NODE_KEY
@@ -27,9 +27,9 @@ from bot.texts import in_english
 from playbooks.gather.scheduling import Capacity
 from playbooks.gather.usage import UsageSeen
 from playbooks.pending.rows import CauseRow, PendingRow
-from playbooks.quota.findings import NEAR
 from playbooks.quota.table import QuotaRow
 from playbooks.rules.common.owners import Owner, owner_of
+from playbooks.rules.quota.limits import NEAR
 
 _LOCKS = "node-lock-"
 _NAMED_NODES = 50

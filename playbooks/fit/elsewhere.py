@@ -6,19 +6,18 @@ from itertools import islice
 
 from msgspec import structs
 
-from bot.kube.models import Node, Pod, Quantity, Toleration
+from bot.kube.models import Node, Pod, Toleration
 from bot.kube.node_filter import SELECTOR_TEXT, TAINT_TEXT, NodeFilter, Obstacle, effective_request
-from bot.report import Confidence, Evidence, Finding, Gap, NextAction, gap, step
+from bot.report import Evidence, Gap, NextAction, gap, step
 from bot.texts import Prose, Text, clauses, spaced
 from playbooks import quotes
 from playbooks.fit.gpu_words import DEFAULT_NAMESPACE
-from playbooks.fit.manifest_pod import STANDARD_INPUT, file_of, rules_on_others
-from playbooks.fit.resources import beside, meant, unoffered
+from playbooks.fit.manifest import STANDARD_INPUT, file_of, rules_on_others
+from playbooks.fit.scene import beside
 from playbooks.quotes import kubectl
 from playbooks.rules.capacity.kubernetes_shortage import SHORT, Shortage, shortage
 from playbooks.rules.capacity.node_selection import BY_AFFINITY, loosen
 from playbooks.rules.common import prose
-from playbooks.rules.common.findings import finding
 from playbooks.scenes.waiting_pod import PodScene
 
 _MAX_TRIED = 20
@@ -64,42 +63,24 @@ def proofs(scene: PodScene, name: str) -> list[Evidence]:
         value = (scene.pod.spec.node_selector or {}).get(detail)
         return [of_manifest(scene.pod, detail, value)] if value else []
     offered = [quotes.of_allocatable(node, detail)] if detail in (node.status.allocatable or {}) else []
-    return offered + [of_manifest(scene.pod, detail, str(amount)) for amount in _written(scene.pod, detail)]
+    return offered + asked_amount(scene.pod, detail)
 
 
-def _written(pod: Pod, resource: str) -> list[Quantity]:
-    """The first amount of it that some container asks for."""
+def asked_amount(pod: Pod, resource: str) -> list[Evidence]:
+    """The first amount of the resource that some container asks for."""
     parts = [
         container.resources
         for container in (*pod.spec.containers, *(pod.spec.init_containers or ()))
         if container.resources
     ]
     amounts = [some[resource] for part in parts for some in (part.requests, part.limits) if some and resource in some]
-    return amounts[:1]
+    return [of_manifest(pod, resource, str(amount)) for amount in amounts[:1]]
 
 
 def of_manifest(pod: Pod, key: str, value: str) -> Evidence:
     """What stands in the manifest after that key."""
     show = prose.command("grep", "-F", "--", key, file_of(pod))
     return Evidence("manifest", f"Pod {pod.namespace}/{pod.name}", None, value, show)
-
-
-def never_scheduled(scene: PodScene, name: Prose, confidence: Confidence) -> Finding:
-    """The pod names its node itself, or asks for what no node offers: whatever cards are free, it gets none."""
-    if node := scene.pod.spec.node_name:
-        claim = Text("fits.node-named", pod=name, node=node)
-        proofs = [of_manifest(scene.pod, "nodeName", node)]
-        look = kubectl("get", "nodes", "--show-labels")
-        instead = ask_again(scene.pod, Text("admission-denied.node"), look)
-        return finding("admission-denied", claim, confidence, (), proofs, severity="warning", actions=[instead])
-    resource = unoffered(scene)
-    proofs = [of_manifest(scene.pod, resource, str(amount)) for amount in _written(scene.pod, resource)]
-    claim = Text("fits.unoffered", pod=name, resource=resource)
-    near = meant(scene, resource)
-    label = Text("fits.resource-meant" if near else "fits.resource-gone", resource=resource, near=near)
-    look = kubectl("get", "nodes", "-o", "jsonpath={.items[*].status.allocatable}")
-    instead = ask_again(scene.pod, label, look)
-    return finding("kubernetes-filter", claim, confidence, (), proofs, severity="warning", actions=[instead])
 
 
 def ask_again(pod: Pod, change: Prose, look: str) -> NextAction:

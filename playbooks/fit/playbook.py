@@ -14,40 +14,36 @@ from msgspec import structs
 
 from bot.errors import SourceError, UsageError
 from bot.kube.cluster import Cluster
-from bot.kube.models import Pod, ResourceSlice
+from bot.kube.models import Pod
 from bot.kube.times import format_time
-from bot.report import Gap, Report, Subject, Table, new_report
+from bot.report import Gap, Report, Subject, gap, new_report
 from bot.texts import Prose, Text
 from playbooks.fit import tables
-from playbooks.fit.admitted import admission
-from playbooks.fit.answer import Answer, AskedPod, answer, free_nodes
 from playbooks.fit.elsewhere import not_looked_at
 from playbooks.fit.gpu_words import DEFAULT_NAMESPACE, EXAMPLE, CardWords, pod_of, read_card_words, words_of
-from playbooks.fit.manifest import Manifest, ManifestFile, read_pods
-from playbooks.fit.manifest_pod import file_of
-from playbooks.fit.resources import ManifestCase
+from playbooks.fit.manifest import Manifest, ManifestFile, file_of, read_pods
+from playbooks.fit.rules import FIT, endings, free_nodes, verdict
+from playbooks.fit.scene import AskedScene, admission
 from playbooks.gather.dra import gather_slices
-from playbooks.gather.namespaces import EmptyNamespace, gather_deserted
 from playbooks.gather.scheduling import (
     Capacity,
-    InstallSeen,
     gather_capacity,
     gather_install,
     is_absent,
     times_shown,
 )
-from playbooks.gather.usage import MeasuredNodes, UsageSeen
-from playbooks.gather.usage_of_nodes import gather_usage_of
+from playbooks.gather.subject import EmptyNamespace, gather_deserted
+from playbooks.gather.usage import MeasuredNodes, UsageSeen, gather_usage_of
 from playbooks.playbook import Playbook, Sources
+from playbooks.rule import Told, run
 from playbooks.rules.admission.not_found import no_such_namespace
-from playbooks.rules.capacity.idle_holders import in_question, with_waited_for
+from playbooks.rules.capacity.idle_holders import in_question
 from playbooks.rules.common import prose
-from playbooks.rules.common.gaps import capacity_gaps, confidence_in, fit_gaps
+from playbooks.rules.common.gaps import capacity_gaps, fit_gaps
 from playbooks.rules.dra.devices import given_by_claims, handed_out_twice, served
 from playbooks.rules.installation.not_installed import answer_without_hami
 from playbooks.rules.waiting.after_restart import maybe_unknown
 from playbooks.scenes.cluster import ClusterScene
-from playbooks.scenes.waiting_pod import PodScene
 
 _MAX_FINDINGS = 20
 _MAX_CORES = 100
@@ -64,19 +60,16 @@ class Request(NamedTuple):
 class Snapshot(NamedTuple):
     """The cluster's cards and what is used of them. `deserted` is the namespace that was typed, if nothing is in it.
 
-    `usage` was measured on nodes where somebody may hold GPUs without using them that a pod needs.
+    Usage was measured on nodes where somebody may hold GPUs without using them that a pod needs.
     """
 
     request: Request
     cluster: str
     taken_at: datetime
-    asked: tuple[AskedPod, ...]
+    world: ClusterScene
+    asked: tuple[AskedScene, ...]
     usage: UsageSeen
-    install: InstallSeen
-    capacity: Capacity
-    as_of: datetime
     deserted: EmptyNamespace | Gap | None
-    slices: Sequence[ResourceSlice] | Gap
     undecodable: tuple[str, ...]
 
 
@@ -118,30 +111,37 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     as_of = cluster.as_of(times_shown(cluster, capacity.nodes, install.install))
     deserted = await _deserted(cluster, wanted.namespace, capacity)
     undecodable = tuple(cluster.undecodable)
-    asked = asked_of(wanted, install, capacity, as_of)
-    crowded = (
-        nodes
-        for asked_pod in asked[:_MAX_FINDINGS]
-        if asked_pod.refused is None and (nodes := in_question(asked_pod.scene))
-    )
+    world = ClusterScene(install, capacity, as_of, slices=slices)
+    asked = asked_of(wanted, world, undecodable)
+    crowded = (nodes for scene in asked[:_MAX_FINDINGS] if scene.refused is None and (nodes := in_question(scene)))
     usage = await gather_usage_of(sources, lambda: next(crowded, dict[str, list[str]]()))
     taken_at = cluster.now()
-    return Snapshot(
-        wanted, cluster.name, taken_at, asked, usage, install, capacity, as_of, deserted, slices, undecodable
-    )
+    asked = tuple(scene.measured(MeasuredNodes(usage, taken_at)) for scene in asked)
+    return Snapshot(wanted, cluster.name, taken_at, world, asked, usage, deserted, undecodable)
 
 
-def asked_of(wanted: Request, seen: InstallSeen, capacity: Capacity, as_of: datetime) -> tuple[AskedPod, ...]:
-    """Every pod of the question against that cluster."""
-    world = ClusterScene(seen, _quotas_or_none(capacity), as_of)
-    if wanted.words:
-        pod = pod_of(wanted.words, wanted.namespace, world.config)
-        admitted = admission(pod, world.install, world.config)
-        return (AskedPod(ManifestCase(admitted.pod, world), pod.name, wanted.words, admitted.pod, admitted.refused),)
+def asked_of(wanted: Request, world: ClusterScene, undecodable: Sequence[str] = ()) -> tuple[AskedScene, ...]:
+    """Every pod of the question against that cluster.
+
+    Where quotas could not be read it is answered without them: the gap says so, and nothing is sure.
+    """
+    unread = world.capacity.gaps
+    if isinstance(world.capacity.quotas, Gap):
+        world = structs.replace(world, capacity=world.capacity._replace(quotas=[]))
+    pods = (pod_of(wanted.words, wanted.namespace, world.config),) if wanted.words else wanted.pods
+    admissions = [admission(pod, world.install, world.config) for pod in pods]
     return tuple(
-        AskedPod(ManifestCase(admitted.pod, world), name, None, pod, admitted.refused)
-        for pod, name in zip(wanted.pods, _names(wanted.pods), strict=True)
-        for admitted in [admission(pod, world.install, world.config)]
+        AskedScene(
+            admitted.pod,
+            world,
+            name=name,
+            written=admitted.pod if wanted.words else pod,
+            card_words=wanted.words,
+            refused=admitted.refused,
+            unread=unread,
+            undecodable=undecodable,
+        )
+        for name, pod, admitted in zip(_names(pods), pods, admissions, strict=True)
     )
 
 
@@ -155,43 +155,43 @@ async def _deserted(cluster: Cluster, namespace: str, capacity: Capacity) -> Emp
 
 def diagnose(snapshot: Snapshot) -> Report:
     """A finding per pod; the nodes grouped by reason, and one by one. None is judged where only DRA gives devices."""
-    if (without := answer_without_hami("fit", snapshot, snapshot.install)) is not None:
+    wanted, world = snapshot.request, snapshot.world
+    if (without := answer_without_hami("fit", snapshot, world.seen)) is not None:
         return without
-    wanted = snapshot.request
-    world = ClusterScene(snapshot.install, snapshot.capacity, snapshot.as_of, slices=snapshot.slices)
-    asked = () if served(snapshot.slices) and is_absent(snapshot.install) else snapshot.asked
-    pods = [asked_pod.scene.pod for asked_pod in snapshot.asked]
-    sure = confidence_in(snapshot.install, snapshot.capacity, snapshot.undecodable)
-    answers = [answer(asked_pod, sure) for asked_pod in asked[:_MAX_FINDINGS]]
-    measured = MeasuredNodes(snapshot.usage, snapshot.taken_at)
-    pairs = zip(answers, asked, strict=False)
-    findings = [found for given, of in pairs for found in with_waited_for([given.finding], of.scene.measured(measured))]
+    asked = () if served(world.slices) and is_absent(world.seen) else snapshot.asked
+    answers = [(scene, run(FIT, scene)) for scene in asked[:_MAX_FINDINGS]]
+    findings = [finding for _, told in answers for finding in told.findings]
     findings.sort(key=lambda finding: finding.severity == "info")
     findings = [*handed_out_twice(world), *findings, *given_by_claims(world)]
-    gaps = capacity_gaps(snapshot.install, snapshot.capacity, snapshot.undecodable)
-    created = [asked_pod for asked_pod in asked if asked_pod.refused is None]
-    gaps += [gap for asked_pod in created for gap in _gaps_of(asked_pod.scene)]
-    gaps += [*(gap for given in answers for gap in given.gaps), *snapshot.usage.gaps]
-    gaps += [snapshot.slices] if isinstance(snapshot.slices, Gap) else []
+    created = [scene for scene in asked if scene.refused is None]
+    searches = [(scene.name, endings(scene, told)) for scene, told in answers]
+    gaps = capacity_gaps(world.seen, world.capacity, snapshot.undecodable)
+    gaps += [found for scene in created for found in (*fit_gaps(scene), *maybe_unknown(scene), *not_looked_at(scene))]
+    gaps += [gap("fit", Text("fit.cut-short"), Text("fit.cut-short-hint")) for _, some in searches if not some.complete]
+    gaps += [*snapshot.usage.gaps, *([world.slices] if isinstance(world.slices, Gap) else [])]
     if isinstance(snapshot.deserted, EmptyNamespace):
         findings.append(no_such_namespace(snapshot.deserted, _without_namespace(wanted)))
     elif snapshot.deserted is not None:
         gaps.append(snapshot.deserted)
+    # What is short first: the nodes one by one are for machines. A pod that would be refused is on no node.
+    shown = (
+        tables.admitted(created),
+        tables.by_reason(created),
+        tables.endings([(name, some.found) for name, some in searches]),
+        tables.requests(created),
+        tables.quota_effect(created),
+        tables.nodes(created),
+    )
     return new_report(
         playbook="fit",
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
-        subject=_subject(wanted, pods),
-        verdict=_verdict(asked, answers) if asked else findings[0].text,
+        subject=_subject(wanted, [scene.pod for scene in snapshot.asked]),
+        verdict=_verdict(asked, answers[0][1]) if asked else findings[0].text,
         findings=prose.few_actions(findings),
-        tables=tuple(table for table in _tables(asked, answers) if table.rows or table.title == tables.NODES.title),
+        tables=[table for table in shown if table.rows or table.title == tables.NODES.title],
         gaps=gaps,
     )
-
-
-def _gaps_of(scene: PodScene) -> list[Gap]:
-    """What is not known of the nodes that one pod may go to."""
-    return [*fit_gaps(scene), *maybe_unknown(scene), *not_looked_at(scene)]
 
 
 def _without_namespace(wanted: Request) -> tuple[str, ...]:
@@ -209,32 +209,11 @@ def _subject(wanted: Request, pods: Sequence[Pod]) -> Subject:
     return Subject("Pods", first.namespace if {pod.namespace for pod in pods} == {first.namespace} else "", "")
 
 
-def _tables(asked: Sequence[AskedPod], answers: Sequence[Answer]) -> list[Table]:
-    """What is short first: the nodes one by one are for machines. A pod that would be refused is on no node."""
-    created = [asked_pod for asked_pod in asked if asked_pod.refused is None]
-    return [
-        tables.admitted(created),
-        tables.by_reason(created),
-        tables.endings([(asked_pod.name, given.endings) for asked_pod, given in zip(asked, answers, strict=False)]),
-        tables.requests(created),
-        tables.quota_effect(created),
-        tables.nodes(created),
-    ]
-
-
-def _verdict(asked: Sequence[AskedPod], answers: Sequence[Answer]) -> Prose:
+def _verdict(asked: Sequence[AskedScene], of_first: Told) -> Prose:
     if len(asked) == 1:
-        return answers[0].verdict or answers[0].finding.text
-    return Text(
-        "fit.summary",
-        fitting=sum(1 for asked_pod in asked if asked_pod.refused is None and free_nodes(asked_pod.scene)),
-        pods=len(asked),
-    )
-
-
-def _quotas_or_none(capacity: Capacity) -> Capacity:
-    """Where quotas could not be read the question is answered without them: the gap says so, and nothing is sure."""
-    return capacity._replace(quotas=[]) if isinstance(capacity.quotas, Gap) else capacity
+        return verdict(asked[0], of_first)
+    fitting = sum(1 for scene in asked if scene.refused is None and free_nodes(scene))
+    return Text("fit.summary", fitting=fitting, pods=len(asked))
 
 
 def _names(pods: Sequence[Pod]) -> list[str]:

@@ -7,9 +7,7 @@ from bot.hami.fit.blockers import Ending
 from bot.hami.pods.pod_request import ContainerRequest
 from bot.report import Sheet, Table
 from bot.texts import Prose, Text
-from playbooks.fit.admitted import changes
-from playbooks.fit.answer import AskedPod
-from playbooks.fit.shares import amounts, asked_on, effects_on_cards, is_share
+from playbooks.fit.scene import AskedScene, amounts, asked_on, changes, effects_on_cards, is_share
 from playbooks.rules.common import prose
 from playbooks.rules.common.gaps import other_vendors
 from playbooks.scenes.waiting_pod import PodScene
@@ -90,28 +88,28 @@ ENDINGS = Sheet("pods to end", EndingRow)
 EFFECTS = Sheet("quota", EffectRow)
 
 
-def by_reason(asked: Sequence[AskedPod]) -> Table:
+def by_reason(scenes: Sequence[AskedScene]) -> Table:
     """Per pod the nodes of one verdict for the same reasons; those that take it first, then the most.
 
     Which pod it is needs no column where there is one.
     """
     rows: list[ReasonRow] = []
-    for asked_pod in asked:
+    for scene in scenes:
         groups: dict[tuple[str, Prose, str], list[str]] = {}
-        for name in sorted(asked_pod.scene.nodes):
-            word, reason = _judged(asked_pod.scene, name, counted=False)
-            groups.setdefault((word, reason, _obstacle(asked_pod.scene, name)), []).append(name)
+        for name in sorted(scene.nodes):
+            word, reason = _judged(scene, name, counted=False)
+            groups.setdefault((word, reason, _obstacle(scene, name)), []).append(name)
         ordered = sorted(groups.items(), key=lambda group: (group[0][0] != "fit", group[0][2] != "", -len(group[1])))
-        rows += [ReasonRow(asked_pod.name, *key, len(names), prose.names(names)) for key, names in ordered]
-    return (REASONS if len(asked) > 1 else REASONS_OF_ONE).table(rows)
+        rows += [ReasonRow(scene.name, *key, len(names), prose.names(names)) for key, names in ordered]
+    return (REASONS if len(scenes) > 1 else REASONS_OF_ONE).table(rows)
 
 
-def nodes(asked: Iterable[AskedPod]) -> Table:
+def nodes(scenes: Iterable[AskedScene]) -> Table:
     """One row per pod and node."""
     return NODES.table(
-        NodeRow(asked_pod.name, name, *_judged(asked_pod.scene, name, counted=True), _obstacle(asked_pod.scene, name))
-        for asked_pod in asked
-        for name in sorted(asked_pod.scene.nodes)
+        NodeRow(scene.name, name, *_judged(scene, name, counted=True), _obstacle(scene, name))
+        for scene in scenes
+        for name in sorted(scene.nodes)
     )
 
 
@@ -130,29 +128,27 @@ def _obstacle(scene: PodScene, name: str) -> str:
     return lost.text if lost else ""
 
 
-def admitted(asked: Iterable[AskedPod]) -> Table:
+def admitted(scenes: Iterable[AskedScene]) -> Table:
     """What HAMi's webhook would change in the limits."""
     return ADMITTED.table(
-        AdmittedRow(asked_pod.name, *change)
-        for asked_pod in asked
-        for change in changes(asked_pod.written, asked_pod.scene.pod)
+        AdmittedRow(scene.name, *change) for scene in scenes for change in changes(scene.written, scene.pod)
     )
 
 
-def requests(asked: Iterable[AskedPod]) -> Table:
+def requests(scenes: Iterable[AskedScene]) -> Table:
     """What each container asks of a card, as HAMi reads it."""
     return REQUESTS.table(
         RequestRow(
-            asked_pod.name,
-            asked_pod.scene.pod.namespace,
+            scene.name,
+            scene.pod.namespace,
             container.container,
             container.count,
             _memory(container),
             f"{container.cores}%" if container.cores else "",
-            ", ".join(f"{key}: {value}" for key, value in _constraints(asked_pod.scene)),
+            ", ".join(f"{key}: {value}" for key, value in _constraints(scene)),
         )
-        for asked_pod in asked
-        for container in asked_pod.scene.request.containers
+        for scene in scenes
+        for container in scene.request.containers
     )
 
 
@@ -182,18 +178,18 @@ def endings(found: Iterable[tuple[str, Sequence[Ending]]]) -> Table:
     )
 
 
-def quota_effect(asked: Iterable[AskedPod]) -> Table:
+def quota_effect(scenes: Iterable[AskedScene]) -> Table:
     """What the namespace's quotas on HAMi's resources would hold with the pod in it."""
     return EFFECTS.table(
         EffectRow(
-            asked_pod.name,
+            scene.name,
             effect.by,
             effect.key,
             effect.limit,
             effect.used,
-            amounts(asked_on(asked_pod.scene), "d") if is_share(asked_pod.scene, effect) else effect.asked,
+            amounts(asked_on(scene), "d") if is_share(scene, effect) else effect.asked,
             effect.verdict,
         )
-        for asked_pod in asked
-        for effect in effects_on_cards(asked_pod.scene)
+        for scene in scenes
+        for effect in effects_on_cards(scene)
     )

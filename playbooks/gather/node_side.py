@@ -1,18 +1,33 @@
 """What the API shows of one node's GPU side: the node, the pods there, and the logs of the device plugins."""
 
 import asyncio
-from collections.abc import Collection, Sequence
-from datetime import datetime
-from typing import NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple
 
 from bot.errors import NotFound
 from bot.hami.installation.install import is_ready
+from bot.hami.nodes.node_state import given_beside
+from bot.hami.pods.request_parsing import DeviceConfig, extended_resources
 from bot.hami.vendors import FIRST, VENDORS
 from bot.hami.vendors.vendor import Vendor
 from bot.kube.client.log_tail import newest_lines, newest_missing
 from bot.kube.cluster import PLUGIN_LOG_BYTES, PLUGIN_LOG_LINES, Cluster, LogWanted, seen
 from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT
-from bot.kube.models import DAEMON_SETS, EVENTS, NODES, PODS, Event, Node, Pod, Resource, Workload
+from bot.kube.models import (
+    DAEMON_PODS,
+    DAEMON_SETS,
+    EVENTS,
+    NODES,
+    PODS,
+    DaemonPod,
+    Event,
+    Node,
+    Pod,
+    Resource,
+    Workload,
+)
+from bot.kube.times import parse_time
 from bot.report import Gap
 from bot.texts import Text
 
@@ -155,3 +170,120 @@ async def gather_logs(
         if log.ends_early:
             found.append(newest_missing(want))
     return found
+
+
+_LABEL = "name=volcano-device-plugin"
+"""Of the DaemonSet in volcano-vgpu-device-plugin.yml (Project-HAMi/volcano-vgpu-device-plugin v1.9 to v1.12)."""
+_VGPU = "volcano.sh/vgpu-"
+_MONITOR = "monitor"
+_MOST_PODS = 3
+"""Whose logs one question reads."""
+
+
+class VolcanoPluginsSeen(NamedTuple):
+    """The logs, and what could not be read of them. Empty is no proof: a plugin may have other labels."""
+
+    logs: tuple[LogSeen, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+
+
+async def gather_volcano_plugins(cluster: Cluster, pod: Pod) -> VolcanoPluginsSeen:
+    """Read where the pod asks for Volcano's vGPUs, else nothing; never raises."""
+    if not any(name.startswith(_VGPU) for name in extended_resources(pod)):
+        return VolcanoPluginsSeen()
+    pods = await seen("Volcano's device plugin pods", cluster.list(PODS, labels=_LABEL))
+    if isinstance(pods, Gap):
+        return VolcanoPluginsSeen(gaps=(pods,))
+    first = sorted(pods, key=lambda one: one.spec.node_name or "")[:_MOST_PODS]
+    read = await gather_logs(cluster, first, only=_containers(first))
+    logs = tuple(log for log in read if isinstance(log, LogSeen))
+    return VolcanoPluginsSeen(logs, tuple(gap for gap in read if isinstance(gap, Gap)))
+
+
+def _containers(pods: Sequence[Pod]) -> set[str]:
+    return {part.name for pod in pods for part in pod.spec.containers if _MONITOR not in part.name}
+
+
+PLUGIN_SOURCE = "device plugin pods"
+
+_MANY_RESTARTS = 3
+_RECENTLY = timedelta(hours=1)
+
+Health = Literal["ready", "not-ready", "restarting", "missing", "unseen"]
+Read = Sequence[DaemonPod] | Gap
+
+
+class PluginPods(NamedTuple):
+    """The pods of HAMi's own device plugin, and those of other vendors' by the vendor's word."""
+
+    own: Read
+    beside: Mapping[str, Read]
+
+    @property
+    def gaps(self) -> list[Gap]:
+        return [pods for pods in (self.own, *self.beside.values()) if isinstance(pods, Gap)]
+
+
+class Plugin(NamedTuple):
+    """The device plugin's pod on a node: `unseen` where pods could not be read, or none of them carries the label."""
+
+    health: Health
+    pod: DaemonPod | None = None
+    restarts: int = 0
+    why: str = ""
+    monitor: bool = False
+    """Whether vGPUmonitor alone is in trouble: GPUs are handed out all the same."""
+
+
+def by_node(pods: Read, now: datetime) -> dict[str, Plugin]:
+    """The best pod of each node: while one ends its successor may run."""
+    found: dict[str, Plugin] = {}
+    order: tuple[Health, ...] = ("ready", "restarting", "not-ready", "missing", "unseen")
+    for pod in () if isinstance(pods, Gap) else pods:
+        plugin = _plugin(pod, now)
+        known = found.get(pod.spec.node_name)
+        if pod.spec.node_name and (known is None or order.index(plugin.health) < order.index(known.health)):
+            found[pod.spec.node_name] = plugin
+    return found
+
+
+def _plugin(pod: DaemonPod, now: datetime) -> Plugin:
+    restarts, waiting, down = 0, "", list[str]()
+    statuses = pod.status.container_statuses or ()
+    for status in statuses:  # no generator: of 5,000 pods they would take longer than what they look at
+        restarts += status.restart_count
+        if not status.ready:
+            down.append(status.name)
+        if status.state.waiting and not waiting:
+            waiting = status.state.waiting.reason
+    ready = [condition.status for condition in pod.status.conditions or () if condition.type == "Ready"]
+    monitor = bool(down) and all(map(is_monitor, down)) and len(down) < len(statuses)
+    if pod.status.phase != "Running" or "False" in ready or waiting:
+        return Plugin("not-ready", pod, restarts, waiting or pod.status.reason or pod.status.phase, monitor)
+    often = [daemon_container for daemon_container in statuses if daemon_container.restart_count >= _MANY_RESTARTS]
+    for container in often:
+        end = container.last_state.terminated
+        ended = parse_time(end.finished_at) if end else None
+        if end and ended and now - ended <= _RECENTLY:
+            return Plugin("restarting", pod, restarts, end.reason, all(is_monitor(other.name) for other in often))
+    return Plugin("ready", pod, restarts)
+
+
+async def gather_plugins(cluster: Cluster, node: str = "") -> Read:
+    """The pods of HAMi's own device plugin, of all nodes or of one."""
+    return await _plugins_of(cluster, FIRST, node)
+
+
+async def gather_plugins_beside(
+    cluster: Cluster, nodes: Sequence[Node], config: DeviceConfig, node: str = ""
+) -> Mapping[str, Read]:
+    """Those of other vendors whose labels are known and whose devices some node is given to."""
+    found = {device.vendor.names.word: device.vendor for node in nodes for device in given_beside(node, config)}
+    vendors = [vendor for vendor in found.values() if vendor.plugin_labels]
+    read = await asyncio.gather(*(_plugins_of(cluster, vendor, node) for vendor in vendors))
+    return {vendor.names.word: pods for vendor, pods in zip(vendors, read, strict=True)}
+
+
+async def _plugins_of(cluster: Cluster, vendor: Vendor, node: str) -> Read:
+    fields = f"spec.nodeName={node}" if node else ""
+    return await seen(PLUGIN_SOURCE, cluster.list(DAEMON_PODS, labels=vendor.plugin_labels, fields=fields))

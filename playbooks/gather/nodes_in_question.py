@@ -1,24 +1,28 @@
 """What is read of the nodes that would have to hand out GPUs to a waiting pod, and seem not to."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, compress, islice
 from typing import NamedTuple
 
+from bot.errors import NotFound
 from bot.hami.fit.verdicts import NODE_UNREGISTERED
 from bot.hami.names import Names
 from bot.hami.nodes.cards import Card
+from bot.hami.nodes.node_lock import LOCK_KEY, lock_complaint, parse_lock
 from bot.hami.nodes.node_state import given_beside, is_for, wants_own_plugin
 from bot.hami.nodes.registration import Registration, kubelet_offers, read_registration
+from bot.hami.pods.allocations import reserved_node
 from bot.hami.pods.request_parsing import DeviceConfig, device_asked
 from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Device, Vendor
-from bot.kube.cluster import Cluster
-from bot.kube.models import Node, Pod
+from bot.kube.cluster import Cluster, seen
+from bot.kube.models import PODS, Node, Pod
 from bot.kube.node_filter import obstacle
 from bot.kube.object_memo import of_each
 from bot.kube.quantities import whole
-from bot.report import Gap
+from bot.report import Gap, gap
+from bot.texts import Text
 from playbooks.gather.node_side import MOST_NODES, NodeSide, PluginSets, gather_node_side, gather_plugin_sets
 
 
@@ -132,3 +136,46 @@ def _registered(names: Names, text: str) -> tuple[Card, ...] | None:
     """The parts that an annotation registers, None where it cannot be read: read once for those who need all of it."""
     found = read_registration(names, names.word, text)
     return found.cards if isinstance(found, Registration) else None
+
+
+_AT_ONCE = 8
+_MOST = 200
+_SOURCE = "lock owner"
+
+
+async def gather_owners(
+    cluster: Cluster, nodes: Iterable[Node], waiting: Iterable[Pod] = ()
+) -> Mapping[tuple[str, str], Pod | Gap | None]:
+    """The owners of the nodes' locks by namespace and name, None for one that is not there; a few read at a time.
+
+    At most 200: first those of the nodes that refused one of the `waiting` pods, or that one is reserved on. The others
+    are gaps.
+    """
+    blamed = {name for pod in waiting for name in _nodes_of(pod)}
+    names: dict[tuple[str, str], None] = {}
+    annotated = ((node, node.metadata.annotations) for node in nodes)
+    locked = [(node.name, texts[LOCK_KEY]) for node, texts in annotated if texts and LOCK_KEY in texts]
+    for _, text in sorted(locked, key=lambda entry: (entry[0] not in blamed, entry[0])):
+        lock = parse_lock(text, None)
+        if lock and lock.pod:
+            names[lock.namespace, lock.pod] = None
+    wanted, rest = list(names)[:_MOST], list(names)[_MOST:]
+    turn = asyncio.Semaphore(_AT_ONCE)
+
+    async def owner(namespace: str, name: str) -> Pod | None:
+        async with turn:
+            try:
+                return await cluster.get(PODS, name, namespace)
+            except NotFound:
+                return None
+
+    found = await asyncio.gather(*(seen(_SOURCE, owner(*key)) for key in wanted))
+    left_out = gap(_SOURCE, Text("error-gather.pods-hold-node-locks", count=f"{len(names):,}", unread=f"{len(rest):,}"))
+    return dict(zip(wanted, found, strict=True)) | dict.fromkeys(rest, left_out)
+
+
+def _nodes_of(pod: Pod) -> Iterable[str]:
+    """The node that HAMi reserved for the pod, and the one that its refused Bind names."""
+    scheduled = pod.condition("PodScheduled")
+    complaint = lock_complaint(scheduled.message or "") if scheduled else None
+    return filter(None, (reserved_node(pod.metadata), complaint.node if complaint else ""))

@@ -6,12 +6,24 @@ its creation when the first of its revisions began; when a later one began (a ro
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import NamedTuple
 
 from bot.changes.durations import roughly
 from bot.errors import SourceError, UsageError
+from bot.hami.fit.allocated_totals import Holding
+from bot.hami.metrics.exposition import Sample
+from bot.hami.metrics.gpu_usage import (
+    CONTAINER_FIGURES,
+    CORE_NAMES,
+    GPU_FIGURES,
+    REGISTERED,
+    ContainerUse,
+    container_of,
+    uuid_of,
+)
 from bot.hami.scheduler_logs.scheduling_latency import Life, read_lives
 from bot.kube.cluster import seen
 from bot.kube.models import HOLDERS, REPLICA_SETS, Holder, Workload
@@ -21,8 +33,157 @@ from bot.report import Gap, gap
 from bot.texts import Text
 from playbooks.gather.latency import created_between
 from playbooks.gather.scheduling import InstallSeen, gather_install
-from playbooks.gather.usage_of_day import Day, gather_day
+from playbooks.gather.usage import by_share
 from playbooks.playbook import Sources
+
+_HOUR = timedelta(hours=1)
+_MAY_LACK = 12
+"""Of so many hours, a series may lack one: nothing is known of one that lacks more."""
+_BUILD = "hami_build_info"
+
+
+class Average(NamedTuple):
+    """The average of a day, and the query that shows it again."""
+
+    value: float
+    sample: Sample
+    query: str
+
+
+class Day(NamedTuple):
+    """From `begin` to `at`, whole hours. Bytes, percent, seconds; what was not measured for nearly all of them is not
+    there.
+
+    `used`, `limit` and `last_kernel` by share of a GPU; `gpu_used`, `gpu_core` and `registered` (with what over-commit
+    adds) by UUID. `versions` are those of HAMi's parts, since 2.8.
+    """
+
+    day: date
+    begin: datetime
+    at: datetime
+    used: Mapping[ContainerUse, Average]
+    limit: Mapping[ContainerUse, Average]
+    last_kernel: Mapping[ContainerUse, Average]
+    gpu_used: Mapping[str, Average]
+    gpu_core: Mapping[str, Average]
+    registered: Mapping[str, Average]
+    versions: tuple[str, ...]
+
+
+async def gather_day(prometheus: Prometheus, day: date, until: datetime) -> Day:
+    """The day in UTC, of one that is not over `until` then its whole hours so far. Raises SourceError."""
+    begin = datetime.combine(day, time(), UTC)
+    hours = min(24, (until - begin) // _HOUR)
+    if not hours:
+        raise SourceError(
+            Text("error-usage.less-than-hour-has-passed", day=day), hint=Text("error-days.compare-again-when-over")
+        )
+    at = begin + hours * _HOUR
+
+    async def of_shares(figure: str) -> dict[ContainerUse, Average]:
+        return {
+            container_of(average.sample): average
+            for name in reversed(CONTAINER_FIGURES[figure])
+            for average in await _averages(prometheus, by_share(name), at, hours)
+        }
+
+    async def of_gpus(names: tuple[str, ...]) -> dict[str, Average]:
+        return {
+            uuid_of(average.sample): average
+            for name in reversed(names)
+            for average in await _averages(prometheus, _by_gpu(name), at, hours)
+        }
+
+    builds = await prometheus.query(f"count by (version) (count_over_time({_BUILD}[{hours}h]))", at)
+    return Day(
+        day,
+        begin,
+        at,
+        await of_shares("used"),
+        await of_shares("limit"),
+        await of_shares("last_kernel"),
+        await of_gpus(GPU_FIGURES["used"]),
+        await of_gpus(GPU_FIGURES["core"]),
+        await of_gpus(REGISTERED),
+        tuple(sorted(build.labels.get("version", "") for build in builds)),
+    )
+
+
+def _by_gpu(name: str) -> str:
+    return f"max by ({'device_uuid' if name.startswith('hami_') else 'deviceuuid'}) ({name})"
+
+
+async def _averages(prometheus: Prometheus, series: str, at: datetime, hours: int) -> list[Average]:
+    window = f"({series})[{hours}h:1h]"
+    query = f"avg_over_time({window}) and count_over_time({window}) >= {hours - hours // _MAY_LACK}"
+    return [Average(sample.value, sample, query) for sample in await prometheus.query(query, at)]
+
+
+TOLERATED = 20
+"""Percentage points above the request: the limiter works by time slices."""
+_WHOLE = 100
+_LEAST_HOURS = 22
+"""Of the day, that a series has to have samples at."""
+_WITHIN_S = 45.0
+
+
+class CoreUse(NamedTuple):
+    """The average of a day, in percent of a GPU, and the query that shows it again."""
+
+    of: ContainerUse
+    reading: Sample
+    query: str
+
+
+class CoresSeen(NamedTuple):
+    """`limited`: shares of GPUs that several pods hold, with a part of the cores requested. `known`: shares of which
+    Prometheus has the whole day; `above` those of them that used more than TOLERATED above the least such request.
+    """
+
+    limited: int = 0
+    known: int = 0
+    above: tuple[CoreUse, ...] = ()
+    gap: Gap | None = None
+
+
+def limited_shares(holdings: Iterable[Holding]) -> list[int]:
+    """The cores that each share requested that may be held to them: a part of a GPU's, of a GPU that several hold."""
+    bound = [holding for holding in holdings if holding.bound]
+    users = Counter(uuid for holding in bound for uuid in holding.shares)
+    shares = (
+        (uuid, share.cores) for holding in bound for uuid, share in holding.shares.items() if uuid not in holding.others
+    )
+    return [cores for uuid, cores in shares if 0 < cores < _WHOLE and users[uuid] > 1]
+
+
+async def gather_cores(prometheus: Prometheus | None, holdings: Iterable[Holding], at: datetime) -> CoresSeen:
+    """Never raises. Nothing is asked where no container could use more than it requested."""
+    requested = limited_shares(holdings)
+    if not requested or prometheus is None:
+        return CoresSeen(len(requested))
+    above: dict[ContainerUse, CoreUse] = {}
+    known = 0
+    try:
+        async with asyncio.timeout(_WITHIN_S):
+            for name in CORE_NAMES:
+                series = f"({by_share(name)})"
+                whole = f"count_over_time({series}[1d:1h]) >= {_LEAST_HOURS}"
+                counted = await prometheus.query(f"count({whole})", at)
+                if not counted:
+                    continue
+                known = max(known, int(counted[0].value))
+                query = f"avg_over_time({series}[1d:5m]) > {min(requested) + TOLERATED} and {whole}"
+                for reading in await prometheus.query(query, at):
+                    of = container_of(reading)
+                    above.setdefault(of, CoreUse(of, reading, query))
+    except TimeoutError:
+        return CoresSeen(
+            len(requested), gap=gap(SOURCE, Text("error-usage.no-average-of-cores", seconds=f"{_WITHIN_S:g}"))
+        )
+    except SourceError as error:
+        return CoresSeen(len(requested), gap=gap(SOURCE, error.message, error.hint))
+    return CoresSeen(len(requested), known, tuple(above.values()))
+
 
 REVISION, HISTORY = "deployment.kubernetes.io/revision", "deployment.kubernetes.io/revision-history"
 _DAY = timedelta(days=1)

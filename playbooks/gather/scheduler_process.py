@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import NamedTuple, TypeVar
 
 from bot.errors import NotFound, SourceError
-from bot.hami.installation.install import Install, extender_of
+from bot.hami.installation.install import Install, extender_of, lacks_leader
 from bot.hami.metrics.scheduler_metrics import CountedShare, SchedulerCounts, read_counted, unheld
 from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.scheduler_logs.log_lines import (
@@ -24,13 +24,21 @@ from bot.hami.scheduler_logs.log_lines import (
 from bot.hami.scheduler_logs.scheduling_events import parse_unschedulable, strip_combined
 from bot.kube.client.pod_http_request import PodGet, PodPorts
 from bot.kube.cluster import Cluster, LogWanted, seen
-from bot.kube.hami_pods import EXTENDER_CONTAINER, FATAL, METRICS_PORT, PANIC, RELEASE, UNDECODED, metrics_port
-from bot.kube.models import EVENTS, PODS, Holder, Pod
+from bot.kube.hami_pods import (
+    EXTENDER_CONTAINER,
+    FATAL,
+    KUBE_SCHEDULER_CONTAINER,
+    METRICS_PORT,
+    PANIC,
+    RELEASE,
+    UNDECODED,
+    metrics_port,
+)
+from bot.kube.models import EVENTS, PODS, ContainerStatus, Holder, Pod
 from bot.report import Gap, gap
 from bot.texts import Text
-from playbooks.gather.node_side import LogSeen
+from playbooks.gather.node_side import LogSeen, gather_logs
 from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines, left_out, source_of
-from playbooks.gather.scheduler_runs import gather_runs
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.playbook import Sources
 
@@ -322,3 +330,52 @@ def _ended_by_panic(scheduler: Pod) -> str | None:
     )
     states = (status.last_state.terminated, status.state.terminated) if status else ()
     return next((state.finished_at or "" for state in states if state and state.exit_code == EXIT_CODE), None)
+
+
+_MOST_PODS = 3
+"""Replicas run the same program: what ends one ends the others."""
+
+
+class RunsSeen(NamedTuple):
+    """The logs, and what could not be read of them."""
+
+    logs: tuple[LogSeen, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+
+
+async def gather_runs(cluster: Cluster, seen: InstallSeen) -> RunsSeen:
+    """What the containers logged that keep every pod of HAMi's scheduler from serving; never raises."""
+    wanted = _wanted(seen, cluster.now())
+    read = await asyncio.gather(*(gather_logs(cluster, [pod], only=names) for pod, names in wanted))
+    logs = tuple(log for some in read for log in some if isinstance(log, LogSeen))
+    return RunsSeen(logs, tuple(gap for some in read for gap in _missed(some)))
+
+
+def _wanted(seen: InstallSeen, now: datetime) -> list[tuple[Pod, list[str]]]:
+    """The containers by pod: those that do not work where no pod is ready; kube-scheduler where nobody leads."""
+    install = seen.install
+    if not install.ready_pods:
+        return [(pod, names) for pod in install.pods[:_MOST_PODS] if (names := _sick(pod))]
+    if seen.lease_unread or not lacks_leader(install, now):
+        return []
+    return [(pod, _kube(pod)) for pod in install.ready_pods[:_MOST_PODS]]
+
+
+def _kube(pod: Pod) -> list[str]:
+    return [part.name for part in pod.spec.containers if part.name == KUBE_SCHEDULER_CONTAINER]
+
+
+def _sick(pod: Pod) -> list[str]:
+    """The containers that are not ready and were started once: others have no log."""
+    both = (*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ()))
+    return [status.name for status in both if not status.ready and _started(status)]
+
+
+def _started(status: ContainerStatus) -> bool:
+    return bool(status.restart_count or status.state.running or status.state.terminated)
+
+
+def _missed(read: Sequence[LogSeen | Gap]) -> list[Gap]:
+    """What could not be read, unless another run of the same pod was: kubelet keeps only the newest logs."""
+    some = any(isinstance(log, LogSeen) and log.lines for log in read)
+    return [] if some else [gap for gap in read if isinstance(gap, Gap)]

@@ -1,12 +1,13 @@
 """Whom a question is about: a pod by name, by what its name begins with, or by what owns it."""
 
+import asyncio
 import difflib
 import re
 from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
 
 from bot.errors import NotFound, SourceError, UsageError
-from bot.kube.cluster import Cluster
+from bot.kube.cluster import Cluster, seen
 from bot.kube.models import (
     DAEMON_SETS,
     DEPLOYMENTS,
@@ -15,16 +16,19 @@ from bot.kube.models import (
     NODES,
     PODS,
     REPLICA_SETS,
+    RESOURCE_QUOTAS,
     STATEFUL_SETS,
     Event,
     Kind,
+    ObjectMeta,
+    ObjectReference,
     Pod,
     Resource,
     Workload,
 )
 from bot.report import Gap, Subject, gap
 from bot.texts import Text, clauses
-from playbooks.gather.replica_failures import replica_failures
+from playbooks.quotes import REPLICA_FAILURE
 
 R = TypeVar("R", bound=Resource)
 
@@ -299,3 +303,43 @@ def _could_own(owner: str, pod: str) -> bool:
 def _subjects(objects: Iterable[Resource], kind: str = "Pod") -> tuple[Subject, ...]:
     named = sorted((resource.namespace, resource.name) for resource in objects)
     return tuple(Subject(kind, *key) for key in named[:_MAX_CANDIDATES])
+
+
+def replica_failures(owners: Iterable[Workload], kind: str) -> list[Event]:
+    """The condition ReplicaFailure of each of these owners of one kind, as an event of that reason."""
+    return [
+        Event(
+            metadata=ObjectMeta(namespace=owner.namespace),
+            involved_object=ObjectReference(kind, owner.namespace, owner.name, owner.metadata.uid),
+            reason=REPLICA_FAILURE,
+            message=condition.message,
+            last_timestamp=condition.last_transition_time,
+        )
+        for owner in owners
+        for condition in owner.status.conditions or ()
+        if condition.type == REPLICA_FAILURE and condition.status == "True" and condition.message
+    ]
+
+
+_MAX_NEAR = 3
+
+
+class EmptyNamespace(NamedTuple):
+    """No pod and no quota was seen there. `near` are namespaces with pods whose names are like it."""
+
+    namespace: str
+    near: tuple[str, ...]
+
+
+async def gather_deserted(cluster: Cluster, namespace: str) -> EmptyNamespace | Gap | None:
+    """None where it has a pod or a quota. Namespaces themselves are not read: that would take one more right."""
+    there = await asyncio.gather(
+        seen(f"pods of {namespace}", cluster.list(PODS, namespace, metadata_only=True)),
+        seen(f"resource quotas of {namespace}", cluster.list(RESOURCE_QUOTAS, namespace)),
+    )
+    unread = [gap for gap in there if isinstance(gap, Gap)]
+    if unread or any(there):
+        return unread[0] if unread else None
+    pods = await seen("pods", cluster.list(PODS, metadata_only=True))
+    names = sorted({pod.namespace for pod in pods}) if not isinstance(pods, Gap) else []
+    return EmptyNamespace(namespace, tuple(difflib.get_close_matches(namespace, names, n=_MAX_NEAR)))

@@ -15,7 +15,7 @@ from bot.changes.durations import read_duration, roughly
 from bot.errors import NotFound, SourceError, UsageError
 from bot.hami.fit.allocated_totals import build_ledger
 from bot.hami.fit.version_differences import NEWEST_READ
-from bot.hami.metrics.holder_usage import IDLE_S, MeasuredHolding, held_by
+from bot.hami.metrics.gpu_usage import IDLE_S, MeasuredHolding, held_by
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import NODES, Holder
 from bot.kube.times import format_time

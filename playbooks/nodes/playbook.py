@@ -20,10 +20,8 @@ from bot.report import VERDICT_LIMIT, Confidence, Evidence, Finding, Gap, Report
 from bot.texts import Prose, Text, fitting
 from playbooks import quotes
 from playbooks.gather.dra import gather_slices
-from playbooks.gather.lock_owners import gather_owners
-from playbooks.gather.node_side import MOST_NODES
-from playbooks.gather.nodes_in_question import gather_questioned
-from playbooks.gather.plugin_pods import PluginPods, gather_plugins, gather_plugins_beside
+from playbooks.gather.node_side import MOST_NODES, PluginPods, gather_plugins, gather_plugins_beside
+from playbooks.gather.nodes_in_question import gather_owners, gather_questioned
 from playbooks.gather.scheduling import NODE_SELECTOR_FLAG, gather_install, times_shown
 from playbooks.judgement.nodes import Judgement, in_question, judge
 from playbooks.nodes.tables import PROBLEMS, WHOLE, NodeRows

@@ -16,7 +16,7 @@ from bot.kube.gpu_conditions import is_about_gpus
 from bot.kube.models import NodeCondition, Pod
 from bot.kube.node_readiness import is_cordoned, not_ready, other_taints, pressures
 from bot.report import Sheet, Table
-from playbooks.gather.plugin_pods import Plugin
+from playbooks.gather.node_side import Plugin
 from playbooks.rules.common import prose
 from playbooks.rules.nodes.faults import locks_of, other_handshake
 from playbooks.scenes.nodes import NodeScene, NodesScene

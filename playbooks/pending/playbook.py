@@ -12,9 +12,9 @@ from bot.kube.times import format_time, parse_time
 from bot.report import SEVERITIES, Finding, FirstNames, Gap, Report, Severity, Sheet, Subject, gap, new_report, step
 from bot.texts import Text
 from playbooks import quotes
-from playbooks.gather.namespaces import EmptyNamespace, gather_deserted
+from playbooks.gather.pods import Waiting, gather_scene, gather_waiting
 from playbooks.gather.scheduling import InstallSeen
-from playbooks.gather.waiting import Waiting, gather_scene, gather_waiting
+from playbooks.gather.subject import EmptyNamespace, gather_deserted
 from playbooks.judgement.pods import JudgedPod, by_cause, judge_all, waiting_row
 from playbooks.pending.rows import CauseRow, OthersRow, PendingRow
 from playbooks.playbook import ALL, Playbook, Sources

@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple
 from bot.hami.fit.quotas import Limit
 from bot.report import Sheet
 from bot.texts import Prose, Text
-from playbooks.quota.findings import QuotaContext, Space
 from playbooks.rules.common import prose
+from playbooks.scenes.quota import QuotaScene, Space
 
 
 class Use(NamedTuple):
@@ -60,9 +60,9 @@ QUOTAS = Sheet(
 )
 
 
-def rows_of(space: Space, around: QuotaContext) -> list[QuotaRow]:
+def rows_of(scene: QuotaScene, space: Space) -> list[QuotaRow]:
     """Memory and cores of the devices that it holds, else the first vendor's; others where a quota names them."""
-    config, used = around.config, space.used or {}
+    config, used = scene.config, space.used or {}
     named = {limit.resource for limit in space.limits}
     first = config.gpus.memory, config.gpus.cores
     held = [name for name in config.amounts if used.get(name) and name not in first]
@@ -70,14 +70,14 @@ def rows_of(space: Space, around: QuotaContext) -> list[QuotaRow]:
     usual = () if others and not any(map(used.get, first)) else first[: 1 if space.limits else 2]
     order = [*config.amounts, *sorted(named.difference(config.amounts))]
     shown = [resource for resource in order if resource in named or resource in held or resource in usual]
-    return [_row(space, resource, around) for resource in shown]
+    return [_row(scene, space, resource) for resource in shown]
 
 
-def _row(space: Space, resource: str, around: QuotaContext) -> QuotaRow:
-    hami = [] if around.rules.quota == "none" else space.of(resource, "HAMi")
+def _row(scene: QuotaScene, space: Space, resource: str) -> QuotaRow:
+    hami = [] if scene.rules.quota == "none" else space.of(resource, "HAMi")
     kube = space.of(resource, "Kubernetes")
-    used = None if space.used is None else space.used.get(resource, 0 if resource in around.config.amounts else None)
-    holds = bool(hami) and around.enforces(hami[-1])
+    used = None if space.used is None else space.used.get(resource, 0 if resource in scene.config.amounts else None)
+    holds = bool(hami) and scene.enforces(hami[-1])
     amount = hami[-1].amount if holds else None
     asked = space.asked(resource)
     return QuotaRow(
@@ -89,7 +89,7 @@ def _row(space: Space, resource: str, around: QuotaContext) -> QuotaRow:
         kubernetes_limit=_limits(kube),
         kubernetes_counts=kube[0].used if kube else "",
         pods_ask_for="" if asked is None else asked,
-        most_used_by=_top(space, resource, around) if used else "",
+        most_used_by=_top(scene, space, resource) if used else "",
         uses=(*_use("HAMi", hami if holds else (), used), *_use("Kubernetes", kube, kube[0].used if kube else None)),
     )
 
@@ -105,7 +105,7 @@ def _use(by: str, limits: Sequence[Limit], used: int | None) -> list[Use]:
     return [Use(by, used, amount)] if used is not None and amount else []
 
 
-def _top(space: Space, resource: str, around: QuotaContext) -> Prose:
-    amounts = ((around.held(holder, resource), holder.name) for holder in space.holders)
+def _top(scene: QuotaScene, space: Space, resource: str) -> Prose:
+    amounts = ((scene.held(holder, resource), holder.name) for holder in space.holders)
     largest = sorted((amount for amount in amounts if amount[0]), key=lambda amount: (-amount[0], amount[1]))
     return prose.names([f"{name} {amount}" for amount, name in largest])

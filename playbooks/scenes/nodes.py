@@ -40,9 +40,8 @@ from bot.kube.models import Node, NodeCondition, ObjectMeta, Pod, Quantity, Reso
 from bot.kube.quantities import whole
 from bot.kube.selectors import label_matcher
 from bot.report import Gap
-from playbooks.gather.node_side import NodeSide
+from playbooks.gather.node_side import NodeSide, Plugin, PluginPods, by_node
 from playbooks.gather.nodes_in_question import NodesInQuestion
-from playbooks.gather.plugin_pods import Plugin, PluginPods, by_node
 from playbooks.gather.scheduling import Capacity
 from playbooks.scenes.cluster import ClusterScene, Named, OfInstall, Remembering
 

@@ -26,10 +26,10 @@ from bot.report import Evidence, Gap
 from bot.texts import Text
 from playbooks.attempt import Attempt, last_attempt
 from playbooks.gather.dra import ClaimsSeen
+from playbooks.gather.node_side import VolcanoPluginsSeen
 from playbooks.gather.scheduler_process import SchedulerProcess
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.gather.usage import MeasuredNodes
-from playbooks.gather.volcano_plugins import VolcanoPluginsSeen
 from playbooks.gather.webhook import WebhookSeen
 from playbooks.scenes.cluster import ClusterScene, Remembering
 

@@ -20,10 +20,10 @@ from playbooks.gather.scheduler_process import (
     SchedulerProcess,
     earlier_panics,
     gather_memory,
+    gather_runs,
     panics_in,
     with_ghosts,
 )
-from playbooks.gather.scheduler_runs import gather_runs
 from playbooks.gather.scheduling import (
     DEPLOYMENTS_SOURCE,
     InstallSeen,

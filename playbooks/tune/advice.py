@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, cast
 import msgspec
 
 from bot.hami.installation.install import extender_of
-from bot.hami.metrics.holder_usage import MeasuredHolding
+from bot.hami.metrics.gpu_usage import MeasuredHolding
 from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import ConfigMap, Holder, PodSpec, Workload

@@ -10,15 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import structs
 
-from bot.hami.metrics.holder_usage import IDLE_S
+from bot.hami.metrics.gpu_usage import IDLE_S
 from bot.hami.scheduler_logs.scheduling_latency import Stage, measure, settled
 from bot.kube.models import Pod
 from bot.kube.times import format_time
 from bot.report import Evidence, Gap, Report, Subject, new_report
 from bot.texts import Text, sentences
 from playbooks import quotes
-from playbooks.gather.past_days import PastDay, PastDays
-from playbooks.gather.usage_of_day import Average, Day
+from playbooks.gather.past_days import Average, Day, PastDay, PastDays
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.tune.advice import flag_of_replica_set

@@ -16,10 +16,10 @@ import msgspec
 
 from bot.chart_rows import PoolRow
 from bot.hami.fit.allocated_totals import Ledger, build_ledger
-from bot.hami.fit.filter_state import take_stock
+from bot.hami.fit.node_cache import take_stock
 from bot.hami.fit.version_differences import NEWEST_READ, rules_of
 from bot.hami.installation.install import Install, flags_of
-from bot.hami.metrics.holder_usage import MeasuredHolding, held_by
+from bot.hami.metrics.gpu_usage import MeasuredHolding, held_by
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.nodes.node_state import memory_factor, read_memory_scaling, read_registrations
 from bot.hami.nodes.registration import Registration
@@ -29,6 +29,7 @@ from bot.hami.vendors import FIRST
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import NODES, PODS, RESOURCE_QUOTAS, Holder, Node, Pod
 from bot.report import Gap, Sheet
+from playbooks.gather.past_days import CoresSeen, gather_cores
 from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
 from playbooks.gather.scheduling import (
     Capacity,
@@ -40,7 +41,6 @@ from playbooks.gather.scheduling import (
     times_shown,
 )
 from playbooks.gather.usage import Peak, UsageSeen, ask_prometheus, or_measured
-from playbooks.gather.usage_of_cores import CoresSeen, gather_cores
 from playbooks.playbook import Sources
 from playbooks.scenes.cluster import ClusterScene, OfInstall
 

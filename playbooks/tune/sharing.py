@@ -23,7 +23,7 @@ from typing import NamedTuple
 from bot.hami.fit.verdicts import TIME_SLICING_EXHAUSTED
 from bot.hami.installation.install import CORE_SCALING, chart_value
 from bot.hami.metrics.exposition import Sample
-from bot.hami.metrics.holder_usage import MeasuredHolding
+from bot.hami.metrics.gpu_usage import MeasuredHolding
 from bot.hami.version import Version
 from bot.kube.models import Pod
 from bot.kube.models.pod_views import HolderContainer

@@ -24,8 +24,7 @@ from typing import NamedTuple
 from bot.hami.fit.allocated_totals import Share
 from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.metrics.exposition import Sample
-from bot.hami.metrics.gpu_usage import ContainerUse
-from bot.hami.metrics.holder_usage import IDLE_S, MeasuredHolding
+from bot.hami.metrics.gpu_usage import IDLE_S, ContainerUse, MeasuredHolding
 from bot.hami.nodes.cards import CardState
 from bot.hami.pods.request_parsing import pod_request
 from bot.hami.vendors import FIRST
@@ -34,8 +33,8 @@ from bot.kube.times import format_time
 from bot.report import Evidence, Gap, step
 from bot.texts import Text, in_english
 from playbooks import quotes
+from playbooks.gather.past_days import TOLERATED, CoreUse
 from playbooks.gather.usage import COVERED, HIGH_USE, LOW_USE, WINDOW_DAYS, WINDOW_HOURS, Peak
-from playbooks.gather.usage_of_cores import TOLERATED, CoreUse
 from playbooks.rules.common import prose
 from playbooks.rules.common.prose import command, mib
 from playbooks.rules.common.usage_quotes import of_use

@@ -19,10 +19,9 @@ from bot.kube.models import Pod
 from bot.kube.times import format_time
 from bot.report import VERDICT_LIMIT, FirstNames, Gap, Report, Sheet, Subject, Table, gap, new_report
 from bot.texts import Prose, Text, first_sentence, fitting, in_english
-from playbooks.gather.one_pod import events_of, gather_absent_pod, gather_placed_pod, gather_waiting_pod
+from playbooks.gather.pods import events_of, gather_absent_pod, gather_placed_pod, gather_waiting_pod
 from playbooks.gather.subject import AbsentPod, FoundPod, SubjectRequest, parse_subject, resolve
-from playbooks.gather.usage import MeasuredNodes
-from playbooks.gather.usage_of_nodes import gather_usage_of
+from playbooks.gather.usage import MeasuredNodes, gather_usage_of
 from playbooks.judgement.placed import ABSENT, PLACED
 from playbooks.judgement.waiting import Judgement, judge
 from playbooks.playbook import Playbook, Sources

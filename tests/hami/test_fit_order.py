@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.hami.fit.gpu_order import Weights, read_weights, score, sort_cards
+from bot.hami.fit.filter import Weights, read_weights, score, sort_cards
 from bot.hami.fit.version_differences import rules_of
 from bot.hami.version import Version
 from tests.hami.build import V25, V26, V27, V28, V29, V210, VERSIONS, card, request, state, verdict, wants

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from bot.hami.fit.allocated_totals import Holding, Share
-from bot.hami.fit.filter_state import take_stock
 from bot.hami.fit.mig import MigReservation, choose, read_mig_allocations
+from bot.hami.fit.node_cache import take_stock
 from bot.hami.fit.version_differences import rules_of
 from bot.hami.nodes.cards import MigPlacement, MigProfile
 from tests.hami.build import A30, V27, V28, V29, V210, card, mig_card, request, state, verdict, wants

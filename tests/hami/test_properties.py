@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.hami.fit.advice import Change, smallest_changes
-from bot.hami.fit.filter import judge
-from bot.hami.fit.gpu_order import read_weights
+from bot.hami.fit.filter import judge, read_weights
 from bot.hami.fit.mig import read_mig_allocations
 from bot.hami.fit.verdicts import ALLOCATED_INSUFFICIENT, NodeCards, Verdict
 from bot.hami.fit.version_differences import rules_of

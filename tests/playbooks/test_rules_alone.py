@@ -17,21 +17,22 @@ from bot.hami.pods.request_parsing import DeviceConfig
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.kube.recording.recorded_ports import RecordedPorts
 from bot.report import Evidence, Finding, gap
+from playbooks.fit.rules import FIT
+from playbooks.fit.scene import AskedScene
 from playbooks.gather.dra import ClaimsSeen
-from playbooks.gather.node_side import NodeSide, PluginSets
+from playbooks.gather.node_side import NodeSide, PluginPods, PluginSets, VolcanoPluginsSeen
 from playbooks.gather.nodes_in_question import NodesInQuestion
-from playbooks.gather.plugin_pods import PluginPods
+from playbooks.gather.past_days import CoresSeen
 from playbooks.gather.scheduler_logs import ExtenderLines
 from playbooks.gather.scheduler_process import SchedulerProcess
 from playbooks.gather.scheduling import DEPLOYMENTS_SOURCE, LEASE_SOURCE, PODS_SOURCE, InstallSeen
 from playbooks.gather.usage import UsageSeen
-from playbooks.gather.usage_of_cores import CoresSeen
-from playbooks.gather.volcano_plugins import VolcanoPluginsSeen
 from playbooks.gather.webhook import WebhookSeen
 from playbooks.judgement.gpus import GPUS
 from playbooks.judgement.installation import STATUS
 from playbooks.judgement.nodes import NODES
 from playbooks.judgement.placed import ABSENT, PLACED
+from playbooks.judgement.quota import QUOTA
 from playbooks.judgement.waiting import WAITING
 from playbooks.latency.rules import LATENCY_RULES, LatencyScene
 from playbooks.logs.rules import LOGS_RULES, LogsScene
@@ -42,6 +43,7 @@ from playbooks.scenes.gpus import GpusScene
 from playbooks.scenes.installation import InstallScene
 from playbooks.scenes.nodes import NodesScene
 from playbooks.scenes.placed_pod import AbsentScene, PlacedScene
+from playbooks.scenes.quota import QuotaScene
 from playbooks.scenes.waiting_pod import PodScene
 from playbooks.tune.playbook import TUNE
 from playbooks.tune.scene import Throttled, TuneScene
@@ -193,6 +195,15 @@ GPUS_WITHOUT: Mapping[str, Callable[[GpusScene], GpusScene]] = {
     "slices": of_cluster(slices=UNREAD),
     "HAMi's install": of_cluster(seen=NO_INSTALL),
 }
+QUOTA_WITHOUT: Mapping[str, Callable[[QuotaScene], QuotaScene]] = {
+    "quotas": but(quotas_read=UNREAD),
+    "holders": but(holders=UNREAD, ledger=None),
+    "pods": but(pods={}),
+    "pods that wait": but(waiting=UNREAD),
+    "refusals": but(refusals=UNREAD),
+    "whether the namespace is there": but(deserted=UNREAD),
+    "HAMi's install": but(seen=NO_INSTALL),
+}
 
 
 def holders_unread(scene: TuneScene) -> TuneScene:
@@ -228,7 +239,16 @@ OF_CLUSTERS: Mapping[str, tuple[Sequence[Stage[Any]], Mapping[str, Callable[[Any
     "status": (STATUS, INSTALL_WITHOUT),
     "nodes": (NODES, NODES_WITHOUT),
     "gpus": (GPUS, GPUS_WITHOUT),
+    "quota": (QUOTA, QUOTA_WITHOUT),
     "latency": (LATENCY_RULES, LATENCY_WITHOUT),
+}
+
+FIT_WITHOUT: Mapping[str, Callable[[AskedScene], AskedScene]] = {
+    "nodes": of_capacity(nodes=UNREAD),
+    "holders": of_capacity(pods=UNREAD),
+    "quotas": of_capacity(quotas=UNREAD),
+    "HAMi's install": of_cluster(seen=NO_INSTALL),
+    "usage": but(usage=None),
 }
 
 WITHOUT: Mapping[type, Mapping[str, Callable[[Any], AnyScene]]] = {
@@ -257,6 +277,17 @@ def test_a_rule_about_a_cluster_tells_what_it_declares_and_concludes_nothing_fro
     scene = asyncio.run(asked.gather(asked.request(), Sources(CLUSTERS[name]()))).scene
     table, without = OF_CLUSTERS[verb]
     speak_alone(table, scene, without)
+
+
+@pytest.mark.sampled(24)
+@pytest.mark.parametrize("cards", ["1", "2x16Gi", "64x50%"])
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_a_rule_about_cards_tells_what_it_declares_and_concludes_nothing_from_what_was_not_read(
+    name: str, cards: str
+) -> None:
+    fit = find("fit")
+    (scene,) = asyncio.run(fit.gather(fit.request(cards=cards), Sources(CLUSTERS[name]()))).asked
+    speak_alone(FIT, scene, FIT_WITHOUT)
 
 
 @pytest.mark.sampled(24)

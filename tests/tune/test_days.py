@@ -20,8 +20,8 @@ from bot.texts import LANGUAGES, Texts
 from handlers.parsing.grammar import ParsedQuestion, read
 from handlers.parsing.slack_grammar import understand
 from handlers.shell_grammar import build_grammar
-from playbooks.gather import usage_of_cores
-from playbooks.gather.usage_of_day import gather_day
+from playbooks.gather import past_days
+from playbooks.gather.past_days import gather_day
 from playbooks.playbook import Sources
 from playbooks.tune.compare import ChangeRow, MeasuredRow
 from playbooks.tune.playbook import PLAYBOOK, Request
@@ -155,10 +155,10 @@ def test_a_real_prometheus_has_the_average_of_every_share_with_a_whole_day(recor
 def test_a_real_prometheus_has_the_average_of_every_share_with_a_whole_day_above_the_least_request(
     recorded: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(usage_of_cores, "CORE_NAMES", (USED,))  # the recorded week has cores at one moment alone
+    monkeypatch.setattr(past_days, "CORE_NAMES", (USED,))  # the recorded week has cores at one moment alone
     held = [Holding("nlp", name, name, "n", True, {"GPU-a": Share(1, 1024, 30)}) for name in ("a", "b")]
     with prometheus_of_the_week(recorded, tmp_path) as url:
-        seen = asyncio.run(usage_of_cores.gather_cores(PrometheusClient(Address(url)), held, WEEK_ENDS))
+        seen = asyncio.run(past_days.gather_cores(PrometheusClient(Address(url)), held, WEEK_ENDS))
     assert (seen.gap, seen.limited, seen.known, len(seen.above)) == (None, 2, 12, 12)
     assert ("vision", "ocr-5") in {(use.of.namespace, use.of.pod) for use in seen.above}
 

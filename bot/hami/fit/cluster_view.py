@@ -12,8 +12,7 @@ from typing import NamedTuple
 from bot.hami.fit import verdicts as fit
 from bot.hami.fit.allocated_totals import Holding, Ledger, given_by
 from bot.hami.fit.filter import DEFAULT_POLICY, depends_on, judge, named_uuids
-from bot.hami.fit.filter_state import take_stock
-from bot.hami.fit.node_cache import ALIKE, NodeStock, Stock, has_card
+from bot.hami.fit.node_cache import ALIKE, NodeStock, Stock, has_card, take_stock
 from bot.hami.fit.verdicts import NodeCards, QuotaRoom, Verdict
 from bot.hami.nodes.cards import CardState
 from bot.hami.nodes.node_state import Terms

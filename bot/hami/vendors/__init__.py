@@ -27,7 +27,7 @@ _CLASSES = (
     "amd:Amd",
     "aws_neuron:AwsNeuron",
 )
-"""By module: whoever adds a vendor adds its folder, and a line here."""
+"""By module: whoever adds a vendor adds its file, and a line here."""
 
 VENDORS: tuple[Vendor, ...] = tuple(resolve_name(f"{__name__}.{path}")() for path in _CLASSES)
 """The first is meant where a question names no vendor."""

@@ -11,10 +11,9 @@ from bot.hami.fit.verdicts import INSUFFICIENT_CORE, NUMA_NOT_FIT, CardUse, Run,
 from bot.hami.names import Names
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.pods.pod_request import ContainerRequest, Resources, amount_of, to_int32
-from bot.hami.vendors.shared import standard_fit as checks
-from bot.hami.vendors.shared.admission import AnnotatedContainer, Answer, Denied, Mutation
-from bot.hami.vendors.shared.rescanned_nodes import Counted, capacity_of, cards_like
-from bot.hami.vendors.vendor import Ask
+from bot.hami.vendors import standard_fit as checks
+from bot.hami.vendors.rescanned_nodes import Counted, capacity_of, cards_like
+from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Ask, Denied, Mutation
 from bot.hami.version import Version
 from bot.kube.models import Container, Node
 

@@ -5,9 +5,9 @@ from datetime import timedelta
 from bot.hami.names import Names
 from bot.hami.nodes.cards import CardState
 from bot.hami.pods.pod_request import WHOLE_CARD, ContainerRequest, Resources
-from bot.hami.vendors.shared import standard_fit as checks
-from bot.hami.vendors.shared.config_section import amount_in, whole_or, wrapped_count_in
-from bot.hami.vendors.shared.rescanned_nodes import CountedByCores
+from bot.hami.vendors import standard_fit as checks
+from bot.hami.vendors.config_section import amount_in, whole_or, wrapped_count_in
+from bot.hami.vendors.rescanned_nodes import CountedByCores
 from bot.hami.version import Version
 from bot.kube.models import Container
 

@@ -2,7 +2,7 @@
 
 from bot.hami.names import Names
 from bot.hami.nodes.cards import read_strict_text
-from bot.hami.vendors.shared import standard_fit as checks
+from bot.hami.vendors import standard_fit as checks
 from bot.hami.vendors.vendor import Vendor
 
 

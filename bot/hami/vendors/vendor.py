@@ -1,6 +1,6 @@
 """The seam for vendors: everything that HAMi's scheduler and webhook do differently for one vendor's devices.
 
-A vendor is a class that overrides what differs, in a folder or file of its own, and a line in `bot.hami.vendors`. It
+A vendor is a class that overrides what differs, in a file of its own, and a line in `bot.hami.vendors`. It
 has one device, or one for each chip that the device config names. The frame around it is the same for all:
 `bot.hami.pods.request_parsing` asks each device for a pod's requests, `bot.hami.nodes.node_state` for a node's cards,
 `bot.hami.fit.filter` for the verdict on one container, and `bot.hami.webhook` what a pod is admitted as.
@@ -9,6 +9,7 @@ has one device, or one for each chip that the device config names. The frame aro
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,12 +21,55 @@ from bot.hami.nodes.handshake import Handshake, judge_other_vendor, parse_handsh
 from bot.hami.nodes.node_lock import LOCK_KEY
 from bot.hami.nodes.registration import Registration, Unreadable, Unregistered, kubelet_offers, read_registration
 from bot.hami.pods.pod_request import WHOLE_CARD, Constraints, ContainerRequest, Resources
-from bot.hami.vendors.shared import standard_fit
-from bot.hami.vendors.shared.admission import AnnotatedContainer, Answer, Mutation
-from bot.hami.vendors.shared.config_section import amount_in, count_in, read_usual, whole_or
+from bot.hami.vendors import standard_fit
+from bot.hami.vendors.config_section import amount_in, count_in, read_usual, whole_or
 from bot.hami.version import Version
-from bot.kube.models import Container, Node, Pod
+from bot.kube.models import Container, Node, Pod, Quantity
+from bot.kube.quantities import parse_quantity, whole
 from bot.kube.selectors import label_matcher
+
+Amounts = Mapping[str, Quantity]
+
+
+class AnnotatedContainer(NamedTuple):
+    """A container with its pod's annotations. The API has given each limit without a request an equal one already."""
+
+    container: str
+    limits: Amounts
+    requests: Amounts
+    annotations: Mapping[str, str]
+    version: Version
+
+    def limit(self, resource: str) -> int | None:
+        """The limit rounded up, as Quantity.Value() does; None where there is none."""
+        return whole(self.limits.get(resource)) if resource else None
+
+    def asked(self, resource: str) -> int | None:
+        """The limit, else the request, rounded up."""
+        return whole(self.limits.get(resource, self.requests.get(resource))) if resource else None
+
+    def exactly(self, resource: str) -> int | None:
+        """The limit, else the request, as Quantity.AsInt64() reads it; None where that is no whole number."""
+        number = parse_quantity(self.limits.get(resource, self.requests.get(resource, "")))
+        return int(number) if number is not None and number == number.to_integral_value() else None
+
+
+class Mutation(NamedTuple):
+    """What the vendor writes into a container of its own, and into its pod's annotations; often nothing."""
+
+    limits: Amounts = MappingProxyType({})
+    requests: Amounts = MappingProxyType({})
+    annotations: Mapping[str, str] = MappingProxyType({})
+
+
+class Denied(NamedTuple):
+    """The vendor refuses the pod, in these words."""
+
+    words: str
+
+
+Answer = Mutation | Denied | None
+"""None: the container asks for none of the vendor's devices."""
 
 
 class Ask(NamedTuple):

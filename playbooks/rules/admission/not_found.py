@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from bot.kube.models import Workload
 from bot.report import Evidence, Finding, NextAction, Subject, step
 from bot.texts import Text
-from playbooks.gather.namespaces import EmptyNamespace
-from playbooks.gather.subject import AbsentPod, SubjectRequest
+from playbooks.gather.subject import AbsentPod, EmptyNamespace, SubjectRequest
 from playbooks.quotes import kubectl
 from playbooks.rule import rule
 from playbooks.rules.admission.webhook_calls import Asked, refused_call

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 from bot.hami.installation.install import KUBERNETES_SCHEDULER
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.version import Version
-from bot.hami.webhook.left_alone import LeftAlone, left_alone
+from bot.hami.webhook import LeftAlone, left_alone
 from bot.kube.models import Pod, Workload
 from bot.kube.times import parse_time
 from bot.report import Confidence, Evidence, Finding, NextAction, step

@@ -12,13 +12,12 @@ from msgspec import structs
 from bot.changes.durations import roughly
 from bot.finding_codes import Code
 from bot.hami.fit.allocated_totals import Holding
-from bot.hami.metrics.holder_usage import IDLE_S, MeasuredHolding, held_by
+from bot.hami.metrics.gpu_usage import IDLE_S, MeasuredHolding, held_by
 from bot.hami.scheduler_logs.scheduling_events import REASONS
 from bot.report import Evidence, Finding, step
 from bot.texts import Text
 from playbooks import quotes
-from playbooks.gather.usage import MeasuredNodes
-from playbooks.gather.usage_of_nodes import MOST_MEASURED
+from playbooks.gather.usage import MOST_MEASURED, MeasuredNodes
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.owners import owner_of

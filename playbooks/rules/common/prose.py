@@ -90,14 +90,15 @@ def raise_verbosity() -> tuple[NextAction, ...]:
 
 
 def few_actions(findings: Sequence[Finding], install: Install | None = None) -> list[Finding]:
-    """At most three next actions in the whole report: those of the first finding, then one of each other.
+    """At most three next actions in the whole report, none twice: those of the first finding, then one of each other.
 
     `install`: where a bug of this HAMi can be behind a finding, a step to a release without it comes third in it.
     """
     left, kept = _MAX_ACTIONS, list[Finding]()
     for finding in findings:
         steps = [*finding.next_actions[:2], *upgrades(finding, install), *finding.next_actions[2:]]
-        actions = tuple(steps[: min(left, 1) if kept else left])
+        new = [step for step in steps if not any(step in other.next_actions for other in kept)]
+        actions = tuple(new[: min(left, 1) if kept else left])
         left -= len(actions)
         kept.append(structs.replace(finding, next_actions=actions))
     return kept

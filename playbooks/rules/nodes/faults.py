@@ -15,7 +15,7 @@ from bot.kube.node_readiness import is_cordoned, not_ready, pressures
 from bot.kube.quantities import whole
 from bot.report import Gap, Severity, gap
 from bot.texts import Text
-from playbooks.gather.plugin_pods import PLUGIN_SOURCE
+from playbooks.gather.node_side import PLUGIN_SOURCE
 from playbooks.gather.scheduling import Capacity
 from playbooks.rules.common.gaps import capacity_gaps
 from playbooks.rules.nodes.causes import Fault, Group, NodeCause

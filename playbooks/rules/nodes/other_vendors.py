@@ -10,7 +10,7 @@ from bot.hami.vendors.vendor import Device
 from bot.report import Severity
 from bot.texts import Text
 from playbooks import quotes
-from playbooks.gather.plugin_pods import Plugin
+from playbooks.gather.node_side import Plugin
 from playbooks.rules.common import prose
 from playbooks.rules.nodes.causes import Fault, Group, Told
 from playbooks.rules.waiting import after_restart

@@ -13,7 +13,7 @@ from bot.report import Evidence, Finding, Gap
 from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.gather.node_side import LogSeen, is_monitor
-from playbooks.gather.one_pod import asks_for_devices
+from playbooks.gather.pods import asks_for_devices
 from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.containers import in_trouble, path_in, statuses

@@ -11,7 +11,7 @@ from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.pods.request_parsing import POLICY_KEY, WEIGHTS_KEY, pod_keys
 from bot.hami.scheduler_logs.scheduling_events import chosen_node
 from bot.hami.vendors import NAMES
-from bot.hami.webhook.left_alone import OPT_OUT_LABEL
+from bot.hami.webhook import OPT_OUT_LABEL
 from bot.kube import models
 from bot.kube.models import Pod
 from bot.kube.times import parse_time

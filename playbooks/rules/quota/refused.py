@@ -6,19 +6,20 @@ from datetime import datetime, timedelta
 from itertools import groupby
 
 from bot.hami.fit.quotas import Limit
-from bot.kube.cluster import Cluster, seen
-from bot.kube.models import EVENTS, Event, ResourceQuota
+from bot.kube.models import Event, ResourceQuota
 from bot.kube.quantities import parse_quantity
 from bot.kube.times import format_time, parse_time
-from bot.report import Finding, Gap, NextAction, step
+from bot.report import Finding, NextAction, step
 from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.webhook import WEBHOOK_NAME
-from playbooks.quota.rules import proof
+from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
+from playbooks.rules.quota.effects import proof
+from playbooks.scenes.cluster import what_was_read
+from playbooks.scenes.quota import QuotaScene
 
-REFUSED = "admission-denied"
 _BY_HAMI = "exceeding resource quota"
 """What HAMi's webhook says since 2.9 (pkg/scheduler/webhook.go)."""
 _BY_KUBERNETES = re.compile(
@@ -32,29 +33,21 @@ _ASKED_AS = {"ReplicaSet": "rs", "StatefulSet": "sts", "DaemonSet": "ds", "Job":
 _MOST_QUOTED = 3
 
 
-async def gather_refusals(cluster: Cluster, limits: Iterable[Limit], namespace: str) -> list[Event] | Gap:
-    """The events of controllers that were refused a pod, where some quota could be why."""
-    if not any(namespace in ("", limit.namespace) and limit.by != "nobody" for limit in limits):
-        return []
-    return await seen("events", cluster.list(EVENTS, namespace, fields="reason=FailedCreate"))
-
-
-def tell_refusals(
-    events: Sequence[Event], limits: Sequence[Limit], quotas: Sequence[ResourceQuota], now: datetime
-) -> Iterator[Finding]:
-    """One finding per namespace, with its newest refusals."""
+@rule("admission-denied")
+def refused(scene: QuotaScene) -> Iterator[Finding]:
+    """A quota refuses new pods when they are created: told of each namespace, with its newest refusals."""
     by_namespace: dict[str, list[Limit]] = {}
-    for limit in limits:
+    for limit in scene.limits:
         by_namespace.setdefault(limit.namespace, []).append(limit)
     refusals = [
         (event, exceeded)
-        for event in events
-        if _lasts(event, now) and (exceeded := _exceeded(event, by_namespace.get(event.namespace, ())))
+        for event in what_was_read(scene.refusals)
+        if _lasts(event, scene.now) and (exceeded := _exceeded(event, by_namespace.get(event.namespace, ())))
     ]
     refusals.sort(key=lambda refusal: refusal[0].seen_at, reverse=True)
     refusals.sort(key=lambda refusal: refusal[0].namespace)
     for namespace, some in groupby(refusals, lambda refusal: refusal[0].namespace):
-        yield _finding(namespace, list(some), quotas)
+        yield _finding(namespace, list(some), scene.quotas)
 
 
 def _lasts(event: Event, now: datetime) -> bool:
@@ -103,7 +96,7 @@ def _finding(namespace: str, refusals: Sequence[tuple[Event, list[Limit]]], quot
         latest.setdefault(event.involved_object.uid or event.metadata.uid, event)
     proofs = [quotes.of_event(event) for event in list(latest.values())[:_MOST_QUOTED]]
     proofs += [quote for limit in limits for quote in proof(limit, quotas)]
-    return finding(REFUSED, claim, "confirmed", (), proofs, severity="warning", actions=_look(newest))
+    return finding("admission-denied", claim, "confirmed", (), proofs, severity="warning", actions=_look(newest))
 
 
 def _look(event: Event) -> tuple[NextAction, ...]:

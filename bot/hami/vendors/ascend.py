@@ -1,0 +1,276 @@
+"""Huawei's Ascend NPUs: one device for each chip that the device config names [HAMi v2.9, v2.10 pkg/device/ascend]."""
+
+from collections.abc import Hashable, Mapping
+from math import ceil
+from typing import Any, cast
+
+import msgspec
+from msgspec import structs
+
+from bot.hami.fit.verdicts import (
+    ALLOCATED_INSUFFICIENT,
+    COMPUTE_UNITS_EXHAUSTED,
+    EXCLUSIVE_CONFLICT,
+    EXCLUSIVE_CORES,
+    INSUFFICIENT_CORE,
+    MODE_NOT_FIT,
+    CardUse,
+    Run,
+    Verdict,
+)
+from bot.hami.names import Names
+from bot.hami.nodes.cards import CardState, read_json_with_custom
+from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, Constraints, ContainerRequest, Resources, written
+from bot.hami.vendors import standard_fit as checks
+from bot.hami.vendors.config_section import amount_in, count_in, section_of, whole_or
+from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Denied, Mutation, Vendor
+from bot.hami.version import Version
+from bot.kube.models import Container, Node
+from bot.kube.quantities import parse_quantity
+
+MODE_KEY = "huawei.com/vnpu-mode"
+SOFT_MODE = "hami-core"
+SOFT_NODE_KEY = "hami-vnpu-core"
+
+NAMES = Names(
+    word="Ascend",
+    noun="NPU",
+    count="huawei.com/{word}",
+    memory="huawei.com/{word}-memory",
+    cores="huawei.com/{word}-core",
+    use_uuid="hami.io/use-{word}-uuid",
+    no_use_uuid="hami.io/no-use-{word}-uuid",
+    also_read=(MODE_KEY,),
+    register="hami.io/node-register-{word}",
+    handshake="hami.io/node-handshake-{word}",
+    allocated=("hami.io/{word}-devices-allocated",),
+    read=read_json_with_custom,
+)
+
+IN_MODULES = "Ascend910C"
+"""The chip of which two devices make a module."""
+
+
+class Chip(msgspec.Struct, frozen=True):
+    """One chip; memory in MiB as a pod writes it."""
+
+    allocatable: int
+    """What a pod gets that asks for no memory, or for more than the largest template holds."""
+    capacity: int
+    """The most that a pod may ask for."""
+    templates: tuple[int, ...]
+    """The memory of each, smallest first."""
+    ai_cores: int
+    super_pod: bool = False
+    """Whether a lone device is handed out as a module of two."""
+    soft: bool = False
+    """Whether nodes that do not say so themselves are set up for the soft split (`hamiVnpuCore`)."""
+
+
+CHART = {
+    "Ascend910A": Chip(32768, 32768, (2184, 4369, 8738, 17476), 30),
+    "Ascend910B2": Chip(65536, 65536, (8192, 16384, 32768), 24),
+    "Ascend910B3": Chip(65536, 65536, (16384, 32768), 20),
+    "Ascend910B4-1": Chip(65536, 65536, (16384, 32768), 20),
+    "Ascend910B4": Chip(32768, 32768, (8192, 16384), 20),
+    "Ascend310P": Chip(21527, 24576, (3072, 6144, 12288), 8),
+    IN_MODULES: Chip(65536, 65536, (16384, 32768), 20, super_pod=True),
+}
+"""By the word that stands in resource names."""
+
+
+class _Template(msgspec.Struct):
+    memory: int = 0
+
+
+class _Written(msgspec.Struct, rename="camel"):
+    common_word: str = ""
+    resource_name: str = ""
+    resource_memory_name: str = ""
+    resource_core_name: str = ""
+    memory_allocatable: int = 0
+    memory_capacity: int = 0
+    memory_factor: int = 1
+    ai_core: int = 0
+    super_pod: bool = False
+    templates: tuple[_Template, ...] = ()
+
+
+class _Section(msgspec.Struct, rename="camel"):
+    configs: tuple[_Written, ...] = ()
+    hami_vnpu_core: bool = False
+
+
+def _by_default(word: str, chip: Chip) -> Resources:
+    names = NAMES.of(word)
+    return Resources(word=word, count=names.count, memory=names.memory, cores=names.cores, chip=chip)
+
+
+def _resources(written: _Written, *, soft: bool) -> Resources:
+    templates = tuple(sorted(template.memory for template in written.templates))
+    return Resources(
+        word=written.common_word,
+        count=written.resource_name,
+        memory=written.resource_memory_name,
+        cores=written.resource_core_name,
+        memory_factor=max(written.memory_factor, 1),
+        chip=Chip(
+            written.memory_allocatable, written.memory_capacity, templates, written.ai_core, written.super_pod, soft
+        ),
+    )
+
+
+_TYPO_UNTIL = _CORES_ARE_SOFT = _SUPER_POD_SWITCH = Version(2, 10, 0)
+_SOFT_SPLIT = Version(2, 9, 0)
+
+
+class Ascend(Vendor):
+    """A pod is split hard, by the chip's templates, or soft, by HAMi-core, on a node that is set up for it."""
+
+    names = NAMES
+    flag = "enable-ascend"
+    orders = True  # modules are told by the index
+    plugin_labels = "app.kubernetes.io/component in (hami-ascend-device-plugin, hami-ascend)"
+    plugin_names = "ascend-(k8s-)?device-plugin"
+    node_label = ("ascend", "on")
+    node_keys = (SOFT_NODE_KEY,)
+
+    def read_resources(self, document: object) -> tuple[Resources, ...]:
+        """The chips of the section `vnpus`, a list before 2.9. Raises ValueError where it has another shape."""
+        if document is None:
+            return tuple(_by_default(word, chip) for word, chip in CHART.items())
+        found: Any = section_of(document, "vnpus")
+        section = msgspec.convert(found if isinstance(found, dict) else {"configs": found or []}, _Section)
+        return tuple(_resources(chip, soft=section.hami_vnpu_core) for chip in section.configs if chip.common_word)
+
+    def hinted(self, resources: Resources, hints: Mapping[str, int]) -> Resources:
+        """The chip's resources where a recording says that the soft split is on for all nodes (`hamiVnpuCore`)."""
+        if not hints.get("hami_vnpu_core") or not isinstance(resources.chip, Chip):
+            return resources
+        return structs.replace(resources, chip=structs.replace(resources.chip, soft=True))
+
+    def node_facts(self, node: Node) -> bool | None:
+        """Whether the node says that it is set up for the soft split; None where it says nothing."""
+        text = node.metadata.annotation(SOFT_NODE_KEY)
+        return None if text is None else text == "true"
+
+    def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
+        """Memory is taken as written: the webhook rounds it to a template."""
+        count, memory = count_in(container, resources), amount_in(container, resources.memory, resources.memory_factor)
+        if not count or memory is None:
+            return None
+        return ContainerRequest(
+            word=resources.word,
+            vendor=self.names.word,
+            container=container.name,
+            count=count,
+            memory_mib=memory,
+            percentage=whole_or(memory),
+            cores=_cores(container, resources.cores),
+            more=isinstance(resources.chip, Chip) and resources.chip.soft,
+        )
+
+    def admit(self, shown: AnnotatedContainer, resources: Resources) -> Answer:
+        """Memory becomes a whole number of a chip's template, a lone 910C a module of two [MutateAdmission]."""
+        chip = cast("Chip", resources.chip)
+        count = written = shown.limit(resources.count)
+        if count is None or written is None:
+            return None
+        if resources.word == IN_MODULES and (chip.super_pod or shown.version < _SUPER_POD_SWITCH):
+            if count == 1:
+                count = 2
+            elif count % 2:
+                return Denied(f"{resources.word} device request must be 1 or 2*n, got {count}")
+        soft = shown.version >= _SOFT_SPLIT and shown.annotations.get(MODE_KEY) == SOFT_MODE
+        if not soft and shown.version >= _CORES_ARE_SOFT and (shown.asked(resources.cores) or 0) > 0:
+            return Denied(f"{resources.cores} is only supported in hami-core (soft split) mode")
+        memory = _memory(shown, resources.memory, chip, soft=soft)
+        if isinstance(memory, Denied):
+            return memory
+        if not soft and written > 1 and memory != chip.allocatable:
+            denied = "not" if shown.version >= _TYPO_UNTIL else "nor"
+            return Denied(f"vNPU {denied} supported for multiple devices")
+        amounts = {resources.memory: memory, **({resources.count: count} if count != written else {})}
+        return Mutation(amounts, amounts)
+
+    def askable(self, container: ContainerRequest, constraints: Constraints, resources: Resources, amount: int) -> int:
+        """In a hard split a template's memory, or the whole NPU's: the webhook rounds up. Several are given whole."""
+        chip = resources.chip
+        if constraints.more == (SOFT_MODE,) or not isinstance(chip, Chip):
+            return amount
+        parts = chip.templates if container.count == 1 else ()
+        return max((memory for memory in (*parts, chip.allocatable) if memory <= amount), default=0)
+
+    def scan(self, run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
+        """What the container takes, or why it does not fit."""
+        soft = run.wanted.more == (SOFT_MODE,)
+        if soft and MODE_NOT_FIT not in run.relax and not _is_soft(run, asked):
+            return Verdict(fits=False, parts=((MODE_NOT_FIT, 1),), of=len(in_play))
+        which = _SOFT if soft else checks.USUAL
+        if asked.word == IN_MODULES and asked.count > 1:
+            return _scan_modules(run, in_play, asked, which)
+        networks = asked.word.startswith(_FAMILY) and all(_network(state) is not None for state in in_play)
+        if not networks:
+            return checks.scan(run, in_play, asked, which)
+        passed, counts = checks.passing(run, in_play, asked, which)
+        if len(passed) < asked.count:
+            return checks.lacking(passed, counts, len(in_play))
+        if len(passed) > asked.count > 1:
+            passed = checks.of_few_groups(run, passed, _network)
+        return passed[: asked.count]
+
+
+def _cores(container: Container, resource: str) -> int:
+    number = parse_quantity(written(container, resource) or 0) if resource else None
+    return 0 if number is None else min(ceil(number), INT32_MAX)
+
+
+def _memory(shown: AnnotatedContainer, resource: str, chip: Chip, *, soft: bool) -> int | Denied:
+    """Absent: the whole device. With a hard split the smallest template that holds it, above the last the device."""
+    asked = shown.limit(resource)
+    if asked is None:
+        return chip.allocatable
+    if soft:
+        return asked
+    enough = [template for template in sorted(chip.templates) if asked <= template]
+    if enough:
+        return enough[0]
+    return chip.allocatable if asked <= chip.capacity else Denied(f"{resource} {asked} is invalid")
+
+
+_FAMILY = "Ascend910"
+_NETWORK = "NetworkID"
+
+_SOFT_CORES: tuple[checks.Check, ...] = (
+    (INSUFFICIENT_CORE, lambda _, state, asked: WHOLE_CARD - state.cores < checks.cores_of(asked)),
+    (EXCLUSIVE_CONFLICT, lambda _, state, asked: checks.cores_of(asked) == EXCLUSIVE_CORES and state.slots > 0),
+    (COMPUTE_UNITS_EXHAUSTED, lambda _, state, asked: state.cores == WHOLE_CARD and asked.cores == 0),
+)
+_BEFORE_CORES = (checks.HEALTH, checks.UUID, checks.SLOTS, checks.MUTEX, checks.MEMORY)
+_SOFT = (*_BEFORE_CORES, *_SOFT_CORES)
+"""To a soft pod every card has 100 cores, whatever is registered."""
+
+
+def _is_soft(run: Run, asked: ContainerRequest) -> bool:
+    flags = [fact for fact in run.node.facts.values() if isinstance(fact, bool)]
+    return flags[0] if flags else bool(asked.more)
+
+
+def _scan_modules(
+    run: Run, in_play: list[CardState], asked: ContainerRequest, which: tuple[checks.Check, ...]
+) -> Verdict | list[CardUse]:
+    """A module is two cards: several cards are given in whole modules. HAMi counts out of what was asked for."""
+    passed, counts = checks.passing(run, in_play, asked, which)
+    modules: dict[int, list[CardUse]] = {}
+    for use in passed:
+        modules.setdefault(use.state.card.index // 2, []).append(use)
+    whole = checks.equal_groups(run, (module for module in modules.values() if len(module) == 2), largest_first=True)
+    taken = [use for module in whole[: ceil(asked.count / 2)] for use in module]
+    if len(taken) == asked.count:
+        return taken
+    parts = (*counts.items(), (ALLOCATED_INSUFFICIENT, len(taken)))
+    return Verdict(fits=False, parts=parts, of=asked.count)
+
+
+def _network(state: CardState) -> Hashable:
+    return dict(state.card.custom).get(_NETWORK)

@@ -1,0 +1,388 @@
+"""NVIDIA's GPUs [HAMi v2.4 to v2.10, pkg/device/nvidia/device.go]."""
+
+from datetime import datetime
+from itertools import combinations
+
+import msgspec
+
+from bot.hami.fit import mig
+from bot.hami.fit.verdicts import (
+    ALLOCATED_INSUFFICIENT,
+    COMPUTE_UNITS_EXHAUSTED,
+    CORDONED,
+    EXCLUSIVE_CONFLICT,
+    EXCLUSIVE_CORES,
+    INSUFFICIENT_CORE,
+    INSUFFICIENT_MEMORY,
+    MIG_INFEASIBLE,
+    NOT_HEALTHY,
+    NUMA_NOT_FIT,
+    QUOTA_NOT_FIT,
+    TIME_SLICING_EXHAUSTED,
+    TYPE_MISMATCH,
+    UUID_MISMATCH,
+    CardUse,
+    Run,
+    UnmodelledError,
+    Verdict,
+    type_allows,
+    uuid_allows,
+)
+from bot.hami.names import Names
+from bot.hami.nodes.cards import CardState
+from bot.hami.nodes.handshake import judge_as_scheduler
+from bot.hami.nodes.registration import (
+    JSON_SINCE,
+    Registration,
+    Unreadable,
+    Unregistered,
+    kubelet_offers,
+    read_registration,
+)
+from bot.hami.pods.pod_request import (
+    INT32_MAX,
+    UNSET_PERCENTAGE,
+    WHOLE_CARD,
+    ContainerRequest,
+    Resources,
+    amount_of,
+    to_int32,
+)
+from bot.hami.vendors.vendor import Amounts, AnnotatedContainer, Answer, Denied, Mutation, Vendor
+from bot.hami.version import Version
+from bot.kube.models import Container, Node
+from bot.texts import Text
+
+NAMES = Names(
+    word="NVIDIA",
+    count="nvidia.com/gpu",
+    memory="nvidia.com/gpumem",
+    cores="nvidia.com/gpucores",
+    percentage="nvidia.com/gpumem-percentage",
+    use_type="nvidia.com/use-gputype",
+    no_use_type="nvidia.com/nouse-gputype",
+    use_uuid="nvidia.com/use-gpuuuid",
+    no_use_uuid="nvidia.com/nouse-gpuuuid",
+    mode="nvidia.com/vgpu-mode",
+    numa_bind="nvidia.com/numa-bind",
+    register="hami.io/node-nvidia-register",
+    handshake="hami.io/node-handshake",
+    allocated=("hami.io/vgpu-devices-allocated",),
+    passed_over=("nvidia.com/priority",),  # charts/hami/templates/scheduler/configmap.yaml
+    shares_domain=True,
+)
+
+
+class _Section(msgspec.Struct, rename="camel"):
+    resource_count_name: str = NAMES.count
+    resource_memory_name: str = NAMES.memory
+    resource_memory_percentage_name: str = NAMES.percentage
+    resource_core_name: str = NAMES.cores
+    default_memory: int = 0
+    default_cores: int = 0
+    default_gpu_num: int = msgspec.field(default=1, name="defaultGPUNum")
+    memory_factor: int = 1
+    device_memory_scaling: object = None
+
+
+class _DeviceConfigFile(msgspec.Struct):
+    nvidia: _Section | None = None
+
+
+SCORE_KEY = "hami.io/node-nvidia-score"
+_EXCLUSIVE_BY_DEFAULT = Version(2, 7, 0)
+_CHECKED = Version(2, 10, 0)
+_FOUND_BY = (
+    *("nvidia.com/gpu.present", "nvidia.com/gpu.count"),  # GPU Feature Discovery
+    # NFD, vendor id 10de
+    *(f"feature.node.kubernetes.io/pci-{prefix}10de.present" for prefix in ("", "0302_", "0300_")),
+)
+_LABELS = (
+    *_FOUND_BY[:2],
+    "nvidia.com/gpu.product",
+    *_FOUND_BY[2:],
+    *("cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator"),
+)
+
+
+class _LinkScores(msgspec.Struct):
+    uuid: str = ""
+    score: dict[str, int] | None = None
+
+
+_link_scores: msgspec.json.Decoder[list[_LinkScores] | None] = msgspec.json.Decoder(list[_LinkScores] | None)
+
+
+class Nvidia(Vendor):
+    """NVIDIA's GPUs, whole or shared, MIG cards among them."""
+
+    names = NAMES
+    node_label = ("gpu", "on")
+    gpu_labels = _FOUND_BY
+    node_keys = (SCORE_KEY,)
+    plugin_labels = "app.kubernetes.io/component=hami-device-plugin"
+    obeys_quota = True
+
+    def read_resources(self, document: object) -> tuple[Resources, ...]:
+        """The section `nvidia` of a device config. Raises ValueError where it has another shape."""
+        section = msgspec.convert(document or {}, _DeviceConfigFile).nvidia or _Section()
+        scaling = section.device_memory_scaling
+        resources = Resources(
+            word=NAMES.word,
+            count=section.resource_count_name,
+            memory=section.resource_memory_name,
+            percentage=section.resource_memory_percentage_name,
+            cores=section.resource_core_name,
+            default_memory_mib=section.default_memory,
+            default_cores=section.default_cores,
+            default_count=section.default_gpu_num,
+            memory_factor=max(section.memory_factor, 1),
+            memory_scaling=float(scaling) if isinstance(scaling, int | float) else None,
+        )
+        return (resources,)
+
+    def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
+        """The request of one container, None when it asks for nothing."""
+        count = amount_of(container, resources.count)
+        if not isinstance(count, int) or count <= 0 or count > INT32_MAX:
+            return None
+        memory, factor = amount_of(container, resources.memory), resources.memory_factor
+        percentage = amount_of(container, resources.percentage)
+        if version >= (2, 10):
+            if memory == "unusable" or (isinstance(memory, int) and not 0 <= memory * factor <= INT32_MAX):
+                return None
+            percentage = min(percentage, WHOLE_CARD) if isinstance(percentage, int) and percentage > 0 else None
+        memory_mib = memory * factor if isinstance(memory, int) else 0
+        percent = percentage if isinstance(percentage, int) else UNSET_PERCENTAGE
+        if percent == UNSET_PERCENTAGE and memory_mib == 0:
+            memory_mib = resources.default_memory_mib
+            percent = percent if memory_mib else WHOLE_CARD
+        cores = amount_of(container, resources.cores)
+        return ContainerRequest(
+            word=NAMES.word,
+            container=container.name,
+            count=count,
+            memory_mib=to_int32(memory_mib),
+            percentage=percent,
+            cores=min(cores if isinstance(cores, int) else resources.default_cores, WHOLE_CARD),
+        )
+
+    def admit(self, shown: AnnotatedContainer, resources: Resources) -> Answer:
+        """A count where only memory or cores are named, all cores with a whole GPU.
+
+        Source: MutateAdmission and defaultExclusiveCoreIfNeeded, v2.7 to v2.10.
+        """
+        if not any(name in shown.limits for name in resources.all):
+            return None
+        percentage = shown.asked(resources.percentage)
+        if percentage is not None and not 0 <= percentage <= WHOLE_CARD and shown.version >= _CHECKED:
+            where = f"in container {shown.container}: must be an integer between 0 and {WHOLE_CARD}"
+            return Denied(f"invalid {resources.percentage} value {percentage} {where}")
+        named = resources.count in shown.limits
+        if not named and resources.default_count <= 0:
+            return None
+        added: Amounts = {} if named else {resources.count: resources.default_count}
+        if _is_whole(shown, resources, percentage) and shown.version >= _EXCLUSIVE_BY_DEFAULT:
+            added = {**added, resources.cores: WHOLE_CARD}
+        return Mutation(added)
+
+    def gpu_label(self, node: Node) -> str:
+        """Whatever HAMi does there."""
+        for key in _LABELS:
+            value = node.metadata.label(key) or ""
+            if value.startswith("nvidia") if "accelerator" in key else value not in ("", "false", "0"):
+                return key
+        return ""
+
+    def node_facts(self, node: Node) -> dict[tuple[str, str], int] | None:
+        """The node's pair scores, None when it has none."""
+        text = node.metadata.annotation(SCORE_KEY)
+        return read_link_scores(text) if text else None
+
+    def registration(
+        self, node: Node, version: Version, now: datetime, resources: Resources
+    ) -> Registration | Unregistered:
+        names = self.names
+        text = node.metadata.annotation(names.register)
+        if text is None:
+            return Unregistered("absent")
+        read = read_registration(names, names.word, text)
+        if isinstance(read, Unreadable):
+            return Unregistered("unreadable", names.register, text[:200] or read.why)
+        if (read.encoding == "json") != (version >= JSON_SINCE):
+            return Unregistered("other-format", names.register, text[:80], read)
+        score = node.metadata.annotation(SCORE_KEY)
+        if version >= JSON_SINCE and score is not None and read_link_scores(score) is None:
+            return Unregistered("score-unreadable", SCORE_KEY, score[:200], read)
+        if self.is_taken_in_for_good(node, version, resources):
+            return read
+        handshake, offered = self._handshake(node, resources), kubelet_offers(node, resources.count)
+        judgement = judge_as_scheduler(handshake, version, offered, now)
+        if judgement in ("alive", "unknown"):
+            return read
+        quote = node.metadata.annotation(names.handshake) or ""
+        if version >= JSON_SINCE:  # the handshake is asked only where kubelet offers nothing
+            return Unregistered("no-allocatable", names.handshake, quote, read)
+        return Unregistered("deleted" if judgement == "deleted" else "stale", names.handshake, quote, read)
+
+    def is_taken_in_for_good(self, node: Node, version: Version, resources: Resources) -> bool:
+        return version >= JSON_SINCE and kubelet_offers(node, resources.count) > 0
+
+    def is_held_by_turns(self, node: Node, version: Version, now: datetime, resources: Resources) -> bool:
+        offered = kubelet_offers(node, resources.count)
+        judged = judge_as_scheduler(self._handshake(node, resources), version, offered, now)
+        return offered == 0 and judged == "unknown"
+
+    def scan(self, run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
+        """What the container takes, or why it does not fit."""
+        taken, counts = _look(run, in_play, asked)
+        if run.topology and len(taken) >= asked.count:
+            return taken if run.is_last else _choose_linked(run, taken, asked.count)
+        if len(taken) == asked.count:
+            return taken
+        if taken:
+            counts[ALLOCATED_INSUFFICIENT] = len(taken) if run.rules.modern else 1
+        return Verdict(fits=False, parts=tuple(counts.items()), of=len(in_play))
+
+    def may_split(self, run: Run, in_play: list[CardState]) -> bool:
+        """Whether a MIG card may serve a container more than once."""
+        mode = run.wanted.mode
+        return (
+            run.rules.modern and (mode is None or "mig" in mode) and any(state.card.mode == "mig" for state in in_play)
+        )
+
+    def slices(self, state: CardState) -> list[int]:
+        """The amounts of memory that a pod could get: all that is free, or of a MIG card the profiles with a place."""
+        if state.card.mode != "mig":
+            return [state.free_memory_mib]
+        return [
+            profile.memory_mib
+            for profile in state.card.mig_profiles
+            if profile.memory_mib <= state.free_memory_mib and mig.choose([profile], 0, state.placements)
+        ]
+
+
+def _is_whole(shown: AnnotatedContainer, resources: Resources, percentage: int | None) -> bool:
+    if shown.asked(resources.cores) is not None:
+        return False
+    return percentage == WHOLE_CARD if percentage is not None else shown.asked(resources.memory) is None
+
+
+def read_link_scores(text: str) -> dict[tuple[str, str], int] | None:
+    """The pair scores for topology-aware by (uuid, uuid), None when the annotation is no such JSON."""
+    try:
+        listed = _link_scores.decode(text.encode()) or []
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return None
+    return {(scores.uuid, other): score for scores in listed for other, score in (scores.score or {}).items()}
+
+
+MAX_COMBINED_CARDS = 16
+
+
+def _look(run: Run, in_play: list[CardState], container: ContainerRequest) -> tuple[list[CardUse], dict[str, int]]:
+    taken: list[CardUse] = []
+    counts: dict[str, int] = {}
+    previous_numa = -1
+    position = len(in_play) - 1
+    while position >= 0:
+        state = in_play[position]
+        code = _ruled_out(run, state)
+        if code is None and run.numa_bind and state.card.numa != previous_numa:
+            if taken:
+                grown = len(taken) if run.rules.modern else 1
+                if not run.topology:
+                    counts[NUMA_NOT_FIT] = counts.get(NUMA_NOT_FIT, 0) + grown
+                taken = []
+            previous_numa = state.card.numa
+        choice: mig.MigChoice | None = None
+        if code is None:
+            code, choice = _lacks(run, state, container, taken)
+        if code is not None:
+            counts[code] = counts.get(code, 0) + 1
+            position -= 1
+            continue
+        taken.append(_take(state, container, choice))
+        if len(taken) == container.count and not run.topology:
+            break
+        if choice is None:  # a MIG card is looked at once more before moving on
+            position -= 1
+    return taken, counts
+
+
+def _ruled_out(run: Run, state: CardState) -> str | None:
+    """Checks 1 to 3: what comes before numa."""
+    rules, relax = run.rules, run.relax
+    if rules.health and not state.healthy and NOT_HEALTHY not in relax:
+        return NOT_HEALTHY
+    if rules.modern and state.card.uuid in run.node.cordoned and CORDONED not in relax:
+        return CORDONED
+    if not rules.only_own_type and NAMES.word not in state.card.type:
+        return TYPE_MISMATCH
+    if TYPE_MISMATCH not in relax and not type_allows(run.wanted, state, rules):
+        return TYPE_MISMATCH
+    return None
+
+
+def _lacks(
+    run: Run, state: CardState, container: ContainerRequest, taken: list[CardUse]
+) -> tuple[str | None, mig.MigChoice | None]:
+    """Checks 4 to 12."""
+    relax, card = run.relax, state.card
+    if UUID_MISMATCH not in relax and not uuid_allows(run.wanted, card.uuid, run.rules):
+        return UUID_MISMATCH, None
+    if state.slots >= card.slots and TIME_SLICING_EXHAUSTED not in relax:
+        return TIME_SLICING_EXHAUSTED, None
+    if run.mutex and state.slots > 0 and EXCLUSIVE_CONFLICT not in relax:
+        return EXCLUSIVE_CONFLICT, None
+    memory = container.memory_on(card.memory_mib)
+    if run.quota is not None and run.over_quota(run.quota, container, state, taken):
+        return QUOTA_NOT_FIT, None
+    if card.memory_mib - state.memory_mib < memory and INSUFFICIENT_MEMORY not in relax:
+        return INSUFFICIENT_MEMORY, None
+    if card.cores - state.cores < container.cores and INSUFFICIENT_CORE not in relax:
+        return INSUFFICIENT_CORE, None
+    exclusive = card.cores == EXCLUSIVE_CORES == container.cores
+    if exclusive and state.slots > 0 and EXCLUSIVE_CONFLICT not in relax:
+        return EXCLUSIVE_CONFLICT, None
+    full = card.cores != 0 and state.cores == card.cores and container.cores == 0
+    if full and COMPUTE_UNITS_EXHAUSTED not in relax:
+        return COMPUTE_UNITS_EXHAUSTED, None
+    if card.mode == "mig" and MIG_INFEASIBLE not in relax:
+        choice = _place_mig(run, state, memory, taken)
+        return (None, choice) if choice else (MIG_INFEASIBLE, None)
+    return None, None
+
+
+def _place_mig(run: Run, state: CardState, memory_mib: int, taken: list[CardUse]) -> mig.MigChoice | None:
+    if not run.rules.modern:
+        raise UnmodelledError(Text("error-hami.old-mig-templates"))
+    if run.topology:
+        raise UnmodelledError(Text("error-hami.topology-aware-on-mig"))
+    earlier = [use.placement for use in taken if use.state is state and use.placement]
+    return mig.choose(state.card.mig_profiles, memory_mib, [*state.placements, *earlier])
+
+
+def _choose_linked(run: Run, taken: list[CardUse], count: int) -> list[CardUse]:
+    """Of the cards that passed, the ones that topology-aware gives to the container."""
+    if len(taken) == count:
+        return taken
+    scores: dict[tuple[str, str], int] = run.node.facts.get(NAMES.word) or {}
+
+    def pair(one: CardUse, other: CardUse) -> int:
+        return scores.get((one.state.card.uuid, other.state.card.uuid), 0)
+
+    if count == 1:
+        return [min(taken, key=lambda use: sum(pair(use, other) for other in taken if other is not use))]
+    if len(taken) > MAX_COMBINED_CARDS:
+        raise UnmodelledError(Text("error-hami.topology-aware-over-more", most=MAX_COMBINED_CARDS))
+    best = max(combinations(taken, count), key=lambda some: sum(pair(a, b) for a, b in combinations(some, 2)))
+    if not run.rules.modern and not any(pair(a, b) for a, b in combinations(best, 2)):
+        return []
+    return list(best)
+
+
+def _take(state: CardState, container: ContainerRequest, choice: mig.MigChoice | None) -> CardUse:
+    if choice is None:
+        return CardUse(state, container.memory_on(state.card.memory_mib), container.cores)
+    return CardUse(state, choice.profile.memory_mib, choice.profile.cores, choice.placement)

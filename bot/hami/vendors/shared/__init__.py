@@ -1,1 +1,0 @@
-"""What several vendors have in common."""

@@ -1,0 +1,271 @@
+"""A pod as HAMi's webhook admits it, and as the API takes it then; or who refuses it, in their words.
+
+Source: HAMi v2.7 to v2.10, pkg/scheduler/webhook.go.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from msgspec import structs
+
+from bot.hami.pods.request_parsing import DeviceConfig
+from bot.hami.vendors.vendor import AnnotatedContainer, Denied, Device, Mutation
+from bot.hami.version import Version
+from bot.kube.models import (
+    Container,
+    LabelSelector,
+    MutatingWebhookConfiguration,
+    Pod,
+    Quantity,
+    ResourceRequirements,
+    SelectorRequirement,
+    Webhook,
+)
+from bot.kube.quantities import canonical, parse_quantity
+from bot.kube.times import parse_time
+
+NAME = "vgpu.hami.io"
+_LOOKS_EVERYWHERE = Version(2, 10, 0)
+_RESPECTS_FOREIGN = Version(2, 7, 0)
+LEAVES_OWN_ALONE = (Version(2, 7, 0), Version(2, 9, 0))
+"""From the first of these to before the second, a pod that names HAMi's scheduler itself is admitted unchanged."""
+DEFAULT_SCHEDULERS = ("", "default-scheduler")
+
+
+class Rejection(NamedTuple):
+    """Who refuses the pod, and how."""
+
+    by: Literal["webhook", "API"]
+    words: str
+
+    def message(self, pod: Pod) -> str:
+        """The whole text, as the API server answers it."""
+        if self.by == "webhook":
+            return f'admission webhook "{NAME}" denied the request: {self.words}'
+        return f'Pod "{pod.name}" is invalid: {self.words}'
+
+
+class Setting(NamedTuple):
+    """What the webhook knows: its version, the scheduler that it hands pods to, and the devices of its config."""
+
+    version: Version
+    scheduler: str
+    devices: Sequence[Device]
+
+
+def admit(pod: Pod, setting: Setting) -> Pod | Rejection:
+    """The pod with what the webhook and the API add; the same pod where the webhook leaves it alone.
+
+    Namespace and label selectors, quotas, and what is no resource or annotation (environment, runtime class) are left
+    out.
+    """
+    pod = with_requests(pod)
+    if _is_foreign(pod.spec.scheduler_name, setting):
+        return pod
+    shown = _show(pod, setting)
+    if isinstance(shown, Rejection):
+        return shown
+    pod, found = shown
+    if found:
+        if (refused := _whole_pod(pod, setting.version)) is not None:
+            return refused
+        pod = structs.replace(pod, spec=structs.replace(pod.spec, scheduler_name=setting.scheduler))
+    pod = with_requests(pod)
+    wrong = list(invalid(pod))
+    return Rejection("API", wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]") if wrong else pod
+
+
+def _is_foreign(scheduler: str, setting: Setting) -> bool:
+    """Whether the webhook leaves the pod to the scheduler that it names. 2.7 and 2.8 do so even with HAMi's own."""
+    since, until = LEAVES_OWN_ALONE
+    if setting.version < _RESPECTS_FOREIGN or scheduler in DEFAULT_SCHEDULERS:
+        return False
+    return scheduler != setting.scheduler or since <= setting.version < until
+
+
+def _show(pod: Pod, setting: Setting) -> tuple[Pod, bool] | Rejection:
+    """The pod after every container was shown to every vendor, and whether one found something of its own."""
+    annotations, found = dict(pod.metadata.annotations or {}), False
+    containers = [*inits_of(pod), *pod.spec.containers]
+    first = 0 if setting.version >= _LOOKS_EVERYWHERE else len(inits_of(pod))
+    for at in range(first, len(containers)):
+        if setting.version < _LOOKS_EVERYWHERE and _is_privileged(containers[at]):
+            continue
+        for device in setting.devices:
+            parts = containers[at].resources or ResourceRequirements()
+            shown = AnnotatedContainer(
+                containers[at].name, parts.limits or {}, parts.requests or {}, annotations, setting.version
+            )
+            answer = device.vendor.admit(shown, device.resources)
+            if isinstance(answer, Denied):
+                return Rejection("webhook", answer.words)
+            if answer is not None:
+                containers[at], found = _with(containers[at], answer), True
+                annotations.update(answer.annotations)
+    inits = len(inits_of(pod))
+    pod = with_containers(pod, containers[:inits], containers[inits:])
+    if annotations != (pod.metadata.annotations or {}):
+        pod = structs.replace(pod, metadata=structs.replace(pod.metadata, annotations=annotations))
+    return pod, found
+
+
+def _with(container: Container, written: Mutation) -> Container:
+    if not written.limits and not written.requests:
+        return container
+    parts = container.resources or ResourceRequirements()
+    limits: dict[str, Quantity] = {**(parts.limits or {}), **written.limits}
+    requests: dict[str, Quantity] = {**(parts.requests or {}), **written.requests}
+    return structs.replace(container, resources=structs.replace(parts, limits=limits, requests=requests))
+
+
+def _is_privileged(container: Container) -> bool:
+    return bool(container.security_context and container.security_context.privileged)
+
+
+def _whole_pod(pod: Pod, version: Version) -> Rejection | None:
+    """What keeps a pod out that asks for some vendor's device."""
+    privileged = next(
+        (container.name for container in (*inits_of(pod), *pod.spec.containers) if _is_privileged(container)), None
+    )
+    if privileged is not None and version >= _LOOKS_EVERYWHERE:
+        return Rejection("webhook", f"container {privileged} is privileged")
+    return Rejection("webhook", "pod has node assigned") if pod.spec.node_name else None
+
+
+OPT_OUT_LABEL, OPT_OUT_VALUE = "hami.io/webhook", "ignore"
+MIRROR_KEY = "kubernetes.io/config.mirror"
+
+How = Literal["opted-out", "unselected", "namespace", "static", "older", "privileged", "init"]
+
+
+class LeftAlone(NamedTuple):
+    """Why the webhook did not act on a pod. `key`: the label's, where one decides; `value` empty where it is absent."""
+
+    how: How
+    key: str = ""
+    value: str = ""
+
+
+def left_alone(
+    pod: Pod,
+    config: DeviceConfig,
+    version: Version | None,
+    hook: tuple[MutatingWebhookConfiguration, Webhook] | None,
+    namespace: Mapping[str, str] | None,
+) -> LeftAlone | None:
+    """What kept the webhook away; None where nothing that is known did. `namespace`: the labels of the pod's."""
+    default = LabelSelector(match_expressions=[SelectorRequirement(OPT_OUT_LABEL, "NotIn", [OPT_OUT_VALUE])])
+    objects = hook[1].object_selector if hook else default
+    spaces = hook[1].namespace_selector if hook else default
+    labels = pod.metadata.labels or {}
+    if key := unmet(objects, labels):
+        return LeftAlone("opted-out" if labels.get(key) else "unselected", key, labels.get(key, ""))
+    if namespace is not None and (key := unmet(spaces, namespace)):
+        return LeftAlone("namespace", key, namespace.get(key, ""))
+    if pod.metadata.annotation(MIRROR_KEY):
+        return LeftAlone("static", MIRROR_KEY)
+    made, began = (parse_time(resource.metadata.creation_timestamp) for resource in (pod, hook[0] if hook else pod))
+    if made is not None and began is not None and made < began:
+        return LeftAlone("older")
+    return _not_looked_at(pod, config, version)
+
+
+def _not_looked_at(pod: Pod, config: DeviceConfig, version: Version | None) -> LeftAlone | None:
+    """What versions before 2.10 pass over: privileged containers and init containers."""
+    if version is None or version >= _LOOKS_EVERYWHERE:
+        return None
+    asking = [container for container in pod.spec.containers if _asks(container, config)]
+    if not asking:
+        return (
+            LeftAlone("init") if any(_asks(container, config) for container in pod.spec.init_containers or ()) else None
+        )
+    skipped = all(container.security_context and container.security_context.privileged for container in asking)
+    return LeftAlone("privileged", asking[0].name) if skipped else None
+
+
+def _asks(container: Container, config: DeviceConfig) -> bool:
+    resources = container.resources
+    asked = (resources.limits, resources.requests) if resources else ()
+    return any(config.manages(name) for amounts in asked for name in amounts or ())
+
+
+def unmet(selector: LabelSelector | None, labels: Mapping[str, str]) -> str:
+    """The key of the first requirement that the labels do not meet; empty where they meet all."""
+    for key, value in (selector.match_labels or {}).items() if selector else ():
+        if labels.get(key) != value:
+            return key
+    for expression in (selector.match_expressions or ()) if selector else ():
+        if not _holds(expression, labels.get(expression.key)):
+            return expression.key
+    return ""
+
+
+def _holds(requirement: SelectorRequirement, value: str | None) -> bool:
+    listed = requirement.values or []
+    if requirement.operator == "In":
+        return value is not None and value in listed
+    if requirement.operator == "NotIn":
+        return value is None or value not in listed
+    return (value is not None) == (requirement.operator == "Exists")
+
+
+def with_requests(pod: Pod) -> Pod:
+    """The API gives every limit without a request an equal one."""
+
+    def filled(container: Container) -> Container:
+        resources = container.resources
+        if resources is None or not resources.limits:
+            return container
+        requests = {**resources.limits, **(resources.requests or {})}
+        return structs.replace(container, resources=structs.replace(resources, requests=requests))
+
+    return with_containers(
+        pod,
+        [filled(container) for container in inits_of(pod)],
+        [filled(container) for container in pod.spec.containers],
+    )
+
+
+def inits_of(pod: Pod) -> list[Container]:
+    """The init containers, none where the pod has no list of them."""
+    return list(pod.spec.init_containers or ())
+
+
+def with_containers(pod: Pod, inits: list[Container], apps: list[Container]) -> Pod:
+    """The pod with other containers."""
+    spec = structs.replace(pod.spec, containers=apps, init_containers=inits or pod.spec.init_containers)
+    return structs.replace(pod, spec=spec)
+
+
+def invalid(pod: Pod) -> Iterator[str]:
+    """What the API says of extended resources: whole numbers, and each request equal to its limit."""
+    for kind, containers in (("initContainers", inits_of(pod)), ("containers", pod.spec.containers)):
+        for at, container in enumerate(containers):
+            if container.resources is not None:
+                yield from _invalid_in(f"spec.{kind}[{at}].resources", container.resources)
+
+
+def _invalid_in(path: str, parts: ResourceRequirements) -> Iterator[str]:
+    limits, requests = parts.limits or {}, parts.requests or {}
+    for name, limit in sorted(limits.items()):
+        if _is_extended(name):
+            yield from _fraction(f"{path}.limits[{name}]", limit)
+            asked = requests.get(name, limit)
+            if parse_quantity(asked) != parse_quantity(limit):
+                ours, theirs = canonical(asked), canonical(limit)
+                yield f'{path}.requests: Invalid value: "{ours}": must be equal to {name} limit of {theirs}'
+    for name, request in sorted(requests.items()):
+        if _is_extended(name):
+            yield from _fraction(f"{path}.requests[{name}]", request)
+            if name not in limits:
+                yield f"{path}.limits: Required value: Limit must be set for non overcommitable resources"
+
+
+def _fraction(path: str, amount: Quantity) -> Iterator[str]:
+    number = parse_quantity(amount)
+    if number is not None and number != number.to_integral_value():
+        yield f'{path}: Invalid value: "{canonical(amount)}": must be an integer'
+
+
+def _is_extended(name: str) -> bool:
+    return "/" in name and not name.split("/", maxsplit=1)[0].endswith("kubernetes.io")

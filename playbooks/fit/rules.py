@@ -1,0 +1,475 @@
+"""What `fit` tells of one pod: where it fits, or what keeps it out and what would let it in; in that order in FIT."""
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Literal, NamedTuple
+
+from bot.finding_codes import Code
+from bot.hami.fit import verdicts
+from bot.hami.fit.advice import Change, smaller_requests
+from bot.hami.fit.blockers import Ending, Search, pods_to_end
+from bot.hami.nodes.registration import Unregistered
+from bot.hami.pods.request_parsing import asked_resources
+from bot.report import VERDICT_LIMIT, Evidence, Finding, NextAction, step
+from bot.texts import Prose, Text, fitting
+from playbooks import quotes
+from playbooks.fit import elsewhere
+from playbooks.fit.gpu_words import CardWords, device_of, words_of
+from playbooks.fit.manifest import file_of
+from playbooks.fit.reasons import why_never, why_nowhere, would_if_empty
+from playbooks.fit.scene import (
+    AskedScene,
+    amounts,
+    amounts_by_type,
+    asked_on,
+    effects_on_cards,
+    is_share,
+    meant,
+    unoffered,
+)
+from playbooks.quotes import kubectl
+from playbooks.rule import Stage, Told, rule
+from playbooks.rules.admission.unread_request import unread, write_plainly
+from playbooks.rules.admission.webhook_denials import remedy
+from playbooks.rules.capacity import request_amounts
+from playbooks.rules.capacity.idle_holders import NO_ROOM, waited_for
+from playbooks.rules.common import prose
+from playbooks.rules.common.findings import finding
+from playbooks.rules.common.gaps import other_vendors
+from playbooks.rules.dra.claims import claims_of
+from playbooks.rules.quota.effects import Effect, proof, refusal
+
+_CHANGES_SHOWN = 2
+_NEAR = 0.6
+_MAX_TYPES = 6
+
+
+@rule("admission-denied")
+def denied(scene: AskedScene) -> Iterator[Finding]:
+    """The webhook, or the API after it, does not let the pod be created."""
+    if (refused := scene.refused) is None:
+        return
+    key = "admission-denied.fit" if refused.by == "webhook" else "admission-denied.fit-api"
+    claim = Text(key, pod=scene.name, why=refused.words)
+    change = remedy(refused.words) or Text("admission-denied.as-told")
+    whole = scene.card_words and scene.card_words._replace(memory_mib=0, percentage=0, cores=None)
+    question = words_of(whole, scene.written.namespace) if whole else ("-f", file_of(scene.written))
+    steps = [elsewhere.ask_again(scene.written, change, prose.command("fit", *question))]
+    yield finding("admission-denied", claim, scene.confidence, (), _proofs(scene), severity="warning", actions=steps)
+
+
+@rule("not-found")
+def no_such_device(scene: AskedScene) -> Iterator[Finding]:
+    """HAMi's device config has no such device: which it has, and the one that was meant."""
+    words, config = scene.card_words, scene.config
+    if words is None or device_of(words, config) is not None:
+        return
+    known = {device.word.casefold(): device.word for device in config.devices}
+    claim = Text("fits.no-device", device=words.device, devices=prose.names(list(known.values()), len(known)))
+    near = difflib.get_close_matches(words.device.casefold(), known, n=1, cutoff=_NEAR)
+    steps = [_ask(scene, known[key], words._replace(device=known[key])) for key in near]
+    yield _not_found(scene, claim, steps)
+
+
+@rule("not-found", reads=("nodes",))
+def no_such_type(scene: AskedScene) -> Iterator[Finding]:
+    """No registered card has a type with that text: which there are, and the one that was meant."""
+    if scene.card_words is None or not scene.card_words.type:
+        return
+    types = Counter(card.card.type for name in scene.nodes for card in scene.view.cards(name))
+    wanted = [type_.strip().casefold() for type_ in scene.card_words.type.split(",") if type_.strip()]
+    if not types or not wanted or any(type_ in kind.casefold() for type_ in wanted for kind in types):
+        return
+    shown = prose.names([kind for kind, _ in types.most_common()], _MAX_TYPES)
+    parts = {part.casefold(): part for kind in types for part in re.split(r"[\s-]+", kind) if part}
+    near = difflib.get_close_matches(wanted[0], parts, n=1, cutoff=_NEAR)
+    steps = [_ask(scene, parts[key], scene.card_words._replace(type=parts[key])) for key in near]
+    claim = Text("gpus.no-type", type=scene.card_words.type, types=shown)
+    yield _not_found(scene, claim, steps)
+
+
+def _not_found(scene: AskedScene, claim: Text, steps: Sequence[NextAction]) -> Finding:
+    asked_again = steps or [_see_gpus()]
+    return finding("not-found", claim, scene.confidence, (), _proofs(scene), severity="warning", actions=asked_again)
+
+
+def _see_gpus() -> NextAction:
+    return step(Text("fits.see-gpus"), prose.command("gpus"))
+
+
+def _ask(scene: AskedScene, name: str, words: CardWords) -> NextAction:
+    return step(Text("not-found.ask", name=name), prose.command("fit", *words_of(words, scene.pod.namespace)))
+
+
+@rule("admission-denied")
+def names_its_node(scene: AskedScene) -> Iterator[Finding]:
+    """The pod names its node itself: whatever cards are free, it gets none."""
+    if (node := scene.pod.spec.node_name) and scene.request.containers:
+        claim = Text("fits.node-named", pod=scene.once(called), node=node)
+        proofs = [elsewhere.of_manifest(scene.pod, "nodeName", node)]
+        look = kubectl("get", "nodes", "--show-labels")
+        instead = elsewhere.ask_again(scene.pod, Text("admission-denied.node"), look)
+        yield finding("admission-denied", claim, scene.confidence, (), proofs, severity="warning", actions=[instead])
+
+
+@rule("kubernetes-filter", reads=("nodes",))
+def offered_nowhere(scene: AskedScene) -> Iterator[Finding]:
+    """The pod asks kubelet for what no node offers: whatever cards are free, it gets none."""
+    if resource := unoffered(scene):
+        claim, near = Text("fits.unoffered", pod=scene.once(called), resource=resource), meant(scene, resource)
+        label = Text("fits.resource-meant" if near else "fits.resource-gone", resource=resource, near=near)
+        look = kubectl("get", "nodes", "-o", "jsonpath={.items[*].status.allocatable}")
+        instead = elsewhere.ask_again(scene.pod, label, look)
+        proofs = elsewhere.asked_amount(scene.pod, resource)
+        yield finding("kubernetes-filter", claim, scene.confidence, (), proofs, severity="warning", actions=[instead])
+
+
+@rule("not-enough-evidence")
+def cannot_be_told(scene: AskedScene) -> Iterator[Finding]:
+    """Whether the pod fits anywhere is not known."""
+    vendors, why = other_vendors(scene), None
+    if vendors:
+        why = Text("gap.vendor", resource=vendors[0])
+    elif not scene.takers:
+        why = next((verdict.unknown for verdict in scene.verdicts.values() if verdict.fits is None), None)
+    if why is not None:
+        claim = Text("fits.unknown", pod=scene.once(called), why=why)
+        look = [step(Text("fits.see-nodes"), prose.command("nodes"))]
+        yield finding("not-enough-evidence", claim, "suspected", (), _proofs(scene), severity="warning", actions=look)
+
+
+@rule("resource-claim", "no-device-request")
+def nothing_asked(scene: AskedScene) -> Iterator[Finding]:
+    """HAMi's filter lets a pod pass that asks for nothing, or for it in a way that HAMi does not read."""
+    pod, confidence = scene.pod, scene.confidence
+    if scene.request.containers:
+        return
+    if asked_resources(pod, scene.config):
+        plainly = write_plainly(pod, scene.config, scene.version)
+        steps = [elsewhere.ask_again(pod, plainly.text, plainly.command)]
+        claim = unread(pod, scene.config, scene.version)
+        yield finding("no-device-request", claim, confidence, (), _proofs(scene), severity="warning", actions=steps)
+    elif claims := claims_of(pod):
+        text = Text("resource-claim.claim", claims=", ".join(claims))
+        proofs = [elsewhere.of_manifest(pod, "name", claim) for claim in claims]
+        look = [step(Text("resource-claim.look"), kubectl("-n", pod.namespace, "get", "resourceclaims"))]
+        yield finding("resource-claim", text, confidence, (), proofs, severity="warning", actions=look)
+    else:
+        proofs = [_card(scene, node) for node in sorted(scene.nodes)[:1]]
+        claim = Text("fits.anywhere", pod=scene.name)
+        yield finding("no-device-request", claim, confidence, (), proofs, severity="info")
+
+
+@rule("resource-quota-not-fit")
+def refused_at_creation(scene: AskedScene) -> Iterator[Finding]:
+    """Kubernetes, or HAMi's webhook, would refuse the pod for a quota of its namespace."""
+    if (effect := refusal(scene)) is not None:
+        claim, proofs = scene.once(at_creation)[0], proof(effect.of, scene.quotas)
+        yield _no_room(scene, "resource-quota-not-fit", claim, proofs, prose.see_quota(scene.pod.namespace))
+
+
+def at_creation(scene: AskedScene) -> tuple[Text, Text]:
+    """Claim and verdict."""
+    effect = refusal(scene)
+    assert effect is not None
+    return _over_quota("denied" if effect.by == "HAMi" else "creation", scene, effect)
+
+
+@rule("fits", reads=("nodes",))
+def fits(scene: AskedScene) -> Iterator[Finding]:
+    """Some nodes would take the pod now."""
+    if free := free_nodes(scene):
+        claim = Text("fits.claim", pod=scene.once(called), count=len(free), nodes=prose.names(free))
+        sure = "suspected" if elsewhere.not_looked_at(scene) else scene.confidence
+        yield finding("fits", claim, sure, free, (_card(scene, free[0]),), severity="info")
+
+
+@rule("kubernetes-filter", reads=("nodes",))
+def lost(scene: AskedScene) -> Iterator[Finding]:
+    """HAMi would take it, Kubernetes does not: what would let the pod to those nodes, and what onto the others."""
+    takers = scene.takers
+    if not takers or any(taker not in scene.obstacles for taker in takers):
+        return
+    changes, search = scene.once(ways)
+    proofs = (*elsewhere.proofs(scene, takers[0]), _card(scene, takers[0]), *_held(scene, search.found))
+    steps = [*elsewhere.ways(scene, takers), *(_action(scene, change) for change in changes)]
+    steps += _end(scene, search.found)
+    claim = scene.once(lost_in_words)[0]
+    yield finding("kubernetes-filter", claim, scene.confidence, takers, proofs, severity="warning", actions=steps)
+
+
+def lost_in_words(scene: AskedScene) -> tuple[Text, Text]:
+    """Claim and verdict."""
+    takers = scene.takers
+    count, nodes = len(takers), prose.names(takers)
+
+    def in_short(pod: Prose, why: Prose) -> Text:
+        return Text("fits.lost-short", pod=pod, why=why, count=count, nodes=nodes)
+
+    whys = elsewhere.reasons(scene, takers)
+    claim, _ = _told(lambda pod, why: Text("fits.lost", pod=pod, why=why, count=count, nodes=nodes), scene, whys)
+    short, _ = _told(in_short, scene, whys)
+    _, shorter = _told(in_short, scene, elsewhere.reasons(scene, takers, figures=False))
+    return claim, fitting((claim, short, shorter), VERDICT_LIMIT)
+
+
+@rule("impossible-anywhere", "resource-quota-not-fit", "fits-nowhere", reads=("nodes",))
+def fits_nowhere(scene: AskedScene) -> Iterator[Finding]:
+    """No node would take the pod now: too large for each, over a quota of HAMi's, or what it needs is held."""
+    if not scene.request.containers or scene.takers:
+        return
+    (changes, search), effect = scene.once(ways), None if scene.too_large else scene.once(_only_quota)
+    proofs = [*_proofs(scene, changes[0].node if changes else ""), *_held(scene, search.found)]
+    code: Code = "impossible-anywhere" if scene.too_large else "fits-nowhere"
+    if effect is not None:
+        code = "resource-quota-not-fit"
+        proofs = [*proof(effect.of, scene.quotas), *_counted(scene), *proofs]
+    steps = [*(_action(scene, change) for change in changes), *_end(scene, search.found)]
+    yield _no_room(scene, code, scene.once(nowhere_in_words)[0], proofs, steps or [_see_gpus()])
+
+
+def nowhere_in_words(scene: AskedScene) -> tuple[Text, Text]:
+    """Claim and verdict."""
+    if scene.too_large:
+        claim = Text("fits-nowhere.never", pod=scene.once(called), why=why_never(scene))
+        return claim, claim
+    if (effect := scene.once(_only_quota)) is not None:
+        return _over_quota("fit", scene, effect)
+    names, count = _judged(scene), len(scene.candidates)
+    empty = names and not any(would_if_empty(scene, name) for name in names)
+    key = "fits-nowhere.empty" if empty else "fits-nowhere.claim"
+    return _told(lambda pod, why: Text(key, pod=pod, why=why, count=count), scene, why_nowhere(scene))
+
+
+def _no_room(
+    scene: AskedScene, code: Code, claim: Text, proofs: Sequence[Evidence], steps: Sequence[NextAction]
+) -> Finding:
+    """A finding that the end of another pod may mend: whom it waits for without need is asked about first."""
+    idle = scene.once(waited_for) if code in NO_ROOM else None
+    steps = [*(idle.next_actions if idle else ()), *steps]
+    return finding(code, claim, scene.confidence, (), proofs, severity="warning", actions=steps)
+
+
+@rule("idle-holder", reads=("nodes",))
+def waits_for_idle(scene: AskedScene) -> Iterator[Finding]:
+    """Without holders that have used nothing for hours the pod would fit."""
+    if (idle := scene.once(waited_for)) is not None:
+        yield idle
+
+
+def _of_room(_: AskedScene, told: Told) -> bool:
+    return any(finding.code in NO_ROOM for finding in told.findings)
+
+
+AT_CREATION, LOST, NOWHERE = "no room in a quota", "Kubernetes keeps it off", "fits nowhere"
+
+FIT: tuple[Stage[AskedScene], ...] = (
+    Stage("would be refused", denied, ends=True),
+    Stage("no such devices", no_such_device, no_such_type, either=True, ends=True),
+    Stage("never scheduled", names_its_node, offered_nowhere, either=True, ends=True),
+    Stage("not to be told", cannot_be_told, ends=True),
+    Stage("asks for nothing", nothing_asked, ends=True),
+    Stage(AT_CREATION, refused_at_creation, ends=True),
+    Stage("fits", fits, ends=True),
+    Stage(LOST, lost, ends=True),
+    Stage(NOWHERE, fits_nowhere, ends=True),
+    Stage("room that nobody uses", waits_for_idle, beside=True, when=_of_room),
+)
+"""The first stage that speaks, ends: one pod has one answer."""
+
+_IN_WORDS = {AT_CREATION: at_creation, LOST: lost_in_words, NOWHERE: nowhere_in_words}
+
+
+def verdict(scene: AskedScene, told: Told) -> Prose:
+    """The first claim; where that is longer than a verdict may be, a form of it that is not."""
+    in_words = _IN_WORDS.get(told.ended)
+    return scene.once(in_words)[1] if in_words else told.findings[0].text
+
+
+def endings(scene: AskedScene, told: Told) -> Search:
+    """Whose end would let the pod in, where others hold what it needs."""
+    return scene.once(ways).search if told.ended in (LOST, NOWHERE) else Search()
+
+
+def free_nodes(scene: AskedScene) -> list[str]:
+    """The nodes that would take the pod now, kubernetes' own filters included as far as objects alone tell."""
+    if other_vendors(scene) or refusal(scene) is not None or scene.pod.spec.node_name:
+        return []
+    return [taker for taker in scene.takers if taker not in scene.obstacles]
+
+
+def called(scene: AskedScene) -> Prose:
+    """The pod's name; for words what was understood beside them."""
+    if scene.card_words is None or not scene.request.containers:
+        return scene.name
+    request = scene.request.containers[0]
+    read = request_amounts.asked(scene, request)
+    if request.cores:
+        read = Text("fit.with-cores", read=read, cores=request_amounts.cores(scene, request))
+    return Text("fit.called", words=scene.name, read=read)
+
+
+class _Ways(NamedTuple):
+    """What would let the pod onto a node that Kubernetes leaves it: changes of the request, ends of other pods."""
+
+    changes: Sequence[Change]
+    search: Search
+
+
+def ways(scene: AskedScene) -> _Ways:
+    names = _judged(scene)
+    search = Search() if scene.too_large else pods_to_end(scene.view, names, scene.request)
+    return _Ways(smaller_requests(scene.view, names, scene.request)[:_CHANGES_SHOWN], search)
+
+
+def _judged(scene: AskedScene) -> list[str]:
+    """The registered candidates; none where HAMi's version, or what is given, is not known."""
+    sure = len(scene.views) == 1 and scene.view.ledger is not None
+    return (
+        [candidate for candidate in scene.candidates if not isinstance(scene.view.state(candidate), Unregistered)]
+        if sure
+        else []
+    )
+
+
+def _told(claim: Callable[[Prose, Prose], Text], scene: AskedScene, whys: Sequence[Prose]) -> tuple[Text, Text]:
+    """The claim, of a pod's name and why, with the first form of the reasons, and with the first that keeps it within a
+    verdict's length.
+    """
+    names = dict.fromkeys((scene.once(called), scene.name))
+    forms = [claim(name, why) for why in whys or [Text("words.none")] for name in names]
+    return forms[0], fitting(forms, VERDICT_LIMIT)
+
+
+def _only_quota(scene: AskedScene) -> Effect | None:
+    """The limit of HAMi's that alone keeps the pod off some candidate; None when something else does too."""
+    refused = [
+        effect
+        for effect in effects_on_cards(scene)
+        if effect.of.by == "HAMi" and effect.verdict in ("refused", "unknown")
+    ]
+    if not refused or not any(
+        scene.judge(candidate, frozenset({verdicts.QUOTA_NOT_FIT})).fits for candidate in scene.candidates
+    ):
+        return None
+    return next((effect for effect in refused if effect.verdict == "refused"), refused[0])
+
+
+_OVER_QUOTA = {
+    "fit": "resource-quota-not-fit.fit",
+    "denied": "resource-quota-not-fit.denied",
+    "creation": "resource-quota-not-fit.creation",
+}
+
+
+def _over_quota(when: Literal["fit", "denied", "creation"], scene: AskedScene, effect: Effect) -> tuple[Text, Text]:
+    """Claim and verdict."""
+    namespace = scene.pod.namespace
+    numbers = {"used": _amount(effect.used), "limit": _amount(effect.limit)}
+    amount = in_short = _amount(effect.asked)
+    if is_share(scene, effect):
+        figures = asked_on(scene)
+        amount, in_short = amounts_by_type(figures), amounts(figures)
+
+    def told(pod: Prose, why: Prose, asked: Prose) -> Text:
+        return Text(
+            _OVER_QUOTA[when], pod=pod, why=why, namespace=namespace, resource=effect.key, asked=asked, **numbers
+        )
+
+    claim, _ = _told(partial(told, asked=amount), scene, ())
+    _, verdict = _told(partial(told, asked=in_short), scene, ())
+    return claim, verdict
+
+
+def _amount(number: int | str | None) -> str:
+    return "?" if number is None else f"{number:,}" if isinstance(number, int) else number
+
+
+def _end(scene: AskedScene, found: Sequence[Ending]) -> list[NextAction]:
+    """Whose end would let it in, and how to look at what they hold: on the node, or elsewhere against the quota."""
+    if not found:
+        return []
+    first = found[0]
+    label = Text(
+        "change.end-pod", pod=prose.names([f"{pod.namespace}/{pod.name}" for pod in first.pods]), node=first.node
+    )
+    there = all(pod.node == first.node for pod in first.pods)
+    look = ("gpus", "--node", first.node) if there else ("quota", scene.pod.namespace)
+    return [step(label, prose.command(*look))]
+
+
+def _action(scene: AskedScene, change: Change) -> NextAction:
+    """A smaller request; one asked for in words is asked for again in words."""
+    in_words = scene.card_words is not None and change.what == "drop-type"
+    label = request_amounts.change(scene, change, what="drop-option" if in_words else "")
+    again = _changed(scene.card_words, change, _unit_mib(scene)) if scene.card_words else None
+    if again is not None:
+        return step(label, prose.command("fit", *words_of(again, scene.pod.namespace)))
+    look = quotes.of_cards(scene.nodes[change.node]).command
+    return elsewhere.ask_again(scene.pod, label, look)
+
+
+def _unit_mib(scene: AskedScene) -> int:
+    """What one of the memory resource means."""
+    device = device_of(scene.card_words, scene.config) if scene.card_words else None
+    return device.resources.memory_factor if device else 1
+
+
+def _changed(words: CardWords, change: Change, factor: int) -> CardWords | None:
+    """The words for the smaller request; a memory is a multiple of the factor that the device config sets."""
+    memory = change.amount - change.amount % factor
+    match change.what:
+        case "memory" if memory:
+            return words._replace(memory_mib=memory, percentage=0)
+        case "share" if memory:  # of which the cores are no part
+            return words._replace(memory_mib=memory, percentage=0, cores=None)
+        case "cores":
+            return words._replace(cores=change.amount)
+        case "count":
+            return words._replace(cards=change.amount)
+        case "drop-type":
+            return words._replace(type="")
+        case _:
+            return None
+
+
+def _proofs(scene: AskedScene, node: str = "") -> tuple[Evidence, ...]:
+    """What the manifest asks for, as written; for words, which stand in no manifest, a card that was judged."""
+    if scene.card_words is None:
+        asks = asked_resources(scene.written, scene.config)
+        return tuple(elsewhere.of_manifest(scene.pod, name, value) for name, value in asks.items())
+    names = (
+        [node]
+        if node
+        else [candidate for candidate in scene.candidates if scene.view.cards(candidate)] or sorted(scene.nodes)
+    )
+    return (_card(scene, names[0]),) if names else ()
+
+
+def _held(scene: AskedScene, found: Sequence[Ending]) -> list[Evidence]:
+    """What the first of those that would have to end was given."""
+    if not found:
+        return []
+    first = found[0].pods[0]
+    pods = scene.view.facts.pods or ()
+    return [quotes.of_holder(pod) for pod in pods if (pod.namespace, pod.name) == (first.namespace, first.name)][:1]
+
+
+def _counted(scene: AskedScene) -> list[Evidence]:
+    """The largest of what HAMi counts against the namespace's quota already."""
+    held = scene.view.ledger.all() if scene.view.ledger else ()
+    own = [holding for holding in held if holding.namespace == scene.pod.namespace]
+    largest = max(own, key=lambda holding: (holding.amounts, holding.name), default=None)
+    pods = scene.view.facts.pods or ()
+    return [quotes.of_holder(pod) for pod in pods if largest and pod.metadata.uid == largest.uid][:1]
+
+
+def _card(scene: AskedScene, name: str) -> Evidence:
+    cards = scene.view.cards(name)
+    node = scene.nodes[name]
+    if cards:
+        return quotes.of_card(node, cards[0].card.uuid)
+    return quotes.of_node(node, node.name, "{.metadata.name}")

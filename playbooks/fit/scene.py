@@ -1,0 +1,191 @@
+"""One pod that `fit` tries, as HAMi's webhook would admit it: what it asks for beside HAMi's devices, and what a share
+of a card comes to.
+"""
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from bot.hami.fit.verdicts import type_allows, uuid_allows
+from bot.hami.installation.install import Install
+from bot.hami.pods.pod_request import PodRequest
+from bot.hami.pods.request_parsing import DeviceConfig
+from bot.hami.vendors import NAMES
+from bot.hami.version import Version
+from bot.hami.webhook import Rejection, Setting, admit, left_alone
+from bot.kube.models import Pod, Quantity, ResourceRequirements
+from bot.kube.node_filter import Obstacle, effective_request
+from bot.kube.quantities import parse_quantity
+from bot.report import Confidence, Gap
+from bot.texts import Prose, Text
+from playbooks.fit.gpu_words import CardWords
+from playbooks.rules.common import prose
+from playbooks.rules.common.gaps import confidence_in
+from playbooks.rules.quota.effects import Effect, effects
+from playbooks.scenes.waiting_pod import PodScene
+
+_NATIVE = "kubernetes.io"
+_PASSED_OVER = {resource for names in NAMES for resource in names.passed_over}
+
+
+class AskedScene(PodScene, frozen=True, dict=True, eq=False, kw_only=True):
+    """One pod that is tried, as HAMi's webhook would admit it; its obstacles tell of resources beside HAMi's too.
+
+    `name` is what the answer calls it, `written` the pod as the manifest has it, `card_words` those that it was asked
+    for in, if any, and `refused` says who would not let it be created. `unread`: what of the cluster was not read,
+    although the pod is judged as if it had been.
+    """
+
+    name: str
+    written: Pod
+    card_words: CardWords | None = None
+    refused: Rejection | None = None
+    unread: Sequence[Gap] = ()
+    undecodable: Sequence[str] = ()
+
+    @property
+    def confidence(self) -> Confidence:
+        """Sure only when everything that decides was read."""
+        return "suspected" if self.unread else confidence_in(self.seen, self.cluster.capacity, self.undecodable)
+
+    @cached_property
+    def obstacles(self) -> dict[str, Obstacle]:
+        """The nodes that kube-scheduler itself drops, as far as objects alone tell."""
+        found = dict(super().obstacles)
+        for resource in beside(self.pod, self.config):
+            asked = effective_request(self.pod, resource)
+            for name, node in self.nodes.items():
+                offered = parse_quantity((node.status.allocatable or {}).get(resource, 0))
+                if name not in found and offered is not None and asked > offered:
+                    found[name] = Obstacle(f"Insufficient {resource}", resource)
+        return found
+
+
+_NEWEST = Version(2, 10, 0)
+_NO_NODE = "pod has node assigned"
+
+
+class Admission(NamedTuple):
+    """The pod to judge: as admitted, or as written where it would be refused."""
+
+    pod: Pod
+    refused: Rejection | None = None
+
+
+class AdmittedLimit(NamedTuple):
+    """An amount that the webhook writes; `written` is empty where the manifest has none."""
+
+    container: str
+    resource: str
+    written: str
+    admitted: str
+
+
+def admission(pod: Pod, install: Install, config: DeviceConfig) -> Admission:
+    """A pod that was created already has been through the webhook, and one with its opt-out label never will.
+
+    A node named in the manifest is no refusal here: `rules.names_its_node` tells of it.
+    """
+    version = (install.version.version if install.version else None) or _NEWEST
+    created = pod.metadata.uid or pod.metadata.creation_timestamp
+    if created or left_alone(pod, config, version, None, None) is not None:
+        return Admission(pod)
+    setting = Setting(version, install.scheduler_name, config.devices)
+    admitted = admit(pod, setting)
+    if isinstance(admitted, Rejection):
+        return Admission(pod, None if admitted.words == _NO_NODE else admitted)
+    return Admission(admitted)
+
+
+def changes(written: Pod, admitted: Pod) -> Iterator[AdmittedLimit]:
+    """The limits that the webhook adds or changes."""
+    befores, afters = ([*(pod.spec.init_containers or ()), *pod.spec.containers] for pod in (written, admitted))
+    for before, after in zip(befores, afters, strict=True):
+        limits = (before.resources or ResourceRequirements()).limits or {}
+        for resource, amount in ((after.resources or ResourceRequirements()).limits or {}).items():
+            if amount != limits.get(resource):
+                yield AdmittedLimit(after.name, resource, str(limits.get(resource, "")), str(amount))
+
+
+def beside(pod: Pod, config: DeviceConfig) -> dict[str, Quantity]:
+    """The extended resources that the pod asks for and HAMi does not hand out, with the first amount as written."""
+    asked: dict[str, Quantity] = {}
+    for container in (*(pod.spec.init_containers or ()), *pod.spec.containers):
+        resources = container.resources
+        for amounts in (resources.limits, resources.requests) if resources else ():
+            for name, amount in (amounts or {}).items():
+                if (
+                    _is_extended(name)
+                    and name not in _PASSED_OVER
+                    and not config.manages(name)
+                    and parse_quantity(amount)
+                ):
+                    asked.setdefault(name, amount)
+    return asked
+
+
+def _is_extended(name: str) -> bool:
+    domain, slash, _ = name.partition("/")
+    return bool(slash) and domain != _NATIVE and not domain.endswith(f".{_NATIVE}")
+
+
+def unoffered(scene: AskedScene) -> str:
+    """The first of them that no node offers at all; empty where there is none, or no node was seen."""
+    offered = {name for node in scene.nodes.values() for name in node.status.allocatable or {}}
+    return next((name for name in beside(scene.pod, scene.config) if offered and name not in offered), "")
+
+
+def meant(scene: AskedScene, resource: str) -> str:
+    """The resource of HAMi's, or of a node's, that is spelled most alike; empty where none is."""
+    known = {name for node in scene.nodes.values() for name in node.status.allocatable or {} if "/" in name}
+    known |= {*scene.config.gpus.all, *scene.config.other_resources, *(names.count for names in NAMES)}
+    return next(iter(difflib.get_close_matches(resource, sorted(known), n=1, cutoff=0.8)), "")
+
+
+def asked_on(scene: AskedScene) -> dict[int, list[str]]:
+    """The MiB that the whole pod means on cards of one size, ascending, with the types of those cards."""
+    found: dict[int, set[str]] = {}
+    wanted, rules = scene.request.constraints, scene.view.rules
+    for name in scene.candidates:
+        for card in scene.view.cards(name):
+            if type_allows(wanted, card, rules) and uuid_allows(wanted, card.card.uuid, rules):
+                found.setdefault(_memory(scene.request, card.card.memory_mib), set()).add(card.card.type)
+    return {amount: sorted(found[amount]) for amount in sorted(found)}
+
+
+def _memory(request: PodRequest, of_card: int) -> int:
+    return sum(container.count * container.memory_on(of_card) for container in request.containers)
+
+
+def is_share(scene: AskedScene, effect: Effect) -> bool:
+    """Whether what is asked of the limit depends on the card."""
+    return effect.by == "HAMi" and effect.asked is None and effect.of.resource == scene.gpus.memory
+
+
+def amounts(figures: Mapping[int, list[str]], form: str = ",") -> Prose:
+    """`7,680 to 40,960`, each in that form; `?` where no card that the pod may have was seen."""
+    ends = [f"{amount:{form}}" for amount in sorted({min(figures), max(figures)})] if figures else ["?"]
+    return ends[0] if len(ends) == 1 else Text("fit.range", least=ends[0], most=ends[1])
+
+
+def amounts_by_type(figures: Mapping[int, list[str]]) -> Prose:
+    """`7,680 (Tesla T4), 40,960 (A100)`; of one amount that alone."""
+    if len(figures) < 2:
+        return amounts(figures)
+    return prose.names([f"{amount:,} ({', '.join(types)})" for amount, types in figures.items()])
+
+
+def effects_on_cards(scene: AskedScene) -> list[Effect]:
+    """The effect on every limit; on one of a share, where every card that the pod may have gives the same."""
+    return [_on_cards(scene, effect) if is_share(scene, effect) else effect for effect in effects(scene)]
+
+
+def _on_cards(scene: AskedScene, effect: Effect) -> Effect:
+    limit, used, figures = effect.of.amount, effect.used, asked_on(scene)
+    if effect.verdict != "unknown" or limit is None or not figures:
+        return effect
+    if (used or 0) + min(figures) > limit:
+        return effect._replace(verdict="refused")
+    fits = used is not None and used + max(figures) <= limit
+    return effect._replace(verdict="fits") if fits else effect

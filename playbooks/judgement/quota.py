@@ -1,0 +1,134 @@
+"""What is wrong with namespaces' quotas: whom they keep out first, then what is used up, then what nobody holds."""
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from bot.hami.fit.verdicts import QUOTA_NOT_FIT
+from bot.hami.scheduler_logs.scheduling_events import finding_code
+from bot.report import Finding, Gap, NextAction, step
+from bot.texts import Text
+from playbooks.judgement.pods import JudgedPod, by_cause, judge_all
+from playbooks.quotes import kubectl
+from playbooks.rule import Stage, Told, before, rule
+from playbooks.rules.common import prose
+from playbooks.rules.common.findings import finding
+from playbooks.rules.quota.effects import Effect, effects
+from playbooks.rules.quota.limits import counted_differently, exceeded, held_by_nobody, misspelt, nearly_full, set_twice
+from playbooks.rules.quota.overview import overview
+from playbooks.rules.quota.refused import refused
+from playbooks.rules.waiting.refusals import advise
+from playbooks.scenes.cluster import ClusterScene
+from playbooks.scenes.quota import QuotaScene
+from playbooks.scenes.waiting_pod import PodScene
+
+_KEPT_OUT = finding_code(QUOTA_NOT_FIT)
+
+
+class KeptOut(NamedTuple):
+    """Pods that wait for a quota, those of one namespace and cause together; what could not be seen of those asked."""
+
+    groups: Sequence[Sequence[JudgedPod]]
+    gaps: Sequence[Gap]
+
+
+def kept_out(scene: QuotaScene) -> KeptOut:
+    """Only pods whose first finding is the quota: that of others is told where something else comes before it."""
+    if isinstance(scene.waiting, Gap):
+        return KeptOut((), [scene.waiting])
+    if scene.cluster is None:
+        return KeptOut((), ())
+    judged, gaps = judge_all(scene.cluster, scene.waiting, scene.undecodable)
+    held = [judged_pod for judged_pod in judged if judged_pod.cause is not None and judged_pod.cause.code == _KEPT_OUT]
+    held.sort(key=lambda entry: entry.pod.namespace)  # stable: the oldest stay first
+    namespaces = groupby(held, lambda entry: entry.pod.namespace)
+    return KeptOut([group for _, some in namespaces for group in by_cause(some)], gaps)
+
+
+@rule(_KEPT_OUT)
+def keeps_out(scene: QuotaScene) -> Iterator[Finding]:
+    """A namespace's quota is what keeps pods waiting: judged as `why` and `pending` judge them."""
+    if scene.cluster is not None:
+        for group in scene.once(kept_out).groups:
+            yield _of_group(group, scene.cluster)
+
+
+def _of_group(group: Sequence[JudgedPod], cluster: ClusterScene) -> Finding:
+    """The cause of the oldest, told of all of them; as sure as the least sure."""
+    first, *others = [judged.cause for judged in group if judged.cause is not None]
+    scene = PodScene(group[0].pod, cluster)
+    namespace, name = scene.pod.namespace, f"{scene.pod.namespace}/{scene.pod.name}"
+    values: dict[str, object] = {
+        "count": len(group),
+        "namespace": namespace,
+        "pods": prose.names([judged.pod.name for judged in group]),
+        **_figures(_effect(scene)),
+    }
+    look = step(Text("pending.why", pod=name), prose.command("why", name))
+    smaller = () if others else advise(scene)[:1]
+    return finding(
+        _KEPT_OUT,
+        Text("quota.keeps-many" if others else "quota.keeps-one", **values),
+        "suspected" if any(cause.confidence == "suspected" for cause in (first, *others)) else "confirmed",
+        first.scope.nodes,
+        first.evidence,
+        severity=first.severity,
+        actions=(look, *smaller, *_raise(scene)),
+    )
+
+
+def _raise(scene: PodScene) -> Iterator[NextAction]:
+    """To raise each limit that refuses the pod by what it lacks; of several quotas with one key none is the one."""
+    own = [effect for effect in effects(scene) if effect.by == "HAMi"]
+    for effect in own:
+        if effect.verdict != "refused" or effect.used is None or effect.asked is None:
+            continue
+        if sum(other.key == effect.key for other in own) > 1:
+            continue
+        factor = scene.gpus.memory_factor if effect.of.resource == scene.gpus.memory else 1
+        amount = -(-(effect.used + effect.asked) // factor)
+        label = Text(
+            "quota.raise",
+            resource=effect.key,
+            quota=f"{effect.of.namespace}/{effect.of.quota}",
+            amount=f"{amount:,}",
+            pod=scene.pod.name,
+        )
+        patch = json.dumps({"spec": {"hard": {effect.key: str(amount)}}}, separators=(",", ":"))
+        words = ("-n", effect.of.namespace, "patch", "resourcequota", effect.of.quota, "--type", "merge", "-p", patch)
+        yield step(label, kubectl(*words), changes_cluster=True)
+
+
+def _effect(scene: PodScene) -> Effect | None:
+    """On the limit that refuses the pod; where none can be told to, on one that may."""
+    found = {effect.verdict: effect for effect in reversed(effects(scene)) if effect.by == "HAMi"}
+    return found.get("refused") or found.get("unknown")
+
+
+def _figures(effect: Effect | None) -> dict[str, object]:
+    if effect is None:
+        return {"asked": "?", "resource": "?", "used": "?", "limit": "?"}
+    return {
+        "asked": Text("quota.share") if effect.asked is None else f"{effect.asked:,}",
+        "resource": effect.of.resource,
+        "used": "?" if effect.used is None else f"{effect.used:,}",
+        "limit": f"{effect.limit:,}" if isinstance(effect.limit, int) else effect.limit,
+    }
+
+
+def _nothing_wrong(_: QuotaScene, told: Told) -> bool:
+    return all(finding.severity == "info" for finding in told.findings)
+
+
+QUOTA: tuple[Stage[QuotaScene], ...] = (
+    Stage("keeps pods waiting", keeps_out),
+    Stage("refuses new pods", refused),
+    Stage("used up", exceeded),
+    Stage("nearly used up", nearly_full),
+    Stage("set twice", set_twice),
+    Stage("held by nobody", held_by_nobody, misspelt),
+    Stage("counted in two ways", counted_differently),
+    Stage("nothing is wrong", overview, when=_nothing_wrong, leads=before),
+)
+"""Every one of them is told: a namespace may have several of these troubles."""

@@ -1,0 +1,88 @@
+"""The answer about quotas when nothing is wrong: which is the fullest, and who uses devices without one."""
+
+from collections.abc import Iterator, Sequence
+
+from bot.report import Evidence, Finding, step
+from bot.texts import Text
+from playbooks import quotes
+from playbooks.gather.subject import EmptyNamespace
+from playbooks.quotes import kubectl
+from playbooks.rule import rule
+from playbooks.rules.admission.not_found import no_such_namespace
+from playbooks.rules.common import prose
+from playbooks.rules.common.findings import finding
+from playbooks.rules.quota.effects import proof
+from playbooks.scenes.cluster import what_was_read
+from playbooks.scenes.quota import QuotaScene, Space
+
+
+@rule("quota", "not-found", "not-enough-evidence")
+def overview(scene: QuotaScene) -> Iterator[Finding]:
+    """Of some namespaces the fullest quota, of none that has one what its pods hold."""
+    limited = [space for space in scene.spaces if space.limits]
+    if not scene.was_read("quotas"):
+        look = step(Text("quota.try-again"), kubectl("auth", "can-i", "list", "resourcequotas", "--all-namespaces"))
+        yield finding(
+            "not-enough-evidence", Text("quota.unseen"), "suspected", (), (), severity="warning", actions=[look]
+        )
+    elif not scene.was_read("holders") and not limited:
+        yield finding("quota", Text("quota.none-seen"), "suspected", (), (), severity="info")
+    elif scene.namespace and not scene.spaces:
+        if isinstance(scene.deserted, EmptyNamespace):
+            yield no_such_namespace(scene.deserted, ("quota",))
+        else:
+            claim = Text("quota.nothing", namespace=scene.namespace)
+            yield finding("not-found", claim, scene.confidence, (), (), severity="info")
+    elif limited:
+        yield _fullest(scene, limited)
+    else:
+        yield _without_limits(scene)
+
+
+def _fullest(scene: QuotaScene, limited: Sequence[Space]) -> Finding:
+    fullest = max(limited, key=lambda space: _part(scene, space))
+    part = _part(scene, fullest)
+    claim = Text(
+        "quota.claim" if part >= 0 else "quota.unmeasured",
+        count=len(limited),
+        namespace=fullest.namespace,
+        part=f"{part:.0%}",
+        free=len(scene.spaces) - len(limited),
+    )
+    proofs = [quote for limit in fullest.limits for quote in proof(limit, scene.quotas)]
+    steps = () if scene.namespace else prose.see_quota(fullest.namespace)
+    return finding("quota", claim, scene.confidence, (), proofs, severity="info", actions=steps)
+
+
+def _part(scene: QuotaScene, space: Space) -> float:
+    """How full the fullest of its limits is; -1 where none can be told."""
+    counted = ((limit, scene.used(space, limit)) for limit in space.limits)
+    return max(
+        (used / limit.amount for limit, used in counted if used is not None and limit.amount),
+        default=-1.0,
+    )
+
+
+def _without_limits(scene: QuotaScene) -> Finding:
+    """What pods hold where no quota limits it."""
+    memory = _memory(scene)
+    if memory or not any(space.holders for space in scene.spaces):
+        key = "quota.none-there" if scene.namespace else "quota.none"
+    else:
+        key = "quota.none-there-whole" if scene.namespace else "quota.none-whole"
+    claim = Text(key, namespace=scene.namespace, count=len(scene.spaces), memory=prose.mib(memory))
+    return finding("quota", claim, scene.confidence, (), _largest_holder(scene), severity="info")
+
+
+def _memory(scene: QuotaScene) -> int:
+    """The MiB that are given, over all vendors that hand out memory."""
+    of_memory = {name for name, (_, of_cores) in scene.config.amounts.items() if not of_cores}
+    return sum(amount for space in scene.spaces for name, amount in (space.used or {}).items() if name in of_memory)
+
+
+def _largest_holder(scene: QuotaScene) -> list[Evidence]:
+    found = [holder for space in scene.spaces for holder in space.holders]
+    first = max(found, key=lambda holding: (holding.memory_mib, holding.amounts), default=None)
+    named = (first.namespace, first.name) if first else None
+    holders = what_was_read(scene.holders)
+    return [quotes.of_holder(holder) for holder in holders if (holder.namespace, holder.name) == named][:1]
