@@ -4,16 +4,13 @@ import time
 import uuid
 from collections.abc import Callable
 
-from bot.changes.begin import ChangeFailed, looked_at, open_record, set_in_all
-from bot.changes.buffered_journal import Telling, contradicted
 from bot.changes.deadline import wrong_clock
-from bot.changes.deployments import FOREVER, Object, Objects
+from bot.changes.decide import carries, how_it_ended
+from bot.changes.deployments import FOREVER, ChangeFailed, Object, Objects, looked_at, open_record, set_in_all
 from bot.changes.journal import Event, Journal, Open
 from bot.changes.plan import ChangeRequest, NothingToDo, Plan, annotation, plan_extension, plan_raise
-from bot.changes.reconciler import Endings, Reconciler
-from bot.changes.record import Record, read_record
-from bot.changes.refusal import Refusal
-from bot.changes.unnoticed_end import carries, how_it_ended
+from bot.changes.reconciler import Endings, Reconciler, Telling, contradicted
+from bot.changes.record import Record, Refusal, read_record
 from bot.errors import SourceError
 from bot.hami.version import Version
 from bot.kube.client.writer import Conflict, OutcomeUnknown, Writer

@@ -4,17 +4,16 @@ Every patch is a JSON patch (RFC 6902) of the whole Deployment whose `test` oper
 does nothing unless the object is still the one that was planned on.
 """
 
+import hashlib
 import math
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import msgspec
 
-from bot.changes.approval_basis import basis_of
 from bot.changes.deadline import no_extension, no_such_length, time_text, wrong_clock
 from bot.changes.flags import Object, Unsuitable, find_spot, last_set, part_of, with_value
 from bot.changes.kinds import Kind
-from bot.changes.record import KEY, VERSION, Means, Record, Unreadable, read_record, write_record
-from bot.changes.refusal import Refusal
+from bot.changes.record import KEY, VERSION, Means, Record, Refusal, Unreadable, read_record, write_record
 from bot.hami.version import Version
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.texts import Text
@@ -287,3 +286,45 @@ def _target(deployment: Object) -> str:
 
 
 _REMOVE: dict[str, Any] = {"op": "remove", "path": KEY_PATH}
+
+
+OwnerKind = Literal["gitops-argocd", "gitops-flux", "helm"]
+_MARKS: tuple[tuple[OwnerKind, str, str], ...] = (
+    ("gitops-argocd", "annotations", "argocd.argoproj.io/tracking-id"),
+    ("gitops-argocd", "labels", "argocd.argoproj.io/instance"),
+    ("gitops-flux", "labels", "kustomize.toolkit.fluxcd.io/name"),
+    ("gitops-flux", "labels", "helm.toolkit.fluxcd.io/name"),
+)
+_RELEASE = "meta.helm.sh/release-name"
+
+
+class Owner(NamedTuple):
+    """The tool that owns a Deployment and may undo a change of it; `mark` is the label or annotation that says so."""
+
+    kind: OwnerKind
+    mark: str
+    value: str
+
+
+def owner_of(deployment: Object) -> Owner | None:
+    """The first of Argo CD, Flux and Helm that has marked the Deployment as its own."""
+    meta = part_of(deployment, "metadata")
+    labels, annotations = part_of(meta, "labels"), part_of(meta, "annotations")
+    for kind, part, key in _MARKS:
+        if value := (labels if part == "labels" else annotations).get(key):
+            return Owner(kind, key, str(value))
+    if labels.get("app.kubernetes.io/managed-by") == "Helm" or annotations.get(_RELEASE):
+        return Owner("helm", _RELEASE, str(annotations.get(_RELEASE) or labels.get("app.kubernetes.io/instance", "?")))
+    return None
+
+
+def basis_of(deployment: Object) -> str:
+    """SHA-256 of the object's uid, its spec (pod template, replicas, strategy …) and its owner.
+
+    The status, managedFields, the resourceVersion and what else stands in the metadata are no part of it: they change
+    by themselves, and with them neither what a change does nor what it brings. `metadata.generation` is none either: it
+    counts edits of the spec that were taken back.
+    """
+    uid = part_of(deployment, "metadata").get("uid", "")
+    rests_on = (uid, deployment.get("spec"), owner_of(deployment))
+    return hashlib.sha256(msgspec.json.encode(rests_on, order="deterministic")).hexdigest()

@@ -4,13 +4,14 @@ It is the truth about how to undo the change; rows in a database are history.
 """
 
 import re
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from bot.changes.flags import Field
 from bot.changes.kinds import Kind, UnknownKind, kind_of_flag
 from bot.kube.times import parse_time
+from bot.texts import Text
 
 KEY = "hami-bot.io/temporary-change"
 VERSION = 1
@@ -121,3 +122,12 @@ def write_record(record: Record) -> str:
 def _seconds(text: str) -> float:
     moment = parse_time(text)
     return moment.timestamp() if moment else 0.0
+
+
+class Refusal(NamedTuple):
+    """Why it must not be done; `record` is the open change that stands in the way, if one does."""
+
+    code: str
+    why: Text
+    hint: Text
+    record: Record | None = None

@@ -19,12 +19,10 @@ from bot.store.approvals import Approval
 from bot.store.audit import Line
 from bot.texts import Text, in_english
 from bot.unexpected_errors import bugs_as_errors
-from handlers.changes.draft import seal
-from handlers.changes.execute import CHANGED, ChangeMaker
-from handlers.changes.guard import Guard
+from handlers.changes.draft import NotNow, Over, Pending, Person, Refused, pending_of, seal, seal_longer
+from handlers.changes.execute import CHANGED, ChangeMaker, Guard
 from handlers.changes.journal import ITSELF, about, place
-from handlers.changes.types import NotNow, Over, Pending, Person, Refused, pending_of, seal_longer
-from handlers.changes.writable_clusters import WritableCluster
+from handlers.changes.leader_pass import WritableCluster
 from handlers.deps import Deps
 from playbooks.playbook import Sources
 

@@ -1,13 +1,25 @@
-"""What was shown to somebody who may now confirm it: complete enough to be planned again, and to see if it differs."""
+"""What stands between a request in Slack and the change: who asks, what was shown to them, what waits for a yes.
+
+What was shown is complete enough to be planned again, and to see if it differs. It comes back from a client, like
+anything that a stranger sends.
+"""
 
 import hashlib
 import re
+import shlex
+from typing import NamedTuple
 
 import msgspec
 
-from bot.changes.kinds import kind_of
+from bot.access import Denied
+from bot.changes.kinds import KINDS, kind_of
 from bot.changes.plan import Plan
-from handlers.changes.words import Raise
+from bot.changes.record import Record, write_record
+from bot.errors import BotError, NotAllowed
+from bot.store.approvals import Approval
+from bot.texts import Prose, Text
+from handlers.changes.words import HOW_TO_REVERT, Raise, words_of
+from handlers.parsing.slack_words import join_words, plain_text, split_words
 
 FRESH_S = 600.0
 """Seconds after which what was shown is not confirmed any more: things have moved on."""
@@ -80,7 +92,7 @@ def read_draft(text: str) -> Draft | None:
 def seal(plan: Plan, *, basis: str = "") -> str:
     """SHA-256 of exactly what would be done, by whom it is asked and for how long.
 
-    `basis` is the plan's where what else the effect rests on counts as well (see `bot.changes.approval_basis`).
+    `basis` is the plan's where what else the effect rests on counts as well (see `bot.changes.plan`).
     """
     record = plan.record
     lasts = (record.deadline - record.since, record.until_captured)
@@ -88,3 +100,114 @@ def seal(plan: Plan, *, basis: str = "") -> str:
     values = (record.flag, record.old, record.new, record.means)
     what = (record.target, plan.uid, basis, record.container, *words, *values, *lasts, record.by)
     return hashlib.sha256(msgspec.json.encode(what)).hexdigest()
+
+
+class AccessDenied(NotAllowed):
+    """`denied` says who may."""
+
+    def __init__(self, denied: Denied) -> None:
+        super().__init__(denied.why)
+        self.denied = denied
+
+
+class Refused(BotError):  # noqa: N818  # what the person is told
+    """It is not done, whoever asks. `record`: of the open change that stands in the way."""
+
+    def __init__(self, message: Prose, *, hint: Prose = "", example: str = "", record: Record | None = None) -> None:
+        super().__init__(message, hint=hint, example=example)
+        self.people = (record.by,) if record else ()
+
+
+class Over(Refused):
+    """What a card offers is over, or nothing here knows of it."""
+
+
+class NotNow(Refused):
+    """It cannot be done as the cluster is at the moment, and may be later: nothing that was asked for is void."""
+
+
+class Person(NamedTuple):
+    """Who asks, in which channel, and in which thread; empty: in none, or that is not known."""
+
+    user: str
+    channel: str
+    thread_ts: str = ""
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """What is done once it is approved: the change of this draft, or else an extension until then (unix seconds).
+
+    `basis` is the Deployment's that it was asked for (see `bot.changes.plan`); one without was asked for
+    before hami-bot kept it, and is not to be made.
+    """
+
+    record: Record
+    draft: Draft | None = None
+    until: float = 0.0
+    basis: str = ""
+
+
+class OpenChange(NamedTuple):
+    """The record of a change as it stands on the object, and that object's basis (see `bot.changes.plan`)."""
+
+    record: Record
+    basis: str
+
+
+def pending_of(approval: Approval) -> Pending:
+    """What the approval is about. Raises Refused where this version of hami-bot cannot read it."""
+    try:
+        return msgspec.json.decode(approval.request, type=Pending)
+    except msgspec.DecodeError as error:
+        why = Text("error-change.asked-for-unreadable", why=str(error.__cause__ or error))
+        raise Refused(why, hint=Text("error-change.ask-for-it-again")) from error
+
+
+def seal_longer(now: OpenChange, until: float, user: str) -> str:
+    """SHA-256 of an extension: which record on which object, until when, asked for by whom."""
+    return hashlib.sha256(msgspec.json.encode((write_record(now.record), now.basis, until, user))).hexdigest()
+
+
+_BECAUSE = re.compile(r"\sbecause\s+", re.IGNORECASE)
+_CHANGE = re.compile(rf"\s*(?:--(?:cluster|lang)[= ]\S+\s+)*(?:{'|'.join((*KINDS, *HOW_TO_REVERT))})\b")
+_REVERTING = re.compile(rf"\b(?:{'|'.join(kind.values.revert for kind in KINDS.values())})\s*$")
+
+
+def is_change(words: str) -> bool:
+    """Whether they ask for a change, or what is set."""
+    return _CHANGE.match(words) is not None
+
+
+def is_reverting(words: str) -> bool:
+    """Whether a change that is asked for in these words is a revert: that is not put off."""
+    return _REVERTING.search(_BECAUSE.split(words, maxsplit=1)[0]) is not None
+
+
+def split_change(text: str) -> list[str]:
+    """The words of text as Slack delivers it. In the reason no quotes are read. Raises UsageError."""
+    head, *reason = _BECAUSE.split(text, maxsplit=1)
+    words = split_words(head)
+    return [*words, "because", *plain_text(reason[0]).split()] if reason and reason[0].strip() else words
+
+
+def typed_words(request: Raise) -> str:
+    """What a person types in Slack to ask for it."""
+    return as_typed(words_of(request))
+
+
+def draft_words(draft: Draft) -> str:
+    """The same of a change that was offered, on its cluster wherever that is typed."""
+    words = typed_words(draft.request)
+    return f"--cluster {draft.cluster} {words}" if draft.cluster else words
+
+
+def as_typed(words: str) -> str:
+    """Words that a shell reads, such as a button's, as a person types them in Slack."""
+    try:
+        head = shlex.split(words)
+    except ValueError:  # none of ours: it is told when it is read
+        return words
+    if "because" not in head:
+        return words
+    at = head.index("because")
+    return " ".join([join_words(head[:at]), *head[at:]])

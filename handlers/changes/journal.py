@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from bot.changes.journal import ENDS, Event, NotYet, Open
-from bot.changes.manual_revert import in_an_editor
+from bot.changes.merge import in_an_editor
 from bot.changes.record import Record
 from bot.settings.schema import AccessSettings
 from bot.slack.message import File, Message

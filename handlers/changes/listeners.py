@@ -16,16 +16,22 @@ from bot.slack.app import App
 from bot.slack.message import Message
 from bot.slack.render import blocks
 from bot.slack.render.buttons import ASK, read_value
-from bot.slack.render.change import APPROVE, EXTEND, REFUSE, REVERT, CardButton, read_pressed, render_denied
-from bot.slack.render.change_offer import (
+from bot.slack.render.change import (
+    APPROVE,
     CANCEL,
     CONFIRM,
+    EXTEND,
     FORM,
     LONGEST_REASON,
     REASON,
     REASON_TEXT,
+    REFUSE,
+    REVERT,
+    CardButton,
     offer_form,
     offer_message,
+    read_pressed,
+    render_denied,
     told_form,
     waiting_form,
 )
@@ -34,13 +40,25 @@ from bot.slack.render.report import render_report
 from bot.store.approvals import EXPIRES_S
 from bot.texts import Text, in_english
 from handlers.actions import first_action
-from handlers.changes.draft import FRESH_S, Draft, read_draft, write_draft
+from handlers.changes.draft import (
+    FRESH_S,
+    AccessDenied,
+    Draft,
+    Over,
+    Person,
+    Refused,
+    as_typed,
+    draft_words,
+    is_change,
+    is_reverting,
+    read_draft,
+    split_change,
+    write_draft,
+)
 from handlers.changes.report import not_open_report, open_one, planned_report, shown_report
 from handlers.changes.request import Requester, look, prepare
 from handlers.changes.service import LONGER_S, ChangeService
 from handlers.changes.stale_cards import edit_stale
-from handlers.changes.typed_command import as_typed, draft_words, is_change, is_reverting, split_change
-from handlers.changes.types import AccessDenied, Over, Person, Refused
 from handlers.changes.words import ChangeAsked, Extend, Raise, Revert, Show
 from handlers.inbox import DONE, Inbox
 from handlers.message_events import edited_ts, heard, is_direct, key_of

@@ -5,16 +5,14 @@ from typing import NamedTuple
 
 from msgspec import UNSET, UnsetType
 
-from bot.changes.durations import format_duration
 from bot.changes.flags import Set, find_spot, last_set
 from bot.changes.journal import Event
 from bot.changes.kinds import Kind, kind_of
 from bot.changes.plan import NothingToDo, Plan, annotation
-from bot.changes.record import Record, Unreadable
-from bot.changes.refusal import Refusal
+from bot.changes.record import Record, Refusal, Unreadable
 from bot.finding_codes import Code, as_code
 from bot.kube.recording.redact import masked_arguments
-from bot.kube.times import format_time
+from bot.kube.times import format_duration, format_time
 from bot.report import (
     SEVERITIES,
     Change,

@@ -9,13 +9,11 @@ from datetime import datetime
 from functools import partial
 from typing import NamedTuple, cast
 
-from bot.changes.flag_effects import DeploymentContext
+from bot.changes.effects import blast_radius, needs_nodes
 from bot.changes.flags import Object
-from bot.changes.kinds import kind_of
+from bot.changes.kinds import DeploymentContext, kind_of
 from bot.changes.plan import ChangeRequest, NothingToDo, Plan, annotation, plan_raise
-from bot.changes.record import Means, Record, Unreadable, read_record
-from bot.changes.refusal import Refusal
-from bot.changes.restart_effects import blast_radius, needs_nodes
+from bot.changes.record import Means, Record, Refusal, Unreadable, read_record
 from bot.errors import NotFound, SourceError
 from bot.hami.installation.install import Install
 from bot.hami.version import Version

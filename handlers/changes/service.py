@@ -10,26 +10,35 @@ import msgspec
 
 from bot.access import Access
 from bot.changes.deadline import later
-from bot.changes.durations import format_duration
 from bot.changes.journal import ENDS
 from bot.changes.record import Record
 from bot.errors import BotError
+from bot.kube.times import format_duration
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.groups import Groups
-from bot.slack.render.change_offer import Offer
+from bot.slack.render.change import Offer
 from bot.store import StoreError
 from bot.texts import Text
 from bot.triage.state import News
 from handlers.changes.approving import Approving
-from handlers.changes.draft import FRESH_S, OTHER_CLOCK_S, Draft, draft_of, seal
-from handlers.changes.execute import Capture, ChangeMaker, time_of
-from handlers.changes.guard import Guard
+from handlers.changes.draft import (
+    FRESH_S,
+    OTHER_CLOCK_S,
+    Draft,
+    Pending,
+    Person,
+    Refused,
+    draft_of,
+    draft_words,
+    pending_of,
+    seal,
+    seal_longer,
+)
+from handlers.changes.execute import Capture, ChangeMaker, Guard, time_of
 from handlers.changes.journal import key_of, place
+from handlers.changes.leader_pass import WritableClusters
 from handlers.changes.request import ChangeSnapshot
-from handlers.changes.typed_command import draft_words
-from handlers.changes.types import Pending, Person, Refused, pending_of, seal_longer
 from handlers.changes.words import Raise
-from handlers.changes.writable_clusters import WritableClusters
 from handlers.deps import Deps
 from handlers.threads import note_done
 from handlers.user_actions import AcceptedDeed, NotDone

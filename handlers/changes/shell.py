@@ -14,21 +14,19 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from bot.changes.begin import ChangeFailed
 from bot.changes.changer import Changer
 from bot.changes.deadline import later
+from bot.changes.deployments import ChangeFailed
 from bot.changes.journal import Event, Open
 from bot.changes.plan import Plan, unfinished_rollout
 from bot.changes.reconciler import STUCK_S
-from bot.changes.record import KEY, Record
-from bot.changes.refusal import Refusal
+from bot.changes.record import KEY, Record, Refusal
 from bot.errors import BotError, NotAllowed, SourceError, UsageError
 from bot.kube.client.failures import ForbiddenError
 from bot.kube.client.writer import Writer
 from bot.report import Evidence, Report, in_words
 from bot.slack.render.prose import error_line
 from bot.texts import Text, Texts
-from handlers.changes.effect_check import effect_of
 from handlers.changes.report import (
     MadeChange,
     ended_report,
@@ -41,6 +39,7 @@ from handlers.changes.report import (
     shown_report,
 )
 from handlers.changes.request import DRY_RUN_ID, ChangeSnapshot, PlannedChange, Requester, look, prepare, restarts
+from handlers.changes.scheduler_log import effect_of
 from handlers.changes.words import Extend, Raise, Request, Revert, Show
 from handlers.shell_grammar import PROGRAM
 from handlers.shell_output import progress

@@ -11,7 +11,7 @@ from bot.slack.render import blocks
 from bot.slack.render.digest_form import FORM, INPUT, OPEN, WHEN, ZONE, Place, form, read_place
 from bot.slack.render.prose import error_line, progress
 from bot.texts import Text
-from handlers.changes.types import Person
+from handlers.changes.draft import Person
 from handlers.inbox import DONE, Inbox
 from handlers.oncall.digests import AddDigest, Digests, read_digest
 from handlers.oncall.words import DIGEST_EXAMPLE

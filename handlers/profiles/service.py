@@ -9,8 +9,8 @@ from functools import partial
 
 import msgspec
 
-from bot.changes.durations import format_duration
 from bot.errors import UsageError
+from bot.kube.times import format_duration
 from bot.report import in_words
 from bot.settings.schema import ProfileSettings
 from bot.slack.message import Message

@@ -10,12 +10,11 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import NamedTuple
 
-from bot.changes.durations import roughly
 from bot.errors import SourceError, UsageError
 from bot.hami.scheduler_logs.scheduling_latency import Life, read_lives
 from bot.kube.cluster import seen
 from bot.kube.models import HOLDERS, REPLICA_SETS, Holder, Workload
-from bot.kube.times import parse_time
+from bot.kube.times import parse_time, roughly
 from bot.prometheus.api import SOURCE, Prometheus
 from bot.report import Gap, gap
 from bot.texts import Text

@@ -33,9 +33,9 @@ from bot.slack.gateway import Gateway, open_client
 from bot.slack.outbox import Outbox
 from bot.store import open_store
 from bot.texts import Texts
+from handlers.changes.draft import Person
 from handlers.changes.service import ChangeService
 from handlers.changes.setup import ChangeDeps, ChangeSupervisor
-from handlers.changes.types import Person
 from handlers.changes.words import Raise
 from handlers.deps import Deps
 from playbooks.playbook import Sources

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from bot.changes.begin import ChangeFailed
 from bot.changes.changer import Changer
+from bot.changes.deployments import ChangeFailed
 from bot.changes.plan import Plan
 from bot.kube.client.server_clock import ServerClock
 from bot.settings.schema import AccessSettings

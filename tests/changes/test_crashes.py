@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from bot.changes.begin import ChangeFailed
 from bot.changes.changer import Changer
+from bot.changes.deployments import ChangeFailed
 from bot.changes.plan import annotation
 from bot.changes.record import Record, read_record
 from bot.kube.client.writer import OutcomeUnknown

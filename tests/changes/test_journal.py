@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from bot.changes.begin import ChangeFailed
 from bot.changes.changer import Changer
+from bot.changes.deployments import ChangeFailed
 from bot.changes.journal import Event
 from bot.changes.kinds import VERBOSITY
 from bot.changes.plan import ChangeRequest, Plan

@@ -10,21 +10,27 @@ import pytest
 
 from bot.changes.deadline import SHORTEST_S
 from bot.changes.decide import Restore, decide
-from bot.changes.durations import format_duration
-from bot.changes.flag_effects import DeploymentContext
-from bot.changes.kinds import KINDS, Kind, Number
+from bot.changes.effects import blast_radius
+from bot.changes.kinds import KINDS, DeploymentContext, Kind, Number
 from bot.changes.plan import ChangeRequest, NothingToDo, Plan, plan_extension, plan_raise
-from bot.changes.record import KEY, Unreadable, read_record, write_record
-from bot.changes.refusal import Refusal
-from bot.changes.restart_effects import blast_radius
+from bot.changes.record import KEY, Refusal, Unreadable, read_record, write_record
 from bot.errors import UsageError
 from bot.hami.version import Version
+from bot.kube.times import format_duration
 from bot.slack.render.change import what
 from bot.store.approvals import Approval
 from bot.texts import LANGUAGES, Texts, in_english
-from handlers.changes.draft import draft_of, read_draft, write_draft
-from handlers.changes.typed_command import is_change, is_reverting, split_change, typed_words
-from handlers.changes.types import Refused, pending_of
+from handlers.changes.draft import (
+    Refused,
+    draft_of,
+    is_change,
+    is_reverting,
+    pending_of,
+    read_draft,
+    split_change,
+    typed_words,
+    write_draft,
+)
 from handlers.changes.words import ChangeAsked, Extend, Raise, Request, Revert, Show, change_commands, words_of
 from handlers.parsing.grammar import Grammar, read
 from handlers.parsing.slack_words import split_words

@@ -10,7 +10,7 @@ import pytest
 
 from bot.changes.decide import Blocked, Forget, Restore, Wait, decide
 from bot.changes.kinds import VERBOSITY
-from bot.changes.manual_revert import by_hand
+from bot.changes.merge import by_hand
 from bot.changes.plan import ChangeRequest, Plan, annotation, plan_raise
 from bot.changes.record import KEY, Record, read_record
 from bot.hami.version import Version

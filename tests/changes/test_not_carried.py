@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bot.changes.begin import ChangeFailed
+from bot.changes.deployments import ChangeFailed
 from bot.changes.kinds import PROFILING
 from bot.changes.plan import KEY_PATH, ChangeRequest, Plan, annotation
 from bot.changes.record import write_record

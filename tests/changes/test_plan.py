@@ -12,8 +12,7 @@ from bot.changes.deadline import later
 from bot.changes.decide import Forget, Restore, Retime, Wait, decide
 from bot.changes.kinds import KINDS, LONGEST_S, PROFILING, VERBOSITY
 from bot.changes.plan import ChangeRequest, NothingToDo, Plan, annotation, plan_extension, plan_raise
-from bot.changes.record import KEY, Record, Unreadable, read_record, write_record
-from bot.changes.refusal import Refusal
+from bot.changes.record import KEY, Record, Refusal, Unreadable, read_record, write_record
 from bot.hami.version import Version
 from bot.texts import in_english
 from sandbox.apiserver.jsonpatch import PatchError, apply_json_patch

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from bot.errors import UsageError
 from handlers import shell
-from handlers.changes.draft import Draft
-from handlers.changes.typed_command import draft_words, split_change
+from handlers.changes.draft import Draft, draft_words, split_change
 from handlers.changes.words import ChangeAsked, Raise
 from handlers.parsing.grammar import read
 from handlers.parsing.normalise import normalise, without_invisible

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.changes.begin import ChangeFailed
 from bot.changes.changer import Changer
+from bot.changes.deployments import ChangeFailed
 from bot.changes.kinds import VERBOSITY
 from bot.changes.plan import ChangeRequest, Plan
 from bot.errors import BotError

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import aiohttp
 import pytest
 
-from bot.changes.begin import ChangeFailed
 from bot.changes.changer import Changer
+from bot.changes.deployments import ChangeFailed
 from bot.changes.kinds import VERBOSITY, Kind
 from bot.changes.plan import ChangeRequest, Plan, unfinished_rollout
 from bot.errors import BotError
@@ -30,7 +30,7 @@ from bot.kube.client.server_clock import ServerClock
 from bot.kube.client.writer import Writer
 from bot.store import open_store
 from handlers.changes.execute import ChangeMaker
-from handlers.changes.writable_clusters import WritableCluster
+from handlers.changes.leader_pass import WritableCluster
 from sandbox.apiserver import ApiServer, Fault
 from sandbox.apiserver.controllers import Timing
 from tests.cases_support import VERSIONS, files_of

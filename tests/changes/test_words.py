@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.changes.durations import format_duration, read_duration
 from bot.changes.kinds import PROFILING, VERBOSITY
 from bot.errors import UsageError
-from handlers.changes.typed_command import split_change, typed_words
+from bot.kube.times import format_duration, read_duration
+from handlers.changes.draft import split_change, typed_words
 from handlers.changes.words import (
     ChangeAsked,
     Extend,

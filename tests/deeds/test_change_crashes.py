@@ -10,7 +10,7 @@ import pytest
 
 from bot.settings.schema import AccessSettings
 from bot.slack.render.change import APPROVE, EXTEND, REFUSE, REVERT, CardButton, pressed_value
-from handlers.changes.types import Person
+from handlers.changes.draft import Person
 from handlers.changes.words import Raise
 from handlers.parsing.question import Question
 from tests.changes.rig import When

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bot.changes.durations import roughly
+from bot.kube.times import roughly
 from bot.render.words import SEVERITIES
 from bot.slack.render import blocks
 from bot.slack.render.escalation import calling_nobody

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from bot.changes.durations import roughly
+from bot.kube.times import roughly
 from bot.slack.message import Block
 from bot.slack.render.rich import Part, bullets, channel, line, rich_text, somebody, span
 from bot.slack.render.text import inert, pieced

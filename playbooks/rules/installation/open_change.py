@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from bot.changes.durations import roughly
 from bot.changes.kinds import Kind
 from bot.changes.record import KEY, Record, Unreadable, read_record
 from bot.finding_codes import Code
 from bot.kube.models import Workload
 from bot.kube.recording.redact import masked_record
+from bot.kube.times import roughly
 from bot.report import Evidence, Finding, NextAction, Severity, step
 from bot.texts import Prose, Text
 from playbooks.quotes import kubectl

@@ -8,10 +8,9 @@ from typing import Any, cast
 
 import msgspec
 
-from bot.changes.approval_basis import owner_of
-from bot.changes.flag_effects import AddImpact, DeploymentContext, Setting
 from bot.changes.flags import Object, part_of
-from bot.changes.plan import Plan
+from bot.changes.kinds import AddImpact, DeploymentContext, Setting
+from bot.changes.plan import Plan, owner_of
 from bot.kube.models import Pod, PodTemplate
 from bot.kube.node_filter import NodeFilter
 from bot.kube.selectors import label_matcher

@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from bot.changes.flag_effects import DeploymentContext
-from bot.changes.kinds import PROFILING, VERBOSITY
+from bot.changes.effects import blast_radius, needs_nodes
+from bot.changes.kinds import PROFILING, VERBOSITY, DeploymentContext
 from bot.changes.plan import ChangeRequest, Plan, plan_raise
-from bot.changes.restart_effects import blast_radius, needs_nodes
 from bot.hami.version import Version
 from bot.kube.models import (
     Node,
