@@ -39,14 +39,14 @@ def stand_of(record: Record, spot: ArgumentList) -> Stand:
     before = _sets(record, spot, record.words_before)
     made = _sets(record, spot, record.words_after)
     left = _sets(record, spot, now)
-    with_ours = [daemon_set for daemon_set in left if daemon_set.value == record.new]
-    if with_ours and len(with_ours) == sum(daemon_set.value == record.new for daemon_set in made):
+    with_ours = [setting for setting in left if setting.value == record.new]
+    if with_ours and len(with_ours) == sum(setting.value == record.new for setting in made):
         return OurElement(_without(now, with_ours[-1], record, appended=len(made) > len(before)))
-    if with_ours or any(daemon_set.value == record.new for daemon_set in sets_of(spot, record.kind.flag)):
+    if with_ours or any(setting.value == record.new for setting in sets_of(spot, record.kind.flag)):
         return "unclear"
     return (
         "back"
-        if [daemon_set.value for daemon_set in left[-1:]] == [daemon_set.value for daemon_set in before[-1:]]
+        if [setting.value for setting in left[-1:]] == [setting.value for setting in before[-1:]]
         else "theirs"
     )
 
@@ -62,21 +62,21 @@ def was_set(record: Record, spot: ArgumentList) -> bool:
     return len(_sets(record, spot, record.words_before)) == len(_sets(record, spot, record.words_after))
 
 
-def first_word(daemon_set: Set) -> int:
+def first_word(setting: Set) -> int:
     """The index of the setting's first word: of `-v 4` that is the flag, else the only word."""
-    return daemon_set.at if daemon_set.spelling else daemon_set.at - 1
+    return setting.at if setting.spelling else setting.at - 1
 
 
 def _sets(record: Record, spot: ArgumentList, words: tuple[str, ...]) -> list[Set]:
     """The settings of the flag in the list that was changed, if it held these words."""
     found = sets_of(with_words(spot, record.field, words), record.kind.flag)
-    return [daemon_set for daemon_set in found if daemon_set.field == record.field]
+    return [setting for setting in found if setting.field == record.field]
 
 
-def _without(words: tuple[str, ...], daemon_set: Set, record: Record, *, appended: bool) -> tuple[str, ...]:
+def _without(words: tuple[str, ...], setting: Set, record: Record, *, appended: bool) -> tuple[str, ...]:
     """In the spelling that stands there now, which is that of before unless somebody changed it."""
-    old = () if appended else (*words[first_word(daemon_set) : daemon_set.at], f"{daemon_set.spelling}{record.old}")
-    return (*words[: first_word(daemon_set)], *old, *words[daemon_set.at + 1 :])
+    old = () if appended else (*words[first_word(setting) : setting.at], f"{setting.spelling}{record.old}")
+    return (*words[: first_word(setting)], *old, *words[setting.at + 1 :])
 
 
 def by_hand(deployment: Object | None, record: Record) -> str:
@@ -92,11 +92,11 @@ def by_hand(deployment: Object | None, record: Record) -> str:
         return f"{restart} && {shlex.join([*at, 'annotate', 'deployment', name, f'{KEY}-'])}"
     spot = find_spot(deployment, record.container) if deployment else None
     found = (
-        [daemon_set for daemon_set in sets_of(spot, record.kind.flag) if daemon_set.value == record.new] if spot else []
+        [setting for setting in sets_of(spot, record.kind.flag) if setting.value == record.new] if spot else []
     )
     if spot is None or not found:
         return in_an_editor(record.target)
-    back = [each for daemon_set in reversed(found) for each in _set_back(record, spot, daemon_set)]
+    back = [each for setting in reversed(found) for each in _set_back(record, spot, setting)]
     name_at = f"{spot.path(record.field).rpartition('/')[0]}/name"
     text = annotation(deployment) if deployment else None
     forget = [] if text is None or id_in(text) not in ("", record.id) else [{"op": "remove", "path": KEY_PATH}]
@@ -111,14 +111,14 @@ def in_an_editor(target: str) -> str:
     return shlex.join(["kubectl", "-n", namespace, "edit", "deployment", name])
 
 
-def _set_back(record: Record, spot: ArgumentList, daemon_set: Set) -> list[dict[str, Any]]:
+def _set_back(record: Record, spot: ArgumentList, setting: Set) -> list[dict[str, Any]]:
     """Guarded by what stands there; from behind, as a removal moves what follows."""
-    words, path = spot.words(daemon_set.field), spot.path(daemon_set.field)
-    places = range(daemon_set.at, first_word(daemon_set) - 1, -1)
+    words, path = spot.words(setting.field), spot.path(setting.field)
+    places = range(setting.at, first_word(setting) - 1, -1)
     tests = [{"op": "test", "path": f"{path}/{at}", "value": words[at]} for at in places]
     if was_set(record, spot):
         return [
             *tests,
-            {"op": "replace", "path": f"{path}/{daemon_set.at}", "value": f"{daemon_set.spelling}{record.old}"},
+            {"op": "replace", "path": f"{path}/{setting.at}", "value": f"{setting.spelling}{record.old}"},
         ]
     return [*tests, *({"op": "remove", "path": f"{path}/{at}"} for at in places)]
