@@ -118,8 +118,7 @@ def decide_by_copy(deployment: Object, change: Open, now: float) -> Wait | Resto
 def _why_not_by_copy(deployment: Object, change: Open) -> str:
     record, here = change.record, _name(deployment)
     if not change.uid or is_replaced(deployment, change):
-        value = f"{record.kind.flag.shown}={record.new}"
-        return f"{here} is not known to be the Deployment that was changed, and has {value} as that had"
+        return f"{here} is not known to be the Deployment that was changed, and has {record.shown} as that had"
     if is_of_another(deployment, record) and record_of_another(deployment, record) is None:
         return f"{here} carries a record of another change that cannot be read"
     return ""
@@ -134,7 +133,7 @@ def _back(
         return Restore(record, plan_revert(deployment, record, stand.words, takes_off=takes_off), diff)
     if stand == "unclear":
         where = f"container {record.container} of {_name(deployment)}"
-        return Blocked(record, f"{record.kind.flag.shown} is {record.new} in several places of {where}")
+        return Blocked(record, f"{record.shown} stands in several places of {where}")
     return Forget(record, plan_forget(deployment) if takes_off else (), "drifted", diff)
 
 
@@ -185,7 +184,12 @@ def is_of_another(deployment: Object, record: Record) -> bool:
 def is_under(deployment: Object, record: Record) -> bool:
     """Whether another change of the same flag is open on the object: its revert comes first."""
     other = record_of_another(deployment, record)
-    return other is not None and (other.container, other.flag) == (record.container, record.flag)
+    return other is not None and not places_of(other).isdisjoint(places_of(record))
+
+
+def places_of(record: Record) -> set[tuple[str, str, str]]:
+    """Which flags of which container of which Deployment it sets."""
+    return {(record.target, record.container, each.flag) for each in record.flags}
 
 
 def is_replaced(deployment: Object, change: Open) -> bool:

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
 
 from bot import request_ids
-from bot.changes.decide import Wait, carries, decide
+from bot.changes.decide import Wait, carries, decide, places_of
 from bot.changes.deployments import FOREVER, ChangeFailed, Object, Objects, place_of, set_in_all
 from bot.changes.journal import ENDS, Event, Journal, NotYet, Open
 from bot.changes.merge import by_hand
@@ -243,8 +243,8 @@ class Reconciler:
         above: set[tuple[str, str, str]] = set()
         for change in reversed(opened):
             record = change.record
-            place = record.target, record.container, record.flag
-            if place in above or any(same_way_back(record, done) for done in looked_after):
+            places = places_of(record)
+            if not places.isdisjoint(above) or any(same_way_back(record, done) for done in looked_after):
                 continue
             event = (await self._pass(*place_of(record), change=change)).event
             if event and event.kind == "unreadable" and (reason := await self._ending(record)):
@@ -252,7 +252,7 @@ class Reconciler:
             if event and not self._early_failure(event):
                 events.append(event)
             if event is None or event.kind not in ENDS:
-                above.add(place)
+                above |= places
         return events
 
     async def _by_copy(self, deployment: Object, change: Open, now: float, early: str) -> Event | None:

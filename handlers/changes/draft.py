@@ -12,67 +12,40 @@ from typing import NamedTuple
 import msgspec
 
 from bot.access import Denied
-from bot.changes.kinds import KINDS, kind_of
-from bot.changes.plan import Plan
+from bot.changes.kinds import VERBS
+from bot.changes.plan import Plan, Raise
 from bot.changes.record import Record, write_record
 from bot.errors import BotError, NotAllowed
 from bot.store.approvals import Approval
 from bot.texts import Prose, Text
-from handlers.changes.words import HOW_TO_REVERT, Raise, words_of
+from handlers.changes.words import HOW_TO_REVERT, IS_ID, words_of
 from handlers.parsing.slack_words import join_words, plain_text, split_words
 
 FRESH_S = 600.0
 """Seconds after which what was shown is not confirmed any more: things have moved on."""
 OTHER_CLOCK_S = 120.0
 """What was offered by the clock of another of the API servers is not from the future."""
-_ID = re.compile(r"[0-9a-f]{12}")
 
 
 class Draft(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A change that was offered. `shown` seals what would be written; `offered_at` is by the API server's clock,
     in seconds since 1970. `thread_ts` is the thread where it was asked for, empty: in none.
 
-    It comes back from whoever confirms, like anything that a stranger sends: it asks only what may be typed. A verb of
-    no kind raises UnknownKind.
+    It comes back from whoever confirms, like anything that a stranger sends: it asks only what may be typed.
     """
 
     id: str
     cluster: str
-    channel: str
-    verb: str
-    value: str
-    container: str
-    seconds: float
-    because: str
-    until_captured: str
+    request: Raise
     shown: str
     offered_at: float
     thread_ts: str = ""
 
-    def __post_init__(self) -> None:
-        kind_of(self.verb)
 
-    @property
-    def request(self) -> Raise:
-        return Raise(self.verb, self.value, self.container, self.seconds, self.because, self.until_captured)
-
-
-def draft_of(request: Raise, plan: Plan, cluster: str, now: float, thread_ts: str = "") -> Draft:
-    """The draft of a plan that is shown now."""
-    return Draft(
-        plan.record.id,
-        cluster,
-        plan.record.channel,
-        request.verb,
-        request.value,
-        request.container,
-        request.seconds,
-        request.because,
-        request.until_captured,
-        seal(plan),
-        now,
-        thread_ts,
-    )
+def draft_of(plan: Plan, cluster: str, now: float, thread_ts: str = "") -> Draft:
+    """The draft of a plan that is shown now; who confirms it, and how it is set then, is seen then."""
+    request = msgspec.structs.replace(plan.wanted, by="", means="patch")
+    return Draft(plan.record.id, cluster, request, seal(plan), now, thread_ts)
 
 
 def write_draft(draft: Draft) -> str:
@@ -86,7 +59,7 @@ def read_draft(text: str) -> Draft | None:
         draft = msgspec.json.decode(text, type=Draft)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-    return draft if _ID.fullmatch(draft.id) else None
+    return draft if IS_ID.fullmatch(draft.id) else None
 
 
 def seal(plan: Plan, *, basis: str = "") -> str:
@@ -97,8 +70,7 @@ def seal(plan: Plan, *, basis: str = "") -> str:
     record = plan.record
     lasts = (record.deadline - record.since, record.until_captured)
     words = (record.field, record.words_before, record.words_after)
-    values = (record.flag, record.old, record.new, record.means)
-    what = (record.target, plan.uid, basis, record.container, *words, *values, *lasts, record.by)
+    what = (record.target, plan.uid, basis, record.container, *words, *record.flags, record.means, *lasts, record.by)
     return hashlib.sha256(msgspec.json.encode(what)).hexdigest()
 
 
@@ -147,13 +119,6 @@ class Pending(msgspec.Struct, frozen=True):
     basis: str = ""
 
 
-class OpenChange(NamedTuple):
-    """The record of a change as it stands on the object, and that object's basis (see `bot.changes.plan`)."""
-
-    record: Record
-    basis: str
-
-
 def pending_of(approval: Approval) -> Pending:
     """What the approval is about. Raises Refused where this version of hami-bot cannot read it."""
     try:
@@ -163,14 +128,15 @@ def pending_of(approval: Approval) -> Pending:
         raise Refused(why, hint=Text("error-change.ask-for-it-again")) from error
 
 
-def seal_longer(now: OpenChange, until: float, user: str) -> str:
+def seal_longer(record: Record, basis: str, until: float, user: str) -> str:
     """SHA-256 of an extension: which record on which object, until when, asked for by whom."""
-    return hashlib.sha256(msgspec.json.encode((write_record(now.record), now.basis, until, user))).hexdigest()
+    return hashlib.sha256(msgspec.json.encode((write_record(record), basis, until, user))).hexdigest()
 
 
 _BECAUSE = re.compile(r"\sbecause\s+", re.IGNORECASE)
-_CHANGE = re.compile(rf"\s*(?:--(?:cluster|lang)[= ]\S+\s+)*(?:{'|'.join((*KINDS, *HOW_TO_REVERT))})\b")
-_REVERTING = re.compile(rf"\b(?:{'|'.join(kind.values.revert for kind in KINDS.values())})\s*$")
+_VERBS = "|".join(r"\s+".join(verb.split()) for verb in (*VERBS, *HOW_TO_REVERT))
+_CHANGE = re.compile(rf"\s*(?:--(?:cluster|lang)[= ]\S+\s+)*(?:{_VERBS})\b", re.IGNORECASE)
+_REVERTING = re.compile(rf"\b(?:off|(?:{'|'.join(HOW_TO_REVERT)})(?:\s+{IS_ID.pattern})?)\s*$", re.IGNORECASE)
 
 
 def is_change(words: str) -> bool:

@@ -25,10 +25,10 @@ from bot.slack.groups import Groups
 from bot.slack.message import File
 from bot.store import StoreError
 from bot.texts import Text, in_english
-from handlers.changes.draft import AccessDenied, NotNow, OpenChange, Over, Person, Refused
+from handlers.changes.draft import AccessDenied, NotNow, Over, Person, Refused
 from handlers.changes.leader_pass import WritableCluster, WritableClusters
 from handlers.changes.report import planned_report
-from handlers.changes.request import ChangeSnapshot, PlannedChange, Requester, look, prepare, restarts
+from handlers.changes.request import ChangeSnapshot, look, prepare, restarts
 from handlers.changes.words import Raise
 from handlers.deps import Deps
 from playbooks.playbook import Sources
@@ -79,7 +79,7 @@ class ChangeMaker:
         change_id: str = "",
         *,
         basis: str = "",
-    ) -> tuple[ChangeSnapshot, PlannedChange, Plan]:
+    ) -> tuple[ChangeSnapshot, Plan]:
         """What would be done now. Raises Refused, NotNow where that may change by itself.
 
         With `basis` only on that of the Deployment: else it is Refused.
@@ -87,23 +87,20 @@ class ChangeMaker:
         found = (await look(sources, request, writable.writer))._replace(skew_s=writable.changer.skew_s())
         if basis and basis_of(found.deployment) != basis:
             raise Refused(CHANGED)
-        asker = Requester(who.user, who.channel)
-        planned = prepare(found, request, asker, change_id or uuid.uuid4().hex[:12])
-        if isinstance(planned.outcome, Plan):
-            return found, planned, planned.outcome
-        reason = self._deps.say.words(planned_report(found, request, planned).findings[0].text)
-        passes = isinstance(planned.outcome, Refusal) and planned.outcome.code == "rollout"
-        in_the_way = planned.outcome.record if isinstance(planned.outcome, Refusal) else None
+        outcome = prepare(found, request, change_id or uuid.uuid4().hex[:12], by=who.user, channel=who.channel)
+        if isinstance(outcome, Plan):
+            return found, outcome
+        reason = self._deps.say.words(planned_report(found, request, outcome).findings[0].text)
+        passes = isinstance(outcome, Refusal) and outcome.code == "rollout"
+        in_the_way = outcome.record if isinstance(outcome, Refusal) else None
         raise NotNow(reason) if passes else Refused(reason, record=in_the_way)
 
-    async def make(self, writable: WritableCluster, found: ChangeSnapshot, planned: PlannedChange, plan: Plan) -> None:
+    async def make(self, writable: WritableCluster, found: ChangeSnapshot, plan: Plan) -> None:
         """Raises ChangeFailed or Refused when it is not done."""
         if restarts(plan):
             writable.journal.attach(plan.record.id, await self._captured(writable.cluster, found))
         async with writable.busy:
-            await writable.changer.raise_(
-                found.namespace, found.name, planned.wanted, found.version, plan, exact=self._exact
-            )
+            await writable.changer.raise_(plan, found.version, exact=self._exact)
 
     async def became(self, writable: WritableCluster, change_id: str) -> str:
         """The state of a change that an earlier process was asked for; empty where it was not begun.
@@ -139,8 +136,10 @@ class ChangeMaker:
 
     async def open(
         self, writable: WritableCluster, target: str, change_id: str, *, or_copy: bool = False
-    ) -> OpenChange:
-        """Raises Over when no change, or not this one, is open. An empty `change_id` means whichever is.
+    ) -> tuple[Record, str]:
+        """Its record, and the basis of the Deployment (see `bot.changes.plan`).
+
+        Raises Over when no change, or not this one, is open. An empty `change_id` means whichever is.
 
         One whose record is damaged or gone is taken from the store's copy with `or_copy`, else Refused.
         """
@@ -157,7 +156,7 @@ class ChangeMaker:
             raise Over(say("card.ended"), hint=Text("error-change.see-card-for-result"))
         if copy and not or_copy:
             raise Refused(say("card.not-longer"), hint=say("card.not-longer-do"))
-        return OpenChange(record, basis_of(deployment))
+        return record, basis_of(deployment)
 
     async def longer(self, writable: WritableCluster, record: Record, until: float, user: str) -> None:
         """Moves the deadline to `until`, in seconds since 1970. Raises ChangeFailed or Refused when it is not done."""

@@ -184,9 +184,9 @@ def about(record: Record) -> dict[str, str]:
     return {
         "id": record.id,
         "container": record.container,
-        "flag": record.flag,
-        "old": record.old,
-        "new": record.new,
+        "flag": ", ".join(each.flag for each in record.flags),
+        "old": ", ".join(each.old for each in record.flags),
+        "new": ", ".join(each.new for each in record.flags),
         "until": record.at,
         "because": record.because,
         "channel": record.channel,

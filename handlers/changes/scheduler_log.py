@@ -30,8 +30,9 @@ async def effect_of(cluster: Cluster, record: Record, pods: Sequence[str]) -> tu
     if record.means != "patch":
         return ()
     namespace, _, _ = record.target.partition("/")
-    line = f'FLAG: --{record.flag}="{record.new}"'
-    found = await asyncio.gather(*(_line(cluster, namespace, pod, record.container, line) for pod in pods))
+    lines = [f'FLAG: --{each.flag}="{each.new}"' for each in record.flags]
+    wanted = [(pod, line) for line in lines for pod in pods]
+    found = await asyncio.gather(*(_line(cluster, namespace, pod, record.container, line) for pod, line in wanted))
     return tuple(evidence for evidence in found if evidence)
 
 

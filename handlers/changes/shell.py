@@ -28,7 +28,6 @@ from bot.report import Evidence, Report, in_words
 from bot.slack.render.prose import error_line
 from bot.texts import Text, Texts
 from handlers.changes.report import (
-    MadeChange,
     ended_report,
     event_claim,
     extended_report,
@@ -38,7 +37,7 @@ from handlers.changes.report import (
     raised_report,
     shown_report,
 )
-from handlers.changes.request import DRY_RUN_ID, ChangeSnapshot, PlannedChange, Requester, look, prepare, restarts
+from handlers.changes.request import DRY_RUN_ID, ChangeSnapshot, look, prepare, restarts
 from handlers.changes.scheduler_log import effect_of
 from handlers.changes.words import Extend, Raise, Request, Revert, Show
 from handlers.shell_grammar import PROGRAM
@@ -83,7 +82,6 @@ class Consent(NamedTuple):
 class _Confirmed(NamedTuple):
     found: ChangeSnapshot
     request: Raise
-    planned: PlannedChange
     plan: Plan
 
 
@@ -100,7 +98,7 @@ def run_change(tools: Tools, request: Request, consent: Consent) -> tuple[Report
     if not consent.yes and not sys.stdin.isatty():
         hint = Text("error-change.add-yes-or-dry-run")
         raise UsageError(Text("error-change.bot-cannot-ask-for-confirmation"), hint=hint)
-    tools.tell(tools.show(in_words(planned_report(looked.found, request, looked.planned), tools.say)))
+    tools.tell(tools.show(in_words(planned_report(looked.found, request, looked.plan), tools.say)))
     if not consent.yes and not tools.ask(f"{tools.say('changing.shell-ask')} "):
         raise ChangeFailed(Text("error-change.nothing-was-changed"), hint=Text("error-change.you-did-not-say-yes"))
     return asyncio.run(_done(tools, looked, consent)), 0
@@ -113,16 +111,15 @@ async def _planned(tools: Tools, request: Raise) -> _Confirmed | tuple[Report, i
             await _on_time(Changer(_live(writer), NoJournal()))
         found = await look(sources, request, writer)
     change_id = DRY_RUN_ID if request.dry_run else uuid.uuid4().hex[:12]
-    asker = Requester(DRY_RUN_ID if request.dry_run else whoami())
-    planned = prepare(found, request, asker, change_id)
-    if isinstance(planned.outcome, Plan) and not request.dry_run:
-        return _Confirmed(found, request, planned, planned.outcome)
-    not_done = isinstance(planned.outcome, Refusal) and not request.dry_run
-    return in_words(planned_report(found, request, planned), tools.say), FAILED if not_done else 0
+    outcome = prepare(found, request, change_id, by=DRY_RUN_ID if request.dry_run else whoami())
+    if isinstance(outcome, Plan) and not request.dry_run:
+        return _Confirmed(found, request, outcome)
+    not_done = isinstance(outcome, Refusal) and not request.dry_run
+    return in_words(planned_report(found, request, outcome), tools.say), FAILED if not_done else 0
 
 
 async def _done(tools: Tools, confirmed: _Confirmed, consent: Consent) -> Report:
-    found, request, planned, plan = confirmed
+    found, request, plan = confirmed
     async with tools.open_sources() as sources, tools.open_writer() as opened:
         writer = _live(opened)
         changer = Changer(writer, NoJournal())
@@ -130,9 +127,9 @@ async def _done(tools: Tools, confirmed: _Confirmed, consent: Consent) -> Report
         if restarts(plan) and not consent.no_capture:
             tools.tell(await _captured(tools, sources, found, plan))
         with _as_a_change():
-            record = await changer.raise_(found.namespace, found.name, planned.wanted, found.version, plan)
-        flag, words = record.kind.flag.shown, record.kind.reverting
-        raised = tools.say("changing.shell-raised", flag=flag, new=record.new, until=record.at, words=words)
+            record = await changer.raise_(plan, found.version)
+        words = record.kind.reverting
+        raised = tools.say("changing.shell-raised", change=record.shown, until=record.at, words=words)
         tools.tell(f"{raised}\n{tools.say('changing.shell-reverts')}\n")
         proofs: tuple[Evidence, ...] = ()
         try:
@@ -141,7 +138,7 @@ async def _done(tools: Tools, confirmed: _Confirmed, consent: Consent) -> Report
                 proofs = await effect_of(sources.cluster, record, await writer.pods_of(found.deployment))
         except SourceError as error:  # it is made all the same
             waits = tools.say.words(error.message)
-        return in_words(raised_report(found, request, planned, MadeChange(record, proofs, waits)), tools.say)
+        return in_words(raised_report(found, request, plan, record, proofs=proofs, waits=waits), tools.say)
 
 
 async def _on_time(changer: Changer) -> None:

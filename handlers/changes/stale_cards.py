@@ -115,7 +115,6 @@ NO_STORE = ":no-store"
 """Ends the key of what is told."""
 
 
-
 class Storeless:
     """Tells it once for each open change, also where another process has: the message is found by its key."""
 

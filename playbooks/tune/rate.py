@@ -124,7 +124,7 @@ def _actions(topic: Topic, wanted: int, facts: Facts) -> tuple[NextAction, ...]:
     name = install.pods[0].name if install.pods else f"deploy/{install.deployment.name}" if install.deployment else ""
     check = quotes.extender_log(install.namespace, name, NEEDLE) if name else ""
     return (
-        step(Text("tune.rate-try"), f"{topic} {wanted} for 30m", changes_cluster=True),
+        step(Text("tune.rate-try"), f"tune try {topic}={wanted} for 30m", changes_cluster=True),
         step(setting, ""),
         step(Text("tune.rate-check"), check),
     )
