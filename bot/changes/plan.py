@@ -40,8 +40,8 @@ class Raise(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     """A change as asked for: which flags of `container` (named without hyphens) get which values, and for how long.
 
     `until_captured` is the pod (`namespace/name`) whose lines end it early. `by` asks in `channel`: both are empty
-    until they are known. `means` is the way to set the values. With `dry_run` only what would be done is told. A flag of
-    no kind raises UnknownKind, flags that no verb sets together raise ValueError.
+    until they are known. `means` is the way to set the values. With `dry_run` only what would be done is told. A flag
+    of no kind raises UnknownKind, flags that no verb sets together raise ValueError.
     """
 
     values: tuple[tuple[str, str], ...]

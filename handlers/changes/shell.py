@@ -5,6 +5,7 @@ Where that record is damaged or gone, a change is reverted by the copy in the st
 """
 
 import asyncio
+import contextlib
 import getpass
 import logging
 import sys
@@ -23,7 +24,7 @@ from bot.changes.reconciler import STUCK_S
 from bot.changes.record import KEY, Record, Refusal
 from bot.errors import BotError, NotAllowed, SourceError, UsageError
 from bot.kube.client.failures import ForbiddenError
-from bot.kube.client.writer import Writer
+from bot.kube.client.writer import Conflict, Writer
 from bot.report import Evidence, Report, in_words
 from bot.slack.render.prose import error_line
 from bot.texts import Text, Texts
@@ -110,8 +111,12 @@ async def _planned(tools: Tools, request: Raise) -> _Confirmed | tuple[Report, i
         if not request.dry_run:
             await _on_time(Changer(_live(writer), NoJournal()))
         found = await look(sources, request, writer)
-    change_id = DRY_RUN_ID if request.dry_run else uuid.uuid4().hex[:12]
-    outcome = prepare(found, request, change_id, by=DRY_RUN_ID if request.dry_run else whoami())
+        change_id = DRY_RUN_ID if request.dry_run else uuid.uuid4().hex[:12]
+        outcome = prepare(found, request, change_id, by=DRY_RUN_ID if request.dry_run else whoami())
+        if isinstance(outcome, Plan) and not request.dry_run:
+            # Whoever may not patch is told before anything is captured; an edit meanwhile is planned on later.
+            with _as_a_change(), contextlib.suppress(Conflict):
+                await _live(writer).patch_deployment(found.namespace, found.name, outcome.patch, dry_run=True)
     if isinstance(outcome, Plan) and not request.dry_run:
         return _Confirmed(found, request, outcome)
     not_done = isinstance(outcome, Refusal) and not request.dry_run
@@ -209,7 +214,12 @@ async def revert_overdue(tools: Tools, namespace: str) -> tuple[str, int]:
     async with progress(tools.say), tools.open_sources() as sources, tools.open_writer() as opened:
         writer = _live(opened)
         where = namespace or sources.hami_namespace
-        carriers = await writer.annotated(KEY, where)
+        try:
+            carriers = await writer.annotated(KEY, where)
+        except ForbiddenError as error:
+            if where:
+                raise
+            raise ForbiddenError(error.message, hint=Text("error-change.name-one-namespace")) from error
         copies = await _copies(tools)
         changer = Changer(writer, NoJournal(copies.opened), namespace=where)
         events = await changer.passes.reconcile() if carriers or copies.opened else []

@@ -46,10 +46,10 @@ def advise_rate(facts: Facts) -> list[Advice]:
     by_size = client_for(nodes or 0)
     wanted = max(by_size, _THROTTLED, key=lambda row: row.qps) if throttled else by_size
     limits = (Limit("kube-qps", 5, wanted.qps), Limit("kube-burst", 10, wanted.burst))
-    return [*(_judge(limit, facts, nodes) for limit in limits), _timeout(wanted, facts, nodes)]
+    return [*(_judge(limit, wanted, facts, nodes) for limit in limits), _timeout(wanted, facts, nodes)]
 
 
-def _judge(limit: Limit, facts: Facts, nodes: int | None) -> Advice:
+def _judge(limit: Limit, client: Client, facts: Facts, nodes: int | None) -> Advice:
     current = _number(facts.flags.get(limit.topic, ""), 0)
     set_to = f"{current:g}" if current else Text("tune.default", value=f"{limit.default:g}")
     if _number(facts.flags.get("kube-qps", ""), 0) < 0:
@@ -80,7 +80,7 @@ def _judge(limit: Limit, facts: Facts, nodes: int | None) -> Advice:
         severity="warning" if felt else "info",
         confidence="suspected" if facts.held_back.gaps or facts.install.gaps else "confirmed",
         evidence=(*_proof(facts), *flag(facts, limit.topic).proof, *(() if felt else node_count(facts))),
-        actions=_actions(limit.topic, limit.wanted, facts),
+        actions=_actions(limit.topic, limit.wanted, f"kube-qps={client.qps} kube-burst={client.burst}", facts),
     )
 
 
@@ -110,7 +110,7 @@ def _of_waits(scheduler: Pod, waits: tuple[Wait, ...]) -> tuple[Evidence, ...]:
     return (*proofs, Evidence(proofs[0].source, proofs[0].object, None, str(len(waits)), count))
 
 
-def _actions(topic: Topic, wanted: int, facts: Facts) -> tuple[NextAction, ...]:
+def _actions(topic: Topic, wanted: int, tried: str, facts: Facts) -> tuple[NextAction, ...]:
     version = facts.install.install.version
     if version is not None and version.version < CLIENT_FLAGS_SINCE:
         return (step(Text("tune.rate-upgrade"), ""),)
@@ -124,7 +124,7 @@ def _actions(topic: Topic, wanted: int, facts: Facts) -> tuple[NextAction, ...]:
     name = install.pods[0].name if install.pods else f"deploy/{install.deployment.name}" if install.deployment else ""
     check = quotes.extender_log(install.namespace, name, NEEDLE) if name else ""
     return (
-        step(Text("tune.rate-try"), f"tune try {topic}={wanted} for 30m", changes_cluster=True),
+        step(Text("tune.rate-try"), f"tune try {tried} for 30m", changes_cluster=True),
         step(setting, ""),
         step(Text("tune.rate-check"), check),
     )
@@ -144,7 +144,12 @@ def _timeout(wanted: Client, facts: Facts, nodes: int | None) -> Advice:
     claim = Text("tune.rate-claim", flag="--kube-timeout", current=shown, wanted=wanted.timeout_s, why=why)
     row = AdviceRow("kube-timeout", "raise", "", shown, f"{wanted.timeout_s} s", why)
     proofs = (*flag(facts, "kube-timeout").proof, *node_count(facts))
-    return Advice(row, claim, evidence=proofs, actions=_actions("kube-timeout", wanted.timeout_s, facts))
+    return Advice(
+        row,
+        claim,
+        evidence=proofs,
+        actions=_actions("kube-timeout", wanted.timeout_s, f"kube-timeout={wanted.timeout_s}", facts),
+    )
 
 
 def _unknown(topic: Topic, facts: Facts, why: Prose) -> Advice:
