@@ -21,6 +21,7 @@ from bot.texts import Texts
 from playbooks.playbook import Sources, find
 
 _WORDS = {"why": ("ml/pending-0",)}
+_TOGETHER = ("why", "nodes", "gpus", "pending", "status")
 
 
 async def _run(kubeconfig: Path) -> None:
@@ -30,24 +31,26 @@ async def _run(kubeconfig: Path) -> None:
     async with await open_cluster(kubeconfig=kubeconfig) as live, WatchCache(live) as cache:
         while line := await asyncio.to_thread(sys.stdin.readline):
             word, _, amount = line.strip().partition(" ")
-            did = await _idle(cache, float(amount)) if word == "idle" else await _questions(cache, word, int(amount))
+            match word:
+                case "idle":
+                    did = await _idle(cache, float(amount))
+                case "together":
+                    did = await _together(cache, int(amount))
+                case _:
+                    did = await _questions(cache, word, int(amount))
             print(json.dumps(did | {"rss_mb": _rss_mb(), "peak_mb": _peak_mb()}), flush=True)
 
 
 async def _questions(cache: WatchCache, verb: str, count: int) -> dict[str, float]:
     """Ask that often, one after the other: wall time and CPU of each. `p99` of few is their worst."""
-    playbook = find(verb)
     walls, cpus = list[float](), list[float]()
     from_memory = 0
     for _ in range(count):
         started, before = time.perf_counter(), time.process_time()
-        cluster = CachedCluster(cache)
-        snapshot = await playbook.gather(playbook.request(*_WORDS.get(verb, ())), Sources(cluster))
-        report = await asyncio.to_thread(playbook.report, snapshot, Texts("en"))
+        cluster = await _ask(cache, verb)
         walls.append(time.perf_counter() - started)
         cpus.append(time.process_time() - before)
         from_memory += cluster.cache_age_s is not None
-        assert report.findings
     return {
         "p50_ms": _part(walls, 50) * 1e3,
         "p99_ms": _part(walls, 99) * 1e3,
@@ -55,6 +58,23 @@ async def _questions(cache: WatchCache, verb: str, count: int) -> dict[str, floa
         "worst_cpu_ms": _part(cpus, 99) * 1e3,
         "from_memory": from_memory,
     }
+
+
+async def _together(cache: WatchCache, count: int) -> dict[str, float]:
+    """Ask as many questions of all verbs at once: the wall time until the last answer."""
+    started = time.perf_counter()
+    async with asyncio.TaskGroup() as questions:
+        for number in range(count):
+            questions.create_task(_ask(cache, _TOGETHER[number % len(_TOGETHER)]))
+    return {"wall_s": time.perf_counter() - started}
+
+
+async def _ask(cache: WatchCache, verb: str) -> CachedCluster:
+    playbook, cluster = find(verb), CachedCluster(cache)
+    snapshot = await playbook.gather(playbook.request(*_WORDS.get(verb, ())), Sources(cluster))
+    report = await asyncio.to_thread(playbook.report, snapshot, Texts("en"))
+    assert report.findings
+    return cluster
 
 
 async def _idle(cache: WatchCache, for_s: float) -> dict[str, float]:

@@ -20,7 +20,7 @@ from bot.alerts_endpoint import ALERTS_PATH, AlertsEndpoint, alerts_route
 from bot.endpoint import Handler, read_body
 from bot.errors import SourceError, of_system
 from bot.http_clients import Clients, ConnectionLimits
-from bot.metrics.endpoint import METRICS_PATH
+from bot.metrics import METRICS_PATH
 from bot.texts import Text
 
 SLACK_PATH = "/slack/events"

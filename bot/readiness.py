@@ -8,8 +8,7 @@ from slack_bolt.app.async_app import AsyncApp
 
 from bot.alerts_endpoint import Take
 from bot.errors import SourceError
-from bot.metrics.endpoint import Exposition
-from bot.metrics.figures import Figures
+from bot.metrics import Exposition, Figures
 from bot.pager.inbound import PagerAction
 from bot.pager_endpoints import Hear
 from bot.triage.webhook import Alert

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from mcp import Client, StdioServerParameters
 
 from bot.errors import UsageError
-from bot.render.as_json import as_json
-from bot.report import Evidence, Finding, Report, Scope, Sheet, Subject
+from bot.report import Evidence, Finding, Report, Scope, Sheet, Subject, as_json
 from bot.texts import Texts, in_english
 from handlers.mcp.capped import capped
 from handlers.mcp.server import chosen
@@ -30,7 +29,7 @@ from tests.cases_support import CASES, VERSIONS
 from tests.report_schema import PUBLISHED, validated
 from tests.test_shell import POD, RECORDING, ROOT, hami_bot, served
 
-pytestmark = pytest.mark.few(4)
+pytestmark = pytest.mark.process
 
 ASKED: Mapping[str, tuple[Mapping[str, Any], Sequence[str]]] = {
     "why": ({"pod": POD.partition("/")[2], "namespace": "ml"}, ("s03-card-insufficient-memory", "-n", "ml")),

@@ -526,6 +526,7 @@ def test_the_options_that_every_verb_has_are_those_of_both_grammars() -> None:
     assert OPTIONS - {"--help", "help"} == {flag for option in every for flag in (option.name, *option.opts)}
 
 
+@pytest.mark.process
 def test_the_examples_import_nothing_but_what_is_promised() -> None:
     code = "import sys; sys.path.insert(0, sys.argv[1]); import evictions, whole_gpus"
     subprocess.run([sys.executable, "-c", code, str(EXAMPLES)], cwd=ROOT, check=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from bot.errors import BotError
 from bot.report import SEVERITIES
-from bot.slack.render.storm import digest_of
+from bot.slack.render.triage_head import digest_of
 from bot.store.alert_rows import Counts
 from bot.store.incidents import Row
 from bot.store.storms import Limit

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from bot.slack.render.blocks import Draft
-from bot.slack.render.escalation import render_last_resort
+from bot.slack.render.triage_head import render_last_resort
 from bot.store.alert_rows import Counts
 from bot.store.incidents import Row
 from bot.triage.cause import severest

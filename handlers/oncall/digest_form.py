@@ -8,7 +8,7 @@ from bot.digest.schedule import is_zone
 from bot.errors import UsageError
 from bot.slack.app import App
 from bot.slack.render import blocks
-from bot.slack.render.digest_form import FORM, INPUT, OPEN, WHEN, ZONE, Place, form, read_place
+from bot.slack.render.digest import FORM, INPUT, OPEN, WHEN, ZONE, Place, form, read_place
 from bot.slack.render.prose import error_line, progress
 from bot.texts import Text
 from handlers.changes.draft import Person

@@ -17,8 +17,7 @@ from bot.render.trend import trend_picture, trend_words
 from bot.report import Report, one_line
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.message import File, Message
-from bot.slack.render.digest import DigestPost, render_digest
-from bot.slack.render.digest_form import render_added, render_list
+from bot.slack.render.digest import DigestPost, render_added, render_digest, render_list
 from bot.slack.render.prose import progress
 from bot.store import StoreError
 from bot.store.audit import Line

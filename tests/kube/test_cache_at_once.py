@@ -6,7 +6,7 @@ from bot.errors import SourceError
 from bot.kube.models import NODES, PODS
 from bot.kube.watch.cache import CachedCluster
 from sandbox.apiserver import Fault
-from tests.kube.cache_lab import NODES_PATH, QUICK, THREE, lab, until
+from tests.kube.cache_lab import NODES_PATH, QUICK, THREE, Lab, lab, until
 from tests.kube.live_servers import pod
 
 
@@ -59,6 +59,25 @@ def test_a_question_that_is_given_up_takes_no_list_from_the_others(tmp_path):
     asyncio.run(read())
 
 
+def test_questions_at_once_share_a_list_that_nobody_follows_and_those_behind_them_the_next(tmp_path):
+    async def read() -> None:
+        async with lab(tmp_path) as here:
+
+            def ask() -> asyncio.Task[list[str]]:
+                return asyncio.create_task(_pods(here))
+
+            first = [ask() for _ in range(3)]
+            for _ in range(3):  # begun, and an answer takes more turns of the loop
+                await asyncio.sleep(0)
+            here.server.write("pods", pod("later"))
+            behind = [ask() for _ in range(3)]
+            found = await asyncio.gather(*first, *behind)
+            assert found[3:] == [["later", "trainer-0"]] * 3
+            assert sum(request.path == "/api/v1/pods" for request in here.server.requests) == 2
+
+    asyncio.run(read())
+
+
 def test_an_object_that_cannot_be_read_is_told_to_those_who_asked_for_its_list_only(tmp_path):
     async def read() -> None:
         async with lab(tmp_path) as here:
@@ -74,4 +93,6 @@ def test_an_object_that_cannot_be_read_is_told_to_those_who_asked_for_its_list_o
 
     asyncio.run(read())
 
-    asyncio.run(read())
+
+async def _pods(here: Lab) -> list[str]:
+    return sorted(entry.name for entry in await CachedCluster(here.cache).list(PODS))

@@ -40,7 +40,7 @@ DEEDS = {"ack": "acknowledged", "take": "taken", "close": "closed"}
 LONG_AGO_S = 3600.0
 """More than an open incident waits before somebody is called."""
 
-pytestmark = [pytest.mark.few(2), pytest.mark.parametrize("new_database", ["postgresql"], indirect=True)]
+pytestmark = [pytest.mark.process, pytest.mark.parametrize("new_database", ["postgresql"], indirect=True)]
 
 
 @pytest.fixture(scope="module")

@@ -183,6 +183,7 @@ def test_cancelled_it_closes_the_request_and_the_scheduler_stops_profiling(tmp_p
     fetched(tmp_path, CPU, server, cancelled)
 
 
+@pytest.mark.process
 def test_ctrl_c_in_a_shell_ends_the_capture(tmp_path: Path) -> None:
     started = asyncio.Event()
 
@@ -288,6 +289,7 @@ async def of_a_pod(folder: Path, talk: Callable[[ApiServer, int], Awaitable[Any]
         return await talk(server, URL(served.url).port or 0)
 
 
+@pytest.mark.process
 def test_the_shell_takes_it_straight_from_a_pod_whose_certificate_nobody_signed(tmp_path: Path) -> None:
     def hami_bot(port: int, over: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
         words = [

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from bot.gpu_rows import GpuRow
-from bot.render.bars import MOST_LINES, bars
+from bot.render.overview import MOST_LINES, bars
 from bot.render.terminal import terminal
 from bot.report import Report, Sheet, Table, Uuid
 from bot.texts import LANGUAGES, Texts

@@ -2,8 +2,8 @@
 
 A list is read from the API the first time that it is asked for, and followed by a watch with the same selectors from
 then on, so what it holds is what the API told last. Where its watch is refused, or silent for too long, it is read
-anew, once for all who ask meanwhile. Objects asked for by name, events, logs and everything else are always read for
-the one who asks.
+anew, once for all who ask meanwhile. Every other list is read once for all who ask before that reading begins, so that
+questions of the same moment hold the same objects; objects asked for by name and logs are read for the one who asks.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from datetime import datetime, timedelta
 from typing import Any, Self, TypeVar
 
 from bot.kube.client.list_responses import left_out
-from bot.kube.client.live import LiveCluster, Selection
+from bot.kube.client.live import Listed, LiveCluster, Selection
 from bot.kube.cluster import Clocks, LogLines, LogWanted
 from bot.kube.models import NODES, DaemonPod, Holder, Kind, Node, Pod, Resource
 from bot.kube.object_memo import Kept
-from bot.kube.watch.follow import Follower, Pace
+from bot.kube.watch.follow import Follower, Pace, shared
 from bot.kube.watch.interning import Shared
 from bot.report import Gap
 
@@ -30,6 +30,51 @@ _OF_ONE_OBJECT = ("metadata.name=", "spec.nodeName=", "involvedObject.")
 _UNPLACED = ("status.phase=Pending", "spec.nodeName=")
 
 
+class _Readings:
+    """Lists that nobody follows, each read once for all who ask before its reading begins.
+
+    Who asks while one is read waits for the next: what is answered was read after it was asked for.
+    """
+
+    def __init__(self, live: LiveCluster) -> None:
+        self._live = live
+        self._next: dict[tuple[Selection[Any], str], asyncio.Task[Listed[Any]]] = {}
+        self._running: dict[tuple[Selection[Any], str], asyncio.Task[Listed[Any]]] = {}
+
+    async def listed(self, wanted: Selection[R], namespace: str) -> Listed[R]:
+        """As of a live cluster; the list is shared by all who asked meanwhile. Raises SourceError."""
+        key = wanted, namespace
+        reading = self._next.get(key)
+        if reading is None:
+            reading = self._next[key] = asyncio.create_task(self._read(wanted, namespace))
+            reading.add_done_callback(_heard)
+        return await shared(reading, f"list of {wanted.kind.plural} in {self._live.name}")
+
+    async def _read(self, wanted: Selection[R], namespace: str) -> Listed[R]:
+        key = wanted, namespace
+        if before := self._running.get(key):
+            await asyncio.wait([before])
+        here = self._running[key] = self._next.pop(key)
+        try:
+            return await self._live.listed(wanted, namespace)
+        finally:
+            if self._running[key] is here:
+                del self._running[key]
+
+    async def close(self) -> None:
+        """Ends what is read."""
+        reading = [*self._next.values(), *self._running.values()]
+        for task in reading:
+            task.cancel()
+        await asyncio.gather(*reading, return_exceptions=True)
+
+
+def _heard(reading: asyncio.Task[Any]) -> None:
+    """A failure is told to those who wait; there may be none any more."""
+    if not reading.cancelled():
+        reading.exception()
+
+
 class WatchCache:
     """What is followed of one cluster. Use as an async context manager; the live cluster is not closed by it."""
 
@@ -39,12 +84,13 @@ class WatchCache:
         self._shared = Shared()
         self.followed: dict[Selection[Any], Follower[Any]] = {}
         self.kept: Kept = {}
+        self.readings = _Readings(live)
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await asyncio.gather(*(follower.close() for follower in self.followed.values()))
+        await asyncio.gather(self.readings.close(), *(follower.close() for follower in self.followed.values()))
 
     def follower(self, wanted: Selection[R]) -> Follower[R] | None:
         """Who follows that list, begun or not; None when it is not one to follow."""
@@ -150,9 +196,9 @@ class CachedCluster:
         followed = _whole(wanted)
         follower = None if namespace and kind.namespaced else self._cache.follower(followed)
         if follower is None or not (follower.begun or followed == wanted):
-            found = await self._live.listed(wanted, namespace)
+            found = await self._cache.readings.listed(wanted, namespace)
             self._left_out[wanted, namespace] = left_out(kind, found.bad)
-            return found.items
+            return found.items.copy()
         if (age_s := follower.age_s()) is None:
             age_s = await follower.read()
         if age_s is not None:

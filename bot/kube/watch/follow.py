@@ -19,6 +19,7 @@ from bot.kube.watch.watch_stream import Bookmark, EventReader
 from bot.texts import Text, in_english
 
 R = TypeVar("R", bound=Resource)
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +38,22 @@ class Pace(NamedTuple):
     retry_s: float = 1
     longest_retry_s: float = 60
     forbidden_s: float = 600
+
+
+async def shared(reading: asyncio.Task[T], name: str) -> T:
+    """What the reading gives, which goes on when one of those who wait for it is cancelled.
+
+    Raises what it raises, and SourceError where the reading itself was cancelled, because the bot closes.
+    """
+    try:
+        return await asyncio.shield(reading)
+    except asyncio.CancelledError:
+        here = asyncio.current_task()
+        if reading.cancelled() and not (here and here.cancelling()):  # else both are told to end: `close`
+            raise SourceError(
+                Text("error-kube.closed-while-read", name=name), hint=Text("error-command.ask-again")
+            ) from None
+        raise
 
 
 class Follower(Generic[R]):
@@ -109,16 +126,7 @@ class Follower(Generic[R]):
         if self._listing is None:
             self._listing = asyncio.create_task(self._list_once())
             self._listing.add_done_callback(self._listed)
-        listing = self._listing
-        try:
-            return await asyncio.shield(listing)
-        except asyncio.CancelledError:
-            here = asyncio.current_task()
-            if listing.cancelled() and not (here and here.cancelling()):  # else both are told to end: `close`
-                raise SourceError(
-                    Text("error-kube.closed-while-read", name=self._name), hint=Text("error-command.ask-again")
-                ) from None
-            raise
+        return await shared(self._listing, self._name)
 
     def _listed(self, listing: asyncio.Task[float]) -> None:
         self._listing = None
