@@ -152,6 +152,7 @@ def _overdue_command() -> click.Command:
         callback=_read_overdue,
         help="Revert every overdue temporary change, once: for a CronJob beside the bot.",
         epilog=f"Example: {PROGRAM} revert-overdue -n kube-system",
+        hidden=True,
         params=[
             click.Option(["-n", "--namespace"], default="", metavar="NS", help="Only in this namespace; else in all."),
             *_options_but("output", "lang", "recording"),

@@ -26,7 +26,7 @@ from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.store import open_store
 from bot.texts import Texts
 from sandbox.apiserver import ApiServer, Fault
-from sandbox.apiserver.access import Rule
+from sandbox.apiserver.access import Access, Rule
 from sandbox.apiserver.controllers import Timing
 from tests.cases_support import CASES
 from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER
@@ -366,6 +366,25 @@ def test_somebody_who_may_not_is_told_with_exit_code_4(tmp_path: Path) -> None:
         assert "nothing was changed" in done.stderr
         assert "grant patch on deployments" in done.stderr
         assert here.words()[-1] == "-v=4"
+
+
+def test_somebody_who_may_not_is_told_before_anything_is_captured_or_asked(tmp_path: Path) -> None:
+    with cluster(tmp_path, refused=[Rule(["patch"], ["deployments"])]) as here:
+        done = here.hami_bot("verbosity", "5", "--yes")
+        assert done.returncode == 4, done.stderr
+        assert "grant patch on deployments" in done.stderr
+        assert not list(tmp_path.glob("hami-capture-*"))
+        assert "pods restart" not in done.stderr
+
+
+def test_who_may_list_deployments_of_one_namespace_alone_is_told_to_name_it(tmp_path: Path) -> None:
+    granted = [Rule(["*"], ["*"], namespace=NAMESPACE)]
+    with cluster(tmp_path) as here:
+        here.server.access = Access(granted, [])
+        done = here.hami_bot("revert-overdue")
+        assert done.returncode == 3, done.stderr
+        assert "--namespace" in done.stderr
+        assert here.hami_bot("revert-overdue", "--namespace", NAMESPACE).returncode == 0
 
 
 def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:

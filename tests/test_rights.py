@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from bot.changes.kinds import KINDS, VERBOSITY
+from bot.changes.kinds import TRY, VERBOSITY, VERBS
 from bot.changes.record import KEY
 from bot.errors import BotError
 from bot.kube.client.connect import open_cluster, open_writer
@@ -135,8 +135,9 @@ def test_without_any_one_rule_of_a_reading_bot_an_answer_says_what_it_could_not_
 # -------------------------------------------------------------------------------------------------------- changes
 
 RAISES = {
-    kind.verb: (kind.verb, {"kube-timeout": "40"}.get(kind.verb, "on" if kind.verb == "profiling" else "7"))
-    for kind in KINDS.values()
+    "verbosity": ("verbosity", "7"),
+    "profiling": ("profiling", "on"),
+    TRY: (*TRY.split(), "kube-qps=7", "kube-burst=7", "kube-timeout=40"),
 }
 IN_PROCESS = "verbosity in the running process"
 
@@ -161,8 +162,8 @@ class Acts:
         told = self.by_name[name]()
         self._here.server.access = Access()
         if KEY in self._here.deployment["metadata"].get("annotations", {}):
-            verb = name if name in KINDS else VERBOSITY.verb
-            done = self._here.hami_bot(verb, KINDS[verb].values.revert)
+            verb = name if name in VERBS else VERBOSITY.verb
+            done = self._here.hami_bot(*verb.split(), "revert")
             assert done.returncode == 0, done.stderr
         return told
 

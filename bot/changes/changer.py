@@ -4,16 +4,13 @@ import time
 import uuid
 from collections.abc import Callable
 
-from bot.changes.begin import ChangeFailed, looked_at, open_record, set_in_all
-from bot.changes.buffered_journal import Telling, contradicted
 from bot.changes.deadline import wrong_clock
-from bot.changes.deployments import FOREVER, Object, Objects
+from bot.changes.decide import carries, how_it_ended
+from bot.changes.deployments import FOREVER, ChangeFailed, Object, Objects, looked_at, open_record, place_of, set_in_all
 from bot.changes.journal import Event, Journal, Open
-from bot.changes.plan import ChangeRequest, NothingToDo, Plan, annotation, plan_extension, plan_raise
-from bot.changes.reconciler import Endings, Reconciler
-from bot.changes.record import Record, read_record
-from bot.changes.refusal import Refusal
-from bot.changes.unnoticed_end import carries, how_it_ended
+from bot.changes.plan import NothingToDo, Plan, Raise, annotation, plan_extension, plan_raise
+from bot.changes.reconciler import Endings, Reconciler, Telling, contradicted
+from bot.changes.record import Record, Refusal, read_record
 from bot.errors import SourceError
 from bot.hami.version import Version
 from bot.kube.client.writer import Conflict, OutcomeUnknown, Writer
@@ -69,7 +66,7 @@ class Changer:
         return wrong_clock(self.skew_s())
 
     async def plan(
-        self, namespace: str, name: str, wanted: ChangeRequest, version: Version | None, change_id: str = ""
+        self, namespace: str, name: str, wanted: Raise, version: Version | None, change_id: str = ""
     ) -> Plan | NothingToDo | Refusal:
         """What would be done now, on the Deployment read fresh."""
         deployment = await self._objects.read(namespace, name)
@@ -77,24 +74,16 @@ class Changer:
         skew_s = self.skew_s()
         return plan_raise(deployment, wanted, now=self.time(), change_id=known, version=version, skew_s=skew_s)
 
-    async def raise_(
-        self,
-        namespace: str,
-        name: str,
-        wanted: ChangeRequest,
-        version: Version | None,
-        confirmed: Plan,
-        *,
-        exact: bool = False,
-    ) -> Record:
+    async def raise_(self, confirmed: Plan, version: Version | None, *, exact: bool = False) -> Record:
         """Makes the confirmed change; its time counts from now. Raises ChangeFailed when the object is not what was
         confirmed, or it failed.
 
         An edit elsewhere in the object in the meantime is none that matters: it is planned again, up to three times;
         with `exact` one of the spec is. Asked again while that very change is open it is not made again.
         """
+        namespace, name = place_of(confirmed.record)
         for _ in range(ATTEMPTS):
-            again = await self.plan(namespace, name, wanted, version, confirmed.record.id)
+            again = await self.plan(namespace, name, confirmed.wanted, version, confirmed.record.id)
             if isinstance(again, Refusal) and again.record is not None and again.record.id == confirmed.record.id:
                 return await self.begin(await self._objects.read(namespace, name), again.record)
             if not isinstance(again, Plan) or _differs(again, confirmed):

@@ -7,11 +7,9 @@ itself stands in the record, on the Deployment; `bot.changes.decide` says what i
 import math
 from datetime import UTC, datetime
 
-from bot.changes.durations import format_duration, roughly
 from bot.changes.kinds import Kind
-from bot.changes.record import Record
-from bot.changes.refusal import Refusal
-from bot.kube.times import format_time
+from bot.changes.record import Record, Refusal
+from bot.kube.times import format_duration, format_time, roughly
 from bot.texts import Text
 
 SHORTEST_S = 60

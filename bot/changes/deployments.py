@@ -1,22 +1,36 @@
-"""The Deployments as they are now, by the API server's clock, and what is due on one, done."""
+"""The Deployments as they are now, by the API server's clock: what is due on one is done, what begins is completed.
+
+A change by words is one patch. A level of kube-scheduler's is set in the running processes, which need no restart for
+it (their PUT /debug/flags/v); the record on the Deployment comes first, so that whoever looks later sets them back.
+"""
 
 import contextlib
 from collections.abc import Callable
-from typing import Any
+from typing import NoReturn
 
-from bot.changes.decide import Blocked, Ended, Forget, Restore, Retime, Wait, decide, decide_by_copy
+from bot.changes.decide import (
+    Blocked,
+    Ended,
+    Forget,
+    Restore,
+    Retime,
+    Wait,
+    carries,
+    decide,
+    decide_by_copy,
+    why_not_carried,
+)
+from bot.changes.flags import Object, find_spot, last_set
 from bot.changes.journal import Event, Open
-from bot.changes.live_verbosity import level_now, set_running
-from bot.changes.manual_revert import by_hand
-from bot.changes.plan import Patch, annotation
-from bot.changes.record import Record, Unreadable
-from bot.changes.unnoticed_end import why_not_carried
-from bot.errors import SourceError
-from bot.kube.client.writer import Writer
+from bot.changes.merge import by_hand
+from bot.changes.plan import Patch, annotation, plan_forget
+from bot.changes.record import Record, Unreadable, read_record
+from bot.errors import BotError, NotFound, SourceError
+from bot.kube.client.writer import Conflict, OutcomeUnknown, Writer
+from bot.texts import Text
 
 FOREVER = float("inf")
 
-Object = dict[str, Any]
 Due = Wait | Restore | Retime | Forget | Blocked | Ended | Unreadable | None
 
 
@@ -97,3 +111,104 @@ def place_of(record: Record) -> tuple[str, str]:
     """The namespace and the name of the Deployment that the record is about."""
     namespace, _, name = record.target.partition("/")
     return namespace, name
+
+
+async def set_running(writer: Writer, deployment: Object, record: Record, level: str) -> int:
+    """For a change by `debug-flags`, nothing else: sets every running kube-scheduler of the Deployment; how many.
+
+    One that ended has the level of its words; an empty `level` is the one without a flag. One that cannot be set keeps
+    none of the others from it. Raises the SourceError of the first of those.
+    """
+    if record.means != "debug-flags":
+        return 0
+    namespace, _, _ = record.target.partition("/")
+    unset: list[SourceError] = []
+    count = 0
+    for pod in await writer.pods_of(deployment):
+        try:
+            await writer.set_verbosity(namespace, pod, level or record.kind.values.default)
+            count += 1
+        except NotFound:
+            continue
+        except SourceError as error:
+            unset.append(error)
+    if unset:
+        raise unset[0]
+    return count
+
+
+def level_now(deployment: Object, record: Record) -> str:
+    """The level that the container's words say now, empty if none."""
+    spot = find_spot(deployment, record.container)
+    found = last_set(spot, record.kind.flag) if spot else None
+    return found.value if found and record.kind.values.is_value(found.value) else ""
+
+
+class ChangeFailed(BotError):  # noqa: N818  # what the person is told
+    """A change could not be made, or not undone; the message says what state things are in."""
+
+    exit_code = 5
+
+
+async def looked_at(objects: Objects, record: Record, unknown: OutcomeUnknown) -> Object:
+    """The object, after a write of the record whose answer was lost. Raises ChangeFailed unless it is seen there."""
+    target = record.target
+    try:
+        deployment = await objects.read(*place_of(record))
+    except SourceError as error:
+        text = Text("error-change.patch-got-no-answer", target=target, why=unknown.message)
+        raise ChangeFailed(text, hint=Text("error-change.if-made-reverts-at", at=record.at)) from error
+    found = read_record(annotation(deployment) or "")
+    if not isinstance(found, Record) or (found.id, found.at) != (record.id, record.at):
+        text = Text("error-change.not-changed-as-far-as-seen", target=target, why=unknown.message)
+        raise ChangeFailed(text, hint=Text("error-change.if-change-arrives-late-bot", at=record.at)) from unknown
+    return deployment
+
+
+async def set_in_all(objects: Objects, deployment: Object, record: Record) -> None:
+    """For `debug-flags`, whose record stands on the object: sets the running processes, all or none of them.
+
+    Raises ChangeFailed with what state things are in.
+    """
+    if record.means != "debug-flags":
+        return
+    try:
+        if not await set_running(objects.writer, deployment, record, record.new):
+            raise NotFound(
+                Text("error-change.no-running-kube-scheduler-accepts"), hint=Text("error-change.only-with-profiling")
+            )
+        if not carries(await objects.read(*place_of(record)), record):
+            raise Conflict(Text("error-change.reverted-before-every-pod"))
+    except SourceError as error:
+        await _unset(objects, record, error)
+
+
+async def _unset(objects: Objects, record: Record, error: SourceError) -> NoReturn:
+    """Sets the running processes back and takes the record off."""
+    try:
+        deployment = await objects.read(*place_of(record))
+        await set_running(objects.writer, deployment, record, record.old)
+        if carries(deployment, record):
+            await objects.writer.patch_deployment(*place_of(record), plan_forget(deployment))
+    except SourceError as second:
+        text = Text("error-change.some-pods-may-have-it", level=record.new, why=second.message)
+        raise ChangeFailed(text, hint=Text("error-change.reverts-them-at", at=record.at)) from error
+    raise ChangeFailed(Text("error-change.not-changed-because", why=error.message), hint=error.hint) from error
+
+
+def open_record(deployment: Object) -> Record:
+    """The record of the change that is open on the object. Raises ChangeFailed where none of its own is."""
+    text = annotation(deployment)
+    found = read_record(text) if text is not None else None
+    meta = deployment["metadata"]
+    here = f"{meta['namespace']}/{meta['name']}"
+    if isinstance(found, Record) and found.target == here:
+        return found
+    if found is None:
+        raise ChangeFailed(Text("error-change.no-record", target=here), hint=Text("error-change.nothing-to-revert"))
+    text = (
+        Text("error-change.record-is-a-copy", target=here, other=found.target)
+        if isinstance(found, Record)
+        else (Text("error-change.record-unreadable", target=here, why=found.why))
+    )
+    raise ChangeFailed(text, hint=Text("error-change.look-by-hand"))

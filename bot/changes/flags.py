@@ -113,9 +113,9 @@ def sets_of(spot: ArgumentList, flag: Flag) -> list[Set]:
                 taken = False
             elif word == "--":
                 return found
-            elif daemon_set := _read(words, at, flag):
-                found.append(daemon_set._replace(field=field))
-                taken = daemon_set.at > at
+            elif setting := _read(words, at, flag):
+                found.append(setting._replace(field=field))
+                taken = setting.at > at
     return found
 
 

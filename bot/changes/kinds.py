@@ -1,33 +1,119 @@
 """The kinds of temporary change: everything in which one flag of the scheduler differs from another. Pure.
 
-A new kind is an entry of `KINDS` and its texts in each language: `card.what-<flag>` and, of a number, the two that say
+A new kind is an entry of `KINDS` and its texts in each language: what its card says and, of a number, the two that say
 why it has a highest value.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
 
-from bot.changes.flag_effects import (
-    AddImpact,
-    DeploymentContext,
-    Setting,
-    exposure,
-    loudness,
-    nothing_more,
-    requests_to_come,
-)
-from bot.changes.flags import Flag
-from bot.hami.installation.install import CLIENT_FLAGS_SINCE, PROFILING_SINCE
+import msgspec
+
+from bot.changes.flags import Flag, Object, containers, part_of
+from bot.hami.installation.install import CLIENT_FLAGS_SINCE, METRICS_CLOSED_SINCE, PROFILING_SINCE, ROLE_LABEL
 from bot.hami.version import Version
-from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
+from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER, read_flags
+from bot.kube.models import Node, Pod, Service, Webhook
+from bot.report import Severity
 from bot.texts import Text
+
+LOUDEST_OF_HAMI = 5
+"""HAMi logs nothing above V(5) (pkg/scheduler, pkg/device; 2.5 to 2.10)."""
+
+
+class DeploymentContext(NamedTuple):
+    """What stands around the Deployment; None for what could not be read.
+
+    `pods` are the Deployment's own that have not ended. `webhooks` are HAMi's: empty when there is none. `nodes` matter
+    only where a required pod anti-affinity is set, see `bot.changes.effects.needs_nodes`.
+    """
+
+    pods: Sequence[Pod] | None = None
+    nodes: Sequence[Node] | None = None
+    webhooks: Sequence[Webhook] | None = None
+    services: Sequence[Service] | None = None
+    version: Version | None = None
+
+
+class Setting(NamedTuple):
+    """The new value of a container's flag, on a Deployment as it is now."""
+
+    deployment: Object
+    container: str
+    value: str
+
+
+class AddImpact(Protocol):
+    """Adds a text to what the change brings with it; its key is `blast.` and the impact's code."""
+
+    def __call__(self, what: Text, severity: Severity) -> None: ...
+
+
+def nothing_more(_: Setting, __: DeploymentContext, ___: AddImpact) -> None:
+    """For a value that brings nothing worth a warning."""
+
+
+def loudness(setting: Setting, _: DeploymentContext, tell: AddImpact) -> None:
+    """How much more is logged at this level, and whether HAMi has anything to say there."""
+    level = int(setting.value)
+    if setting.container != EXTENDER_CONTAINER:
+        tell(Text("blast.loud-kube-scheduler", level=level), "warning" if level > LOUDEST_OF_HAMI else "info")
+    elif level > LOUDEST_OF_HAMI:
+        tell(Text("blast.louder-than-hami", level=level), "warning")
+    elif level == LOUDEST_OF_HAMI:
+        tell(Text("blast.loud"), "info")
+
+
+def requests_to_come(_: Setting, __: DeploymentContext, tell: AddImpact) -> None:
+    """That the API server gets more requests."""
+    tell(Text("blast.more-requests"), "info")
+
+
+def exposure(setting: Setting, around: DeploymentContext, tell: AddImpact) -> None:
+    """Who can fetch profiles: the extender's own port serves them without authentication."""
+    if around.version is not None and PROFILING_SINCE <= around.version < METRICS_CLOSED_SINCE:
+        tell(Text("blast.profiles-served-already", version=around.version), "info")
+    if around.services is None:
+        tell(Text("blast.profiles-unseen"), "warning")
+        return
+    template = part_of(part_of(setting.deployment, "spec"), "template")
+    leading = {**part_of(part_of(template, "metadata"), "labels"), ROLE_LABEL: "leader"}.items()
+    ports = _own_ports(setting.deployment)
+    outside = [
+        f"{service.spec.type} {service.namespace}/{service.name} ({port.node_port or port.port})"
+        for service in around.services
+        if service.spec.type in _OUTSIDE and service.spec.selector and service.spec.selector.items() <= leading
+        for port in service.spec.ports or ()
+        if str(port.target_port or port.port) in ports
+    ]
+    if outside:
+        tell(Text("blast.profiles-outside", where=", ".join(outside)), "warning")
+    else:
+        tell(Text("blast.profiles-inside"), "info")
+
+
+def _own_ports(deployment: Object) -> set[str]:
+    """The extender's port, by its number and by its name."""
+    for container in containers(deployment):
+        if container.get("name") == EXTENDER_CONTAINER:
+            number = read_flags([*(container.get("command") or ()), *(container.get("args") or ())]).get(
+                "http_bind", ""
+            )
+            number = number.rpartition(":")[2]
+            named = [port for port in container.get("ports") or () if str(port.get("containerPort")) == number]
+            return {number, *(str(port.get("name")) for port in named)}
+    return set()
+
 
 USUAL_S, LONGEST_S = 600, 4 * 3600
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 
 Refused = tuple[Text, Text]
 """Why, and what to do instead."""
+Brings = Callable[[Setting, DeploymentContext, AddImpact], None]
+"""Tells what a new value brings with it."""
+ChangeWords = Callable[[str, str, str], Text]
+"""A change in a few words: in which container, from which value, to which."""
 
 
 class Switch:
@@ -38,9 +124,7 @@ class Switch:
     shown = "on"
     """What asks for a value, as help shows it."""
     revert = "off"
-    """The word that reverts the change."""
-    words = ("on", "off")
-    """Every word that means the same for all such flags."""
+    """The word that is shown for its revert; `off` and `revert` both revert every kind."""
 
     def read(self, word: str) -> str | None:
         """The value that the word asks for, None for any other word."""
@@ -76,7 +160,6 @@ class Number(NamedTuple):
     default: str = "0"
     is_bool: bool = False
     revert: str = "revert"
-    words: tuple[str, ...] = ("revert",)
 
     def read(self, word: str) -> str | None:
         """As `Switch.read`; the range is not looked at."""
@@ -103,12 +186,13 @@ class Number(NamedTuple):
         return None
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(msgspec.Struct, frozen=True):
     """One flag that can be changed for a while.
 
-    People type `verb`; `name` is the flag's without its hyphens, and what records of open changes name. `containers`
-    are those whose flag it is, the first where none is named. `summary` and `example` stand in the help. `since` is
+    People type `verb`; `name` is the flag's without its hyphens, and what records of open changes name. Flags with the
+    same verb are set together, each as `name=value`: their `containers`, `summary`, `example`, `usual_s` and
+    `longest_s` are the same. `containers` are those whose flag it is, the first where none is named. `summary` and
+    `example` stand in the help. `change` puts it into words. `since` is
     HAMi's first version whose extender knows the flag, None for all. `is_log_level`: kube-scheduler takes it while it
     runs, and the log itself tells when enough is captured, or too much is written. `brings` tells its consequences.
     A change lasts `usual_s` where no time is given, `longest_s` from its raise at most.
@@ -117,12 +201,13 @@ class Kind:
     verb: str
     name: str
     values: Switch | Number
+    change: ChangeWords
     containers: tuple[str, ...]
     summary: str
     example: str
     since: Version | None = None
     is_log_level: bool = False
-    brings: Callable[[Setting, DeploymentContext, AddImpact], None] = nothing_more
+    brings: Brings = nothing_more
     usual_s: int = USUAL_S
     longest_s: int = LONGEST_S
 
@@ -134,6 +219,11 @@ class Kind:
     def reverting(self) -> str:
         """The words that revert the change now."""
         return f"{self.verb} {self.values.revert}"
+
+    def asked_as(self, value: str) -> str:
+        """The word that asks for the value."""
+        word = self.values.word(value)
+        return word if len(VERBS[self.verb]) == 1 else f"{self.name}={word}"
 
     def refusal(self, container: str, value: str) -> Refused | None:
         """Why the container's flag must not be given the value; None where it may."""
@@ -163,6 +253,7 @@ VERBOSITY = Kind(
     verb="verbosity",
     name="v",
     values=Number(0, 7, _high_level, shown="LEVEL"),
+    change=lambda where, old, new: Text("card.what-v", container=where, old=old, new=new),
     containers=(EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER),
     summary="Show how much the scheduler logs; raise it for a while; the bot reverts it at the deadline.",
     example="verbosity 5 for 10m because ml/trainer-0 is refused",
@@ -173,6 +264,7 @@ PROFILING = Kind(
     verb="profiling",
     name="profiling",
     values=Switch(),
+    change=lambda where, old, new: Text("card.what-profiling", container=where, old=old, new=new),
     containers=(EXTENDER_CONTAINER,),
     summary="Show whether the scheduler serves profiles; switch that on for a while.",
     example="profiling on for 15m because filter runs are slow",
@@ -180,63 +272,68 @@ PROFILING = Kind(
     brings=exposure,
 )
 
+TRY = "tune try"
+
+
+def _tried(name: str, values: Number, change: ChangeWords, brings: Brings = nothing_more) -> Kind:
+    """A limit of the extender's API client."""
+    return Kind(
+        verb=TRY,
+        name=name,
+        values=values,
+        change=change,
+        containers=(EXTENDER_CONTAINER,),
+        summary="Show the limits of the scheduler's API client; try others for a while, with one restart.",
+        example=f"{TRY} kube-qps=50 kube-burst=100 kube-timeout=30 for 30m because pods wait for a minute",
+        since=CLIENT_FLAGS_SINCE,
+        brings=brings,
+    )
+
+
 # Without these flags client-go's defaults hold: 5 requests a second, 10 at once, no time-out.
-KUBE_QPS = Kind(
-    verb="kube-qps",
-    name="kube-qps",
-    values=Number(1, 200, _high_rate, default="5"),
-    containers=(EXTENDER_CONTAINER,),
-    summary="Show how many requests a second the scheduler may send to the API server; raise it for a while.",
-    example="kube-qps 50 for 30m because pods wait for a minute",
-    since=CLIENT_FLAGS_SINCE,
-    brings=requests_to_come,
+KUBE_QPS = _tried(
+    "kube-qps",
+    Number(1, 200, _high_rate, default="5"),
+    lambda where, old, new: Text("card.what-kube-qps", container=where, old=old, new=new),
+    requests_to_come,
 )
-KUBE_BURST = Kind(
-    verb="kube-burst",
-    name="kube-burst",
-    values=Number(1, 400, _high_rate, default="10"),
-    containers=(EXTENDER_CONTAINER,),
-    summary="Show how many requests the scheduler may send to the API server at once; raise it for a while.",
-    example="kube-burst 100 for 30m because pods wait for a minute",
-    since=CLIENT_FLAGS_SINCE,
-    brings=requests_to_come,
+KUBE_BURST = _tried(
+    "kube-burst",
+    Number(1, 400, _high_rate, default="10"),
+    lambda where, old, new: Text("card.what-kube-burst", container=where, old=old, new=new),
+    requests_to_come,
 )
-KUBE_TIMEOUT = Kind(
-    verb="kube-timeout",
-    name="kube-timeout",
-    values=Number(1, 120, _high_timeout, shown="SECONDS"),
-    containers=(EXTENDER_CONTAINER,),
-    summary="Show how long the scheduler waits for the API server's answer; set another time for a while.",
-    example="kube-timeout 30 for 30m because requests are cut off",
-    since=CLIENT_FLAGS_SINCE,
+KUBE_TIMEOUT = _tried(
+    "kube-timeout",
+    Number(1, 120, _high_timeout, shown="SECONDS"),
+    lambda where, old, new: Text("card.what-kube-timeout", container=where, old=old, new=new),
 )
 
-KINDS = {kind.verb: kind for kind in (VERBOSITY, PROFILING, KUBE_QPS, KUBE_BURST, KUBE_TIMEOUT)}
-"""By the verb that people type."""
-_OF_FLAG = {kind.name: kind for kind in KINDS.values()}
+KINDS = {kind.name: kind for kind in (VERBOSITY, PROFILING, KUBE_QPS, KUBE_BURST, KUBE_TIMEOUT)}
+"""By the flag that they change, which is named without hyphens."""
+VERBS: dict[str, tuple[Kind, ...]] = {
+    verb: tuple(kind for kind in KINDS.values() if kind.verb == verb)
+    for verb in dict.fromkeys(kind.verb for kind in KINDS.values())
+}
+"""The kinds that are set together, by the verb that people type."""
+FORMER = tuple(kind.name for kinds in VERBS.values() if len(kinds) > 1 for kind in kinds)
+"""Flags that had a verb of their own before they were set together: whoever types it is told the new one."""
 
 
-def kind_of(verb: str) -> Kind:
-    """The kind that is typed so. Raises UnknownKind."""
-    return _known(KINDS, verb)
-
-
-def kind_of_flag(name: str) -> Kind:
+def kind_of(name: str) -> Kind:
     """The kind that changes the flag, which is named without hyphens. Raises UnknownKind."""
-    return _known(_OF_FLAG, name)
+    if name not in KINDS:
+        raise UnknownKind(f"this version of hami-bot cannot change {name[:60]!r}, only: {', '.join(KINDS)}")
+    return KINDS[name]
 
 
 class UnknownKind(ValueError):  # noqa: N818  # what the person is told
     """Something stored is about a kind of change that this version of hami-bot does not have."""
 
 
-def _known(kinds: dict[str, Kind], name: str) -> Kind:
-    if name not in kinds:
-        known = ", ".join(kinds)
-        raise UnknownKind(f"this version of hami-bot cannot change {name[:60]!r}, only: {known}")
-    return kinds[name]
-
-
 def _no_value(flag: Flag, value: str, allowed: str) -> Refused:
     values = {"value": repr(value), "flag": flag.shown}
     return Text("refusal.no-value", **values), Text("refusal.no-value-do", allowed=allowed)
+
+
+_OUTSIDE = ("NodePort", "LoadBalancer")

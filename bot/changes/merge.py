@@ -1,12 +1,16 @@
-"""Three-way merge of one flag: the words before the change, those that it made, and those that stand there now. Pure.
+"""Our flag among other people's words: what became of it, how it goes back, and the command that does so by hand. Pure.
 
-The element is found by its flag and its value, never by its position; all other words belong to somebody else.
+It is a three-way merge: the words before the change, those that it made, and those that stand there now. The element is
+found by its flag and its value, never by its position; all other words belong to somebody else.
 """
 
-from typing import Literal, NamedTuple
+import json
+import shlex
+from typing import Any, Literal, NamedTuple
 
-from bot.changes.flags import ArgumentList, Set, last_set, sets_of, with_words
-from bot.changes.record import Record
+from bot.changes.flags import ArgumentList, Flag, Object, Set, find_spot, last_set, sets_of, with_words
+from bot.changes.plan import KEY_PATH, annotation
+from bot.changes.record import KEY, FlagChange, Record, id_in
 
 
 class OurElement(NamedTuple):
@@ -23,7 +27,7 @@ nobody can tell which is ours.
 
 
 def stand_of(record: Record, spot: ArgumentList) -> Stand:
-    """What became of our element in the container."""
+    """What became of our elements in the container: all that are still ours go back together."""
     now = spot.words(record.field)
     if record.means == "debug-flags":  # no words were changed: the level that they set has to be the old one still
         found = last_set(spot, record.kind.flag)
@@ -32,44 +36,94 @@ def stand_of(record: Record, spot: ArgumentList) -> Stand:
         return OurElement(record.words_before)
     if now == record.words_before:
         return "back"
-    before = _sets(record, spot, record.words_before)
-    made = _sets(record, spot, record.words_after)
-    left = _sets(record, spot, now)
-    with_ours = [daemon_set for daemon_set in left if daemon_set.value == record.new]
-    if with_ours and len(with_ours) == sum(daemon_set.value == record.new for daemon_set in made):
-        return OurElement(_without(now, with_ours[-1], record, appended=len(made) > len(before)))
-    if with_ours or any(daemon_set.value == record.new for daemon_set in sets_of(spot, record.kind.flag)):
+    stands: list[Stand] = []
+    for each in record.flags:
+        stand = _stand_of(each, record, spot)
+        if isinstance(stand, OurElement):
+            spot = with_words(spot, record.field, stand.words)
+        stands.append(stand)
+    if "unclear" in stands:
+        return "unclear"
+    if any(isinstance(stand, OurElement) for stand in stands):
+        return OurElement(spot.words(record.field))
+    return "theirs" if "theirs" in stands else "back"
+
+
+def _stand_of(ours: FlagChange, record: Record, spot: ArgumentList) -> Stand:
+    flag, now = ours.kind.flag, spot.words(record.field)
+    before = _sets(flag, record, spot, record.words_before)
+    made = _sets(flag, record, spot, record.words_after)
+    left = _sets(flag, record, spot, now)
+    with_ours = [setting for setting in left if setting.value == ours.new]
+    if with_ours and len(with_ours) == sum(setting.value == ours.new for setting in made):
+        return OurElement(_without(now, with_ours[-1], ours.old, appended=len(made) > len(before)))
+    if with_ours or any(setting.value == ours.new for setting in sets_of(spot, flag)):
         return "unclear"
     return (
-        "back"
-        if [daemon_set.value for daemon_set in left[-1:]] == [daemon_set.value for daemon_set in before[-1:]]
-        else "theirs"
+        "back" if [setting.value for setting in left[-1:]] == [setting.value for setting in before[-1:]] else "theirs"
     )
 
 
-def is_back(record: Record, spot: ArgumentList) -> bool:
-    """Whether the container's words set the flag as before the change."""
-    stand = stand_of(record, spot)
-    return stand == "back" or (record.means == "debug-flags" and isinstance(stand, OurElement))
-
-
-def was_set(record: Record, spot: ArgumentList) -> bool:
-    """Whether the flag stood in the list before the change: if not, undoing it removes the element."""
-    return len(_sets(record, spot, record.words_before)) == len(_sets(record, spot, record.words_after))
-
-
-def first_word(daemon_set: Set) -> int:
+def _first_word(setting: Set) -> int:
     """The index of the setting's first word: of `-v 4` that is the flag, else the only word."""
-    return daemon_set.at if daemon_set.spelling else daemon_set.at - 1
+    return setting.at if setting.spelling else setting.at - 1
 
 
-def _sets(record: Record, spot: ArgumentList, words: tuple[str, ...]) -> list[Set]:
+def _sets(flag: Flag, record: Record, spot: ArgumentList, words: tuple[str, ...]) -> list[Set]:
     """The settings of the flag in the list that was changed, if it held these words."""
-    found = sets_of(with_words(spot, record.field, words), record.kind.flag)
-    return [daemon_set for daemon_set in found if daemon_set.field == record.field]
+    found = sets_of(with_words(spot, record.field, words), flag)
+    return [setting for setting in found if setting.field == record.field]
 
 
-def _without(words: tuple[str, ...], daemon_set: Set, record: Record, *, appended: bool) -> tuple[str, ...]:
+def _without(words: tuple[str, ...], setting: Set, old: str, *, appended: bool) -> tuple[str, ...]:
     """In the spelling that stands there now, which is that of before unless somebody changed it."""
-    old = () if appended else (*words[first_word(daemon_set) : daemon_set.at], f"{daemon_set.spelling}{record.old}")
-    return (*words[: first_word(daemon_set)], *old, *words[daemon_set.at + 1 :])
+    first = _first_word(setting)
+    back = () if appended else (*words[first : setting.at], f"{setting.spelling}{old}")
+    return (*words[:first], *back, *words[setting.at + 1 :])
+
+
+def by_hand(deployment: Object | None, record: Record) -> str:
+    """One shell line that sets the flag back and takes the record off, and touches nothing else.
+
+    Every element with our value goes back: a person who runs it has decided that none of them is to stay. Where the
+    container is not known now, or no element has our value, the line opens the Deployment in an editor.
+    """
+    namespace, _, name = record.target.partition("/")
+    at = ["kubectl", "-n", namespace]
+    if record.means == "debug-flags":
+        restart = shlex.join([*at, "rollout", "restart", "deployment", name])
+        return f"{restart} && {shlex.join([*at, 'annotate', 'deployment', name, f'{KEY}-'])}"
+    spot = find_spot(deployment, record.container) if deployment else None
+    found = [
+        (setting, each)
+        for each in record.flags
+        for setting in (sets_of(spot, each.kind.flag) if spot else ())
+        if setting.value == each.new
+    ]
+    if spot is None or not found:
+        return in_an_editor(record.target)
+    found.sort(key=lambda one: (one[0].field, one[0].at))
+    back = [part for setting, each in reversed(found) for part in _set_back(each, record, spot, setting)]
+    name_at = f"{spot.path(record.field).rpartition('/')[0]}/name"
+    text = annotation(deployment) if deployment else None
+    forget = [] if text is None or id_in(text) not in ("", record.id) else [{"op": "remove", "path": KEY_PATH}]
+    patch = [{"op": "test", "path": name_at, "value": spot.container}, *back, *forget]
+    text = json.dumps(patch, separators=(",", ":"))
+    return shlex.join([*at, "patch", "deployment", name, "--type=json", "-p", text])
+
+
+def in_an_editor(target: str) -> str:
+    """The shell line that opens the Deployment."""
+    namespace, _, name = target.partition("/")
+    return shlex.join(["kubectl", "-n", namespace, "edit", "deployment", name])
+
+
+def _set_back(ours: FlagChange, record: Record, spot: ArgumentList, setting: Set) -> list[dict[str, Any]]:
+    """Guarded by what stands there; from behind, as a removal moves what follows."""
+    flag, words, path = ours.kind.flag, spot.words(setting.field), spot.path(setting.field)
+    places = range(setting.at, _first_word(setting) - 1, -1)
+    tests = [{"op": "test", "path": f"{path}/{at}", "value": words[at]} for at in places]
+    before, made = (_sets(flag, record, spot, words) for words in (record.words_before, record.words_after))
+    if len(before) == len(made):  # it stood in the list before the change: else undoing removes the element
+        return [*tests, {"op": "replace", "path": f"{path}/{setting.at}", "value": f"{setting.spelling}{ours.old}"}]
+    return [*tests, *({"op": "remove", "path": f"{path}/{at}"} for at in places)]

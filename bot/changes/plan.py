@@ -4,19 +4,29 @@ Every patch is a JSON patch (RFC 6902) of the whole Deployment whose `test` oper
 does nothing unless the object is still the one that was planned on.
 """
 
+import hashlib
 import math
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import msgspec
 
-from bot.changes.approval_basis import basis_of
 from bot.changes.deadline import no_extension, no_such_length, time_text, wrong_clock
-from bot.changes.flags import Object, Unsuitable, find_spot, last_set, part_of, with_value
-from bot.changes.kinds import Kind
-from bot.changes.record import KEY, VERSION, Means, Record, Unreadable, read_record, write_record
-from bot.changes.refusal import Refusal
+from bot.changes.flags import (
+    ArgumentList,
+    Field,
+    Object,
+    Unsuitable,
+    find_spot,
+    last_set,
+    part_of,
+    with_value,
+    with_words,
+)
+from bot.changes.kinds import Kind, kind_of
+from bot.changes.record import KEY, VERSION, FlagChange, Means, Record, Refusal, Unreadable, read_record, write_record
 from bot.hami.version import Version
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
+from bot.report import Impact
 from bot.texts import Text
 
 KEY_PATH = "/metadata/annotations/" + KEY.replace("~", "~0").replace("/", "~1")
@@ -26,42 +36,64 @@ Patch = tuple[dict[str, Any], ...]
 """The operations of a JSON patch."""
 
 
-class ChangeRequest(NamedTuple):
-    """A change as asked for: the flag's new value, for how many seconds, and who asked."""
+class Raise(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A change as asked for: which flags of `container` (named without hyphens) get which values, and for how long.
 
-    kind: Kind
-    value: str
-    container: str
-    seconds: float
-    by: str
-    because: str = ""
-    channel: str = ""
-    until_captured: str = ""
-    means: Means = "patch"
-
-
-class Plan(NamedTuple):
-    """A change that can be made: the record that goes with it, the patch, and the patch that undoes it.
-
-    `uid` and `basis` (see `basis_of`) are the object's that it was planned on.
+    `until_captured` is the pod (`namespace/name`) whose lines end it early. `by` asks in `channel`: both are empty
+    until they are known. `means` is the way to set the values. With `dry_run` only what would be done is told. A flag
+    of no kind raises UnknownKind, flags that no verb sets together raise ValueError.
     """
 
+    values: tuple[tuple[str, str], ...]
+    container: str
+    seconds: float
+    because: str = ""
+    until_captured: str = ""
+    dry_run: bool = False
+    by: str = ""
+    channel: str = ""
+    means: Means = "patch"
+
+    def __post_init__(self) -> None:
+        flags = [flag for flag, _ in self.values]
+        if len({kind_of(flag).verb for flag in flags}) != 1 or len(set(flags)) != len(flags):
+            raise ValueError(f"these cannot be set together: {', '.join(flags)[:200]}")
+
+    @property
+    def kind(self) -> Kind:
+        """That of the first flag: whatever concerns the change as a whole is the same for the others."""
+        return kind_of(self.values[0][0])
+
+    @property
+    def verb(self) -> str:
+        return self.kind.verb
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """A change that can be made: the record that goes with it, the patch, and the patch that undoes it.
+
+    `wanted` is what it was planned for. `uid` and `basis` (see `basis_of`) are the object's that it was planned on.
+    `impacts` are what it brings with it, where that was looked at.
+    """
+
+    wanted: Raise
     record: Record
     uid: str
     basis: str
     patch: Patch
     revert_patch: Patch
+    impacts: tuple[Impact, ...] = ()
 
 
 class NothingToDo(NamedTuple):
-    """Nothing to do: the flag is at this value already, or higher."""
+    """Nothing to do: each flag has this value already, which is the one that was wanted, or higher."""
 
-    value: str
+    values: tuple[str, ...]
 
 
 def plan_raise(
     deployment: Object,
-    wanted: ChangeRequest,
+    wanted: Raise,
     *,
     now: float,
     change_id: str,
@@ -79,28 +111,26 @@ def plan_raise(
     if spot is None:
         why = Text("refusal.no-container", target=_target(deployment), container=wanted.container)
         return Refusal("no-container", why, Text("refusal.no-container-do"))
-    before = last_set(spot, wanted.kind.flag)
-    if before and wanted.kind.values.covers(before.value, wanted.value):
-        return NothingToDo(before.value)
-    try:
-        field, words = with_value(spot, wanted.kind.flag, wanted.value)
-    except Unsuitable as error:
-        return Refusal("unsuitable", error.reason, Text("refusal.elsewhere-do"))
+    made = _set_all(spot, wanted)
+    if not isinstance(made, _SetFlags):
+        return made
+    first, *others = made.flags
+    field, words = made.field, made.words
     if wanted.means == "debug-flags":
-        if refusal := _no_running_level(deployment, wanted, before.value if before else ""):
+        if refusal := _no_running_level(deployment, wanted, first.old):
             return refusal
         words = spot.words(field)
     record = Record(
         v=VERSION,
         id=change_id,
         target=_target(deployment),
-        flag=wanted.kind.name,
+        flag=first.flag,
         container=wanted.container,
         field=field,
         words_before=spot.words(field),
         words_after=words,
-        old=before.value if before else "",
-        new=wanted.value,
+        old=first.old,
+        new=first.new,
         means=wanted.means,
         raised_at=time_text(math.floor(now)),
         at=time_text(math.floor(now) + math.ceil(wanted.seconds)),
@@ -108,6 +138,7 @@ def plan_raise(
         because=_storable(wanted.because),
         channel=wanted.channel,
         until_captured=wanted.until_captured,
+        also=tuple(others),
     )
     if read_record(write_record(record)) != record:  # what cannot be read later would never be undone
         why = Text("refusal.long-record", count=f"{len(write_record(record)):,}")
@@ -122,7 +153,40 @@ def plan_raise(
     ]
     back = _set_words(spot.place, record, record.words_after, record.words_before)
     undo = _undo(_uid(deployment), back, write_record(record))
-    return Plan(record, _uid(deployment), basis_of(deployment), tuple(patch), undo)
+    return Plan(wanted, record, _uid(deployment), basis_of(deployment), tuple(patch), undo)
+
+
+class _SetFlags(NamedTuple):
+    """One of the container's lists with every flag at its new value; `flags` are those that were not there yet."""
+
+    field: Field
+    words: tuple[str, ...]
+    flags: list[FlagChange]
+
+
+def _set_all(spot: ArgumentList, wanted: Raise) -> _SetFlags | NothingToDo | Refusal:
+    flags: list[FlagChange] = []
+    fields: set[Field] = set()
+    kept: list[str] = []
+    for name, value in wanted.values:
+        kind = kind_of(name)
+        before = last_set(spot, kind.flag)
+        if before and kind.values.covers(before.value, value):
+            kept.append(before.value)
+            continue
+        try:
+            field, words = with_value(spot, kind.flag, value)
+        except Unsuitable as error:
+            return Refusal("unsuitable", error.reason, Text("refusal.elsewhere-do"))
+        spot = with_words(spot, field, words)
+        fields.add(field)
+        flags.append(FlagChange(name, before.value if before else "", value))
+    if not flags:
+        return NothingToDo(tuple(kept))
+    if len(fields) > 1:  # a record undoes one list
+        return Refusal("unsuitable", Text("refusal.two-lists", container=spot.container), Text("refusal.two-lists-do"))
+    (field,) = fields
+    return _SetFlags(field, spot.words(field), flags)
 
 
 def plan_revert(deployment: Object, record: Record, words: tuple[str, ...], *, takes_off: bool = True) -> Patch:
@@ -192,8 +256,9 @@ def unfinished_rollout(deployment: Object) -> Text | None:
     return None
 
 
-def _no_such_value(wanted: ChangeRequest) -> Refusal | None:
-    refusal = wanted.kind.refusal(wanted.container, wanted.value)
+def _no_such_value(wanted: Raise) -> Refusal | None:
+    found = (kind_of(name).refusal(wanted.container, value) for name, value in wanted.values)
+    refusal = next(filter(None, found), None)
     return Refusal("value", *refusal) if refusal else None
 
 
@@ -205,17 +270,11 @@ def _open_already(deployment: Object) -> Refusal | None:
     if isinstance(found, Unreadable):
         why = Text("refusal.unreadable", target=_target(deployment), annotation=KEY, why=found.why)
         return Refusal("unreadable", why, Text("refusal.unreadable-do"))
-    change = {
-        "flag": found.kind.flag.shown,
-        "new": found.new,
-        "container": found.container,
-        "until": found.at,
-        "by": found.by,
-    }
+    change = {"change": found.shown, "container": found.container, "until": found.at, "by": found.by}
     return Refusal("open", Text("refusal.open", **change), Text("refusal.open-do"), found)
 
 
-def _unfit(deployment: Object, wanted: ChangeRequest, version: Version | None) -> Refusal | None:
+def _unfit(deployment: Object, wanted: Raise, version: Version | None) -> Refusal | None:
     since = wanted.kind.since
     if since and wanted.container == EXTENDER_CONTAINER and (not version or version < since):
         known = Text("refusal.is-version", version=version) if version else Text("refusal.no-version")
@@ -229,7 +288,7 @@ def _unfit(deployment: Object, wanted: ChangeRequest, version: Version | None) -
     return None
 
 
-def _no_running_level(deployment: Object, wanted: ChangeRequest, value: str) -> Refusal | None:
+def _no_running_level(deployment: Object, wanted: Raise, value: str) -> Refusal | None:
     """Why the level cannot be set in the running process, or could not be set back there."""
     selector = part_of(part_of(deployment, "spec"), "selector")
     if not wanted.kind.is_log_level or wanted.container != KUBE_SCHEDULER_CONTAINER:
@@ -287,3 +346,45 @@ def _target(deployment: Object) -> str:
 
 
 _REMOVE: dict[str, Any] = {"op": "remove", "path": KEY_PATH}
+
+
+OwnerKind = Literal["gitops-argocd", "gitops-flux", "helm"]
+_MARKS: tuple[tuple[OwnerKind, str, str], ...] = (
+    ("gitops-argocd", "annotations", "argocd.argoproj.io/tracking-id"),
+    ("gitops-argocd", "labels", "argocd.argoproj.io/instance"),
+    ("gitops-flux", "labels", "kustomize.toolkit.fluxcd.io/name"),
+    ("gitops-flux", "labels", "helm.toolkit.fluxcd.io/name"),
+)
+_RELEASE = "meta.helm.sh/release-name"
+
+
+class Owner(NamedTuple):
+    """The tool that owns a Deployment and may undo a change of it; `mark` is the label or annotation that says so."""
+
+    kind: OwnerKind
+    mark: str
+    value: str
+
+
+def owner_of(deployment: Object) -> Owner | None:
+    """The first of Argo CD, Flux and Helm that has marked the Deployment as its own."""
+    meta = part_of(deployment, "metadata")
+    labels, annotations = part_of(meta, "labels"), part_of(meta, "annotations")
+    for kind, part, key in _MARKS:
+        if value := (labels if part == "labels" else annotations).get(key):
+            return Owner(kind, key, str(value))
+    if labels.get("app.kubernetes.io/managed-by") == "Helm" or annotations.get(_RELEASE):
+        return Owner("helm", _RELEASE, str(annotations.get(_RELEASE) or labels.get("app.kubernetes.io/instance", "?")))
+    return None
+
+
+def basis_of(deployment: Object) -> str:
+    """SHA-256 of the object's uid, its spec (pod template, replicas, strategy …) and its owner.
+
+    The status, managedFields, the resourceVersion and what else stands in the metadata are no part of it: they change
+    by themselves, and with them neither what a change does nor what it brings. `metadata.generation` is none either: it
+    counts edits of the spec that were taken back.
+    """
+    uid = part_of(deployment, "metadata").get("uid", "")
+    rests_on = (uid, deployment.get("spec"), owner_of(deployment))
+    return hashlib.sha256(msgspec.json.encode(rests_on, order="deterministic")).hexdigest()

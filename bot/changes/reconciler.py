@@ -6,23 +6,20 @@ every patch is its own lock. What the journal knows only follows, and may be lat
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
 
 from bot import request_ids
-from bot.changes.begin import set_in_all
-from bot.changes.buffered_journal import Telling, contradicted
-from bot.changes.decide import Wait, decide
-from bot.changes.deployments import FOREVER, Object, Objects, place_of
-from bot.changes.journal import ENDS, Event, Open
-from bot.changes.manual_revert import by_hand
-from bot.changes.plan import unfinished_rollout
+from bot.changes.decide import Wait, carries, decide, places_of
+from bot.changes.deployments import FOREVER, ChangeFailed, Object, Objects, place_of, set_in_all
+from bot.changes.journal import ENDS, Event, Journal, NotYet, Open
+from bot.changes.merge import by_hand
+from bot.changes.plan import Plan, unfinished_rollout
 from bot.changes.record import KEY, Record, Unreadable, same_way_back
-from bot.changes.unnoticed_end import carries
 from bot.errors import BotError, NotFound, SourceError
 from bot.kube.client.writer import Conflict, OutcomeUnknown
-from bot.texts import in_english
+from bot.texts import Text, in_english
 from bot.unexpected_errors import Bug, bugs_as_errors
 
 STUCK_S = 180.0
@@ -36,6 +33,57 @@ Endings = Callable[[Record], Awaitable[str]]
 """Why a change should end before its deadline, in words; empty while it should not."""
 
 log = logging.getLogger(__name__)
+
+
+def contradicted(event: Event, known: Mapping[str, Open] | None) -> Open | None:
+    """The change that ended by a record which somebody had edited: the journal's copy says how it is to be undone."""
+    opened = known.get(event.record.id) if known and event.record and event.kind in ENDS else None
+    return None if not opened or not event.record or same_way_back(opened.record, event.record) else opened
+
+
+class Telling:
+    """`patience_s` is how long each call may take."""
+
+    def __init__(self, journal: Journal, patience_s: float) -> None:
+        self._journal = journal
+        self._patience_s = patience_s
+        self._bugs: set[str] = set()
+        self._unread: str | None = None
+
+    async def planned(self, plan: Plan) -> None:
+        """Notes it before anything is written. Raises ChangeFailed: what is not noted is not done."""
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await self._journal.planned(plan.record, plan.uid)
+        except TimeoutError as error:
+            text = Text("error-change.not-changed-not-noted", seconds=f"{self._patience_s:g}")
+            raise ChangeFailed(text, hint=Text("error-change.store-does-not-answer")) from error
+
+    async def note(self, event: Event) -> None:
+        """What was done stays done: if it cannot be noted now, the next pass finds it again."""
+        try:
+            async with asyncio.timeout(self._patience_s):
+                with bugs_as_errors(self._bugs):
+                    await self._journal.note(event)
+        except (BotError, TimeoutError) as error:
+            log.warning("%s of %s could not be noted: %s", event.kind, event.target, error)
+
+    async def opened(self, namespace: str) -> dict[str, Open] | None:
+        """By id; None while the journal is out of reach. An empty namespace means all."""
+        try:
+            async with asyncio.timeout(self._patience_s):
+                with bugs_as_errors(self._bugs):
+                    opened = await self._journal.opened()
+        except (BotError, TimeoutError) as error:
+            if (reason := str(error)) != self._unread:
+                level = logging.INFO if isinstance(error, NotYet) else logging.WARNING
+                log.log(level, "the journal of changes: %s", reason or f"no answer in {self._patience_s:g} s")
+            self._unread = reason
+            return None
+        self._unread = None
+        return {
+            change.record.id: change for change in opened if namespace in ("", change.record.target.partition("/")[0])
+        }
 
 
 class _Looked(NamedTuple):
@@ -195,8 +243,8 @@ class Reconciler:
         above: set[tuple[str, str, str]] = set()
         for change in reversed(opened):
             record = change.record
-            place = record.target, record.container, record.flag
-            if place in above or any(same_way_back(record, done) for done in looked_after):
+            places = places_of(record)
+            if not places.isdisjoint(above) or any(same_way_back(record, done) for done in looked_after):
                 continue
             event = (await self._pass(*place_of(record), change=change)).event
             if event and event.kind == "unreadable" and (reason := await self._ending(record)):
@@ -204,7 +252,7 @@ class Reconciler:
             if event and not self._early_failure(event):
                 events.append(event)
             if event is None or event.kind not in ENDS:
-                above.add(place)
+                above |= places
         return events
 
     async def _by_copy(self, deployment: Object, change: Open, now: float, early: str) -> Event | None:

@@ -4,13 +4,14 @@ It is the truth about how to undo the change; rows in a database are history.
 """
 
 import re
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from bot.changes.flags import Field
-from bot.changes.kinds import Kind, UnknownKind, kind_of_flag
+from bot.changes.kinds import Kind, UnknownKind, kind_of
 from bot.kube.times import parse_time
+from bot.texts import Text
 
 KEY = "hami-bot.io/temporary-change"
 VERSION = 1
@@ -22,13 +23,28 @@ Means = Literal["patch", "debug-flags"]
 """How the value was set: by the Deployment's words, or in the running process (kube-scheduler's PUT /debug/flags/v)."""
 
 
+class FlagChange(msgspec.Struct, frozen=True):
+    """What a change makes of one flag, named without hyphens: from `old` (empty: it was not set) to `new`."""
+
+    flag: str
+    old: str
+    new: str
+
+    def __post_init__(self) -> None:
+        kind_of(self.flag)
+
+    @property
+    def kind(self) -> Kind:
+        return kind_of(self.flag)
+
+
 class Record(msgspec.Struct, frozen=True, omit_defaults=True, rename={"words_before": "from", "words_after": "to"}):
     """How to undo an open change, and for whom. Times are RFC 3339 in UTC with whole seconds.
 
     `target` is `namespace/name` of the Deployment. `flag` names a kind of `bot.changes.kinds`: any other raises
     UnknownKind. `words_before` and `words_after` are the whole list `field` of the container; `old` (empty: it was not
-    set) and `new` the flag's values. `at` is the deadline. `until_captured` is the pod (`namespace/name`) whose lines
-    end it early.
+    set) and `new` the flag's values. `also` are the other flags of that list that were set with it. `at` is the
+    deadline. `until_captured` is the pod (`namespace/name`) whose lines end it early.
     """
 
     v: int
@@ -49,13 +65,25 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True, rename={"words_bef
     channel: str = ""
     until_captured: str = ""
     extended: int = 0
+    also: tuple[FlagChange, ...] = ()
 
     def __post_init__(self) -> None:
-        kind_of_flag(self.flag)
+        kind_of(self.flag)
+
+    @property
+    def flags(self) -> tuple[FlagChange, ...]:
+        """Every flag that it changes."""
+        return (FlagChange(self.flag, self.old, self.new), *self.also)
 
     @property
     def kind(self) -> Kind:
-        return kind_of_flag(self.flag)
+        """That of its first flag: whatever concerns the change as a whole is the same for the others."""
+        return kind_of(self.flag)
+
+    @property
+    def shown(self) -> str:
+        """What it set: `-v=5`, `--kube-qps=50 --kube-burst=100`."""
+        return " ".join(f"{each.kind.flag.shown}={each.new}" for each in self.flags)
 
     @property
     def deadline(self) -> float:
@@ -110,7 +138,7 @@ def same_way_back(one: Record, other: Record) -> bool:
 
 def _way_back(record: Record) -> tuple[object, ...]:
     words = record.field, record.words_before, record.words_after
-    return record.id, record.target, record.flag, record.container, *words, record.old, record.new, record.means
+    return record.id, record.target, record.container, *words, *record.flags, record.means
 
 
 def write_record(record: Record) -> str:
@@ -121,3 +149,12 @@ def write_record(record: Record) -> str:
 def _seconds(text: str) -> float:
     moment = parse_time(text)
     return moment.timestamp() if moment else 0.0
+
+
+class Refusal(NamedTuple):
+    """Why it must not be done; `record` is the open change that stands in the way, if one does."""
+
+    code: str
+    why: Text
+    hint: Text
+    record: Record | None = None

@@ -1,4 +1,4 @@
-"""Kubernetes' times: RFC 3339 text in, aware UTC datetimes out."""
+"""Kubernetes' times: RFC 3339 text in, aware UTC datetimes out; and lengths as people write them (`90s`, `1h30m`)."""
 
 import re
 from datetime import UTC, datetime
@@ -30,3 +30,29 @@ def parse_time(text: str | None) -> datetime | None:
 def format_time(moment: datetime) -> str:
     """RFC 3339 in UTC with whole seconds: `2026-11-21T05:00:00Z`."""
     return moment.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat() + "Z"
+
+
+_DURATION = re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,5})m(?:in)?)?(?:(\d{1,6})s)?", re.ASCII)
+_ROUGH_S = 120
+
+
+def read_duration(text: str) -> float | None:
+    """Seconds; None for what is no length of time."""
+    found = _DURATION.fullmatch(text)
+    if not found or not any(found.groups()):
+        return None
+    hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return float(hours * 3600 + minutes * 60 + seconds)
+
+
+def format_duration(seconds: float) -> str:
+    """`10m`, `1h30m`, `1m30s`: what `read_duration` reads; whole seconds, `0s` for less."""
+    minutes, rest = divmod(max(0, round(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = [f"{amount}{unit}" for amount, unit in ((hours, "h"), (minutes, "m"), (rest, "s")) if amount]
+    return "".join(parts) or "0s"
+
+
+def roughly(seconds: float) -> str:
+    """The same without seconds where they do not matter."""
+    return format_duration(seconds if seconds < _ROUGH_S else round(seconds / 60) * 60)

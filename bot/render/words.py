@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from msgspec import UNSET
 
-from bot.report import Change, Confidence, Evidence, Finding, NextAction, Report, Severity, Table
-from bot.texts import Prose, Text, together
+from bot.report import Change, ChangeTarget, Confidence, Evidence, Finding, NextAction, Report, Severity, Table
+from bot.texts import Prose, Text, listed, together
 
 # Control and format characters (escape sequences, bidi overrides, zero widths, tags), lone surrogates, line and
 # paragraph separators, and what this Unicode version does not know and so cannot measure.
@@ -151,8 +151,12 @@ def notes(finding: Finding) -> Text:
 
 
 def changed(change: Change) -> Text:
-    """`-v of container x: 4 -> 5`."""
-    target = change.target
+    """`-v of container x: 4 -> 5`; of several flags one after the other."""
+    targets = (change.target, *(change.also or ()))
+    return listed(map(_set_by, targets)) if len(targets) > 1 else _set_by(change.target)
+
+
+def _set_by(target: ChangeTarget) -> Text:
     flag = f"{'-' if len(target.flag) == 1 else '--'}{target.flag}"
     old, new = target.old or Text("render.unset"), target.new or Text("render.unset")
     return Text("render.changed", flag=flag, container=target.container, old=old, new=new)

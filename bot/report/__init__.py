@@ -222,12 +222,16 @@ def impact(code: str, severity: Severity, text: Prose) -> Impact:
 
 
 class Change(Value, frozen=True):
-    """A change of the cluster, made or only planned: JSON patches (RFC 6902) of the whole object, there and back."""
+    """A change of the cluster, made or only planned: JSON patches (RFC 6902) of the whole object, there and back.
+
+    `also` are the other flags that it sets, where there are any.
+    """
 
     target: ChangeTarget
     patch: tuple[dict[str, Any], ...]
     revert_patch: tuple[dict[str, Any], ...]
     blast_radius: tuple[Impact, ...]
+    also: tuple[ChangeTarget, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Report(Value, frozen=True):

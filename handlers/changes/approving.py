@@ -19,12 +19,10 @@ from bot.store.approvals import Approval
 from bot.store.audit import Line
 from bot.texts import Text, in_english
 from bot.unexpected_errors import bugs_as_errors
-from handlers.changes.draft import seal
-from handlers.changes.execute import CHANGED, ChangeMaker
-from handlers.changes.guard import Guard
+from handlers.changes.draft import NotNow, Over, Pending, Person, Refused, pending_of, seal, seal_longer
+from handlers.changes.execute import CHANGED, ChangeMaker, Guard
 from handlers.changes.journal import ITSELF, about, place
-from handlers.changes.types import NotNow, Over, Pending, Person, Refused, pending_of, seal_longer
-from handlers.changes.writable_clusters import WritableCluster
+from handlers.changes.leader_pass import WritableCluster
 from handlers.deps import Deps
 from playbooks.playbook import Sources
 
@@ -188,7 +186,7 @@ class Approving:
         if known is None:
             return False
         try:
-            record = (await self._maker.open(writable, pending.record.target, pending.record.id)).record
+            record, _ = await self._maker.open(writable, pending.record.target, pending.record.id)
         except Refused:  # it has ended since: then its row says until when it would have lasted
             record = known.record
         return record.deadline > pending.until - _ROUNDED_S
@@ -281,19 +279,17 @@ class Approving:
         if not pending.basis:
             raise Refused(_OLDER)
         if draft is None:
-            now = await self._maker.open(writable, pending.record.target, pending.record.id)
-            if seal_longer(now, pending.until, asker.user) != approval.digest:
+            record, basis = await self._maker.open(writable, pending.record.target, pending.record.id)
+            if seal_longer(record, basis, pending.until, asker.user) != approval.digest:
                 raise Refused(CHANGED)
-            return partial(self._maker.longer, writable, now.record, pending.until, asker.user)
+            return partial(self._maker.longer, writable, record, pending.until, asker.user)
         await self._maker.on_time(writable)
-        found, planned, plan = await self._maker.planned(
-            sources, writable, asker, draft.request, draft.id, basis=pending.basis
-        )
+        found, plan = await self._maker.planned(sources, writable, asker, draft.request, draft.id, basis=pending.basis)
         if pending.record.means == "debug-flags" != plan.record.means:
             raise NotNow(self._deps.say("card.no-process"))
         if seal(plan, basis=plan.basis) != approval.digest:
             raise Refused(CHANGED)
-        return partial(self._maker.make, writable, found, planned, plan)
+        return partial(self._maker.make, writable, found, plan)
 
 
 def _line(actor: str, approval: Approval, outcome: str) -> Line:

@@ -1,29 +1,35 @@
-"""What is done to a cluster once it may be: planned on the Deployment as it is, captured, made, extended."""
+"""Who may change a cluster, and what is done once they may: planned on the Deployment as it is, captured, made.
+
+Every no is written down.
+"""
 
 import asyncio
+import contextlib
+import logging
 import tempfile
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bot.changes.approval_basis import basis_of
+from bot.access import Access, Action, Denied, decide_access
 from bot.changes.deadline import no_extension
+from bot.changes.decide import carries, how_it_ended
 from bot.changes.deployments import place_of
 from bot.changes.journal import Open
-from bot.changes.plan import Plan, annotation
-from bot.changes.record import Record, Unreadable, read_record
-from bot.changes.refusal import Refusal
-from bot.changes.unnoticed_end import carries, how_it_ended
-from bot.errors import BotError
+from bot.changes.plan import Plan, annotation, basis_of
+from bot.changes.record import Record, Refusal, Unreadable, read_record
+from bot.errors import BotError, NotAllowed, UsageError
 from bot.kube.times import format_time
 from bot.slack.message import File
-from bot.texts import Text
+from bot.slack.people import Groups
+from bot.store import StoreError
+from bot.texts import Text, in_english
+from handlers.changes.draft import AccessDenied, NotNow, Over, Person, Refused
+from handlers.changes.leader_pass import WritableCluster, WritableClusters
 from handlers.changes.report import planned_report
-from handlers.changes.request import ChangeSnapshot, PlannedChange, Requester, look, prepare, restarts
-from handlers.changes.types import NotNow, OpenChange, Over, Person, Refused
+from handlers.changes.request import ChangeSnapshot, look, prepare, restarts
 from handlers.changes.words import Raise
-from handlers.changes.writable_clusters import WritableCluster, WritableClusters
 from handlers.deps import Deps
 from playbooks.playbook import Sources
 
@@ -73,7 +79,7 @@ class ChangeMaker:
         change_id: str = "",
         *,
         basis: str = "",
-    ) -> tuple[ChangeSnapshot, PlannedChange, Plan]:
+    ) -> tuple[ChangeSnapshot, Plan]:
         """What would be done now. Raises Refused, NotNow where that may change by itself.
 
         With `basis` only on that of the Deployment: else it is Refused.
@@ -81,23 +87,20 @@ class ChangeMaker:
         found = (await look(sources, request, writable.writer))._replace(skew_s=writable.changer.skew_s())
         if basis and basis_of(found.deployment) != basis:
             raise Refused(CHANGED)
-        asker = Requester(who.user, who.channel)
-        planned = prepare(found, request, asker, change_id or uuid.uuid4().hex[:12])
-        if isinstance(planned.outcome, Plan):
-            return found, planned, planned.outcome
-        reason = self._deps.say.words(planned_report(found, request, planned).findings[0].text)
-        passes = isinstance(planned.outcome, Refusal) and planned.outcome.code == "rollout"
-        in_the_way = planned.outcome.record if isinstance(planned.outcome, Refusal) else None
+        outcome = prepare(found, request, change_id or uuid.uuid4().hex[:12], by=who.user, channel=who.channel)
+        if isinstance(outcome, Plan):
+            return found, outcome
+        reason = self._deps.say.words(planned_report(found, request, outcome).findings[0].text)
+        passes = isinstance(outcome, Refusal) and outcome.code == "rollout"
+        in_the_way = outcome.record if isinstance(outcome, Refusal) else None
         raise NotNow(reason) if passes else Refused(reason, record=in_the_way)
 
-    async def make(self, writable: WritableCluster, found: ChangeSnapshot, planned: PlannedChange, plan: Plan) -> None:
+    async def make(self, writable: WritableCluster, found: ChangeSnapshot, plan: Plan) -> None:
         """Raises ChangeFailed or Refused when it is not done."""
         if restarts(plan):
             writable.journal.attach(plan.record.id, await self._captured(writable.cluster, found))
         async with writable.busy:
-            await writable.changer.raise_(
-                found.namespace, found.name, planned.wanted, found.version, plan, exact=self._exact
-            )
+            await writable.changer.raise_(plan, found.version, exact=self._exact)
 
     async def became(self, writable: WritableCluster, change_id: str) -> str:
         """The state of a change that an earlier process was asked for; empty where it was not begun.
@@ -133,8 +136,10 @@ class ChangeMaker:
 
     async def open(
         self, writable: WritableCluster, target: str, change_id: str, *, or_copy: bool = False
-    ) -> OpenChange:
-        """Raises Over when no change, or not this one, is open. An empty `change_id` means whichever is.
+    ) -> tuple[Record, str]:
+        """Its record, and the basis of the Deployment (see `bot.changes.plan`).
+
+        Raises Over when no change, or not this one, is open. An empty `change_id` means whichever is.
 
         One whose record is damaged or gone is taken from the store's copy with `or_copy`, else Refused.
         """
@@ -151,7 +156,7 @@ class ChangeMaker:
             raise Over(say("card.ended"), hint=Text("error-change.see-card-for-result"))
         if copy and not or_copy:
             raise Refused(say("card.not-longer"), hint=say("card.not-longer-do"))
-        return OpenChange(record, basis_of(deployment))
+        return record, basis_of(deployment)
 
     async def longer(self, writable: WritableCluster, record: Record, until: float, user: str) -> None:
         """Moves the deadline to `until`, in seconds since 1970. Raises ChangeFailed or Refused when it is not done."""
@@ -173,3 +178,82 @@ class ChangeMaker:
 def time_of(seconds: float) -> str:
     """RFC 3339 of seconds since 1970."""
     return format_time(datetime.fromtimestamp(seconds, UTC))
+
+
+_HOUR_S = 3600.0
+
+log = logging.getLogger(__name__)
+
+
+class NotKnown(BotError):  # noqa: N818  # what the person is told
+    """Whether somebody may do what they asked for could not be found out now."""
+
+
+class Guard:
+    """`access` is as set."""
+
+    def __init__(self, deps: Deps, access: Access, groups: Groups) -> None:
+        self.access = access
+        self._deps = deps
+        self._groups = groups
+
+    async def allowed(self, who: Person, action: Action, *, requester: str = "") -> None:
+        """Raises AccessDenied, or NotKnown while Slack does not say which groups the person is in."""
+        member = await self._groups.memberships(who.user)
+        decision = decide_access(self.access, who.user, member.groups, who.channel, action, requester=requester)
+        if not isinstance(decision, Denied):
+            return
+        if member.unread:
+            text = Text("error-change.permissions-could-not-be-checked", why=member.unread.message)
+            raise NotKnown(text, hint=Text("error-change.not-changed-try-again")) from member.unread
+        raise AccessDenied(decision)
+
+    async def denied(self, who: Person, action: Action, cluster: str) -> AccessDenied | None:
+        """Why the person may not do that at all, for those who have to know before anything is shown."""
+        try:
+            async with self.refusals(who, action, cluster, {}):
+                await self.allowed(who, action)
+        except AccessDenied as error:
+            return error
+        return None
+
+    async def count(self, who: Person, action: str, cluster: str, change_id: str) -> None:
+        """Written down before it is counted, so that no two at once pass the limit together. Raises Refused."""
+        store, most = self._deps.store, self.access.changes_per_hour
+        detail = {"id": change_id}
+        await store.audit.append(actor=who.user, action=action, target=cluster, outcome="requested", detail=detail)
+        since = datetime.fromtimestamp(self._deps.now() - _HOUR_S, UTC).isoformat(timespec="microseconds")
+        if await store.approvals.asked_for(who.user, since) > most:
+            await store.audit.append(actor=who.user, action=action, target=cluster, outcome="over-limit", detail=detail)
+            raise Refused(
+                Text("error-change.too-many-within-an-hour", count=most),
+                hint=Text("error-change.wait-or-ask-somebody-else"),
+            )
+
+    @contextlib.asynccontextmanager
+    async def refusals(self, who: Person, action: str, target: str, detail: dict[str, str]) -> AsyncGenerator[None]:
+        """Writes down whatever is answered with no."""
+        try:
+            yield
+        except BotError as error:
+            said_no = isinstance(error, NotAllowed | Refused | UsageError)
+            await self.note_refusal(
+                who,
+                action,
+                target,
+                detail | {"why": in_english(error.message)},
+                outcome="denied" if said_no else "failed",
+            )
+            raise
+
+    async def note_refusal(
+        self, who: Person, action: str, target: str, detail: dict[str, str], *, outcome: str = "denied"
+    ) -> None:
+        """A no stays one even where it cannot be written down."""
+        noted = detail | {"channel": who.channel}
+        try:
+            await self._deps.store.audit.append(
+                actor=who.user, action=action, target=target, outcome=outcome, detail=noted
+            )
+        except StoreError as error:
+            log.warning("a refusal could not be written down: %s; %s %s %s", error, who.user, action, noted)

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from bot.changes.journal import ENDS, Event, NotYet, Open
-from bot.changes.manual_revert import in_an_editor
+from bot.changes.merge import in_an_editor
 from bot.changes.record import Record
 from bot.settings.schema import AccessSettings
 from bot.slack.message import File, Message
@@ -184,9 +184,9 @@ def about(record: Record) -> dict[str, str]:
     return {
         "id": record.id,
         "container": record.container,
-        "flag": record.flag,
-        "old": record.old,
-        "new": record.new,
+        "flag": ", ".join(each.flag for each in record.flags),
+        "old": ", ".join(each.old for each in record.flags),
+        "new": ", ".join(each.new for each in record.flags),
         "until": record.at,
         "because": record.because,
         "channel": record.channel,

@@ -1,25 +1,77 @@
-"""The pass over one cluster's open changes, made by the one replica that leads, or by several without harm."""
+"""The clusters where changes are made, and the pass over the open changes of each.
+
+One replica leads and makes the pass; several at once do no harm.
+"""
 
 import asyncio
 import contextlib
 import logging
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
+from bot.changes.changer import Changer
 from bot.changes.deadline import skewed
 from bot.errors import BotError, NotFound, UsageError
 from bot.kube.client.failures import ForbiddenError
 from bot.kube.client.leader import Leader
+from bot.kube.client.writer import Writer
 from bot.periodic_jobs import Clock
-from bot.texts import in_english
+from bot.texts import Text, in_english
 from bot.unexpected_errors import bugs_as_errors
-from handlers.changes.writable_clusters import NothingToChange, WritableCluster, WritableClusters
+from handlers.changes.journal import ChangeJournal
 
 LEASE = "hami-bot"
 CLOCK_DO = "set this machine's clock (NTP)"
 
 log = logging.getLogger(__name__)
+
+
+OpenWriter = Callable[[str], AbstractAsyncContextManager[Writer | None]]
+"""The way to write to the cluster of that name; None for a recording. Raises BotError."""
+
+
+class NothingToChange(UsageError):  # noqa: N818  # what the person is told
+    """The cluster is none that could ever be changed from here."""
+
+
+class WritableCluster(NamedTuple):
+    """One cluster's changes. A pass and what a person asks for take turns (`busy`), so that each is told as theirs."""
+
+    cluster: str
+    writer: Writer
+    changer: Changer
+    journal: ChangeJournal
+    busy: asyncio.Lock
+
+
+class WritableClusters:
+    """Use as an async context manager."""
+
+    def __init__(self, open_writer: OpenWriter, build: Callable[[str, Writer], WritableCluster]) -> None:
+        self._open = open_writer
+        self._build = build
+        self._stack = AsyncExitStack()
+        self._clusters: dict[str, WritableCluster] = {}
+        self._opening: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def of(self, cluster: str) -> WritableCluster:
+        """Raises BotError when the cluster cannot be written to, NothingToChange when it never can."""
+        async with self._opening[cluster]:
+            if cluster not in self._clusters:
+                writer = await self._stack.enter_async_context(self._open(cluster))
+                if writer is None:
+                    raise NothingToChange(Text("error-change.is-a-recording", cluster=cluster or "this cluster"))
+                self._clusters[cluster] = self._build(cluster, writer)
+        return self._clusters[cluster]
 
 
 class Pace(NamedTuple):

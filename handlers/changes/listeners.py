@@ -39,13 +39,25 @@ from bot.slack.render.report import render_report
 from bot.store.approvals import EXPIRES_S
 from bot.texts import Text, in_english
 from handlers.actions import first_action
-from handlers.changes.draft import FRESH_S, Draft, read_draft, write_draft
+from handlers.changes.draft import (
+    FRESH_S,
+    AccessDenied,
+    Draft,
+    Over,
+    Person,
+    Refused,
+    as_typed,
+    draft_words,
+    is_change,
+    is_reverting,
+    read_draft,
+    split_change,
+    write_draft,
+)
 from handlers.changes.report import not_open_report, open_one, planned_report, shown_report
-from handlers.changes.request import Requester, look, prepare
+from handlers.changes.request import look, prepare
 from handlers.changes.service import LONGER_S, ChangeService
 from handlers.changes.stale_cards import edit_stale
-from handlers.changes.typed_command import as_typed, draft_words, is_change, is_reverting, split_change
-from handlers.changes.types import AccessDenied, Over, Person, Refused
 from handlers.changes.words import ChangeAsked, Extend, Raise, Revert, Show
 from handlers.inbox import DONE, Inbox
 from handlers.message_events import edited_ts, heard, is_direct, key_of
@@ -180,8 +192,8 @@ class _Window:
         async with self._inbox.deps.open_sources(cluster) as sources:
             found = await self._changes.completed(cluster, await look(sources, request))
         if isinstance(request, Raise):
-            planned = prepare(found, request, Requester(who.user, who.channel), "dry-run")
-            return self._report(in_words(planned_report(found, request, planned), self._say))
+            outcome = prepare(found, request, "dry-run", by=who.user, channel=who.channel)
+            return self._report(in_words(planned_report(found, request, outcome), self._say))
         if isinstance(request, Show):
             # The verdict says what the table would.
             shown = in_words(shown_report(found, request, taken.asked.program), self._say)
@@ -232,10 +244,9 @@ class _Window:
         draft = read_draft(view.get("private_metadata") or "")
         typed = view["state"]["values"].get(REASON, {}).get(REASON_TEXT, {}).get("value") or ""
         if draft:
-            draft = msgspec.structs.replace(
-                draft, because=" ".join(plain_text(without_invisible(typed)).split())[:LONGEST_REASON]
-            )
-        channel = draft.channel if draft else body["user"]["id"]
+            because = " ".join(plain_text(without_invisible(typed)).split())[:LONGEST_REASON]
+            draft = msgspec.structs.replace(draft, request=msgspec.structs.replace(draft.request, because=because))
+        channel = draft.request.channel if draft else body["user"]["id"]
         key = f"{view['id']}:{view['hash']}"
         question = self._question(body["user"]["id"], channel)
         await self._inbox.do(key, self._of_draft, question, _Confirmed(draft), lasts_s=FRESH_S)
@@ -244,7 +255,7 @@ class _Window:
         await ack()
         draft = read_draft(first_action(body).get("value", ""))
         question = msgspec.structs.replace(self._clicked(body, ""), beside=False)
-        if draft and draft.channel != question.channel:
+        if draft and draft.request.channel != question.channel:
             draft = None
         await self._inbox.do(body["trigger_id"], self._of_draft, question, _Confirmed(draft), lasts_s=FRESH_S)
 

@@ -5,16 +5,14 @@ from typing import NamedTuple
 
 from msgspec import UNSET, UnsetType
 
-from bot.changes.durations import format_duration
 from bot.changes.flags import Set, find_spot, last_set
 from bot.changes.journal import Event
-from bot.changes.kinds import Kind, kind_of
-from bot.changes.plan import NothingToDo, Plan, annotation
-from bot.changes.record import Record, Unreadable
-from bot.changes.refusal import Refusal
+from bot.changes.kinds import VERBS, Kind, kind_of
+from bot.changes.plan import NothingToDo, Plan, Raise, annotation
+from bot.changes.record import Record, Refusal, Unreadable
 from bot.finding_codes import Code, as_code
 from bot.kube.recording.redact import masked_arguments
-from bot.kube.times import format_time
+from bot.kube.times import format_duration, format_time
 from bot.report import (
     SEVERITIES,
     Change,
@@ -32,8 +30,8 @@ from bot.report import (
     step,
 )
 from bot.texts import Prose, Text, listed, literal, sentences
-from handlers.changes.request import ChangeSnapshot, PlannedChange
-from handlers.changes.words import HOW_TO_REVERT, Extend, Raise, Revert, Show, words_of
+from handlers.changes.request import ChangeSnapshot
+from handlers.changes.words import HOW_TO_REVERT, Extend, Revert, Show, words_of
 from playbooks.quotes import kubectl
 from playbooks.rules.installation.open_change import described, of_record, open_change, undo
 
@@ -47,26 +45,19 @@ _ENDED = {
 }
 
 
-class MadeChange(NamedTuple):
-    """A change that was made. `proofs` show that it took effect; `waits` is what its rollout still waits for."""
-
-    record: Record
-    proofs: tuple[Evidence, ...] = ()
-    waits: str = ""
-
-
 def shown_report(found: ChangeSnapshot, request: Show, program: str) -> Report:
     """What is set now and what is open; `program` is what commands begin with."""
     if not request.verb:
         return _how_to_revert(found, program)
-    kind = kind_of(request.verb)
-    settings = [shown for name in kind.containers if (shown := _setting(found, name, kind))]
+    kinds = VERBS[request.verb]
+    asked = [(kind, name) for kind in kinds for name in kind.containers]
+    settings = [shown for kind, name in asked if (shown := _setting(found, name, kind))]
     table = Table("flags", _COLUMNS, tuple(setting.row for setting in settings))
-    state = _state(settings, kind)
+    state = _state(settings, kinds)
     finding = _open(found)
     if finding is None:
         claim = Text("changing.shown", state=state) if state else Text("changing.none-open", target=found.target)
-        proof = _flag_shown(found, kind, kind.containers[0])
+        proof = _flag_shown(found, *asked[0])
         finding = _finding("no-change-open", "info", claim, (proof,), ())
     elif finding.severity == "info" and state:
         verdict = Text("changing.shown-open", state=state)
@@ -100,8 +91,7 @@ def not_open_report(found: ChangeSnapshot, request: Extend | Revert, program: st
     other_way = undo(record)[0 if reverts else 1]
     claim = Text(
         "changing.another-not-reverted" if reverts else "changing.another-not-extended",
-        flag=record.kind.flag.shown,
-        new=record.new,
+        change=record.shown,
         container=record.container,
         command=f"{program} {other_way.command}",
     )
@@ -109,43 +99,36 @@ def not_open_report(found: ChangeSnapshot, request: Extend | Revert, program: st
     return _report(found, request.verb, [_finding("change-refused", "warning", claim, (proof,), (other_way,))])
 
 
-def planned_report(found: ChangeSnapshot, request: Raise, planned: PlannedChange) -> Report:
+def planned_report(found: ChangeSnapshot, request: Raise, outcome: Plan | NothingToDo | Refusal) -> Report:
     """What would be done, or why nothing will."""
-    outcome = planned.outcome
     if isinstance(outcome, Plan):
         claim = _planned(request, outcome)
         actions = (step(Text("changing.do-it"), words_of(request), changes_cluster=True),)
-        severity = worst_of(planned.impacts)
-        finding = _finding("change-planned", severity, claim, (_wanted_shown(found, planned),), actions)
-        return _report(found, request.verb, [finding], change=change_of(outcome, planned.impacts))
+        severity = worst_of(outcome.impacts)
+        finding = _finding("change-planned", severity, claim, (_wanted_shown(found, request),), actions)
+        return _report(found, request.verb, [finding], change=change_of(outcome))
     if isinstance(outcome, NothingToDo):
-        claim = Text(
-            "changing.enough",
-            flag=planned.wanted.kind.flag.shown,
-            value=outcome.value,
-            container=request.container,
-            target=found.target,
-        )
-        finding = _finding(
-            "already-enough", "info", claim, (_wanted_shown(found, planned),), (_see_log(found, request),)
-        )
+        has = zip(request.values, outcome.values, strict=True)
+        change = " ".join(f"{kind_of(flag).flag.shown}={value}" for (flag, _), value in has)
+        claim = Text("changing.enough", change=change, container=request.container, target=found.target)
+        proofs = (_wanted_shown(found, request),)
+        finding = _finding("already-enough", "info", claim, proofs, (_see_log(found, request),))
         return _report(found, request.verb, [finding])
-    finding = _refused(found, planned, outcome)
+    finding = _refused(found, request, outcome)
     return _report(found, request.verb, [finding])
 
 
-def raised_report(found: ChangeSnapshot, request: Raise, planned: PlannedChange, made: MadeChange) -> Report:
-    """The change that was made."""
-    record, proofs, waits = made
+def raised_report(
+    found: ChangeSnapshot, request: Raise, plan: Plan, record: Record, *, proofs: tuple[Evidence, ...], waits: str
+) -> Report:
+    """The change that was made. `proofs` show that it took effect; `waits` is what its rollout still waits for."""
     claim = Text("changing.raised", **described(record, found.taken_at))
     if record.means == "patch":
         claim = sentences(claim, Text("changing.rolling", waits=waits) if waits else Text("changing.effective"))
     actions = (*undo(record), _see_log(found, request))
     severity: Severity = "warning" if waits else "info"
     finding = _finding("change-open", severity, claim, proofs or (_record_shown(found, record.id),), actions)
-    plan = planned.outcome
-    change = change_of(plan, planned.impacts) if isinstance(plan, Plan) else UNSET
-    return _report(found, request.verb, [finding], change=change)
+    return _report(found, request.verb, [finding], change=change_of(plan))
 
 
 def extended_report(found: ChangeSnapshot, request: Extend, outcome: Record | Refusal) -> Report:
@@ -184,29 +167,38 @@ def event_claim(event: Event) -> Text:
     values = {
         "target": event.target,
         "container": record.container,
-        "flag": record.kind.flag.shown,
+        "flag": listed(each.kind.flag.shown for each in record.flags) if record.also else record.kind.flag.shown,
         "old": record.old or Text("changing.unset"),
     }
     if event.kind == "unreadable":
-        return Text("changing.kept", new=record.new, until=record.at, **values)
+        return Text("changing.kept", change=record.shown, until=record.at, **values)
     if event.kind not in _ENDED:
         return literal(f"{event.target}: {event.kind}: {event.detail}")
-    claim = Text(_ENDED[event.kind], **values)
+    if record.also and event.kind == "reverted":
+        claim = Text("changing.reverted-all", **values)
+    else:
+        claim = Text(_ENDED[event.kind], **values)
     return sentences(claim, Text("changing.by-copy")) if event.source == "copy" else claim
 
 
 def open_one(found: ChangeSnapshot, request: Extend | Revert) -> Record | None:
-    """The open change that is to be extended or reverted; None where none is, or one of another flag."""
+    """The open change that is to be extended or reverted; None where none is, or another one."""
     record = found.open
-    return record if isinstance(record, Record) and record.kind is kind_of(request.verb) else None
+    if not isinstance(record, Record):
+        return None
+    named = request.change_id if isinstance(request, Revert) else ""
+    return record if (record.id == named if named else record.kind.verb == request.verb) else None
 
 
-def change_of(plan: Plan, impacts: tuple[Impact, ...]) -> Change:
+def change_of(plan: Plan) -> Change:
     """The plan as reports carry it."""
     record = plan.record
     namespace, _, name = record.target.partition("/")
-    target = ChangeTarget("Deployment", namespace, name, record.container, record.flag, record.old, record.new)
-    return Change(target, plan.patch, plan.revert_patch, impacts)
+    first, *others = (
+        ChangeTarget("Deployment", namespace, name, record.container, each.flag, each.old, each.new)
+        for each in record.flags
+    )
+    return Change(first, plan.patch, plan.revert_patch, plan.impacts, also=tuple(others) or UNSET)
 
 
 def worst_of(impacts: Sequence[Impact]) -> Severity:
@@ -219,7 +211,7 @@ def worst_of(impacts: Sequence[Impact]) -> Severity:
 
 def _open(found: ChangeSnapshot) -> Finding | None:
     if copy := found.copy:
-        values = {"flag": copy.kind.flag.shown, "new": copy.new, "container": copy.container, "until": copy.at}
+        values = {"change": copy.shown, "container": copy.container, "until": copy.at}
         claim = Text("changing.kept", target=found.target, **values)
         return _of_record(found, "change-unreadable", "warning", claim, undo(copy)[:1])
     text, deployment = annotation(found.deployment), found.install.deployment
@@ -230,20 +222,19 @@ def _planned(request: Raise, plan: Plan) -> Text:
     record = plan.record
     return Text(
         "changing.planned" if record.means == "patch" else "changing.planned-process",
-        flag=record.kind.flag.shown,
+        change=record.shown,
         container=record.container,
-        old=record.old or Text("changing.unset"),
-        new=record.new,
+        old=listed(dict.fromkeys(each.old or Text("changing.unset") for each in record.flags)),
         time=format_duration(request.seconds),
         until=record.at,
     )
 
 
-def _refused(found: ChangeSnapshot, planned: PlannedChange, refusal: Refusal) -> Finding:
+def _refused(found: ChangeSnapshot, request: Raise, refusal: Refusal) -> Finding:
     claim = Text("changing.refused", why=_why(refusal))
     if refusal.record is not None:
         return _of_record(found, "change-refused", "warning", claim, undo(refusal.record))
-    return _finding("change-refused", "warning", claim, (_wanted_shown(found, planned),), ())
+    return _finding("change-refused", "warning", claim, (_wanted_shown(found, request),), ())
 
 
 def _why(refusal: Refusal) -> Text:
@@ -257,8 +248,8 @@ def _see_log(found: ChangeSnapshot, request: Raise) -> NextAction:
     return step(Text("changing.see-log"), log)
 
 
-def _wanted_shown(found: ChangeSnapshot, planned: PlannedChange) -> Evidence:
-    return _flag_shown(found, planned.wanted.kind, planned.wanted.container)
+def _wanted_shown(found: ChangeSnapshot, request: Raise) -> Evidence:
+    return _flag_shown(found, request.kind, request.container)
 
 
 def _flag_shown(found: ChangeSnapshot, kind: Kind, container: str) -> Evidence:
@@ -324,17 +315,22 @@ def _setting(found: ChangeSnapshot, container: str, kind: Kind) -> _Setting | No
     return _Setting(container, kind.flag.shown, now.value if now else kind.values.default, word)
 
 
-def _state(settings: Sequence[_Setting], kind: Kind) -> Text | None:
+def _state(settings: Sequence[_Setting], kinds: Sequence[Kind]) -> Text | None:
     """What is set, in words; empty where the Deployment has none of the containers."""
     if not settings:
         return None
     first, *others = settings
-    if kind.is_log_level:
+    if kinds[0].is_log_level:
         rest = listed(Text("changing.level-of", container=other.container, value=other.value) for other in others)
         return Text("changing.levels" if others else "changing.level", others=rest, **first._asdict())
-    if first.word:
-        return Text("changing.flag-set", flag=first.flag, value=first.value)
-    return Text("changing.flag-unset" if kind.values.is_bool else "changing.flag-default", **first._asdict())
+    states = [_flag_state(setting, is_bool=kind.values.is_bool) for setting, kind in zip(settings, kinds, strict=True)]
+    return listed(states) if others else states[0]
+
+
+def _flag_state(setting: _Setting, *, is_bool: bool) -> Text:
+    if setting.word:
+        return Text("changing.flag-set", flag=setting.flag, value=setting.value)
+    return Text("changing.flag-unset" if is_bool else "changing.flag-default", **setting._asdict())
 
 
 def _word(words: Sequence[str], now: Set) -> str:

@@ -9,13 +9,13 @@ from datetime import datetime
 from functools import partial
 from typing import NamedTuple, cast
 
-from bot.changes.flag_effects import DeploymentContext
+import msgspec
+
+from bot.changes.effects import blast_radius, needs_nodes
 from bot.changes.flags import Object
-from bot.changes.kinds import kind_of
-from bot.changes.plan import ChangeRequest, NothingToDo, Plan, annotation, plan_raise
-from bot.changes.record import Means, Record, Unreadable, read_record
-from bot.changes.refusal import Refusal
-from bot.changes.restart_effects import blast_radius, needs_nodes
+from bot.changes.kinds import DeploymentContext
+from bot.changes.plan import NothingToDo, Plan, Raise, annotation, plan_raise
+from bot.changes.record import Means, Record, Refusal, Unreadable, read_record
 from bot.errors import NotFound, SourceError
 from bot.hami.installation.install import Install
 from bot.hami.version import Version
@@ -24,9 +24,9 @@ from bot.kube.cluster import Cluster, seen
 from bot.kube.hami_pods import KUBE_SCHEDULER_CONTAINER
 from bot.kube.models import DEPLOYMENTS, NODES, SERVICES, WEBHOOKS, Node, Pod
 from bot.kube.selectors import label_matcher
-from bot.report import Gap, Impact
+from bot.report import Gap
 from bot.texts import Text
-from handlers.changes.words import Raise, Request
+from handlers.changes.words import Request
 from playbooks.gather.scheduling import PODS_SOURCE, InstallSeen, gather_install
 from playbooks.gather.webhook import WEBHOOK_NAME
 from playbooks.playbook import Sources
@@ -77,21 +77,6 @@ class ChangeSnapshot(NamedTuple):
         return self.copy or (None if text is None else read_record(text))
 
 
-class Requester(NamedTuple):
-    """Who asks for a change, and where they will be told of it: a Slack channel, or nothing for a shell."""
-
-    by: str
-    channel: str = ""
-
-
-class PlannedChange(NamedTuple):
-    """What would be done: `outcome` is a Plan, or why there is none; `impacts` are those of a Plan."""
-
-    wanted: ChangeRequest
-    outcome: Plan | NothingToDo | Refusal
-    impacts: tuple[Impact, ...] = ()
-
-
 async def look(sources: Sources, request: Request, writer: Writer | None = None) -> ChangeSnapshot:
     """Reads what the request is about. Raises SourceError, NotFound where no scheduler of HAMi's is.
 
@@ -117,28 +102,19 @@ async def look(sources: Sources, request: Request, writer: Writer | None = None)
     )
 
 
-def prepare(found: ChangeSnapshot, request: Raise, asker: Requester, change_id: str) -> PlannedChange:
-    """What would be done now: pure."""
-    wanted = ChangeRequest(
-        kind=kind_of(request.verb),
-        value=request.value,
-        container=request.container,
-        seconds=request.seconds,
-        by=asker.by,
-        because=request.because,
-        channel=asker.channel,
-        until_captured=request.until_captured,
-        means=found.means,
-    )
+def prepare(
+    found: ChangeSnapshot, request: Raise, change_id: str, *, by: str, channel: str = ""
+) -> Plan | NothingToDo | Refusal:
+    """What would be done now: pure. `by` asks for it and is told in the Slack channel, or nowhere in a shell."""
+    wanted = msgspec.structs.replace(request, by=by, channel=channel, means=found.means)
     now = found.taken_at.timestamp()
     plan = partial(plan_raise, now=now, change_id=change_id, version=found.version, skew_s=found.skew_s)
     outcome = plan(found.deployment, wanted)
     if isinstance(outcome, Refusal) and outcome.code == "unsuitable" and wanted.means == "debug-flags":
-        wanted = wanted._replace(means="patch")
-        outcome = plan(found.deployment, wanted)
+        outcome = plan(found.deployment, msgspec.structs.replace(wanted, means="patch"))
     if not isinstance(outcome, Plan):
-        return PlannedChange(wanted, outcome)
-    return PlannedChange(wanted, outcome, blast_radius(found.deployment, outcome, found.around))
+        return outcome
+    return msgspec.structs.replace(outcome, impacts=blast_radius(found.deployment, outcome, found.around))
 
 
 def restarts(plan: Plan) -> bool:
@@ -183,7 +159,7 @@ async def _means(request: Request, pods: Sequence[Pod], writer: Writer) -> Means
     """The running process where all of them take it: a restart costs scheduling and what only the pods hold."""
     if not isinstance(request, Raise) or request.container != KUBE_SCHEDULER_CONTAINER:
         return "patch"
-    if not kind_of(request.verb).is_log_level:
+    if not request.kind.is_log_level:
         return "patch"
     running = [pod for pod in pods if pod.status.phase == "Running"]
     try:

@@ -10,10 +10,11 @@ import msgspec
 
 from bot.access import Access
 from bot.changes.deadline import later
-from bot.changes.durations import format_duration
 from bot.changes.journal import ENDS
+from bot.changes.plan import Raise
 from bot.changes.record import Record
 from bot.errors import BotError
+from bot.kube.times import format_duration
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.people import Groups
 from bot.slack.render.change import ChangeOffer
@@ -21,15 +22,24 @@ from bot.store import StoreError
 from bot.texts import Text
 from bot.triage.state import News
 from handlers.changes.approving import Approving
-from handlers.changes.draft import FRESH_S, OTHER_CLOCK_S, Draft, draft_of, seal
-from handlers.changes.execute import Capture, ChangeMaker, time_of
-from handlers.changes.guard import Guard
+from handlers.changes.draft import (
+    FRESH_S,
+    OTHER_CLOCK_S,
+    Draft,
+    Pending,
+    Person,
+    Refused,
+    draft_of,
+    draft_words,
+    pending_of,
+    seal,
+    seal_longer,
+)
+from handlers.changes.execute import Capture, ChangeMaker, Guard, time_of
 from handlers.changes.journal import key_of, place
+from handlers.changes.leader_pass import WritableClusters
 from handlers.changes.request import ChangeSnapshot
-from handlers.changes.typed_command import draft_words
-from handlers.changes.types import Pending, Person, Refused, pending_of, seal_longer
-from handlers.changes.words import Raise
-from handlers.changes.writable_clusters import WritableClusters
+from handlers.changes.words import words_of
 from handlers.deps import Deps
 from handlers.threads import note_done
 from handlers.user_actions import AcceptedDeed, NotDone
@@ -60,16 +70,16 @@ class ChangeService:
 
     async def offer(self, who: Person, cluster: str, request: Raise) -> tuple[ChangeOffer, Draft]:
         """What would be done now, to be shown; nothing is changed, and the API server has said that it could be."""
-        async with self.guard.refusals(who, "raise", cluster, {"asked": f"{request.verb} {request.value}"}):
+        async with self.guard.refusals(who, "raise", cluster, {"asked": words_of(request)}):
             await self.guard.allowed(who, "raise")
             writable = await self._maker.writable(cluster)
             await self._maker.on_time(writable)
             await self._can_be_told(who)
             async with self.deps.open_sources(cluster) as sources:
-                found, planned, plan = await self._maker.planned(sources, writable, who, request)
+                found, plan = await self._maker.planned(sources, writable, who, request)
             await writable.writer.patch_deployment(found.namespace, found.name, plan.patch, dry_run=True)
-        offer = ChangeOffer(plan.record, planned.impacts, cluster, self.access.two_person)
-        return offer, draft_of(request, plan, cluster, writable.changer.time(), who.thread_ts)
+        offer = ChangeOffer(plan.record, plan.impacts, cluster, self.access.two_person)
+        return offer, draft_of(plan, cluster, writable.changer.time(), who.thread_ts)
 
     async def confirm(self, who: Person, draft: Draft, *, again: bool = False) -> str:
         """Does what was shown, or asks for its approval; what to tell. The same draft is done once.
@@ -79,14 +89,14 @@ class ChangeService:
         """
         answer = await self._confirm(who, draft, again=again)
         news = News("change-asked", who.user, draft_words(draft))
-        await note_done(self.deps, draft.channel, draft.thread_ts, news, draft.id)
+        await note_done(self.deps, draft.request.channel, draft.thread_ts, news, draft.id)
         return answer
 
     async def _confirm(self, who: Person, draft: Draft, *, again: bool) -> str:
         deps, say = self.deps, self.deps.say
         if again and (answer := await self._begun_before(draft)):
             return answer
-        async with self.guard.refusals(who, "raise", draft.cluster, {"id": draft.id, "because": draft.because}):
+        async with self.guard.refusals(who, "raise", draft.cluster, {"id": draft.id, "because": draft.request.because}):
             await self.guard.allowed(who, "raise")
             writable = await self._maker.writable(draft.cluster)
             await self._maker.on_time(writable)
@@ -98,7 +108,7 @@ class ChangeService:
                 raise Refused(Text("error-change.you-confirmed-before"), hint=Text("error-change.card-is-in-channel"))
             await self.guard.count(who, "raise", draft.cluster, draft.id)
             async with deps.open_sources(draft.cluster) as sources:
-                found, planned, plan = await self._maker.planned(sources, writable, who, draft.request, draft.id)
+                found, plan = await self._maker.planned(sources, writable, who, draft.request, draft.id)
                 if seal(plan) != draft.shown:
                     raise Refused(
                         Text("error-change.deployment-changed-since-plan"), hint=Text("error-command.ask-again")
@@ -107,7 +117,7 @@ class ChangeService:
                     asked = Pending(plan.record, draft, basis=plan.basis)
                     await self.approving.ask(who, writable, asked, seal(plan, basis=plan.basis))
                     return say("card.asked")
-                await self._maker.make(writable, found, planned, plan)
+                await self._maker.make(writable, found, plan)
         return say("card.made")
 
     async def _begun_before(self, draft: Draft) -> str:
@@ -165,20 +175,20 @@ class ChangeService:
         async with self.guard.refusals(who, "extend", place(cluster, target), {"id": change_id}):
             await self.guard.allowed(who, "extend")
             writable = await self._maker.writable(cluster)
-            now = await self._maker.open(writable, target, change_id)
-            first = later(now.record, seconds, now=writable.changer.time())
+            record, basis = await self._maker.open(writable, target, change_id)
+            first = later(record, seconds, now=writable.changer.time())
             until = float(await deps.store.facts.first(f"{key}/until", str(first)))
             answer = deps.say("card.extended-now", time=format_duration(seconds), until=time_of(until))
-            if now.record.deadline >= until:
+            if record.deadline >= until:
                 return answer
-            self._maker.can_be_longer(writable, now.record, until)
-            await self.guard.count(who, "extend", cluster, now.record.id)
+            self._maker.can_be_longer(writable, record, until)
+            await self.guard.count(who, "extend", cluster, record.id)
             if self.access.two_person:
-                longer = msgspec.structs.replace(now.record, at=time_of(until), by=who.user, channel=who.channel)
-                asked = Pending(longer, until=until, basis=now.basis)
-                await self.approving.ask(who, writable, asked, seal_longer(now, until, who.user), key=key)
+                longer = msgspec.structs.replace(record, at=time_of(until), by=who.user, channel=who.channel)
+                asked = Pending(longer, until=until, basis=basis)
+                await self.approving.ask(who, writable, asked, seal_longer(record, basis, until, who.user), key=key)
                 return deps.say("card.asked")
-            await self._maker.longer(writable, now.record, until, who.user)
+            await self._maker.longer(writable, record, until, who.user)
         return answer
 
     async def revert(self, who: Person, cluster: str, target: str, change_id: str, *, again: bool = False) -> str:
@@ -190,7 +200,7 @@ class ChangeService:
             return self.deps.say("card.ended-since")
         async with self.guard.refusals(who, "revert", place(cluster, target), {"id": change_id}):
             writable = await self._maker.writable(cluster)
-            record = (await self._maker.open(writable, target, change_id, or_copy=True)).record
+            record, _ = await self._maker.open(writable, target, change_id, or_copy=True)
             await self.guard.allowed(who, "revert", requester=record.by)
             namespace, _, name = record.target.partition("/")
             async with writable.busy:

@@ -19,15 +19,22 @@ from bot.slack.gateway import Gateway
 from bot.slack.people import Groups
 from bot.store import StoreError
 from bot.texts import Text, Texts
-from handlers.changes.endings import Endings
 from handlers.changes.execute import Capture
 from handlers.changes.journal import ChangeJournal
-from handlers.changes.leader_pass import Leadership, Pace, Watch, lead
+from handlers.changes.leader_pass import (
+    Leadership,
+    NothingToChange,
+    OpenWriter,
+    Pace,
+    Watch,
+    WritableCluster,
+    WritableClusters,
+    lead,
+)
 from handlers.changes.request import ChangeSnapshot
+from handlers.changes.scheduler_log import Endings
 from handlers.changes.service import ChangeService
-from handlers.changes.stale_cards import StaleCards
-from handlers.changes.storeless import Storeless
-from handlers.changes.writable_clusters import NothingToChange, OpenWriter, WritableCluster, WritableClusters
+from handlers.changes.stale_cards import StaleCards, Storeless
 from handlers.deps import Deps
 from playbooks.gather.scheduling import gather_install
 from playbooks.playbook import Sources

@@ -5,6 +5,7 @@ Where that record is damaged or gone, a change is reverted by the copy in the st
 """
 
 import asyncio
+import contextlib
 import getpass
 import logging
 import sys
@@ -14,23 +15,20 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from bot.changes.begin import ChangeFailed
 from bot.changes.changer import Changer
 from bot.changes.deadline import later
+from bot.changes.deployments import ChangeFailed
 from bot.changes.journal import Event, Open
 from bot.changes.plan import Plan, unfinished_rollout
 from bot.changes.reconciler import STUCK_S
-from bot.changes.record import KEY, Record
-from bot.changes.refusal import Refusal
+from bot.changes.record import KEY, Record, Refusal
 from bot.errors import BotError, NotAllowed, SourceError, UsageError
 from bot.kube.client.failures import ForbiddenError
-from bot.kube.client.writer import Writer
+from bot.kube.client.writer import Conflict, Writer
 from bot.report import Evidence, Report, in_words
 from bot.slack.render.prose import error_line
 from bot.texts import Text, Texts
-from handlers.changes.effect_check import effect_of
 from handlers.changes.report import (
-    MadeChange,
     ended_report,
     event_claim,
     extended_report,
@@ -40,7 +38,8 @@ from handlers.changes.report import (
     raised_report,
     shown_report,
 )
-from handlers.changes.request import DRY_RUN_ID, ChangeSnapshot, PlannedChange, Requester, look, prepare, restarts
+from handlers.changes.request import DRY_RUN_ID, ChangeSnapshot, look, prepare, restarts
+from handlers.changes.scheduler_log import effect_of
 from handlers.changes.words import Extend, Raise, Request, Revert, Show
 from handlers.shell_grammar import PROGRAM
 from handlers.shell_output import progress
@@ -84,7 +83,6 @@ class Consent(NamedTuple):
 class _Confirmed(NamedTuple):
     found: ChangeSnapshot
     request: Raise
-    planned: PlannedChange
     plan: Plan
 
 
@@ -101,7 +99,7 @@ def run_change(tools: Tools, request: Request, consent: Consent) -> tuple[Report
     if not consent.yes and not sys.stdin.isatty():
         hint = Text("error-change.add-yes-or-dry-run")
         raise UsageError(Text("error-change.bot-cannot-ask-for-confirmation"), hint=hint)
-    tools.tell(tools.show(in_words(planned_report(looked.found, request, looked.planned), tools.say)))
+    tools.tell(tools.show(in_words(planned_report(looked.found, request, looked.plan), tools.say)))
     if not consent.yes and not tools.ask(f"{tools.say('changing.shell-ask')} "):
         raise ChangeFailed(Text("error-change.nothing-was-changed"), hint=Text("error-change.you-did-not-say-yes"))
     return asyncio.run(_done(tools, looked, consent)), 0
@@ -113,17 +111,20 @@ async def _planned(tools: Tools, request: Raise) -> _Confirmed | tuple[Report, i
         if not request.dry_run:
             await _on_time(Changer(_live(writer), NoJournal()))
         found = await look(sources, request, writer)
-    change_id = DRY_RUN_ID if request.dry_run else uuid.uuid4().hex[:12]
-    asker = Requester(DRY_RUN_ID if request.dry_run else whoami())
-    planned = prepare(found, request, asker, change_id)
-    if isinstance(planned.outcome, Plan) and not request.dry_run:
-        return _Confirmed(found, request, planned, planned.outcome)
-    not_done = isinstance(planned.outcome, Refusal) and not request.dry_run
-    return in_words(planned_report(found, request, planned), tools.say), FAILED if not_done else 0
+        change_id = DRY_RUN_ID if request.dry_run else uuid.uuid4().hex[:12]
+        outcome = prepare(found, request, change_id, by=DRY_RUN_ID if request.dry_run else whoami())
+        if isinstance(outcome, Plan) and not request.dry_run:
+            # Whoever may not patch is told before anything is captured; an edit meanwhile is planned on later.
+            with _as_a_change(), contextlib.suppress(Conflict):
+                await _live(writer).patch_deployment(found.namespace, found.name, outcome.patch, dry_run=True)
+    if isinstance(outcome, Plan) and not request.dry_run:
+        return _Confirmed(found, request, outcome)
+    not_done = isinstance(outcome, Refusal) and not request.dry_run
+    return in_words(planned_report(found, request, outcome), tools.say), FAILED if not_done else 0
 
 
 async def _done(tools: Tools, confirmed: _Confirmed, consent: Consent) -> Report:
-    found, request, planned, plan = confirmed
+    found, request, plan = confirmed
     async with tools.open_sources() as sources, tools.open_writer() as opened:
         writer = _live(opened)
         changer = Changer(writer, NoJournal())
@@ -131,9 +132,9 @@ async def _done(tools: Tools, confirmed: _Confirmed, consent: Consent) -> Report
         if restarts(plan) and not consent.no_capture:
             tools.tell(await _captured(tools, sources, found, plan))
         with _as_a_change():
-            record = await changer.raise_(found.namespace, found.name, planned.wanted, found.version, plan)
-        flag, words = record.kind.flag.shown, record.kind.reverting
-        raised = tools.say("changing.shell-raised", flag=flag, new=record.new, until=record.at, words=words)
+            record = await changer.raise_(plan, found.version)
+        words = record.kind.reverting
+        raised = tools.say("changing.shell-raised", change=record.shown, until=record.at, words=words)
         tools.tell(f"{raised}\n{tools.say('changing.shell-reverts')}\n")
         proofs: tuple[Evidence, ...] = ()
         try:
@@ -142,7 +143,7 @@ async def _done(tools: Tools, confirmed: _Confirmed, consent: Consent) -> Report
                 proofs = await effect_of(sources.cluster, record, await writer.pods_of(found.deployment))
         except SourceError as error:  # it is made all the same
             waits = tools.say.words(error.message)
-        return in_words(raised_report(found, request, planned, MadeChange(record, proofs, waits)), tools.say)
+        return in_words(raised_report(found, request, plan, record, proofs=proofs, waits=waits), tools.say)
 
 
 async def _on_time(changer: Changer) -> None:
@@ -213,7 +214,12 @@ async def revert_overdue(tools: Tools, namespace: str) -> tuple[str, int]:
     async with progress(tools.say), tools.open_sources() as sources, tools.open_writer() as opened:
         writer = _live(opened)
         where = namespace or sources.hami_namespace
-        carriers = await writer.annotated(KEY, where)
+        try:
+            carriers = await writer.annotated(KEY, where)
+        except ForbiddenError as error:
+            if where:
+                raise
+            raise ForbiddenError(error.message, hint=Text("error-change.name-one-namespace")) from error
         copies = await _copies(tools)
         changer = Changer(writer, NoJournal(copies.opened), namespace=where)
         events = await changer.passes.reconcile() if carriers or copies.opened else []

@@ -5,17 +5,20 @@ The same words in Slack and in a shell. What comes out is a request and changes 
 
 import re
 import shlex
+import unicodedata
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import click
 
-from bot.changes.durations import format_duration, read_duration
-from bot.changes.kinds import KINDS, Kind, kind_of
+from bot.changes.kinds import FORMER, VERBS, Kind, kind_of
+from bot.changes.plan import Raise
 from bot.errors import UsageError, not_understood
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
+from bot.kube.times import format_duration, read_duration
 from bot.texts import Prose, Text
-from handlers.changes.reason import ReasonedCommand
+from handlers.parsing.grammar import DASHES
 
 _CONTAINERS = {"extender": EXTENDER_CONTAINER, "kube-scheduler": KUBE_SCHEDULER_CONTAINER}
 _UNITS = {
@@ -26,30 +29,17 @@ _UNITS = {
 _UNTIL = "until-captured"
 _KEYWORDS = ("for", "because", _UNTIL)
 HOW_TO_REVERT = ("revert", "undo")
-"""What people type who want a change reverted and name none: they are told what is open, and nothing is reverted."""
-REVERT_SUMMARY = "Show which temporary change is open, and the words that revert it."
-_WORDS = frozenset({*_KEYWORDS, "extend", *(word for kind in KINDS.values() for word in kind.values.words)})
+"""What people type who want a change reverted. Where they name none they are told what is open, and nothing is done."""
+REVERT_SUMMARY = "Revert the temporary change with that id; alone, show which one is open and what reverts it."
+IS_ID = re.compile(r"[0-9a-f]{12}")
+"""The id of a change."""
+_WORDS = frozenset({*_KEYWORDS, "extend", "revert", "on", "off"})
 
 
 class Show(NamedTuple):
     """What is set now, and what is open; without a verb, what is open and the words that revert it."""
 
     verb: str = ""
-
-
-class Raise(NamedTuple):
-    """To set the flag of `container` to `value` for `seconds`. `until_captured`: `namespace/name` of a pod, or empty.
-
-    With `dry_run` nothing is written: only what would be done is told.
-    """
-
-    verb: str
-    value: str
-    container: str
-    seconds: float
-    because: str = ""
-    until_captured: str = ""
-    dry_run: bool = False
 
 
 class Extend(NamedTuple):
@@ -60,9 +50,10 @@ class Extend(NamedTuple):
 
 
 class Revert(NamedTuple):
-    """To undo the open change now."""
+    """To undo the open change of that verb now, or the one with that id."""
 
     verb: str
+    change_id: str = ""
 
 
 Request = Show | Raise | Extend | Revert
@@ -78,47 +69,68 @@ class ChangeAsked(NamedTuple):
 def change_commands(program: str, options: Callable[[], Sequence[click.Parameter]]) -> list[click.Command]:
     """The verbs for a grammar; `program` is what stands before them in examples, `options` the surface's own."""
 
-    def command(kind: Kind) -> click.Command:
+    def command(verb: str) -> click.Command:
         def ask(words: Sequence[str], *, dry_run: bool, **values: Any) -> ChangeAsked:
             options = {"container": values.pop("container", None) or "", "until": values.pop("until_captured", "")}
-            return ChangeAsked(read_change(program, kind, words, dry_run=dry_run, **options), values)
+            return ChangeAsked(read_change(program, verb, words, dry_run=dry_run, **options), values)
 
+        kind = VERBS[verb][0]
         return ReasonedCommand(
-            kind.verb,
+            verb,
             callback=ask,
             params=[*_parameters(kind), *options()],
-            help=f"{kind.summary}\n\n{_grammar(kind)}",
+            help=f"{kind.summary}\n\n{_grammar(verb)}",
             short_help=kind.summary,
             epilog=f"Example: {program} {kind.example}",
         )
 
-    def ask_how(**values: Any) -> ChangeAsked:
-        del values["words"]
-        return ChangeAsked(Show(), values)
+    def to_revert(word: str) -> click.Command:
+        def ask(words: Sequence[str], **values: Any) -> ChangeAsked:
+            is_one = len(words) == 1 and IS_ID.fullmatch(words[0]) is not None
+            return ChangeAsked(Revert(HOW_TO_REVERT[0], words[0]) if is_one else Show(), values)
 
-    def how_to_revert(word: str) -> click.Command:
         return click.Command(
             word,
-            callback=ask_how,
-            params=[click.Argument(["words"], nargs=-1, metavar="", type=click.UNPROCESSED), *options()],
+            callback=ask,
+            params=[click.Argument(["words"], nargs=-1, metavar="[ID]", type=click.UNPROCESSED), *options()],
             help=REVERT_SUMMARY,
             epilog=f"Example: {program} {word}",
             hidden=word != HOW_TO_REVERT[0],
             context_settings={"ignore_unknown_options": True},
         )
 
-    return [*map(command, KINDS.values()), *map(how_to_revert, HOW_TO_REVERT)]
+    def former(kind: Kind) -> click.Command:
+        def ask(words: Sequence[str], **_: Any) -> ChangeAsked:
+            match words:
+                case [value, *rest] if kind.values.is_value(value):
+                    now = f"{kind.verb} {kind.asked_as(value)} {shlex.join(rest)}".strip()
+                case ["revert" | "off"]:
+                    now = HOW_TO_REVERT[0]
+                case _:
+                    now = kind.verb
+            raise UsageError(Text("error-change.former-verb", verb=kind.name), example=f"{program} {now}")
+
+        return click.Command(
+            kind.name,
+            callback=ask,
+            params=[click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)],
+            help=f"Now: {program} {kind.verb}",
+            hidden=True,
+            context_settings={"ignore_unknown_options": True},
+        )
+
+    return [*map(command, VERBS), *map(to_revert, HOW_TO_REVERT), *map(former, map(kind_of, FORMER))]
 
 
 def read_change(
-    program: str, kind: Kind, words: Sequence[str], *, dry_run: bool = False, container: str = "", until: str = ""
+    program: str, verb: str, words: Sequence[str], *, dry_run: bool = False, container: str = "", until: str = ""
 ) -> Request:
     """What the words after the verb ask for. Raises UsageError, whose hint is an example."""
     try:
-        request = _read(kind, _with_units(_small(words)), dry_run=dry_run, container=container, until=until)
+        request = _read(verb, _with_units(_small(words)), dry_run=dry_run, container=container, until=until)
         _check_options(request, given=dry_run or bool(container or until))
     except _WrongError as error:
-        raise UsageError(error.message, example=f"{program} {error.example or kind.example}") from error
+        raise UsageError(error.message, example=f"{program} {error.example or VERBS[verb][0].example}") from error
     return request
 
 
@@ -130,10 +142,11 @@ def _check_options(request: Request, *, given: bool) -> None:
 
 def words_of(request: Raise) -> str:
     """The words that ask for it again, to be done."""
-    kind = kind_of(request.verb)
-    words = [kind.verb, kind.values.word(request.value), "for", format_duration(request.seconds)]
+    words = [*request.verb.split(), *(kind_of(flag).asked_as(value) for flag, value in request.values)]
+    words += ["for", format_duration(request.seconds)]
     words += ["until-captured", request.until_captured] if request.until_captured else []
-    words += ["--container", _short(request.container)] if request.container != kind.containers[0] else []
+    other = request.container != request.kind.containers[0]
+    words += ["--container", _short(request.container)] if other else []
     return shlex.join([*words, *(["because", *request.because.split()] if request.because else [])])
 
 
@@ -147,34 +160,54 @@ class _WrongError(UsageError):
         self.example = example
 
 
-def _read(kind: Kind, words: list[str], *, dry_run: bool, container: str, until: str) -> Request:
+def _read(verb: str, words: list[str], *, dry_run: bool, container: str, until: str) -> Request:
     match words:
         case []:
-            return Show(kind.verb)
-        case [kind.values.revert]:
-            return Revert(kind.verb)
+            return Show(verb)
+        case ["revert" | "off"]:
+            return Revert(verb)
         case ["extend", duration]:
-            return Extend(kind.verb, _duration(duration))
+            return Extend(verb, _duration(duration))
         case ["extend", *_]:
             text = Text("error-change.extend-needs-one-duration")
-            raise _WrongError(text, f"{kind.verb} extend 10m")
+            raise _WrongError(text, f"{verb} extend 10m")
         case _:
-            return _raise(kind, words, dry_run=dry_run, container=container, until=until)
+            return _raise(verb, words, dry_run=dry_run, container=container, until=until)
 
 
-def _raise(kind: Kind, words: list[str], *, dry_run: bool, container: str, until: str) -> Raise:
-    word, *rest = words
-    if (value := kind.values.read(word)) is None:
-        raise _no_deed(kind, word)
+def _raise(verb: str, words: list[str], *, dry_run: bool, container: str, until: str) -> Raise:
+    values, rest = _values(verb, words)
+    kind = VERBS[verb][0]
     clauses = _clauses(kind, rest)
     pod = until or clauses.get("until-captured", "")
     if pod and not re.fullmatch(r"[^/\s]+/[^/\s]+", pod):
         raise _WrongError(
-            Text("error-change.not-namespace-pod", pod=repr(pod)), f"{kind.verb} {word} until-captured ml/trainer-0"
+            Text("error-change.not-namespace-pod", pod=repr(pod)), f"{verb} {words[0]} until-captured ml/trainer-0"
         )
     seconds = _duration(clauses["for"]) if "for" in clauses else float(kind.usual_s)
     name = _CONTAINERS[container] if container else kind.containers[0]
-    return Raise(kind.verb, value, name, seconds, clauses.get("because", ""), pod, dry_run)
+    return Raise(values, name, seconds, clauses.get("because", ""), pod, dry_run)
+
+
+def _values(verb: str, words: list[str]) -> tuple[tuple[tuple[str, str], ...], list[str]]:
+    """The flags and the values that they are to have, and the words after them."""
+    kinds = {kind.name: kind for kind in VERBS[verb]}
+    if len(kinds) == 1:
+        ((name, kind),) = kinds.items()
+        if (value := kind.values.read(words[0])) is None:
+            raise _no_deed(verb, words[0])
+        return ((name, value),), words[1:]
+    found: dict[str, str] = {}
+    for at, word in enumerate(words):
+        name, is_set, given = word.rstrip(",").partition("=")
+        if found and not is_set:
+            return tuple(found.items()), words[at:]
+        if name.lower() not in kinds or (value := kinds[name.lower()].values.read(given)) is None:
+            raise _no_deed(verb, word)
+        if name.lower() in found:
+            raise _WrongError(Text("error-change.stands-there-twice", keyword=repr(name)))
+        found[name.lower()] = value
+    return tuple(found.items()), []
 
 
 def _clauses(kind: Kind, words: list[str]) -> dict[str, str]:
@@ -230,18 +263,24 @@ def _keywords(kind: Kind) -> tuple[str, ...]:
     return _KEYWORDS if kind.is_log_level else tuple(keyword for keyword in _KEYWORDS if keyword != _UNTIL)
 
 
-def _no_deed(kind: Kind, word: str) -> _WrongError:
+def _no_deed(verb: str, word: str) -> _WrongError:
     """All that the verb does, and an example that changes nothing: what was meant is not guessed from the spelling."""
-    verb, shown, usual = kind.verb, kind.values.shown, format_duration(kind.usual_s)
+    kind = VERBS[verb][0]
     text = Text(
         "error-change.not-understood-takes",
         word=repr(word),
         verb=verb,
-        shown=shown,
-        usual=usual,
+        shown=_shown(verb),
+        usual=format_duration(kind.usual_s),
         revert=kind.values.revert,
     )
     return _WrongError(text, verb)
+
+
+def _shown(verb: str) -> str:
+    """What asks for values, as help shows it."""
+    kinds = VERBS[verb]
+    return kinds[0].values.shown if len(kinds) == 1 else " ".join(f"{kind.name}={kind.values.shown}" for kind in kinds)
 
 
 def _not_understood(kind: Kind, word: str) -> _WrongError:
@@ -250,12 +289,13 @@ def _not_understood(kind: Kind, word: str) -> _WrongError:
     return _WrongError(not_understood(word, _keywords(kind)))
 
 
-def _grammar(kind: Kind) -> str:
+def _grammar(verb: str) -> str:
+    kind = VERBS[verb][0]
     until = f" [{_UNTIL} NAMESPACE/POD]" if kind.is_log_level else ""
     usual = format_duration(kind.usual_s)
     return (
-        f"{kind.verb} [{kind.values.shown} [for {usual}]{until} [because TEXT]], {kind.reverting}, "
-        f"{kind.verb} extend 10m (added to its deadline). Without words: what is set now and what is open."
+        f"{verb} [{_shown(verb)} [for {usual}]{until} [because TEXT]], {kind.reverting}, "
+        f"{verb} extend 10m (added to its deadline). Without words: what is set now and what is open."
     )
 
 
@@ -272,3 +312,59 @@ def _parameters(kind: Kind) -> list[click.Parameter]:
         *found,
         click.Option(["--dry-run"], is_flag=True, help="Write nothing; show the patches and their effects."),
     ]
+
+
+_HYPHENS = str.maketrans(dict.fromkeys(DASHES, "-"))
+_END = "?!.,;"
+
+
+class ReasonedCommand(click.Command):
+    """A command whose last words may be `because` and a reason.
+
+    The command's own options are options before `because` and at the end of the text. Other words of the reason are
+    text, also when they look like options.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        head = list(takewhile(lambda word: word.lower() != "because", args))
+        reason = args[len(head) :]
+        known = {name: option for option in self.get_params(ctx) for name in option.opts if name.startswith("-")}
+        for at in range(1, len(reason)):
+            options = _as_options(reason[at:], known)
+            if options is not None:
+                return super().parse_args(ctx, [*head, *options, "--", *reason[:at]])
+        return super().parse_args(ctx, [*head, "--", *reason] if reason else args)
+
+
+def _as_options(words: Sequence[str], known: dict[str, click.Parameter]) -> list[str] | None:
+    """The words as the options that they are; None if one of them is anything else."""
+    options: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.partition("=")
+        name = _named(name, known)
+        if name not in known:
+            return None
+        if getattr(known[name], "is_flag", False):
+            if equals:
+                return None
+            options.append(name)
+        elif equals:
+            options.append(f"{name}={value}")
+        elif rest and not _plain(rest[0]).startswith("-"):
+            options += [name, rest.pop(0)]
+        else:
+            return None
+    return options
+
+
+def _named(word: str, known: dict[str, click.Parameter]) -> str:
+    """The name of the option that the word was meant for, or the word: phones write `—Dry-run.` for `--dry-run`."""
+    plain = _plain(word).lower().rstrip(_END)
+    long = f"--{plain.lstrip('-')}"
+    return long if plain.startswith("-") and long in known else word
+
+
+def _plain(word: str) -> str:
+    return unicodedata.normalize("NFKC", word).translate(_HYPHENS)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from bot.changes.durations import read_duration
 from bot.errors import UsageError
+from bot.kube.times import read_duration
 from bot.texts import Language, Text, Texts
 from handlers.cluster_choice import ClusterChoice
 from handlers.cluster_choice import language as language_of

@@ -8,8 +8,8 @@ from bot.slack.render.buttons import AskButton, read_value
 from bot.slack.render.change import render_denied
 from bot.slack.render.text import escape
 from handlers.actions import first_action
-from handlers.changes.guard import Guard
-from handlers.changes.types import Person
+from handlers.changes.draft import Person
+from handlers.changes.execute import Guard
 from handlers.doctor.links import Link
 from handlers.doctor.message import render_links
 from handlers.doctor.words import VERB, ExaminationAsked

@@ -12,7 +12,7 @@ from bot.slack.render.buttons import read_value
 from bot.slack.render.digest import FORM, INPUT, OPEN, WHEN, ZONE, DigestPlace, form
 from bot.slack.render.prose import error_line, progress
 from bot.texts import Text
-from handlers.changes.types import Person
+from handlers.changes.draft import Person
 from handlers.inbox import DONE, Inbox
 from handlers.oncall.digests import AddDigest, Digests, read_digest
 from handlers.oncall.words import DIGEST_EXAMPLE

@@ -25,7 +25,7 @@ from bot.store.audit import Line
 from bot.store.digests import Digest, Kind, Run
 from bot.texts import Prose, Text
 from bot.unexpected_errors import bugs_as_errors
-from handlers.changes.types import Person, Refused
+from handlers.changes.draft import Person, Refused
 from handlers.deps import Deps
 from handlers.oncall.words import CRON_EXAMPLE, DIGEST_EXAMPLE, REPORT_EXAMPLE, REPORT_OFF
 from handlers.parsing.slack_grammar import COMMAND

@@ -21,7 +21,7 @@ from bot.store.incidents import Row, head_key
 from bot.texts import Text
 from bot.triage.state import Deed
 from handlers.actions import first_action
-from handlers.changes.types import AccessDenied, Person
+from handlers.changes.draft import AccessDenied, Person
 from handlers.inbox import DONE, Inbox
 from handlers.message_events import edited_ts, heard, is_direct, key_of
 from handlers.oncall.calling import IN_WORDS, PRESSED, SUBMITTED

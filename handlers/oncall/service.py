@@ -20,7 +20,7 @@ from bot.texts import Text, in_english
 from bot.triage.mute import MuteUntil
 from bot.triage.state import Act, Deed, Incident, Step, act
 from bot.triage.summary import TimelineEntry
-from handlers.changes.types import AccessDenied, Person, Refused
+from handlers.changes.draft import AccessDenied, Person, Refused
 from handlers.deps import Deps
 from handlers.oncall.afterwards import DAYS, oncall_report, summary_of
 from handlers.oncall.calling import call_to_come

@@ -7,9 +7,9 @@ from typing import Literal, NamedTuple
 
 import click
 
-from bot.changes.durations import read_duration
 from bot.digest.schedule import DAYS, Schedule, read_schedule
 from bot.errors import UsageError, not_understood
+from bot.kube.times import read_duration
 from bot.texts import Prose, Text
 from bot.triage.state import Deed
 

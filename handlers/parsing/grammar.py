@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from bot.changes.kinds import KINDS
+from bot.changes.kinds import FORMER, VERBS
 from bot.errors import UsageError
 from bot.finding_codes import CODES, PROOFS, about, words_of
 from bot.texts import LANGUAGES, Prose, Text, Texts, in_english, together
@@ -29,7 +29,7 @@ _OPTION = re.compile(rf"([-{DASHES}]+)(?=[A-Za-z])")
 _SENTENCES = re.compile(r"(?<=[.?])\s")
 _MEANT = {"pods": "pending", "kubectl": "why"}
 """Verbs that kubectl's users type for ours, and that another of ours looks more like."""
-_CHANGING = frozenset((*KINDS, "revert-overdue"))
+_CHANGING = frozenset((*VERBS, *FORMER, "revert-overdue"))
 """Verbs that change the cluster: none is suggested for a word that looks like it."""
 _KUBECTL = click.Command(
     "kubectl",
@@ -282,4 +282,6 @@ def _options_last(grammar: Grammar, words: Sequence[str]) -> list[str]:
     while words and words[0].split("=")[0] in flags:
         taken = 1 if "=" in words[0] or len(words) == 1 else 2
         moved, words = moved + words[:taken], words[taken:]
+    if " ".join(words[:2]).lower() in grammar.commands:  # a verb of two words
+        words = [" ".join(words[:2]).lower(), *words[2:]]
     return [*words[:1], *moved, *words[1:]] if words else moved

@@ -8,7 +8,7 @@ import re
 import string
 import unicodedata
 
-from bot.changes.kinds import KINDS
+from bot.changes.kinds import VERBS
 from bot.slack.render.text import LOOKALIKES
 from handlers.parsing.grammar import DASHES, straight_option
 from handlers.parsing.slack_grammar import BOT, COMMAND
@@ -116,7 +116,7 @@ def _free_text_follows(words: list[str]) -> bool:
     """Whether a reason or a note begins behind the words."""
     at = _verb_at(words)
     match [word.lower() for word in words[at : at + 3]]:
-        case [verb, _, *_] if verb in KINDS:
+        case [verb, word, *_] if verb in VERBS or f"{verb} {word}" in VERBS:
             return words[-1].lower() == "because"
         case ["note" | "close"] | ["triage", "note" | "close"]:
             return True

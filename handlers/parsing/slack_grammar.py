@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from bot.changes.kinds import KINDS
+from bot.changes.kinds import VERBS
 from bot.errors import UsageError
 from bot.texts import LANGUAGES, Language, Text, Texts
 from handlers.changes.words import HOW_TO_REVERT, REVERT_SUMMARY, ChangeAsked, change_commands
@@ -34,14 +34,14 @@ COMMAND = "/hami"
 BOT = "hami-bot"
 """Its name in the workspace, as the manifest gives it."""
 _EXAMPLES = {
-    **{kind.verb: kind.example for kind in KINDS.values()},
+    **{verb: kinds[0].example for verb, kinds in VERBS.items()},
     HOW_TO_REVERT[0]: HOW_TO_REVERT[0],
     **oncall.EXAMPLES,
     "digest": oncall.DIGEST_EXAMPLE,
     doctor.VERB: doctor.VERB,
 }
 _SUMMARIES = {
-    **{kind.verb: kind.summary for kind in KINDS.values()},
+    **{verb: kinds[0].summary for verb, kinds in VERBS.items()},
     HOW_TO_REVERT[0]: REVERT_SUMMARY,
     **oncall.SUMMARIES,
     "digest": oncall.DIGEST_SUMMARY,

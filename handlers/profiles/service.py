@@ -9,8 +9,8 @@ from functools import partial
 
 import msgspec
 
-from bot.changes.durations import format_duration
 from bot.errors import NotFound, UsageError
+from bot.kube.times import format_duration
 from bot.pprof.decode import read
 from bot.pprof.findings import SourcedProfile
 from bot.report import Report, in_words

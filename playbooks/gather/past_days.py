@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import NamedTuple
 
-from bot.changes.durations import roughly
 from bot.errors import SourceError, UsageError
 from bot.hami.fit.allocated_totals import Holding
 from bot.hami.metrics.exposition import Sample
@@ -27,7 +26,7 @@ from bot.hami.metrics.gpu_usage import (
 from bot.hami.scheduler_logs.scheduling_latency import Life, read_lives
 from bot.kube.cluster import seen
 from bot.kube.models import HOLDERS, REPLICA_SETS, Holder, Workload
-from bot.kube.times import parse_time
+from bot.kube.times import parse_time, roughly
 from bot.prometheus.api import SOURCE, Prometheus
 from bot.report import Gap, gap
 from bot.texts import Text

@@ -11,14 +11,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from bot.changes.durations import read_duration, roughly
 from bot.errors import NotFound, SourceError, UsageError
 from bot.hami.fit.allocated_totals import build_ledger
 from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.metrics.gpu_usage import IDLE_S, MeasuredHolding, held_by
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import NODES, Holder
-from bot.kube.times import format_time
+from bot.kube.times import format_time, read_duration, roughly
 from bot.report import Evidence, Finding, Gap, Report, Sheet, Subject, new_report, step
 from bot.texts import Prose, Text, sentences
 from playbooks.gather.scheduling import InstallSeen, gather_holders, gather_install

@@ -5,9 +5,9 @@ import re
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, get_args
 
-from bot.changes.durations import read_duration
 from bot.errors import UsageError
 from bot.kube.client.pod_http_request import Scheme
+from bot.kube.times import read_duration
 from bot.texts import Text
 
 ProfileKind = Literal["cpu", "heap", "allocs", "goroutine", "mutex", "block", "threadcreate"]

@@ -178,10 +178,10 @@ def rate(scene: TuneScene) -> list[Advice]:
     by_size = client_for(nodes or 0)
     wanted = max(by_size, _THROTTLED, key=lambda row: row.qps) if throttled else by_size
     limits = (ClientLimit("kube-qps", 5, wanted.qps), ClientLimit("kube-burst", 10, wanted.burst))
-    return [*(_rate(limit, scene, nodes) for limit in limits), _timeout(wanted, scene, nodes)]
+    return [*(_rate(limit, wanted, scene, nodes) for limit in limits), _timeout(wanted, scene, nodes)]
 
 
-def _rate(limit: ClientLimit, scene: TuneScene, nodes: int | None) -> Advice:
+def _rate(limit: ClientLimit, client: Client, scene: TuneScene, nodes: int | None) -> Advice:
     current = _number(scene.flags.get(limit.topic, ""), 0)
     set_to = f"{current:g}" if current else Text("tune.default", value=f"{limit.default:g}")
     if _number(scene.flags.get("kube-qps", ""), 0) < 0:
@@ -208,7 +208,7 @@ def _rate(limit: ClientLimit, scene: TuneScene, nodes: int | None) -> Advice:
         row,
         claim,
         (*_of_throttling(scene), *flag(scene, limit.topic).proof, *(() if felt else node_count(scene))),
-        _set_flag(limit.topic, limit.wanted, scene),
+        _set_flag(limit.topic, limit.wanted, f"kube-qps={client.qps} kube-burst={client.burst}", scene),
         severity="warning" if felt else "info",
         confidence="suspected" if scene.held_back.gaps or scene.seen.gaps else "confirmed",
     )
@@ -240,7 +240,7 @@ def _of_waits(scheduler: Pod, waits: tuple[ThrottledRequest, ...]) -> tuple[Evid
     return (*proofs, Evidence(proofs[0].source, proofs[0].object, None, str(len(waits)), count))
 
 
-def _set_flag(topic: Topic, wanted: int, scene: TuneScene) -> tuple[NextAction, ...]:
+def _set_flag(topic: Topic, wanted: int, tried: str, scene: TuneScene) -> tuple[NextAction, ...]:
     version = scene.install.version
     if version is not None and version.version < CLIENT_FLAGS_SINCE:
         return (step(Text("tune.rate-upgrade"), ""),)
@@ -254,7 +254,7 @@ def _set_flag(topic: Topic, wanted: int, scene: TuneScene) -> tuple[NextAction, 
     name = install.pods[0].name if install.pods else f"deploy/{install.deployment.name}" if install.deployment else ""
     check = quotes.extender_log(install.namespace, name, NEEDLE) if name else ""
     return (
-        step(Text("tune.rate-try"), f"{topic} {wanted} for 30m", changes_cluster=True),
+        step(Text("tune.rate-try"), f"tune try {tried} for 30m", changes_cluster=True),
         step(setting, ""),
         step(Text("tune.rate-check"), check),
     )
@@ -274,7 +274,9 @@ def _timeout(wanted: Client, scene: TuneScene, nodes: int | None) -> Advice:
     claim = Text("tune.rate-claim", flag="--kube-timeout", current=shown, wanted=wanted.timeout_s, why=why)
     row = AdviceRow("kube-timeout", "raise", "", shown, f"{wanted.timeout_s} s", why)
     proofs = (*flag(scene, "kube-timeout").proof, *node_count(scene))
-    return changed(row, claim, proofs, _set_flag("kube-timeout", wanted.timeout_s, scene))
+    return changed(
+        row, claim, proofs, _set_flag("kube-timeout", wanted.timeout_s, f"kube-timeout={wanted.timeout_s}", scene)
+    )
 
 
 def _no_rate(topic: Topic, scene: TuneScene, why: Prose) -> Advice:

@@ -6,7 +6,11 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
+import msgspec
+
 from bot.changes.kinds import KINDS, Kind, Switch
+from bot.changes.plan import Raise
+from bot.changes.record import Means
 from tests.cases_support import files_of
 
 Words = list[str]
@@ -22,6 +26,21 @@ EXTENDER, KUBE_SCHEDULER = "vgpu-scheduler-extender", "kube-scheduler"
 EVERY = [(kind, container) for kind in KINDS.values() for container in kind.containers]
 """Everything that can be changed."""
 NOW = 1_795_237_200.0  # 2026-11-21T05:00:00Z
+
+
+def wants(  # noqa: PLR0917  # as people say it
+    kind: Kind, value: str, container: str, seconds: float, by: str = "", because: str = "", *, means: Means = "patch"
+) -> Raise:
+    """What somebody asks for who changes one flag."""
+    return Raise(((kind.name, value),), container, seconds, because, by=by, means=means)
+
+
+def but(wanted: Raise, *, kind: Kind | None = None, value: str | None = None, **other: Any) -> Raise:
+    """The same with another flag, another value of it, or whatever else differs."""
+    ((flag, now),) = wanted.values
+    return msgspec.structs.replace(
+        wanted, values=((kind.name if kind else flag, now if value is None else value),), **other
+    )
 
 
 def new_value(kind: Kind) -> str:

@@ -20,7 +20,7 @@ from bot.changes.changer import Changer
 from bot.changes.flags import find_spot
 from bot.changes.journal import ENDS, Event, Open
 from bot.changes.plan import annotation
-from bot.changes.record import KEY, Record, read_record, same_way_back, with_times_of, write_record
+from bot.changes.record import KEY, FlagChange, Record, read_record, same_way_back, with_times_of, write_record
 from bot.errors import BotError
 from bot.kube.client.failures import Request
 from bot.kube.client.server_clock import ServerClock
@@ -277,7 +277,7 @@ def _assert_words(before: Any, after: Any, record: Record, old: tuple[str, ...],
     assert json.dumps(after["spec"]) == json.dumps(expected)
 
 
-def standing(words: list[str], record: Record) -> list[tuple[int, list[str]]]:
+def standing(words: list[str], record: Record | FlagChange) -> list[tuple[int, list[str]]]:
     """Where the flag has our value, and in which words, of the spellings that these tests use."""
     dashes = "-" if len(record.flag) == 1 else "--"
     forms = [[f"{dashes}{record.flag}={record.new}"], [f"--{record.flag}", record.new]]
@@ -290,9 +290,9 @@ def _assert_only_ours(before: Any, after: Any, record: Record) -> None:
     spot = find_spot(before, record.container)
     assert spot
     words = list(spot.words(record.field))
-    [(at, form)] = standing(words, record)
-    back = [*form[:-1], form[-1].replace(record.new, record.old)] if record.old else []
-    words[at : at + len(form)] = back
+    for each in record.flags:
+        [(at, form)] = standing(words, each)
+        words[at : at + len(form)] = [*form[:-1], form[-1].replace(each.new, each.old)] if each.old else []
     expected["template"]["spec"]["containers"][spot.place][record.field] = words
     assert json.dumps(after["spec"]) == json.dumps(expected), "what somebody else wrote was overwritten"
 

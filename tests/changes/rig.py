@@ -17,18 +17,18 @@ from typing import Any, Literal
 
 from bot.changes.changer import Changer
 from bot.changes.kinds import VERBOSITY
-from bot.changes.plan import ChangeRequest, Plan
+from bot.changes.plan import Plan, Raise
 from bot.hami.version import Version
 from bot.kube.client.connect import open_writer
 from bot.kube.client.server_clock import ServerClock
 from bot.kube.client.writer import Writer
 from bot.store import Store, open_store
 from sandbox.apiserver import ApiServer
-from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW
+from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW, wants
 from tests.stores import new_store
 
 NAMESPACE, NAME = "kube-system", "hami-scheduler"
-LEVEL = ChangeRequest(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
+LEVEL = wants(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
 NEWEST = Version(2, 10)
 
 
@@ -118,10 +118,10 @@ class Rig:
         more = {"patience_s": 60, **more}
         return Changer(steps.of(self.writer), steps.of(journal), now=lambda: self.now + skew_s, **more)
 
-    async def raise_(self, bot: Changer, wanted: ChangeRequest = LEVEL) -> None:
+    async def raise_(self, bot: Changer, wanted: Raise = LEVEL) -> None:
         plan = await bot.plan(NAMESPACE, NAME, wanted, NEWEST, "c1")
         assert isinstance(plan, Plan), plan
-        await bot.raise_(NAMESPACE, NAME, wanted, NEWEST, plan)
+        await bot.raise_(plan, NEWEST)
 
     async def live(self) -> dict[str, Any]:
         return await self.writer.deployment(NAMESPACE, NAME)

@@ -18,11 +18,11 @@ from bot.slack.people import Groups
 from bot.store import Store, open_store
 from bot.store.approvals import State
 from bot.texts import Texts
+from handlers.changes.draft import Pending, Person
 from handlers.changes.execute import Capture
 from handlers.changes.journal import ChangeJournal
+from handlers.changes.leader_pass import WritableCluster, WritableClusters
 from handlers.changes.service import ChangeService
-from handlers.changes.types import Pending, Person
-from handlers.changes.writable_clusters import WritableCluster, WritableClusters
 from handlers.deps import Deps
 from tests.changes.deployments import NOW
 from tests.changes.memory import Cluster, Replica

@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from bot.changes.plan import annotation, unfinished_rollout
+from bot.changes.plan import Raise, annotation, unfinished_rollout
 from bot.kube.client.connect import open_cluster, open_writer
 from bot.kube.client.live import LiveCluster
 from bot.kube.client.server_clock import ServerClock
@@ -33,10 +33,9 @@ from bot.slack.gateway import Gateway, open_client
 from bot.slack.outbox import Outbox
 from bot.store import open_store
 from bot.texts import Texts
+from handlers.changes.draft import Person
 from handlers.changes.service import ChangeService
 from handlers.changes.setup import ChangeDeps, ChangeSupervisor
-from handlers.changes.types import Person
-from handlers.changes.words import Raise
 from handlers.deps import Deps
 from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer
@@ -50,7 +49,7 @@ from tests.stores import new_store
 
 BY_TWO = AccessSettings(operators=(ADA,), approvers=(LINUS,), two_person=True)
 BY_ONE = BY_TWO.model_copy(update={"two_person": False})
-TEN_MINUTES = Raise("profiling", "true", EXTENDER, 600.0, "it hangs", "")
+TEN_MINUTES = Raise((("profiling", "true"),), EXTENDER, 600.0, "it hangs", "")
 UNDERWAY = 200.0
 """Seconds after which nobody is at it any more."""
 NOT_BEGUN = ("Approved, but not done", "Never made")

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from bot.changes.begin import ChangeFailed
 from bot.changes.changer import Changer
+from bot.changes.deployments import ChangeFailed
 from bot.changes.plan import Plan
 from bot.kube.client.server_clock import ServerClock
 from bot.settings.schema import AccessSettings
 from bot.store import open_store
 from bot.texts import in_english
 from handlers.changes.journal import ChangeJournal
-from tests.changes.deployments import NOW
+from tests.changes.deployments import NOW, but
 from tests.changes.memory import Cluster, Replica
 from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Steps, When, rig
 from tests.changes.test_approvals import lent_of
@@ -45,7 +45,7 @@ def test_a_bot_whose_clock_is_wrong_raises_nothing_and_says_why(skew_s: float) -
         assert isinstance(plan, Plan)
         here.replicas[0].skew_s = skew_s
         with pytest.raises(ChangeFailed, match=r"the API server's") as told:
-            await here.replicas[0].changer().raise_(NAMESPACE, NAME, LEVEL, NEWEST, plan)
+            await here.replicas[0].changer().raise_(plan, NEWEST)
         assert "NTP" in in_english(told.value.hint)
         assert not here.cluster.done
 
@@ -155,7 +155,7 @@ def test_over_real_sockets_a_bot_whose_clock_is_wrong_raises_nothing(skew_s: flo
             plan = await here.bot().plan(NAMESPACE, NAME, LEVEL, NEWEST, "c1")
             assert isinstance(plan, Plan)
             with pytest.raises(ChangeFailed, match="API server"):
-                await here.bot(skew_s=skew_s).raise_(NAMESPACE, NAME, LEVEL, NEWEST, plan)
+                await here.bot(skew_s=skew_s).raise_(plan, NEWEST)
             assert await here.is_as_before()
 
     asyncio.run(run())
@@ -170,10 +170,10 @@ def test_an_early_revert_that_fails_is_late_by_the_servers_clock_alone(skew_s: f
         bot = Replica(cluster, None)
         async with open_store(new_store(tmp_path / "store.db")) as store:
             bot.journal = ChangeJournal("lab", lambda: lent_of(store, bot.now, ("lab",)), AccessSettings())
-            wanted = LEVEL._replace(channel="C1")
+            wanted = but(LEVEL, channel="C1")
             plan = await bot.changer().plan(NAMESPACE, NAME, wanted, NEWEST, "c1")
             assert isinstance(plan, Plan)
-            await bot.changer().raise_(NAMESPACE, NAME, wanted, NEWEST, plan)
+            await bot.changer().raise_(plan, NEWEST)
             bot.skew_s = skew_s
             cluster.edit(lambda object_: _args(object_).append("-v=5"))
             cluster.now += 60

@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
-from bot.changes.begin import ChangeFailed
 from bot.changes.changer import Changer
-from bot.changes.plan import annotation
+from bot.changes.deployments import ChangeFailed
+from bot.changes.plan import Raise, annotation
 from bot.changes.record import Record, read_record
 from bot.kube.client.writer import OutcomeUnknown
-from tests.changes.deployments import EDITS, NOW
+from tests.changes.deployments import EDITS, EXTENDER, NOW
 from tests.changes.rig import NAME, NAMESPACE, Killed, Rig, Steps, When, rig
 from tests.sampling import Sample
 
@@ -33,6 +33,10 @@ Act = Callable[[Rig, Changer], Awaitable[object]]
 
 async def _raise(here: Rig, bot: Changer) -> None:
     await here.raise_(bot)
+
+
+async def _raise_several(here: Rig, bot: Changer) -> None:
+    await here.raise_(bot, Raise((("kube-qps", "50"), ("kube-burst", "100")), EXTENDER, 600, "pods wait", by="U1"))
 
 
 async def _extend(here: Rig, bot: Changer) -> None:
@@ -58,6 +62,7 @@ async def _pass_before_the_deadline(here: Rig, bot: Changer) -> None:
 
 ACTS: dict[str, Act] = {
     "raise": _raise,
+    "raise several flags": _raise_several,
     "extend": _extend,
     "revert now": _revert_now,
     "pass at the deadline": _pass_at_the_deadline,

@@ -12,7 +12,7 @@ from bot.changes.record import VERSION, Record
 from bot.kube.client.connect import open_cluster
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.kube.models import PODS
-from handlers.changes.endings import LOUD_FOR_S, LOUDEST_BYTES_S, Endings
+from handlers.changes.scheduler_log import LOUD_FOR_S, LOUDEST_BYTES_S, Endings
 from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer
 from tests.slack.bot import RECORDING

@@ -8,19 +8,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from bot.changes.begin import ChangeFailed
 from bot.changes.changer import Changer
+from bot.changes.deployments import ChangeFailed
 from bot.changes.journal import Event
 from bot.changes.kinds import VERBOSITY
-from bot.changes.plan import ChangeRequest, Plan
+from bot.changes.plan import Plan
 from bot.changes.record import Record
 from bot.store import open_store
 from bot.store.changes import ChangeRows
-from tests.changes.deployments import EXTENDER, NOW
+from tests.changes.deployments import EXTENDER, NOW, but, wants
 from tests.changes.memory import Cluster, MemoryJournal, Replica
 from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Steps
 
-LEVEL = ChangeRequest(VERBOSITY, "5", EXTENDER, 600, "U1")
+LEVEL = wants(VERBOSITY, "5", EXTENDER, 600, "U1")
 RECORD = Record(
     v=1, id="c1", target="a/b", flag="v", container="c", field="args", words_before=("-v=4",), words_after=("-v=5",),
     old="4", new="5", means="patch", raised_at="2026-11-21T05:00:00Z", at="2026-11-21T05:10:00Z", by="U1",
@@ -74,7 +74,7 @@ async def raised(replica: Replica, change_id: str = "c1") -> None:
     bot = replica.changer()
     plan = await bot.plan(NAMESPACE, NAME, LEVEL, NEWEST, change_id)
     assert isinstance(plan, Plan)
-    await bot.raise_(NAMESPACE, NAME, LEVEL, NEWEST, plan)
+    await bot.raise_(plan, NEWEST)
 
 
 def test_an_extension_that_nobody_noted_is_found_on_the_object() -> None:
@@ -140,11 +140,11 @@ def test_a_lost_answer_to_an_extension_ends_no_change() -> None:
     async def run() -> None:
         cluster = Cluster()
         replica = Replica(cluster, MemoryJournal())
-        wanted = LEVEL._replace(container="kube-scheduler", means="debug-flags")
+        wanted = but(LEVEL, container="kube-scheduler", means="debug-flags")
         bot: Changer = replica.changer()
         plan = await bot.plan(NAMESPACE, NAME, wanted, NEWEST, "c1")
         assert isinstance(plan, Plan)
-        await bot.raise_(NAMESPACE, NAME, wanted, NEWEST, plan)
+        await bot.raise_(plan, NEWEST)
         cluster.silent |= set(cluster.levels)
         replica.way.next = "lost, done"
         await replica.changer().extend(NAMESPACE, NAME, NOW + 1200, by="U2")

@@ -10,27 +10,33 @@ import pytest
 
 from bot.changes.deadline import SHORTEST_S
 from bot.changes.decide import Restore, decide
-from bot.changes.durations import format_duration
-from bot.changes.flag_effects import DeploymentContext
-from bot.changes.kinds import KINDS, Kind, Number
-from bot.changes.plan import ChangeRequest, NothingToDo, Plan, plan_extension, plan_raise
-from bot.changes.record import KEY, Unreadable, read_record, write_record
-from bot.changes.refusal import Refusal
-from bot.changes.restart_effects import blast_radius
+from bot.changes.effects import blast_radius
+from bot.changes.kinds import KINDS, VERBS, DeploymentContext, Kind, Number, kind_of
+from bot.changes.plan import NothingToDo, Plan, Raise, plan_extension, plan_raise
+from bot.changes.record import KEY, Refusal, Unreadable, read_record, write_record
 from bot.errors import UsageError
 from bot.hami.version import Version
+from bot.kube.times import format_duration
 from bot.slack.render.change import what
 from bot.store.approvals import Approval
 from bot.texts import LANGUAGES, Texts, in_english
-from handlers.changes.draft import draft_of, read_draft, write_draft
-from handlers.changes.typed_command import is_change, is_reverting, split_change, typed_words
-from handlers.changes.types import Refused, pending_of
-from handlers.changes.words import ChangeAsked, Extend, Raise, Request, Revert, Show, change_commands, words_of
+from handlers.changes.draft import (
+    Refused,
+    draft_of,
+    is_change,
+    is_reverting,
+    pending_of,
+    read_draft,
+    split_change,
+    typed_words,
+    write_draft,
+)
+from handlers.changes.words import ChangeAsked, Extend, Request, Revert, Show, change_commands, words_of
 from handlers.parsing.grammar import Grammar, read
 from handlers.parsing.slack_words import split_words
 from playbooks.rules.installation.open_change import undo
 from sandbox.apiserver.jsonpatch import apply_json_patch
-from tests.changes.deployments import EVERY, EXTENDER, KUBE_SCHEDULER, NOW, new_value, recorded
+from tests.changes.deployments import EVERY, EXTENDER, KUBE_SCHEDULER, NOW, but, deployment, new_value, recorded, wants
 from tests.changes.rig import NEWEST, Rig, rig
 
 kinds = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
@@ -38,8 +44,8 @@ every = pytest.mark.parametrize(("kind", "container"), EVERY)
 languages = pytest.mark.parametrize("language", LANGUAGES)
 
 
-def wanted(kind: Kind, container: str = "") -> ChangeRequest:
-    return ChangeRequest(kind, new_value(kind), container or kind.containers[0], kind.usual_s, "U1", "a pod hangs")
+def wanted(kind: Kind, container: str = "") -> Raise:
+    return wants(kind, new_value(kind), container or kind.containers[0], kind.usual_s, "U1", "a pod hangs")
 
 
 def planned(kind: Kind, container: str = "", version: Version | None = NEWEST) -> Plan | NothingToDo | Refusal:
@@ -70,7 +76,7 @@ def test_the_example_of_the_help_asks_for_the_change(kind: Kind) -> None:
     assert isinstance(request, Raise)
     assert (request.verb, request.container) == (kind.verb, kind.containers[0])
     assert request.because
-    assert kind.refusal(request.container, request.value) is None
+    assert all(kind_of(flag).refusal(request.container, value) is None for flag, value in request.values)
 
 
 @kinds
@@ -82,26 +88,41 @@ def test_the_words_show_extend_and_revert(kind: Kind) -> None:
 
 @every
 def test_what_is_asked_for_can_be_typed_again(kind: Kind, container: str) -> None:
-    request = Raise(kind.verb, new_value(kind), container, kind.usual_s, "a pod hangs")
+    request = Raise(((kind.name, new_value(kind)),), container, kind.usual_s, "a pod hangs")
     assert asked(words_of(request)) == request
-    assert split_change(typed_words(request))[0] == kind.verb
+    assert " ".join(split_change(typed_words(request))).startswith(f"{kind.verb} ")
 
 
 @kinds
 def test_without_a_time_it_lasts_its_usual_time(kind: Kind) -> None:
-    request = asked(f"{kind.verb} {kind.values.word(new_value(kind))}")
+    request = asked(f"{kind.verb} {kind.asked_as(new_value(kind))}")
     assert isinstance(request, Raise)
     assert request.seconds == kind.usual_s
 
 
 @kinds
 def test_only_what_is_seen_in_the_log_ends_once_it_is_captured(kind: Kind) -> None:
-    text = f"{kind.verb} {kind.values.word(new_value(kind))} until-captured ml/trainer-0"
+    text = f"{kind.verb} {kind.asked_as(new_value(kind))} until-captured ml/trainer-0"
     if kind.is_log_level:
         assert asked(text)
     else:
         with pytest.raises(UsageError, match="until-captured"):
             asked(text)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_what_is_set_together_has_one_container_and_one_length(verb: str) -> None:
+    (first, *others) = VERBS[verb]
+    for kind in others:
+        assert (kind.containers, kind.usual_s, kind.longest_s) == (first.containers, first.usual_s, first.longest_s)
+        assert not kind.is_log_level
+
+
+@kinds
+def test_off_and_revert_both_revert_it(kind: Kind) -> None:
+    for word in ("off", "revert", "Revert"):
+        assert asked(f"{kind.verb} {word}") == Revert(kind.verb)
+        assert is_reverting(f"{kind.verb} {word}")
 
 
 @kinds
@@ -147,7 +168,7 @@ def test_what_is_set_already_is_not_set_again(kind: Kind) -> None:
     after = apply_json_patch(recorded("hami-2.10"), the_plan(kind).patch)
     del after["metadata"]["annotations"][KEY]
     answer = plan_raise(after, wanted(kind), now=NOW, change_id="c" * 12, version=NEWEST)
-    assert answer == NothingToDo(new_value(kind))
+    assert answer == NothingToDo((new_value(kind),))
 
 
 @every
@@ -155,7 +176,7 @@ def test_only_a_value_of_its_own_is_set(kind: Kind, container: str) -> None:
     above = str(kind.values.highest + 1) if isinstance(kind.values, Number) else "1"
     for value in ("", "nonsense", "-1", kind.values.default if above == "1" else above):
         answer = plan_raise(
-            recorded("hami-2.10"), wanted(kind, container)._replace(value=value), now=NOW, change_id="c", version=NEWEST
+            recorded("hami-2.10"), but(wanted(kind, container), value=value), now=NOW, change_id="c", version=NEWEST
         )
         assert isinstance(answer, Refusal)
         assert answer.code == "value"
@@ -172,7 +193,7 @@ def test_no_container_is_changed_that_has_no_such_flag(kind: Kind) -> None:
 @kinds
 def test_it_lasts_no_longer_than_its_longest_time(kind: Kind) -> None:
     assert SHORTEST_S <= kind.usual_s <= kind.longest_s
-    too_long = wanted(kind)._replace(seconds=kind.longest_s + 1)
+    too_long = but(wanted(kind), seconds=kind.longest_s + 1)
     refusal = plan_raise(recorded("hami-2.10"), too_long, now=NOW, change_id="c", version=NEWEST)
     assert isinstance(refusal, Refusal)
     assert format_duration(kind.longest_s) in in_english(refusal.why)
@@ -194,6 +215,72 @@ def test_an_extender_that_may_not_know_the_flag_is_left_alone(kind: Kind) -> Non
         assert isinstance(refusal, Refusal)
         assert refusal.code == "no-such-flag"
         assert kind.flag.shown in in_english(refusal.why)
+
+
+TOGETHER = Raise((("kube-qps", "50"), ("kube-burst", "100"), ("kube-timeout", "30")), EXTENDER, 1800, by="U1")
+
+
+@pytest.mark.parametrize("flags", [["--kube-qps=20"], ["--kube-burst", "40", "--kube-timeout=9"], []], ids=" ".join)
+def test_several_flags_are_one_restart_and_go_back_together_to_the_byte(flags: list[str]) -> None:
+    before = deployment(command=["scheduler", *flags, "--debug"])
+    plan = plan_raise(before, TOGETHER, now=NOW, change_id="c" * 12, version=NEWEST)
+    assert isinstance(plan, Plan)
+    assert [(each.flag, each.new) for each in plan.record.flags] == list(TOGETHER.values)
+    assert sum(step["op"] == "replace" for step in plan.patch) == 1
+    after = apply_json_patch(before, plan.patch)
+    due = decide(after, NOW + 1800)
+    assert isinstance(due, Restore)
+    assert json.dumps(apply_json_patch(after, due.patch)["spec"]) == json.dumps(before["spec"])
+
+
+def test_of_several_flags_only_those_are_set_that_are_lower() -> None:
+    before = deployment(args=["scheduler", "--kube-qps=80"])
+    plan = plan_raise(before, TOGETHER, now=NOW, change_id="c" * 12, version=NEWEST)
+    assert isinstance(plan, Plan)
+    assert [each.flag for each in plan.record.flags] == ["kube-burst", "kube-timeout"]
+
+
+def test_flags_of_two_lists_are_not_set_by_one_change() -> None:
+    before = deployment(command=["scheduler", "--kube-qps=5"], args=["--debug"])
+    refusal = plan_raise(before, TOGETHER, now=NOW, change_id="c" * 12, version=NEWEST)
+    assert isinstance(refusal, Refusal)
+    assert refusal.code == "unsuitable"
+
+
+@pytest.mark.parametrize(
+    "values", [(), (("v", "5"), ("profiling", "true")), (("kube-qps", "5"), ("kube-qps", "6"))], ids=str
+)
+def test_a_draft_that_nobody_could_type_is_none_of_ours(values: tuple[tuple[str, str], ...]) -> None:
+    text = write_draft(draft_of(the_plan(KINDS["v"]), "lab", NOW))
+    draft = json.loads(text)
+    draft["request"]["values"] = values
+    assert read_draft(json.dumps(draft)) is None
+
+
+@pytest.mark.parametrize(
+    ("typed", "now"),
+    [
+        ("kube-qps 50 for 30m", "tune try kube-qps=50 for 30m"),
+        ("kube-burst 100", "tune try kube-burst=100"),
+        ("kube-timeout", "tune try"),
+        ("kube-qps revert", "revert"),
+        ("kube-qps extend 10m", "tune try"),
+    ],
+)
+def test_a_former_verb_is_answered_with_the_new_one(typed: str, now: str) -> None:
+    with pytest.raises(UsageError) as told:
+        asked(typed)
+    assert told.value.example == f"/hami {now}"
+
+
+@pytest.mark.parametrize("old", ["kube-qps", "kube-burst", "kube-timeout"])
+def test_a_change_of_one_such_flag_that_is_open_still_goes_back(old: str) -> None:
+    before, plan = recorded("hami-2.10"), the_plan(KINDS[old])
+    after = apply_json_patch(before, plan.patch)
+    assert '"also"' not in after["metadata"]["annotations"][KEY]
+    due = decide(after, NOW + 600)
+    assert isinstance(due, Restore)
+    assert json.dumps(apply_json_patch(after, due.patch)["spec"]) == json.dumps(before["spec"])
 
 
 # --------------------------------------------------------------------------------------------------- what is said
@@ -228,14 +315,14 @@ def test_its_record_and_its_draft_are_read_as_they_were_written(kind: Kind) -> N
     plan = the_plan(kind)
     assert read_record(write_record(plan.record)) == plan.record
     assert plan.record.kind is kind
-    request = Raise(kind.verb, new_value(kind), kind.containers[0], kind.usual_s, "a pod hangs")
-    draft = draft_of(request, plan, "lab", NOW)
+    request = Raise(((kind.name, new_value(kind)),), kind.containers[0], kind.usual_s, "a pod hangs")
+    draft = draft_of(plan, "lab", NOW)
     assert read_draft(write_draft(draft)) == draft
     assert draft.request == request
 
 
 def test_a_record_of_an_unknown_kind_is_told_and_left_alone() -> None:
-    after = apply_json_patch(recorded("hami-2.10"), the_plan(KINDS["verbosity"]).patch)
+    after = apply_json_patch(recorded("hami-2.10"), the_plan(KINDS["v"]).patch)
     text = after["metadata"]["annotations"][KEY].replace('"flag":"v"', '"flag":"http-timeout"')
     after["metadata"]["annotations"][KEY] = text
     found = decide(after, NOW + 10**6)
@@ -244,19 +331,19 @@ def test_a_record_of_an_unknown_kind_is_told_and_left_alone() -> None:
 
 
 def test_a_record_of_an_unknown_kind_cannot_be_made() -> None:
-    record = the_plan(KINDS["verbosity"]).record
+    record = the_plan(KINDS["v"]).record
     with pytest.raises(ValueError, match="cannot change 'http-timeout'"):
         msgspec.structs.replace(record, flag="http-timeout")
 
 
 def test_a_draft_of_an_unknown_kind_is_none_of_ours() -> None:
-    plan = the_plan(KINDS["verbosity"])
-    draft = draft_of(Raise("verbosity", "5", EXTENDER, 600, "x"), plan, "lab", NOW)
-    assert read_draft(write_draft(draft).replace('"verb":"verbosity"', '"verb":"timeout"')) is None
+    plan = the_plan(KINDS["v"])
+    draft = draft_of(plan, "lab", NOW)
+    assert read_draft(write_draft(draft).replace('[["v",', '[["timeout",')) is None
 
 
 def test_what_waits_for_approval_and_is_of_an_unknown_kind_is_refused_in_words() -> None:
-    record = write_record(the_plan(KINDS["verbosity"]).record).replace('"flag":"v"', '"flag":"http-timeout"')
+    record = write_record(the_plan(KINDS["v"]).record).replace('"flag":"v"', '"flag":"http-timeout"')
     approval = Approval("c" * 12, "", "a/b", "", "U1", "C1", f'{{"record":{record}}}', "pending", "", "", NOW)
     with pytest.raises(Refused, match="cannot change 'http-timeout'"):
         pending_of(approval)

@@ -14,8 +14,7 @@ from bot.kube.client.leader import Leader
 from bot.kube.client.writer import Writer
 from bot.periodic_jobs import Clock
 from bot.store import StoreError
-from handlers.changes.leader_pass import Leadership, Pace, Watch, lead
-from handlers.changes.writable_clusters import WritableCluster, WritableClusters
+from handlers.changes.leader_pass import Leadership, Pace, Watch, WritableCluster, WritableClusters, lead
 from tests.changes.rig import NAME, NAMESPACE, Rig, rig
 
 QUICK = Pace(pass_s=0.05, again_s=0.05, beside_s=0.05)

@@ -12,13 +12,13 @@ from collections.abc import Callable
 import pytest
 
 from bot.changes.kinds import VERBOSITY
-from bot.changes.plan import ChangeRequest, Plan
+from bot.changes.plan import Plan
 from bot.kube.client.leader import Leader
-from tests.changes.deployments import EXTENDER, NOW
+from tests.changes.deployments import EXTENDER, NOW, wants
 from tests.changes.memory import Cluster, MemoryJournal, Replica
 from tests.changes.rig import NAME, NAMESPACE, NEWEST
 
-LEVEL = ChangeRequest(VERBOSITY, "5", EXTENDER, 60, "U1")
+LEVEL = wants(VERBOSITY, "5", EXTENDER, 60, "U1")
 PASS_S = 15.0
 TURNS = 30
 """Of the event loop, in which all that is awake comes to its next sleep."""
@@ -95,7 +95,7 @@ async def one_case(skews: tuple[float, ...], cut_at: float, how: str) -> None:
         bot = here.bots[-1].changer()
         plan = await bot.plan(NAMESPACE, NAME, LEVEL, NEWEST, "c1")
         assert isinstance(plan, Plan)
-        record = await bot.raise_(NAMESPACE, NAME, LEVEL, NEWEST, plan)
+        record = await bot.raise_(plan, NEWEST)
         end = record.deadline - NOW
         await here.until(end + cut_at)
         here.bots[first].way.down = True

@@ -10,20 +10,20 @@ import pytest
 
 from bot.changes.decide import Blocked, Forget, Restore, Wait, decide
 from bot.changes.kinds import VERBOSITY
-from bot.changes.manual_revert import by_hand
-from bot.changes.plan import ChangeRequest, Plan, annotation, plan_raise
+from bot.changes.merge import by_hand
+from bot.changes.plan import Plan, Raise, annotation, plan_raise
 from bot.changes.record import KEY, Record, read_record
 from bot.hami.version import Version
 from sandbox.apiserver.jsonpatch import PatchError, apply_json_patch
-from tests.changes.deployments import EDITS, EXTENDER, KUBE_SCHEDULER, NOW, deployment, recorded
+from tests.changes.deployments import EDITS, EXTENDER, KUBE_SCHEDULER, NOW, but, deployment, recorded, wants
 
-LEVEL = ChangeRequest(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
+LEVEL = wants(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
 SPELLINGS = [
     spelling.split() for spelling in ("-v=4", "--v=4", "-v 4", "--v 4", "-v4", "-v=1 --debug --v=4", "-v=5 -v=4", "")
 ]
 
 
-def raised(words: Sequence[str], *, field: str = "args", wanted: ChangeRequest = LEVEL) -> dict[str, Any]:
+def raised(words: Sequence[str], *, field: str = "args", wanted: Raise = LEVEL) -> dict[str, Any]:
     lists: dict[str, Any] = {field: ["scheduler", *words, "--debug"]}
     before = deployment(**lists)
     plan = plan_raise(before, wanted, now=NOW, change_id="c1", version=Version(2, 10))
@@ -157,7 +157,7 @@ def test_the_command_shows_nobodys_secrets() -> None:
 
 def running() -> dict[str, Any]:
     before = recorded("hami-2.10")
-    wanted = LEVEL._replace(container=KUBE_SCHEDULER, means="debug-flags")
+    wanted = but(LEVEL, container=KUBE_SCHEDULER, means="debug-flags")
     plan = plan_raise(before, wanted, now=NOW, change_id="c1", version=Version(2, 10))
     assert isinstance(plan, Plan)
     return apply_json_patch(before, plan.patch)
@@ -177,3 +177,42 @@ def test_by_hand_a_level_set_in_the_process_ends_with_a_restart() -> None:
     told = by_hand(after := running(), record_of(after))
     assert told.startswith("kubectl -n hami-system rollout restart deployment hami-scheduler && kubectl ")
     assert told.endswith(f" annotate deployment hami-scheduler {KEY}-")
+
+
+SEVERAL = Raise((("kube-qps", "50"), ("kube-burst", "100"), ("kube-timeout", "30")), EXTENDER, 600, by="U1")
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
+def test_several_flags_go_back_among_what_somebody_else_edited(edit: Any) -> None:
+    target = raised(["--kube-burst=40"], wanted=SEVERAL)
+    after = edited(target, edit(words_of(target)))
+    due = decide(after, NOW + 600)
+    assert isinstance(due, Restore)
+    assert words_of(apply_json_patch(after, due.patch)) == edit(["scheduler", "--kube-burst=40", "--debug"])
+
+
+def test_of_several_flags_the_one_that_somebody_else_set_stays_and_the_others_go_back() -> None:
+    target = raised(["--kube-burst=40"], wanted=SEVERAL)
+    theirs = ["--kube-burst=70" if word == "--kube-burst=100" else word for word in words_of(target)]
+    after = edited(target, theirs)
+    assert isinstance(decide(after, NOW + 599), Wait)
+    due = decide(after, NOW + 600)
+    assert isinstance(due, Restore)
+    assert "--kube-burst=70" in due.kept
+    assert words_of(apply_json_patch(after, due.patch)) == ["scheduler", "--kube-burst=70", "--debug"]
+
+
+def test_several_flags_of_which_one_cannot_be_told_wait_for_a_person_whose_command_reverts_all() -> None:
+    target = raised(["--kube-burst=40"], wanted=SEVERAL)
+    after = edited(target, [*words_of(target), "--kube-qps=50"])
+    assert isinstance(decide(after, NOW + 600), Blocked)
+    patch = json.loads(shlex.split(by_hand(after, record_of(after)))[-1])
+    assert words_of(apply_json_patch(after, patch)) == ["scheduler", "--kube-burst=40", "--debug"]
+
+
+def test_several_flags_that_somebody_else_put_back_one_by_one_are_reverted_by_another() -> None:
+    target = raised(["--kube-burst=40"], wanted=SEVERAL)
+    after = edited(target, ["scheduler", "--kube-burst=40", "--debug", "--other"])
+    due = decide(after, NOW)
+    assert isinstance(due, Forget)
+    assert due.how == "reverted-by-another"

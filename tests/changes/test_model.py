@@ -31,11 +31,11 @@ from bot.changes.changer import Changer
 from bot.changes.decide import Blocked, decide
 from bot.changes.journal import Open
 from bot.changes.kinds import KINDS, LONGEST_S, VERBOSITY
-from bot.changes.plan import ChangeRequest, Plan, annotation
+from bot.changes.plan import Plan, Raise, annotation
 from bot.changes.record import KEY, Record, read_record, write_record
 from bot.errors import BotError
 from bot.kube.client.writer import OutcomeUnknown
-from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW, new_value
+from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW, new_value, wants
 from tests.changes.memory import NAME, NAMESPACE, Cluster, MemoryJournal, Replica, Trouble, scheduler
 from tests.changes.rig import NEWEST, Killed, Rig, Steps, When, rig
 from tests.sampling import examples
@@ -120,18 +120,20 @@ troubles: st.SearchStrategy[Trouble] = st.sampled_from(
 
 seconds = st.sampled_from([60, 600, 3600])
 levels = st.sampled_from("567")
+several = st.permutations([("kube-qps", "50"), ("kube-burst", "99"), ("kube-timeout", "30")]).map(lambda all_: all_[:2])
 wishes = st.one_of(
-    st.builds(lambda level, lasts: ChangeRequest(VERBOSITY, level, EXTENDER, lasts, "U1"), levels, seconds),
+    st.builds(lambda level, lasts: wants(VERBOSITY, level, EXTENDER, lasts, "U1"), levels, seconds),
     st.builds(
-        lambda level, lasts: ChangeRequest(VERBOSITY, level, KUBE_SCHEDULER, lasts, "U1", means="debug-flags"),
+        lambda level, lasts: wants(VERBOSITY, level, KUBE_SCHEDULER, lasts, "U1", means="debug-flags"),
         levels,
         seconds,
     ),
     st.builds(
-        lambda kind, lasts: ChangeRequest(kind, new_value(kind), EXTENDER, lasts, "U1"),
+        lambda kind, lasts: wants(kind, new_value(kind), EXTENDER, lasts, "U1"),
         st.sampled_from([container for container in KINDS.values() if EXTENDER in container.containers]),
         seconds,
     ),
+    st.builds(lambda flags, lasts: Raise(tuple(flags), EXTENDER, lasts, by="U1"), several, seconds),
 )
 
 
@@ -141,7 +143,7 @@ class Undisturbed(RuleBasedStateMachine):
     """
 
     @initialize(wanted=wishes, bot=bots, cut=cuts)
-    def begin(self, wanted: ChangeRequest, bot: int, cut: Any) -> None:
+    def begin(self, wanted: Raise, bot: int, cut: Any) -> None:
         self.cluster = Cluster()
         self.journal = MemoryJournal()
         self.replicas = [Replica(self.cluster, self.journal, skew) for skew in (0, 45, 10_800)]
@@ -150,7 +152,7 @@ class Undisturbed(RuleBasedStateMachine):
         self._raise(bot, wanted, cut, lambda: None)
 
     @rule(bot=bots, wanted=wishes, cut=cuts, late_s=st.sampled_from([0, 0, 130]))
-    def raise_(self, bot: int, wanted: ChangeRequest, cut: Any, late_s: float) -> None:
+    def raise_(self, bot: int, wanted: Raise, cut: Any, late_s: float) -> None:
         def meanwhile() -> None:
             self.cluster.now += late_s
 
@@ -278,14 +280,14 @@ class Undisturbed(RuleBasedStateMachine):
             elif not self.cluster.foreign_edits:
                 assert end == "reverted" or (end == "never-raised" and self.disturbed), (change, end)
 
-    def _raise(self, bot: int, wanted: ChangeRequest, cut: Any, between: Callable[[], None]) -> None:
+    def _raise(self, bot: int, wanted: Raise, cut: Any, between: Callable[[], None]) -> None:
         self.made += 1
 
         async def act(changer: Changer) -> None:
             plan = await changer.plan(NAMESPACE, NAME, wanted, NEWEST, f"c{self.made}")
             if isinstance(plan, Plan):
                 between()
-                await changer.raise_(NAMESPACE, NAME, wanted, NEWEST, plan)
+                await changer.raise_(plan, NEWEST)
 
         self._act(bot, cut, act)
 
@@ -317,7 +319,7 @@ class World(Undisturbed):
     backup: dict[str, Any] | None = None
 
     @rule(bot=bots, wanted=wishes, name=st.sampled_from(HARMLESS), storm=st.integers(0, 3))
-    def raise_while_somebody_edits(self, bot: int, wanted: ChangeRequest, name: str, storm: int) -> None:
+    def raise_while_somebody_edits(self, bot: int, wanted: Raise, name: str, storm: int) -> None:
         def edit() -> None:
             self.cluster.edit(EDITS[name])
             self.cluster.storm = storm

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from bot.changes.begin import ChangeFailed
+from bot.changes.deployments import ChangeFailed
 from bot.changes.kinds import PROFILING
-from bot.changes.plan import KEY_PATH, ChangeRequest, Plan, annotation
+from bot.changes.plan import KEY_PATH, Plan, Raise, annotation
 from bot.changes.record import write_record
 from bot.kube.client.writer import OutcomeUnknown
-from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW
+from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW, but, wants
 from tests.changes.memory import Trouble, scheduler
 from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Rig, Steps, When, rig
 from tests.changes.test_crashes import crash_points
@@ -21,19 +21,19 @@ from tests.changes.test_model import DAMAGES
 from tests.changes.test_replicas import LEVEL, TROUBLES, Several
 from tests.sampling import Sample
 
-RUNNING = LEVEL._replace(container=KUBE_SCHEDULER, means="debug-flags")
+RUNNING = but(LEVEL, container=KUBE_SCHEDULER, means="debug-flags")
 
 
 def played(scene: Callable[[Several], Awaitable[None]]) -> None:
     asyncio.run(scene(Several(1)))
 
 
-async def raised(here: Several, wanted: ChangeRequest = LEVEL, change_id: str = "c1") -> None:
+async def raised(here: Several, wanted: Raise = LEVEL, change_id: str = "c1") -> None:
     """The change is made, and a pass has seen it."""
     bot = here.replicas[0].changer()
     plan = await bot.plan(NAMESPACE, NAME, wanted, NEWEST, change_id)
     assert isinstance(plan, Plan), plan
-    await bot.raise_(NAMESPACE, NAME, wanted, NEWEST, plan)
+    await bot.raise_(plan, NEWEST)
     await bot.passes.reconcile()
 
 
@@ -60,7 +60,7 @@ def reworded(here: Several, words: list[str]) -> None:
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("wanted", [LEVEL, RUNNING], ids=["in the words", "in the running process"])
-def test_what_was_raised_is_back_at_its_deadline_exactly_as_it_was(wanted: ChangeRequest, damage: str) -> None:
+def test_what_was_raised_is_back_at_its_deadline_exactly_as_it_was(wanted: Raise, damage: str) -> None:
     async def scene(here: Several) -> None:
         await raised(here, wanted)
         damaged(here, damage)
@@ -187,9 +187,9 @@ def test_a_damaged_record_that_the_store_does_not_know_is_said_until_somebody_re
 
 def test_of_several_open_changes_the_one_whose_record_is_damaged_goes_back_beside_the_others() -> None:
     async def scene(here: Several) -> None:
-        await raised(here, LEVEL._replace(seconds=60))
+        await raised(here, but(LEVEL, seconds=60))
         damaged(here, "off")
-        await raised(here, ChangeRequest(PROFILING, "true", EXTENDER, 600, "U1"), "c2")
+        await raised(here, wants(PROFILING, "true", EXTENDER, 600, "U1"), "c2")
         await here.passes(60)
         assert extender(here) == ["scheduler", "-v=4", "--debug", "--profiling=true"]
         second = here.cluster.record()
@@ -204,9 +204,9 @@ def test_of_several_open_changes_the_one_whose_record_is_damaged_goes_back_besid
 
 def test_a_change_of_another_container_keeps_its_own_record() -> None:
     async def scene(here: Several) -> None:
-        await raised(here, LEVEL._replace(seconds=60))
+        await raised(here, but(LEVEL, seconds=60))
         damaged(here, "off")
-        await raised(here, RUNNING._replace(value="6"), "c2")
+        await raised(here, but(RUNNING, value="6"), "c2")
         await here.passes(60)
         assert "-v=4" in extender(here)
         assert set(here.cluster.levels.values()) == {"6"}
@@ -223,9 +223,9 @@ def test_changes_of_one_flag_go_back_in_the_order_in_which_they_stand_on_each_ot
     second: str, first_s: int, second_s: int
 ) -> None:
     async def scene(here: Several) -> None:
-        await raised(here, LEVEL._replace(seconds=first_s))
+        await raised(here, but(LEVEL, seconds=first_s))
         damaged(here, "off")
-        await raised(here, LEVEL._replace(value="6", seconds=second_s), "c2")
+        await raised(here, but(LEVEL, value="6", seconds=second_s), "c2")
         if second != "whole":
             damaged(here, second)
         await here.passes(60)

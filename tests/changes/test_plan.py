@@ -11,26 +11,25 @@ from hypothesis import strategies as st
 from bot.changes.deadline import later
 from bot.changes.decide import Forget, Restore, Retime, Wait, decide
 from bot.changes.kinds import KINDS, LONGEST_S, PROFILING, VERBOSITY
-from bot.changes.plan import ChangeRequest, NothingToDo, Plan, annotation, plan_extension, plan_raise
-from bot.changes.record import KEY, Record, Unreadable, read_record, write_record
-from bot.changes.refusal import Refusal
+from bot.changes.plan import NothingToDo, Plan, Raise, annotation, plan_extension, plan_raise
+from bot.changes.record import KEY, Record, Refusal, Unreadable, read_record, write_record
 from bot.hami.version import Version
 from bot.texts import in_english
 from sandbox.apiserver.jsonpatch import PatchError, apply_json_patch
 from tests.cases_support import VERSIONS
-from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW, deployment, new_value, recorded
+from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW, but, deployment, new_value, recorded, wants
 
 NEWEST = Version(2, 10)
-LEVEL = ChangeRequest(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
+LEVEL = wants(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
 
 
-def planned(target: dict[str, Any], wanted: ChangeRequest = LEVEL, version: Version | None = NEWEST) -> Plan:
+def planned(target: dict[str, Any], wanted: Raise = LEVEL, version: Version | None = NEWEST) -> Plan:
     plan = plan_raise(target, wanted, now=NOW, change_id="c1", version=version)
     assert isinstance(plan, Plan), plan
     return plan
 
 
-def raised(target: dict[str, Any], wanted: ChangeRequest = LEVEL) -> dict[str, Any]:
+def raised(target: dict[str, Any], wanted: Raise = LEVEL) -> dict[str, Any]:
     return apply_json_patch(target, planned(target, wanted).patch)
 
 
@@ -42,7 +41,7 @@ def template(target: dict[str, Any]) -> str:
 @pytest.mark.parametrize("container", [EXTENDER, KUBE_SCHEDULER])
 def test_the_recorded_charts_are_raised_and_put_back_to_the_byte(version: str, container: str) -> None:
     before = recorded(version)
-    after = raised(before, LEVEL._replace(container=container))
+    after = raised(before, but(LEVEL, container=container))
     assert template(after) != template(before)
     due = decide(after, NOW + 601)
     assert isinstance(due, Restore)
@@ -58,7 +57,7 @@ words = st.lists(
 @given(words, words, st.sampled_from(list(KINDS.values())), st.sampled_from([None, {}, {"a": "b"}]))
 def test_whatever_the_words_what_is_raised_is_put_back(command, args, kind, annotations) -> None:
     before = deployment(command=command, args=args, annotations=annotations)
-    wanted = LEVEL._replace(kind=kind, value=new_value(kind))
+    wanted = but(LEVEL, kind=kind, value=new_value(kind))
     plan = plan_raise(before, wanted, now=NOW, change_id="c1", version=Version(2, 10))
     if not isinstance(plan, Plan):
         return
@@ -140,7 +139,7 @@ def test_a_record_copied_to_another_object_is_not_acted_upon() -> None:
 
 def test_a_level_set_in_the_running_process_changes_no_words() -> None:
     before = recorded("hami-2.10")
-    after = raised(before, LEVEL._replace(container=KUBE_SCHEDULER, means="debug-flags"))
+    after = raised(before, but(LEVEL, container=KUBE_SCHEDULER, means="debug-flags"))
     assert template(after) == template(before)
     assert isinstance(decide(after, NOW + 599), Wait)
     due = decide(after, NOW + 600)
@@ -150,7 +149,7 @@ def test_a_level_set_in_the_running_process_changes_no_words() -> None:
 
 
 def test_a_level_set_in_the_process_is_forgotten_when_somebody_set_another_in_the_words() -> None:
-    after = raised(recorded("hami-2.10"), LEVEL._replace(container=KUBE_SCHEDULER, means="debug-flags"))
+    after = raised(recorded("hami-2.10"), but(LEVEL, container=KUBE_SCHEDULER, means="debug-flags"))
     after["spec"]["template"]["spec"]["containers"][0]["command"].append("-v=2")
     due = decide(after, NOW + 600)
     assert isinstance(due, Forget)
@@ -211,28 +210,28 @@ def test_a_change_is_extended_up_to_the_longest_time_and_then_no_further() -> No
 
 @pytest.mark.parametrize(("now", "wanted"), [("-v=5", "5"), ("-v=7", "5"), ("--v=5", "4")])
 def test_a_level_that_is_there_already_is_enough(now: str, wanted: str) -> None:
-    answer = plan_raise(deployment(args=[now]), LEVEL._replace(value=wanted), now=NOW, change_id="c", version=None)
+    answer = plan_raise(deployment(args=[now]), but(LEVEL, value=wanted), now=NOW, change_id="c", version=None)
     assert isinstance(answer, NothingToDo)
 
 
-PROFILE = LEVEL._replace(kind=PROFILING, value="true")
+PROFILE = but(LEVEL, kind=PROFILING, value="true")
 
 
 @pytest.mark.parametrize(
     ("wanted", "version", "code"),
     [
-        (LEVEL._replace(value="8"), Version(2, 10), "value"),
-        (LEVEL._replace(value="-1"), Version(2, 10), "value"),
-        (LEVEL._replace(value="٥"), Version(2, 10), "value"),
-        (LEVEL._replace(seconds=59), Version(2, 10), "duration"),
-        (LEVEL._replace(seconds=4 * 3600 + 1), Version(2, 10), "duration"),
-        (LEVEL._replace(container="scheduler"), Version(2, 10), "value"),
-        (LEVEL._replace(container=KUBE_SCHEDULER), Version(2, 10), "no-container"),
+        (but(LEVEL, value="8"), Version(2, 10), "value"),
+        (but(LEVEL, value="-1"), Version(2, 10), "value"),
+        (but(LEVEL, value="٥"), Version(2, 10), "value"),
+        (but(LEVEL, seconds=59), Version(2, 10), "duration"),
+        (but(LEVEL, seconds=4 * 3600 + 1), Version(2, 10), "duration"),
+        (but(LEVEL, container="scheduler"), Version(2, 10), "value"),
+        (but(LEVEL, container=KUBE_SCHEDULER), Version(2, 10), "no-container"),
         (PROFILE, Version(2, 5, 1), "no-such-flag"),
         (PROFILE, None, "no-such-flag"),
     ],
 )
-def test_what_must_not_be_done_is_refused(wanted: ChangeRequest, version: Version | None, code: str) -> None:
+def test_what_must_not_be_done_is_refused(wanted: Raise, version: Version | None, code: str) -> None:
     answer = plan_raise(deployment(args=["-v=4"]), wanted, now=NOW, change_id="c", version=version)
     assert isinstance(answer, Refusal)
     assert answer.code == code
@@ -273,29 +272,29 @@ def test_the_same_record_is_the_same_text() -> None:
 
 def test_a_change_whose_record_could_not_be_read_again_is_refused() -> None:
     answer = plan_raise(
-        deployment(args=["-v=4"]), LEVEL._replace(because="x" * 70_000), now=NOW, change_id="c", version=None
+        deployment(args=["-v=4"]), but(LEVEL, because="x" * 70_000), now=NOW, change_id="c", version=None
     )
     assert isinstance(answer, Refusal)
     assert "too long to read back" in in_english(answer.why)
 
 
 def test_half_a_character_in_the_reason_is_no_obstacle() -> None:
-    record = planned(deployment(args=["-v=4"]), LEVEL._replace(because="a\ud800b")).record
+    record = planned(deployment(args=["-v=4"]), but(LEVEL, because="a\ud800b")).record
     assert record.because == "a?b"
 
 
-RUNNING = LEVEL._replace(container=KUBE_SCHEDULER, means="debug-flags")
+RUNNING = but(LEVEL, container=KUBE_SCHEDULER, means="debug-flags")
 
 
 @pytest.mark.parametrize(
     ("wanted", "word"),
     [
-        (RUNNING._replace(container=EXTENDER), "-v=4"),
+        (but(RUNNING, container=EXTENDER), "-v=4"),
         (RUNNING, "-v=$(LEVEL)"),
     ],
     ids=["the extender", "a level that is no number"],
 )
-def test_what_cannot_be_set_back_in_the_running_process_is_not_set_there(wanted: ChangeRequest, word: str) -> None:
+def test_what_cannot_be_set_back_in_the_running_process_is_not_set_there(wanted: Raise, word: str) -> None:
     target = recorded("hami-2.10")
     for container in target["spec"]["template"]["spec"]["containers"]:
         container["command"] = [each for each in container["command"] if not each.startswith("-v")] + [word]

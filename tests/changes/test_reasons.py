@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.changes.plan import Raise
 from bot.errors import UsageError
 from handlers import shell
-from handlers.changes.draft import Draft
-from handlers.changes.typed_command import draft_words, split_change
-from handlers.changes.words import ChangeAsked, Raise
+from handlers.changes.draft import Draft, draft_words, split_change
+from handlers.changes.words import ChangeAsked
 from handlers.parsing.grammar import read
 from handlers.parsing.normalise import normalise, without_invisible
 from handlers.parsing.slack_grammar import Help, understand
 from handlers.parsing.slack_words import as_delivered
-from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER
+from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, but
 
 
 def in_slack(text: str) -> ChangeAsked:
@@ -82,7 +82,7 @@ def test_a_shell_s_own_options_may_stand_at_the_end() -> None:
     ],
 )
 def test_what_looks_like_an_option_within_a_reason_is_text(reason: str) -> None:
-    assert raised(in_slack(f"verbosity 5 because {reason}")) == raised(in_slack("verbosity 5"))._replace(because=reason)
+    assert raised(in_slack(f"verbosity 5 because {reason}")) == but(raised(in_slack("verbosity 5")), because=reason)
     assert raised(in_a_shell("verbosity", "5", "because", *reason.split())).because == reason
 
 
@@ -132,7 +132,7 @@ def test_no_reason_hides_a_dry_run_at_its_end(reason: str, option: str) -> None:
 
 
 def test_the_words_that_repeat_a_change_name_its_cluster() -> None:
-    draft = Draft("0123456789ab", "prod-b", "C1", "verbosity", "5", EXTENDER, 600.0, "a pod hangs", "", "s", 0.0)
+    draft = Draft("0123456789ab", "prod-b", Raise((("v", "5"),), EXTENDER, 600.0, "a pod hangs"), "s", 0.0)
     words = draft_words(draft)
     assert words == "--cluster prod-b verbosity 5 for 10m because a pod hangs"
     assert split_change(words)[:2] == ["--cluster", "prod-b"]

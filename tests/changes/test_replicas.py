@@ -18,19 +18,19 @@ from pathlib import Path
 
 import pytest
 
-from bot.changes.begin import ChangeFailed
 from bot.changes.changer import Changer
+from bot.changes.deployments import ChangeFailed
 from bot.changes.kinds import VERBOSITY
-from bot.changes.plan import ChangeRequest, Plan
+from bot.changes.plan import Plan, Raise
 from bot.errors import BotError
 from bot.store import open_store
-from tests.changes.deployments import EXTENDER, NOW
+from tests.changes.deployments import EXTENDER, NOW, wants
 from tests.changes.memory import Cluster, MemoryJournal, Replica, Trouble
 from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Steps, When
 from tests.changes.test_crashes import reworded
 from tests.sampling import Sample
 
-LEVEL = ChangeRequest(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
+LEVEL = wants(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
 SKEWS = (0, 10_800, -10_800)
 WHENS: tuple[When, ...] = ("before", "after")
 TROUBLES: tuple[Trouble, ...] = ("down", "lost, done", "lost, not done", "500, done", "500, not done")
@@ -45,10 +45,10 @@ class Several:
         self.journal = MemoryJournal()
         self.replicas = [Replica(self.cluster, self.journal, skew) for skew in skews[:bots]]
 
-    async def raise_(self, bot: Changer, wanted: ChangeRequest = LEVEL) -> None:
+    async def raise_(self, bot: Changer, wanted: Raise = LEVEL) -> None:
         plan = await bot.plan(NAMESPACE, NAME, wanted, NEWEST, "c1")
         assert isinstance(plan, Plan), plan
-        await bot.raise_(NAMESPACE, NAME, wanted, NEWEST, plan)
+        await bot.raise_(plan, NEWEST)
 
     async def passes(self, *at: float) -> None:
         """At each of these times (seconds after the beginning) every replica makes its pass."""
@@ -344,7 +344,7 @@ def test_two_that_raise_at_once_make_one_change() -> None:
         bots = [replica.changer() for replica in here.replicas]
         plans = [await bot.plan(NAMESPACE, NAME, LEVEL, NEWEST, f"c{n}") for n, bot in enumerate(bots, 1)]
         results = await asyncio.gather(
-            *(bot.raise_(NAMESPACE, NAME, LEVEL, NEWEST, plan) for bot, plan in zip(bots, plans, strict=True)),  # type: ignore[arg-type]
+            *(bot.raise_(plan, NEWEST) for bot, plan in zip(bots, plans, strict=True)),  # type: ignore[arg-type]
             return_exceptions=True,
         )
         assert sorted(type(result).__name__ for result in results) == ["ChangeFailed", "Record"]
@@ -360,12 +360,12 @@ def test_the_same_confirmation_twice_makes_one_change() -> None:
         bot = here.replicas[0].changer()
         plan = await bot.plan(NAMESPACE, NAME, LEVEL, NEWEST, "c1")
         assert isinstance(plan, Plan)
-        first = await bot.raise_(NAMESPACE, NAME, LEVEL, NEWEST, plan)
-        assert await here.replicas[1].changer().raise_(NAMESPACE, NAME, LEVEL, NEWEST, plan) == first
+        first = await bot.raise_(plan, NEWEST)
+        assert await here.replicas[1].changer().raise_(plan, NEWEST) == first
         await here.passes(*UNTIL)
         here.assert_undone()
         with pytest.raises(BotError):
-            await bot.raise_(NAMESPACE, NAME, LEVEL, NEWEST, plan)
+            await bot.raise_(plan, NEWEST)
         here.assert_undone()
 
     asyncio.run(run())
@@ -378,7 +378,7 @@ def test_a_confirmation_that_comes_late_has_its_whole_time() -> None:
         plan = await bot.plan(NAMESPACE, NAME, LEVEL, NEWEST, "c1")
         assert isinstance(plan, Plan)
         here.cluster.now += 900
-        record = await bot.raise_(NAMESPACE, NAME, LEVEL, NEWEST, plan)
+        record = await bot.raise_(plan, NEWEST)
         assert record.deadline == NOW + 1500
 
     asyncio.run(run())

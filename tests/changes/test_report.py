@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from bot.changes.kinds import KINDS, VERBOSITY, Kind
+from bot.changes.kinds import KINDS, VERBOSITY, VERBS, Kind
+from bot.changes.plan import Raise
 from bot.changes.record import KEY
 from bot.hami.vendors import ANNOTATIONS
 from bot.kube.recording.record import record
@@ -21,8 +22,8 @@ from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report, as_json, in_words
 from bot.texts import LANGUAGES, Texts
 from handlers.changes.report import planned_report, shown_report
-from handlers.changes.request import ChangeSnapshot, Requester, look, prepare
-from handlers.changes.words import Raise, Show
+from handlers.changes.request import ChangeSnapshot, look, prepare
+from handlers.changes.words import Show
 from playbooks.playbook import Sources
 from sandbox.apiserver.jsonpatch import apply_json_patch
 from tests.cases_support import CASES, VERSIONS, files_of
@@ -32,12 +33,12 @@ DEPLOYMENTS = "objects/deployments.apps.json"
 
 
 def seen(cluster: RecordedCluster) -> ChangeSnapshot:
-    return asyncio.run(look(Sources(cluster), Raise("verbosity", "5", EXTENDER, 600)))
+    return asyncio.run(look(Sources(cluster), Raise((("v", "5"),), EXTENDER, 600)))
 
 
 def asked(found: ChangeSnapshot, request: Raise, language: Any = "en") -> Report:
     say = Texts(language)
-    return in_words(planned_report(found, request, prepare(found, request, Requester("U1"), "c1")), say)
+    return in_words(planned_report(found, request, prepare(found, request, "c1", by="U1")), say)
 
 
 def whole(version: str) -> ChangeSnapshot:
@@ -71,7 +72,7 @@ def there_and_back(report: Report, before: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(("kind", "container"), EVERY)
 def test_the_patches_of_a_recorded_chart_go_there_and_back(version: str, kind: Kind, container: str) -> None:
     found = whole(version)
-    report = asked(found, Raise(kind.verb, new_value(kind), container, 600))
+    report = asked(found, Raise(((kind.name, new_value(kind)),), container, 600))
     if kind.since and container == EXTENDER and found.version and found.version < kind.since:
         assert [finding.code for finding in report.findings] == ["change-refused"]
         assert not report.change
@@ -101,7 +102,7 @@ def test_every_spelling_goes_there_and_back_also_in_the_guides_layout(
     (extender,) = [container for container in template["containers"] if container["name"] == EXTENDER]
     del extender["command"]
     template["containers"] = [extender | {field: words}]
-    report = asked(seen(edited(tmp_path, "hami-2.10", before)), Raise("verbosity", "5", EXTENDER, 600))
+    report = asked(seen(edited(tmp_path, "hami-2.10", before)), Raise((("v", "5"),), EXTENDER, 600))
     assert report.change
     assert report.change.target.old == old
     raised = there_and_back(report, before)
@@ -111,7 +112,7 @@ def test_every_spelling_goes_there_and_back_also_in_the_guides_layout(
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_plan_is_told_in_one_line_with_what_it_brings(version: str, language: str) -> None:
-    report = asked(whole(version), Raise("verbosity", "5", EXTENDER, 600), language)
+    report = asked(whole(version), Raise((("v", "5"),), EXTENDER, 600), language)
     assert len(report.verdict) <= 140
     assert not report.verdict.endswith("…")
     assert report.change
@@ -122,7 +123,7 @@ def test_a_plan_is_told_in_one_line_with_what_it_brings(version: str, language: 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_a_change_causes_is_shown_in_chinese_from_a_report_that_was_kept_in_english(version: str) -> None:
-    request = Raise("verbosity", "5", EXTENDER, 600)
+    request = Raise((("v", "5"),), EXTENDER, 600)
     kept = msgspec.json.decode(as_json(asked(whole(version), request)), type=Report)
     chinese = asked(whole(version), request, "zh")
     assert kept.change
@@ -141,7 +142,7 @@ def test_what_could_not_be_read_is_a_gap_and_told_as_that(tmp_path: Path) -> Non
         "objects/mutatingwebhookconfigurations.admissionregistration.k8s.io.json",
     ]
     found = seen(edited(tmp_path, "hami-2.9.0", recorded("hami-2.9.0"), without=gone))
-    report = asked(found, Raise("profiling", "true", EXTENDER, 600))
+    report = asked(found, Raise((("profiling", "true"),), EXTENDER, 600))
     assert report.change
     impacts = {impact.code for impact in report.change.blast_radius}
     assert {"pods-restart-unseen", "rollout-may-wait", "webhook-unseen", "profiles-unseen"} <= impacts
@@ -151,9 +152,7 @@ def test_what_could_not_be_read_is_a_gap_and_told_as_that(tmp_path: Path) -> Non
 STATES = {
     "verbosity": "vgpu-scheduler-extender logs at -v=4 (kube-scheduler at -v=4)",
     "profiling": "--profiling is not set",
-    "kube-qps": "--kube-qps is 5 (the default)",
-    "kube-burst": "--kube-burst is 10 (the default)",
-    "kube-timeout": "--kube-timeout is 0 (the default)",
+    "tune try": "--kube-qps is 5 (the default), --kube-burst is 10 (the default), --kube-timeout is 0 (the default)",
 }
 
 
@@ -165,7 +164,8 @@ def test_without_words_what_is_set_is_the_verdict(version: str, kind: Kind) -> N
     (finding,) = report.findings
     assert finding.code == "no-change-open"
     rows = {row[:2]: row[2:] for row in report.tables[0].rows}
-    assert sorted(rows) == sorted((container, kind.flag.shown) for container in kind.containers)
+    of_verb = [(container, each.flag.shown) for each in VERBS[kind.verb] for container in each.containers]
+    assert sorted(rows) == sorted(of_verb)
     if kind is VERBOSITY:
         assert rows[EXTENDER, "-v"] == rows[KUBE_SCHEDULER, "-v"] == ("4", "-v=4")
         assert finding.evidence[0].quote == "-v=4"
@@ -175,7 +175,7 @@ def test_without_words_what_is_set_is_the_verdict(version: str, kind: Kind) -> N
 
 
 def test_what_is_set_is_the_verdict_while_another_change_is_open(tmp_path: Path) -> None:
-    plan = asked(whole("hami-2.10"), Raise("profiling", "true", EXTENDER, 600)).change
+    plan = asked(whole("hami-2.10"), Raise((("profiling", "true"),), EXTENDER, 600)).change
     assert plan
     found = seen(edited(tmp_path, "hami-2.10", apply_json_patch(recorded("hami-2.10"), plan.patch)))
     report = in_words(shown_report(found, Show("verbosity"), ""), Texts("en"))
@@ -188,7 +188,7 @@ def test_what_is_set_is_the_verdict_while_another_change_is_open(tmp_path: Path)
 
 
 def test_an_open_change_is_shown_with_its_deadline_and_reason(tmp_path: Path) -> None:
-    request = Raise("verbosity", "5", EXTENDER, 600, because="a pod hangs")
+    request = Raise((("v", "5"),), EXTENDER, 600, because="a pod hangs")
     plan = asked(whole("hami-2.10"), request).change
     assert plan
     raised = apply_json_patch(recorded("hami-2.10"), plan.patch)
@@ -206,14 +206,14 @@ def test_a_record_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     broken["metadata"]["annotations"][KEY] = "{"
     found = seen(edited(tmp_path, "hami-2.10", broken))
     assert in_words(shown_report(found, Show("verbosity"), ""), Texts("en")).findings[0].code == "change-unreadable"
-    refused = asked(found, Raise("verbosity", "5", EXTENDER, 600))
+    refused = asked(found, Raise((("v", "5"),), EXTENDER, 600))
     assert [finding.code for finding in refused.findings] == ["change-refused"]
 
 
 def test_a_rollout_that_is_under_way_is_not_disturbed(tmp_path: Path) -> None:
     rolling = recorded("hami-2.10")
     rolling["status"]["updatedReplicas"] = 0
-    refused = asked(seen(edited(tmp_path, "hami-2.10", rolling)), Raise("verbosity", "5", EXTENDER, 600))
+    refused = asked(seen(edited(tmp_path, "hami-2.10", rolling)), Raise((("v", "5"),), EXTENDER, 600))
     assert [finding.code for finding in refused.findings] == ["change-refused"]
     assert "rollout" in refused.verdict
 
@@ -223,7 +223,7 @@ def test_what_record_writes_can_be_planned_on_as_the_cluster_itself(tmp_path: Pa
     original = RecordedCluster.open(CASES / version / "recording.tar.gz")
     out = tmp_path / "again.tar.gz"
     asyncio.run(record(original, out, pod=None, server_version="v1.34.1", annotations=ANNOTATIONS))
-    request = Raise("verbosity", "5", EXTENDER, 600)
+    request = Raise((("v", "5"),), EXTENDER, 600)
     plans = [asked(seen(cluster), request).change for cluster in (original, RecordedCluster.open(out))]
     assert plans[0]
     assert plans[1]
@@ -234,10 +234,10 @@ def test_what_record_writes_can_be_planned_on_as_the_cluster_itself(tmp_path: Pa
 @pytest.mark.parametrize(
     "request_",
     [
-        Raise("verbosity", "9", EXTENDER, 600),
-        Raise("verbosity", "5", EXTENDER, 20 * 3600),
-        Raise("verbosity", "5", "no-such-container", 600),
-        Raise("profiling", "true", EXTENDER, 600),
+        Raise((("v", "9"),), EXTENDER, 600),
+        Raise((("v", "5"),), EXTENDER, 20 * 3600),
+        Raise((("v", "5"),), "no-such-container", 600),
+        Raise((("profiling", "true"),), EXTENDER, 600),
     ],
     ids=["too high", "too long", "no container", "no such flag"],
 )
@@ -250,5 +250,5 @@ def test_a_refusal_and_its_reason_are_in_the_readers_language(request_: Raise) -
 def test_a_rollout_under_way_is_told_in_the_readers_language(tmp_path: Path) -> None:
     deployment = recorded("hami-2.10")
     deployment["status"]["updatedReplicas"] = 0
-    claim = asked(seen(edited(tmp_path, "hami-2.10", deployment)), Raise("verbosity", "5", EXTENDER, 600), "zh")
+    claim = asked(seen(edited(tmp_path, "hami-2.10", deployment)), Raise((("v", "5"),), EXTENDER, 600), "zh")
     assert "正在滚动更新：1 个 Pod 中有 0 个属于最新模板" in claim.findings[0].claim

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import aiohttp
 import pytest
 
-from bot.changes.begin import ChangeFailed
 from bot.changes.changer import Changer
+from bot.changes.deployments import ChangeFailed
 from bot.changes.kinds import VERBOSITY, Kind
-from bot.changes.plan import ChangeRequest, Plan, unfinished_rollout
+from bot.changes.plan import Plan, Raise, unfinished_rollout
 from bot.errors import BotError
 from bot.hami.version import Version
 from bot.kube.client.connect import open_writer
@@ -30,18 +30,18 @@ from bot.kube.client.server_clock import ServerClock
 from bot.kube.client.writer import Writer
 from bot.store import open_store
 from handlers.changes.execute import ChangeMaker
-from handlers.changes.writable_clusters import WritableCluster
+from handlers.changes.leader_pass import WritableCluster
 from sandbox.apiserver import ApiServer, Fault
 from sandbox.apiserver.controllers import Timing
 from tests.cases_support import VERSIONS, files_of
-from tests.changes.deployments import EVERY, EXTENDER, KUBE_SCHEDULER, NOW, new_value
+from tests.changes.deployments import EVERY, EXTENDER, KUBE_SCHEDULER, NOW, but, new_value, wants
 from tests.changes.memory import Cluster, MemoryJournal, Replica
 from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Steps, When
 from tests.stores import new_store
 
 AT_ONCE = Timing(ready_s=0, gone_s=0, lease_s=0)
 SPELLINGS = ["-v=4", "--v=4", "-v 4", "--v 4", "-v4", "-v=1 --debug --v=4", ""]
-LEVEL = ChangeRequest(VERBOSITY, "6", EXTENDER, 600, "U1", "a pod hangs")
+LEVEL = wants(VERBOSITY, "6", EXTENDER, 600, "U1", "a pod hangs")
 SCHEDULER = ("hami-system", "hami-scheduler")
 REAL = os.environ.get("HAMI_BOT_TEST_KUBECONFIG", "")  # noqa: TID251  # a test's own
 
@@ -55,7 +55,7 @@ class Layout(NamedTuple):
     after: tuple[str, ...]
 
 
-async def raised_and_reverted(writer: Writer, where: tuple[str, str], wanted: ChangeRequest, version: Version) -> None:
+async def raised_and_reverted(writer: Writer, where: tuple[str, str], wanted: Raise, version: Version) -> None:
     """One whole change on the Deployment, with a real rollout after the raise and after the revert."""
     now = [NOW]
     journal = MemoryJournal()
@@ -63,7 +63,7 @@ async def raised_and_reverted(writer: Writer, where: tuple[str, str], wanted: Ch
     before = await settled(writer, where)
     plan = await bot.plan(*where, wanted, version, "c1")
     assert isinstance(plan, Plan), plan
-    await bot.raise_(*where, wanted, version, plan)
+    await bot.raise_(plan, version)
     raised = await settled(writer, where)
     assert raised["spec"] != before["spec"]
     assert [event.kind for event in await bot.passes.reconcile()] == ["effective"]
@@ -161,7 +161,7 @@ def respelled(objects: dict[str, list[Any]], container: str, words: Sequence[str
     return objects
 
 
-def done(folder: Path, objects: dict[str, list[Any]], wanted: ChangeRequest, version: Version = NEWEST) -> None:
+def done(folder: Path, objects: dict[str, list[Any]], wanted: Raise, version: Version = NEWEST) -> None:
     async def run() -> None:
         async with served(folder, objects) as writer:
             await raised_and_reverted(writer, SCHEDULER, wanted, version)
@@ -177,7 +177,7 @@ def test_each_chart_is_as_it_was_after_a_raise_a_restart_and_a_revert(
     """Both containers of the charts hold their flags in `command`; every other spelling is done on kube-scheduler."""
     container = (EXTENDER, KUBE_SCHEDULER)[(VERSIONS.index(version) + SPELLINGS.index(spelling)) % 2]
     objects = respelled(recorded(version), container, spelled(spelling))
-    done(tmp_path, objects, LEVEL._replace(container=container))
+    done(tmp_path, objects, but(LEVEL, container=container))
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
@@ -188,12 +188,12 @@ def test_the_layout_of_the_guides_is_as_it_was(spelling: str, tmp_path: Path) ->
 @pytest.mark.parametrize("spelling", ["", "{}={}", "{}={} {}={}"])
 @pytest.mark.parametrize(("kind", "container"), EVERY)
 def test_every_kind_is_changed_and_reverted(spelling: str, kind: Kind, container: str, tmp_path: Path) -> None:
-    wanted = LEVEL._replace(kind=kind, value=new_value(kind), container=container)
+    wanted = but(LEVEL, kind=kind, value=new_value(kind), container=container)
     shown = spelling.format(*[kind.flag.shown, kind.values.default] * 2)
     done(tmp_path, guides(spelled(shown), container), wanted)
 
 
-RUNNING = LEVEL._replace(container=KUBE_SCHEDULER, means="debug-flags")
+RUNNING = but(LEVEL, container=KUBE_SCHEDULER, means="debug-flags")
 
 
 class Running:
@@ -207,7 +207,7 @@ class Running:
         bot = self.replica.changer(steps)
         plan = await bot.plan(NAMESPACE, NAME, RUNNING, NEWEST, "c1")
         assert isinstance(plan, Plan), plan
-        await bot.raise_(NAMESPACE, NAME, RUNNING, NEWEST, plan)
+        await bot.raise_(plan, NEWEST)
 
     async def pass_(self, at: float) -> list[str]:
         self.cluster.now = NOW + at
@@ -412,7 +412,7 @@ def test_over_real_sockets_a_running_process_is_set_and_set_back(tmp_path: Path)
             before = await writer.deployment(*SCHEDULER)
             plan = await bot.plan(*SCHEDULER, RUNNING, NEWEST, "c1")
             assert isinstance(plan, Plan), plan
-            await bot.raise_(*SCHEDULER, RUNNING, NEWEST, plan)
+            await bot.raise_(plan, NEWEST)
             now[0] += 601
             assert [event.kind for event in await bot.passes.reconcile()] == ["reverted"]
             assert (await writer.deployment(*SCHEDULER))["spec"] == before["spec"]
@@ -431,7 +431,7 @@ def test_over_real_sockets_what_may_not_be_set_leaves_nothing_behind(tmp_path: P
                 plan = await bot.plan(*SCHEDULER, RUNNING, NEWEST, "c1")
                 assert isinstance(plan, Plan), plan
                 with pytest.raises(BotError, match="403"):
-                    await bot.raise_(*SCHEDULER, RUNNING, NEWEST, plan)
+                    await bot.raise_(plan, NEWEST)
 
     asyncio.run(run())
 

@@ -5,14 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.changes.durations import format_duration, read_duration
-from bot.changes.kinds import PROFILING, VERBOSITY
+from bot.changes.plan import Raise
 from bot.errors import UsageError
-from handlers.changes.typed_command import split_change, typed_words
+from bot.kube.times import format_duration, read_duration
+from handlers.changes.draft import split_change, typed_words
 from handlers.changes.words import (
     ChangeAsked,
     Extend,
-    Raise,
     Request,
     Revert,
     Show,
@@ -23,7 +22,7 @@ from handlers.changes.words import (
 from handlers.parsing.grammar import Grammar, read
 from handlers.parsing.normalise import without_invisible
 from handlers.parsing.slack_words import as_delivered, split_words
-from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER
+from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, but
 
 
 def asked(text: str) -> Request:
@@ -35,7 +34,7 @@ def asked(text: str) -> Request:
     return found.request
 
 
-LEVEL = Raise("verbosity", "5", EXTENDER, 600)
+LEVEL = Raise((("v", "5"),), EXTENDER, 600)
 
 
 @pytest.mark.parametrize(
@@ -47,24 +46,24 @@ LEVEL = Raise("verbosity", "5", EXTENDER, 600)
         ("undo the last change", Show()),
         ("verbosity 5", LEVEL),
         ("verbosity 05", LEVEL),
-        ("verbosity 5 for 90s", LEVEL._replace(seconds=90)),
-        ("verbosity 5 for 1h30m", LEVEL._replace(seconds=5400)),
+        ("verbosity 5 for 90s", but(LEVEL, seconds=90)),
+        ("verbosity 5 for 1h30m", but(LEVEL, seconds=5400)),
         ("verbosity 5 for 10min", LEVEL),
         ("verbosity 5 for 10 minutes", LEVEL),
-        ("verbosity 5 for 1 Hour because 5 minutes", LEVEL._replace(seconds=3600, because="5 minutes")),
+        ("verbosity 5 for 1 Hour because 5 minutes", but(LEVEL, seconds=3600, because="5 minutes")),
         ("profiling extend 1 hour", Extend("profiling", 3600)),
-        ("verbosity 5 because a pod  hangs", LEVEL._replace(because="a pod hangs")),
-        ("verbosity 5 for 2h because wait for it", LEVEL._replace(seconds=7200, because="wait for it")),
-        ("verbosity 5 because “a --b” hangs", LEVEL._replace(because="a --b hangs")),
-        ("verbosity 5 --container kube-scheduler", LEVEL._replace(container=KUBE_SCHEDULER)),
-        ("verbosity 5 --until-captured ml/a", LEVEL._replace(until_captured="ml/a")),
-        ("verbosity 5 until-captured ml/a for 5m", LEVEL._replace(until_captured="ml/a", seconds=300)),
-        ("verbosity --dry-run 5", LEVEL._replace(dry_run=True)),
-        ("verbosity 5 for 5m --dry-run", LEVEL._replace(dry_run=True, seconds=300)),
+        ("verbosity 5 because a pod  hangs", but(LEVEL, because="a pod hangs")),
+        ("verbosity 5 for 2h because wait for it", but(LEVEL, seconds=7200, because="wait for it")),
+        ("verbosity 5 because “a --b” hangs", but(LEVEL, because="a --b hangs")),
+        ("verbosity 5 --container kube-scheduler", but(LEVEL, container=KUBE_SCHEDULER)),
+        ("verbosity 5 --until-captured ml/a", but(LEVEL, until_captured="ml/a")),
+        ("verbosity 5 until-captured ml/a for 5m", but(LEVEL, until_captured="ml/a", seconds=300)),
+        ("verbosity --dry-run 5", but(LEVEL, dry_run=True)),
+        ("verbosity 5 for 5m --dry-run", but(LEVEL, dry_run=True, seconds=300)),
         ("verbosity revert", Revert("verbosity")),
         ("verbosity extend 10m", Extend("verbosity", 600)),
-        ("profiling on", Raise("profiling", "true", EXTENDER, 600)),
-        ("profiling on for 15m", Raise("profiling", "true", EXTENDER, 900)),
+        ("profiling on", Raise((("profiling", "true"),), EXTENDER, 600)),
+        ("profiling on for 15m", Raise((("profiling", "true"),), EXTENDER, 900)),
         ("profiling off", Revert("profiling")),
         ("profiling extend 1h", Extend("profiling", 3600)),
     ],
@@ -122,7 +121,7 @@ REASONS = st.text(_TYPED | st.just(" ")).map(lambda text: " ".join(without_invis
     st.sampled_from(["", "ml/trainer-0"]),
 )
 def test_the_words_of_a_request_ask_for_it_again(container: str, seconds: int, because: str, pod: str) -> None:
-    request = Raise("verbosity", "5", container, seconds, because, pod)
+    request = Raise((("v", "5"),), container, seconds, because, pod)
     verb, *words = split_words(as_delivered(words_of(request)))
     named = ""
     if "--container" in words and words.index("--container") < len(words):
@@ -130,20 +129,20 @@ def test_the_words_of_a_request_ask_for_it_again(container: str, seconds: int, b
         named = words[at + 1]
         del words[at : at + 2]
     assert verb == "verbosity"
-    assert read_change("/hami", VERBOSITY, words, container=named) == request
+    assert read_change("/hami", "verbosity", words, container=named) == request
 
 
 @given(REASONS)
 def test_any_reason_is_the_same_typed_again_in_slack(because: str) -> None:
-    request = Raise("profiling", "true", EXTENDER, 900, because)
+    request = Raise((("profiling", "true"),), EXTENDER, 900, because)
     verb, *words = split_change(as_delivered(typed_words(request)))
     assert verb == "profiling"
-    assert read_change("/hami", PROFILING, words) == request
+    assert read_change("/hami", "profiling", words) == request
 
 
 @pytest.mark.parametrize("words", ["5 For 10m Because It hangs", "Revert", "Extend 10m"])
 def test_words_of_the_grammar_have_any_case_and_a_reason_keeps_its_own(words: str) -> None:
     small = words.replace("For", "for").replace("Because", "because").replace("Revert", "revert")
-    assert read_change("", VERBOSITY, words.split()) == read_change(
-        "", VERBOSITY, small.replace("Extend", "extend").split()
+    assert read_change("", "verbosity", words.split()) == read_change(
+        "", "verbosity", small.replace("Extend", "extend").split()
     )

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from bot.changes.plan import Raise
 from bot.settings.schema import AccessSettings
 from bot.slack.render.buttons import value_of
 from bot.slack.render.change import APPROVE, EXTEND, REFUSE, REVERT, CardButton
-from handlers.changes.types import Person
-from handlers.changes.words import Raise
+from handlers.changes.draft import Person
 from handlers.parsing.question import Question
 from tests.changes.rig import When
 from tests.deeds.rig import BY_ONE, BY_TWO, UNDERWAY, Bot, Life, Place, a_place, crash_points
@@ -20,7 +20,7 @@ from tests.sampling import Sample
 from tests.slack.changing import ADA, EXTENDER, LINUS, NAME, NAMESPACE
 
 TARGET = f"{NAMESPACE}/{NAME}"
-PROFILING = Raise("profiling", "true", EXTENDER, 600.0, "it hangs", "")
+PROFILING = Raise((("profiling", "true"),), EXTENDER, 600.0, "it hangs", "")
 LATER_S = 1801 + UNDERWAY
 """After the deadline of a change, extended or not."""
 DONE, UNDONE = "Done; follow the card", "this was not done"

@@ -10,7 +10,7 @@ import pytest
 
 from bot.changes.decide import Restore, decide
 from bot.changes.kinds import VERBOSITY
-from bot.changes.plan import ChangeRequest, Plan, plan_raise
+from bot.changes.plan import Plan, plan_raise
 from bot.changes.record import KEY
 from bot.errors import NotFound, SourceError
 from bot.hami.version import Version
@@ -19,7 +19,7 @@ from bot.kube.client.writer import Conflict, OutcomeUnknown, Writer
 from bot.texts import in_english
 from sandbox.apiserver import ApiServer, Fault
 from tests.cases_support import CASES, files_of
-from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW
+from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW, wants
 
 SCHEDULER = ("hami-system", "hami-scheduler")
 PATCH = r"/deployments/hami-scheduler"
@@ -47,9 +47,7 @@ def written(
 
 async def planned(writer: Writer, **values: Any) -> Plan:
     deployment = await writer.deployment(*SCHEDULER)
-    wanted = ChangeRequest(
-        **({"kind": VERBOSITY, "value": "5", "container": EXTENDER, "seconds": 600, "by": "U1"} | values)
-    )
+    wanted = wants(**({"kind": VERBOSITY, "value": "5", "container": EXTENDER, "seconds": 600, "by": "U1"} | values))
     plan = plan_raise(deployment, wanted, now=NOW, change_id="c1", version=Version(2, 10))
     assert isinstance(plan, Plan), plan
     return plan

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bot.triage.state import Turn
-from handlers.changes.types import Person
+from handlers.changes.draft import Person
 from handlers.oncall.service import DeedTime, IncidentDeed, TriageService
 from tests.changes.rig import Killed, Steps
 from tests.changes.test_crashes import crash_points

@@ -16,7 +16,7 @@ from bot.periodic_jobs import Clock
 from bot.settings.schema import Settings
 from bot.store.tables import digest_runs
 from bot.texts import in_english
-from handlers.changes.types import Person
+from handlers.changes.draft import Person
 from handlers.inbox import AT_ONCE, Inbox
 from handlers.oncall.digests import AT_ONCE as TOGETHER
 from handlers.oncall.digests import AddDigest, Digests, ListAll, Post, Stop, read_digest

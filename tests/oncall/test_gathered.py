@@ -11,7 +11,7 @@ from bot.slack.render.buttons import read_value
 from bot.slack.render.triage_head import OPEN, CauseChoice, digest_of, gathered, render_head
 from bot.texts import LANGUAGES, Texts
 from bot.triage.webhook import Alert
-from handlers.changes.types import Person, Refused
+from handlers.changes.draft import Person, Refused
 from handlers.oncall.incident_threads import head_of
 from handlers.oncall.keeper import Keeper
 from handlers.oncall.service import TriageService

@@ -12,7 +12,7 @@ from bot.slack.render.triage_head import digest_of
 from bot.triage.cause import Cause
 from bot.triage.routes import Ignored, Route, read_route
 from bot.triage.webhook import Alert
-from handlers.changes.types import AccessDenied, Person
+from handlers.changes.draft import AccessDenied, Person
 from handlers.health_monitor import watched
 from handlers.oncall.routing import routed
 from handlers.oncall.service import IncidentDeed, TriageService

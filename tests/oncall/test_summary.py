@@ -10,7 +10,7 @@ from bot.slack.render.summary import summary_block
 from bot.texts import LANGUAGES, Language, Texts
 from bot.triage.state import News
 from bot.triage.summary import Summary, TimelineEntry, summarize
-from handlers.changes.types import Person
+from handlers.changes.draft import Person
 from handlers.oncall.service import IncidentDeed, TriageService
 from tests.oncall.rig import Rig, pending, with_rig
 from tests.oncall.scenes import busy_cluster

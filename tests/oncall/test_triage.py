@@ -6,7 +6,7 @@ import pytest
 
 from bot.errors import SourceError
 from bot.triage.state import Act, IncidentTimes, act
-from handlers.changes.types import AccessDenied, Person
+from handlers.changes.draft import AccessDenied, Person
 from handlers.oncall.causes import told_alone
 from handlers.oncall.keeper import Keeper
 from handlers.oncall.service import IncidentDeed, TriageService

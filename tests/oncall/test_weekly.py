@@ -14,7 +14,7 @@ from bot.slack.message import Message
 from bot.store import Store
 from bot.texts import in_english
 from bot.triage.state import Act, act
-from handlers.changes.types import Person, Refused
+from handlers.changes.draft import Person, Refused
 from handlers.oncall.digests import AddDigest, Digests, ListAll, Stop, StopReport
 from handlers.oncall.service import TriageService
 from handlers.oncall.words import IncidentRequest, read_words

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bot.changes.kinds import VERBOSITY
-from bot.changes.plan import ChangeRequest, Plan, plan_raise
+from bot.changes.plan import Plan, plan_raise
 from bot.slack.message import Message
 from bot.slack.render import blocks
 from bot.slack.render.change import ChangeOffer, offer_form, told_form, waiting_form
@@ -13,11 +13,11 @@ from bot.slack.render.digest import DigestPlace
 from bot.slack.render.digest import form as digest_form
 from bot.slack.render.triage import form as triage_form
 from bot.texts import Language, Texts
-from tests.changes.deployments import EXTENDER, NOW, deployment
+from tests.changes.deployments import EXTENDER, NOW, deployment, wants
 
 
 def forms() -> dict[str, dict[str, Any]]:
-    wanted = ChangeRequest(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
+    wanted = wants(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
     plan = plan_raise(deployment(args=["-v=4"]), wanted, now=NOW, change_id="c1", version=None)
     assert isinstance(plan, Plan)
     return {

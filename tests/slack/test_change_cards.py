@@ -11,11 +11,12 @@ import pytest
 
 from bot.changes.changer import Changer
 from bot.changes.kinds import VERBOSITY
-from bot.changes.plan import ChangeRequest, Plan
+from bot.changes.plan import Plan
 from bot.changes.record import KEY
 from handlers.changes.shell import NoJournal
 from sandbox.apiserver import Rule
 from sandbox.slack.content import strings_of
+from tests.changes.deployments import wants
 from tests.slack.bot import Mode
 from tests.slack.changing import (
     ADA,
@@ -388,10 +389,10 @@ def test_the_bots_own_lease_has_a_holder(tmp_path: Path) -> None:
 async def from_a_shell(world: World) -> None:
     """Root raises the verbosity with a kubeconfig of their own."""
     changer = Changer(world.writer, NoJournal(), now=world.now)
-    wanted = ChangeRequest(VERBOSITY, "5", EXTENDER, 600, "root (shell)")
+    wanted = wants(VERBOSITY, "5", EXTENDER, 600, "root (shell)")
     plan = await changer.plan(NAMESPACE, NAME, wanted, None)
     assert isinstance(plan, Plan)
-    await changer.raise_(NAMESPACE, NAME, wanted, None, plan)
+    await changer.raise_(plan, None)
 
 
 def test_a_change_from_a_shell_that_cannot_be_put_back_is_told_to_all_who_are_named(tmp_path: Path) -> None:

@@ -55,7 +55,10 @@ def test_who_asked_for_an_open_change_is_shown_by_name_and_nobody_is_called(tmp_
     [
         ("verbosity", "vgpu-scheduler-extender logs at -v=4 (kube-scheduler at -v=4); no change is open"),
         ("profiling", "--profiling is not set; no change is open"),
-        ("kube-qps", "--kube-qps is 5 (the default); no change is open"),
+        (
+            "tune try",
+            "--kube-qps is 5 (the default), --kube-burst is 10 (the default), --kube-timeout is 0 (the default); no",
+        ),
         ("verbosity revert", "Nothing to revert: no temporary change is open"),
         ("revert", "Nothing to revert: no temporary change is open on hami-system/hami-scheduler"),
         ("undo", "Nothing to revert: no temporary change is open on hami-system/hami-scheduler"),

@@ -31,7 +31,7 @@ from bot.slack.render.rich import (
     told_plain,
 )
 from bot.slack.render.text import cut, escape, inert, lines, pieced
-from bot.texts import Prose, Text, clauses
+from bot.texts import Prose, Text, clauses, listed
 
 REVERT, EXTEND = "change:revert", "change:extend"
 APPROVE, REFUSE = "change:approve", "change:refuse"
@@ -63,14 +63,6 @@ _HEADLINE: Mapping[State, str] = {
     "unreadable": "card.unreadable",
     "failed": "card.failed",
 }
-_CHANGE: Mapping[str, str] = {
-    "v": "card.what-v",
-    "profiling": "card.what-profiling",
-    "kube-qps": "card.what-kube-qps",
-    "kube-burst": "card.what-kube-burst",
-    "kube-timeout": "card.what-kube-timeout",
-}
-"""By flag."""
 NAME, DETAIL = 200, 1500
 _REASON, _DIFF_LINES, _NAMED, _ALOUD = 500, 20, 10, 1200
 CONFIRM, CANCEL = "change:confirm", "change:cancel"
@@ -182,9 +174,12 @@ def render_denied(why: Prose, who: Sequence[str], where: Sequence[str]) -> block
 
 def what(record: Record, *, longer: bool = False, is_back: bool = False) -> Text:
     """The change in a few words: which flag of what, from what to what; `is_back`: the way back."""
-    old = record.old or record.kind.values.default
-    old, new = (record.new, old) if is_back else (old, record.new)
-    change = Text(_CHANGE[record.flag], container=record.container, old=old, new=new)
+    changes: list[Text] = []
+    for each in record.flags:
+        old = each.old or each.kind.values.default
+        old, new = (each.new, old) if is_back else (old, each.new)
+        changes.append(each.kind.change(record.container, old, new))
+    change = listed(changes) if len(changes) > 1 else changes[0]
     return Text("card.what-longer", what=change, until=record.at) if longer else change
 
 

@@ -5,7 +5,7 @@ report about those of some days.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from bot.changes.durations import roughly
+from bot.kube.times import roughly
 from bot.render.words import SEVERITIES
 from bot.slack.message import Block
 from bot.slack.render import blocks

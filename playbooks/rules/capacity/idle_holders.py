@@ -9,11 +9,11 @@ from datetime import timedelta
 
 from msgspec import structs
 
-from bot.changes.durations import roughly
 from bot.finding_codes import Code
 from bot.hami.fit.allocated_totals import Holding
 from bot.hami.metrics.gpu_usage import IDLE_S, MeasuredHolding, held_by
 from bot.hami.scheduler_logs.scheduling_events import REASONS
+from bot.kube.times import roughly
 from bot.report import Evidence, Finding, step
 from bot.texts import Text
 from playbooks import quotes

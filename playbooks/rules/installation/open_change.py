@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from bot.changes.durations import roughly
 from bot.changes.kinds import Kind
 from bot.changes.record import KEY, Record, Unreadable, read_record
 from bot.finding_codes import Code
 from bot.kube.models import Workload
 from bot.kube.recording.redact import masked_record
+from bot.kube.times import roughly
 from bot.report import Evidence, Finding, NextAction, Severity, step
 from bot.texts import Prose, Text
 from playbooks.quotes import kubectl
@@ -60,8 +60,7 @@ def open_change(deployment: Workload, text: str, now: datetime) -> Finding:
 def described(record: Record, now: datetime) -> dict[str, str]:
     """The values that texts about an open change are given."""
     return {
-        "flag": record.kind.flag.shown,
-        "new": record.new,
+        "change": record.shown,
         "container": record.container,
         "until": record.at,
         "left": roughly(record.deadline - now.timestamp()),
@@ -72,7 +71,7 @@ def described(record: Record, now: datetime) -> dict[str, str]:
 def undo(record: Record) -> tuple[NextAction, ...]:
     """To put it back, and to let it last longer."""
     kind = record.kind
-    what = {"flag": kind.flag.shown, "new": record.new, "container": record.container}
+    what = {"change": record.shown, "container": record.container}
     return (
         step(Text("changing.undo", **what), kind.reverting, changes_cluster=True),
         step(Text("changing.longer"), f"{kind.verb} extend 10m", changes_cluster=True),

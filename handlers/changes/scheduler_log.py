@@ -1,8 +1,8 @@
-"""When a raised verbosity has done its work, or does harm, before its deadline: read from the scheduler's own log."""
+"""What the scheduler's own log tells of an open change: that it took effect, has done its work, or does harm."""
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 
 from bot.changes.record import Record
@@ -10,12 +10,40 @@ from bot.errors import SourceError
 from bot.hami.installation.install import verbosity_of
 from bot.hami.scheduler_logs.filter_runs import rebuild
 from bot.hami.scheduler_logs.log_lines import read_line, whose
-from bot.kube.cluster import Cluster, LogWanted
+from bot.kube.cluster import Cluster, LogWanted, seen
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Pod
+from bot.report import Evidence, Gap
 from bot.texts import in_english
 from playbooks.gather.scheduling import gather_install
 from playbooks.playbook import Sources
+from playbooks.quotes import kubectl
+
+_RECENT_S = 900
+
+
+async def effect_of(cluster: Cluster, record: Record, pods: Sequence[str]) -> tuple[Evidence, ...]:
+    """The lines `FLAG: --v="5"` of the pods; none for a level set in a running process, or where no log can be read.
+
+    HAMi and kube-scheduler print their flags when they start (k8s.io/component-base/cli/flag, `PrintFlags`).
+    """
+    if record.means != "patch":
+        return ()
+    namespace, _, _ = record.target.partition("/")
+    lines = [f'FLAG: --{each.flag}="{each.new}"' for each in record.flags]
+    wanted = [(pod, line) for line in lines for pod in pods]
+    found = await asyncio.gather(*(_line(cluster, namespace, pod, record.container, line) for pod, line in wanted))
+    return tuple(evidence for evidence in found if evidence)
+
+
+async def _line(cluster: Cluster, namespace: str, pod: str, container: str, line: str) -> Evidence | None:
+    read = await seen("", cluster.log(LogWanted(namespace, pod, container, line.encode(), _RECENT_S)))
+    if isinstance(read, Gap) or not read.lines:
+        return None
+    log = kubectl("-n", namespace, "logs", pod, "-c", container)
+    place = f"Pod {namespace}/{pod} container {container}"
+    return Evidence("scheduler log", place, None, read.lines[-1].rstrip("\n"), f"{log} | grep FLAG:")
+
 
 LOUDEST_BYTES_S = 1024 * 1024
 """A container that logs more than this for `LOUD_FOR_S` outruns the kubelet's rotation (10 MiB a file)."""

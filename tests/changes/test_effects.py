@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from bot.changes.flag_effects import DeploymentContext
-from bot.changes.kinds import PROFILING, VERBOSITY
-from bot.changes.plan import ChangeRequest, Plan, plan_raise
-from bot.changes.restart_effects import blast_radius, needs_nodes
+from bot.changes.effects import blast_radius, needs_nodes
+from bot.changes.kinds import PROFILING, VERBOSITY, DeploymentContext
+from bot.changes.plan import Plan, Raise, plan_raise
 from bot.hami.version import Version
 from bot.kube.models import (
     Node,
@@ -25,11 +24,11 @@ from bot.kube.models import (
 from bot.report import Impact
 from bot.texts import LANGUAGES, Texts
 from tests.cases_support import VERSIONS
-from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW, recorded
+from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW, but, recorded, wants
 
-LEVEL = ChangeRequest(VERBOSITY, "5", EXTENDER, 600, "U1")
-PROFILES = ChangeRequest(PROFILING, "true", EXTENDER, 600, "U1")
-RUNNING = ChangeRequest(VERBOSITY, "5", KUBE_SCHEDULER, 600, "U1", means="debug-flags")
+LEVEL = wants(VERBOSITY, "5", EXTENDER, 600, "U1")
+PROFILES = wants(PROFILING, "true", EXTENDER, 600, "U1")
+RUNNING = wants(VERBOSITY, "5", KUBE_SCHEDULER, 600, "U1", means="debug-flags")
 OLD = Pod(metadata=ObjectMeta(name="hami-scheduler-1", namespace="hami-system"), spec=PodSpec(node_name="a"))
 AROUND = DeploymentContext(pods=[OLD], nodes=[], webhooks=[], services=[], version=Version(2, 10))
 
@@ -40,7 +39,7 @@ def node(name: str, *, unschedulable: bool = False, taint: str = "") -> Node:
 
 
 def impacts(
-    deployment: dict[str, Any], wanted: ChangeRequest = LEVEL, around: DeploymentContext = AROUND, language: Any = "en"
+    deployment: dict[str, Any], wanted: Raise = LEVEL, around: DeploymentContext = AROUND, language: Any = "en"
 ) -> dict[str, Impact]:
     plan = plan_raise(deployment, wanted, now=NOW, change_id="c1", version=Version(2, 10))
     assert isinstance(plan, Plan), plan
@@ -158,7 +157,7 @@ def test_a_version_that_serves_profiles_anyway_is_told(version: tuple[int, int, 
 
 @pytest.mark.parametrize(("level", "code", "severity"), [("5", "loud", "info"), ("6", "louder-than-hami", "warning")])
 def test_a_level_that_tells_nothing_more_of_hami_is_warned_of(level: str, code: str, severity: str) -> None:
-    assert impacts(recorded("hami-2.10"), LEVEL._replace(value=level))[code].severity == severity
+    assert impacts(recorded("hami-2.10"), but(LEVEL, value=level))[code].severity == severity
 
 
 def test_pods_that_could_not_be_read_are_told() -> None:

@@ -8,10 +8,9 @@ from typing import Any, cast
 
 import msgspec
 
-from bot.changes.approval_basis import owner_of
-from bot.changes.flag_effects import AddImpact, DeploymentContext, Setting
 from bot.changes.flags import Object, part_of
-from bot.changes.plan import Plan
+from bot.changes.kinds import AddImpact, DeploymentContext, Setting
+from bot.changes.plan import Plan, owner_of
 from bot.kube.models import Pod, PodTemplate
 from bot.kube.node_filter import NodeFilter
 from bot.kube.selectors import label_matcher
@@ -32,9 +31,10 @@ def blast_radius(deployment: Object, plan: Plan, around: DeploymentContext) -> t
         _webhook(around, tell)
         tell(Text("blast.memory-lost"), "info")
         _owner(deployment, tell)
-    plan.record.kind.brings(Setting(deployment, plan.record.container, plan.record.new), around, tell)
+    for each in plan.record.flags:
+        each.kind.brings(Setting(deployment, plan.record.container, each.new), around, tell)
     order: tuple[Severity, ...] = ("critical", "warning", "info")
-    return tuple(sorted(tell.impacts, key=lambda impact: order.index(impact.severity)))
+    return tuple(sorted(dict.fromkeys(tell.impacts), key=lambda impact: order.index(impact.severity)))
 
 
 def needs_nodes(deployment: Object) -> bool:
