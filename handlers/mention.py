@@ -4,9 +4,9 @@ from typing import Any
 
 from bot.slack.app import App
 from handlers.inbox import Inbox
-from handlers.message_events import edited_ts, heard, is_direct, key_of
 from handlers.parsing.question import Question
 from handlers.parsing.slack_words import mentioned_words
+from handlers.verb_listeners import edited_ts, heard, is_direct, key_of
 
 
 def register(app: App, inbox: Inbox) -> None:

@@ -23,7 +23,7 @@ from bot.settings import load_settings
 from bot.texts import Language, Text, Texts
 from handlers.profiles.options import COMPARE_EXAMPLE, HINTS_EXAMPLE, LIST_EXAMPLE, Words
 from handlers.profiles.readfile import read_file
-from handlers.standard_output import has_colours, width
+from handlers.shell_output import has_colours, width
 
 _ROWS = 10
 
