@@ -38,7 +38,7 @@ from bot.startup_wait import SlackIdentity, Start, opened, reached
 from bot.store import StoreError, open_store
 from bot.store.clock import BEAT_S
 from bot.texts import Text, Texts
-from handlers import buttons, command, diagnose, fit_form, home, mention, unhandled_events
+from handlers import home, question_listeners
 from handlers.changes import listeners
 from handlers.changes.leader_pass import Pace
 from handlers.changes.request import ChangeSnapshot
@@ -346,10 +346,9 @@ def listen(app: App, inbox: Inbox, change: ChangeService, oncall: Oncall) -> Non
     listeners.register(features, inbox, change)
     triage.register(features, inbox, oncall.triage, oncall.digests)
     digest_form.register(features, inbox, oncall.digests)
-    for feature in (command, mention, buttons, diagnose, fit_form):
-        feature.register(features, inbox)
+    question_listeners.register(features, inbox)
     home.register(features, inbox, change.access, oncall.triage)
-    unhandled_events.register(features)
+    question_listeners.register_unhandled(features)
     features.register(app)
 
 

@@ -16,8 +16,8 @@ from bot.slack.origin import SENT_BY, Home, Origin, channel_of, origin_of
 from bot.slack.people import People
 from bot.slack.responder import Responder
 from handlers.deps import Deps
-from handlers.message_events import heard, is_direct
 from handlers.parsing.question import Question
+from handlers.verb_listeners import heard, is_direct
 
 WhyNot = Literal["", "stranger", "stranger-unread", "stranger-guest"]
 _REFUSALS: Mapping[WhyNot, str] = {

@@ -1,15 +1,18 @@
 """Where questions from Slack are answered: each is kept until it is, and its answer goes where it was asked."""
 
+import asyncio
 import logging
+import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
 import msgspec
 
+from bot import process_counters
 from bot.errors import BotError, UsageError, WhichCluster
 from bot.render.charts import charts
 from bot.render.picture import picture
@@ -27,6 +30,7 @@ from bot.slack.render.tables import yaml_files
 from bot.slack.render.text import escape
 from bot.slack.responder import FileNotices, Responder
 from bot.texts import LANGUAGES, Text, Texts
+from bot.unexpected_errors import Bug
 from handlers.changes.words import ChangeAsked
 from handlers.deps import Deps
 from handlers.doctor.words import ExaminationAsked
@@ -36,7 +40,6 @@ from handlers.parsing.question import Question
 from handlers.parsing.sentences import is_complete, wants_pod
 from handlers.parsing.slack_grammar import COMMAND, ManifestWanted, example, understand, with_program
 from handlers.parsing.slack_words import join_words, plain_text, split_words
-from handlers.playbook_timing import timed
 from handlers.profiles.words import ProfileAsked
 from handlers.replies import ChannelReply, EphemeralReply, Reply
 from handlers.threads import remember, usual_cluster, words_in_thread
@@ -398,3 +401,25 @@ def with_picture(rendered: Callable[[], Message], report: Report, say: Texts) ->
     files += [File(f"{chart.name}.png", chart.png, chart.alt_text, chart.alt_text) for chart in charts(report, say)]
     files += yaml_files(report)
     return message._replace(files=(*files, *message.files))
+
+
+@contextmanager
+def timed(verb: str) -> Generator[None]:
+    """Counts and logs what happens inside under its outcome: answered, failed, given-up (it took too long), or bug."""
+    began, outcome = time.monotonic(), "bug"
+    try:
+        yield
+        outcome = "answered"
+    except Bug:
+        raise
+    except BotError:
+        outcome = "failed"
+        raise
+    except asyncio.CancelledError:
+        outcome = "given-up"
+        raise
+    finally:
+        took_s = time.monotonic() - began
+        process_counters.PLAYBOOKS.observe(took_s, verb, outcome)
+        values = {"verb": verb, "outcome": outcome, "ms": round(took_s * 1000)}
+        log.info("%s: %s in %.2f s", verb, outcome, took_s, extra=values)

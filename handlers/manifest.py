@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import quote
 
 from bot.slack.app import NEEDED_SCOPES, WISHED_SCOPES
-from handlers import diagnose
 from handlers.parsing.slack_grammar import BOT, COMMAND, build_grammar
+from handlers.question_listeners import DIAGNOSE_CALLBACK
 from playbooks.playbook import load
 
 EVENTS = ("app_home_opened", "app_mention", "message.im")
@@ -42,7 +42,7 @@ def manifest() -> dict[str, Any]:
                 {
                     "name": "Diagnose with HAMi",
                     "type": "message",
-                    "callback_id": diagnose.CALLBACK,
+                    "callback_id": DIAGNOSE_CALLBACK,
                     "description": "Why is the pod pending that this message names?",
                 }
             ],

@@ -39,8 +39,7 @@ from handlers.shell_grammar import (
     chosen_cluster,
     reading_grammar,
 )
-from handlers.shell_output import agrees, asked_there, of_recording, progress, render, tell
-from handlers.standard_output import print_out
+from handlers.shell_output import agrees, asked_there, of_recording, print_out, progress, render, tell
 from handlers.tune_shell import CompareAsked, compare_recordings
 from playbooks.own import discovery as own
 from playbooks.profile.request import Request

@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import os
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -14,7 +16,6 @@ from bot.render.markdown import markdown
 from bot.render.terminal import terminal
 from bot.report import Finding, NextAction, Report, as_json, step
 from bot.texts import Text, Texts
-from handlers.standard_output import has_colours, width
 
 _PATIENCE_S = 1.0
 _AS_IT_IS = re.compile(r"(hami-bot )?profile (top|list|compare|hints)\b|grep |PromQL: ")
@@ -113,3 +114,24 @@ def tell(text: str) -> None:
 def agrees(question: str) -> bool:
     tell(question)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+_NARROWEST = 40
+
+
+def width() -> int:
+    """The terminal's, or what COLUMNS says, which a pipe keeps to too; 80 where nothing tells."""
+    return max(_NARROWEST, shutil.get_terminal_size().columns)
+
+
+def has_colours() -> bool:
+    """Whether it is a terminal that shows colours, and nobody said NO_COLOR (no-color.org)."""
+    environment = os.environ  # noqa: TID251  # what the terminal says of itself is no setting of the bot
+    return sys.stdout.isatty() and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
+
+
+def print_out(text: str) -> None:
+    """UTF-8 whatever the locale: the same report is the same bytes everywhere."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write((text if text.endswith("\n") else text + "\n").encode("utf-8", "backslashreplace"))
+    sys.stdout.buffer.flush()

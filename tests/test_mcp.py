@@ -18,9 +18,7 @@ from mcp import Client, StdioServerParameters
 from bot.errors import UsageError
 from bot.report import Evidence, Finding, Report, Scope, Sheet, Subject, as_json
 from bot.texts import Texts, in_english
-from handlers.mcp.capped import capped
-from handlers.mcp.server import chosen
-from handlers.mcp.tools import MOST, USUAL, input_schema, typed_words
+from handlers.mcp.server import MOST, USUAL, capped, chosen, input_schema, typed_words
 from handlers.parsing.grammar import Grammar, read
 from handlers.shell import Processes
 from handlers.shell import main as shell

@@ -43,8 +43,8 @@ from bot.metrics import (
 from bot.settings.schema import ClusterSettings, MetricsSettings
 from bot.texts import Texts
 from bot.unexpected_errors import Bug
+from handlers.inbox import timed
 from handlers.metrics_poller import look_at
-from handlers.playbook_timing import timed
 from playbooks.pending.rows import PendingRow
 from playbooks.playbook import Sources, find
 from sandbox.apiserver import ApiServer, Fault

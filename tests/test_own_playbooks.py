@@ -17,10 +17,9 @@ from bot.kube.client.connect import open_cluster
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report
 from bot.texts import LANGUAGES, Texts
+from handlers.doctor.examination import examine_playbooks
 from handlers.doctor.links import in_words
-from handlers.doctor.playbooks import examine_playbooks
-from handlers.mcp.server import chosen
-from handlers.mcp.tools import USUAL, input_schema
+from handlers.mcp.server import USUAL, chosen, input_schema
 from handlers.parsing.sentences import from_verb, wants_pod
 from handlers.parsing.slack_grammar import Help, example, understand
 from handlers.parsing.slack_grammar import build_grammar as slack_grammar

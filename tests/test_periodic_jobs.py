@@ -9,7 +9,7 @@ import pytest
 
 from bot.errors import BotError
 from bot.periodic_jobs import Clock
-from handlers.task_lease import TaskLease
+from handlers.deps import TaskLease
 
 OFTEN_S, NEVER_S = 0.01, 3600.0
 

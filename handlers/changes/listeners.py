@@ -38,7 +38,6 @@ from bot.slack.render.prose import progress, render_error, render_help
 from bot.slack.render.report import render_report
 from bot.store.approvals import EXPIRES_S
 from bot.texts import Text, in_english
-from handlers.actions import first_action
 from handlers.changes.draft import (
     FRESH_S,
     AccessDenied,
@@ -60,12 +59,12 @@ from handlers.changes.service import LONGER_S, ChangeService
 from handlers.changes.stale_cards import edit_stale
 from handlers.changes.words import ChangeAsked, Extend, Raise, Revert, Show
 from handlers.inbox import DONE, Inbox
-from handlers.message_events import edited_ts, heard, is_direct, key_of
 from handlers.parsing.normalise import without_invisible
 from handlers.parsing.question import Question
 from handlers.parsing.slack_grammar import COMMAND, Help, example, understand
 from handlers.parsing.slack_words import as_delivered, command_words, mentioned_words, plain_text
 from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, Kind, NotDone, Nothing
+from handlers.verb_listeners import edited_ts, first_action, heard, is_direct, key_of
 
 Reply = Callable[[], Awaitable[str | Message | None]]
 """What is to be told; None when it is shown elsewhere."""

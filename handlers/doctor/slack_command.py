@@ -1,25 +1,28 @@
 """`/hami doctor`: for those who may change something, in the background, for the eyes of the one who asked."""
 
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from bot.slack.app import App
+from bot.slack.message import Message
+from bot.slack.render.blocks import Room
 from bot.slack.render.buttons import AskButton, read_value
 from bot.slack.render.change import render_denied
+from bot.slack.render.limits import TOTAL_BUDGET
+from bot.slack.render.rich import Part, bullets, line, rich_text, span
 from bot.slack.render.text import escape
-from handlers.actions import first_action
+from bot.texts import Texts
 from handlers.changes.draft import Person
 from handlers.changes.execute import Guard
-from handlers.doctor.links import Link
-from handlers.doctor.message import render_links
+from handlers.doctor.links import STATES, Link, in_words
 from handlers.doctor.words import VERB, ExaminationAsked
 from handlers.inbox import DONE, Inbox
-from handlers.message_events import edited_ts, heard, key_of
 from handlers.parsing.question import Question
 from handlers.parsing.slack_grammar import understand
 from handlers.parsing.slack_words import command_words, mentioned_words, split_words
 from handlers.user_actions import NOTHING, AcceptedDeed, Kind, Nothing
-from handlers.verb_listeners import listen_for
+from handlers.verb_listeners import edited_ts, first_action, heard, key_of, listen_for
 
 Examine = Callable[[], Awaitable[list[Link]]]
 """Looks at every link between the running bot and what it needs."""
@@ -78,3 +81,27 @@ class _Desk:
         async with reply.expecting(escape(say("doctor.progress"))):
             links = await self._examine()
         await reply.answer(render_links(links, say), mark=DONE)
+
+
+_SEEN, _FIX = 600, 600
+_MARGIN = 1000
+"""For the summary and the line about what is left out."""
+
+
+def render_links(links: Sequence[Link], say: Texts) -> Message:
+    """Failed links first, then degraded ones, then the others; as many as a message has room for."""
+    counts = Counter(link.state for link in links)
+    summary = say("doctor.summary", failed=counts["failed"], degraded=counts["degraded"], well=counts["ok"])
+    room = Room(TOTAL_BUDGET - _MARGIN, say)
+    ordered = sorted(in_words(links, say), key=lambda link: STATES.index(link.state), reverse=True)
+
+    def shown(_: int, link: Link) -> Part:
+        name = f"{link.state}: {link.name} {link.about}".strip()
+        pieces = [span(room.text(name, _SEEN), "bold"), span(f" {room.text(str(link.seen), _SEEN)}")]
+        pieces += [span(f"\n{say('doctor.fix')}: {room.text(str(link.fix), _FIX)}")] if link.fix else []
+        return line(*pieces)
+
+    items = room.fill("links", ordered, shown, share=room.characters, most=len(ordered))
+    left_out = room.left_out["links"]
+    more = [line(span(say("doctor.left-out", count=left_out)))] if left_out else []
+    return Message(escape(summary), (rich_text(line(span(summary, "bold")), bullets(*items), *more),))

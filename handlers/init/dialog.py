@@ -1,21 +1,213 @@
-"""The questions of `hami-bot init`, in order. Each answer is checked by what `doctor` checks it with."""
+"""The questions of `hami-bot init`, how `doctor`'s links check each answer, and the files that are written."""
 
 import asyncio
+import os
 import shlex
-from collections.abc import Callable, Coroutine
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from bot.errors import BotError, UsageError, of_system
-from bot.kube.client.connect import known_contexts
+import yaml
+from pydantic import SecretStr
+
+from bot.errors import BotError, UsageError, WrongValue, of_system
+from bot.kube.client.connect import known_contexts, open_cluster
 from bot.settings import variable
-from bot.texts import Prose, Text, Texts
-from handlers.doctor.links import Link, as_text, has_failed
-from handlers.init.checks import FoundCluster, check_app_token, check_bot_token, check_channel, check_cluster
-from handlers.init.files import Answers, Files, write_files
+from bot.settings.addresses import fits_a_header, never_in_clear
+from bot.settings.ids import channel_id
+from bot.settings.schema import SlackSettings
+from bot.slack.gateway import Gateway, open_client
+from bot.texts import Language, Prose, Text, Texts
+from handlers.doctor.clusters import examine_sources
+from handlers.doctor.links import Link, Name, as_text, broken, has_failed
+from handlers.doctor.slack import examine_channel, examine_socket, examine_token
 from handlers.manifest import create_link
 from handlers.shell_output import progress, tell
+from playbooks.gather.scheduling import gather_install
+from playbooks.playbook import Sources
+
+
+class FoundCluster(NamedTuple):
+    """A cluster that answers; where HAMi is there, empty if it was not found. Without a context it is this pod's."""
+
+    name: str
+    context: str = ""
+    kubeconfig: Path | None = None
+    hami_namespace: str = ""
+    scheduler_deployment: str = ""
+
+
+async def check_bot_token(token: str) -> list[Link]:
+    """Whether Slack takes it, and its scopes."""
+    try:
+        async with _gateway(token) as gateway:
+            return (await examine_token(gateway))[0]
+    except WrongValue as error:
+        return [_no_secret("slack-token", error)]
+
+
+async def check_app_token(token: str, bot_token: str) -> list[Link]:
+    """Whether Slack opens connections with it."""
+    try:
+        fits_a_header(SecretStr(token))
+    except WrongValue as error:
+        return [_no_secret("socket-mode", error)]
+    async with _gateway(bot_token) as gateway:
+        return [await examine_socket(gateway, token)]
+
+
+async def check_channel(channel: str, bot_token: str) -> list[Link]:
+    """Whether the bot may post there. Nothing is posted."""
+    try:
+        channel_id(channel)
+    except WrongValue as error:
+        return [Link("slack-channel", "failed", error.text, Text("init.channel-fix"), channel)]
+    async with _gateway(bot_token) as gateway:
+        _, scopes = await examine_token(gateway)
+        return [await examine_channel(gateway, channel, may_join="channels:join" in scopes)]
+
+
+async def check_cluster(wanted: FoundCluster) -> tuple[list[Link], FoundCluster]:
+    """The links of the cluster of that context, and what was found; by its context's name unless it has one."""
+    try:
+        async with await open_cluster(
+            name=wanted.name, kubeconfig=wanted.kubeconfig, context=wanted.context
+        ) as cluster:
+            sources = Sources(cluster, ports=cluster)
+            links = await examine_sources(sources, None)
+            install = (await gather_install(sources)).install
+            deployment = install.deployment.name if install.deployment else ""
+            found = wanted._replace(
+                name=cluster.name, hami_namespace=install.namespace, scheduler_deployment=deployment
+            )
+            return links, found
+    except BotError as error:
+        name = wanted.name or wanted.context or "in-cluster"
+        return [broken("cluster", error, name)], wanted._replace(name=name)
+
+
+@asynccontextmanager
+async def _gateway(bot_token: str) -> AsyncGenerator[Gateway]:
+    """Raises WrongValue for what can be no token, which is not repeated, and UsageError for a wrong address."""
+    given = variable("SLACK__API_URL")
+    try:
+        api_url = never_in_clear(given).rstrip("/") + "/" if given else SlackSettings.model_fields["api_url"].default
+    except WrongValue as error:
+        raise UsageError(Text("error.at", place="HAMI_BOT_SLACK__API_URL", why=error.text)) from error
+    token = fits_a_header(SecretStr(bot_token)).get_secret_value()
+    async with open_client(api_url, token) as (client, session):
+        yield Gateway(client, session)
+
+
+def _no_secret(name: Name, error: WrongValue) -> Link:
+    return Link(name, "failed", error.text)
+
+
+_SETTINGS = "# Settings of hami-bot. They hold its tokens. docs/settings.md lists every key.\n"
+_VALUES = "# Values for deploy/chart: helm install -f. They hold no token. deploy/chart/values.yaml lists the others.\n"
+_SECRET = "# The Secret that deploy/chart expects. It holds the bot's tokens: delete this file once it is applied.\n"  # noqa: S105
+_SECRET_NAME = "hami-bot-slack"  # noqa: S105
+"""The chart's `slack.secretName`."""
+
+
+class Files(NamedTuple):
+    """Where they are."""
+
+    settings: Path
+    values: Path
+    secret: Path
+
+    @classmethod
+    def of(cls, folder: Path) -> "Files":
+        """Those in that folder."""
+        return cls(folder / "hami-bot.yaml", folder / "hami-bot-values.yaml", folder / "hami-bot-secret.yaml")
+
+    def there(self) -> list[Path]:
+        """Those that exist."""
+        return [path for path in self if path.exists() or path.is_symlink()]
+
+
+class Answers(NamedTuple):
+    """What was asked and checked. Without a channel it is empty."""
+
+    bot_token: str
+    app_token: str
+    cluster: FoundCluster
+    channel: str = ""
+    language: Language = "en"
+
+
+def write_files(files: Files, answers: Answers, *, replace: bool) -> None:
+    """Writes them, each readable by their owner alone. Raises UsageError where that cannot be done.
+
+    Without `replace` a file that is there stays as it is.
+    """
+    texts = (
+        _SETTINGS + _yaml(_settings(answers)),
+        _VALUES + _yaml(_values(answers)),
+        _SECRET + _yaml(_secret(answers)),
+    )
+    for path, text in zip(files, texts, strict=True):
+        try:
+            _write(path, text, replace=replace)
+        except OSError as error:
+            raise UsageError(Text("error-command.could-not-be-written", out=path, why=of_system(error))) from error
+
+
+def _write(path: Path, text: str, *, replace: bool) -> None:
+    """Whole or not at all, and never with another mode in between: mkstemp makes files with 0600."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        if replace:
+            Path(name).replace(path)
+        else:
+            path.hardlink_to(name)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def _yaml(document: dict[str, Any]) -> str:
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+
+
+def _settings(answers: Answers) -> dict[str, Any]:
+    cluster = answers.cluster
+    reached = {"kubeconfig": str(cluster.kubeconfig or ""), "context": cluster.context}
+    return {
+        "slack": {"bot_token": answers.bot_token, "app_token": answers.app_token},
+        "clusters": {cluster.name: {name: value for name, value in reached.items() if value}},
+        **_both(answers),
+    }
+
+
+def _values(answers: Answers) -> dict[str, Any]:
+    """In the cluster the bot uses its service account, so that no kubeconfig stands there."""
+    cluster = answers.cluster
+    named = {"namespace": cluster.hami_namespace, "schedulerDeployment": cluster.scheduler_deployment}
+    hami = {name: value for name, value in named.items() if value}
+    return {**({"hami": hami} if hami else {}), "settings": {"clusters": {cluster.name: {}}, **_both(answers)}}
+
+
+def _both(answers: Answers) -> dict[str, Any]:
+    """What holds here and in the cluster."""
+    channels = {"channels": {answers.channel: {"cluster": answers.cluster.name}}} if answers.channel else {}
+    return {**channels, **({"language": answers.language} if answers.language != "en" else {})}
+
+
+def _secret(answers: Answers) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": _SECRET_NAME},
+        "stringData": {"bot-token": answers.bot_token, "app-token": answers.app_token},
+    }
+
 
 T = TypeVar("T")
 

@@ -11,8 +11,7 @@ import click
 from bot.texts import LANGUAGES, Texts
 from handlers.cluster_choice import ClusterChoice
 from handlers.doctor.shell import usual_language
-from handlers.shell_output import tell
-from handlers.standard_output import print_out
+from handlers.shell_output import print_out, tell
 
 VERB = "init"
 _FILE = click.Path(path_type=Path, dir_okay=False)

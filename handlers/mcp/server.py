@@ -1,12 +1,13 @@
-"""The MCP server: the official SDK on standard input and output."""
+"""The MCP server: the official SDK on standard input and output, verbs as its tools, reports that fit a client."""
 
 import asyncio
 import importlib.metadata
 import json
-from collections.abc import AsyncIterable, Awaitable, Callable
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import anyio
+import click
 import mcp_types as types
 import msgspec
 from anyio.streams.memory import MemoryObjectSendStream
@@ -14,27 +15,18 @@ from mcp.server import Server
 from mcp.server.context import ServerRequestContext
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from bot.errors import BotError, UsageError
-from bot.report import Report, as_json
+from bot.report import Finding, Report, Table, as_json, gap, in_words
 from bot.settings import load_settings
-from bot.slack.render.prose import in_words
-from bot.texts import Text, Texts
+from bot.slack.render.prose import in_words as error_in_words
+from bot.texts import Text, Texts, clauses
 from bot.unexpected_errors import bugs_as_errors
 from handlers.cluster_choice import ClusterChoice, open_sources
-from handlers.mcp.capped import capped
-from handlers.mcp.tools import (
-    MANIFEST,
-    MOST,
-    USUAL,
-    given_as_file,
-    input_schema,
-    manifest_of,
-    output_schema,
-    typed_words,
-)
 from handlers.parsing.grammar import Grammar, ParsedQuestion, read, unknown_verb
+from playbooks.fit.manifest import STANDARD_INPUT, Manifest, ManifestFile
 from playbooks.own import discovery
 from playbooks.own.discovery import is_verb, playbook_of, verbs
 from playbooks.playbook import Playbook
@@ -151,7 +143,7 @@ class Tools:
             with bugs_as_errors():
                 report = capped(await self._answer(params.name, dict(params.arguments or {})), self._say)
         except BotError as error:
-            words = "\n".join(filter(None, in_words(error, self._say)))
+            words = "\n".join(filter(None, error_in_words(error, self._say)))
             return types.CallToolResult(content=[types.TextContent(text=words)], is_error=True)
         text = as_json(report)
         structured = cast("dict[str, Any]", msgspec.json.decode(text))
@@ -180,3 +172,185 @@ def _clusters(where: ClusterChoice) -> tuple[str, ...]:
     settings = load_settings(where.config)
     names = tuple(settings.clusters) if settings else ()
     return names if len(names) > 1 else ()
+
+
+MOST = 8
+"""How many tools a server offers: each of them takes room in the client's context."""
+USUAL = ("why", "fit", "pending", "nodes", "gpus", "quota", "status", "tune")
+MANIFEST = "manifest"
+_TEXT: dict[str, Any] = {"type": "string"}
+
+
+def input_schema(playbook: Playbook, clusters: Sequence[str]) -> dict[str, Any]:
+    """What a call may say. `clusters`: those to choose from; none where the server reads one only."""
+    taken = _taken(playbook)
+    properties = {name: _described(parameter) for name, parameter in taken.items()}
+    if manifest_of(playbook):
+        properties[MANIFEST] = _TEXT | {"description": "A Pod or a List of Pods, as YAML or JSON, in place of a file."}
+    required = [name for name, parameter in taken.items() if parameter.required]
+    if clusters:
+        properties["cluster"] = _TEXT | {"enum": list(clusters), "description": "Which cluster to read."}
+        required.append("cluster")
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def output_schema() -> dict[str, Any]:
+    """The schema of a report (docs/report.schema.json), with an object at its root as the protocol demands."""
+    schema = msgspec.json.schema(Report)
+    return {**schema["$defs"]["Report"], "$defs": schema["$defs"]}
+
+
+def manifest_of(playbook: Playbook) -> str:
+    """The parameter that takes a manifest's file in a shell; empty where there is none."""
+    return next(
+        (parameter.name or "" for parameter in playbook.parameters if isinstance(parameter.type, ManifestFile)), ""
+    )
+
+
+def given_as_file(playbook: Playbook, text: object) -> dict[str, Any]:
+    """Defaults, as click takes them, with which the text is the manifest that a shell reads from standard input."""
+    if not isinstance(text, str):
+        raise UsageError(Text("error-mcp.manifest-is-no-text", text=repr(text)))
+    return {playbook.verb: {manifest_of(playbook): [Manifest(STANDARD_INPUT, text)]}}
+
+
+def typed_words(playbook: Playbook, arguments: Mapping[str, Any]) -> list[str]:
+    """The same question in a shell. What begins with a hyphen is no option there. Raises UsageError."""
+    taken = _taken(playbook)
+    if unknown := sorted(set(arguments) - set(taken)):
+        known = ", ".join(taken) or "none"
+        raise UsageError(
+            Text("error-mcp.has-no-parameter", verb=playbook.verb, unknown=repr(unknown[0])),
+            hint=Text("error-mcp.its-parameters", known=known),
+        )
+    options, rest = list[str](), list[str]()
+    for name, parameter in taken.items():
+        value = arguments.get(name)
+        if value is None:
+            continue
+        if not isinstance(parameter, click.Option):
+            rest += _several(name, value) if parameter.nargs == -1 else [_one(name, value)]
+        elif not parameter.is_flag:
+            options += [f"{_flag(parameter)}={choice}" for choice in _values(name, value, parameter)]
+        elif not isinstance(value, bool):
+            raise UsageError(Text("error-mcp.true-false", name=name, value=repr(value)))
+        elif value:
+            options.append(_flag(parameter))
+    return [playbook.verb, *options, "--", *rest]
+
+
+def _taken(playbook: Playbook) -> dict[str, click.Parameter]:
+    """The parameters that a call may name: none that has a file read."""
+    return {
+        parameter.name: parameter
+        for parameter in playbook.parameters
+        if parameter.name and _schema(parameter.type) is not None
+    }
+
+
+def _schema(kind: Any) -> dict[str, Any] | None:
+    match kind:
+        case click.Choice():
+            return _TEXT | {"enum": list(cast("click.Choice[str]", kind).choices)}
+        case click.IntRange():
+            limits = {"minimum": kind.min, "maximum": kind.max}
+            return {"type": "integer"} | {name: value for name, value in limits.items() if value is not None}
+        case click.types.BoolParamType():
+            return {"type": "boolean"}
+        case click.types.IntParamType():
+            return {"type": "integer"}
+        case click.types.FloatParamType():
+            return {"type": "number"}
+        case click.types.StringParamType():
+            return _TEXT
+        case _:
+            return None
+
+
+def _described(parameter: click.Parameter) -> dict[str, Any]:
+    schema = _schema(parameter.type) or _TEXT
+    if parameter.nargs == -1 or parameter.multiple:
+        schema = {"type": "array", "items": schema}
+    parts = [parameter.metavar or "", getattr(parameter, "help", None) or ""]
+    return schema | {"description": " ".join(filter(None, parts))}
+
+
+def _flag(option: click.Option) -> str:
+    return max(option.opts, key=len)
+
+
+def _values(name: str, value: Any, option: click.Option) -> list[str]:
+    return _several(name, value) if option.multiple else [_one(name, value)]
+
+
+def _several(name: str, value: Any) -> list[str]:
+    if not isinstance(value, list):
+        raise UsageError(Text("error-mcp.list-texts", name=name, value=repr(value)))
+    return [_one(name, item) for item in cast("list[Any]", value)]
+
+
+def _one(name: str, value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise UsageError(Text("error-mcp.text-number", name=name, value=repr(value)))
+    return str(value)
+
+
+MOST_BYTES = 96 * 1024
+"""Of a report's JSON. Clients give an answer some 25,000 tokens, of about four bytes each."""
+
+
+def capped(report: Report, say: Texts, most: int = MOST_BYTES) -> Report:
+    """The report itself if its JSON has at most so many bytes.
+
+    Else a gap more says what was left out: the last rows of each table, then quotes, then
+    the last findings and gaps.
+    """
+    if _size(report) <= most:
+        return report
+    cut = report
+    for smaller in _smaller(report):
+        left_out = gap(say("mcp.answer"), _left_out(report, smaller, most), Text("mcp.cut-hint", verb=report.playbook))
+        cut = in_words(replace(smaller, gaps=(*smaller.gaps, left_out)), say)
+        if _size(cut) <= most:
+            break
+    return cut
+
+
+def _smaller(report: Report) -> Iterator[Report]:
+    longest = max((len(table.rows) for table in report.tables), default=0)
+    left = report
+    while longest:
+        longest //= 2
+        left = replace(report, tables=tuple(_first_rows(table, longest) for table in report.tables))
+        yield left
+    left = replace(left, findings=tuple(map(_one_quote, left.findings)))
+    yield left
+    for count in range(len(left.findings) - 1, 0, -1):
+        yield replace(left, findings=left.findings[:count], gaps=left.gaps[:count])
+
+
+def _first_rows(table: Table, count: int) -> Table:
+    return replace(table, rows=tuple(table.rows[:count]))
+
+
+def _one_quote(finding: Finding) -> Finding:
+    return replace(finding, evidence=finding.evidence[:1])
+
+
+def _left_out(whole: Report, left: Report, most: int) -> Text:
+    pairs = (
+        (len(before.rows), len(after.rows), before.title)
+        for before, after in zip(whole.tables, left.tables, strict=True)
+    )
+    parts = [Text("mcp.rows", kept=kept, count=count, table=table) for count, kept, table in pairs if kept < count]
+    quotes, kept = (sum(len(finding.evidence) for finding in report.findings) for report in (whole, left))
+    parts += [Text("mcp.quotes", kept=kept, count=quotes)] if kept < quotes else []
+    count, kept = len(whole.findings), len(left.findings)
+    parts += [Text("mcp.findings", kept=kept, count=count)] if kept < count else []
+    count, kept = len(whole.gaps), len(left.gaps)
+    parts += [Text("mcp.gaps", kept=kept, count=count)] if kept < count else []
+    return Text("mcp.cut", size=most // 1024, parts=clauses(parts))
+
+
+def _size(report: Report) -> int:
+    return len(as_json(report).encode())

@@ -21,7 +21,7 @@ from bot.texts import Text
 from bot.triage.mute import UNSEEN, Nodes
 from bot.triage.webhook import ALERTMANAGER, Alert
 from bot.unexpected_errors import bugs_as_errors
-from handlers.deps import Deps
+from handlers.deps import Deps, TaskLease
 from handlers.oncall.alert_sorter import AlertSorter
 from handlers.oncall.attempt import attempt
 from handlers.oncall.calling import is_asked_for, read_unfinished, terms_now
@@ -29,7 +29,6 @@ from handlers.oncall.causes import registration_state
 from handlers.oncall.incident_threads import IncidentThreads
 from handlers.oncall.on_call_now import Rota
 from handlers.oncall.plan import PATIENCE_S, Plan
-from handlers.task_lease import TaskLease
 
 LISTENED_S = 900.0
 """So long after its start a process has heard what Alertmanager could not send before: that tries again for as long

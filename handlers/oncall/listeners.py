@@ -20,10 +20,8 @@ from bot.slack.render.triage_head import ACT, OPEN, CauseChoice, IncidentButton,
 from bot.store.incidents import Row, head_key
 from bot.texts import Text
 from bot.triage.state import Deed
-from handlers.actions import first_action
 from handlers.changes.draft import AccessDenied, Person
 from handlers.inbox import DONE, Inbox
-from handlers.message_events import edited_ts, heard, is_direct, key_of
 from handlers.oncall.calling import IN_WORDS, PRESSED, SUBMITTED
 from handlers.oncall.digests import AddDigest, Digests, StopReport, read_digest
 from handlers.oncall.service import DeedTime, IncidentDeed, TriageService
@@ -33,6 +31,7 @@ from handlers.parsing.question import Question
 from handlers.parsing.slack_grammar import BOT, COMMAND
 from handlers.parsing.slack_words import command_words, mentioned_words, plain_text, split_words
 from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, Kind, Nothing
+from handlers.verb_listeners import edited_ts, first_action, heard, is_direct, key_of
 
 _OURS = re.compile(r"\s*(?:--cluster[= ]\S+\s+)?(?:(?:triage|oncall)\b|digest(?:\s+(?!--)\S|\s*$))", re.IGNORECASE)
 _IN_SHORT = re.compile(rf"\s*(?:{'|'.join(DEEDS)}|export)\b", re.IGNORECASE)

@@ -19,9 +19,8 @@ from bot.store.audit import Line
 from bot.store.page_rows import PageRow
 from bot.triage.pages import incident_of, key_of
 from bot.triage.state import Act, Incident, Step, act
-from handlers.deps import Deps
+from handlers.deps import Deps, TaskLease
 from handlers.oncall.calling import extent_of
-from handlers.task_lease import TaskLease
 
 FIRST_WAIT, LONGEST_WAIT = 2.0, 60.0
 LASTING_S = 300.0

@@ -17,10 +17,9 @@ from bot.periodic_jobs import Clock
 from bot.report import Finding, Gap, finding_in_words
 from bot.triage.webhook import Alert
 from bot.unexpected_errors import bugs_as_errors
-from handlers.deps import Deps
+from handlers.deps import Deps, TaskLease
 from handlers.oncall.causes import FINDING, all_findings
 from handlers.oncall.keeper import Keeper
-from handlers.task_lease import TaskLease
 from playbooks.gather.pods import gather_waiting
 from playbooks.playbook import NEWER_HAMI, Sources
 

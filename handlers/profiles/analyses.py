@@ -19,7 +19,7 @@ from bot.report import Report, Subject, in_words, new_report
 from bot.settings import load_settings
 from bot.texts import Language, Text, Texts
 from handlers.profiles.answers_in_files import COMPARE_EXAMPLE, HINTS_EXAMPLE, LIST_EXAMPLE, Words, read_file
-from handlers.standard_output import has_colours, width
+from handlers.shell_output import has_colours, width
 
 _ROWS = 10
 

@@ -6,15 +6,13 @@ from bot.slack.app import App
 from bot.slack.message import Message
 from bot.slack.render.buttons import AskButton, read_value
 from bot.slack.render.report import CANCEL
-from handlers.actions import first_action
 from handlers.inbox import DONE, Inbox
-from handlers.message_events import edited_ts, heard, key_of
 from handlers.parsing.question import Question
 from handlers.parsing.slack_words import as_delivered, command_words, mentioned_words
 from handlers.profiles.service import ProfileService
 from handlers.profiles.words import VERB
 from handlers.user_actions import NOTHING, AcceptedDeed, Kind, Nothing
-from handlers.verb_listeners import listen_for
+from handlers.verb_listeners import edited_ts, first_action, heard, key_of, listen_for
 
 
 def register(app: App, inbox: Inbox, profiles: ProfileService) -> None:

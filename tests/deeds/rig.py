@@ -34,7 +34,7 @@ from bot.slack.question_tasks import Work
 from bot.store import Store, open_store
 from bot.texts import Texts
 from bot.triage.state import IncidentTimes
-from handlers import fit_form, home
+from handlers import home, question_listeners
 from handlers.changes import listeners as changes
 from handlers.changes.service import ChangeService
 from handlers.changes.setup import ChangeDeps, ChangeSupervisor
@@ -225,7 +225,7 @@ class Place:
             keeper = Keeper(deps, Plan(self.room, IncidentTimes(), (), "", "test"))
             triage.register(listening, inbox, TriageService(deps, keeper, ()), digests)
             digest_form.register(listening, inbox, digests)
-            fit_form.FitForm(inbox)
+            question_listeners.FitForm(inbox)
             home.register(listening, inbox, change.access, None)
             gate = Gate(deps, Home(frozenset({self.slack.workspace.seed.team_id})))
             yield Bot(inbox, Leftovers(inbox, gate), change, here, deps, life)

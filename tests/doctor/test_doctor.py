@@ -14,8 +14,8 @@ import pytest
 from bot.store import open_store
 from handlers.cluster_choice import ClusterChoice
 from handlers.doctor import examination, shell
+from handlers.doctor.clusters import WITHOUT, Part, Place, needed, spelled
 from handlers.doctor.links import Link, has_failed
-from handlers.doctor.rights import WITHOUT, Part, Place, needed, spelled
 from handlers.doctor.selftest import BLIND
 from handlers.doctor.shell import DoctorAsked, run_doctor
 from handlers.health_monitor import HEARD

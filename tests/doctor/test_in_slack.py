@@ -17,7 +17,7 @@ from bot.texts import Texts
 from handlers.cluster_choice import ClusterChoice, open_sources
 from handlers.doctor.examination import examine
 from handlers.doctor.links import Link
-from handlers.doctor.message import render_links
+from handlers.doctor.slack_command import render_links
 from playbooks.playbook import Sources
 from tests.doctor.support import World, a_world
 from tests.slack.bot import PATIENT

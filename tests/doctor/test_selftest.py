@@ -13,9 +13,8 @@ from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.main import running
 from bot.store.timestamps import Mark
 from bot.texts import Texts, in_english
-from handlers.doctor import known_answer
-from handlers.doctor.known_answer import wrong_answer
-from handlers.doctor.selftest import BLIND, EVERY_S, SelfTest, what_is_unseen
+from handlers.doctor import selftest
+from handlers.doctor.selftest import BLIND, EVERY_S, SelfTest, what_is_unseen, wrong_answer
 from playbooks.playbook import Sources
 from sandbox.apiserver import Rule
 from sandbox.slack import SlackServer
@@ -37,8 +36,8 @@ def test_the_known_question_is_answered_as_it_has_to_be() -> None:
 
 
 def test_another_answer_is_told_with_both_codes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known_answer, "RECORDING", RECORDING)
-    monkeypatch.setattr(known_answer, "WORDS", ("why", "ml/s05-card-time-slicing"))
+    monkeypatch.setattr(selftest, "RECORDING", RECORDING)
+    monkeypatch.setattr(selftest, "WORDS", ("why", "ml/s05-card-time-slicing"))
     told = asyncio.run(wrong_answer())
     assert "instead of impossible-anywhere" in SAY.words(told)
 
@@ -46,7 +45,7 @@ def test_another_answer_is_told_with_both_codes(monkeypatch: pytest.MonkeyPatch)
 def test_a_recording_that_is_not_there_is_a_wrong_answer_and_no_crash(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(known_answer, "RECORDING", tmp_path / "gone")
+    monkeypatch.setattr(selftest, "RECORDING", tmp_path / "gone")
     assert "does not exist" in in_english(asyncio.run(wrong_answer()))
 
 

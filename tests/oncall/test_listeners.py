@@ -10,7 +10,7 @@ from slack_bolt.async_app import AsyncBoltRequest
 
 from bot.slack.app import build_app
 from bot.store import Store
-from handlers import mention
+from handlers import question_listeners
 from handlers.inbox import Inbox
 from handlers.oncall.digests import Digests
 from handlers.oncall.listeners import register
@@ -57,7 +57,7 @@ def test_the_ack_of_a_word_in_a_thread_does_not_wait_for_a_store_that_hangs(
         identity = await rig.bot.gateway.identity()
         app = build_app(rig.bot.slack.api_url, "xoxb-1", identity, inbox.deps.work.kept, lets_in=lets_in)
         register(app, inbox, TriageService(inbox.deps, rig.keeper(), ()), Digests(inbox.deps))
-        mention.register(app, inbox)
+        question_listeners.register_mention(app, inbox)
         await rig.bot.slack.say("ada", ONCALL, "look at this")
         [head] = [
             message
