@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from bot.background import in_background
 from bot.errors import UsageError
 from bot.gc_tuning import keep_what_is_loaded
 from bot.health import Facts
@@ -24,9 +23,8 @@ from bot.kube.client.live import LiveCluster
 from bot.kube.client.writer import Writer
 from bot.kube.watch.cache import CachedCluster, WatchCache
 from bot.metrics.endpoint import metrics_route
-from bot.periodic_jobs import Clock
-from bot.readiness import Front
-from bot.sender import sender
+from bot.periodic_jobs import Clock, in_background
+from bot.readiness import Front, SlackIdentity, Start, opened, reached
 from bot.settings import load_settings
 from bot.settings.schema import Settings, SlackSettings
 from bot.slack.app import App, Grouped, build_app
@@ -34,9 +32,8 @@ from bot.slack.gateway import Gateway, open_client
 from bot.slack.outbox import Outbox
 from bot.slack.question_tasks import DEED_S, KEEPING_S, LONGEST_S, Work
 from bot.slack.sockets import PING_INTERVAL_S, WATCH_S, Sockets
-from bot.startup_wait import SlackIdentity, Start, opened, reached
 from bot.store import StoreError, open_store
-from bot.store.clock import BEAT_S
+from bot.store.leases import BEAT_S, sender
 from bot.texts import Text, Texts
 from handlers import buttons, command, diagnose, fit_form, home, mention, unhandled_events
 from handlers.changes import listeners
@@ -54,8 +51,8 @@ from handlers.gate import Gate, home_of
 from handlers.health_monitor import PACE_S, HealthMonitor, watched
 from handlers.inbox import Inbox
 from handlers.metrics_poller import Observer
-from handlers.oncall import digest_form
 from handlers.oncall import listeners as triage
+from handlers.oncall.digests import register_digest_form
 from handlers.oncall.setup import Oncall, alerts_endpoint_of, incidents_kept, oncall_desk
 from handlers.open_clusters import KeptOpen, Opener
 from handlers.profiles import listeners as profiling
@@ -345,7 +342,7 @@ def listen(app: App, inbox: Inbox, change: ChangeService, oncall: Oncall) -> Non
     features = Grouped()
     listeners.register(features, inbox, change)
     triage.register(features, inbox, oncall.triage, oncall.digests)
-    digest_form.register(features, inbox, oncall.digests)
+    register_digest_form(features, inbox, oncall.digests)
     for feature in (command, mention, buttons, diagnose, fit_form):
         feature.register(features, inbox)
     home.register(features, inbox, change.access, oncall.triage)

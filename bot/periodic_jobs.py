@@ -5,8 +5,8 @@ What is due stands in the store or on the cluster's objects, so the next time ma
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC
 from types import TracebackType
 from typing import Any, NoReturn, Self
@@ -14,8 +14,7 @@ from typing import Any, NoReturn, Self
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 
-from bot.errors import BotError
-from bot.unexpected_errors import bugs_as_errors
+from bot.errors import BotError, bugs_as_errors
 
 log = logging.getLogger(__name__)
 logging.getLogger("apscheduler").setLevel(logging.WARNING)  # it tells every tick
@@ -87,3 +86,22 @@ class Clock:
                     if told:
                         log.warning("%s: works again", what)
                     told = ""
+
+
+@asynccontextmanager
+async def in_background(*work: Coroutine[Any, Any, None]) -> AsyncGenerator[list[asyncio.Task[None]]]:
+    """Tasks for as long as the context lasts; what ends one before stands in the log."""
+    tasks = [asyncio.create_task(coroutine) for coroutine in work]
+    for task in tasks:
+        task.add_done_callback(_log_failure)
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _log_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()):
+        log.error("%s has stopped", task.get_coro(), exc_info=error)

@@ -7,8 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from bot import process_counters
-from bot.errors import BotError
-from bot.unexpected_errors import Bug
+from bot.errors import BotError, Bug
 
 log = logging.getLogger(__name__)
 

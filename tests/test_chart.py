@@ -12,7 +12,7 @@ import helm_python as helm
 import pytest
 import yaml
 
-from bot.alerts_endpoint import ALERTS_PATH
+from bot.endpoint import ALERTS_PATH
 from bot.settings import load_settings
 from tests.chart import (
     BOT,

@@ -10,10 +10,10 @@ from functools import partial
 from urllib.parse import urlsplit
 
 from benchmarks.fuzz.targets import Target
-from bot.alerts_endpoint import ALERTS_PATH, AlertsEndpoint
+from bot.endpoint import ALERTS_PATH, AlertsEndpoint
 from bot.http import Slack, serve_http
-from bot.pager_endpoints import pager_routes
-from bot.settings.paging import PagingSettings
+from bot.pager.inbound import pager_routes
+from bot.settings.oncall import PagingSettings
 from bot.triage.webhook import Alert
 
 _TOKEN = "fuzz"

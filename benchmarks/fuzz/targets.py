@@ -36,10 +36,10 @@ from bot.hami.version import parse_version
 from bot.kube.lists import NotAListError, decode_list
 from bot.kube.models import NODES, PODS
 from bot.kube.quantities import canonical, parse_quantity
-from bot.kube.recording.archive import read_archive
+from bot.kube.recording.files import read_archive
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.kube.times import parse_time
-from bot.kube.watch.watch_stream import EventReader
+from bot.kube.watch.mirror import EventReader
 from bot.pager.inbound import NoWebhookError, read_opsgenie, read_pagerduty
 from bot.pprof.decode import read as read_profile
 from bot.pprof.top import top

@@ -8,9 +8,8 @@ from bot.changes.begin import ChangeFailed
 from bot.changes.journal import ENDS, Event, Journal, NotYet, Open
 from bot.changes.plan import Plan
 from bot.changes.record import same_way_back
-from bot.errors import BotError
+from bot.errors import BotError, bugs_as_errors
 from bot.texts import Text
-from bot.unexpected_errors import bugs_as_errors
 
 log = logging.getLogger(__name__)
 

@@ -7,11 +7,15 @@ a header of our choice. What the bot itself told a pager comes back as well, by 
 
 import hashlib
 import hmac
+from collections.abc import Awaitable, Callable
 from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
+from aiohttp import web
 
+from bot.endpoint import Endpoint, Handler, Refusal, endpoint_route
 from bot.pager.requests import OPSGENIE, PAGERDUTY, SENDER
+from bot.settings.oncall import PagingSettings
 from bot.slack.render.text import inert
 
 T = TypeVar("T")
@@ -109,3 +113,45 @@ def _decoded(body: bytes, shape: type[T]) -> T:
         return msgspec.json.decode(body, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise NoWebhookError("nothing that this pager posts") from error
+
+
+PAGERDUTY_PATH, OPSGENIE_PATH = "/pager/pagerduty", "/pager/opsgenie"
+Hear = Callable[[PagerAction], Awaitable[None]]
+_UNPROVEN = "the proof is missing or wrong"
+
+
+def pager_routes(paging: PagingSettings, hear: Hear, stopping: Callable[[], bool]) -> dict[str, Handler]:
+    """What answers each path; none for a pager without a secret. `hear` raises BotError if it could not be kept."""
+    found: dict[str, Handler] = {}
+    signing = paging.pagerduty.webhook_secret.get_secret_value() if paging.pagerduty else ""
+    token = paging.opsgenie.webhook_token.get_secret_value() if paging.opsgenie else ""
+    if signing:
+
+        async def signed(request: web.Request, body: bytes) -> None:
+            if not is_signed(request.headers.get("X-PagerDuty-Signature", ""), body, signing):
+                raise Refusal(401, _UNPROVEN)
+            await _hear_read(read_pagerduty, body, hear)
+
+        found[PAGERDUTY_PATH] = endpoint_route(Endpoint("what PagerDuty posted", LARGEST_BODY, stopping, signed))
+    if token:
+        bearer = f"Bearer {token}".encode()
+
+        def check(request: web.Request) -> None:
+            given = request.headers.get("Authorization", "").encode(errors="replace")
+            if not hmac.compare_digest(given, bearer):
+                raise Refusal(401, _UNPROVEN)
+
+        async def named(_: web.Request, body: bytes) -> None:
+            await _hear_read(read_opsgenie, body, hear)
+
+        found[OPSGENIE_PATH] = endpoint_route(Endpoint("what Opsgenie posted", LARGEST_BODY, stopping, named, check))
+    return found
+
+
+async def _hear_read(read: Callable[[bytes], PagerAction | None], body: bytes, hear: Hear) -> None:
+    try:
+        heard = read(body)
+    except NoWebhookError as error:
+        raise Refusal(400, str(error)) from error
+    if heard:
+        await hear(heard)

@@ -9,17 +9,21 @@ the page and is the same when it is sent again. `X-Hami-Bot-Timestamp` is second
 status 2xx means that it was taken.
 """
 
+import asyncio
 import hashlib
 import hmac
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from urllib.parse import quote
 
+import httpx
 import msgspec
 
+from bot.kube.client.pod_http import bounded
 from bot.report import Severity, one_line
-from bot.settings.paging import OpsgeniePaging, PagerDutyPaging, PagingSettings, WebhookPaging
-from bot.triage.pages import Action
+from bot.settings.oncall import OpsgeniePaging, PagerDutyPaging, PagingSettings, WebhookPaging
+from bot.slack.calls import proxy_for
+from bot.triage.state import Action
 
 PAGERDUTY, OPSGENIE, WEBHOOK = "PagerDuty", "Opsgenie", "webhook"
 SENDER = "hami-bot"
@@ -121,3 +125,70 @@ def _details(page: PageEvent) -> dict[str, str]:
 
 def _posted(url: str, content: object, secret: str, headers: Mapping[str, str] | None = None) -> Request:
     return Request(url, {"Content-Type": "application/json", **(headers or {})}, msgspec.json.encode(content), secret)
+
+
+WITHIN_S = 10.0
+_LARGEST_ANSWER = 16 * 1024
+_LONGEST_REASON = 200
+_LONGEST_WAIT = 900.0
+_AGAIN = frozenset({408, 425, 429})
+_DENIED = frozenset({401, 403, 404})
+"""Somebody has to mend the settings: until then it waits."""
+
+
+class Outcome(NamedTuple):
+    """`denied`: the pager does not know us. `wait_s`: how long it asks us to wait, 0 where it does not say."""
+
+    kind: Literal["taken", "again", "denied", "refused"]
+    reason: str = ""
+    wait_s: float = 0.0
+
+
+async def post(request: Request) -> Outcome:
+    """Never raises; a reason never has the secret."""
+    try:
+        async with asyncio.timeout(WITHIN_S):
+            outcome = await _post(request)
+    except TimeoutError:
+        outcome = Outcome("again", f"no answer within {WITHIN_S:g} s")
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, ImportError) as error:
+        outcome = Outcome("again", f"{type(error).__name__}: {error}")
+    reason = outcome.reason.replace(request.secret, "…")
+    return outcome._replace(reason=one_line(reason, _LONGEST_REASON))
+
+
+async def _post(request: Request) -> Outcome:
+    async with (
+        httpx.AsyncClient(proxy=proxy_for(request.url), trust_env=False, timeout=WITHIN_S) as client,
+        client.stream("POST", request.url, headers=dict(request.headers), content=request.body) as answer,
+    ):
+        if answer.is_success:
+            return Outcome("taken")
+        body, _ = await bounded(answer.aiter_bytes(), _LARGEST_ANSWER)
+        reason = f"HTTP {answer.status_code}{_errors_of(body)}"
+        if answer.status_code in _DENIED:
+            return Outcome("denied", reason)
+        if answer.status_code in _AGAIN or answer.is_server_error:
+            return Outcome("again", reason, _wait(answer.headers.get("Retry-After", "")))
+        return Outcome("refused", reason)
+
+
+class _Answer(msgspec.Struct):
+    """What PagerDuty and Opsgenie explain a refusal with."""
+
+    message: str = ""
+    errors: list[str] | dict[str, str] = []
+
+
+def _errors_of(body: bytes) -> str:
+    try:
+        answer = msgspec.json.decode(body, type=_Answer)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+    errors = answer.errors if isinstance(answer.errors, list) else list(answer.errors.values())
+    text = "; ".join(filter(None, (answer.message, *errors)))
+    return f": {text}" if text else ""
+
+
+def _wait(header: str) -> float:
+    return min(float(header), _LONGEST_WAIT) if header.isdecimal() else 0.0

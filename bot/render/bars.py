@@ -7,10 +7,10 @@ character means shows without colour.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from bot.gpu_rows import FREE, GpuRow
 from bot.render.overview_tables import short_uuids
 from bot.render.words import cells, visible
 from bot.report import Report
+from bot.rows import FREE, GpuRow
 from bot.texts import Text, together
 
 MOST_LINES = 60

@@ -14,21 +14,20 @@ import uuid
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Literal
 
+from bot.errors import Bug, bugs_as_errors
+from bot.report import Severity
 from bot.slack.error_words import PASSING
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.gateway import Gateway, Posted
 from bot.slack.message import File, Message
 from bot.slack.render.text import escape
 from bot.store import Store, StoreError
-from bot.store.clock import BEAT_S, HOLDS_S
 from bot.store.facts import Fact
+from bot.store.leases import BEAT_S, HOLDS_S
 from bot.store.outbox_rows import SPACING, QueuedMessage, StoredFile, stored_file
 from bot.texts import in_english
-from bot.unexpected_errors import Bug, bugs_as_errors
 
-Severity = Literal["critical", "warning", "info"]
 _TURN: dict[Severity, int] = {"critical": 0, "warning": 1, "info": 2}
 
 LEASE = HOLDS_S

@@ -8,12 +8,11 @@ from functools import partial
 from typing import NamedTuple
 
 from bot.changes.deadline import skewed
-from bot.errors import BotError, NotFound, UsageError
-from bot.kube.client.failures import ForbiddenError
+from bot.errors import BotError, NotFound, UsageError, bugs_as_errors
 from bot.kube.client.leader import Leader
+from bot.kube.client.requests import ForbiddenError
 from bot.periodic_jobs import Clock
 from bot.texts import in_english
-from bot.unexpected_errors import bugs_as_errors
 from handlers.changes.writable_clusters import NothingToChange, WritableCluster, WritableClusters
 
 LEASE = "hami-bot"

@@ -31,7 +31,7 @@ from bot.slack.render.change_offer import (
 )
 from bot.slack.render.prose import progress, render_error, render_help
 from bot.slack.render.report import render_report
-from bot.store.approvals import EXPIRES_S
+from bot.store.changes import EXPIRES_S
 from bot.texts import Text, in_english
 from handlers.actions import first_action
 from handlers.changes.draft import FRESH_S, Draft, read_draft, write_draft

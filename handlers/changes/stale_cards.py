@@ -6,14 +6,13 @@ from typing import Any, cast
 
 from bot.changes.plan import annotation
 from bot.changes.record import Record, read_record
-from bot.errors import BotError, NotFound
+from bot.errors import BotError, NotFound, bugs_as_errors
 from bot.slack.error_words import PASSING
 from bot.slack.failures import SlackFailure
 from bot.slack.gateway import Keyed
 from bot.slack.render.change import APPROVE, EXTEND, REFUSE, REVERT, CardButton, read_pressed, render_over
 from bot.store import StoreError
 from bot.store.outbox_rows import DONE_KEPT
-from bot.unexpected_errors import bugs_as_errors
 from handlers.changes.journal import key_of
 from handlers.changes.storeless import AGAIN, NO_STORE
 from handlers.changes.writable_clusters import WritableCluster, WritableClusters

@@ -8,7 +8,7 @@ import msgspec
 from bot.access import Denied
 from bot.changes.record import Record, write_record
 from bot.errors import BotError, NotAllowed
-from bot.store.approvals import Approval
+from bot.store.changes import Approval
 from bot.texts import Prose, Text
 from handlers.changes.draft import Draft
 

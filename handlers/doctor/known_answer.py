@@ -3,13 +3,12 @@
 import asyncio
 from pathlib import Path
 
-from bot.errors import BotError
+from bot.errors import BotError, bugs_as_errors
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report, in_words
 from bot.slack.render.limits import total_text
 from bot.slack.render.report import render_report
 from bot.texts import LANGUAGES, Prose, Text, Texts
-from bot.unexpected_errors import bugs_as_errors
 from handlers.parsing.grammar import ParsedQuestion
 from handlers.parsing.slack_grammar import understand
 from playbooks.playbook import Sources

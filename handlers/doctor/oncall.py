@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from bot.alerts_endpoint import ALERTS_PATH
+from bot.endpoint import ALERTS_PATH
 from bot.errors import SourceError
 from bot.pager.requests import OPSGENIE, PAGERDUTY, WEBHOOK
 from bot.report import one_line
@@ -14,7 +14,7 @@ from bot.settings.schema import Settings
 from bot.slack.calls import proxy_for
 from bot.texts import Text
 from handlers.doctor.links import Link, broken
-from handlers.oncall.on_call_now import on_call_now
+from handlers.oncall.calling import on_call_now
 
 _WITHIN_S = 10.0
 _ANY_HOST = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]", "::": "[::1]"}  # noqa: S104  # read, not bound

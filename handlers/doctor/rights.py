@@ -2,7 +2,7 @@
 
 from typing import Literal, NamedTuple
 
-from bot.kube.client.access_review import Right
+from bot.kube.client.requests import Right
 from bot.settings.schema import Settings
 from bot.texts import Text
 

@@ -6,10 +6,9 @@ The store remembers what failed, so that every replica tells the same of it: `bo
 import asyncio
 import logging
 
-from bot.errors import BotError
+from bot.errors import BotError, bugs_as_errors
 from bot.periodic_jobs import Clock
 from bot.texts import Prose, Text
-from bot.unexpected_errors import bugs_as_errors
 from handlers.deps import Deps
 from handlers.doctor.known_answer import wrong_answer
 from handlers.task_lease import TaskLease

@@ -6,7 +6,7 @@ from bot.settings.oncall import OncallSettings
 from bot.settings.schema import Settings
 from bot.store import StoreError, open_marks
 from bot.store.engine import NoStoreError, OlderStoreError
-from bot.store.timestamps import Mark
+from bot.store.facts import Mark
 from bot.texts import Text
 from handlers.doctor.links import Link, broken
 from handlers.doctor.selftest import BLIND

@@ -10,9 +10,8 @@ from pydantic import SecretStr
 from bot.errors import BotError, UsageError, WrongValue
 from bot.kube.client.connect import open_cluster
 from bot.settings import variable
-from bot.settings.addresses import fits_a_header, never_in_clear
-from bot.settings.ids import channel_id
 from bot.settings.schema import SlackSettings
+from bot.settings.values import channel_id, fits_a_header, never_in_clear
 from bot.slack.gateway import Gateway, open_client
 from bot.texts import Text
 from handlers.doctor.clusters import examine_sources

@@ -16,13 +16,12 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
-from bot.errors import BotError, UsageError
+from bot.errors import BotError, UsageError, bugs_as_errors
 from bot.render.as_json import as_json
 from bot.report import Report
 from bot.settings import load_settings
 from bot.slack.render.prose import in_words
 from bot.texts import Text, Texts
-from bot.unexpected_errors import bugs_as_errors
 from handlers.cluster_choice import ClusterChoice, open_sources
 from handlers.mcp.capped import capped
 from handlers.mcp.tools import (

@@ -14,7 +14,7 @@ from bot.kube.times import parse_time
 from bot.report import Finding, Report
 from bot.texts import Text
 from bot.triage.cause import Cause, unexplained
-from bot.triage.gputime import GpuRequest
+from bot.triage.summary import GpuRequest
 from bot.triage.webhook import Alert
 from playbooks.gather.waiting import gather_scene, gather_waiting
 from playbooks.judgement.waiting import Judge

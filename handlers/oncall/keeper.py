@@ -12,23 +12,19 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from bot.errors import BotError, SourceError
+from bot.errors import BotError, SourceError, bugs_as_errors
 from bot.periodic_jobs import Clock
 from bot.store import StoreError
-from bot.store.alert_rows import Counts
+from bot.store.alerts import Counts
 from bot.store.incidents import Row
 from bot.texts import Text
-from bot.triage.mute import UNSEEN, Nodes
+from bot.triage.state import UNSEEN, Nodes
 from bot.triage.webhook import ALERTMANAGER, Alert
-from bot.unexpected_errors import bugs_as_errors
 from handlers.deps import Deps
 from handlers.oncall.alert_sorter import AlertSorter
-from handlers.oncall.attempt import attempt
-from handlers.oncall.calling import is_asked_for, read_unfinished, terms_now
+from handlers.oncall.calling import PATIENCE_S, Plan, Rota, is_asked_for, read_unfinished, terms_now
 from handlers.oncall.causes import registration_state
-from handlers.oncall.incident_threads import IncidentThreads
-from handlers.oncall.on_call_now import Rota
-from handlers.oncall.plan import PATIENCE_S, Plan
+from handlers.oncall.incident_threads import IncidentThreads, attempt
 from handlers.task_lease import TaskLease
 
 LISTENED_S = 900.0

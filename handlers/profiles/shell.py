@@ -9,8 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bot.errors import BotError
-from bot.unexpected_errors import bugs_as_errors
+from bot.errors import BotError, bugs_as_errors
 from handlers.profiles.file_answers import answer_to
 from handlers.profiles.options import PROGRAM, profiles_named, read_words, with_paths
 

@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bot.gpu_rows import TypeRow
 from bot.hami.nodes.node_state import read_registrations
 from bot.hami.nodes.registration import Registration
 from bot.hami.nodes.scaling import core_factor, memory_factor, read_memory_scaling
 from bot.kube.models import Pod
 from bot.report import Finding, Gap, Report
+from bot.rows import TypeRow
 from bot.texts import in_english
 from playbooks.pending.rows import CauseRow, PendingRow
 from playbooks.quota.findings import NEAR

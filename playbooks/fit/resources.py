@@ -6,8 +6,8 @@ from functools import cached_property
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors import NAMES
 from bot.kube.models import Pod, Quantity
-from bot.kube.node_filter import Obstacle, effective_request
 from bot.kube.quantities import parse_quantity
+from bot.kube.selectors import Obstacle, effective_request
 from playbooks.scenes.waiting_pod import PodScene
 
 _NATIVE = "kubernetes.io"

@@ -16,8 +16,7 @@ from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.scheduler_logs import panics
 from bot.hami.scheduler_logs.log_lines import RELEASED, LogLine, parse_line
 from bot.hami.scheduler_logs.scheduling_events import parse_unschedulable, strip_combined
-from bot.kube.client.pod_http_request import PodGet, PodPorts
-from bot.kube.cluster import Cluster, LogWanted, seen
+from bot.kube.cluster import Cluster, LogWanted, PodGet, PodPorts, seen
 from bot.kube.hami_pods import EXTENDER_CONTAINER, FATAL, METRICS_PORT, PANIC, RELEASE, UNDECODED, metrics_port
 from bot.kube.models import EVENTS, PODS, Holder, Pod
 from bot.report import Gap, gap

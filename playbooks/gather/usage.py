@@ -19,11 +19,10 @@ from bot.hami.metrics.gpu_usage import (
     UsageReader,
     read_usage,
 )
-from bot.kube.client.pod_http_request import PodAnswer, PodGet, PodPorts
-from bot.kube.cluster import seen
+from bot.kube.cluster import PodAnswer, PodGet, PodPorts, seen
 from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.kube.models import PODS, Pod
-from bot.prometheus.api import SOURCE, Prometheus, sharing_labels
+from bot.prometheus import SOURCE, Prometheus, sharing_labels
 from bot.report import Gap, gap
 from bot.texts import Text
 from playbooks.playbook import Sources

@@ -10,7 +10,7 @@ from bot.errors import SourceError
 from bot.hami.fit.allocated_totals import Holding
 from bot.hami.metrics.exposition import Sample
 from bot.hami.metrics.gpu_usage import CORE_NAMES, ContainerUse, container_of
-from bot.prometheus.api import SOURCE, Prometheus
+from bot.prometheus import SOURCE, Prometheus
 from bot.report import Gap, gap
 from bot.texts import Text
 from playbooks.gather.usage import by_share

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from bot.errors import SourceError
 from bot.hami.metrics.exposition import Sample
 from bot.hami.metrics.gpu_usage import CONTAINER_FIGURES, GPU_FIGURES, REGISTERED, ContainerUse, container_of, uuid_of
-from bot.prometheus.api import Prometheus
+from bot.prometheus import Prometheus
 from bot.texts import Text
 from playbooks.gather.usage import by_share
 

@@ -10,7 +10,7 @@ from bot.hami.metrics.gpu_usage import CONTAINER_FIGURES, Usage, read_usage
 from bot.kube.cluster import seen
 from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.kube.models import PODS, Pod
-from bot.prometheus.api import SOURCE, Prometheus
+from bot.prometheus import SOURCE, Prometheus
 from bot.report import Gap, gap
 from bot.texts import Text
 from playbooks.gather.usage import MONITOR_SOURCE, UsageSeen, scraped

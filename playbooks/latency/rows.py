@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from bot.chart_rows import StageRow
 from bot.hami.scheduler_logs.scheduling_latency import Life, Stage
 from bot.report import Sheet
+from bot.rows import StageRow
 from playbooks.gather.latency import Counts
 
 

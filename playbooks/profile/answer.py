@@ -5,7 +5,7 @@ from typing import NamedTuple
 import msgspec
 
 from bot.errors import SourceError
-from bot.kube.client.pod_http_request import PodAnswer, PodGet
+from bot.kube.cluster import PodAnswer, PodGet
 from bot.report import one_line
 from bot.texts import Text
 

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from bot.errors import NotAllowed, NotFound, SourceError, Unusable
 from bot.hami.installation.install import Install
-from bot.kube.client.pod_http_request import PodGet, PodPorts, TooSlow, nobody_listens
-from bot.kube.cluster import Cluster
+from bot.kube.cluster import Cluster, PodGet, PodPorts, TooSlow, nobody_listens
 from bot.kube.models import PODS, Pod
 from bot.report import Gap
 from bot.texts import Text, in_english

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, get_args
 
 from bot.changes.durations import read_duration
 from bot.errors import UsageError
-from bot.kube.client.pod_http_request import Scheme
+from bot.kube.cluster import Scheme
 from bot.texts import Text
 
 Kind = Literal["cpu", "heap", "allocs", "goroutine", "mutex", "block", "threadcreate"]

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from bot.hami.installation.install import METRICS_CLOSED_SINCE, PROFILING_SINCE, Install, is_ready
 from bot.hami.version import Version
-from bot.kube.client.pod_http_request import Scheme
+from bot.kube.cluster import Scheme
 from bot.kube.hami_pods import metrics_port
 from bot.kube.models import Pod
 from playbooks.profile.request import Address

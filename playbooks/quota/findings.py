@@ -11,7 +11,7 @@ from bot.hami.fit.version_differences import Rules
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors.vendor import Device
 from bot.kube.models import Pod, ResourceQuota
-from bot.kube.node_filter import effective_request
+from bot.kube.selectors import effective_request
 from bot.report import Confidence, Finding, step
 from bot.texts import Text, clauses
 from playbooks.quota.rules import proof, quoted

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from bot.hami.metrics.holder_usage import MeasuredHolding
 from bot.kube.models import Holder
-from bot.kube.models.pod_views import HolderContainer
+from bot.kube.models.pods import HolderContainer
 from bot.kube.times import parse_time
 from bot.report import Evidence
 from playbooks.gather.usage import WINDOW_DAYS

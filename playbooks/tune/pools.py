@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from bot.chart_rows import PoolRow
 from bot.hami.fit.filter_state import take_stock
 from bot.hami.fit.version_differences import NEWEST_READ, rules_of
 from bot.hami.metrics.holder_usage import MeasuredHolding
@@ -20,6 +19,7 @@ from bot.hami.nodes.scaling import memory_factor, read_memory_scaling
 from bot.hami.vendors import FIRST
 from bot.kube.models import Node
 from bot.report import Sheet
+from bot.rows import PoolRow
 from playbooks.gather.scheduling import InstallSeen
 
 _POOL_LABEL = re.compile(r"(?:[^/]+/)?(?:(?:gke|gpu|agent|node)[-_]?)*(?:pool|node[-_]?group)(?:[-_]?name)?")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from bot.hami.installation.helm_values import chart_value
 from bot.hami.metrics.exposition import Sample
 from bot.hami.metrics.holder_usage import MeasuredHolding
-from bot.kube.models.pod_views import HolderContainer
+from bot.kube.models.pods import HolderContainer
 from bot.report import Evidence, NextAction, step
 from bot.texts import Prose, Text
 from playbooks import quotes

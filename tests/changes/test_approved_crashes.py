@@ -26,7 +26,7 @@ import pytest
 from bot.changes.plan import annotation, unfinished_rollout
 from bot.kube.client.connect import open_cluster, open_writer
 from bot.kube.client.live import LiveCluster
-from bot.kube.client.server_clock import ServerClock
+from bot.kube.client.responses import ServerClock
 from bot.kube.client.writer import Writer
 from bot.settings.schema import AccessSettings, Settings
 from bot.slack.gateway import Gateway, open_client

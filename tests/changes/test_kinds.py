@@ -20,7 +20,7 @@ from bot.changes.restart_effects import blast_radius
 from bot.errors import UsageError
 from bot.hami.version import Version
 from bot.slack.render.change import what
-from bot.store.approvals import Approval
+from bot.store.changes import Approval
 from bot.texts import LANGUAGES, Texts, in_english
 from handlers.changes.draft import draft_of, read_draft, write_draft
 from handlers.changes.typed_command import is_change, is_reverting, split_change, typed_words

@@ -23,7 +23,7 @@ import msgspec
 from bot.changes.plan import annotation, unfinished_rollout
 from bot.kube.client.connect import open_cluster, open_writer
 from bot.kube.client.live import LiveCluster
-from bot.kube.client.server_clock import ServerClock
+from bot.kube.client.responses import ServerClock
 from bot.kube.client.writer import Writer
 from bot.settings.schema import AccessSettings, ProfileSettings, Settings
 from bot.slack.app import Grouped
@@ -41,11 +41,10 @@ from handlers.changes.setup import ChangeDeps, ChangeSupervisor
 from handlers.deps import Deps
 from handlers.gate import Gate
 from handlers.inbox import Inbox
-from handlers.oncall import digest_form
 from handlers.oncall import listeners as triage
-from handlers.oncall.digests import Digests
+from handlers.oncall.calling import Plan
+from handlers.oncall.digests import Digests, register_digest_form
 from handlers.oncall.keeper import Keeper
-from handlers.oncall.plan import Plan
 from handlers.oncall.service import TriageService
 from handlers.parsing.question import Question
 from handlers.profiles import listeners as profiling
@@ -224,7 +223,7 @@ class Place:
             changes.register(listening, inbox, change)
             keeper = Keeper(deps, Plan(self.room, IncidentTimes(), (), "", "test"))
             triage.register(listening, inbox, TriageService(deps, keeper, ()), digests)
-            digest_form.register(listening, inbox, digests)
+            register_digest_form(listening, inbox, digests)
             fit_form.FitForm(inbox)
             home.register(listening, inbox, change.access, None)
             gate = Gate(deps, Home(frozenset({self.slack.workspace.seed.team_id})))

@@ -15,7 +15,7 @@ from typing import Any
 from aiohttp import web
 from pydantic import SecretStr
 
-from bot.settings.paging import OpsgeniePaging, PagerDutyPaging, PagingSettings, WebhookPaging
+from bot.settings.oncall import OpsgeniePaging, PagerDutyPaging, PagingSettings, WebhookPaging
 from sandbox.serving import Served
 
 ROUTING_KEY, SIGNING = "7f3a" * 8, "whsec-91b2"

@@ -14,7 +14,7 @@ from pydantic import SecretStr, ValidationError
 
 from bot.pager.inbound import NoWebhookError, PagerAction, is_signed, read_opsgenie, read_pagerduty
 from bot.pager.requests import services_of
-from bot.settings.paging import OpsgeniePaging, PagerDutyPaging, PagingSettings, WebhookPaging
+from bot.settings.oncall import OpsgeniePaging, PagerDutyPaging, PagingSettings, WebhookPaging
 from bot.texts import in_english
 from bot.triage.state import Act, act
 from handlers.oncall.keeper import Keeper

@@ -11,9 +11,8 @@ from pydantic import SecretStr
 
 from bot.endpoint import QUIET_S, Refusals
 from bot.errors import SourceError
-from bot.pager.inbound import LARGEST_BODY, PagerAction
-from bot.pager_endpoints import OPSGENIE_PATH, PAGERDUTY_PATH, pager_routes
-from bot.settings.paging import OpsgeniePaging, PagerDutyPaging, PagingSettings
+from bot.pager.inbound import LARGEST_BODY, OPSGENIE_PATH, PAGERDUTY_PATH, PagerAction, pager_routes
+from bot.settings.oncall import OpsgeniePaging, PagerDutyPaging, PagingSettings
 from sandbox.serving import Served
 from tests.oncall.pagers import API_KEY, BEARER, ROUTING_KEY, SIGNING, opsgenie_posts, pagerduty_posts, signed
 

@@ -3,10 +3,9 @@
 import msgspec
 
 from bot.hami.vendors import VENDORS
-from bot.kube.gpu_conditions import is_about_gpus
-from bot.kube.models.base import ObjectMeta, Quantity, keep
+from bot.kube.models.base import Node, NodeStatus, ObjectMeta, Quantity, keep
 from bot.kube.models.kinds import Kind
-from bot.kube.models.nodes import Node, NodeStatus
+from bot.kube.node_conditions import is_about_gpus
 
 _LABELS = frozenset(key for vendor in VENDORS for key in (vendor.node_label[0], *vendor.gpu_labels) if key)
 _NO_LABELS: dict[str, str] = {}

@@ -4,22 +4,21 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from bot.kube.models.base import Resource
+from bot.kube.models.base import Node, Resource
 from bot.kube.models.claims import ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from bot.kube.models.nodes import Node
-from bot.kube.models.pod_views import DaemonPod, Holder
-from bot.kube.models.pods import Pod
-from bot.kube.models.settings import (
+from bot.kube.models.pods import DaemonPod, Holder, Pod
+from bot.kube.models.workloads import (
     ConfigMap,
     EndpointSlice,
+    Event,
     Lease,
     MutatingWebhookConfiguration,
     Namespace,
     ResourceQuota,
     RuntimeClass,
     Service,
+    Workload,
 )
-from bot.kube.models.workloads import Event, Workload
 
 T = TypeVar("T", bound=Resource)
 

@@ -12,13 +12,12 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Self, TypeVar
 
-from bot.kube.client.list_responses import left_out
 from bot.kube.client.live import Listed, LiveCluster, Selection
+from bot.kube.client.responses import left_out
 from bot.kube.cluster import Clocks, LogLines, LogWanted
 from bot.kube.models import NODES, DaemonPod, Holder, Kind, Node, Pod, Resource
 from bot.kube.object_memo import Kept
-from bot.kube.watch.follow import Follower, Pace, shared
-from bot.kube.watch.interning import Shared
+from bot.kube.watch.follow import Follower, Pace, Shared, shared
 from bot.report import Gap
 
 R = TypeVar("R", bound=Resource)

@@ -12,7 +12,7 @@ from bot.slack.render.text import escape, inert, pieced
 from bot.slack.render.triage import in_short
 from bot.slack.render.triage_head import Head
 from bot.texts import Prose, Text
-from bot.triage.oncall_report import OncallReport
+from bot.triage.summary import OncallReport
 
 _MOST = 10
 _NAME = 80

@@ -9,10 +9,8 @@ from bot.slack.render.rich import Part, bullets, channel, line, rich_text, someb
 from bot.slack.render.text import inert, pieced
 from bot.slack.render.triage_head import Head, end_of
 from bot.texts import Text
-from bot.triage.gputime import GpuTime
-from bot.triage.mute import read_until
-from bot.triage.state import PAGER, Turn
-from bot.triage.summary import Summary, TimelineEntry
+from bot.triage.state import PAGER, Turn, read_until
+from bot.triage.summary import GpuTime, Summary, TimelineEntry
 
 DID: Mapping[Turn, Text] = {
     "opened": Text("triage.did-opened"),

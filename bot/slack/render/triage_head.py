@@ -16,8 +16,7 @@ from bot.slack.render.storm import gathered
 from bot.slack.render.text import escape, in_one_line, inert, lines, pieced
 from bot.texts import Prose, Text
 from bot.triage.cause import STORM, Cause, severest
-from bot.triage.mute import MuteUntil
-from bot.triage.state import Call, Deed, Incident, State
+from bot.triage.state import Call, Deed, Incident, MuteUntil, State
 
 ACT = "triage:"
 BUTTONS: tuple[Deed, ...] = ("ack", "take", "note", "handover", "mute", "close")

@@ -13,7 +13,7 @@ from bot.hami.scheduler_logs.filter_reasons import reason_of
 from bot.hami.scheduler_logs.scheduling_events import NodesReason
 from bot.hami.vendors import FIRST
 from bot.kube.models import Node, Pod
-from bot.kube.node_filter import SELECTOR_TEXT, TAINT_TEXT
+from bot.kube.selectors import SELECTOR_TEXT, TAINT_TEXT
 from bot.kube.times import parse_time
 from bot.report import Confidence, Evidence, Finding, NextAction, Severity, one_line, step
 from bot.texts import Prose, Text
