@@ -6,8 +6,7 @@ import time
 
 from benchmarks.rows import Row
 from bot.finding_codes import CODES
-from bot.metrics.endpoint import Exposition
-from bot.metrics.figures import ClusterFigures, Figures, Pending, counted, gaps_by_source
+from bot.metrics import ClusterFigures, Exposition, Figures, Pending, counted, gaps_by_source
 
 PODS, NAMESPACES, CAUSES = 50_000, 400, 20
 BUDGET_MS = 50.0

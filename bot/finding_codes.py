@@ -1,8 +1,8 @@
 """Every finding code, in one place: how it is proven, and what the rest of the bot does about it.
 
-A new code is one name in `Code`, one entry in `CODES`, and a section of its own among the texts of both languages:
-`meaning`, `fix` unless it needs none, and what its findings say. `python -m tests.update_docs` then writes the
-documentation's table.
+A new code is a section of `bot/texts/findings.toml`: what holds for all its findings (`proof = "node"`, the fields of
+`CodeInfo`), then in both languages its `meaning`, its `fix` unless it needs none, and what its findings say.
+`python -m tests.update_docs` then writes `Code` and `CODES` below, and the documentation's table.
 """
 
 from collections.abc import Mapping
@@ -10,6 +10,69 @@ from typing import Literal, NamedTuple, cast
 
 from bot.texts import Text
 
+Proof = Literal[
+    "change", "filter", "fit", "install", "log", "node", "pod", "profile", "profiles", "quota", "read", "usage", "words"
+]
+"""How a code is proven."""
+PROOFS: Mapping[Proof, Text] = {
+    "filter": Text("code-proof.filter"),
+    "words": Text("code-proof.words"),
+    "pod": Text("code-proof.pod"),
+    "node": Text("code-proof.node"),
+    "install": Text("code-proof.install"),
+    "quota": Text("code-proof.quota"),
+    "fit": Text("code-proof.fit"),
+    "log": Text("code-proof.log"),
+    "change": Text("code-proof.change"),
+    "profile": Text("code-proof.profile"),
+    "profiles": Text("code-proof.profiles"),
+    "read": Text("code-proof.read"),
+    "usage": Text("code-proof.usage"),
+}
+"""The same in words."""
+
+
+PendingClass = Literal["misconfigured", "capacity", "platform_fault", "retry", "unknown"]
+"""Why a pod waits, for whoever looks at figures: who has to do something, or that nobody has."""
+
+_BY_PROOF: Mapping[str, PendingClass] = {
+    "filter": "capacity",
+    "quota": "capacity",
+    "fit": "capacity",
+    "node": "platform_fault",
+    "install": "platform_fault",
+    "words": "platform_fault",
+}
+
+
+class CodeInfo(NamedTuple):
+    """What holds for every finding of a code, as its section in `bot/texts/findings.toml` says.
+
+    `of_the_pod`: the cause lies in the pod itself, so pods that say the same, or ask for the same, share it.
+    `loses_node`: HAMi does not count on the nodes in scope. `watched_in`: the playbook in whose answer the watcher
+    looks for it, to open a thread. `fix_first`: its own steps remove the cause and come before ways around it.
+    `explains`: it can be why an alert fires. `harmless`: HAMi works all the same. `pending`: the class of pods that
+    wait for it, where its proof does not tell.
+    """
+
+    proof: Proof
+    of_the_pod: Literal["", "says", "asks"] = ""
+    loses_node: bool = False
+    watched_in: Literal["", "status", "nodes"] = ""
+    fix_first: bool = False
+    explains: bool = True
+    harmless: bool = False
+    pending: PendingClass | None = None
+
+    @property
+    def pending_class(self) -> PendingClass:
+        """The class of pods that wait for it."""
+        if self.pending:
+            return self.pending
+        return "misconfigured" if self.of_the_pod else _BY_PROOF.get(self.proof, "unknown")
+
+
+# generated from bot/texts/findings.toml: python -m tests.update_docs
 Code = Literal[
     "card-insufficient-memory",
     "card-insufficient-core",
@@ -170,67 +233,6 @@ Code = Literal[
     "tuning-effect",
     "own-finding",
 ]
-Proof = Literal[
-    "change", "filter", "fit", "install", "log", "node", "pod", "profile", "profiles", "quota", "read", "usage", "words"
-]
-"""How a code is proven."""
-PROOFS: Mapping[Proof, Text] = {
-    "filter": Text("code-proof.filter"),
-    "words": Text("code-proof.words"),
-    "pod": Text("code-proof.pod"),
-    "node": Text("code-proof.node"),
-    "install": Text("code-proof.install"),
-    "quota": Text("code-proof.quota"),
-    "fit": Text("code-proof.fit"),
-    "log": Text("code-proof.log"),
-    "change": Text("code-proof.change"),
-    "profile": Text("code-proof.profile"),
-    "profiles": Text("code-proof.profiles"),
-    "read": Text("code-proof.read"),
-    "usage": Text("code-proof.usage"),
-}
-"""The same in words."""
-
-
-PendingClass = Literal["misconfigured", "capacity", "platform_fault", "retry", "unknown"]
-"""Why a pod waits, for whoever looks at figures: who has to do something, or that nobody has."""
-
-_BY_PROOF: Mapping[str, PendingClass] = {
-    "filter": "capacity",
-    "quota": "capacity",
-    "fit": "capacity",
-    "node": "platform_fault",
-    "install": "platform_fault",
-    "words": "platform_fault",
-}
-
-
-class CodeInfo(NamedTuple):
-    """What holds for every finding of a code.
-
-    `of_the_pod`: the cause lies in the pod itself, so pods that say the same, or ask for the same, share it.
-    `loses_node`: HAMi does not count on the nodes in scope. `watched_in`: the playbook in whose answer the watcher
-    looks for it, to open a thread. `fix_first`: its own steps remove the cause and come before ways around it.
-    `explains`: it can be why an alert fires. `harmless`: HAMi works all the same. `pending`: the class of pods that
-    wait for it, where its proof does not tell.
-    """
-
-    proof: Proof
-    of_the_pod: Literal["", "says", "asks"] = ""
-    loses_node: bool = False
-    watched_in: Literal["", "status", "nodes"] = ""
-    fix_first: bool = False
-    explains: bool = True
-    harmless: bool = False
-    pending: PendingClass | None = None
-
-    @property
-    def pending_class(self) -> PendingClass:
-        """The class of pods that wait for it."""
-        if self.pending:
-            return self.pending
-        return "misconfigured" if self.of_the_pod else _BY_PROOF.get(self.proof, "unknown")
-
 
 CODES: Mapping[Code, CodeInfo] = {
     "card-insufficient-memory": CodeInfo("filter"),
@@ -392,6 +394,8 @@ CODES: Mapping[Code, CodeInfo] = {
     "tuning-effect": CodeInfo("usage", explains=False),
     "own-finding": CodeInfo("read", explains=False),
 }
+# end
+
 _KNOWN: Mapping[str, CodeInfo] = dict(CODES.items())
 
 

@@ -20,7 +20,7 @@ from slack_sdk.signature import SignatureVerifier
 
 from bot.endpoint import ALERTS_PATH, AlertsEndpoint, Handler, alerts_route, read_body
 from bot.errors import SourceError, of_system
-from bot.metrics.endpoint import METRICS_PATH
+from bot.metrics import METRICS_PATH
 from bot.texts import Text
 
 SLACK_PATH = "/slack/events"

@@ -22,7 +22,7 @@ from bot.http import Slack, serve_http
 from bot.kube.client.live import LiveCluster
 from bot.kube.client.writer import Writer
 from bot.kube.watch.cache import CachedCluster, WatchCache
-from bot.metrics.endpoint import metrics_route
+from bot.metrics import metrics_route
 from bot.periodic_jobs import Clock, in_background
 from bot.readiness import Front, SlackIdentity, Start, opened, reached
 from bot.settings import load_settings

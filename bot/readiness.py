@@ -10,8 +10,7 @@ from slack_bolt.app.async_app import AsyncApp
 
 from bot.endpoint import Take
 from bot.errors import BotError, SourceError
-from bot.metrics.endpoint import Exposition
-from bot.metrics.figures import Figures
+from bot.metrics import Exposition, Figures
 from bot.pager.inbound import Hear, PagerAction
 from bot.settings.schema import Settings, SlackSettings
 from bot.slack.app import WrongInstall, check_scopes

@@ -19,11 +19,10 @@ from bot.slack.message import File, Message
 from bot.slack.origin import SENT_BY
 from bot.slack.question_tasks import NOBODY, Asker, NotKept, Turns
 from bot.slack.render import blocks
-from bot.slack.render.buttons import gist
-from bot.slack.render.candidates import render_choice, render_clusters
-from bot.slack.render.files import yaml_files
+from bot.slack.render.buttons import gist, render_choice, render_clusters
 from bot.slack.render.prose import render_error, render_help
 from bot.slack.render.report import render_report
+from bot.slack.render.tables import yaml_files
 from bot.slack.render.text import escape
 from bot.slack.responder import FileNotices, Responder
 from bot.texts import LANGUAGES, Text, Texts

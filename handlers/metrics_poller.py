@@ -10,8 +10,7 @@ from typing import cast
 from bot.errors import BotError, bugs_as_errors
 from bot.finding_codes import Code
 from bot.health import SteadyAge
-from bot.metrics.endpoint import Exposition
-from bot.metrics.figures import BotFigures, ClusterFigures, Pending, counted, gaps_by_source, largest_by_type
+from bot.metrics import BotFigures, ClusterFigures, Exposition, Pending, counted, gaps_by_source, largest_by_type
 from bot.periodic_jobs import Clock
 from bot.report import Report
 from bot.rows import GpuRow

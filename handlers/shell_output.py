@@ -10,11 +10,10 @@ from contextlib import asynccontextmanager
 
 from msgspec.structs import replace
 
-from bot.render.as_json import as_json
 from bot.render.markdown import markdown
 from bot.render.terminal import terminal
-from bot.report import Finding, NextAction, Report, step
-from bot.slack.render.as_json import slack_json
+from bot.report import Finding, NextAction, Report, as_json, step
+from bot.slack.render.report import slack_json
 from bot.texts import Text, Texts
 from handlers.standard_output import has_colours, width
 

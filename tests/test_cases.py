@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from bot.kube.recording.recorded_cluster import RecordedCluster
-from bot.render.as_json import as_json
-from bot.report import VERDICT_LIMIT, Report
+from bot.report import VERDICT_LIMIT, Report, as_json
 from tests.cases_support import (
     CASES,
     VERSIONS,

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from mcp import Client, StdioServerParameters
 
 from bot.errors import UsageError
-from bot.render.as_json import as_json
-from bot.report import Evidence, Finding, Report, Scope, Sheet, Subject
+from bot.report import Evidence, Finding, Report, Scope, Sheet, Subject, as_json
 from bot.texts import Texts, in_english
 from handlers.mcp.capped import capped
 from handlers.mcp.server import chosen

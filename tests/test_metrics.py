@@ -22,9 +22,7 @@ from bot.kube.client.connect import open_cluster
 from bot.kube.models import NODES, PODS
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.main import running
-from bot.metrics.endpoint import Exposition, metrics_route
-from bot.metrics.families import OfClusters
-from bot.metrics.figures import (
+from bot.metrics import (
     MOST_NAMESPACES,
     MOST_TYPES,
     NOT_JUDGED,
@@ -32,12 +30,15 @@ from bot.metrics.figures import (
     OTHERS,
     BotFigures,
     ClusterFigures,
+    Exposition,
     Figures,
+    OfClusters,
     Pending,
     class_of,
     counted,
     gaps_by_source,
     largest_by_type,
+    metrics_route,
 )
 from bot.settings.schema import ClusterSettings, MetricsSettings
 from bot.texts import Texts

@@ -16,10 +16,12 @@ from bot.settings.schema import Settings
 from playbooks.playbook import find, load
 from tests.finding_codes import finding_codes, impact_codes
 from tests.update_docs import (
+    CODES,
     DOCS,
     FINDINGS,
     REPORT_SCHEMA,
     SETTINGS,
+    codes_module,
     findings_page,
     report_schema,
     rows,
@@ -96,9 +98,9 @@ def test_the_example_of_a_playbook_works_as_it_is_written(tmp_path: Path) -> Non
     (package / "__init__.py").touch()
     (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     (package / "playbook.py").write_text(code, encoding="utf-8")
-    for language, texts in zip(("en", "zh"), re.findall(r"```toml\n(.*?)```", text, re.DOTALL), strict=True):
-        with (tmp_path / "bot" / "texts" / f"{language}.toml").open("a", encoding="utf-8") as file:
-            file.write(f"\n{texts}")
+    (texts,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    with (tmp_path / "bot" / "texts" / "answers.toml").open("a", encoding="utf-8") as file:
+        file.write(f"\n{texts}")
     for command, shown in CONSOLE.findall(text):
         printed = run(command, tmp_path)
         assert agrees(printed, shown), printed
@@ -110,6 +112,10 @@ def test_the_table_of_findings_has_exactly_the_codes_that_the_code_makes() -> No
     assert listed("docs/findings.md", "| code | meaning | proof | usual fix |") == codes
     for language, page in FINDINGS.items():
         assert page.read_text(encoding="utf-8") == findings_page(language), "run python -m tests.update_docs"
+
+
+def test_the_registry_of_codes_is_what_the_sections_of_their_texts_say() -> None:
+    assert CODES.read_text(encoding="utf-8") == codes_module(), "run python -m tests.update_docs"
 
 
 def test_the_table_of_what_a_change_causes_has_exactly_the_codes_that_the_code_makes() -> None:

@@ -3,8 +3,7 @@
 import msgspec
 import pytest
 
-from bot.render.as_json import as_json
-from bot.report import Report, in_words, one_line
+from bot.report import Report, as_json, in_words, one_line
 from bot.texts import LANGUAGES, Texts
 from tests.cases_support import CASES, Question, ask, questions, scenarios
 

@@ -13,8 +13,7 @@ import pytest
 from bot.errors import SourceError
 from bot.kube.client.connect import open_cluster
 from bot.kube.recording.recorded_cluster import RecordedCluster
-from bot.render.as_json import as_json
-from bot.report import VERDICT_LIMIT, Report
+from bot.report import VERDICT_LIMIT, Report, as_json
 from bot.slack.render.report import render_report
 from bot.texts import LANGUAGES, Texts, in_english
 from playbooks.playbook import Sources, find, load

@@ -9,11 +9,10 @@ import re
 import tomllib
 from collections.abc import Iterator
 from functools import cache
-from importlib.resources import files
 from itertools import product
 from pathlib import Path
 from string import Formatter
-from typing import NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 import pytest
@@ -360,12 +359,28 @@ def test_every_reason_that_can_be_a_cause_has_a_claim(code):
     assert CLAIMS[code] in ENGLISH
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_section_stands_in_one_file() -> None:
+    sections = [section for document in _documents() for section in document]
+    assert sorted(sections) == sorted(set(sections))
+
+
+@languages
 def test_a_text_that_is_read_with_its_section_is_that_of_the_whole_file(language: Language) -> None:
-    document = tomllib.loads(files("bot.texts").joinpath(f"{language}.toml").read_text(encoding="utf-8"))
-    assert sum(map(len, document.values())) == len(Texts(language).templates)
-    say = Texts(language)
-    assert all(f"{section}.{key}" in say for section, texts in document.items() for key in texts)
+    texts = {
+        f"{section}.{key}": text[language]
+        for document in _documents()
+        for section, keys in document.items()
+        for key, text in keys.items()
+        if isinstance(text, dict)
+    }
+    read = Texts(language).templates
+    assert texts.keys() == read.keys()
+    assert [key for key, text in texts.items() if "GPU" not in text and text != read[key]] == []
+
+
+def _documents() -> list[dict[str, dict[str, Any]]]:
+    folder = _ROOT / "bot" / "texts"
+    return [tomllib.loads(file.read_text(encoding="utf-8")) for file in folder.glob("*.toml")]
 
 
 @pytest.mark.parametrize("why", sorted({*get_args(Why), "normal"} - {"stale", "deleted"}))

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bot.render.as_json import as_json
+from bot.report import as_json
 from tests import vendor_worlds
 from tests.cases_support import CASES, VERSIONS, gist, in_full, questions, scenarios
 from tests.dense_json import dense_json

@@ -1,9 +1,10 @@
-"""Writes the tables of `docs/` that the code holds: `python -m tests.update_docs`, then read the diff."""
+"""Writes the tables that stand twice, in `docs/` and in the code: `python -m tests.update_docs`, then read the diff."""
 
 import ast
 import inspect
 import json
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from types import UnionType
@@ -14,7 +15,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from bot.finding_codes import CODES, PROOFS, Proof, words_of
+from bot.finding_codes import PROOFS, Proof, words_of
 from bot.report import SCHEMA, Report
 from bot.settings.schema import PREFIX, Settings
 from bot.texts import Language, Texts
@@ -25,6 +26,8 @@ from tests.threads.every import THREADS
 from tests.threads.thread import Grade
 
 DOCS = Path(__file__).parents[1] / "docs"
+CODES = DOCS.parent / "bot" / "finding_codes.py"
+OF_CODES = DOCS.parent / "bot" / "texts" / "findings.toml"
 SETTINGS = DOCS / "settings.md"
 FINDINGS: dict[Language, Path] = {"en": DOCS / "findings.md", "zh": DOCS / "zh" / "findings.md"}
 INCIDENTS = DOCS / "incidents.md"
@@ -33,6 +36,9 @@ RULES = DOCS.parent / "deploy" / "prometheus-rules-bot.yaml"
 VALUES_SCHEMA = CHART / "values.schema.json"
 REPORT_SCHEMA = DOCS / "report.schema.json"
 _TABLE = re.compile(r"(?<=<!-- generated: python -m tests.update_docs -->\n).*?(?=\n<!-- end -->)", re.DOTALL)
+_REGISTRY = re.compile(
+    r"(?<=# generated from bot/texts/findings.toml: python -m tests.update_docs\n).*?(?=\n# end)", re.DOTALL
+)
 _HEADINGS: dict[Language, tuple[str, str]] = {
     "en": ("| code | meaning | proof | usual fix |", "| proof | meaning |"),
     "zh": ("| 代码 | 含义 | 依据 | 常用处理 |", "| 依据 | 含义 |"),
@@ -84,15 +90,35 @@ def settings_page() -> str:
     return _TABLE.sub(lambda _: "\n".join(lines), SETTINGS.read_text(encoding="utf-8"))
 
 
+def codes_module() -> str:
+    """`bot/finding_codes.py` with the registry as the sections of the texts say it."""
+    facts = _facts()
+    lines = ["Code = Literal[", *(f'    "{code}",' for code in facts), "]", "", "CODES: Mapping[Code, CodeInfo] = {"]
+    for code, of in facts.items():
+        given = (repr(value) if key == "proof" else f"{key}={value!r}" for key, value in of.items())
+        lines.append(f"    {code!r}: CodeInfo({', '.join(given)}),".replace("'", '"'))
+    lines.append("}")
+    return _REGISTRY.sub(lambda _: "\n".join(lines), CODES.read_text(encoding="utf-8"))
+
+
+def _facts() -> dict[str, dict[str, Any]]:
+    """What the section of each finding code says besides texts: those have a language."""
+    sections = tomllib.loads(OF_CODES.read_text(encoding="utf-8"))
+    return {
+        code: {key: value for key, value in section.items() if not isinstance(value, dict)}
+        for code, section in sections.items()
+    }
+
+
 def findings_page(language: Language) -> str:
     """The page of finding codes in that language, with the table as the registry of codes says it."""
     say = Texts(language)
     of_codes, of_proofs = _HEADINGS[language]
     lines = [of_codes, "|---|---|---|---|"]
-    for code, facts in CODES.items():
+    for code, facts in _facts().items():
         fix = words_of(code, "fix")
         told = say.words(fix) if fix.key in say else ""
-        lines.append(f"| `{code}` | {say.words(words_of(code, 'meaning'))} | {facts.proof} | {told} |")
+        lines.append(f"| `{code}` | {say.words(words_of(code, 'meaning'))} | {facts['proof']} | {told} |")
     lines += ["", of_proofs, "|---|---|"]
     lines += [f"| {proof} | {say.words(PROOFS[proof])} |" for proof in get_args(Proof)]
     return _TABLE.sub(lambda _: "\n".join(lines), FINDINGS[language].read_text(encoding="utf-8"))
@@ -152,6 +178,7 @@ def main() -> None:
     INSTALL.write_text(install_manifest(), encoding="utf-8")
     REPORT_SCHEMA.write_text(report_schema(), encoding="utf-8")
     SETTINGS.write_text(settings_page(), encoding="utf-8")
+    CODES.write_text(codes_module(), encoding="utf-8")
     for language, page in FINDINGS.items():
         page.write_text(findings_page(language), encoding="utf-8")
     INCIDENTS.write_text(incidents_page(), encoding="utf-8")

@@ -4,8 +4,15 @@ The root is on top. Siblings stand in the order of their names, so that pictures
 side. What is too narrow to see is left out, and said.
 """
 
+import base64
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from html import escape
 from typing import NamedTuple
+
+from bot.render.picture_text import FAINT, FRAME, Canvas, Ink
+from bot.render.words import visible
+from bot.texts import Text, Texts, together
 
 NARROWEST = 0.0015
 """The part of the width below which a frame is left out."""
@@ -148,3 +155,155 @@ _STD_TOPS = frozenset(
     }
 )  # fmt: skip
 """The first elements of the standard library's package paths (Go 1.27) that are in no other group."""
+
+
+_PAGE_ROW = 20
+
+_STYLE = """
+:root{color-scheme:light dark}body{font:13px system-ui,sans-serif;margin:16px}h1{font-size:18px;margin:0 0 4px}
+h1,p{overflow-wrap:anywhere}p{margin:0 0 10px;opacity:.75}#bar,#legend{display:flex;flex-wrap:wrap;gap:8px}
+#bar,#legend{margin:0 0 10px;padding:0;list-style:none}#legend{gap:4px 16px}
+#legend span{display:inline-block;width:12px;height:12px;margin-right:6px;border-radius:1px}
+#graph{position:relative;width:100%}
+#graph button{position:absolute;height:19px;border:0;padding:0;text-indent:4px;text-align:left;overflow:hidden;
+white-space:nowrap;font:12px system-ui,sans-serif;color:#181818;cursor:pointer;border-radius:1px}
+#graph button[data-r="0"]{box-shadow:inset 0 0 0 1px #767676}
+#graph button:focus{outline:2px solid #0b57d0;z-index:1}#graph .dim{opacity:.35}#graph .off{display:none}
+#said{min-height:1.4em}
+"""
+
+_SCRIPT = """
+const graph=document.getElementById('graph'),said=document.getElementById('said');
+const search=document.getElementById('search');
+const frames=[...graph.children].map(e=>({e,l:+e.dataset.l,w:+e.dataset.w,r:+e.dataset.r}));
+let root=frames[0];
+function place(){for(const f of frames){const out=f.l+f.w<=root.l+1e-6||f.l>=root.l+root.w-1e-6;
+const above=f.r<root.r&&!out;f.e.classList.toggle('off',out);if(out)continue;
+f.e.style.left=(above?0:(f.l-root.l)/root.w*100)+'%';
+f.e.style.width='calc('+(above?100:f.w/root.w*100)+'% - 1px)';f.e.classList.toggle('dim',above);}}
+function find(){const t=search.value.toLowerCase();let sum=0,edge=-1;
+for(const f of frames){const hit=t&&f.e.title.toLowerCase().includes(t);
+f.e.style.filter=hit?'saturate(2.5) brightness(.8)':'';}
+if(t){const hits=frames.filter(f=>f.e.title.toLowerCase().includes(t)).sort((a,b)=>a.l-b.l||a.r-b.r);
+for(const f of hits)if(f.l>=edge-1e-9){sum+=f.w;edge=f.l+f.w;}said.textContent=(sum*100).toFixed(1)+'% matched';}
+else said.textContent='';}
+graph.addEventListener('click',e=>{const f=frames.find(f=>f.e===e.target);
+if(f){root=f;place();said.textContent=f.e.title;}});
+document.getElementById('reset').addEventListener('click',()=>{root=frames[0];place();});
+search.addEventListener('input',find);
+document.addEventListener('keydown',e=>{if(e.key==='Escape'){root=frames[0];place();}});
+for(const f of frames)f.e.style.top=f.r*ROW+'px';
+for(const e of document.querySelectorAll('[data-c]'))e.style.background=e.dataset.c;
+graph.style.height=(Math.max(...frames.map(f=>f.r))+1)*ROW+'px';place();
+""".replace("ROW", str(_PAGE_ROW))
+
+
+def flame_page(flame: Flame, title: str, subtitle: str) -> str:
+    """The page. `title` and `subtitle` are foreign text, as all names are."""
+    policy = f"default-src 'none'; script-src '{_hash(_SCRIPT)}'; style-src '{_hash(_STYLE)}'"
+    head, about = escape(visible(title)), escape(visible(subtitle))
+    left = (
+        f". {flame.hidden} narrow and {flame.deeper} deep frames are left out." if flame.hidden or flame.deeper else ""
+    )
+    frames = "\n".join(map(_button, flame.boxes)) or "<p>no samples</p>"
+    colours = "".join(f'<li><span data-c="{_css(colour)}"></span>{group}</li>' for group, colour in legend(flame.boxes))
+    script = f"<script>{_SCRIPT}</script>" if flame.boxes else ""
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">
+<title>{head}</title><style>{_STYLE}</style></head>
+<body><main><h1>{head}</h1><p>{about}{left}</p>
+<div id="bar"><button id="reset" type="button">Whole graph</button>
+<input id="search" type="search" aria-label="Search functions" placeholder="Search functions">
+<span id="said" role="status"></span></div>
+<ul id="legend" aria-label="Colours">{colours}</ul>
+<div id="graph">
+{frames}
+</div></main>{script}</body></html>
+"""
+
+
+def _button(box: Box) -> str:
+    name = escape(visible(box.name))
+    place = f'data-l="{box.left:.7f}" data-w="{box.width:.7f}" data-r="{box.row}" data-c="{_css(colour_of(box))}"'
+    return f'<button type="button" {place} title="{name} {box.width:.2%}">{escape(visible(short(box.name)))}</button>'
+
+
+def _css(colour: Colour) -> str:
+    return "#{:02x}{:02x}{:02x}".format(*colour)
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+_WIDTH = 1600
+_MARGIN, _HEAD, _FOOT, _ROW, _GAP = 24, 84, 52, 26, 1
+_TITLE, _TEXT, _FRAME = 26, 16, 15
+_LEAST_ROOM = 26
+"""Pixels below which no text is legible in a frame."""
+_INK: Ink = (24, 24, 24)
+_GROUPS = {
+    OWN: Text("flame-group.own code"),
+    "garbage collection": Text("flame-group.garbage collection"),
+    "runtime": Text("flame-group.runtime"),
+    "encoding": Text("flame-group.encoding"),
+    "locks": Text("flame-group.locks"),
+    "system calls": Text("flame-group.system calls"),
+    "network": Text("flame-group.network"),
+    "other std": Text("flame-group.other std"),
+}
+
+
+def flame_picture(flame: Flame, title: str, subtitle: str, say: Texts) -> bytes:
+    """The PNG. `title` says whose profile it is, `subtitle` its kind, total and time; both are foreign text."""
+    rows = max(flame.rows, 1)
+    canvas = Canvas((_WIDTH, _HEAD + rows * _ROW + _FOOT), say)
+    room = _WIDTH - 2 * _MARGIN
+    canvas.write((_MARGIN, 16), visible(title), size=_TITLE, ink=_INK, room=room)
+    canvas.write((_MARGIN, 52), visible(subtitle), size=_TEXT, ink=FAINT, room=room)
+    for box in flame.boxes:
+        _draw(canvas, box)
+    if not flame.boxes:
+        canvas.write((_MARGIN, _HEAD), Text("picture.no-samples"), size=_TEXT, ink=FAINT)
+    _foot(canvas, flame)
+    return canvas.png(64)
+
+
+def flame_alt_text(flame: Flame, title: str) -> Text:
+    """The picture in words, for those who do not see it: the largest functions of the own code, by all they call."""
+    by_name: dict[str, float] = {}
+    for box in flame.boxes:
+        if box.row and group_of(box.name) == OWN:
+            by_name[box.name] = max(by_name.get(box.name, 0.0), box.width)
+    largest = sorted(by_name.items(), key=lambda item: (-item[1], item[0]))[:3]
+    shares = ", ".join(f"{visible(short(name))} {part:.0%}" for name, part in largest)
+    return Text("picture.flame", title=visible(title), shares=shares or Text("words.none"))
+
+
+def _draw(canvas: Canvas, box: Box) -> None:
+    room = _WIDTH - 2 * _MARGIN
+    left, right = round(_MARGIN + box.left * room), round(_MARGIN + (box.left + box.width) * room)
+    top = _HEAD + box.row * _ROW
+    edge = None if box.row else FRAME
+    place = (left, top, max(right - 1 - _GAP, left), top + _ROW - 1 - _GAP)
+    canvas.draw.rectangle(place, fill=colour_of(box), outline=edge)
+    space = right - left - 10
+    if space < _LEAST_ROOM:
+        return
+    name, part = visible(short(box.name)), f"  {box.width:.1%}"
+    if canvas.wide(name + part, _FRAME) <= space:
+        name += part
+    canvas.write((left + 5, top + 4), name, size=_FRAME, ink=_INK, room=space)
+
+
+def _foot(canvas: Canvas, flame: Flame) -> None:
+    y = canvas.image.height - _FOOT + 18
+    x = _MARGIN
+    for group, colour in legend(flame.boxes):
+        canvas.draw.rectangle((x, y + 2, x + 14, y + 16), fill=colour)
+        x = canvas.write((x + 20, y), _GROUPS[group], size=_TEXT, ink=_INK) + 22
+    narrow = Text("picture.narrow", count=flame.hidden) if flame.hidden else ""
+    said = together(narrow, Text("picture.deeper", count=flame.deeper) if flame.deeper else "", by=", ")
+    text = canvas.fitted(said, _TEXT, max(_WIDTH - _MARGIN - x, 0))
+    canvas.write((_WIDTH - _MARGIN - canvas.wide(text, _TEXT), y), text, size=_TEXT, ink=FAINT)

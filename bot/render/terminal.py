@@ -10,8 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from bot.render.bars import bars
-from bot.render.overview_tables import Brief, BriefTable, brief
+from bot.render.overview import Brief, BriefTable, bars, brief
 from bot.render.words import (
     CONFIDENCES,
     SEVERITIES,

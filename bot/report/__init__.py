@@ -344,3 +344,8 @@ def one_line(text: str, limit: int = VERDICT_LIMIT) -> str:
         return line
     words = line[:limit].rpartition(" ")[0].rstrip(" ,;:(")
     return (words if len(words) > limit * 2 // 3 else line[: limit - 1].rstrip()) + "…"
+
+
+def as_json(report: Report) -> str:
+    """The report with its keys in the contract's order, ending in a newline; equal reports give equal bytes."""
+    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"

@@ -16,16 +16,22 @@ from bot.slack.app import App
 from bot.slack.message import Message
 from bot.slack.render import blocks
 from bot.slack.render.buttons import ASK, read_value
-from bot.slack.render.change import APPROVE, EXTEND, REFUSE, REVERT, CardButton, read_pressed, render_denied
-from bot.slack.render.change_offer import (
+from bot.slack.render.change import (
+    APPROVE,
     CANCEL,
     CONFIRM,
+    EXTEND,
     FORM,
     LONGEST_REASON,
     REASON,
     REASON_TEXT,
+    REFUSE,
+    REVERT,
+    CardButton,
     offer_form,
     offer_message,
+    read_pressed,
+    render_denied,
     told_form,
     waiting_form,
 )

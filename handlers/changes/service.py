@@ -16,7 +16,7 @@ from bot.changes.record import Record
 from bot.errors import BotError
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.groups import Groups
-from bot.slack.render.change_offer import Offer
+from bot.slack.render.change import Offer
 from bot.store import StoreError
 from bot.texts import Text
 from bot.triage.state import News

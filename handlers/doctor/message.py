@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from bot.slack.message import Message
+from bot.slack.render.blocks import Room
 from bot.slack.render.limits import TOTAL_BUDGET
 from bot.slack.render.rich import Part, bullets, line, rich_text, span
 from bot.slack.render.text import escape
-from bot.slack.render.text_budget import Room
 from bot.texts import Texts
 from handlers.doctor.links import STATES, Link, in_words
 

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from bot.render.as_json import as_json
-from bot.report import Finding, Report, Table, gap, in_words
+from bot.report import Finding, Report, Table, as_json, gap, in_words
 from bot.texts import Text, Texts, clauses
 
 MOST_BYTES = 96 * 1024

@@ -17,8 +17,7 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from bot.errors import BotError, UsageError, bugs_as_errors
-from bot.render.as_json import as_json
-from bot.report import Report
+from bot.report import Report, as_json
 from bot.settings import load_settings
 from bot.slack.render.prose import in_words
 from bot.texts import Text, Texts

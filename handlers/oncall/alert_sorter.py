@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from bot.errors import BotError, bugs_as_errors
 from bot.report import SEVERITIES
-from bot.slack.render.storm import digest_of
+from bot.slack.render.triage_head import digest_of
 from bot.store.alerts import Counts
 from bot.store.incidents import Limit, Row
 from bot.texts import Text, in_english

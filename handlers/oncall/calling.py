@@ -18,7 +18,7 @@ from bot.report import one_line
 from bot.settings.oncall import PagerDutySettings
 from bot.slack.calls import proxy_for
 from bot.slack.render.blocks import Draft
-from bot.slack.render.escalation import render_last_resort
+from bot.slack.render.triage_head import render_last_resort
 from bot.store.alerts import Counts
 from bot.store.incidents import Row
 from bot.texts import Prose, Text

@@ -19,17 +19,18 @@ from bot.slack.app import App
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.message import File, Message
 from bot.slack.render import blocks
-from bot.slack.render.digest import DigestPost, render_digest
-from bot.slack.render.digest_form import (
+from bot.slack.render.digest import (
     FORM,
     INPUT,
     OPEN,
     WHEN,
     ZONE,
+    DigestPost,
     Place,
     form,
     read_place,
     render_added,
+    render_digest,
     render_list,
 )
 from bot.slack.render.prose import error_line, progress

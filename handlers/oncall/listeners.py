@@ -14,9 +14,8 @@ from bot.slack.message import Message
 from bot.slack.render import blocks
 from bot.slack.render.change import render_denied
 from bot.slack.render.prose import progress
-from bot.slack.render.storm import OPEN, read_choice
 from bot.slack.render.triage import FORM, MUTE, NOTE, PERSON, TEXT, form, read_button, read_form
-from bot.slack.render.triage_head import ACT, render_head
+from bot.slack.render.triage_head import ACT, OPEN, read_choice, render_head
 from bot.store.incidents import Row, head_key
 from bot.texts import Text
 from bot.triage.state import Deed
@@ -83,7 +82,7 @@ class _Press(msgspec.Struct, frozen=True):
 
 
 class _Choice(msgspec.Struct, frozen=True):
-    """What was chosen in a menu; see `bot.slack.render.storm.read_choice`."""
+    """What was chosen in a menu; see `bot.slack.render.triage_head.read_choice`."""
 
     incident: str
     name: str

@@ -9,8 +9,8 @@ from bot.access import Denied
 from bot.errors import BotError
 from bot.slack.groups import Groups
 from bot.slack.message import Message
-from bot.slack.render.oncall_report import post_oncall_report, render_oncall_report
 from bot.slack.render.prose import progress
+from bot.slack.render.summary import post_oncall_report, render_oncall_report
 from bot.slack.render.triage import render_open, render_timeline
 from bot.slack.render.triage_head import Head
 from bot.store.alerts import Counts

@@ -9,9 +9,7 @@ from bot.pprof.profile import Profile
 from bot.pprof.sampletypes import sample_index, shown_type
 from bot.pprof.top import Options, prepared, top, total_of
 from bot.pprof.units import AUTO, label
-from bot.render.flame import Sample, lay_out
-from bot.render.flamepage import flame_page
-from bot.render.flamepicture import flame_alt_text, flame_picture
+from bot.render.flame import Sample, flame_alt_text, flame_page, flame_picture, lay_out
 from bot.slack.message import File
 from bot.texts import Texts
 

@@ -18,8 +18,7 @@ from bot.changes.record import KEY
 from bot.hami.vendors import ANNOTATIONS
 from bot.kube.recording.record import record
 from bot.kube.recording.recorded_cluster import RecordedCluster
-from bot.render.as_json import as_json
-from bot.report import Report, in_words
+from bot.report import Report, as_json, in_words
 from bot.texts import LANGUAGES, Texts
 from handlers.changes.report import planned_report, shown_report
 from handlers.changes.request import ChangeSnapshot, Requester, look, prepare

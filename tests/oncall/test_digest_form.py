@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from bot.slack.render.digest_form import OPEN
+from bot.slack.render.digest import OPEN
 from tests.oncall.bot import ROOM, World, played
 from tests.oncall.rig import text
 from tests.oncall.scenes import busy_cluster

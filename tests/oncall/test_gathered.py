@@ -7,8 +7,7 @@ from pydantic import SecretStr
 
 from bot.settings.oncall import OncallSettings
 from bot.slack.render import blocks
-from bot.slack.render.storm import OPEN, digest_of, gathered, read_choice
-from bot.slack.render.triage_head import render_head
+from bot.slack.render.triage_head import OPEN, digest_of, gathered, read_choice, render_head
 from bot.texts import LANGUAGES, Texts
 from bot.triage.webhook import Alert
 from handlers.changes.types import Person, Refused

@@ -6,7 +6,7 @@ import pytest
 
 from bot.errors import UsageError
 from bot.report import Severity
-from bot.slack.render.oncall_report import render_oncall_report
+from bot.slack.render.summary import render_oncall_report
 from bot.texts import LANGUAGES, Language, Texts, in_english
 from bot.triage.state import News, Turn
 from bot.triage.summary import Case, OncallReport, TimelineEntry, report_on

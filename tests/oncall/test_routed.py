@@ -7,7 +7,7 @@ from pydantic import SecretStr
 
 from bot.settings.oncall import OncallSettings, RouteSettings
 from bot.settings.schema import Settings
-from bot.slack.render.storm import digest_of
+from bot.slack.render.triage_head import digest_of
 from bot.triage.cause import Cause
 from bot.triage.routes import Ignored, Route, read_route
 from bot.triage.webhook import Alert

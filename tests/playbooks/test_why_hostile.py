@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bot.errors import Unusable
-from bot.render.as_json import as_json
+from bot.report import as_json
 from tests.playbooks.world import (
     HANDSHAKE,
     LOCK,

@@ -17,8 +17,7 @@ from bot.kube.lists import API_KINDS
 from bot.kube.models import ALL_KINDS
 from bot.kube.recording.recorded_cluster import RecordedCluster, RecordedPorts
 from bot.kube.recording.redact import masked
-from bot.render.as_json import as_json
-from bot.report import VERDICT_LIMIT, Finding, Report, one_line
+from bot.report import VERDICT_LIMIT, Finding, Report, as_json, one_line
 from bot.texts import LANGUAGES, Texts
 from playbooks.fit.manifest import Manifest
 from playbooks.playbook import Sources, find

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bot.render.bars import MOST_LINES, bars
+from bot.render.overview import MOST_LINES, bars
 from bot.render.terminal import terminal
 from bot.report import Report, Sheet, Table, Uuid
 from bot.rows import GpuRow

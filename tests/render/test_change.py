@@ -6,11 +6,10 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from bot.render.as_json import as_json
 from bot.render.markdown import markdown
 from bot.render.terminal import terminal
-from bot.report import Change, ChangeTarget, Impact, Report, Subject
-from bot.slack.render.as_json import slack_json
+from bot.report import Change, ChangeTarget, Impact, Report, Subject, as_json
+from bot.slack.render.report import slack_json
 from bot.texts import Texts
 
 SAY = Texts("en")

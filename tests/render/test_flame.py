@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from bot.render.flame import DEEPEST, OWN, Sample, group_of, lay_out, short
-from bot.render.flamepage import flame_page
-from bot.render.flamepicture import flame_alt_text, flame_picture
+from bot.render.flame import DEEPEST, OWN, Sample, flame_alt_text, flame_page, flame_picture, group_of, lay_out, short
 from tests.render import SAY
 
 HOSTILE = '<script>alert(1)</script>&"\u202e.x'

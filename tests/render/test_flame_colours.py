@@ -10,9 +10,7 @@ import pytest
 from PIL import Image
 from playwright.async_api import Page
 
-from bot.render.flame import COLOURS, ROOT, Colour, Sample, lay_out, legend
-from bot.render.flamepage import flame_page
-from bot.render.flamepicture import flame_picture
+from bot.render.flame import COLOURS, ROOT, Colour, Sample, flame_page, flame_picture, lay_out, legend
 from tests.render import SAY
 from tests.sandbox.page.support import BROWSERS, find_browser, open_browser, violations_of
 

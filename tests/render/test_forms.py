@@ -8,9 +8,9 @@ from bot.changes.kinds import VERBOSITY
 from bot.changes.plan import ChangeRequest, Plan, plan_raise
 from bot.slack.message import Message
 from bot.slack.render import blocks
-from bot.slack.render.change_offer import Offer, offer_form, told_form, waiting_form
-from bot.slack.render.digest_form import Place
-from bot.slack.render.digest_form import form as digest_form
+from bot.slack.render.change import Offer, offer_form, told_form, waiting_form
+from bot.slack.render.digest import Place
+from bot.slack.render.digest import form as digest_form
 from bot.slack.render.triage import form as triage_form
 from bot.texts import Language, Texts
 from tests.changes.deployments import EXTENDER, NOW, deployment

@@ -4,9 +4,8 @@ import msgspec
 import pytest
 from jsonschema import ValidationError
 
-from bot.render.as_json import as_json
-from bot.report import SCHEMA, Gap, Report, Scope, Subject
-from bot.slack.render.as_json import slack_json
+from bot.report import SCHEMA, Gap, Report, Scope, Subject, as_json
+from bot.slack.render.report import slack_json
 from bot.texts import Texts
 from tests.render import evidence, finding, report, typical
 from tests.report_schema import validated, validator

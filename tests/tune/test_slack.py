@@ -9,8 +9,7 @@ import yaml
 
 from bot.report import Report
 from bot.slack.message import Message
-from bot.slack.render.as_json import slack_json
-from bot.slack.render.report import render_report
+from bot.slack.render.report import render_report, slack_json
 from bot.texts import LANGUAGES, Language, Texts
 from handlers.inbox import with_picture
 from tests.dense_json import dense_json

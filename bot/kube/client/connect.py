@@ -148,7 +148,7 @@ class OfficialLink:
 
     def __init__(self, configuration: Configuration, chosen: "Chosen", credentials: Prose, cluster: str) -> None:
         configuration.client_session_kwargs = {
-            "auto_decompress": False,  # see bot.kube.client.gzip_body
+            "auto_decompress": False,  # see bot.kube.client.responses
             # For every event that aiohttp takes from a buffer less full than this it asks its parser for more. The
             # client's 2 MB make a busy watch a tenth dearer, and what does not fit waits in the socket.
             "read_bufsize": 2**16,

@@ -8,9 +8,9 @@ from typing import Any
 
 from bot.render.words import cells
 from bot.slack.message import Block, File, Message
-from bot.slack.render.files import WHOLE_ANSWER, whole_answers
 from bot.slack.render.limits import length, total_text
 from bot.slack.render.rich import preformatted, rich_text
+from bot.slack.render.tables import WHOLE_ANSWER, whole_answers
 from bot.slack.render.text import cut
 
 _OLD = frozenset({"section", "header", "divider", "context", "actions", "input", "image", "rich_text"})

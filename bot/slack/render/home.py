@@ -9,8 +9,7 @@ from bot.slack.render import blocks
 from bot.slack.render.buttons import ASK, ask_value
 from bot.slack.render.rich import bullets, line, rich_text, told
 from bot.slack.render.text import inert
-from bot.slack.render.triage import in_short
-from bot.slack.render.triage_head import Head
+from bot.slack.render.triage_head import Head, in_short
 from bot.texts import Prose, Text
 
 OPEN_FORM = "ask-form"

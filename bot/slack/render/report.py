@@ -5,12 +5,13 @@ message is one that Slack takes: each part has its share of the text that a mess
 theirs first. What is not shown is counted in the message and is in its files, so that nothing is lost.
 """
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 
-from bot.render.overview_tables import brief
+from bot.render.overview import brief
 from bot.render.words import (
     CONFIDENCES,
     SEVERITIES,
@@ -26,13 +27,12 @@ from bot.render.words import (
 from bot.report import Change, Evidence, Finding, Gap, Impact, NextAction, Report
 from bot.slack.message import Block, File, Message
 from bot.slack.render import blocks, limits
+from bot.slack.render.blocks import Room
 from bot.slack.render.buttons import EVERYTHING, action_button, closing_buttons, gist, is_ours
-from bot.slack.render.files import table_files, whole_answer
 from bot.slack.render.limits import TOTAL_BUDGET, length
 from bot.slack.render.rich import Part, bullets, line, preformatted, quote, rich_text, span, told
-from bot.slack.render.tables import show_tables
+from bot.slack.render.tables import show_tables, table_files, whole_answer
 from bot.slack.render.text import Mrkdwn, MrkdwnText, escape, lines, pieced
-from bot.slack.render.text_budget import Room
 from bot.texts import Prose, Text, Texts, made, together
 
 # The longest text of each kind that is shown as it is; commands longer than theirs are only in the file.
@@ -301,3 +301,12 @@ def _aloud(report: Report, cause: Finding | None) -> Mrkdwn | MrkdwnText:
     for number, action in enumerate(cause.next_actions[:_TEXT_ACTIONS] if cause else (), 1):
         parts.append((f"{number}. {action.label}", _TEXT_PART))
     return lines([escape(text, most) for text, most in parts if isinstance(text, Text) or text.strip()])
+
+
+def slack_json(report: Report, say: Texts) -> str:
+    """`{"text": …, "blocks": […]}` with one key per line, ending in a newline."""
+    subject = "/".join(filter(None, (report.subject.namespace, report.subject.name)))
+    question = " ".join(filter(None, (report.playbook, subject)))
+    message = render_report(report, say, channel_buttons=False, words=question)
+    shown = {"text": message.text, "blocks": message.blocks}
+    return json.dumps(shown, ensure_ascii=False, indent=2) + "\n"

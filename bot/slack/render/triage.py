@@ -5,15 +5,14 @@ Markdown.
 from collections.abc import Sequence
 
 from bot.render.words import SEVERITIES
-from bot.report import VERDICT_LIMIT, one_line
+from bot.report import one_line
 from bot.slack.message import File
 from bot.slack.render import blocks
 from bot.slack.render.buttons import object_in, object_value
-from bot.slack.render.escalation import callee, next_part
-from bot.slack.render.rich import Part, bullets, line, link, mention, rich_text, somebody, span, told_mrkdwn, utc
+from bot.slack.render.rich import Part, bullets, line, mention, rich_text, somebody, span, told_mrkdwn, utc
 from bot.slack.render.summary import DID, summary_lines
 from bot.slack.render.text import MrkdwnText, escape, in_one_line, inert, pieced
-from bot.slack.render.triage_head import BUTTONS, LABELS, STATE, Head, count_of, end_in_words, end_of
+from bot.slack.render.triage_head import BUTTONS, LABELS, Head, callee, count_of, end_in_words, end_of, in_short
 from bot.texts import Prose, Text, Texts, together
 from bot.triage.routes import Ignored
 from bot.triage.state import CALLS, WHILE_IT_LASTS, Deed, MuteUntil, News, read_until
@@ -51,23 +50,6 @@ def _told_of(ignored: Ignored) -> Text:
     ignored_alerts = Text("triage.ignored", firing=ignored.firing, count=ignored.alerts)
     names = [inert(one_line(name, _IGNORED_NAME), _IGNORED_NAME) for name in ignored.names[:_SHOWN_IGNORED]]
     return pieced("{}: {}", ignored_alerts, ", ".join(names)) if names else ignored_alerts
-
-
-def in_short(head: Head) -> list[Part]:
-    """One line of a list, which begins with the incident's id."""
-    state, owner = STATE[head.incident.state], inert(head.incident.owner, _NAME)
-    cluster = f", {inert(head.cluster, _NAME // 4)}" if head.cluster else ""
-    whose = [span(pieced(", {} ", Text("triage.owner"))), somebody(owner) if owner else span(Text("triage.nobody"))]
-    verdict = inert(in_one_line(head.cause.text, VERDICT_LIMIT), VERDICT_LIMIT)
-    call = [span(", "), *next_part(head.call)] if head.call else []
-    name = link(head.link, head.id) if head.link else span(head.id, "code")
-    return [
-        name,
-        span(pieced(" {}{}, {}", state, cluster, count_of(head))),
-        *whose,
-        *call,
-        span(pieced(": {}", verdict)),
-    ]
 
 
 def render_news(news: News) -> blocks.Draft:

@@ -2,6 +2,7 @@
 step, buttons. What does not fit there is in `details`, for the thread's evidence.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -9,14 +10,13 @@ from bot.render.words import SEVERITIES
 from bot.report import VERDICT_LIMIT, Severity
 from bot.slack.message import Block
 from bot.slack.render import blocks
-from bot.slack.render.buttons import is_ours, object_value
-from bot.slack.render.escalation import call_facts
-from bot.slack.render.rich import Part, bullets, line, link, moment, rich_text, somebody, span, utc
-from bot.slack.render.storm import gathered
+from bot.slack.render.blocks import Draft
+from bot.slack.render.buttons import is_ours, object_in, object_value
+from bot.slack.render.rich import Part, bullets, channel, line, link, moment, rich_text, somebody, span, utc
 from bot.slack.render.text import escape, in_one_line, inert, lines, pieced
 from bot.texts import Prose, Text
 from bot.triage.cause import STORM, Cause, severest
-from bot.triage.state import Call, Deed, Incident, MuteUntil, State
+from bot.triage.state import PAGER, Call, Deed, Incident, MuteUntil, State
 
 ACT = "triage:"
 BUTTONS: tuple[Deed, ...] = ("ack", "take", "note", "handover", "mute", "close")
@@ -143,6 +143,23 @@ def details(head: Head) -> list[Block]:
     return [rich_text(bullets(*(line(*parts) for parts in rows)))] if rows else []
 
 
+def in_short(head: Head) -> list[Part]:
+    """One line of a list, which begins with the incident's id."""
+    state, owner = STATE[head.incident.state], inert(head.incident.owner, _NAME)
+    cluster = f", {inert(head.cluster, _NAME // 4)}" if head.cluster else ""
+    whose = [span(pieced(", {} ", Text("triage.owner"))), somebody(owner) if owner else span(Text("triage.nobody"))]
+    verdict = inert(in_one_line(head.cause.text, VERDICT_LIMIT), VERDICT_LIMIT)
+    call = [span(", "), *next_part(head.call)] if head.call else []
+    name = link(head.link, head.id) if head.link else span(head.id, "code")
+    return [
+        name,
+        span(pieced(" {}{}, {}", state, cluster, count_of(head))),
+        *whose,
+        *call,
+        span(pieced(": {}", verdict)),
+    ]
+
+
 def end_of(until: MuteUntil) -> Part:
     """When a mute ends; a time in the reader's own zone."""
     return moment(until.at) if until.at else span(end_in_words(until))
@@ -247,3 +264,109 @@ def _sure(head: Head) -> blocks.Element:
     if not head.incident.quiet_since:
         question = Text("triage.sure-close-firing", count=inert(count_of(head), _NAME))
     return blocks.confirm(Text("triage.close-this"), question, LABELS["close"], Text("slack.no"))
+
+
+_ID = 50
+_UNKNOWN = "?"
+"""Who PagerDuty has on call, while that was not asked yet."""
+
+
+def callee(who: str) -> Part:
+    """A person, user group or channel by id, which calls them where it is posted."""
+    if who == _UNKNOWN:
+        return span(Text("triage.on-call"))
+    if who == PAGER:
+        return span(Text("triage.pager"))
+    shown = inert(who, _ID)
+    return channel(shown) if who.startswith(("C", "G")) else somebody(shown)
+
+
+def calling_nobody(parts: Sequence[Part]) -> list[Part]:
+    """The same with people and user groups by their id alone, which calls nobody."""
+    silent: list[Part] = []
+    for part in parts:
+        if part["type"] == "user":
+            silent.append(span(part["user_id"]))
+        elif part["type"] == "usergroup":
+            silent.append(span(Text("triage.summary-group", id=part["usergroup_id"])))
+        else:
+            within = {"elements": calling_nobody(part["elements"])} if "elements" in part else {}
+            silent.append({**part, **within})
+    return silent
+
+
+def call_facts(incident: Incident, call: Call | None) -> list[Part]:
+    """One line of a head: who was called and who is next; nothing where there is neither."""
+    parts: list[Part] = []
+    if incident.called:
+        parts.append(span(pieced("{} ", Text("triage.were-called"))))
+        for number, who in enumerate(incident.called[-5:]):
+            parts += [span(", ")] if number else []
+            parts.append(callee(who))
+    if call is not None:
+        parts += [span(" · ")] if parts else []
+        parts += next_part(call)
+    return parts
+
+
+def next_part(call: Call) -> list[Part]:
+    """Who is called next and when, or that everybody was."""
+    if not call.whom:
+        return [span(Text("triage.all-called"))]
+    return [span(pieced("{} ", Text("triage.next-call"))), callee(call.whom), span(" "), moment(call.at)]
+
+
+def render_last_resort(incident_id: str, claim: Prose, url: str) -> Draft:
+    """What the channel or the person of last resort reads outside the thread."""
+    headline = Text("triage.last-resort-told", id=incident_id)
+    verdict = in_one_line(claim, VERDICT_LIMIT)
+    pieces = [span(pieced("{} {}", headline, inert(verdict, VERDICT_LIMIT)), "bold")]
+    if url:
+        pieces += [span(" "), link(url, Text("triage.to-thread"))]
+    return Draft(escape(pieced("{} {}", headline, verdict)), (rich_text(line(*pieces)),))
+
+
+OPEN = "triage-open-cause"
+_LINES, _OPTIONS = 15, 25
+_ALERT_NAME, _OPTION = 60, 75
+
+Named = tuple[str, int, int]
+
+
+def gathered(incident_id: str, by_name: Sequence[Named]) -> list[Block]:
+    """The lines, those of which most fire first, and the menu with those that fire."""
+    shown = [line(span(_row(alert))) for alert in by_name[:_LINES]]
+    if more := len(by_name) - _LINES:
+        shown += [line(span(Text("triage.storm-more", count=more)))] if more > 0 else []
+    firing = [alert for alert in by_name if alert[1]][:_OPTIONS]
+    built = [rich_text(bullets(*shown))] if shown else []
+    if firing:
+        options = [
+            {"text": blocks.plain(alert[0], _OPTION), "value": _cause_value(incident_id, alert[0])} for alert in firing
+        ]
+        placeholder = blocks.plain(Text("triage.storm-open"), _OPTION)
+        menu = {"type": "static_select", "action_id": OPEN, "options": options, "placeholder": placeholder}
+        built.append(blocks.actions(menu))
+    return built
+
+
+def digest_of(name: str) -> str:
+    """What stands for an alert's name in the menu, which has no room for a long one."""
+    return hashlib.sha256(name.encode(errors="replace")).hexdigest()[:16]
+
+
+def read_choice(text: str) -> tuple[str, str]:
+    """The incident, and the `digest_of` the name that was chosen; both empty if it is none of ours."""
+    given = object_in(text) or {}
+    incident, name = given.get("incident"), given.get("name")
+    is_ours = given.get("v") == _VERSION and len(given) == 3
+    return (incident, name) if is_ours and isinstance(incident, str) and isinstance(name, str) else ("", "")
+
+
+def _cause_value(incident_id: str, name: str) -> str:
+    return object_value({"v": _VERSION, "incident": incident_id, "name": digest_of(name)})
+
+
+def _row(alert: Named) -> Text:
+    name, firing, total = alert
+    return Text("triage.storm-row", name=inert(name, _ALERT_NAME) or "-", firing=firing, total=total)

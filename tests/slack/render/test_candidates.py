@@ -1,7 +1,6 @@
 import pytest
 
-from bot.slack.render.buttons import Ask, read_value
-from bot.slack.render.candidates import render_choice
+from bot.slack.render.buttons import Ask, read_value, render_choice
 from tests.slack.render import assert_fits, assert_inert, texts
 
 QUESTION = "Which of these pods?"

@@ -13,14 +13,18 @@ from bot.slack.render.change import (
     RUNNING,
     Card,
     CardButton,
+    Offer,
     Waiting,
+    offer_form,
+    offer_message,
     pressed_value,
     read_pressed,
     render_card,
     render_denied,
     render_late,
+    told_form,
+    waiting_form,
 )
-from bot.slack.render.change_offer import Offer, offer_form, offer_message, told_form, waiting_form
 from bot.slack.render.prose import progress, render_error
 from bot.texts import LANGUAGES, Texts
 from sandbox.slack.validate import validate_view

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from bot.render.markdown import markdown
 from bot.render.words import visible
 from bot.report import Table
-from bot.slack.render.files import table_files, whole_answer
+from bot.slack.render.tables import table_files, whole_answer
 from tests.render import SAY, any_text, typical
 
 

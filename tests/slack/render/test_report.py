@@ -7,9 +7,8 @@ from msgspec import structs
 
 from bot.report import Evidence, Gap, NextAction, Scope, Subject, Table
 from bot.slack.message import Message
-from bot.slack.render.as_json import slack_json
 from bot.slack.render.degrade import degraded
-from bot.slack.render.report import render_report
+from bot.slack.render.report import render_report, slack_json
 from bot.texts import LANGUAGES, Texts
 from tests.dense_json import dense_json
 from tests.render import SAY, any_text, evidence, finding, of_gpu_1, report, reports, typical

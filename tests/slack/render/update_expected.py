@@ -2,7 +2,7 @@
 
 import json
 
-from bot.slack.render.as_json import slack_json
+from bot.slack.render.report import slack_json
 from tests.dense_json import dense_json
 from tests.render import SAY
 from tests.slack.render import CHOSEN, EXPECTED, expected_file, report_of

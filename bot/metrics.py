@@ -1,0 +1,299 @@
+"""What /metrics tells, as figures."""
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from aiohttp import web
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from bot import process_counters
+from bot.endpoint import Handler, is_bearer
+from bot.finding_codes import CODES, Code, PendingClass
+
+MOST_NAMESPACES = 200
+OTHERS = "(others)"
+"""The namespaces of a cluster beyond the `MOST_NAMESPACES` with the most pending pods, together; GPU types likewise."""
+MOST_TYPES = 50
+_LONGEST_TYPE = 63
+NOT_JUDGED = "not-judged"
+OTHER_SOURCE = "other"
+_SOURCES = (
+    *("API server's log", "API server's version", "HAMi version", "HAMi's events and log", "cards", "config maps"),
+    *("container log", "daemon sets", "deployments", "device config", "device plugin", "endpoint slices", "events"),
+    *("finished pods", "fit", "kube-scheduler config", "lock owner", "log", "metrics", "namespaces", "node", "nodes"),
+    *("objects", "pods", "previous log", "resource claims", "resource quotas", "resource slices", "scheduler flags"),
+    *("scheduler lease", "scheduler metrics", "scheduler pods", "services", "vGPUmonitor metrics", "webhook"),
+    *("webhooks", "newer HAMi"),
+)
+_SOURCE = re.compile(rf"({'|'.join(sorted(map(re.escape, _SOURCES), key=len, reverse=True))})(?= |$)")
+
+
+class Pending(NamedTuple):
+    """One pending pod: the code of its cause, empty where it was not judged, and how long it has waited."""
+
+    namespace: str
+    code: Code | None
+    age_s: float
+
+
+class Waiting(NamedTuple):
+    """Pending pods counted: by namespace, class and code, and the longest time by class."""
+
+    pods: Mapping[tuple[str, PendingClass, str], int] = {}
+    oldest_s: Mapping[PendingClass, float] = {}
+
+
+class ClusterFigures(NamedTuple):
+    """What one look at a cluster saw. `gpus` by state; `largest_free_mib` by GPU type; `gaps` by source.
+
+    `took_s` is the look's time; `cache_age_s` how old what it had from memory may have been, None for a cluster of
+    which nothing is kept.
+    """
+
+    waiting: Waiting = Waiting()
+    gpus: Mapping[str, int] = {}
+    largest_free_mib: Mapping[str, int] = {}
+    gaps: Mapping[str, int] = {}
+    took_s: float = 0.0
+    at: float = 0.0
+    cache_age_s: float | None = None
+
+
+class BotFigures(NamedTuple):
+    """Of the bot itself. `incidents` by state, those that have not ended; times in seconds."""
+
+    open_changes: int = 0
+    overdue_changes: int = 0
+    incidents: Mapping[str, int] = {}
+    unsent_messages: int = 0
+    oldest_unsent_s: float = 0.0
+    questions: int = 0
+    oldest_question_s: float = 0.0
+
+
+class Figures:
+    """The newest of everything. A cluster whose last look failed is `None`: nothing is told of it but that."""
+
+    def __init__(self, is_ready: Callable[[], bool]) -> None:
+        self.is_ready = is_ready
+        self.clusters: Mapping[str, ClusterFigures | None] = {}
+        self.bot: BotFigures | None = None
+        self.blind: frozenset[str] = frozenset()
+        """Clusters of which the self-test failed."""
+
+
+def class_of(code: Code | None) -> PendingClass:
+    """The class of a pod that waits for this cause."""
+    return CODES[code].pending_class if code else "unknown"
+
+
+def counted(pending: Collection[Pending]) -> Waiting:
+    """Done once for each look, so that a scrape costs the same however many pods wait."""
+    by_namespace = Counter(pod.namespace for pod in pending)
+    named = {namespace for namespace, _ in by_namespace.most_common(MOST_NAMESPACES)}
+    pods: Counter[tuple[str, PendingClass, str]] = Counter()
+    oldest: dict[PendingClass, float] = {}
+    for pod in pending:
+        kind = class_of(pod.code)
+        pods[pod.namespace if pod.namespace in named else OTHERS, kind, pod.code or NOT_JUDGED] += 1
+        oldest[kind] = max(oldest.get(kind, 0.0), pod.age_s)
+    return Waiting(pods, oldest)
+
+
+def largest_by_type(slices: Iterable[tuple[str, int]]) -> Mapping[str, int]:
+    """The largest slice of each GPU type, of one slice for each GPU. The `MOST_TYPES` with the most GPUs are named.
+
+    Types come from annotations of nodes, which may hold anything.
+    """
+    cut = [(type_[:_LONGEST_TYPE], mib) for type_, mib in slices]
+    named = {type_ for type_, _ in Counter(type_ for type_, _ in cut).most_common(MOST_TYPES)}
+    largest: dict[str, int] = {}
+    for type_, mib in cut:
+        name = type_ if type_ in named else OTHERS
+        largest[name] = max(largest.get(name, 0), mib)
+    return largest
+
+
+def gaps_by_source(sources: Iterable[str]) -> Mapping[str, int]:
+    """Each source once, under its beginning that names no object: `log of ns/pod` is a `log`."""
+    found = (_SOURCE.match(source) for source in set(sources))
+    return Counter(match[1] if match else OTHER_SOURCE for match in found)
+
+
+_MIB = 1024 * 1024
+
+
+class OfClusters(Collector):
+    """What the last look at each cluster saw."""
+
+    def __init__(self, clusters: Mapping[str, ClusterFigures | None]) -> None:
+        self._clusters = clusters
+
+    def collect(self) -> Iterator[Metric]:
+        seen = {name: figures for name, figures in self._clusters.items() if figures is not None}
+        yield from _of_pods(seen)
+        yield from _of_gpus(seen)
+        gaps = {(cluster, source): n for cluster, figures in seen.items() for source, n in figures.gaps.items()}
+        yield _gauge("gaps", "sources that the last look could not read", gaps, "cluster", "source")
+        yield _gauge("look_seconds", "how long the last look took", _each(seen, "took_s"), "cluster")
+        yield _gauge("look_timestamp_seconds", "when the last look ended", _each(seen, "at"), "cluster")
+        kept = {name: figures for name, figures in seen.items() if figures.cache_age_s is not None}
+        text = "how old what the last look had from memory may have been"
+        yield _gauge("cache_age_seconds", text, _each(kept, "cache_age_s"), "cluster")
+
+
+class OfBot(Collector):
+    """The bot itself, and what this process has counted."""
+
+    def __init__(self, figures: Figures) -> None:
+        self._figures = figures
+
+    def collect(self) -> Iterator[Metric]:
+        yield _gauge("ready", "1 while the bot can hear and tell", {(): float(self._figures.is_ready())})
+        failed, clusters = self._figures.blind, self._figures.clusters
+        blind = {(name,): float(figures is None or name in failed) for name, figures in clusters.items()}
+        yield _gauge("blind", "1 where the last look at the cluster failed, or the self-test", blind, "cluster")
+        if self._figures.bot is not None:
+            yield from _of_store(self._figures.bot)
+        text = "from the creation of a pod with a GPU until it ran"
+        yield _histogram("pod_start_seconds", text, process_counters.POD_STARTS, "cluster")
+        yield _histogram("slack_ack_seconds", "from a request of Slack to its answer", process_counters.ACKS)
+        text = "how long questions in Slack took to be read and judged"
+        yield _histogram("playbook_seconds", text, process_counters.PLAYBOOKS, "verb", "outcome")
+        requests: Any = CounterMetricFamily(
+            "hami_bot_kubernetes_requests",
+            "requests to API servers, by the status of the answer",
+            labels=("cluster", "verb", "status"),
+        )
+        for labels, n in list(process_counters.KUBERNETES_REQUESTS.items()):
+            requests.add_metric(labels, n)
+        yield requests
+
+
+def _of_pods(seen: Mapping[str, ClusterFigures]) -> Iterator[Metric]:
+    pods = {(cluster, *labels): n for cluster, figures in seen.items() for labels, n in figures.waiting.pods.items()}
+    labels = ("cluster", "namespace", "class", "code")
+    yield _gauge("pending_pods", "pods that wait for GPUs, by the first cause", pods, *labels)
+    oldest = {
+        (cluster, kind): age_s for cluster, figures in seen.items() for kind, age_s in figures.waiting.oldest_s.items()
+    }
+    yield _gauge("oldest_pending_seconds", "how long the oldest of them has waited", oldest, "cluster", "class")
+
+
+def _of_gpus(seen: Mapping[str, ClusterFigures]) -> Iterator[Metric]:
+    states = {(cluster, state): n for cluster, figures in seen.items() for state, n in figures.gpus.items()}
+    yield _gauge("gpus", "GPUs by state", states, "cluster", "state")
+    free = {
+        (cluster, type_): mib * _MIB
+        for cluster, figures in seen.items()
+        for type_, mib in figures.largest_free_mib.items()
+    }
+    yield _gauge("largest_free_slice_bytes", "the most memory that one pod could get", free, "cluster", "type")
+
+
+def _of_store(bot: BotFigures) -> Iterator[Metric]:
+    yield _gauge("open_changes", "temporary changes that have not ended", {(): bot.open_changes})
+    yield _gauge("overdue_changes", "those that should have been reverted", {(): bot.overdue_changes})
+    states = {(state,): n for state, n in bot.incidents.items()}
+    yield _gauge("incidents", "triage threads that have not ended", states, "state")
+    yield _gauge("unsent_messages", "messages that wait for Slack", {(): bot.unsent_messages})
+    yield _gauge("oldest_unsent_message_seconds", "how long the oldest of them has waited", {(): bot.oldest_unsent_s})
+    yield _gauge("open_questions", "questions and deeds that are being answered", {(): bot.questions})
+    yield _gauge("oldest_open_question_seconds", "how long the oldest has been", {(): bot.oldest_question_s})
+
+
+def _each(seen: Mapping[str, ClusterFigures], field: str) -> dict[tuple[str, ...], float]:
+    return {(cluster,): getattr(figures, field) for cluster, figures in seen.items()}
+
+
+def _gauge(name: str, text: str, values: Mapping[tuple[str, ...], float], *labels: str) -> Metric:
+    family: Any = GaugeMetricFamily(f"hami_bot_{name}", text, labels=labels)
+    for given, value in values.items():
+        family.add_metric(given, value)
+    return family
+
+
+def _histogram(name: str, text: str, counted: process_counters.Histogram, *labels: str) -> Metric:
+    family: Any = HistogramMetricFamily(f"hami_bot_{name}", text, labels=labels)
+    edges = [*(str(float(edge)) for edge in counted.edges), "+Inf"]
+    for given, counts, total in counted.told():
+        family.add_metric(given, list(zip(edges, counts, strict=True)), total)
+    return family
+
+
+METRICS_PATH = "/metrics"
+_MOST_FORMATS = 4
+_THIS_MACHINE = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
+"""No other loopback address: a service mesh's sidecar passes on anybody's requests as 127.0.0.6."""
+_END = b"# EOF\n"
+"""The end of OpenMetrics."""
+
+Encode = Callable[[Collector], bytes]
+
+
+class _Kept(NamedTuple):
+    """The text of the clusters in one format."""
+
+    encode: Encode
+    of: Mapping[str, ClusterFigures | None]
+    text: bytes
+
+
+class Exposition:
+    """The figures as text, in each format that was asked for so far."""
+
+    def __init__(self, figures: Figures) -> None:
+        self.figures = figures
+        self._own = OfBot(figures)
+        self._kept: dict[str, _Kept] = {}
+
+    async def text(self, accept: str) -> tuple[bytes, str]:
+        """The whole exposition and its content type, in the best format that the header `Accept` allows."""
+        try:
+            encode, content_type = choose_encoder(accept)
+        except (TypeError, ValueError):  # of a version that is no number
+            encode, content_type = choose_encoder("")
+        kept = self._kept.get(content_type)
+        if kept is None or kept.of is not self.figures.clusters:
+            kept = await self._keep(content_type, encode)
+        return kept.text + encode(self._own), content_type
+
+    async def renew(self) -> None:
+        """Makes the text of what the looks have seen before the next scrape needs it. To be called after a look."""
+        for content_type, kept in list(self._kept.items()):
+            if kept.of is not self.figures.clusters:
+                await self._keep(content_type, kept.encode)
+
+    async def _keep(self, content_type: str, encode: Encode) -> _Kept:
+        clusters = self.figures.clusters
+        text = await asyncio.to_thread(encode, OfClusters(clusters))
+        if content_type not in self._kept and len(self._kept) >= _MOST_FORMATS:
+            self._kept.clear()  # a client may ask for as many as it likes
+        kept = self._kept[content_type] = _Kept(encode, clusters, text.removesuffix(_END))
+        return kept
+
+
+def metrics_route(exposition: Exposition, token: str) -> Handler:
+    """What answers `METRICS_PATH`. Without a token only a client on the same machine is answered."""
+
+    async def metrics(request: web.Request) -> web.Response:
+        if not _may_read(request, token):
+            text = (
+                "the bearer token is missing or wrong\n" if token else "set metrics.token to be read from elsewhere\n"
+            )
+            return web.Response(status=401, text=text, headers={"WWW-Authenticate": 'Bearer realm="metrics"'})
+        body, content_type = await exposition.text(request.headers.get("Accept", ""))
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    return metrics
+
+
+def _may_read(request: web.Request, token: str) -> bool:
+    if token:
+        return is_bearer(request.headers.get("Authorization", ""), token)
+    return request.remote in _THIS_MACHINE
