@@ -11,7 +11,7 @@ from slack_bolt.app.async_app import AsyncApp
 from bot.endpoint import Take
 from bot.errors import BotError, SourceError
 from bot.metrics import Exposition, Figures
-from bot.pager.inbound import Hear, PagerAction
+from bot.pager import Hear, PagerAction
 from bot.settings.schema import Settings, SlackSettings
 from bot.slack.app import WrongInstall, check_scopes
 from bot.slack.failures import Problem, SlackFailure

@@ -97,23 +97,8 @@ class PagerDutyPaging(BaseModel):
     """PagerDuty's Events API; `https://events.eu.pagerduty.com` in the EU region."""
 
 
-class OpsgeniePaging(BaseModel):
-    """Opsgenie's alert API, and the webhooks that Opsgenie posts back."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    api_key: HeaderSecret
-    """The key of an API integration of Opsgenie, through which phones ring."""
-    webhook_token: HeaderSecret = _NONE
-    """What a webhook integration of Opsgenie sends to `/pager/opsgenie` as `Authorization: Bearer TOKEN`. Without it
-    the bot takes no updates from Opsgenie.
-    """
-    url: BaseAddress = "https://api.opsgenie.com"
-    """Opsgenie's API; `https://api.eu.opsgenie.com` in the EU region."""
-
-
 class WebhookPaging(BaseModel):
-    """A server of the operator, see `bot.pager.requests`."""
+    """A server of the operator, see `bot.pager`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -129,14 +114,19 @@ class PagingSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     pagerduty: PagerDutyPaging | None = None
-    opsgenie: OpsgeniePaging | None = None
     webhook: WebhookPaging | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _opsgenie_is_gone(cls, given: object) -> object:
+        if isinstance(given, dict) and "opsgenie" in given:
+            raise WrongValue(Text("error-settings.opsgenie-is-gone"))
+        return given
 
     @model_validator(mode="after")
     def _proves_itself(self) -> Self:
         needed = {
             "pagerduty.routing_key": self.pagerduty and self.pagerduty.routing_key,
-            "opsgenie.api_key": self.opsgenie and self.opsgenie.api_key,
             "webhook.secret": self.webhook and self.webhook.secret,
         }
         if missing := [name for name, secret in needed.items() if secret is not None and not secret.get_secret_value()]:

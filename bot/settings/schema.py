@@ -184,7 +184,7 @@ class AccessSettings(BaseModel):
 
 class HttpSettings(BaseModel):
     """The bot's own port: /livez and /readyz, in HTTP mode POST /slack/events, with on-call POST /alerts/alertmanager
-    and, with pagers that post back, /pager/pagerduty and /pager/opsgenie.
+    and, with pagers that post back, /pager/pagerduty.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

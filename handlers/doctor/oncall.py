@@ -7,7 +7,7 @@ import httpx
 
 from bot.endpoint import ALERTS_PATH
 from bot.errors import SourceError
-from bot.pager.requests import OPSGENIE, PAGERDUTY, WEBHOOK
+from bot.pager import PAGERDUTY, WEBHOOK
 from bot.report import one_line
 from bot.settings.oncall import OncallSettings, PagerDutySettings
 from bot.settings.schema import Settings
@@ -24,7 +24,7 @@ _UNAUTHORIZED = 401
 async def examine_oncall(settings: Settings, oncall: OncallSettings) -> list[Link]:
     """The alerts' address, PagerDuty's schedules, and each pager."""
     paging = oncall.paging
-    pagers = {PAGERDUTY: paging.pagerduty, OPSGENIE: paging.opsgenie, WEBHOOK: paging.webhook}
+    pagers = {PAGERDUTY: paging.pagerduty, WEBHOOK: paging.webhook}
     asked = [_alerts(settings.http.bind)]
     asked += [_on_call(oncall.pagerduty)] if oncall.pagerduty else []
     asked += [_pager(name, pager.url) for name, pager in pagers.items() if pager]

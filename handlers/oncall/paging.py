@@ -9,8 +9,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from bot.pager.inbound import PagerAction
-from bot.pager.requests import PageEvent, request_of, services_of
+from bot.pager import PageEvent, PagerAction, post, request_of, services_of
 from bot.periodic_jobs import Clock
 from bot.report import one_line
 from bot.settings.oncall import PagingSettings
@@ -75,8 +74,6 @@ class Paging:
         return await self._tell(page) if page else None
 
     async def _tell(self, page: PageRow) -> float:
-        from bot.pager.requests import post  # noqa: PLC0415  # httpx is slow to import
-
         rows, now = self._deps.store.pages, self._deps.now()
         event = await self._told(page)
         request = event and request_of(page.service, self._settings, event, now)

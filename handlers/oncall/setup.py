@@ -5,8 +5,7 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from bot.endpoint import AlertsEndpoint, Take
-from bot.pager.inbound import Hear, pager_routes
-from bot.pager.requests import services_of
+from bot.pager import Hear, pager_routes, services_of
 from bot.periodic_jobs import Clock, in_background
 from bot.readiness import Receivers
 from bot.settings.oncall import OncallSettings

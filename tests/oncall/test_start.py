@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from bot.endpoint import ALERTS_PATH
 from bot.main import running
-from bot.pager.inbound import PAGERDUTY_PATH
+from bot.pager import PAGERDUTY_PATH
 from bot.settings.oncall import OncallSettings, PagerDutyPaging, PagingSettings
 from bot.settings.schema import HttpSettings
 from bot.slack.app import WrongInstall
