@@ -1,7 +1,8 @@
 """When a digest is due: a time of day in a time zone on some days, or a cron expression of five fields.
 
-cronsim finds the times, as Debian's cron does. Where the zone's clock skips a time of day, the digest comes at the
-moment after the gap; where the clock shows it twice, it comes the first time.
+cronsim finds the times, as Debian's cron does: `from_crontab` of APScheduler 3 fires `0 9 * * 1` on Tuesdays, refuses
+weekday 7, and joins day of month and weekday by *and*. Where the zone's clock skips a time of day, the digest comes at
+the moment after the gap; where the clock shows it twice, it comes the first time.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Alerts, triage threads, and whom they call."""
 
 import re
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
@@ -118,10 +118,12 @@ class PagingSettings(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _opsgenie_is_gone(cls, given: object) -> object:
-        if isinstance(given, dict) and "opsgenie" in given:
-            raise WrongValue(Text("error-settings.opsgenie-is-gone"))
-        return given
+    def _opsgenie_is_gone(cls, given: Any) -> Any:
+        match given:
+            case {"opsgenie": _}:
+                raise WrongValue(Text("error-settings.opsgenie-is-gone"))
+            case _:
+                return given
 
     @model_validator(mode="after")
     def _proves_itself(self) -> Self:

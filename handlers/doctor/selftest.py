@@ -36,7 +36,7 @@ class SelfTest:
 
     async def run(self, clock: Clock) -> None:
         """Every hour until it is cancelled; the first time after the pace."""
-        await clock.repeat(self._pace_s, "the self-test ended early", self._look, asyncio.Event())
+        await clock.repeat(self._pace_s, "the self-test ended early", self._look, at_once=False)
 
     async def _look(self) -> None:
         if await self._lease.is_mine() and await self._is_due():

@@ -57,7 +57,7 @@ class Watcher:
 
     async def run(self, clock: Clock) -> None:
         """Until it is cancelled; in one replica at a time. The first look comes after the usual time."""
-        await clock.repeat(self._patience.look_s, "a look at the clusters ended early", self._watch, asyncio.Event())
+        await clock.repeat(self._patience.look_s, "a look at the clusters ended early", self._watch, at_once=False)
 
     async def _watch(self) -> None:
         if await self._lease.is_mine():
