@@ -28,7 +28,8 @@ from bot.readiness import Front, SlackIdentity, Start, opened, reached
 from bot.settings import load_settings
 from bot.settings.schema import Settings, SlackSettings
 from bot.slack.app import App, Grouped, build_app
-from bot.slack.gateway import Gateway, open_client
+from bot.slack.calls import open_client
+from bot.slack.gateway import Gateway
 from bot.slack.outbox import Outbox
 from bot.slack.question_tasks import DEED_S, KEEPING_S, LONGEST_S, Work
 from bot.slack.sockets import PING_INTERVAL_S, WATCH_S, Sockets

@@ -130,7 +130,7 @@ def _slots(schedule: Schedule, since: float, *, backwards: bool = False) -> Iter
 
 
 def _times(cron: str, since: datetime, *, backwards: bool = False) -> CronSim:
-    """Raises CronSimError. Schedules in older stores may say `last` for the last day of a month, or end in `-sun`."""
+    """Raises CronSimError. `last` is the last day of a month, and a range of weekdays may end in `sun`."""
     return CronSim(cron.replace("last", "l").replace("-sun", "-7"), since, reverse=backwards)
 
 

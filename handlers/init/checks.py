@@ -12,7 +12,8 @@ from bot.kube.client.connect import open_cluster
 from bot.settings import variable
 from bot.settings.schema import SlackSettings
 from bot.settings.values import channel_id, fits_a_header, never_in_clear
-from bot.slack.gateway import Gateway, open_client
+from bot.slack.calls import open_client
+from bot.slack.gateway import Gateway
 from bot.texts import Text
 from handlers.doctor.clusters import examine_sources
 from handlers.doctor.links import Link, Name, broken

@@ -29,7 +29,8 @@ from bot.kube.client.live import LiveCluster
 from bot.kube.client.responses import ServerClock
 from bot.kube.client.writer import Writer
 from bot.settings.schema import AccessSettings, Settings
-from bot.slack.gateway import Gateway, open_client
+from bot.slack.calls import open_client
+from bot.slack.gateway import Gateway
 from bot.slack.outbox import Outbox
 from bot.store import open_store
 from bot.texts import Texts

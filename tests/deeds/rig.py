@@ -27,7 +27,8 @@ from bot.kube.client.responses import ServerClock
 from bot.kube.client.writer import Writer
 from bot.settings.schema import AccessSettings, ProfileSettings, Settings
 from bot.slack.app import Grouped
-from bot.slack.gateway import Gateway, open_client
+from bot.slack.calls import open_client
+from bot.slack.gateway import Gateway
 from bot.slack.origin import Home
 from bot.slack.outbox import Outbox
 from bot.slack.question_tasks import Work
