@@ -1,6 +1,9 @@
-"""What the HTTP endpoints that others post to have in common: who may, how much, how long, what is logged.
+"""What the HTTP endpoints that others post to have in common (who may, how much, how long, what is logged), and the one
+for alerts, POST /alerts/alertmanager. Nothing of a request is logged; of alerts, how many came.
 
-Nothing of a request is logged.
+200  kept, whatever happens to this process now; also what was kept before
+400  no webhook of version 4; 401 without the credentials; 413 too large; 415 compressed; 408 too slow
+503  not kept, to be sent again: Alertmanager tries 5xx again, and 4xx never
 """
 
 import asyncio

@@ -1,4 +1,9 @@
-"""The bot's own port: is it alive, is it ready, in HTTP mode what Slack sends, and alerts."""
+"""The bot's own port: is it alive, is it ready, in HTTP mode what Slack sends, and alerts.
+
+Nobody can starve it without a login (`Clients`). There is always room for one connection more: whoever has kept the bot
+waiting for longest makes it. So a probe, which sends its request at once, is answered however many connections are
+open. A request that has come as a whole is worked on, and its connection makes room for nobody.
+"""
 
 import asyncio
 import json

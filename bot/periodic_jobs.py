@@ -1,4 +1,4 @@
-"""The one clock of a process: what is done again and again is a job of one APScheduler, which keeps nothing.
+"""What goes on beside everything else: jobs that are done again and again, by one APScheduler, which keeps nothing.
 
 What is due stands in the store or on the cluster's objects, so the next time makes up for one that was missed.
 """

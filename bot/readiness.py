@@ -1,4 +1,6 @@
-"""What the bot's own port answers from the moment when it listens: what it is about depends on how far the start is."""
+"""How far the start is: what the bot's own port answers from the moment when it listens, and how the start waits for
+the store and for Slack, where there is something to do meanwhile.
+"""
 
 import asyncio
 import logging

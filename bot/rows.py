@@ -1,4 +1,4 @@
-"""The rows about GPUs that a report holds, and that pictures and bars draw."""
+"""The rows about GPUs, stages of scheduling and pools of nodes that a report holds, and that pictures draw."""
 
 from typing import Literal, NamedTuple
 

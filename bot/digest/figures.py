@@ -1,4 +1,6 @@
-"""What a digest compares: figures by name, and how they differ from those of the last one."""
+"""What a digest compares: figures by name, how they differ from those of the last one, and how much memory there was
+digest by digest.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -113,7 +115,9 @@ class FigureRow(NamedTuple):
 
 
 class OwnerRow(NamedTuple):
-    """Whose so many pods a finding concerns, by its place in the report from 1 on. `namespace`, `team` may be empty."""
+    """Counts the pods that a finding is about, by owner. `finding` is its place in the report, from 1 on; `namespace`
+    and `team` may be empty.
+    """
 
     finding: int
     kind: str

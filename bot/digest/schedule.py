@@ -99,7 +99,7 @@ def slots(schedule: Schedule, after: float, until: float) -> list[Slot]:
 
 
 def due(schedule: Schedule, after: float, now: float, *, late_s: float = _LATE_S) -> Due:
-    """Of the slots since `after` the newest is posted, late if need be; those before it, and one too late, are not."""
+    """What is due now: the newest slot since `after`, late if need be; those before it, and one too late, are not."""
     missed = slots(schedule, after, now)
     if not missed:
         return Due(None)

@@ -1,4 +1,9 @@
-"""What Kubernetes itself says of a node: whether it is ready, and what keeps pods off it."""
+"""What a node's object says about itself: whether it is ready, what keeps pods off it, and which GPU faults are
+reported.
+
+Other programs report a faulty GPU by node conditions; the table says who sets each, and which status means trouble. A
+condition that no row names is nobody's verdict here: whoever answers quotes it and judges nothing.
+"""
 
 import re
 from functools import cache

@@ -1,8 +1,13 @@
-"""Kubernetes label and field selectors, evaluated here for sources that have no API server to do it.
+"""What Kubernetes selects by, evaluated here: label and field selectors of lists, and kube-scheduler's filters of
+nodes.
 
 Grammar: k8s.io/apimachinery/pkg/labels/selector.go and fields/selector.go, without the labels' `<` and `>`.
 A text that is neither raises ValueError, and so does a field that the object does not have: an empty answer would claim
 that there is no such object.
+
+The filters are those that objects alone decide, before an extender is asked. Order and texts: k8s.io/kubernetes
+pkg/scheduler/framework/plugins (nodeunschedulable, tainttoleration, nodeaffinity, noderesources). What depends on other
+pods (free cpu, ports, volumes, pod affinity) is not judged here; a pod that is larger than the whole node is.
 """
 
 import re

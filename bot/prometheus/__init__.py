@@ -1,3 +1,5 @@
+"""What can be asked of a Prometheus: see `bot.prometheus.client`."""
+
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar

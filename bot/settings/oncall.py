@@ -1,4 +1,4 @@
-"""Alerts, triage threads, and whom they call."""
+"""The settings of on-call: alerts and their routes, triage threads, whom these call, and which pagers ring."""
 
 import re
 from typing import Annotated, Any, Self

@@ -1,4 +1,8 @@
-"""How Slack names channels, people and user groups: by ids."""
+"""Values that several settings have: Slack's ids of channels, people and groups, addresses, and secrets of other
+services.
+
+Nothing secret leaves in clear, and no secret holds what a header cannot have.
+"""
 
 import ipaddress
 import json
@@ -22,7 +26,7 @@ Ids = Annotated[tuple[str, ...], NoDecode]
 
 
 def channel_id(given: str) -> str:
-    """The same, if it is a channel's id. Raises ValueError."""
+    """The text, if it is a channel's id. Raises ValueError."""
     if not CHANNEL.fullmatch(given):
         raise WrongValue(Text("error-settings.no-channel-id"))
     return given

@@ -1,4 +1,8 @@
-"""Alerts from when they are taken until they are over. Those that were taken are sorted into incidents later."""
+"""Alerts from when they are taken until they are over: a row for each outbreak. Those that were taken are sorted into
+incidents later (`bot.store.incidents`), or a route of the settings ignores them: they are in no incident, and counted.
+
+The functions below the classes work inside a transaction of these classes or of `bot.store.incidents`.
+"""
 
 import json
 from collections import Counter, defaultdict
@@ -36,8 +40,8 @@ _CHANGED = update(alerts).where(*(alerts.c[name.removeprefix("of_")] == bindpara
 
 
 class Counts(NamedTuple):
-    """Of one incident: alerts, pods and nodes that fire now, and all that ever did; the nodes are those of alerts that
-    name no pod. `subjects` are some pods, firing first.
+    """Counts of one incident: alerts, pods and nodes that fire now, and all that ever did; the nodes are those of
+    alerts that name no pod. `subjects` are some pods, firing first.
 
     The others are what its alerts say: their names, namespaces, severities as they are labelled, and runbooks; `cut` is
     how many more whoever sent those that fire left out; `by_name` is how many of a name fire and how many there were,
@@ -250,7 +254,7 @@ async def count_once(connection: AsyncConnection, these: Any, incident_id: str) 
 
 
 def counted(rows: Sequence[Any]) -> Counts:
-    """Of the rows of one incident's alerts, grouped; `n` is how many alerts such a row stands for."""
+    """Counts the grouped rows of one incident's alerts; `n` is how many alerts such a row stands for."""
     firing = [row for row in rows if row.status == "firing"]
     affected = {(row.namespace, row.pod) for row in firing if row.pod}
     pods = {(row.namespace, row.pod) for row in rows if row.pod}

@@ -1,6 +1,7 @@
-"""The rows of temporary changes: what is known of each, for telling and for noticing what ended unseen.
+"""The rows of temporary changes, and of changes that wait for somebody else's yes (`Approvals`).
 
-The record on the object says how a change is undone; the row's copy does where that record is damaged or gone.
+The record on the object says how a change is reverted; the row's copy does where that record is damaged or gone. It
+also serves for telling, and for noticing what ended unseen.
 """
 
 import logging
@@ -165,7 +166,12 @@ _COUNTED = ("requested", "over-limit")
 
 
 class Approval(NamedTuple):
-    """One row. `digest` is of exactly what is approved, `request` (JSON) what is done then.
+    """A change that waits for somebody else's yes. It is decided once, whoever comes first; nothing leads back.
+
+    pending -> approved | refused | expired | void
+    approved -> done | not-done
+
+    `digest` is of exactly what is approved, `request` (JSON) what is done then.
 
     `expires_at` is in seconds since 1970, by the clock of the cluster's API server as is every `now` below: replicas
     share it.

@@ -1,7 +1,8 @@
-"""Facts by key: that a deed was carried out, what it was decided to do, which words a message has.
+"""Facts by key: that a deed was carried out, what it was decided to do, which words a message has; and moments by name.
 
 A fact that is written in the transaction of a deed's effect makes the deed idempotent: whoever carries it out again
-after a crash finds the fact, and does nothing.
+after a crash finds the fact, and does nothing. A moment (`MarkRows`) says when something was last heard, or since when
+something is wrong.
 """
 
 from collections.abc import Callable

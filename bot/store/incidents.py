@@ -47,8 +47,8 @@ MINUTE_S = 60.0
 
 
 class Limit(NamedTuple):
-    """So many threads may open in a channel in a minute; alerts of further causes are those of the incident
-    `gathered`.
+    """The most threads (`most`) that may open in a channel in a minute; alerts of further causes go into the incident
+    of the cause `gathered`.
     """
 
     most: int

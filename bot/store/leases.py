@@ -1,4 +1,4 @@
-"""The time of day that all processes of one store share: claims and leases are compared with it.
+"""What processes that share a store tell each other apart by: one clock, leases of periodic tasks, and a sender's name.
 
 What a process has claimed is its own as long as it lives, which it shows every `BEAT_S` by renewing all its claims.
 """

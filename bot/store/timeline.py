@@ -1,4 +1,8 @@
-"""What happened to incidents. It is written down in the transaction of whoever changes the incident."""
+"""What happened to incidents, and what pagers are to be told of it, written down in the transaction of whoever changes
+the incident.
+
+Of one page only the newest state counts: a pager need not ring for what was acknowledged before it could be reached.
+"""
 
 import json
 from collections import defaultdict

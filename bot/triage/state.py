@@ -8,6 +8,9 @@ One that has ended is history: the same cause begins another.
 
 While one is open, people are called one after the other (`next_call`). An acknowledgement that lapses, and a cause that
 becomes worse than when somebody was last called or looked at it, open it again and call at once.
+
+A mute ends at a time, with a node that is registered again, or with its cause (`MuteUntil`). Pagers are told when to
+ring, that somebody has it, and that it is over (`pages`).
 """
 
 from typing import Literal, NamedTuple
@@ -29,7 +32,7 @@ CALLS: frozenset[Turn] = frozenset({"called", "last-resort"})
 PAGER = "pager"
 """In the place of a person, where there is no rota and the pagers alone are called."""
 WORSE = 10
-"""So many times the pods are worth another call."""
+"""Factor by which the pods have to grow to be worth another call."""
 
 _NODE = "node "
 
@@ -63,7 +66,7 @@ def is_over(until: MuteUntil, at: float, nodes: Nodes) -> bool:
 
 
 def written(until: MuteUntil) -> str:
-    """The same as the detail of what is told; `read_until` reads it."""
+    """A mute's end as the detail of what is told; `read_until` reads it."""
     return f"{until.at:.0f}" if until.at else f"{_NODE}{until.node}" if until.node else ""
 
 

@@ -1,4 +1,6 @@
-"""What became of an incident, from its timeline: how long it took, who did what, and who was called."""
+"""What became of incidents, from their timelines: how long each took, who did what, and who was called; how many
+GPU-hours were affected; and the same of all incidents of a period, for the on-call report.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -51,7 +53,7 @@ class GpuTime(NamedTuple):
 
 
 def gpu_time(spells: Sequence[FiringSpan], until: float, since: float = 0.0) -> GpuTime:
-    """Of what lies between these times, in seconds since 1970.
+    """GPU-hours affected between two moments, in seconds since 1970.
 
     A pod of which one alert tells what it asks for is known. If it was made anew and asks for another number, each
     alert counts with its own, and for `gpus` the largest. Of several alerts at a time the one that counts most does.

@@ -1,9 +1,13 @@
-"""What Alertmanager (webhook, version 4) and Grafana's alerting (version 1) post, as alerts. Whoever has the secret may
-send anything: nothing is trusted.
+"""What Alertmanager (webhook, version 4) and Grafana's alerting (version 1) post, as alerts, and the outbreaks of an
+alert. Whoever has the secret may send anything: nothing is trusted.
 
 The shape is that of `template.Data` in prometheus/alertmanager, `notify/webhook` adding `version`, `groupKey` and
 `truncatedAlerts`. Grafana's is the same with links to its panel and dashboard at each alert, by its documentation of
 the webhook notifier; what it has besides (`orgId`, `title`, `message`, `values`) is not read.
+
+Outbreaks of an alert come one after the other, and only the newest may be firing. Alertmanager names an alert by its
+fingerprint alone. Its `startsAt` says little: while an alert fires it moves to the earliest that any Prometheus saw,
+and an alert that ended because Alertmanager heard nothing (`resolve_timeout`) comes back with the start it had.
 """
 
 import hashlib
@@ -195,7 +199,7 @@ def _moment(text: str) -> str:
 
 
 REPEATED_S = 120.0
-"""So long after an end the same start is a late repetition: the other Alertmanager of a pair waits
+"""Seconds after an end in which the same start is a late repetition: the other Alertmanager of a pair waits
 `--cluster.peer-timeout` (15 s) for each before it, and a lost answer is tried again. After it, the alert is back."""
 NOTED_S = 300.0
 """That it was heard of once more is news only so often."""

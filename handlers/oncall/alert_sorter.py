@@ -1,4 +1,6 @@
-"""Alerts are sorted by cause: each cause has an incident, and so a thread."""
+"""Alerts are sorted by cause: each cause has an incident, and so a thread. The routes of the settings say in which
+channel, and what is grouped by labels there.
+"""
 
 import asyncio
 import logging

@@ -1,4 +1,9 @@
-"""Who is called for an incident: how bad it is now, who is due, and what a last resort is told."""
+"""Who is called for an incident: how bad it is now, who is due, and what a last resort is told.
+
+First come those whom PagerDuty's schedules have on call, then the rota of the settings, which needs nobody's answer.
+GET /oncalls as PagerDuty's REST API v2 documents it: entries with `user` (`email` only with `include[]=users`),
+`schedule` and `escalation_level`; `more` says that there is another page. A key that may only read is enough.
+"""
 
 import asyncio
 import contextlib
@@ -32,7 +37,7 @@ PRESSED, SUBMITTED, IN_WORDS = "triage-press", "triage-form", "triage"
 """The kinds of deeds about an incident: a button, a form, words."""
 
 PATIENCE_S = 60.0
-"""So long a cluster that cannot be read keeps alerts waiting for their cause."""
+"""Seconds for which a cluster that cannot be read keeps alerts waiting for their cause."""
 
 
 class Plan(NamedTuple):
@@ -58,7 +63,7 @@ class Plan(NamedTuple):
 ON_CALL = "?"
 """Stands for whom PagerDuty has on call while that was not asked yet."""
 KEPT_S = 60.0
-"""So long an answer is held for true, and a failure for lasting."""
+"""Seconds for which an answer is held for true, and a failure for lasting."""
 WITHIN_S = 10.0
 """A whole answer, all of its pages."""
 LARGEST_PAGE = 2 * 1024 * 1024
@@ -117,8 +122,8 @@ class Rota:
         return (ON_CALL, *self._usual) if known is None else known
 
     async def now(self) -> tuple[str, ...]:
-        """The same, asked for if need be. Raises nothing: whatever goes wrong with PagerDuty is logged, and then it is
-        the rota of the settings.
+        """Who is called, asked for if need be. Raises nothing: whatever goes wrong with PagerDuty is logged, and
+        then it is the rota of the settings.
         """
         known = self.known()
         if known is not None or self._pagerduty is None:

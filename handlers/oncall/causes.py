@@ -164,7 +164,7 @@ async def all_findings(sources: Sources, verb: str) -> Report:
 
 
 async def answer(sources: Sources, verb: str, subject: str) -> Report:
-    """The same about a pod (`ns/pod`) or a node."""
+    """What a playbook says about a pod (`ns/pod`) or a node, before it is words."""
     return await _diagnosed(find(verb), _request(verb, subject), sources)
 
 

@@ -1,4 +1,6 @@
-"""Digests: posted when they are due, by whichever replica claims them first; asked for and ended in Slack."""
+"""Digests: posted when they are due, by whichever replica claims them first; added by words or a form, and ended in
+Slack.
+"""
 
 import asyncio
 import logging

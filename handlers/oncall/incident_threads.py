@@ -1,4 +1,8 @@
-"""The thread of an incident: its head, its replies and its evidence follow what stands in the store."""
+"""The thread of an incident: its head, its replies and its evidence follow what stands in the store.
+
+Evidence is what a thread gets once: what `why` answers about the first pod, its picture, and a recording that replays
+it. Once an incident is over its thread is told how it went (`reply_of`), and a week's report is made of all of them.
+"""
 
 import asyncio
 import hashlib
@@ -55,8 +59,8 @@ from playbooks.playbook import Sources
 DEBOUNCE_S = 45.0
 """Seconds between two edits of a head in which nothing but counts changed."""
 NOT_POSTED_S = 120.0
-"""So long after a head was given to the outbox it is given once more: what waits there stays as it is, and what was
-given up, since the bot was no member of the channel, is tried again."""
+"""Seconds after which a head that was given to the outbox is given once more: what waits there stays as it is, and what
+was given up, since the bot was no member of the channel, is tried again."""
 
 
 class IncidentThreads:

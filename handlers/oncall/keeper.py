@@ -28,10 +28,10 @@ from handlers.oncall.incident_threads import IncidentThreads, attempt
 from handlers.task_lease import TaskLease
 
 LISTENED_S = 900.0
-"""So long after its start a process has heard what Alertmanager could not send before: that tries again for as long
-as it fires, at least each `group_interval`, which is 5 minutes unless somebody set it."""
+"""Seconds after its start by which a process has heard what Alertmanager could not send before: that tries again for as
+long as it fires, at least each `group_interval`, which is 5 minutes unless somebody set it."""
 LOOKED_S = 60.0
-"""Between two looks at a node whose registration ends a mute."""
+"""Seconds between two looks at a node whose registration ends a mute."""
 LEASE = "triage"
 LEASE_S = 8.0
 

@@ -23,7 +23,7 @@ from handlers.task_lease import TaskLease
 
 FIRST_WAIT, LONGEST_WAIT = 2.0, 60.0
 LASTING_S = 300.0
-"""So long a pager may fail before the thread is told."""
+"""Seconds for which a pager may fail before the thread is told."""
 LEASE = "pages"
 LEASE_S = 30.0
 

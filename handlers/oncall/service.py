@@ -154,14 +154,14 @@ class TriageService:
         return render_oncall_report(found, DAYS, await self.heads()).in_words(self._deps.say)
 
     async def posted_report(self, since: float, until: float, late: str) -> Message:
-        """The same between two moments (seconds since 1970), for a channel, where it calls nobody. `late`: see
-        `post_oncall_report`. Raises StoreError.
+        """The on-call report between two moments (seconds since 1970), for a channel, where it calls nobody. `late`:
+        see `post_oncall_report`. Raises StoreError.
         """
         found = await oncall_report(self._deps.store, since, until)
         return post_oncall_report(found, DAYS, await self.heads(), late).in_words(self._deps.say)
 
     async def heads(self) -> list[Head]:
-        """The same incidents, without asking anybody for the rota. Raises StoreError."""
+        """The heads of the open incidents, without asking anybody for the rota. Raises StoreError."""
         return await self._heads(self._keeper.rota.expected())
 
     async def _heads(self, rota: tuple[str, ...]) -> list[Head]:

@@ -1,7 +1,17 @@
 """Opens a live cluster: finds the credentials and hands them to the official client.
 
 This is the only importer of `kubernetes`, which takes 0.35 s of processor time: import this module where a live cluster
-is really opened.
+is really opened. It is imported without the parts that nobody here uses:
+
+`import kubernetes.aio` runs `kubernetes/__init__.py`, which imports the whole synchronous client as well: requests,
+oauthlib, websocket, 260 modules and 9 MB more. `importlib.util.LazyLoader` leaves such a package unexecuted until
+somebody touches one of its names, so whoever wants the rest of the client later gets all of it.
+
+`kubernetes.aio.client.ApiClient` takes pydantic and dateutil. `kubernetes.aio.config` imports it for two functions that
+nobody here calls: a promise of the class does as well, because that package looks its names up late.
+
+Of the 1.3 s of processor time that a cold `why` on 5,000 nodes takes, both together save 0.25 s; without the promise
+0.1 s are left of it, without the lazy loader nothing.
 """
 
 import asyncio
@@ -91,7 +101,7 @@ CONNECTIONS = 16
 LOGIN_TIMEOUT_S = 60
 """How long an exec plugin or an identity provider may take."""
 PERSON_TIMEOUT_S = 15 * 60
-"""The same where a person sees at a terminal what the plugin wants, such as a code for a browser."""
+"""How long a login may take where a person sees at a terminal what the plugin wants, such as a code for a browser."""
 TRICKLE = 4
 """An answer that trickles is given up after so many read timeouts."""
 UNUSABLE = (

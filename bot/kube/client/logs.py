@@ -1,4 +1,4 @@
-"""The lines of a container's log that hold one of some needles, picked out of it piece by piece."""
+"""A container's log: its newest lines within a limit of bytes, and the lines that hold one of some needles."""
 
 from collections import deque
 

@@ -1,4 +1,6 @@
-"""What an API server, or the way to it, answered instead of the object: as an error that a person can act on."""
+"""What an API server is asked, also for its access rules, and what it answered instead: errors that a person can act
+on.
+"""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What every object has, and parts that several kinds have."""
+"""Nodes, what every object has, and parts that several kinds have."""
 
 import msgspec
 

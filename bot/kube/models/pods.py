@@ -1,4 +1,6 @@
-"""Pods as a scheduler and kubelet see them."""
+"""Pods as a scheduler and kubelet see them, and parts of pods for lists of thousands, where a whole `Pod` each would be
+most of the memory.
+"""
 
 from sys import intern
 from typing import Any

@@ -1,4 +1,6 @@
-"""What owns pods, and the events about all of them."""
+"""What stands around pods: what owns them, the events about all of them, and what is configured: quotas, config,
+leases, services and webhooks.
+"""
 
 from bot.kube.models.base import Condition, LabelSelector, Model, ObjectMeta, ObjectReference, Quantity, Resource
 from bot.kube.models.pods import PodSpec
@@ -177,7 +179,7 @@ class Webhook(Model, frozen=True):
 
 
 class Namespace(Resource, frozen=True):
-    """Of a namespace only its labels are read."""
+    """A namespace, of which only the labels are read."""
 
 
 class RuntimeClass(Resource, frozen=True):

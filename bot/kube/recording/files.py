@@ -1,6 +1,9 @@
 """The files of a recording, whether it is a folder or an archive. Names are relative, with `/` between the parts.
 
-A recording is untrusted, and so is every name that is built from what it says: nothing here reads outside of it.
+A recording is untrusted, and so is every name that is built from what it says: nothing here reads outside of it. A
+`.tar.gz` is read in one pass, every size checked before it is read; all but long logs is kept in memory. Only the
+headers are parsed by `tarfile`. Its own loop over the members follows links and sparse maps, reads extension headers of
+any length, and in Python 3.11 can be made to run for ever (CVE-2024-6232, CVE-2025-8194).
 """
 
 import gzip

@@ -1,4 +1,8 @@
-"""Writing a recording (`hami-bot.recording/v1`): what can be read of a cluster, redacted, the same bytes each time."""
+"""Writes a recording (`hami-bot.recording/v1`): what can be read of a cluster, redacted, the same bytes each time.
+
+Before HAMi's scheduler is restarted, what ends with its pods is recorded: logs, metrics, the lease. That is of HAMi
+alone, so that a large cluster costs little: its own namespace, the nodes' annotations, its events.
+"""
 
 import asyncio
 import gzip

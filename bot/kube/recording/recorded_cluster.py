@@ -1,6 +1,7 @@
 """A recorded cluster: a folder or `.tar.gz` (`hami-bot.recording/v1`) that answers as a live cluster would.
 
-Files may be hand-made: what `kubectl get … -A -o json` prints is a valid `objects/` file as it is.
+Files may be hand-made: what `kubectl get … -A -o json` prints is a valid `objects/` file as it is. What pods' ports
+served are `pprof/<namespace>/<pod>/<profile>.pb.gz` and `metrics/<namespace>/<pod>/<port>.prom`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

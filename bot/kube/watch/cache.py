@@ -41,7 +41,7 @@ class _Readings:
         self._running: dict[tuple[Selection[Any], str], asyncio.Task[Listed[Any]]] = {}
 
     async def listed(self, wanted: Selection[R], namespace: str) -> Listed[R]:
-        """As of a live cluster; the list is shared by all who asked meanwhile. Raises SourceError."""
+        """Reads a list as a live cluster does; it is shared by all who asked meanwhile. Raises SourceError."""
         key = wanted, namespace
         reading = self._next.get(key)
         if reading is None:

@@ -1,4 +1,8 @@
-"""Keeps a mirror of one list: lists, watches, and lists again when the watch cannot go on."""
+"""Keeps a mirror of one list: lists, watches, and lists again when the watch cannot go on.
+
+What is kept is made small (`Shared`): equal texts are one text, and what nobody reads is left out. 5,000 nodes as
+decoded hold 150,000 labels, nearly all of which say the same as another node's.
+"""
 
 import asyncio
 import logging
@@ -69,7 +73,7 @@ class Shared:
         self._known: dict[Any, Any] = {}
 
     def shrink(self, item: R, known: R | None = None) -> R:
-        """The same object, smaller. Only for one that was just decoded and that nobody else holds: it is changed.
+        """Makes an object smaller, and returns it: one that was just decoded and that nobody else holds.
 
         `known` is what it was before: what has not changed is taken from there.
         """
@@ -106,7 +110,7 @@ class Shared:
     def _texts(
         self, texts: dict[str, str], known: dict[str, str] | None, left_out: tuple[str, ...] = ()
     ) -> dict[str, str]:
-        """The same, with what was known already in its place; that also keeps what is remembered about a long text."""
+        """The texts, with what was known already in its place; that also keeps what is remembered about a long one."""
         if not known:
             return {self._same(key): self._text(text) for key, text in texts.items() if not key.startswith(left_out)}
         if texts == known:

@@ -1,4 +1,4 @@
-"""A list kept equal to the API's by what its watch tells. Pure: it is fed, and asked."""
+"""Reads a watch's stream of bytes as changes, and keeps a list equal to the API's by them. Pure: both are fed."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
