@@ -3,8 +3,8 @@
 import msgspec
 
 from bot.hami.vendors import VENDORS
+from bot.kube.models import Kind
 from bot.kube.models.base import Node, NodeStatus, ObjectMeta, Quantity, keep
-from bot.kube.models.kinds import Kind
 from bot.kube.node_conditions import is_about_gpus
 
 _LABELS = frozenset(key for vendor in VENDORS for key in (vendor.node_label[0], *vendor.gpu_labels) if key)
