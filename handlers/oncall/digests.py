@@ -14,23 +14,24 @@ from bot.digest.figures import FigureRow, Figures, OwnerRow, rooms, trends
 from bot.digest.schedule import Schedule, Slot, due, is_zone, next_of, previous_of, read_cron, read_schedule
 from bot.errors import BotError, UsageError, bugs_as_errors
 from bot.periodic_jobs import Clock
-from bot.render.picture import alt_text, picture
+from bot.render.picture import picture
 from bot.render.trend import trend_picture, trend_words
+from bot.render.words import visible
 from bot.report import Report, one_line
 from bot.slack.app import App
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.message import File, Message
 from bot.slack.render import blocks
+from bot.slack.render.buttons import read_value
 from bot.slack.render.digest import (
     FORM,
     INPUT,
     OPEN,
     WHEN,
     ZONE,
+    DigestPlace,
     DigestPost,
-    Place,
     form,
-    read_place,
     render_added,
     render_digest,
     render_list,
@@ -314,7 +315,7 @@ class Digests:
             files.append(File("trend.png", trend, title, ". ".join([title, *went])))
         report = find("gpus").report(gpus, say) if gpus is not None else None
         if report is not None and (drawn := picture(report, say)):
-            files.append(File("gpus.png", drawn, report.verdict, alt_text(report)))
+            files.append(File("gpus.png", drawn, report.verdict, visible(report.verdict)))
         return files
 
 
@@ -346,7 +347,7 @@ class _Typed(msgspec.Struct, frozen=True):
 def register_digest_form(app: App, inbox: Inbox, digests: Digests) -> None:
     """Listens to the button and to the form."""
 
-    async def show(taken: AcceptedDeed[Place]) -> None:
+    async def show(taken: AcceptedDeed[DigestPlace]) -> None:
         """Its key is the trigger."""
         await inbox.deps.gateway.open_view(taken.key, blocks.in_words(form(taken.details), inbox.deps.say))
 
@@ -358,7 +359,7 @@ def register_digest_form(app: App, inbox: Inbox, digests: Digests) -> None:
             progress(answer) if isinstance(answer, str) else answer, mark=DONE
         )
 
-    to_open = inbox.kinds.add(Kind("digest-open", Place, show, is_live=True))
+    to_open = inbox.kinds.add(Kind("digest-open", DigestPlace, show, is_live=True))
     of_form = inbox.kinds.add(Kind("digest-form", _Typed, add))
 
     async def pressed(ack: Any, body: dict[str, Any]) -> None:
@@ -366,7 +367,7 @@ def register_digest_form(app: App, inbox: Inbox, digests: Digests) -> None:
         user: str = body["user"]["id"]
         room: dict[str, Any] = body.get("channel") or {}
         actions: list[dict[str, Any]] = body["actions"]
-        place = Place(_cluster(str(actions[0].get("value", "")), inbox), room.get("id") or user)
+        place = DigestPlace(_cluster(str(actions[0].get("value", "")), inbox), room.get("id") or user)
         await inbox.do(body["trigger_id"], to_open, _question(inbox, user, place.channel, DIGEST_EXAMPLE), place)
 
     async def submitted(ack: Any, body: dict[str, Any]) -> None:
@@ -380,7 +381,7 @@ def register_digest_form(app: App, inbox: Inbox, digests: Digests) -> None:
         await ack()
         user: str = body["user"]["id"]
         metadata: str = view.get("private_metadata") or ""
-        question = _question(inbox, user, read_place(metadata).channel or user, words)
+        question = _question(inbox, user, _place(metadata).channel or user, words)
         await inbox.do(f"{view['id']}:{view['hash']}", of_form, question, _Typed(_cluster(metadata, inbox)))
 
     app.action(OPEN)(pressed)
@@ -407,9 +408,13 @@ def _value(view: dict[str, Any], block: str) -> str:
 
 def _cluster(value: str, inbox: Inbox) -> str:
     """The cluster that a value names; empty, for the usual one, where the settings have none of that name."""
-    named = read_place(value).cluster
+    named = _place(value).cluster
     return named if named in inbox.deps.clusters else ""
 
 
 def _question(inbox: Inbox, user: str, channel: str, words: str) -> Question:
     return Question(words=words, user=user, channel=channel, asked_at=inbox.deps.now(), beside=True)
+
+
+def _place(value: str) -> DigestPlace:
+    return read_value(value, DigestPlace) or DigestPlace()
