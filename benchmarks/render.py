@@ -8,9 +8,9 @@ import msgspec
 
 from benchmarks.recorded_why import RECORDING
 from benchmarks.rows import Row
-from bot.gpu_rows import GpuRow
 from bot.render.picture import picture
 from bot.report import SCHEMA, Evidence, Finding, Gap, NextAction, Report, Scope, Sheet, Subject, Table
+from bot.rows import GpuRow
 from bot.slack.render.degrade import degraded
 from bot.slack.render.report import render_report
 from bot.texts import Texts

@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from bot.background import in_background
 from bot.errors import UsageError
 from bot.gc_tuning import keep_what_is_loaded
 from bot.health import Facts
@@ -24,19 +23,18 @@ from bot.kube.client.live import LiveCluster
 from bot.kube.client.writer import Writer
 from bot.kube.watch.cache import CachedCluster, WatchCache
 from bot.metrics import metrics_route
-from bot.periodic_jobs import Clock
-from bot.readiness import Front
-from bot.sender import sender
+from bot.periodic_jobs import Clock, in_background
+from bot.readiness import Front, SlackIdentity, Start, opened, reached
 from bot.settings import load_settings
 from bot.settings.schema import Settings, SlackSettings
 from bot.slack.app import App, Grouped, build_app
+from bot.slack.calls import open_client
 from bot.slack.connection import PING_INTERVAL_S, WATCH_S, Sockets
-from bot.slack.gateway import Gateway, open_client
+from bot.slack.gateway import Gateway
 from bot.slack.outbox import Outbox
 from bot.slack.question_tasks import DEED_S, KEEPING_S, LONGEST_S, Work
-from bot.startup_wait import SlackIdentity, Start, opened, reached
 from bot.store import StoreError, open_store
-from bot.store.clock import BEAT_S
+from bot.store.leases import BEAT_S, sender
 from bot.texts import Text, Texts
 from handlers import home, question_listeners
 from handlers.changes import listeners
@@ -54,8 +52,8 @@ from handlers.gate import Gate, home_of
 from handlers.health_monitor import PACE_S, HealthMonitor, watched
 from handlers.inbox import Inbox
 from handlers.metrics_poller import Observer
-from handlers.oncall import digest_form
 from handlers.oncall import listeners as triage
+from handlers.oncall.digests import register_digest_form
 from handlers.oncall.setup import Oncall, alerts_endpoint_of, incidents_kept, oncall_desk
 from handlers.open_clusters import KeptOpen, Opener
 from handlers.profiles import listeners as profiling
@@ -345,7 +343,7 @@ def listen(app: App, inbox: Inbox, change: ChangeService, oncall: Oncall) -> Non
     features = Grouped()
     listeners.register(features, inbox, change)
     triage.register(features, inbox, oncall.triage, oncall.digests)
-    digest_form.register(features, inbox, oncall.digests)
+    register_digest_form(features, inbox, oncall.digests)
     question_listeners.register(features, inbox)
     home.register(features, inbox, change.access, oncall.triage)
     question_listeners.register_unhandled(features)

@@ -1,89 +1,157 @@
-"""The one clock of a process: what is done again and again is a job of one APScheduler, which keeps nothing.
+"""What goes on beside everything else: jobs that are done again and again, by one APScheduler, which keeps nothing.
 
 What is due stands in the store or on the cluster's objects, so the next time makes up for one that was missed.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager, suppress
-from datetime import UTC
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from contextvars import copy_context
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
+from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 
-from bot.errors import BotError
-from bot.unexpected_errors import bugs_as_errors
+from bot.errors import BotError, bugs_as_errors
 
 log = logging.getLogger(__name__)
-logging.getLogger("apscheduler").setLevel(logging.WARNING)  # it tells every tick
+logging.getLogger("apscheduler").setLevel(logging.ERROR)  # it tells every tick, and each that a long run leaves out
+
+Work = Callable[[], Awaitable[object]]
+
+
+class _Scheduler(AsyncIOScheduler):  # pyright: ignore[reportUntypedBaseClass]
+    """APScheduler by the wall clock, which may be set back: a job is due after twice its interval at the latest."""
+
+    def wakeup(self) -> None:
+        now = _now()
+        known: Any = self
+        for job in known.get_jobs():
+            if job.next_run_time - now > job.trigger.interval:
+                job.modify(next_run_time=now)
+        super().wakeup()
 
 
 class Clock:
-    """Ticks while its context lasts."""
+    """Runs jobs while its context lasts."""
 
     def __init__(self) -> None:
-        self._scheduler: Any = AsyncIOScheduler(timezone=UTC)  # no annotations
+        self.scheduler: Any = _Scheduler(timezone=UTC)  # no annotations
 
     async def __aenter__(self) -> Self:
-        self._scheduler.start()
+        self.scheduler.start()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._scheduler.shutdown(wait=False)
+        self.scheduler.shutdown(wait=False)
 
-    @contextmanager
-    def ticks(self, every_s: float, due: asyncio.Event) -> Generator[Callable[[], Awaitable[None]]]:
-        """Sets the event every so many seconds, for the first time after that many; yields what waits for it.
+    async def repeat(self, every_s: float, what: str, work: Work, *, at_once: bool = True) -> NoReturn:
+        """Does the work every so many seconds until this is cancelled; see `Job.run` and `retried`."""
+        await Job(retried(what, work)).run(self, every_s, at_once=at_once)
 
-        APScheduler goes by the wall clock. Where that is set back, the time that is waited for comes all the same.
+
+class Job:
+    """A work that is done again and again, one time after the other; what it raises ends it."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._scheduled: Any = None
+        self._is_at_work = self._again = False
+
+    def soon(self) -> None:
+        """Has the work done at once, or once more after this time; before `run`, as soon as that begins."""
+        self._again = True
+        if self._scheduled and not self._is_at_work:
+            self._scheduled.modify(next_run_time=_now())
+
+    async def run(self, clock: Clock, every_s: float, *, at_once: bool = True) -> NoReturn:
+        """Does the work every so many seconds until this is cancelled, which cancels the work too, and waits for it.
+
+        Raises what the work raises. `at_once`: the first time is now, not after so many seconds.
         """
+        over = asyncio.get_running_loop().create_future()
+        context = copy_context()  # APScheduler's own is that of whoever woke it, such as one request's
+        working: asyncio.Task[object] | None = None
 
-        async def tick() -> None:
-            due.set()
-
-        async def next_time() -> None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(2 * every_s):
-                    await due.wait()
-            due.clear()
+        async def work() -> None:
+            nonlocal working
+            self._is_at_work = self._again = True
+            while self._again and not over.done():
+                self._again = False
+                working = asyncio.create_task(_done(self._work), context=context.copy())
+                await asyncio.wait({working})
+                if working.cancelled() or working.exception():
+                    over.set_result(working)
+            self._is_at_work = False
 
         trigger: Any = IntervalTrigger(seconds=every_s)  # pyright: ignore[reportArgumentType]  # a timedelta's
-        job = self._scheduler.add_job(tick, trigger, misfire_grace_time=None, coalesce=True, max_instances=1)
+        first = {"next_run_time": _now()} if at_once or self._again else {}
+        self._scheduled = clock.scheduler.add_job(
+            work, trigger, **first, misfire_grace_time=None, coalesce=True, max_instances=1
+        )
         try:
-            yield next_time
-        finally:
-            if self._scheduler.running:
-                job.remove()
-
-    async def repeat(
-        self, every_s: float, what: str, work: Callable[[], Awaitable[object]], due: asyncio.Event | None = None
-    ) -> NoReturn:
-        """Does the work every so many seconds until it is cancelled, one time after the other.
-
-        Whoever sets `due` has it done at once, or once more after this time. Without `due` it is done for the first
-        time at once. What goes wrong is tried again at the next time. It is logged once, and once when it works again.
-        """
-        bugs: set[str] = set()
-        told = ""
-        if due is None:
-            due = asyncio.Event()
-            due.set()
-        with self.ticks(every_s, due) as next_time:
             while True:
-                await next_time()
-                try:
-                    with bugs_as_errors(bugs):
-                        await work()
-                except BotError as error:
-                    if str(error) != told:
-                        log.warning("%s: %s", what, error)
-                    told = str(error)
-                else:
-                    if told:
-                        log.warning("%s: works again", what)
-                    told = ""
+                await (await over)  # raises
+        finally:
+            with suppress(JobLookupError):  # the clock has ended
+                self._scheduled.remove()
+            self._scheduled = None
+            if working:
+                working.cancel()
+                await asyncio.gather(working, return_exceptions=True)
+
+
+def _now() -> datetime:
+    return datetime.fromtimestamp(time.time(), UTC)
+
+
+async def _done(work: Work) -> object:
+    return await work()
+
+
+def retried(what: str, work: Work) -> Work:
+    """The work, of which what goes wrong is tried again at the next time: logged once, and once when it works again."""
+    bugs: set[str] = set()
+    told = ""
+
+    async def tried() -> None:
+        nonlocal told
+        try:
+            with bugs_as_errors(bugs):
+                await work()
+        except BotError as error:
+            if str(error) != told:
+                log.warning("%s: %s", what, error)
+            told = str(error)
+        else:
+            if told:
+                log.warning("%s: works again", what)
+            told = ""
+
+    return tried
+
+
+@asynccontextmanager
+async def in_background(*work: Coroutine[Any, Any, None]) -> AsyncGenerator[list[asyncio.Task[None]]]:
+    """Tasks for as long as the context lasts; what ends one before stands in the log."""
+    tasks = [asyncio.create_task(coroutine) for coroutine in work]
+    for task in tasks:
+        task.add_done_callback(_log_failure)
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _log_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()):
+        log.error("%s has stopped", task.get_coro(), exc_info=error)

@@ -1,16 +1,25 @@
-"""What the bot's own port answers from the moment when it listens: what it is about depends on how far the start is."""
+"""How far the start is: what the bot's own port answers from the moment when it listens, and how the start waits for
+the store and for Slack, where there is something to do meanwhile.
+"""
 
 import asyncio
-from collections.abc import Callable
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import NamedTuple
 
 from slack_bolt.app.async_app import AsyncApp
 
-from bot.alerts_endpoint import Take
-from bot.errors import SourceError
+from bot.endpoint import Take
+from bot.errors import BotError, SourceError
 from bot.metrics import Exposition, Figures
-from bot.pager.inbound import PagerAction
-from bot.pager_endpoints import Hear
+from bot.pager import Hear, PagerAction
+from bot.settings.schema import Settings, SlackSettings
+from bot.slack.app import WrongInstall, check_scopes
+from bot.slack.failures import Problem, SlackFailure
+from bot.slack.gateway import Gateway, Identity
+from bot.store import Store, StoreError
+from bot.texts import Prose, Text, in_english
 from bot.triage.webhook import Alert
 
 
@@ -55,3 +64,119 @@ class Front:
         if self.ears is None:
             raise SourceError(self.readiness())
         return self.ears
+
+
+GET_BOT_KEY = Text("error-slack.get-bot-token")
+GET_APP_KEY = Text("error-slack.get-app-token")
+
+log = logging.getLogger(__name__)
+
+
+class SlackIdentity(NamedTuple):
+    """Who the bot is in Slack, and the address of its first connection in Socket Mode.
+
+    `app_id` is empty where it is not known yet: each connection tells it.
+    """
+
+    identity: Identity
+    ticket: str = ""
+    app_id: str = ""
+
+
+class Start(NamedTuple):
+    """What waiting needs. `pace_s` is between two tries; `has_changes`: there are temporary changes to look after
+    meanwhile; `without_store` tells their channels that the store cannot be opened.
+    """
+
+    front: Front
+    pace_s: float
+    has_changes: Callable[[], Awaitable[bool]]
+    without_store: Callable[[Gateway, BotError], Awaitable[None]]
+
+    async def wait(self, why: BotError, at_least_s: float = 0.0) -> None:
+        """Until the next try; /readyz and the log say why."""
+        told = in_english(why.message)
+        if self.front.readiness() != told:
+            log.error("the start waits: %s", why)
+        self.front.is_not_ready(told)
+        await asyncio.sleep(max(self.pace_s, at_least_s))
+
+
+@asynccontextmanager
+async def opened(
+    opening: Callable[[], AbstractAsyncContextManager[Store]], gateway: Gateway, start: Start
+) -> AsyncGenerator[Store]:
+    """The store; it is tried again and again as long as there are changes to be looked after meanwhile.
+
+    Their channels are told. Else, and where the settings make no sense, its error is raised: whoever started the bot
+    should see it end.
+    """
+    while True:
+        async with AsyncExitStack() as stack:
+            try:
+                store = await stack.enter_async_context(opening())
+            except StoreError as error:
+                why = error
+            else:
+                yield store
+                return
+        try:
+            await gateway.identity()
+            await start.without_store(gateway, why)
+        except BotError as error:
+            log.warning("nobody is told about the store: %s", in_english(error.message))
+        if not await start.has_changes():
+            raise why
+        await start.wait(why)
+
+
+async def reached(gateway: Gateway, slack: SlackSettings, settings: Settings, start: Start) -> SlackIdentity:
+    """Who the bot is, and with Socket Mode the address of its first connection. Raises WrongInstall.
+
+    It is tried again and again as long as there is something to do meanwhile, alerts to take or changes to look after,
+    or Slack asks to wait.
+    """
+    while True:
+        try:
+            return await _proven(gateway, slack, settings)
+        except WrongInstall as error:
+            failure = error.failure
+            takes_alerts = settings.oncall is not None and failure is not None and failure.problem is Problem.TRANSIENT
+            retry_after = failure.retry_after if failure else 0.0
+            if not (takes_alerts or retry_after or await start.has_changes()):
+                raise
+            why = error
+        await start.wait(why, retry_after)
+
+
+async def _proven(gateway: Gateway, slack: SlackSettings, settings: Settings) -> SlackIdentity:
+    """Who the bot is, and the address of its first connection. Raises WrongInstall if that cannot be learnt, or the
+    tokens are not what is needed.
+    """
+    try:
+        identity = await gateway.identity()
+    except SlackFailure as failure:
+        raise refused(failure, GET_BOT_KEY) from failure
+    check_scopes(identity.scopes, guests=settings.access.guests)
+    if slack.mode == "http":
+        return SlackIdentity(identity, app_id=await _app_of(gateway, identity))
+    try:
+        return SlackIdentity(identity, await gateway.open_socket(slack.app_token.get_secret_value()))
+    except SlackFailure as failure:
+        raise refused(failure, GET_APP_KEY) from failure
+
+
+async def _app_of(gateway: Gateway, identity: Identity) -> str:
+    """The app's id, if Slack tells it: without the scope the signature alone says whose a request is."""
+    try:
+        return (await gateway.person(identity.user_id)).app_id
+    except SlackFailure:
+        return ""
+
+
+def refused(failure: SlackFailure, about_token: Prose) -> WrongInstall:
+    """Why Slack does not take a token; `about_token` is the hint where the token itself is at fault."""
+    unreached = failure.problem is Problem.TRANSIENT
+    message = Text("error-slack.not-reached", why=failure.message) if unreached else failure.message
+    hint = about_token if failure.problem is Problem.AUTH else failure.hint
+    return WrongInstall(message, hint=hint, failure=failure)

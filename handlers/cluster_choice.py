@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from bot.errors import NoSuchCluster, UsageError, WhichCluster
-from bot.kube.client.pod_http_request import PodPorts
-from bot.kube.recording.recorded_cluster import RecordedCluster
-from bot.kube.recording.recorded_ports import RecordedPorts
+from bot.kube.cluster import PodPorts
+from bot.kube.recording.recorded_cluster import RecordedCluster, RecordedPorts
 from bot.settings import load_settings
 from bot.texts import Language
 from playbooks.playbook import Sources
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from bot.changes.journal import Open
     from bot.kube.client.live import LiveCluster
     from bot.kube.client.writer import Writer
-    from bot.prometheus.api import Prometheus
+    from bot.prometheus import Prometheus
     from bot.settings.schema import Settings
 
 

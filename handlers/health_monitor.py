@@ -9,8 +9,8 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from bot.alerts_endpoint import Take
-from bot.errors import BotError
+from bot.endpoint import Take
+from bot.errors import BotError, bugs_as_errors
 from bot.health import Facts, SteadyAge, Trouble, judge
 from bot.kube.models import NODES, PODS
 from bot.periodic_jobs import Clock
@@ -19,10 +19,9 @@ from bot.slack.failures import Problem, SlackFailure
 from bot.slack.message import Message
 from bot.slack.render.text import escape
 from bot.store import StoreError
-from bot.store.timestamps import Mark, MarkRows
+from bot.store.facts import Mark, MarkRows
 from bot.texts import Prose, Text, in_english
 from bot.triage.webhook import Alert
-from bot.unexpected_errors import bugs_as_errors
 from handlers.deps import Deps
 from handlers.doctor.selftest import BLIND
 

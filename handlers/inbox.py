@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from bot import process_counters
-from bot.errors import BotError, UsageError, WhichCluster
+from bot.errors import BotError, Bug, UsageError, WhichCluster
 from bot.render.charts import charts
 from bot.render.picture import picture
 from bot.render.words import visible
@@ -30,7 +30,6 @@ from bot.slack.render.tables import yaml_files
 from bot.slack.render.text import escape
 from bot.slack.responder import FileNotices, Responder
 from bot.texts import LANGUAGES, Text, Texts
-from bot.unexpected_errors import Bug
 from handlers.changes.words import ChangeAsked
 from handlers.deps import Deps
 from handlers.doctor.words import ExaminationAsked

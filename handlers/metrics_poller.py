@@ -7,17 +7,16 @@ from collections import Counter
 from datetime import datetime
 from typing import cast
 
-from bot.errors import BotError
+from bot.errors import BotError, bugs_as_errors
 from bot.finding_codes import Code
-from bot.gpu_rows import GpuRow
 from bot.health import SteadyAge
 from bot.metrics import BotFigures, ClusterFigures, Exposition, PendingPod, counted, gaps_by_source, largest_by_type
 from bot.periodic_jobs import Clock
 from bot.report import Report
+from bot.rows import GpuRow
 from bot.store import StoreError
 from bot.texts import in_english
 from bot.triage.summary import ENDS
-from bot.unexpected_errors import bugs_as_errors
 from handlers.deps import Deps
 from handlers.doctor.selftest import BLIND
 from playbooks.pending.rows import PendingRow

@@ -83,7 +83,7 @@ async def write_capture(sources: Sources, found: "ChangeSnapshot", out: Path) ->
     """Record what ends with the scheduler's pods; what was written and what could not be, for a person."""
     from bot.hami.vendors import ANNOTATIONS  # noqa: PLC0415
     from bot.kube.client.live import LiveCluster  # noqa: PLC0415
-    from bot.kube.recording.pre_restart import capture  # noqa: PLC0415
+    from bot.kube.recording.record import capture  # noqa: PLC0415
 
     cluster = sources.cluster
     if not isinstance(cluster, LiveCluster):

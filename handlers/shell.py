@@ -12,11 +12,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bot.errors import BotError, UsageError
+from bot.errors import BotError, UsageError, bugs_as_errors
 from bot.report import Report, in_words
 from bot.slack.render.prose import in_words as error_in_words
 from bot.texts import LANGUAGES, Language, Text, Texts
-from bot.unexpected_errors import bugs_as_errors
 from handlers.audit_shell import AuditAsked, run_audit
 from handlers.changes.words import ChangeAsked
 from handlers.cluster_choice import ClusterChoice, open_in_the_store, open_sources, open_writing, playbooks_folder

@@ -16,9 +16,8 @@ from msgspec import structs
 
 import playbooks
 from bot.errors import UsageError
-from bot.kube.client.pod_http_request import PodPorts
-from bot.kube.cluster import Cluster
-from bot.prometheus.api import Prometheus
+from bot.kube.cluster import Cluster, PodPorts
+from bot.prometheus import Prometheus
 from bot.report import Report, in_words
 from bot.texts import Text, Texts
 

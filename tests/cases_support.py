@@ -10,8 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bot.kube.recording.recorded_cluster import RecordedCluster
-from bot.kube.recording.recorded_ports import RecordedPorts
+from bot.kube.recording.recorded_cluster import RecordedCluster, RecordedPorts
 from bot.report import Report
 from bot.texts import Language, Texts
 from playbooks.playbook import Sources, find

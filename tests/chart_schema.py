@@ -16,7 +16,7 @@ _QUANTITY: Schema = {"type": ["string", "number"], "pattern": r"^[0-9]+(\.[0-9]+
 _INTERVAL: Schema = {"type": "string", "pattern": "^[0-9]+(ms|s|m|h)$"}
 _DIGEST: Schema = {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"}
 _PORTS: Schema = {"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 1, "maximum": 65535}}
-_PAGERS = ("pagerdutyRoutingKey", "pagerdutyWebhookSecret", "opsgenieApiKey", "opsgenieWebhookToken", "webhookSecret")
+_PAGERS = ("pagerdutyRoutingKey", "pagerdutyWebhookSecret", "webhookSecret")
 
 
 def _keys(*required: str, **properties: Schema) -> Schema:

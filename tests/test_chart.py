@@ -12,7 +12,7 @@ import helm_python as helm
 import pytest
 import yaml
 
-from bot.alerts_endpoint import ALERTS_PATH
+from bot.endpoint import ALERTS_PATH
 from bot.settings import load_settings
 from tests.chart import (
     BOT,
@@ -95,12 +95,12 @@ def test_the_key_of_the_audit_log_comes_from_a_secret_where_one_is_named() -> No
 
 
 def test_the_secrets_of_pagers_come_from_the_same_secret() -> None:
-    given = {"secretName": "alerts", "key": "token", "paging": {"pagerdutyRoutingKey": "pd", "opsgenieApiKey": "og"}}
+    given = {"secretName": "alerts", "key": "token", "paging": {"pagerdutyRoutingKey": "pd", "webhookSecret": "own"}}
     found = environment(manifests({"oncall": given}))
     named = {name: one["valueFrom"]["secretKeyRef"] for name, one in found.items() if "__PAGING__" in name}
     assert named == {
         "HAMI_BOT_ONCALL__PAGING__PAGERDUTY__ROUTING_KEY": {"name": "alerts", "key": "pd"},
-        "HAMI_BOT_ONCALL__PAGING__OPSGENIE__API_KEY": {"name": "alerts", "key": "og"},
+        "HAMI_BOT_ONCALL__PAGING__WEBHOOK__SECRET": {"name": "alerts", "key": "own"},
     }
 
 

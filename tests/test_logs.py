@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from bot import request_ids
-from bot.alerts_endpoint import ALERTS_PATH, AlertsEndpoint, alerts_route
+from bot.endpoint import ALERTS_PATH, AlertsEndpoint, alerts_route
 from bot.kube.models import NODES
 from bot.kube.watch.cache import CachedCluster
 from bot.logs import Format, formatter
@@ -214,7 +214,7 @@ def test_a_delivery_of_alerts_has_an_id_that_another_does_not_have(log: Log) -> 
                     assert answer.status == 200
 
     asyncio.run(play())
-    told = [line for line in log.lines() if line["logger"] == "bot.alerts_endpoint"]
+    told = [line for line in log.lines() if line["logger"] == "bot.endpoint"]
     assert {line["event"] for line in told} == {"1 alerts are kept"}
     first, second, again = (line["request_id"] for line in told)
     assert first != second == again  # Alertmanager sends again what it was not told is kept

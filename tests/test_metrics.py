@@ -16,7 +16,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parsed_plain
 
 from bot import process_counters
-from bot.errors import SourceError
+from bot.errors import Bug, SourceError
 from bot.finding_codes import CODES
 from bot.kube.client.connect import open_cluster
 from bot.kube.models import NODES, PODS
@@ -42,7 +42,6 @@ from bot.metrics import (
 )
 from bot.settings.schema import ClusterSettings, MetricsSettings
 from bot.texts import Texts
-from bot.unexpected_errors import Bug
 from handlers.inbox import timed
 from handlers.metrics_poller import look_at
 from playbooks.pending.rows import PendingRow

@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any, cast
 
 import pytest
 
 from bot.errors import BotError
-from bot.periodic_jobs import Clock
+from bot.periodic_jobs import Clock, Job
 from handlers.deps import TaskLease
 
 OFTEN_S, NEVER_S = 0.01, 3600.0
@@ -35,8 +36,8 @@ class Work:
 
 
 @asynccontextmanager
-async def repeated(clock: Clock, every_s: float, work: Callable[[], Awaitable[object]], due: Any = None):
-    task = asyncio.create_task(clock.repeat(every_s, "a test", work, due))
+async def repeated(clock: Clock, every_s: float, work: Callable[[], Awaitable[object]]):
+    task = asyncio.create_task(clock.repeat(every_s, "a test", work))
     try:
         yield
         assert not task.done()
@@ -73,36 +74,98 @@ def test_what_goes_wrong_is_tried_again_and_logged_once_until_it_works(
 
 def test_it_is_done_at_once_when_somebody_asks_for_it_and_once_more_after_a_time_that_runs() -> None:
     async def run() -> None:
-        begun, go_on, due = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        count = 0
+        begun, go_on = asyncio.Event(), asyncio.Event()
+        count = at_once = 0
 
         async def work() -> None:
-            nonlocal count
+            nonlocal count, at_once
             count += 1
+            at_once += 1
+            assert at_once == 1
             begun.set()
             await go_on.wait()
+            at_once -= 1
 
-        async with Clock() as clock, repeated(clock, NEVER_S, work, due):
+        job = Job(work)
+        async with Clock() as clock, asyncio.timeout(60):
+            task = asyncio.create_task(job.run(clock, NEVER_S, at_once=False))
             await asyncio.sleep(0)
             assert count == 0
-            due.set()
+            job.soon()
             await begun.wait()
             begun.clear()
-            due.set()
-            due.set()
+            job.soon()
+            job.soon()
             go_on.set()
             await begun.wait()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
         assert count == 2
 
     asyncio.run(run())
 
 
+def test_a_work_that_takes_longer_than_its_interval_is_done_by_one_at_a_time(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        running = 0
+
+        async def work() -> None:
+            nonlocal running
+            running += 1
+            assert running == 1
+            await ticked.was_done(ticked.count + 3)
+            running -= 1
+            await slow()
+
+        ticked, slow = Work(), Work()
+        async with Clock() as clock, repeated(clock, OFTEN_S, ticked), repeated(clock, OFTEN_S, work):
+            await slow.was_done(3)
+
+    asyncio.run(run())
+    assert not caplog.records
+
+
+def test_what_a_job_raises_ends_it_and_is_raised_to_whoever_runs_it() -> None:
+    async def run() -> None:
+        work = Work(BotError("the Lease is lost"), times=1)
+        async with Clock() as clock, asyncio.timeout(60):
+            with pytest.raises(BotError, match="the Lease is lost"):
+                await Job(work).run(clock, OFTEN_S)
+            assert work.count == 1
+            assert not clock.scheduler.get_jobs()
+
+    asyncio.run(run())
+
+
+def test_who_ends_a_job_waits_for_the_work_that_it_cancels() -> None:
+    async def run() -> None:
+        begun, ended = asyncio.Event(), asyncio.Event()
+
+        async def work() -> None:
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(0)
+                ended.set()
+
+        async with Clock() as clock, asyncio.timeout(60):
+            async with repeated(clock, NEVER_S, work):
+                await begun.wait()
+            assert ended.is_set()
+
+    asyncio.run(run())
+
+
 def test_a_wall_clock_that_is_set_back_holds_nothing_up() -> None:
-    """APScheduler would wait until the wall clock is there again. A clock that never ticks stands for that."""
+    """Then a job's next time is further away than its interval; it is done all the same."""
 
     async def run() -> None:
         work = Work()
-        async with repeated(Clock(), OFTEN_S, work):
+        async with Clock() as clock, repeated(clock, OFTEN_S, work):
+            await work.was_done(1)
+            [scheduled] = clock.scheduler.get_jobs()
+            scheduled.modify(next_run_time=scheduled.next_run_time + timedelta(hours=1))
             await work.was_done(3)
 
     asyncio.run(run())

@@ -11,9 +11,8 @@ from typing import cast
 import pytest
 from slack_bolt.app.async_app import AsyncApp
 
-from bot.alerts_endpoint import ALERTS_PATH, AlertsEndpoint
-from bot.http import SLACK_PATH, Slack, serve_http
-from bot.http_clients import Clients, ConnectionLimits
+from bot.endpoint import ALERTS_PATH, AlertsEndpoint
+from bot.http import SLACK_PATH, Clients, ConnectionLimits, Slack, serve_http
 from bot.triage.webhook import Alert
 from sandbox.slack import SlackServer
 from tests.slack.bot import a_process, environment

@@ -10,10 +10,10 @@ from functools import partial
 from urllib.parse import urlsplit
 
 from benchmarks.fuzz.targets import Target
-from bot.alerts_endpoint import ALERTS_PATH, AlertsEndpoint
+from bot.endpoint import ALERTS_PATH, AlertsEndpoint
 from bot.http import Slack, serve_http
-from bot.pager_endpoints import pager_routes
-from bot.settings.paging import PagingSettings
+from bot.pager import pager_routes
+from bot.settings.oncall import PagingSettings
 from bot.triage.webhook import Alert
 
 _TOKEN = "fuzz"
@@ -34,12 +34,7 @@ def endpoints() -> Generator[Target]:
         pass
 
     async def serve() -> None:
-        paging = PagingSettings.model_validate(
-            {
-                "pagerduty": {"routing_key": "x", "webhook_secret": _TOKEN},
-                "opsgenie": {"api_key": "x", "webhook_token": _TOKEN},
-            }
-        )
+        paging = PagingSettings.model_validate({"pagerduty": {"routing_key": "x", "webhook_secret": _TOKEN}})
         alerts = AlertsEndpoint(take, _no, token=_TOKEN, pager_routes=pager_routes(paging, hear, _no))
         async with serve_http("127.0.0.1:0", str, Slack(lambda: None, _TOKEN, _no), alerts) as served:
             address.append(served)
@@ -78,8 +73,7 @@ def _requests() -> list[bytes]:
                 signed + b"Content-Type: application/json\r\n",
                 b'{"type":"url_verification","challenge":"x"}',
             ),
-            ("/pagers/pagerduty", b"X-PagerDuty-Signature: v1=00\r\n", b'{"event":{}}'),
-            ("/pagers/opsgenie", secret, b'{"action":"Acknowledge","alert":{"alias":"1"}}'),
+            ("/pager/pagerduty", b"X-PagerDuty-Signature: v1=00\r\n", b'{"event":{}}'),
         )
     ]
     chunked = b"POST %s HTTP/1.1\r\nHost: x\r\n%sTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n" % (

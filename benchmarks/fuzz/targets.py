@@ -34,11 +34,11 @@ from bot.hami.version import parse_version
 from bot.kube.lists import NotAListError, decode_list
 from bot.kube.models import NODES, PODS
 from bot.kube.quantities import canonical, parse_quantity
-from bot.kube.recording.archive import read_archive
+from bot.kube.recording.files import read_archive
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.kube.times import parse_time
-from bot.kube.watch.watch_stream import EventReader
-from bot.pager.inbound import NoWebhookError, read_opsgenie, read_pagerduty
+from bot.kube.watch.mirror import EventReader
+from bot.pager import NoWebhookError, read_pagerduty
 from bot.pprof.decode import read as read_profile
 from bot.pprof.top import top
 from bot.render.markdown import markdown
@@ -174,8 +174,7 @@ def _webhooks() -> list[bytes]:
     four = {"version": "4", "groupKey": "{}", "status": "firing", "receiver": "x", "alerts": [alert, alert]}
     grafana = four | {"version": "1", "title": "x", "orgId": 1}
     pager = {"event": {"event_type": "incident.acknowledged", "data": {"id": "P", "incident_key": "3fa29c1b"}}}
-    genie = {"action": "Acknowledge", "alert": {"alias": "3fa29c1b", "username": "ada@x"}}
-    return [json.dumps(alert).encode() for alert in (four, grafana, pager, genie)]
+    return [json.dumps(alert).encode() for alert in (four, grafana, pager)]
 
 
 def _metrics() -> list[bytes]:
@@ -309,9 +308,8 @@ def _to_archive(data: bytes) -> None:
 def _to_webhooks(data: bytes) -> None:
     with suppress(WrongBody):
         read_alerts(data)
-    for read in (read_pagerduty, read_opsgenie):
-        with suppress(NoWebhookError):
-            read(data)
+    with suppress(NoWebhookError):
+        read_pagerduty(data)
 
 
 def _to_metrics(data: bytes) -> None:

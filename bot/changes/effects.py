@@ -12,8 +12,7 @@ from bot.changes.flags import Object, part_of
 from bot.changes.kinds import AddImpact, DeploymentContext, Setting
 from bot.changes.plan import Plan, owner_of
 from bot.kube.models import Pod, PodTemplate
-from bot.kube.node_filter import NodeFilter
-from bot.kube.selectors import label_matcher
+from bot.kube.selectors import NodeFilter, label_matcher
 from bot.report import Impact, Severity, impact
 from bot.texts import Text
 

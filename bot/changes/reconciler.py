@@ -17,10 +17,9 @@ from bot.changes.journal import ENDS, Event, Journal, NotYet, Open
 from bot.changes.merge import by_hand
 from bot.changes.plan import Plan, unfinished_rollout
 from bot.changes.record import KEY, Record, Unreadable, same_way_back
-from bot.errors import BotError, NotFound, SourceError
+from bot.errors import BotError, Bug, NotFound, SourceError, bugs_as_errors
 from bot.kube.client.writer import Conflict, OutcomeUnknown
 from bot.texts import Text, in_english
-from bot.unexpected_errors import Bug, bugs_as_errors
 
 STUCK_S = 180.0
 """A rollout that is not through after this is told: the new pods do not become ready."""

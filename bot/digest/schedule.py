@@ -1,7 +1,8 @@
 """When a digest is due: a time of day in a time zone on some days, or a cron expression of five fields.
 
-cronsim finds the times, as Debian's cron does. Where the zone's clock skips a time of day, the digest comes at the
-moment after the gap; where the clock shows it twice, it comes the first time.
+cronsim finds the times, as Debian's cron does: `from_crontab` of APScheduler 3 fires `0 9 * * 1` on Tuesdays, refuses
+weekday 7, and joins day of month and weekday by *and*. Where the zone's clock skips a time of day, the digest comes at
+the moment after the gap; where the clock shows it twice, it comes the first time.
 """
 
 import re
@@ -98,7 +99,7 @@ def slots(schedule: Schedule, after: float, until: float) -> list[Slot]:
 
 
 def due(schedule: Schedule, after: float, now: float, *, late_s: float = _LATE_S) -> Due:
-    """Of the slots since `after` the newest is posted, late if need be; those before it, and one too late, are not."""
+    """What is due now: the newest slot since `after`, late if need be; those before it, and one too late, are not."""
     missed = slots(schedule, after, now)
     if not missed:
         return Due(None)
@@ -129,7 +130,7 @@ def _slots(schedule: Schedule, since: float, *, backwards: bool = False) -> Iter
 
 
 def _times(cron: str, since: datetime, *, backwards: bool = False) -> CronSim:
-    """Raises CronSimError. Schedules in older stores may say `last` for the last day of a month, or end in `-sun`."""
+    """Raises CronSimError. `last` is the last day of a month, and a range of weekdays may end in `sun`."""
     return CronSim(cron.replace("last", "l").replace("-sun", "-7"), since, reverse=backwards)
 
 

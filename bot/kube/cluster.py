@@ -3,12 +3,15 @@
 import weakref
 from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from bot.errors import SourceError
+from msgspec import structs
+
+from bot.errors import NotFound, SourceError
 from bot.kube.models import Kind, Resource
 from bot.kube.object_memo import Kept
 from bot.report import Gap, gap
+from bot.texts import in_english
 
 R = TypeVar("R", bound=Resource)
 T = TypeVar("T")
@@ -194,3 +197,67 @@ async def _seen(source: str, reading: Awaitable[T]) -> T | Gap:
         return await reading
     except SourceError as error:
         return gap(source, error.message, error.hint)
+
+
+Scheme = Literal["http", "https"]
+
+
+class PodGet(NamedTuple):
+    """What is asked: `path` without its leading slash. `within_s` bounds the whole answer, `limit_bytes` its body."""
+
+    namespace: str
+    pod: str
+    scheme: Scheme
+    port: int
+    path: str
+    query: tuple[tuple[str, str], ...] = ()
+    within_s: float = 30.0
+    limit_bytes: int = 64 * 1024 * 1024
+
+    def __str__(self) -> str:
+        query = "&".join(f"{key}={value}" for key, value in self.query)
+        return f"{self.scheme}://{self.namespace}/{self.pod}:{self.port}/{self.path}" + (f"?{query}" if query else "")
+
+
+class PodAnswer(NamedTuple):
+    """The pod's own answer. `headers` have lower-case names; `cut`: the body was longer than the limit."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    cut: bool = False
+
+
+class PodPorts(Protocol):
+    """Whatever can reach pods' ports."""
+
+    async def pod_get(self, wanted: PodGet) -> PodAnswer:
+        """The pod's answer. Raises SourceError when the pod itself was not reached, or did not answer in time.
+
+        Cancelled, it closes the request, and a server that is at work for it notices.
+        """
+        ...
+
+
+class TooSlow(SourceError):  # noqa: N818  # what the person is told
+    """The answer was not whole in time."""
+
+
+def nobody_listens(error: SourceError) -> bool:
+    """Whether the pod was reached and has nothing on that port that speaks so: another port may have it."""
+    message = in_english(error.message).lower()
+    return any(phrase in message for phrase in _CLOSED)
+
+
+_CLOSED = ("connection refused", "server gave http response to https client", "wrong version number")
+"""Of the kernel; of Go's client, which the API server passes on; of OpenSSL, to which plain HTTP looks so."""
+
+
+async def list_served(cluster: Cluster, kind: Kind[R], namespace: str = "") -> list[R]:
+    """All objects of the kind, in the newest version that the API server serves; none where it serves none."""
+    for candidate in (kind, *(structs.replace(kind, version=version) for version in kind.older)):
+        try:
+            return await cluster.list(candidate, namespace)
+        except NotFound:
+            continue
+    return []

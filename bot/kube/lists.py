@@ -189,7 +189,7 @@ def _without_mark(data: bytes) -> bytes:
 
 
 def _mended(data: bytes) -> bytes:
-    """The same JSON in strict form: raw control characters, lone surrogates and broken UTF-8 made harmless."""
+    """JSON in strict form: raw control characters, lone surrogates and broken UTF-8 made harmless."""
     try:
         value = json.loads(data.decode("utf-8", "replace"), strict=False, parse_constant=_refuse)
         return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")

@@ -1,17 +1,35 @@
-"""Kubernetes label and field selectors, evaluated here for sources that have no API server to do it.
+"""What Kubernetes selects by, evaluated here: label and field selectors of lists, and kube-scheduler's filters of
+nodes.
 
 Grammar: k8s.io/apimachinery/pkg/labels/selector.go and fields/selector.go, without the labels' `<` and `>`.
 A text that is neither raises ValueError, and so does a field that the object does not have: an empty answer would claim
 that there is no such object.
+
+The filters are those that objects alone decide, before an extender is asked. Order and texts: k8s.io/kubernetes
+pkg/scheduler/framework/plugins (nodeunschedulable, tainttoleration, nodeaffinity, noderesources). What depends on other
+pods (free cpu, ports, volumes, pod affinity) is not judged here; a pod that is larger than the whole node is.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 
-from bot.kube.models import Resource
+from bot.kube.models import (
+    Container,
+    Node,
+    NodeSelectorTerm,
+    Pod,
+    Quantity,
+    Resource,
+    SelectorRequirement,
+    Taint,
+    Toleration,
+)
+from bot.kube.quantities import parse_quantity
 
 Labels = Mapping[str, str]
 
@@ -100,3 +118,146 @@ def _field(item: object, path: list[str]) -> str:
 @lru_cache(maxsize=64)
 def _attributes(model: type[msgspec.Struct]) -> dict[str, str]:
     return dict(zip(model.__struct_encode_fields__, model.__struct_fields__, strict=True))
+
+
+SELECTOR_TEXT = "node(s) didn't match Pod's node affinity/selector"
+TAINT_TEXT = "node(s) had untolerated taint(s)"
+UNSCHEDULABLE_TEXT = "node(s) were unschedulable"
+
+_UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+_HARD_EFFECTS = ("NoSchedule", "NoExecute")
+_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+
+
+class Obstacle(NamedTuple):
+    """Why kube-scheduler drops the node. `text` is what it prints, `detail` the part of the objects that shows it."""
+
+    text: str
+    detail: str
+
+
+class NodeFilter:
+    """The filters for one pod, to be asked about any number of nodes: what the pod wants is worked out once."""
+
+    def __init__(self, pod: Pod) -> None:
+        self._pod = pod
+        self._tolerations = pod.spec.tolerations or []
+        self._selects = bool(pod.spec.node_selector or pod.spec.affinity)
+        self._short: dict[Sequence[Quantity | None], Obstacle | None] = {}
+        amounts = ((resource, effective_request(pod, resource)) for resource in _RESOURCES)
+        self._asked = [(resource, amount) for resource, amount in amounts if amount > 0]
+        self._resources = [resource for resource, _ in self._asked]
+
+    def obstacle(self, node: Node) -> Obstacle | None:
+        """The first filter that drops the node for this pod; None when none of those judged here does."""
+        if node.spec.unschedulable and not _tolerated(_UNSCHEDULABLE_TAINT, self._tolerations):
+            return Obstacle(UNSCHEDULABLE_TEXT, "spec.unschedulable")
+        for taint in node.spec.taints or ():
+            if taint.effect in _HARD_EFFECTS and not _tolerated(taint, self._tolerations):
+                return Obstacle(TAINT_TEXT, taint.key)
+        if self._selects and (missing := _unselected(self._pod, node)):
+            return Obstacle(SELECTOR_TEXT, missing)
+        offered = tuple(map((node.status.allocatable or {}).get, self._resources))
+        if offered not in self._short:
+            self._short[offered] = self._shortage(offered)
+        return self._short[offered]
+
+    def _shortage(self, offered: Sequence[Quantity | None]) -> Obstacle | None:
+        """The first resource of which less is offered than asked; nodes by the thousand offer the same."""
+        for (resource, asked), offer in zip(self._asked, offered, strict=True):
+            amount = None if offer is None else parse_quantity(offer)
+            if amount is not None and asked > amount:
+                return Obstacle(f"Insufficient {resource}", resource)
+        return None
+
+
+def obstacle(pod: Pod, node: Node) -> Obstacle | None:
+    """What one node holds against one pod; for many nodes make a `NodeFilter` once."""
+    return NodeFilter(pod).obstacle(node)
+
+
+def _tolerated(taint: Taint, tolerations: list[Toleration]) -> bool:
+    return any(
+        (not toleration.effect or toleration.effect == taint.effect)
+        and (not toleration.key or toleration.key == taint.key)
+        and (
+            toleration.operator == "Exists"
+            or (toleration.operator in ("", "Equal") and bool(toleration.key) and toleration.value == taint.value)
+        )
+        for toleration in tolerations
+    )
+
+
+def _unselected(pod: Pod, node: Node) -> str:
+    labels = node.metadata.labels or {}
+    for key, value in (pod.spec.node_selector or {}).items():
+        if labels.get(key) != value:
+            return key
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    if required is None:
+        return ""
+    terms = required.node_selector_terms or []
+    return "" if any(_matches(term, node) for term in terms) else "nodeAffinity"
+
+
+def _matches(term: NodeSelectorTerm, node: Node) -> bool:
+    expressions, fields = term.match_expressions or [], term.match_fields or []
+    if not expressions and not fields:
+        return False
+    labels = node.metadata.labels or {}
+    return all(_holds(expression, labels.get(expression.key)) for expression in expressions) and all(
+        _holds(field, node.name if field.key == "metadata.name" else None) for field in fields
+    )
+
+
+def _holds(requirement: SelectorRequirement, value: str | None) -> bool:
+    values = requirement.values or []
+    tests: dict[str, Callable[[], bool]] = {
+        "In": lambda: value is not None and value in values,
+        "NotIn": lambda: value is None or value not in values,
+        "Exists": lambda: value is not None,
+        "DoesNotExist": lambda: value is None,
+        "Gt": lambda: _compare(value, values) > 0,
+        "Lt": lambda: _compare(value, values) < 0,
+    }
+    test = tests.get(requirement.operator)
+    return test() if test else False
+
+
+def _compare(value: str | None, values: list[str]) -> int:
+    if value is None or len(values) != 1 or not (_INTEGER.fullmatch(value) and _INTEGER.fullmatch(values[0])):
+        return 0
+    left, right = int(value), int(values[0])
+    return (left > right) - (left < right)
+
+
+def effective_request(pod: Pod, resource: str) -> Decimal:
+    """What Kubernetes takes the whole pod to ask for, overhead included.
+
+    The app containers and sidecars together, or an init container with the sidecars before it where that is more.
+    """
+    sidecars = peak = Decimal()
+    for container in pod.spec.init_containers or ():
+        amount = _request(container, resource)
+        if container.restart_policy == "Always":
+            sidecars += amount
+            peak = max(peak, sidecars)
+        else:
+            peak = max(peak, sidecars + amount)
+    apps = sum((_request(container, resource) for container in pod.spec.containers), sidecars)
+    return max(apps, peak) + _amount(pod.spec.overhead, resource)
+
+
+def _request(container: Container, resource: str) -> Decimal:
+    """The request; the API server takes the limit for one that is left out."""
+    if container.resources is None:
+        return Decimal()
+    requests, limits = container.resources.requests, container.resources.limits
+    return _amount(requests if requests and resource in requests else limits, resource)
+
+
+def _amount(amounts: dict[str, Quantity] | None, resource: str) -> Decimal:
+    value = (amounts or {}).get(resource)
+    return (parse_quantity(value) if value is not None else None) or Decimal()

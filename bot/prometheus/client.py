@@ -18,7 +18,7 @@ import msgspec
 from bot.errors import SourceError
 from bot.hami.metrics.exposition import Sample
 from bot.kube.client.pod_http import CONNECT_S, bounded
-from bot.prometheus.api import shared_labels
+from bot.prometheus import shared_labels
 from bot.report import one_line
 from bot.texts import Prose, Text
 
@@ -61,7 +61,7 @@ class _Answer(msgspec.Struct, rename={"error_type": "errorType"}):
 
 
 class PrometheusClient:
-    """See `bot.prometheus.api.Prometheus`. No secret stands in an error; a redirect is not followed."""
+    """See `bot.prometheus.Prometheus`. No secret stands in an error; a redirect is not followed."""
 
     def __init__(self, address: Address, *, within_s: float = WITHIN_S, limit_bytes: int = LARGEST_ANSWER) -> None:
         self._address = address
@@ -70,7 +70,7 @@ class PrometheusClient:
         self._verify: ssl.SSLContext | bool | None = None if address.url.startswith("https:") else False
 
     async def query(self, expression: str, at: datetime) -> list[Sample]:
-        """See `bot.prometheus.api.Prometheus.query`."""
+        """See `bot.prometheus.Prometheus.query`."""
         try:
             async with asyncio.timeout(self._within_s):
                 status, body, cut = await self._post(expression, at)

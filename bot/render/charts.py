@@ -7,11 +7,11 @@ same report gives the same bytes.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from bot.chart_rows import PoolRow, StageRow
 from bot.render.picture import amount
 from bot.render.picture_text import FAINT, FRAME, Canvas
 from bot.render.words import visible
 from bot.report import Report
+from bot.rows import PoolRow, StageRow
 from bot.texts import Prose, Text, Texts, together
 
 _WIDTH, _MARGIN = 1000, 24

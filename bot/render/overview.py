@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, cast
 
-from bot.gpu_rows import FREE, GpuRow
 from bot.render.words import age, cells, instant, some_names, visible
 from bot.report import Finding, Names, NextAction, Report, Rows, Table, Uuid
+from bot.rows import FREE, GpuRow
 from bot.texts import Prose, Text, Texts, together
 
 _NAMES_SHOWN = 2

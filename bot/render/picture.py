@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from PIL import Image, ImageDraw
 
-from bot.gpu_rows import FREE, UNKNOWN, UNREGISTERED, GpuRow, TypeRow
 from bot.render.overview import gpus_by_node
 from bot.render.picture_text import FAINT, FRAME, INK, PAPER, Canvas, wide
 from bot.render.words import visible
 from bot.report import Report
+from bot.rows import FREE, UNKNOWN, UNREGISTERED, GpuRow, TypeRow
 from bot.texts import Prose, Text, Texts, together
 
 _GIVEN = (0, 84, 148)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from PIL import ImageDraw
 
-from bot.digest.trend import Point
+from bot.digest.figures import Point
 from bot.render.picture import amount
 from bot.render.picture_text import FAINT, FRAME, PAPER, Canvas
 from bot.render.words import visible

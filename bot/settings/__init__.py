@@ -93,7 +93,7 @@ def _problem(error: "ErrorDetails", text: str, ours: list[str]) -> Prose:
 def _said(error: "ErrorDetails") -> Prose:
     """What pydantic says, as far as it is known; the rest in its own words."""
     context = error.get("ctx", {})
-    match error["type"]:
+    match error["type"]:  # a row for each kind of error that pydantic has
         case "value_error" if isinstance(wrong := context.get("error"), WrongValue):
             return Text("error-settings.value-error", why=wrong.text)
         case "missing":

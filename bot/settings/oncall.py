@@ -1,17 +1,26 @@
-"""Alerts, triage threads, and whom they call."""
+"""The settings of on-call: alerts and their routes, triage threads, whom these call, and which pagers ring."""
 
 import re
-from typing import Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from bot.errors import WrongValue
-from bot.settings.addresses import fits_a_header, never_in_clear
-from bot.settings.ids import CHANNEL, PERSON, Ids, channel_id, listed, named_people, wrong_ones
-from bot.settings.paging import PagingSettings
-from bot.settings.routing import RouteSettings
+from bot.settings.values import (
+    CHANNEL,
+    PERSON,
+    HeaderSecret,
+    Ids,
+    channel_id,
+    fits_a_header,
+    listed,
+    named_people,
+    never_in_clear,
+    wrong_ones,
+)
 from bot.texts import Text
 from bot.triage.hours import read_hours
+from bot.triage.routes import EXAMPLE, Route, read_route
 
 _SCHEDULE = re.compile(r"[A-Z0-9]{2,32}")
 _ADDRESS = re.compile(r".*@.*", re.DOTALL)
@@ -65,6 +74,101 @@ class PagerDutySettings(BaseModel):
     @classmethod
     def _secret_stays_so(cls, url: str) -> str:
         return never_in_clear(url).rstrip("/")
+
+
+_NONE = SecretStr("")
+
+Address = Annotated[str, AfterValidator(never_in_clear)]
+BaseAddress = Annotated[str, AfterValidator(lambda url: never_in_clear(url).rstrip("/"))]
+
+
+class PagerDutyPaging(BaseModel):
+    """PagerDuty's Events API v2, and the webhooks that PagerDuty posts back."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    routing_key: HeaderSecret
+    """The integration key of a PagerDuty service (Events API v2), through which phones ring."""
+    webhook_secret: HeaderSecret = _NONE
+    """The secret of a v3 webhook subscription that posts to `/pager/pagerduty`. Without it the bot takes no updates
+    from PagerDuty.
+    """
+    url: BaseAddress = "https://events.pagerduty.com"
+    """PagerDuty's Events API; `https://events.eu.pagerduty.com` in the EU region."""
+
+
+class WebhookPaging(BaseModel):
+    """A server of the operator, see `bot.pager`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    url: Address
+    """A server of your own that gets each page as a POST."""
+    secret: HeaderSecret
+    """Signs each page. See [on call](oncall.md#pages-to-your-own-server)."""
+
+
+class PagingSettings(BaseModel):
+    """The pagers that ring when somebody is called; none by default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    pagerduty: PagerDutyPaging | None = None
+    webhook: WebhookPaging | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _opsgenie_is_gone(cls, given: Any) -> Any:
+        match given:
+            case {"opsgenie": _}:
+                raise WrongValue(Text("error-settings.opsgenie-is-gone"))
+            case _:
+                return given
+
+    @model_validator(mode="after")
+    def _proves_itself(self) -> Self:
+        needed = {
+            "pagerduty.routing_key": self.pagerduty and self.pagerduty.routing_key,
+            "webhook.secret": self.webhook and self.webhook.secret,
+        }
+        if missing := [name for name, secret in needed.items() if secret is not None and not secret.get_secret_value()]:
+            raise WrongValue(Text("error-command.is-empty", what=", ".join(missing)))
+        return self
+
+
+class RouteSettings(BaseModel):
+    """Where alerts with certain labels go: to a channel, or with `ignore` to nobody."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    match: tuple[str, ...]
+    """Alertmanager's matchers, such as `team="ml"`. All of them have to match."""
+    channel: str = ""
+    """Id of the channel where the thread is opened."""
+    ignore: bool = False
+    """`true`: these alerts open no thread."""
+    group_by: tuple[str, ...] = ()
+    """Labels. Alerts with equal values of them share one thread, whatever their causes."""
+
+    @field_validator("channel")
+    @classmethod
+    def _room(cls, channel: str) -> str:
+        return channel_id(channel) if channel else channel
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        if not self.match:
+            raise WrongValue(Text("error-settings.match-is-empty", example=EXAMPLE))
+        if bool(self.channel) == self.ignore:
+            raise WrongValue(Text("error-settings.channel-or-ignore"))
+        if self.ignore and self.group_by:
+            raise WrongValue(Text("error-settings.group-by-needs-channel"))
+        self.route()
+        return self
+
+    def route(self) -> Route:
+        """With its matchers read. Raises ValueError."""
+        return read_route(self.match, self.channel, self.group_by)
 
 
 class OncallSettings(BaseModel):

@@ -5,9 +5,10 @@ were refused 143 times, and pacing lost none and was refused never.
 """
 
 import asyncio
+import contextlib
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 from urllib.request import proxy_bypass
@@ -17,7 +18,7 @@ from slack_sdk.errors import SlackClientError
 from slack_sdk.proxy_env_variable_loader import load_http_proxy_from_env
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.errors import WrongValue
+from bot.errors import UsageError, WrongValue
 from bot.slack.failures import Problem, SlackFailure, answered, broken
 from bot.texts import Text
 
@@ -65,6 +66,28 @@ def proxy_for(url: str) -> str | None:
     if not is_address:
         raise WrongValue(Text("error-slack.proxy-is-no-address"))
     return proxy
+
+
+@contextlib.asynccontextmanager
+async def open_client(api_url: str, bot_token: str) -> AsyncGenerator[tuple[AsyncWebClient, aiohttp.ClientSession]]:
+    """Slack's client and the session it shares with `bot.slack.gateway.Gateway`.
+
+    Raises UsageError for an address that tells the token, and for a proxy of the environment that is none.
+    Of the environment's proxies, see `proxy_for`.
+    """
+    if not is_safe(api_url):
+        raise UsageError(
+            Text("error-slack.api-address", api_url=repr(api_url)),
+            hint=Text("error-slack.address-must-begin-with-https"),
+        )
+    try:
+        proxy = proxy_for(api_url)
+    except WrongValue as error:
+        raise UsageError(error.text, hint=Text("error-slack.such-as-proxy")) from None
+    async with aiohttp.ClientSession(timeout=TIMEOUT) as session:
+        client = AsyncWebClient(bot_token, base_url=api_url, session=session, retry_handlers=[])
+        client.proxy = proxy
+        yield client, session
 
 
 class Calls:

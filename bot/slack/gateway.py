@@ -8,15 +8,14 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 import aiohttp
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.errors import UsageError, WrongValue
-from bot.slack.calls import INTERACTIVE, TIMEOUT, UPLOAD_TIMEOUT, Calls, Headers, Json, is_safe, proxy_for
+from bot.slack.calls import INTERACTIVE, TIMEOUT, UPLOAD_TIMEOUT, Calls, Headers, Json
 from bot.slack.failures import Problem, SlackFailure, answered
 from bot.slack.foreign_messages import said_in
 from bot.slack.message import File, Message
@@ -80,28 +79,6 @@ class Posted(NamedTuple):
 
     channel: str
     ts: str
-
-
-@contextlib.asynccontextmanager
-async def open_client(api_url: str, bot_token: str) -> AsyncGenerator[tuple[AsyncWebClient, aiohttp.ClientSession]]:
-    """Slack's client and the session it shares with `Gateway`. Raises UsageError for an address that tells the token,
-    and for a proxy of the environment that is none.
-
-    Of the environment's proxies, see `proxy_for`.
-    """
-    if not is_safe(api_url):
-        raise UsageError(
-            Text("error-slack.api-address", api_url=repr(api_url)),
-            hint=Text("error-slack.address-must-begin-with-https"),
-        )
-    try:
-        proxy = proxy_for(api_url)
-    except WrongValue as error:
-        raise UsageError(error.text, hint=Text("error-slack.such-as-proxy")) from None
-    async with aiohttp.ClientSession(timeout=TIMEOUT) as session:
-        client = AsyncWebClient(bot_token, base_url=api_url, session=session, retry_handlers=[])
-        client.proxy = proxy
-        yield client, session
 
 
 class Gateway:

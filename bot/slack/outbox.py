@@ -12,22 +12,22 @@ import random
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Awaitable, Callable, Generator, Sequence
 
+import msgspec
+
+from bot.errors import Bug, bugs_as_errors
+from bot.report import Severity
 from bot.slack.failures import PASSING, Problem, SlackFailure
 from bot.slack.gateway import Gateway, Posted
 from bot.slack.message import File, Message
 from bot.slack.render.text import escape
 from bot.store import Store, StoreError
-from bot.store.clock import BEAT_S, HOLDS_S
 from bot.store.facts import Fact
+from bot.store.leases import BEAT_S, HOLDS_S
 from bot.store.outbox_rows import SPACING, QueuedMessage, StoredFile, stored_file
 from bot.texts import in_english
-from bot.unexpected_errors import Bug, bugs_as_errors
 
-Severity = Literal["critical", "warning", "info"]
 _TURN: dict[Severity, int] = {"critical": 0, "warning": 1, "info": 2}
 
 LEASE = HOLDS_S
@@ -45,21 +45,17 @@ REFUSED_WAIT = 60.0
 """Seconds between tries while Slack refuses the token: the app may be installed again at any time."""
 LOOK_AGAIN = 10.0
 """Seconds that a sender waits at most before it looks again whether it is its turn."""
-
 _SOON = 0.05
-
-log = logging.getLogger(__name__)
-
 MOST_TRIES = 6
 """How often one message is tried whose own fault it may be that Slack fails at it: with its waits about a minute."""
-
 _ITS_OWN = frozenset({"update_failed", "file_update_failed", "streaming_state_conflict"})
 _OF_THE_CHANNEL = frozenset({Problem.FORBIDDEN, Problem.GONE})
 _NO_LOOKING = frozenset({*_OF_THE_CHANNEL, Problem.BAD_REQUEST, Problem.TOO_LONG, Problem.NO_FILE, Problem.NO_REPLY})
 
+log = logging.getLogger(__name__)
 
-@dataclass
-class _Lane:
+
+class _Lane(msgspec.Struct):
     """One channel's sender: nothing before `ready_at` (on the outbox's clock)."""
 
     ready_at: float = 0.0
@@ -174,11 +170,9 @@ class Outbox:
                 for channel in channels:
                     if channel not in senders:
                         senders[channel] = group.create_task(self._drain(channel))
-                try:
+                with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(BEAT_S):
                         await self._wake.wait()
-                except TimeoutError:
-                    continue
 
     async def _drain(self, channel: str) -> None:
         wait: float | None = 0.0
@@ -223,7 +217,9 @@ class Outbox:
         row = row or await self._rows.claim(channel, self._owner, self._now(), LEASE)
         if row is None:
             turn = await self._rows.next_turn(channel, self._owner, self._now())
-            return self._rest(channel) if turn is None else min(max(turn, _SOON), LOOK_AGAIN)
+            if turn is None and not lane.broken:
+                del self._lanes[channel]
+            return None if turn is None else min(max(turn, _SOON), LOOK_AGAIN)
         try:
             with bugs_as_errors():
                 if row.sent_version < row.version:
@@ -239,10 +235,6 @@ class Outbox:
 
     def _wait(self, lane: _Lane) -> float:
         return max(lane.ready_at - self._clock(), self._refused_until - self._clock(), 0.0)
-
-    def _rest(self, channel: str) -> None:
-        if not self._lanes[channel].broken:
-            del self._lanes[channel]
 
     async def _message(self, lane: _Lane, row: QueuedMessage, *, in_doubt: bool) -> None:
         target = row.update_ts or row.posted_ts
@@ -282,16 +274,12 @@ class Outbox:
         then it is sent again, for a message twice is the lesser harm than one that is lost.
         """
         since = row.claimed_at - CLOCK_SKEW
-        try:
+        with _looking(f"{row.key} may be posted to {row.channel} a second time"):
             found = await self._gateway.find(row.channel, row.key, oldest=since, thread_ts=row.thread_ts)
             if found or not row.thread_ts:
                 return found
             return await self._gateway.find(row.channel, row.key, oldest=since)
-        except SlackFailure as failure:
-            if failure.problem not in _NO_LOOKING:
-                raise
-            log.warning("%s may be posted to %s a second time: %s", row.key, row.channel, in_english(failure.message))
-            return None
+        return None
 
     async def _sent(self, lane: _Lane, row: QueuedMessage, posted: Posted, files: tuple[File, ...] = ()) -> None:
         """`files`: those of the form that Slack took, which has the whole answer as one if its blocks were too much."""
@@ -367,50 +355,40 @@ class Outbox:
             return
         if ready or there:
             self._went_well(lane)
-        for file in (*(file for file in files if file.file_id in there), *ready):
-            await self._note(row, file, "done", file.file_id)
+        await self._note(row, [*(file for file in files if file.file_id in there), *ready], "done")
         await self._rows.settle(row)
 
     async def _share(self, lane: _Lane, row: QueuedMessage, files: list[StoredFile], thread: str) -> bool:
         """Whether Slack confirmed that the files stand in the thread; it is noted first that it is asked, and when."""
-        for file in files:
-            await self._note(row, file, "sharing", file.file_id)
+        await self._note(row, files, "sharing")
         titles = [(file.file_id, file.about["title"]) for file in files]
         try:
             await self._gateway.share(row.posted_channel, titles, thread_ts=thread)
         except SlackFailure as failure:
             if failure.problem is not Problem.UNKNOWN_OUTCOME:
-                for file in files:
-                    await self._note(row, file, "staged", file.file_id)
+                await self._note(row, files, "staged")
             await self._not_shared(lane, row, files, failure)
             return False
         return True
 
     async def _stage(self, row: QueuedMessage, stored: StoredFile) -> StoredFile:
         """The file with its bytes at Slack. Its id is kept before anybody can see it, to look for it after a crash."""
-        await self._note(row, stored, "new", "")  # an upload may take longer than the lease has left
-        file_id = await self._gateway.stage(_read(stored))
-        await self._note(row, stored, "staged", file_id)
-        return stored._replace(state="staged", file_id=file_id)
+        await self._note(row, [stored], "new")  # an upload may take longer than the lease has left
+        staged = stored._replace(state="staged", file_id=await self._gateway.stage(_read(stored)))
+        await self._note(row, [staged], "staged")
+        return staged
 
     async def _shared_before(self, row: QueuedMessage, files: list[StoredFile], thread: str) -> set[str]:
-        """The ids of the files that an earlier try brought to Slack; where that cannot be read, as in `_find`.
-
-        What came of those that were being shared was not noted; older versions noted no more than staged.
-        """
+        """The ids of the files that an earlier try brought to Slack; where that cannot be read, as in `_find`."""
         tried = [file.file_id for file in files if file.state != "new"]
-        if not tried:
-            return set()
-        try:
+        with _looking(f"files of {row.key} may be shared in {row.channel} a second time"):
             since = row.claimed_at - CLOCK_SKEW
-            return await self._gateway.shared(row.posted_channel, tried, thread_ts=thread, oldest=since)
-        except SlackFailure as failure:
-            if failure.problem not in _NO_LOOKING:
-                raise
-            log.warning(
-                "files of %s may be shared in %s a second time: %s", row.key, row.channel, in_english(failure.message)
+            return (
+                await self._gateway.shared(row.posted_channel, tried, thread_ts=thread, oldest=since)
+                if tried
+                else set()
             )
-            return set()
+        return set()
 
     async def _not_shared(
         self, lane: _Lane, row: QueuedMessage, files: list[StoredFile], failure: SlackFailure
@@ -419,8 +397,7 @@ class Outbox:
             return
         lane.ready_at = self._clock() + SPACING
         if failure.error == "file_not_found" and any(file.state != "new" for file in files):
-            for file in files:  # Slack forgets what is staged and not shared
-                await self._note(row, file, "new", "")
+            await self._note(row, files, "new")  # Slack forgets what is staged and not shared
             return
         names = ", ".join(file.about["name"] for file in files)
         log.error("%s of %s cannot be shared in %s and is given up: %s", names, row.key, row.channel, failure)
@@ -428,8 +405,7 @@ class Outbox:
         note = Message(f"`{escape(names)}` could not be attached: {escape(why)}. {escape(hint)}")
         thread = row.thread_ts or row.posted_ts or row.update_ts
         await self.put(f"{row.key}/{files[0].digest[:12]}", row.channel, note, thread_ts=thread)
-        for file in files:
-            await self._note(row, file, "failed", file.file_id, in_english(failure.message))
+        await self._note(row, files, "failed", in_english(failure.message))
 
     async def _put_off(self, lane: _Lane, row: QueuedMessage, failure: SlackFailure) -> bool:
         """Whether the files are tried again: as long after as they were tried so far. They hold up no other message."""
@@ -442,16 +418,27 @@ class Outbox:
         await self._rows.files_later(row, self._now() + wait)
         return True
 
-    async def _note(self, row: QueuedMessage, stored: StoredFile, state: str, file_id: str, reason: str = "") -> None:
-        now = self._now()
-        await self._rows.note_file(row, stored, state, file_id=file_id, reason=reason, now=now, lease=LEASE)
+    async def _note(self, row: QueuedMessage, files: Sequence[StoredFile], state: str, reason: str = "") -> None:
+        for file in files:
+            file_id, now = "" if state == "new" else file.file_id, self._now()
+            await self._rows.note_file(row, file, state, file_id=file_id, reason=reason, now=now, lease=LEASE)
 
     async def _count(self) -> None:
         self._waiting = await self._rows.waiting()
-        if self._waiting:
-            self._empty.clear()
-        else:
+        self._empty.clear()
+        if not self._waiting:
             self._empty.set()
+
+
+@contextlib.contextmanager
+def _looking(twice: str) -> Generator[None]:
+    """Inside it Slack is searched. Where it may not be, nothing was found, and the log says what may happen `twice`."""
+    try:
+        yield
+    except SlackFailure as failure:
+        if failure.problem not in _NO_LOOKING:
+            raise
+        log.warning("%s: %s", twice, in_english(failure.message))
 
 
 def _stored(file: File) -> StoredFile:

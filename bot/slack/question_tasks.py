@@ -16,10 +16,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from bot import request_ids
-from bot.errors import BotError
+from bot.errors import BotError, bugs_as_errors
 from bot.store import Store, StoreError
 from bot.texts import Text
-from bot.unexpected_errors import bugs_as_errors
 
 T = TypeVar("T")
 V = TypeVar("V")

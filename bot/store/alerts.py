@@ -1,19 +1,66 @@
-"""Alerts from when they are taken until they are over. Those that were taken are sorted into incidents later."""
+"""Alerts from when they are taken until they are over: a row for each outbreak. Those that were taken are sorted into
+incidents later (`bot.store.incidents`), or a route of the settings ignores them: they are in no incident, and counted.
 
+The functions below the classes work inside a transaction of these classes or of `bot.store.incidents`.
+"""
+
+import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import and_, func, or_, select, update
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy import RowMapping, and_, bindparam, delete, exists, func, insert, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from bot.store.alert_rows import Counts, alert_of, counted, keep, name_of, parts
-from bot.store.engine import store_errors, transaction
+from bot.store.engine import OvertakenError, store_errors, transaction
+from bot.store.firing_periods import note_spells
 from bot.store.tables import alerts, incidents
 from bot.store.timeline import note
-from bot.triage.outbreak import last_moment
+from bot.triage.routes import Ignored
 from bot.triage.state import News, Turn
-from bot.triage.webhook import Alert
+from bot.triage.summary import GpuRequest
+from bot.triage.webhook import Alert, Outbreak, hear, last_moment
+
+T = TypeVar("T")
+
+OVER = "-"
+"""In the place of an incident: the alert was over when it was first heard of, and nobody has to be told."""
+IGNORED = "!"
+"""In the place of an incident: a route of the settings ignores the alert."""
+_AT_ONCE = 400
+_SUBJECTS = 20
+_PLACE = ("of_source", "of_fingerprint", "of_number")
+_NEEDS = update(alerts).where(
+    alerts.c.source == bindparam("of_source"),
+    alerts.c.fingerprint == bindparam("of_fingerprint"),
+    alerts.c.incident == bindparam("of_incident"),
+)
+_CHANGED = update(alerts).where(*(alerts.c[name.removeprefix("of_")] == bindparam(name) for name in _PLACE))
+
+
+class Counts(NamedTuple):
+    """Counts of one incident: alerts, pods and nodes that fire now, and all that ever did; the nodes are those of
+    alerts that name no pod. `subjects` are some pods, firing first.
+
+    The others are what its alerts say: their names, namespaces, severities as they are labelled, and runbooks; `cut` is
+    how many more whoever sent those that fire left out; `by_name` is how many of a name fire and how many there were,
+    those of which most fire first.
+    """
+
+    firing: int = 0
+    alerts: int = 0
+    pods_firing: int = 0
+    pods: int = 0
+    names: tuple[str, ...] = ()
+    subjects: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    severities: tuple[str, ...] = ()
+    runbooks: tuple[str, ...] = ()
+    nodes_firing: int = 0
+    nodes: int = 0
+    cut: int = 0
+    by_name: tuple[tuple[str, int, int], ...] = ()
 
 
 class AlertRows:
@@ -103,3 +150,194 @@ class AlertRows:
         for row in found:
             by_incident[row.incident].append(row)
         return {incident: counted(rows) for incident, rows in by_incident.items()}
+
+
+class IgnoredRows:
+    """Every method is one transaction and raises only StoreError. Rows are locked in the order of their keys."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def add(self, given: Sequence[Alert]) -> None:
+        """Ignores these, as far as they are in no incident yet."""
+        with store_errors("ignoring alerts"):
+            async with self._engine.begin() as connection:
+                for some in parts(sorted(given, key=name_of)):
+                    for these in named(some):
+                        fresh = and_(these, alerts.c.incident == "")
+                        ordered = select(alerts.c.number).where(fresh).order_by(alerts.c.fingerprint, alerts.c.number)
+                        await connection.execute(ordered.with_for_update())
+                        await connection.execute(update(alerts).where(fresh).values(incident=IGNORED))
+                        await count_once(connection, these, IGNORED)
+
+    async def reconsider(self) -> None:
+        """Those that still fire are to be sorted again: the routes may be others now."""
+        firing = and_(alerts.c.incident == IGNORED, alerts.c.status == "firing")
+        ordered = select(alerts.c.number).where(firing)
+        ordered = ordered.order_by(alerts.c.source, alerts.c.fingerprint, alerts.c.number)
+        with store_errors("looking at ignored alerts again"):
+            async with self._engine.begin() as connection:
+                await connection.execute(ordered.with_for_update())
+                await connection.execute(update(alerts).where(firing).values(incident=""))
+
+    async def count(self) -> Ignored:
+        """Those that are ignored."""
+        query = select(alerts.c.name, alerts.c.status, func.count().label("n")).where(alerts.c.incident == IGNORED)
+        with store_errors("counting ignored alerts"):
+            async with self._engine.connect() as connection:
+                rows = (await connection.execute(query.group_by(alerts.c.name, alerts.c.status))).all()
+        firing = [row for row in rows if row.status == "firing"]
+        total = sum(row.n for row in rows)
+        return Ignored(sum(row.n for row in firing), total, tuple(sorted(row.name for row in firing)))
+
+
+async def keep(connection: AsyncConnection, some: Sequence[Alert], at: float) -> int:
+    """Keeps alerts, in the order of what they tell; how often one began or ended. Raises OvertakenError."""
+    known = await _newest(connection, some)
+    fresh: dict[tuple[str, str, int], dict[str, Any]] = {}
+    changed: dict[tuple[str, str, int], dict[str, Any]] = {}
+    news = 0
+    for alert in some:
+        name = name_of(alert)
+        before, after = known.get(name), hear(known.get(name), alert, at)
+        if after is None:
+            continue
+        place = (*name, after.number)
+        if before is None or before.number != after.number:
+            fresh[place] = _values(alert, at)
+        if place not in fresh:
+            changed[place] = dict(zip(_PLACE, place, strict=True)) | after._asdict()
+        else:
+            fresh[place] |= {**after._asdict(), "incident": "" if after.status == "firing" else OVER}
+        news += before is None or (before.number, before.status) != (after.number, after.status)
+        known[name] = after
+    if fresh:
+        await connection.execute(insert(alerts), list(fresh.values()))
+    if changed:
+        await connection.execute(_CHANGED, list(changed.values()))
+    for cut in {alert.cut for alert in some}:
+        for these in named([alert for alert in some if alert.cut == cut]):
+            await connection.execute(update(alerts).where(these, alerts.c.cut != cut).values(cut=cut))
+    return news
+
+
+async def note_needs(
+    connection: AsyncConnection, given: Sequence[Alert], incident: str, needs: Mapping[tuple[str, str], GpuRequest]
+) -> None:
+    """Notes at those alerts of the incident (empty: not sorted yet) what their pods ask for, as far as that is known.
+
+    The alerts are in order of `name_of`.
+    """
+    rows = [
+        {"of_source": alert.source, "of_fingerprint": alert.fingerprint, "of_incident": incident}
+        | {"gpus": need.gpus, "pod_created_at": need.created_at}
+        for alert in given
+        if (need := needs.get((alert.namespace, alert.pod))) is not None
+    ]
+    if rows:
+        await connection.execute(_NEEDS, rows)
+
+
+async def count_once(connection: AsyncConnection, these: Any, incident_id: str) -> None:
+    """An alert that comes and goes in one incident is one of its alerts: its newest outbreak. Of the others it stays
+    known when they were, and of which pod.
+    """
+    later = alerts.alias()
+    same = and_(later.c.source == alerts.c.source, later.c.fingerprint == alerts.c.fingerprint)
+    newer = and_(same, later.c.number > alerts.c.number, later.c.incident == incident_id)
+    again = exists(select(later.c.number).where(newer))
+    gone = and_(these, alerts.c.incident == incident_id, again)
+    if incident_id != IGNORED:
+        before = select(alerts).where(gone).order_by(alerts.c.source, alerts.c.fingerprint, alerts.c.number)
+        await note_spells(connection, incident_id, (await connection.execute(before)).all())
+    await connection.execute(delete(alerts).where(gone))
+
+
+def counted(rows: Sequence[Any]) -> Counts:
+    """Counts the grouped rows of one incident's alerts; `n` is how many alerts such a row stands for."""
+    firing = [row for row in rows if row.status == "firing"]
+    affected = {(row.namespace, row.pod) for row in firing if row.pod}
+    pods = {(row.namespace, row.pod) for row in rows if row.pod}
+    named = sorted(pods, key=lambda pod: (pod not in affected, pod))
+    return Counts(
+        sum(row.n for row in firing),
+        sum(row.n for row in rows),
+        len(affected),
+        len(pods),
+        subjects=tuple(map("/".join, named[:_SUBJECTS])),
+        names=_each(rows, "name"),
+        namespaces=_each(rows, "namespace"),
+        severities=_each(rows, "severity"),
+        runbooks=_each(rows, "runbook"),
+        nodes_firing=len(_nodes(firing)),
+        nodes=len(_nodes(rows)),
+        cut=max((row.cut for row in firing), default=0),
+        by_name=_by_name(rows),
+    )
+
+
+def name_of(alert: Alert) -> tuple[str, str]:
+    """What it is known by, whoever sends it and however often."""
+    return alert.source, alert.fingerprint
+
+
+def parts(given: Sequence[T]) -> Generator[Sequence[T]]:
+    """As many as a statement takes."""
+    return (given[start : start + _AT_ONCE] for start in range(0, len(given), _AT_ONCE))
+
+
+def named(some: Sequence[Alert]) -> Generator[Any]:
+    """Which rows are of these alerts, a condition for each source; the alerts are in order of `name_of`."""
+    for source, ours in groupby(some, key=lambda alert: alert.source):
+        yield and_(alerts.c.source == source, alerts.c.fingerprint.in_({alert.fingerprint for alert in ours}))
+
+
+def alert_of(row: RowMapping) -> Alert:
+    """The alert, as it was when it began but for its status."""
+    values = {name: row[name] for name in Alert._fields}
+    return Alert(**{**values, "labels": json.loads(row["labels"]), "annotations": json.loads(row["annotations"])})
+
+
+async def _newest(connection: AsyncConnection, some: Sequence[Alert]) -> dict[tuple[str, str], Outbreak]:
+    """The newest outbreak of each, locked in the order of their keys as everywhere, or two would wait for ever.
+
+    Raises OvertakenError where another replica began a newer one while this waited for the lock of the one before.
+    """
+    later = alerts.alias()
+    same = and_(later.c.source == alerts.c.source, later.c.fingerprint == alerts.c.fingerprint)
+    newest = ~exists(select(later.c.number).where(same, later.c.number > alerts.c.number))
+    found: dict[tuple[str, str], Outbreak] = {}
+    for these in named(some):
+        query = select(alerts).where(these, newest).order_by(alerts.c.fingerprint).with_for_update()
+        for row in (await connection.execute(query)).mappings():
+            outbreak = Outbreak(**{name: row[name] for name in Outbreak._fields})
+            found[row["source"], row["fingerprint"]] = outbreak
+        numbers = select(alerts.c.source, alerts.c.fingerprint, func.max(alerts.c.number)).where(these)
+        for source, fingerprint, number in await connection.execute(numbers.group_by("source", "fingerprint")):
+            known = found.get((source, fingerprint))
+            if known is None or known.number < number:
+                raise OvertakenError(f"alert {fingerprint} of {source} began anew meanwhile")
+    return found
+
+
+def _values(alert: Alert, at: float) -> dict[str, Any]:
+    texts = {"labels": json.dumps(dict(alert.labels)), "annotations": json.dumps(dict(alert.annotations))}
+    return {**alert._asdict(), **texts, "received_at": at}
+
+
+def _by_name(rows: Sequence[Any]) -> tuple[tuple[str, int, int], ...]:
+    firing, total = Counter[str](), Counter[str]()
+    for row in rows:
+        total[row.name] += row.n
+        firing[row.name] += row.n if row.status == "firing" else 0
+    return tuple(
+        sorted(((name, firing[name], total[name]) for name in total), key=lambda counted: (-counted[1], counted[0]))
+    )
+
+
+def _nodes(rows: Sequence[Any]) -> set[str]:
+    return {row.node for row in rows if row.node and not row.pod}
+
+
+def _each(rows: Sequence[Any], what: str) -> tuple[str, ...]:
+    return tuple(sorted({str(getattr(row, what)) for row in rows} - {""}))

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class Entry(NamedTuple):
-    """One row. `detail` is free, of JSON's types; `at` is RFC 3339 in UTC."""
+    """One row of the audit log. `detail` is free, of JSON's types; `at` is RFC 3339 in UTC."""
 
     seq: int
     at: str

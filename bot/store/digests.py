@@ -19,9 +19,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from bot.digest.figures import Figures
 from bot.digest.schedule import Schedule, Slot
 from bot.store.audit import Audit, Line
-from bot.store.clock import HOLDS_S
 from bot.store.engine import store_errors
 from bot.store.facts import is_known, make_known
+from bot.store.leases import HOLDS_S
 from bot.store.tables import digest_runs, digests
 
 AGAIN_S = 300.0
@@ -29,7 +29,7 @@ AGAIN_S = 300.0
 RUNS_KEPT_S = 400 * 86400.0
 
 
-Kind = Literal["digest", "oncall"]
+DigestKind = Literal["digest", "oncall"]
 
 
 class Digest(NamedTuple):
@@ -43,7 +43,7 @@ class Digest(NamedTuple):
     schedule: Schedule
     by: str
     since: float
-    kind: Kind = "digest"
+    kind: DigestKind = "digest"
 
 
 class Run(NamedTuple):
@@ -72,7 +72,7 @@ class DigestRows:
         schedule: Schedule,
         by: str,
         *,
-        kind: Kind = "digest",
+        kind: DigestKind = "digest",
         noted: Noted | None = None,
         once: str = "",
     ) -> Digest:

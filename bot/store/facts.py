@@ -1,18 +1,19 @@
-"""Facts by key: that a deed was carried out, what it was decided to do, which words a message has.
+"""Facts by key: that a deed was carried out, what it was decided to do, which words a message has; and moments by name.
 
 A fact that is written in the transaction of a deed's effect makes the deed idempotent: whoever carries it out again
-after a crash finds the fact, and does nothing.
+after a crash finds the fact, and does nothing. A moment (`MarkRows`) says when something was last heard, or since when
+something is wrong.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import delete, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from bot.store.engine import store_errors
-from bot.store.tables import facts
+from bot.store.tables import facts, marks
 
 KEPT_S = 8 * 86400.0
 """Longer than a delivery is repeated, a deed is resumed, or the outbox knows what it posted."""
@@ -79,3 +80,42 @@ async def keep(connection: AsyncConnection, fact: Fact, at: float) -> None:
     """Keeps the fact unless its key has one already."""
     row = {**fact._asdict(), "at": at}
     await connection.execute(_INSERT[connection.dialect.name](facts).values(**row).on_conflict_do_nothing())
+
+
+class Mark(NamedTuple):
+    """`at` is in seconds since 1970."""
+
+    name: str
+    at: float
+    text: str
+
+
+class MarkRows:
+    """Each method is one transaction and raises only StoreError."""
+
+    def __init__(self, engine: AsyncEngine, now: Callable[[], float], insert: Callable[..., Any]) -> None:
+        """`insert` is that of the database's dialect."""
+        self._engine = engine
+        self._insert = insert
+        self._now = now
+
+    async def set(self, name: str, text: str = "") -> None:
+        """Marks this moment; it replaces an earlier one."""
+        values = {"at": self._now(), "text": text}
+        new = self._insert(marks).values(name=name, **values)
+        with store_errors("noting a moment"):
+            async with self._engine.begin() as connection:
+                await connection.execute(new.on_conflict_do_update(index_elements=[marks.c.name], set_=values))
+
+    async def all(self, prefix: str) -> list[Mark]:
+        """Those whose names begin so, the oldest first."""
+        with store_errors("reading moments"):
+            async with self._engine.connect() as connection:
+                query = select(marks).where(marks.c.name.startswith(prefix, autoescape=True)).order_by(marks.c.at)
+                return [Mark(row.name, row.at, row.text) for row in await connection.execute(query)]
+
+    async def drop(self, name: str) -> None:
+        """Forgets one."""
+        with store_errors("forgetting a moment"):
+            async with self._engine.begin() as connection:
+                await connection.execute(delete(marks).where(marks.c.name == name))

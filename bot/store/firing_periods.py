@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from bot.kube.times import parse_time
 from bot.store.engine import store_errors
 from bot.store.tables import alerts, spells
-from bot.triage.gputime import FiringSpan
+from bot.triage.summary import FiringSpan
 
 _DAY_S = 86400.0
 _NAMED = ("source", "fingerprint", "day")

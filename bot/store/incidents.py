@@ -14,7 +14,8 @@ import msgspec
 from sqlalchemy import RowMapping, and_, delete, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from bot.store.alert_rows import (
+from bot.report import SEVERITIES, Severity
+from bot.store.alerts import (
     IGNORED,
     OVER,
     count_once,
@@ -26,14 +27,11 @@ from bot.store.alert_rows import (
 from bot.store.audit import Audit, Line
 from bot.store.engine import store_errors, transaction
 from bot.store.facts import is_known, make_known
-from bot.store.page_rows import queue
-from bot.store.storms import Limit, is_crowded
 from bot.store.tables import alerts, incident_events, incidents, outbox, spells
-from bot.store.timeline import Event, event_of, note
-from bot.triage.cause import Cause, severest
-from bot.triage.gputime import GpuRequest
-from bot.triage.pages import pages
-from bot.triage.state import Incident, News, Step, joined, opened
+from bot.store.timeline import Event, event_of, note, queue
+from bot.triage.cause import STORM, Cause, severest
+from bot.triage.state import Incident, News, Step, joined, opened, pages
+from bot.triage.summary import GpuRequest
 from bot.triage.webhook import Alert
 
 Decide = Callable[[Incident, bool], Step | str]
@@ -44,6 +42,29 @@ KEPT_S = 90 * 86400.0
 BEFORE = "before"
 """What comes of a deed that was carried out before."""
 _SEEN = tuple(alerts.c[name] for name in ("received_at", "status", "name", "namespace", "pod", "node"))
+
+MINUTE_S = 60.0
+
+
+class Limit(NamedTuple):
+    """The most threads (`most`) that may open in a channel in a minute; alerts of further causes go into the incident
+    of the cause `gathered`.
+    """
+
+    most: int
+    gathered: Cause
+
+
+async def is_crowded(connection: AsyncConnection, channel: str, severity: Severity, limit: Limit, now: float) -> bool:
+    """Whether as many threads opened in the last minute that are as severe, or more: what is worse never waits for
+    what is not.
+    """
+    recent = and_(incidents.c.channel == channel, incidents.c.created_at > now - MINUTE_S)
+    texts = (await connection.scalars(select(incidents.c.cause).where(recent))).all()
+    causes = [msgspec.json.decode(text, type=Cause) for text in texts]
+    least = SEVERITIES.index(severity)
+    opened = [cause for cause in causes if cause.code != STORM and SEVERITIES.index(cause.severity) >= least]
+    return len(opened) >= limit.most
 
 
 class Row(NamedTuple):

@@ -17,24 +17,19 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from bot.store.alerts import AlertRows
-from bot.store.approvals import Approvals
+from bot.store.alerts import AlertRows, IgnoredRows
 from bot.store.audit import Audit
-from bot.store.changes import ChangeRows
-from bot.store.clock import HOLDS_S, DatabaseClock
+from bot.store.changes import Approvals, ChangeRows
 from bot.store.digests import DigestRows
 from bot.store.engine import open_engine, open_engine_as_it_is, store_errors
-from bot.store.facts import Facts
+from bot.store.facts import Facts, MarkRows
 from bot.store.firing_periods import SpellRows
-from bot.store.ignored import IgnoredRows
 from bot.store.incidents import IncidentRows
+from bot.store.leases import HOLDS_S, DatabaseClock, TaskLeases
 from bot.store.outbox_rows import OutboxRows
-from bot.store.page_rows import PageRows
 from bot.store.profiles import ProfileRows
 from bot.store.tables import outbox, seen, threads
-from bot.store.task_leases import TaskLeases
-from bot.store.timeline import Timeline
-from bot.store.timestamps import MarkRows
+from bot.store.timeline import PageRows, Timeline
 
 TRIES = 3
 """Work is not begun again once so many processes died that were at nothing else."""

@@ -1,16 +1,20 @@
-"""What happened to incidents. It is written down in the transaction of whoever changes the incident."""
+"""What happened to incidents, and what pagers are to be told of it, written down in the transaction of whoever changes
+the incident.
+
+Of one page only the newest state counts: a pager need not ring for what was acknowledged before it could be reached.
+"""
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import and_, func, insert, select, update
+from sqlalchemy import and_, delete, exists, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from bot.store.engine import store_errors
-from bot.store.tables import incident_events
-from bot.triage.state import News
+from bot.store.tables import incident_events, incidents, pages
+from bot.triage.state import Action, News, Page
 
 _TOLD_BY_ITSELF = frozenset({"profile-taken"})
 """What stands in the thread anyway."""
@@ -72,3 +76,83 @@ class Timeline:
 def event_of(row: Any) -> Event:
     """The event that a row of `incident_events` is."""
     return Event(row.seq, row.at, News(row.turn, row.by, json.loads(row.detail)))
+
+
+KEPT_S = 7 * 86400.0
+"""Seconds that what was told is kept, for looking it up in the database."""
+
+
+class PageRow(NamedTuple):
+    """One that waits. Times are seconds since 1970."""
+
+    id: int
+    incident: str
+    service: str
+    key: str
+    action: Action
+    by: str
+    queued_at: float
+    tries: int
+    next_try_at: float
+    told: bool
+
+
+async def queue(connection: AsyncConnection, incident_id: str, given: Sequence[Page], at: float) -> None:
+    """Keeps what pagers are to be told, in the transaction of what happened."""
+    for page in given:
+        values = {**page._asdict(), "by": page.by[:64], "incident": incident_id, "state": "new", "queued_at": at}
+        await connection.execute(insert(pages).values(**values, tries=0, next_try_at=0.0, told=0))
+
+
+class PageRows:
+    """Every method is one transaction and raises only StoreError."""
+
+    def __init__(self, engine: AsyncEngine, now: Callable[[], float]) -> None:
+        self._engine = engine
+        self._now = now
+
+    async def next(self, service: str) -> PageRow | None:
+        """The oldest that the pager was not told, whenever its turn is; those that a newer one replaces are skipped."""
+        newer = pages.alias()
+        same = and_(newer.c.key == pages.c.key, newer.c.service == pages.c.service, newer.c.id > pages.c.id)
+        waiting = and_(pages.c.state == "new", pages.c.service == service)
+        with store_errors("reading what pagers are to be told"):
+            async with self._engine.begin() as connection:
+                query = select(pages).where(waiting, ~exists(select(newer.c.id).where(same))).order_by(pages.c.id)
+                row = (await connection.execute(query.limit(1))).mappings().first()
+                if row is None:
+                    return None
+                older = and_(waiting, pages.c.key == row["key"], pages.c.id < row["id"])
+                await connection.execute(update(pages).where(older).values(state="skipped"))
+        return PageRow(**{name: row[name] for name in PageRow._fields})
+
+    async def done(self, page: PageRow) -> None:
+        """Notes that the pager took it."""
+        with store_errors("noting what a pager was told"):
+            async with self._engine.begin() as connection:
+                await connection.execute(update(pages).where(pages.c.id == page.id).values(state="done"))
+
+    async def later(self, page: PageRow, at: float, complaint: str = "") -> None:
+        """Notes that it is to be tried again then; the thread is told the complaint, once."""
+        await self._failing(page, {"next_try_at": at, "tries": page.tries + 1}, complaint)
+
+    async def fail(self, page: PageRow, complaint: str) -> None:
+        """Gives it up and tells the thread why."""
+        await self._failing(page, {"state": "failed"}, complaint)
+
+    async def _failing(self, page: PageRow, values: dict[str, object], complaint: str) -> None:
+        with store_errors("noting what a pager was not told"):
+            async with self._engine.begin() as connection:
+                here = incidents.c.id == page.incident
+                await connection.execute(select(incidents.c.id).where(here).with_for_update())
+                if complaint and not page.told:
+                    values |= {"told": 1}
+                    await note(connection, page.incident, (News("unpaged", detail=complaint),), self._now())
+                await connection.execute(update(pages).where(pages.c.id == page.id).values(**values))
+
+    async def sweep(self, now: float) -> None:
+        """Forgets what was told long ago."""
+        with store_errors("sweeping what pagers were told"):
+            async with self._engine.begin() as connection:
+                old = and_(pages.c.state != "new", pages.c.queued_at <= now - KEPT_S)
+                await connection.execute(delete(pages).where(old))

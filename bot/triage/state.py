@@ -8,6 +8,9 @@ One that has ended is history: the same cause begins another.
 
 While one is open, people are called one after the other (`next_call`). An acknowledgement that lapses, and a cause that
 becomes worse than when somebody was last called or looked at it, open it again and call at once.
+
+A mute ends at a time, with a node that is registered again, or with its cause (`MuteUntil`). Pagers are told when to
+ring, that somebody has it, and that it is over (`pages`).
 """
 
 from typing import Literal, NamedTuple
@@ -16,7 +19,6 @@ import msgspec
 
 from bot.report import SEVERITIES, Severity
 from bot.triage.hours import Hours, within
-from bot.triage.mute import UNSEEN, WHILE_IT_LASTS, MuteUntil, Nodes, is_over, written
 
 State = Literal["open", "acknowledged", "muted", "resolved", "closed"]
 Deed = Literal["ack", "take", "handover", "mute", "unmute", "note", "close"]
@@ -30,7 +32,49 @@ CALLS: frozenset[Turn] = frozenset({"called", "last-resort"})
 PAGER = "pager"
 """In the place of a person, where there is no rota and the pagers alone are called."""
 WORSE = 10
-"""So many times the pods are worth another call."""
+"""Factor by which the pods have to grow to be worth another call."""
+
+_NODE = "node "
+
+
+class MuteUntil(msgspec.Struct, frozen=True):
+    """`at` in seconds since 1970, 0: at no time; `node`: as soon as HAMi sees that node again, or it is gone;
+    empty: for no node. With neither it lasts as long as its cause.
+    """
+
+    at: float = 0.0
+    node: str = ""
+
+
+WHILE_IT_LASTS = MuteUntil()
+"""After which the cause is new again."""
+
+
+class Nodes(NamedTuple):
+    """Those that were just seen to be registered, and those of which it was just seen that they do not exist."""
+
+    registered: frozenset[str] = frozenset()
+    gone: frozenset[str] = frozenset()
+
+
+UNSEEN = Nodes()
+
+
+def is_over(until: MuteUntil, at: float, nodes: Nodes) -> bool:
+    """Whether a mute ends by itself at that time."""
+    return bool(until.at and at >= until.at) or until.node in nodes.registered | nodes.gone
+
+
+def written(until: MuteUntil) -> str:
+    """A mute's end as the detail of what is told; `read_until` reads it."""
+    return f"{until.at:.0f}" if until.at else f"{_NODE}{until.node}" if until.node else ""
+
+
+def read_until(detail: str) -> MuteUntil:
+    """What `written` wrote."""
+    if detail.startswith(_NODE):
+        return MuteUntil(node=detail.removeprefix(_NODE))
+    return MuteUntil(float(detail)) if detail else WHILE_IT_LASTS
 
 
 class Incident(msgspec.Struct, frozen=True):
@@ -325,3 +369,52 @@ def _into(incident: Incident, state: State, at: float, *, owner: str | None = No
 def _anew(incident: Incident, at: float) -> Incident:
     """Open again: whoever owned it still does, but nobody has said that they saw it."""
     return msgspec.structs.replace(_into(incident, "open", at), called=(), called_at=0.0)
+
+
+Action = Literal["trigger", "acknowledge", "resolve"]
+_ACTIONS: dict[Turn, Action] = {
+    "paged": "trigger",
+    "acknowledged": "acknowledge",
+    "taken": "acknowledge",
+    "handed-over": "acknowledge",
+    "muted": "acknowledge",
+    "resolved": "resolve",
+    "closed": "resolve",
+}
+
+
+class Page(NamedTuple):
+    """What one pager is to be told, by the key that names the page there (`key_of`), and who did it, or empty."""
+
+    service: str
+    key: str
+    action: Action
+    by: str = ""
+
+
+def key_of(incident_id: str, page: int) -> str:
+    """The deduplication key of an incident's page: its id, and for each later page one of its own, since a pager rings
+    no second time for one that was acknowledged there.
+    """
+    return incident_id if page <= 1 else f"{incident_id}.{page}"
+
+
+def incident_of(key: str) -> str:
+    """The incident whose page has that key."""
+    return key.partition(".")[0]
+
+
+def pages(incident_id: str, before: Incident, step: Step, knows: str = "") -> list[Page]:
+    """What the step means for the pagers, in order. The one that `knows` it said so itself."""
+    found: list[Page] = []
+    for news in step.news:
+        action = _ACTIONS.get(news.turn)
+        if action == "trigger":
+            earlier = key_of(incident_id, before.page)
+            found += [Page(service, earlier, "resolve") for service in before.paged]
+            key = key_of(incident_id, step.incident.page)
+            found += [Page(service, key, action) for service in step.incident.paged]
+        elif action:
+            key = key_of(incident_id, before.page)
+            found += [Page(service, key, action, news.by) for service in before.paged if service != knows]
+    return found

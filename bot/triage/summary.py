@@ -1,10 +1,82 @@
-"""What became of an incident, from its timeline: how long it took, who did what, and who was called."""
+"""What became of incidents, from their timelines: how long each took, who did what, and who was called; how many
+GPU-hours were affected; and the same of all incidents of a period, for the on-call report.
+"""
 
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from statistics import median
 from typing import NamedTuple
 
-from bot.triage.gputime import GpuTime
+from bot.report import SEVERITIES, Severity
 from bot.triage.state import CALLS, News, Turn
+
+
+class GpuRequest(NamedTuple):
+    """What a pod asks for: so many GPUs, None where that is not known; `created_at` in seconds since 1970."""
+
+    gpus: int | None
+    created_at: float = 0.0
+
+
+class FiringSpan(NamedTuple):
+    """An alert about the pod fired from `began` to `ended`, in seconds since 1970; infinite: it fires still. If it came
+    and went, it fired for that `share` of the time.
+
+    `pod` names it. It asked for so many GPUs then, None where that is not known.
+    """
+
+    pod: tuple[str, ...]
+    gpus: int | None
+    began: float
+    ended: float
+    share: float = 1.0
+
+
+class GpuTime(NamedTuple):
+    """GPU-seconds affected: the GPUs that each pod asked for (not what it was given or used), times how long alerts
+    about it fired; a moment with several alerts about a pod counts once.
+
+    It is of `known` pods of all `pods`, and so a lower bound while `known` is less: what the others ask for is not
+    known. `gpus` is what the known ones ask for together.
+    """
+
+    seconds: float = 0.0
+    gpus: int = 0
+    known: int = 0
+    pods: int = 0
+
+    @property
+    def mean_s(self) -> float:
+        """How long each of the GPUs was affected on average."""
+        return self.seconds / self.gpus if self.gpus else 0.0
+
+
+def gpu_time(spells: Sequence[FiringSpan], until: float, since: float = 0.0) -> GpuTime:
+    """GPU-hours affected between two moments, in seconds since 1970.
+
+    A pod of which one alert tells what it asks for is known. If it was made anew and asks for another number, each
+    alert counts with its own, and for `gpus` the largest. Of several alerts at a time the one that counts most does.
+    """
+    by_pod: defaultdict[tuple[str, ...], list[FiringSpan]] = defaultdict(list)
+    for spell in spells:
+        began, ended = max(spell.began, since), min(spell.ended, until)
+        if ended > began:
+            by_pod[spell.pod].append(spell._replace(began=began, ended=ended))
+    known = [_of_pod(some) for some in by_pod.values() if any(spell.gpus is not None for spell in some)]
+    return GpuTime(sum(seconds for seconds, _ in known), sum(gpus for _, gpus in known), len(known), len(by_pod))
+
+
+def _of_pod(spells: Sequence[FiringSpan]) -> tuple[float, int]:
+    """GPU-seconds and the GPUs, of which one spell at least tells."""
+    most = max(spell.gpus for spell in spells if spell.gpus is not None)
+    seconds = 0.0
+    for began, ended in pairwise(sorted({moment for spell in spells for moment in (spell.began, spell.ended)})):
+        here = [spell for spell in spells if spell.began <= began and ended <= spell.ended]
+        counted = ((most if spell.gpus is None else spell.gpus) * spell.share for spell in here)
+        seconds += (ended - began) * max(counted, default=0.0)
+    return seconds, most
+
 
 ENDS: frozenset[Turn] = frozenset({"resolved", "closed"})
 """After these nobody has to do anything."""
@@ -28,7 +100,7 @@ class Summary(NamedTuple):
     is empty where it resolved by itself. `called` are the calls in order, a person called twice is there twice; `pages`
     counts how often pagers were rung. `done` are notes, hand-overs, mutes, changes asked for and profiles taken in
     the thread, and what was said when it was closed. `owner` is the last one. `affected` is not in the timeline: see
-    `bot.triage.gputime`.
+    `bot.triage.summary`.
     """
 
     acknowledged_s: float | None = None
@@ -82,3 +154,60 @@ def _owner(happened: Sequence[TimelineEntry]) -> str:
             case _:
                 pass
     return owner
+
+
+class Case(NamedTuple):
+    """One incident: a short name of its cause, its timeline in order, how many alerts of each name, and when its pods
+    were affected.
+    """
+
+    cause: str
+    severity: Severity
+    happened: Sequence[TimelineEntry]
+    alerts: Sequence[tuple[str, int]] = ()
+    spells: Sequence[FiringSpan] = ()
+
+
+class OncallReport(NamedTuple):
+    """`opened` counts the incidents that opened in the period by cause and severity, the most severe first; the median
+    times (seconds, None without any) and `alerts` (how many of a name, most first) are of these incidents. `calls`
+    counts every call in the period by who was called, most first, also for incidents that opened before. So does
+    `affected`; a pod of two incidents counts once at a time.
+    """
+
+    opened: tuple[tuple[str, Severity, int], ...] = ()
+    acknowledge_s: float | None = None
+    resolve_s: float | None = None
+    unacknowledged: int = 0
+    calls: tuple[tuple[str, int], ...] = ()
+    alerts: tuple[tuple[str, int], ...] = ()
+    affected: GpuTime = GpuTime()
+
+
+def report_on(cases: Sequence[Case], since: float, until: float) -> OncallReport:
+    """The report on the time after `since` and up to `until` (seconds since 1970), as it was told then."""
+    cases = [case._replace(happened=[what for what in case.happened if what.at <= until]) for case in cases]
+    opened = [case for case in cases if case.happened and case.happened[0].at > since]
+    summaries = [summarize(case.happened) for case in opened]
+    kinds = Counter[tuple[str, Severity]]((case.cause, case.severity) for case in opened)
+    ordered = sorted(kinds.items(), key=lambda item: (-SEVERITIES.index(item[0][1]), -item[1], item[0][0]))
+    calls = Counter(
+        what.news.detail for case in cases for what in case.happened if what.news.turn in CALLS and what.at > since
+    )
+    alerts = Counter[str]()
+    for case in opened:
+        alerts.update(dict(case.alerts))
+    return OncallReport(
+        tuple((cause, severity, count) for (cause, severity), count in ordered),
+        _median(summary.acknowledged_s for summary in summaries),
+        _median(summary.ended_s for summary in summaries),
+        sum(summary.acknowledged_s is None for summary in summaries),
+        tuple(calls.most_common()),
+        tuple(alerts.most_common()),
+        gpu_time([spell for case in cases for spell in case.spells], until, since),
+    )
+
+
+def _median(times: Iterable[float | None]) -> float | None:
+    known = [time for time in times if time is not None]
+    return median(known) if known else None

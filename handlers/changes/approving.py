@@ -13,12 +13,11 @@ from functools import partial
 import msgspec
 
 from bot.changes.journal import ENDS
-from bot.errors import BotError, NotAllowed
+from bot.errors import BotError, NotAllowed, bugs_as_errors
 from bot.slack.question_tasks import LONGEST_S
-from bot.store.approvals import Approval
 from bot.store.audit import Line
+from bot.store.changes import Approval
 from bot.texts import Text, in_english
-from bot.unexpected_errors import bugs_as_errors
 from handlers.changes.draft import NotNow, Over, Pending, Person, Refused, pending_of, seal, seal_longer
 from handlers.changes.execute import CHANGED, ChangeMaker, Guard
 from handlers.changes.journal import ITSELF, about, place

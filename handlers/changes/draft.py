@@ -16,7 +16,7 @@ from bot.changes.kinds import VERBS
 from bot.changes.plan import Plan, Raise
 from bot.changes.record import Record, write_record
 from bot.errors import BotError, NotAllowed
-from bot.store.approvals import Approval
+from bot.store.changes import Approval
 from bot.texts import Prose, Text
 from handlers.changes.words import HOW_TO_REVERT, IS_ID, words_of
 from handlers.parsing.slack_words import join_words, plain_text, split_words

@@ -10,9 +10,8 @@ from bot.changes.record import Record
 from bot.settings.schema import AccessSettings
 from bot.slack.message import File, Message
 from bot.slack.render.change import ChangeCard, State, render_card, render_late, render_unreadable
-from bot.store.approvals import Approval
 from bot.store.audit import Line
-from bot.store.changes import ChangeRows
+from bot.store.changes import Approval, ChangeRows
 from handlers.deps import Deps
 
 ITSELF = "hami-bot"

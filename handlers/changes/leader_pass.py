@@ -14,13 +14,12 @@ from typing import NamedTuple, Self
 
 from bot.changes.changer import Changer
 from bot.changes.deadline import skewed
-from bot.errors import BotError, NotFound, UsageError
-from bot.kube.client.failures import ForbiddenError
+from bot.errors import BotError, NotFound, UsageError, bugs_as_errors
 from bot.kube.client.leader import Leader
+from bot.kube.client.requests import ForbiddenError
 from bot.kube.client.writer import Writer
-from bot.periodic_jobs import Clock
+from bot.periodic_jobs import Clock, Job
 from bot.texts import Text, in_english
-from bot.unexpected_errors import bugs_as_errors
 from handlers.changes.journal import ChangeJournal
 
 LEASE = "hami-bot"
@@ -179,21 +178,21 @@ async def _candidate(watch: Watch, leadership: Leadership, bugs: set[str]) -> No
 
 
 async def _passes(writable: WritableCluster, watch: Watch, leadership: Leadership, bugs: set[str]) -> None:
-    due = asyncio.Event()
-    due.set()
     clock_told = False
-    with watch.clock.ticks(watch.pace.pass_s, due) as next_time:
-        while True:
-            await next_time()
-            async with writable.busy:
-                await writable.changer.passes.reconcile()
-            leadership.passed(writable.changer.passes.trouble)
-            if leadership.wrong_clock and not clock_told:
-                log.warning("cluster %s: %s", watch.cluster or "here", leadership.wrong_clock)
-            clock_told = bool(leadership.wrong_clock)
-            try:
-                async with asyncio.timeout(watch.pace.beside_s):
-                    with bugs_as_errors(bugs):
-                        await watch.beside()
-            except (BotError, TimeoutError) as error:
-                log.warning("beside the pass: %s", error or f"nothing came of it in {watch.pace.beside_s:g} s")
+
+    async def one_pass() -> None:
+        nonlocal clock_told
+        async with writable.busy:
+            await writable.changer.passes.reconcile()
+        leadership.passed(writable.changer.passes.trouble)
+        if leadership.wrong_clock and not clock_told:
+            log.warning("cluster %s: %s", watch.cluster or "here", leadership.wrong_clock)
+        clock_told = bool(leadership.wrong_clock)
+        try:
+            async with asyncio.timeout(watch.pace.beside_s):
+                with bugs_as_errors(bugs):
+                    await watch.beside()
+        except (BotError, TimeoutError) as error:
+            log.warning("beside the pass: %s", error or f"nothing came of it in {watch.pace.beside_s:g} s")
+
+    await Job(one_pass).run(watch.clock, watch.pace.pass_s)

@@ -36,7 +36,7 @@ from bot.slack.render.change import (
 )
 from bot.slack.render.prose import progress, render_error, render_help
 from bot.slack.render.report import render_report
-from bot.store.approvals import EXPIRES_S
+from bot.store.changes import EXPIRES_S
 from bot.texts import Text, in_english
 from handlers.changes.draft import (
     FRESH_S,

@@ -23,7 +23,7 @@ from bot.changes.plan import Plan, unfinished_rollout
 from bot.changes.reconciler import STUCK_S
 from bot.changes.record import KEY, Record, Refusal
 from bot.errors import BotError, NotAllowed, SourceError, UsageError
-from bot.kube.client.failures import ForbiddenError
+from bot.kube.client.requests import ForbiddenError
 from bot.kube.client.writer import Conflict, Writer
 from bot.report import Evidence, Report, in_words
 from bot.slack.render.prose import error_line

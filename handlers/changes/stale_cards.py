@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from bot.changes.plan import annotation
 from bot.changes.record import KEY, Record, read_record
-from bot.errors import BotError, NotFound
+from bot.errors import BotError, NotFound, bugs_as_errors
 from bot.slack.failures import PASSING, SlackFailure
 from bot.slack.gateway import Gateway, Keyed
 from bot.slack.render.blocks import Draft
@@ -20,7 +20,6 @@ from bot.slack.render.text import escape, inert
 from bot.store import StoreError
 from bot.store.outbox_rows import DONE_KEPT
 from bot.texts import Text, Texts
-from bot.unexpected_errors import bugs_as_errors
 from handlers.changes.journal import key_of
 from handlers.changes.leader_pass import WritableCluster, WritableClusters
 from handlers.deps import Deps

@@ -7,8 +7,8 @@ from bot.changes.deadline import MOST_SKEW_S
 from bot.errors import BotError, SourceError
 from bot.hami.installation.install import Install
 from bot.hami.metrics.gpu_usage import NAMES
-from bot.kube.client.access_review import Right
 from bot.kube.client.live import LiveCluster
+from bot.kube.client.requests import Right
 from bot.kube.times import roughly
 from bot.report import Gap
 from bot.settings.schema import Settings

@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from bot.alerts_endpoint import ALERTS_PATH
+from bot.endpoint import ALERTS_PATH
 from bot.errors import SourceError, UsageError
-from bot.pager.requests import OPSGENIE, PAGERDUTY, WEBHOOK
+from bot.pager import PAGERDUTY, WEBHOOK
 from bot.report import one_line
 from bot.settings import load_settings
 from bot.settings.oncall import OncallSettings, PagerDutySettings
@@ -17,7 +17,7 @@ from bot.settings.schema import Settings
 from bot.slack.calls import proxy_for
 from bot.store import StoreError, open_marks
 from bot.store.engine import NoStoreError, OlderStoreError
-from bot.store.timestamps import Mark
+from bot.store.facts import Mark
 from bot.texts import Prose, Text
 from handlers.cluster_choice import ClusterChoice
 from handlers.doctor.clusters import examine_cluster
@@ -25,7 +25,7 @@ from handlers.doctor.links import Link, broken
 from handlers.doctor.selftest import BLIND, wrong_answer
 from handlers.doctor.slack import examine_slack
 from handlers.health_monitor import HEARD
-from handlers.oncall.on_call_now import on_call_now
+from handlers.oncall.calling import on_call_now
 from playbooks.own import discovery
 
 
@@ -96,7 +96,7 @@ _UNAUTHORIZED = 401
 async def examine_oncall(settings: Settings, oncall: OncallSettings) -> list[Link]:
     """The alerts' address, PagerDuty's schedules, and each pager."""
     paging = oncall.paging
-    pagers = {PAGERDUTY: paging.pagerduty, OPSGENIE: paging.opsgenie, WEBHOOK: paging.webhook}
+    pagers = {PAGERDUTY: paging.pagerduty, WEBHOOK: paging.webhook}
     asked = [_alerts(settings.http.bind)]
     asked += [_on_call(oncall.pagerduty)] if oncall.pagerduty else []
     asked += [_pager(name, pager.url) for name, pager in pagers.items() if pager]

@@ -7,14 +7,13 @@ import asyncio
 import logging
 from pathlib import Path
 
-from bot.errors import BotError
+from bot.errors import BotError, bugs_as_errors
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.periodic_jobs import Clock
 from bot.report import Report, in_words
 from bot.slack.render.limits import total_text
 from bot.slack.render.report import render_report
 from bot.texts import LANGUAGES, Prose, Text, Texts
-from bot.unexpected_errors import bugs_as_errors
 from handlers.deps import Deps, TaskLease
 from handlers.parsing.grammar import ParsedQuestion
 from handlers.parsing.slack_grammar import understand
@@ -42,7 +41,7 @@ class SelfTest:
 
     async def run(self, clock: Clock) -> None:
         """Every hour until it is cancelled; the first time after the pace."""
-        await clock.repeat(self._pace_s, "the self-test ended early", self._look, asyncio.Event())
+        await clock.repeat(self._pace_s, "the self-test ended early", self._look, at_once=False)
 
     async def _look(self) -> None:
         if await self._lease.is_mine() and await self._is_due():

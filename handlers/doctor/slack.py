@@ -3,11 +3,12 @@
 import time
 
 from bot.errors import BotError
+from bot.readiness import GET_APP_KEY, GET_BOT_KEY, refused
 from bot.settings.schema import Settings, SlackSettings, channels_of
 from bot.slack.app import WISHED_SCOPES, WrongInstall, check_scopes
+from bot.slack.calls import open_client
 from bot.slack.failures import Problem, SlackFailure
-from bot.slack.gateway import Gateway, Identity, open_client
-from bot.startup_wait import GET_APP_KEY, GET_BOT_KEY, refused
+from bot.slack.gateway import Gateway, Identity
 from bot.texts import Text
 from handlers.doctor.links import Link, broken, has_failed
 

@@ -16,10 +16,10 @@ from pydantic import SecretStr
 from bot.errors import BotError, UsageError, WrongValue, of_system
 from bot.kube.client.connect import known_contexts, open_cluster
 from bot.settings import variable
-from bot.settings.addresses import fits_a_header, never_in_clear
-from bot.settings.ids import channel_id
 from bot.settings.schema import SlackSettings
-from bot.slack.gateway import Gateway, open_client
+from bot.settings.values import channel_id, fits_a_header, never_in_clear
+from bot.slack.calls import open_client
+from bot.slack.gateway import Gateway
 from bot.texts import Language, Prose, Text, Texts
 from handlers.doctor.clusters import examine_sources
 from handlers.doctor.links import Link, Name, as_text, broken, has_failed

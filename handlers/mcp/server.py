@@ -18,12 +18,11 @@ from mcp.shared.message import SessionMessage
 from msgspec.structs import replace
 from pydantic import ValidationError
 
-from bot.errors import BotError, UsageError
+from bot.errors import BotError, UsageError, bugs_as_errors
 from bot.report import Finding, Report, Table, as_json, gap, in_words
 from bot.settings import load_settings
 from bot.slack.render.prose import in_words as error_in_words
 from bot.texts import Text, Texts, clauses
-from bot.unexpected_errors import bugs_as_errors
 from handlers.cluster_choice import ClusterChoice, open_sources
 from handlers.parsing.grammar import Grammar, ParsedQuestion, read, unknown_verb
 from playbooks.fit.manifest import STANDARD_INPUT, Manifest, ManifestFile

@@ -1,24 +1,24 @@
-"""Alerts are sorted by cause: each cause has an incident, and so a thread."""
+"""Alerts are sorted by cause: each cause has an incident, and so a thread. The routes of the settings say in which
+channel, and what is grouped by labels there.
+"""
 
 import asyncio
 import logging
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
 
-from bot.errors import BotError
+from bot.errors import BotError, bugs_as_errors
 from bot.report import SEVERITIES
 from bot.slack.render.triage_head import digest_of
-from bot.store.alert_rows import Counts
-from bot.store.incidents import Row
-from bot.store.storms import Limit
+from bot.store.alerts import Counts
+from bot.store.incidents import Limit, Row
 from bot.texts import Text, in_english
 from bot.triage.cause import Cause, gathering, severest
+from bot.triage.routes import Route, route_of, threaded
 from bot.triage.webhook import Alert
-from bot.unexpected_errors import bugs_as_errors
 from handlers.deps import Deps
-from handlers.oncall.causes import AlertCauses, Sorted, find_causes, told_alone
-from handlers.oncall.plan import PATIENCE_S, Plan
-from handlers.oncall.routing import routed, without_ignored
+from handlers.oncall.calling import PATIENCE_S, Plan
+from handlers.oncall.causes import AlertCauses, Sorted, find_causes, together, told_alone
 
 SORTED_AT_ONCE = 2000
 """Alerts of one cluster."""
@@ -117,3 +117,30 @@ class AlertSorter:
 def _severity(found: tuple[Cause, list[Alert]]) -> int:
     cause, members = found
     return SEVERITIES.index(severest(cause.severity, [member.severity for member in members]))
+
+
+def without_ignored(some: Iterable[Alert], routes: Sequence[Route]) -> tuple[list[Alert], list[Alert]]:
+    """The alerts that people are to be told of, and those that a route ignores."""
+    wanted, unwanted = list[Alert](), list[Alert]()
+    for alert in some:
+        route = route_of(alert.labels, routes)
+        (unwanted if route and route.ignores else wanted).append(alert)
+    return wanted, unwanted
+
+
+def routed(found: Sorted, routes: Sequence[Route], usual: str, *, into: str = "") -> dict[str, Sorted]:
+    """By channel, the alerts of each thread with what it tells. Those that no route matches are told in the
+    `usual` one.
+
+    Where a route groups by labels, its thread tells the cause of the worst of the alerts that it opens with; alerts of
+    other causes that come later are counted there, and tell no cause. `into`: all are told in that channel, wherever
+    their routes lead by now.
+    """
+    by_channel: defaultdict[str, Sorted] = defaultdict(list)
+    for cause, members in sorted(found, key=lambda item: SEVERITIES.index(item[0].severity), reverse=True):
+        for member in members:
+            route = route_of(member.labels, routes)
+            channel = into or (route.channel if route else usual)
+            here = route and route._replace(channel=channel)
+            by_channel[channel].append((threaded(cause, member.labels, here, usual), [member]))
+    return {channel: together(pairs) for channel, pairs in by_channel.items()}

@@ -14,7 +14,7 @@ from bot.kube.times import parse_time
 from bot.report import Finding, Report
 from bot.texts import Text
 from bot.triage.cause import Cause, unexplained
-from bot.triage.gputime import GpuRequest
+from bot.triage.summary import GpuRequest
 from bot.triage.webhook import Alert
 from playbooks.gather.pods import gather_scene, gather_waiting
 from playbooks.judgement.waiting import Judge
@@ -164,7 +164,7 @@ async def all_findings(sources: Sources, verb: str) -> Report:
 
 
 async def answer(sources: Sources, verb: str, subject: str) -> Report:
-    """The same about a pod (`ns/pod`) or a node."""
+    """What a playbook says about a pod (`ns/pod`) or a node, before it is words."""
     return await _diagnosed(find(verb), _request(verb, subject), sources)
 
 

@@ -1,34 +1,66 @@
-"""The thread of an incident: its head, its replies and its evidence follow what stands in the store."""
+"""The thread of an incident: its head, its replies and its evidence follow what stands in the store.
 
+Evidence is what a thread gets once: what `why` answers about the first pod, its picture, and a recording that replays
+it. Once an incident is over its thread is told how it went (`reply_of`), and a week's report is made of all of them.
+"""
+
+import asyncio
 import hashlib
-from collections.abc import Callable, Sequence
+import logging
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import uuid4
 
 import msgspec
 
-from bot.report import SEVERITIES
-from bot.slack.message import Message
-from bot.slack.outbox import Severity
+from bot import request_ids
+from bot.errors import BotError, SourceError, bugs_as_errors
+from bot.hami.vendors import ANNOTATIONS
+from bot.kube.cluster import Cluster, seen
+from bot.kube.models import EVENTS, PODS, Kind
+from bot.kube.recording.record import record
+from bot.report import SEVERITIES, Gap, Severity, in_words, one_line
+from bot.slack.message import File, Message
 from bot.slack.render import blocks
-from bot.slack.render.prose import progress
+from bot.slack.render.blocks import Draft
+from bot.slack.render.prose import in_words as told
+from bot.slack.render.prose import progress, render_error
+from bot.slack.render.report import render_report
+from bot.slack.render.summary import summary_block
+from bot.slack.render.triage import render_news
 from bot.slack.render.triage_head import Head, details, render_head
-from bot.store.alert_rows import Counts
+from bot.store import Store
+from bot.store.alerts import Counts
 from bot.store.incidents import Row, evidence_key, head_key
 from bot.store.timeline import Event
-from bot.triage.mute import Nodes
-from bot.triage.state import CALLS, IncidentTimes, passed
+from bot.texts import Text
+from bot.triage.cause import severest
+from bot.triage.state import CALLS, IncidentTimes, Nodes, passed
+from bot.triage.summary import (
+    ENDS,
+    Case,
+    FiringSpan,
+    OncallReport,
+    Summary,
+    TimelineEntry,
+    gpu_time,
+    report_on,
+    summarize,
+)
 from handlers.deps import Deps
-from handlers.oncall.afterwards import reply_of
-from handlers.oncall.attempt import attempt
-from handlers.oncall.calling import call_to_come, extent_of, told_elsewhere
-from handlers.oncall.evidence import EvidenceRequest, evidence
-from handlers.oncall.on_call_now import Rota
+from handlers.inbox import with_picture
+from handlers.oncall.calling import Rota, call_to_come, extent_of, told_elsewhere
+from handlers.oncall.causes import answer, cards_of
+from playbooks.playbook import Sources
 
 DEBOUNCE_S = 45.0
 """Seconds between two edits of a head in which nothing but counts changed."""
 NOT_POSTED_S = 120.0
-"""So long after a head was given to the outbox it is given once more: what waits there stays as it is, and what was
-given up, since the bot was no member of the channel, is tried again."""
+"""Seconds after which a head that was given to the outbox is given once more: what waits there stays as it is, and what
+was given up, since the bot was no member of the channel, is tried again."""
 
 
 class IncidentThreads:
@@ -160,3 +192,162 @@ def head_of(row: Row, counts: Counts) -> Head:
 
 def _digest(content: object) -> str:
     return hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:24]
+
+
+DAYS = 7
+"""What a report covers; a scheduled one begins where the last one ended, also where a clock change lies between."""
+
+
+async def reply_of(store: Store, head: Head, event: Event) -> Draft:
+    """What the thread is told of the event. What ends the incident is told with its summary up to then: in one message,
+    so that what holds for a reply (once, however often it is tried) holds for the summary. Raises StoreError.
+    """
+    message = render_news(event.news)
+    if event.news.turn not in ENDS:
+        return message
+    until = [TimelineEntry(step.at, step.news) for step in await store.timeline.of(head.id) if step.seq <= event.seq]
+    summary = await summary_of(store, head.id, until, event.at)
+    return message._replace(blocks=(*message.blocks, summary_block(head, summary)))
+
+
+async def summary_of(store: Store, incident_id: str, happened: Sequence[TimelineEntry], now: float) -> Summary:
+    """The summary of the incident's timeline, or of its beginning; its GPU-hours up to its end, or else up to now.
+    Raises StoreError.
+    """
+    summary = summarize(happened)
+    ended_at = now if summary.ended_s is None else happened[0].at + summary.ended_s
+    spells = (await store.spells.of([incident_id])).get(incident_id, [])
+    return summary._replace(affected=await asyncio.to_thread(gpu_time, spells, ended_at))
+
+
+async def oncall_report(store: Store, since: float, until: float) -> OncallReport:
+    """How the time between two moments went, in seconds since 1970. Raises StoreError."""
+    found = await store.incidents.lately(since)
+    ids = [row.id for row, _ in found]
+    counts, spells = await store.alerts.counts(ids), await store.spells.of(ids)
+    cases = [_case(row, counts.get(row.id, Counts()), events, spells.get(row.id, ())) for row, events in found]
+    return await asyncio.to_thread(report_on, cases, since, until)
+
+
+def _case(row: Row, counts: Counts, events: Sequence[Event], spells: Sequence[FiringSpan]) -> Case:
+    """Where no rule knows the cause, the alert with the most firing stands for it."""
+    name = row.cause.code or next((alert for alert, _, _ in counts.by_name), "") or row.cause.claim
+    alerts = [(alert, total) for alert, _, total in counts.by_name]
+    happened = [TimelineEntry(event.at, event.news) for event in events]
+    of_cluster = [spell._replace(pod=(row.cluster, *spell.pod)) for spell in spells]
+    return Case(name, severest(row.cause.severity, counts.severities), happened, alerts, of_cluster)
+
+
+ANSWERED_S = 60.0
+RECORDED_S = 60.0
+
+
+class Bounds(NamedTuple):
+    """Of a recording that is attached, and so is kept in the store until Slack has it; `largest` is in bytes.
+
+    It holds all pods, since what a node has left depends on every one, and all events: of too many none is made.
+    """
+
+    most_pods: int = 10_000
+    most_events: int = 20_000
+    largest: int = 8 * 1024 * 1024
+
+
+_BOUNDS = Bounds()
+
+
+class EvidenceRequest(NamedTuple):
+    """What was asked about, the name that its recording has, the nodes whose cards are shown, and how severe its head
+    says that it is: people are told one severity.
+    """
+
+    verb: str
+    subject: str
+    recording: str
+    nodes: tuple[str, ...] = ()
+    severity: Severity = "warning"
+
+
+async def evidence(deps: Deps, cluster: str, asked: EvidenceRequest, bounds: Bounds = _BOUNDS) -> Message:
+    """The answer with its files. Raises nothing: what could not be found, or not be recorded, the message says."""
+    say = deps.say
+    try:
+        async with asyncio.timeout(ANSWERED_S), deps.open_sources(cluster) as sources:
+            found = await answer(sources, asked.verb, asked.subject)
+    except TimeoutError:
+        values = {"verb": asked.verb, "subject": asked.subject, "seconds": f"{ANSWERED_S:g}"}
+        return render_error(BotError(Text("error-oncall.call-no-answer-within", **values))).in_words(say)
+    except BotError as error:
+        return render_error(error).in_words(say)
+    report = await asyncio.to_thread(in_words, msgspec.structs.replace(found, severity=asked.severity), say)
+    words = f"{asked.verb} {asked.subject}"
+    rendered = partial(render_report, report, say, channel_buttons=False, words=words)
+    try:
+        async with asyncio.timeout(ANSWERED_S), deps.open_sources(cluster) as sources:
+            cards = await cards_of(sources, asked.nodes[0] if len(asked.nodes) == 1 else "")
+        message = await asyncio.to_thread(lambda: with_picture(rendered, in_words(cards, say), say))
+    except TimeoutError:
+        message = _noted(
+            rendered(), say("triage.no-picture", why=Text("error-kube.not-finished-within", seconds=f"{ANSWERED_S:g}"))
+        )
+    except BotError as error:
+        message = _noted(rendered(), say("triage.no-picture", why=told(error, say)[0]))
+    try:
+        async with asyncio.timeout(RECORDED_S), deps.open_sources(cluster) as sources:
+            content, unread = await _recording(sources, asked, bounds)
+    except TimeoutError:
+        return _noted(
+            message, say("triage.no-recording", why=Text("error-kube.not-finished-within", seconds=f"{RECORDED_S:g}"))
+        )
+    except BotError as error:
+        return _noted(message, say("triage.no-recording", why=told(error, say)[0]))
+    recorded = File(asked.recording, content, say("triage.recording-title", subject=asked.subject))
+    notes = [say("triage.recording", words=f"{words} --recording {recorded.name}")]
+    if unread:
+        notes.append(say("triage.recording-lacks", what=one_line(", ".join(unread), 300)))
+    return _noted(message, *notes, files=[recorded])
+
+
+def _noted(message: Message, *texts: str, files: Sequence[File] = ()) -> Message:
+    return message._replace(blocks=(*message.blocks, blocks.context(*texts)), files=(*message.files, *files), newer=())
+
+
+async def _recording(sources: Sources, asked: EvidenceRequest, bounds: Bounds) -> tuple[bytes, list[str]]:
+    """The cluster as `hami-bot record` writes it, redacted, and what could not be read. Raises BotError."""
+    await _check_few(sources.cluster, PODS, bounds.most_pods)
+    await _check_few(sources.cluster, EVENTS, bounds.most_events)
+    namespace, _, pod = asked.subject.rpartition("/")
+    with tempfile.TemporaryDirectory(prefix="hami-bot-") as folder:
+        out = Path(folder) / asked.recording
+        of = (namespace, pod) if namespace else None
+        summary = await record(
+            sources.cluster, out, pod=of, server_version="", annotations=ANNOTATIONS, ports=sources.ports
+        )
+        content = await asyncio.to_thread(out.read_bytes)
+    if len(content) > bounds.largest:
+        raise SourceError(Text("error-oncall.it-has-bytes", count=f"{len(content):,}"))
+    return content, [gap.source for gap in summary.gaps]
+
+
+async def _check_few(cluster: Cluster, kind: Kind[Any], most: int) -> None:
+    """Raises SourceError for more. To count them their metadata is enough; of what cannot be read `record` tells."""
+    found = await seen(kind.plural, cluster.list(kind, metadata_only=True))
+    if not isinstance(found, Gap) and len(found) > most:
+        raise SourceError(Text("error-oncall.cluster-has", count=f"{len(found):,}", plural=kind.plural))
+
+
+log = logging.getLogger(__name__)
+
+
+async def attempt(what: str, work: Callable[[], Awaitable[bool]]) -> bool:
+    """What it gives: whether threads have something new to tell. What goes wrong is tried again in another pass.
+
+    In a task of its own: its lines in the log, and its calls to the cluster, have an id of their own.
+    """
+    request_ids.begin(uuid4().hex)
+    try:
+        with bugs_as_errors():
+            return await work()
+    except BotError as error:
+        log.warning("%s: %s", what, error)
+        return False

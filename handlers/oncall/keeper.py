@@ -12,29 +12,25 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from bot.errors import BotError, SourceError
-from bot.periodic_jobs import Clock
+from bot.errors import BotError, SourceError, bugs_as_errors
+from bot.periodic_jobs import Clock, Job, retried
 from bot.store import StoreError
-from bot.store.alert_rows import Counts
+from bot.store.alerts import Counts
 from bot.store.incidents import Row
 from bot.texts import Text
-from bot.triage.mute import UNSEEN, Nodes
+from bot.triage.state import UNSEEN, Nodes
 from bot.triage.webhook import ALERTMANAGER, Alert
-from bot.unexpected_errors import bugs_as_errors
 from handlers.deps import Deps, TaskLease
 from handlers.oncall.alert_sorter import AlertSorter
-from handlers.oncall.attempt import attempt
-from handlers.oncall.calling import is_asked_for, read_unfinished, terms_now
+from handlers.oncall.calling import PATIENCE_S, Plan, Rota, is_asked_for, read_unfinished, terms_now
 from handlers.oncall.causes import registration_state
-from handlers.oncall.incident_threads import IncidentThreads
-from handlers.oncall.on_call_now import Rota
-from handlers.oncall.plan import PATIENCE_S, Plan
+from handlers.oncall.incident_threads import IncidentThreads, attempt
 
 LISTENED_S = 900.0
-"""So long after its start a process has heard what Alertmanager could not send before: that tries again for as long
-as it fires, at least each `group_interval`, which is 5 minutes unless somebody set it."""
+"""Seconds after its start by which a process has heard what Alertmanager could not send before: that tries again for as
+long as it fires, at least each `group_interval`, which is 5 minutes unless somebody set it."""
 LOOKED_S = 60.0
-"""Between two looks at a node whose registration ends a mute."""
+"""Seconds between two looks at a node whose registration ends a mute."""
 LEASE = "triage"
 LEASE_S = 8.0
 
@@ -61,10 +57,10 @@ class Keeper:
         self.terms = plan.terms
         self.rota = Rota(plan.terms.rota, plan.pagerduty, plan.clock)
         self._looked: dict[str, _Looked] = {}
-        self._wake = asyncio.Event()
+        self._passes = Job(retried("a pass over the incidents ended early", self._pass))
         self._asking: dict[tuple[str, str], asyncio.Task[bool]] = {}
-        self.sorter = AlertSorter(deps, plan, self._wake.set)
-        self._incident_threads = IncidentThreads(deps, plan.terms, self.rota, self._wake.set)
+        self.sorter = AlertSorter(deps, plan, self._passes.soon)
+        self._incident_threads = IncidentThreads(deps, plan.terms, self.rota, self._passes.soon)
         self._lease = TaskLease(deps, LEASE, plan.owner, LEASE_S)
         self._began = plan.clock()
         self._has_reconsidered = False
@@ -72,17 +68,16 @@ class Keeper:
     async def take(self, given: list[Alert]) -> None:
         """Keeps alerts, which is all that whoever sends them waits for. Raises StoreError."""
         if await self._store.alerts.take(given):
-            self._wake.set()
+            self._passes.soon()
 
     def soon(self) -> None:
         """A person did something: the thread is to tell it now."""
-        self._wake.set()
+        self._passes.soon()
 
     async def run(self, clock: Clock) -> None:
         """One pass after the other, until it is cancelled; in one replica at a time, as long as that one lives."""
-        self._wake.set()
         try:
-            await clock.repeat(self._plan.pass_s, "a pass over the incidents ended early", self._pass, self._wake)
+            await self._passes.run(clock, self._plan.pass_s)
         finally:
             for task in self._asking.values():
                 task.cancel()
@@ -145,7 +140,7 @@ class Keeper:
 
     async def _ask_rota(self) -> bool:
         await self.rota.now()
-        self._wake.set()
+        self._passes.soon()
         return True
 
     async def _ask(self, rows: Sequence[Row]) -> list[asyncio.Task[bool]]:
@@ -190,5 +185,5 @@ class Keeper:
         gone = frozenset(node for node, state in found.items() if state == "unknown")
         self._looked[cluster] = _Looked(began, Nodes(registered, gone))
         if registered or gone:
-            self._wake.set()
+            self._passes.soon()
         return bool(registered or gone)

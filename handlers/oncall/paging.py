@@ -9,22 +9,20 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from bot.pager.inbound import PagerAction
-from bot.pager.requests import PageEvent, request_of, services_of
+from bot.pager import PageEvent, PagerAction, post, request_of, services_of
 from bot.periodic_jobs import Clock
 from bot.report import one_line
-from bot.settings.paging import PagingSettings
-from bot.store.alert_rows import Counts
+from bot.settings.oncall import PagingSettings
+from bot.store.alerts import Counts
 from bot.store.audit import Line
-from bot.store.page_rows import PageRow
-from bot.triage.pages import incident_of, key_of
-from bot.triage.state import Act, Incident, Step, act
+from bot.store.timeline import PageRow
+from bot.triage.state import Act, Incident, Step, act, incident_of, key_of
 from handlers.deps import Deps, TaskLease
 from handlers.oncall.calling import extent_of
 
 FIRST_WAIT, LONGEST_WAIT = 2.0, 60.0
 LASTING_S = 300.0
-"""So long a pager may fail before the thread is told."""
+"""Seconds for which a pager may fail before the thread is told."""
 LEASE = "pages"
 LEASE_S = 30.0
 
@@ -75,8 +73,6 @@ class Paging:
         return await self._tell(page) if page else None
 
     async def _tell(self, page: PageRow) -> float:
-        from bot.pager.post import post  # noqa: PLC0415  # httpx is slow to import
-
         rows, now = self._deps.store.pages, self._deps.now()
         event = await self._told(page)
         request = event and request_of(page.service, self._settings, event, now)

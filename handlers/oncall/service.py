@@ -13,21 +13,18 @@ from bot.slack.render.prose import progress
 from bot.slack.render.summary import post_oncall_report, render_oncall_report
 from bot.slack.render.triage import render_open, render_timeline
 from bot.slack.render.triage_head import Head
-from bot.store.alert_rows import Counts
+from bot.store.alerts import Counts
 from bot.store.audit import Line
 from bot.store.incidents import BEFORE, Row
 from bot.texts import Text, in_english
-from bot.triage.mute import MuteUntil
-from bot.triage.state import Act, Deed, Incident, Step, act
+from bot.triage.state import Act, Deed, Incident, MuteUntil, Step, act
 from bot.triage.summary import TimelineEntry
 from handlers.changes.draft import AccessDenied, Person, Refused
 from handlers.deps import Deps
-from handlers.oncall.afterwards import DAYS, oncall_report, summary_of
-from handlers.oncall.calling import call_to_come
+from handlers.oncall.calling import PATIENCE_S, call_to_come
 from handlers.oncall.causes import registration_state
-from handlers.oncall.incident_threads import head_of
+from handlers.oncall.incident_threads import DAYS, head_of, oncall_report, summary_of
 from handlers.oncall.keeper import Keeper
-from handlers.oncall.plan import PATIENCE_S
 from handlers.user_actions import NotDone
 
 _PERSON = re.compile(r"[UWS][A-Z0-9]{2,63}")
@@ -157,14 +154,14 @@ class TriageService:
         return render_oncall_report(found, DAYS, await self.heads()).in_words(self._deps.say)
 
     async def posted_report(self, since: float, until: float, late: str) -> Message:
-        """The same between two moments (seconds since 1970), for a channel, where it calls nobody. `late`: see
-        `post_oncall_report`. Raises StoreError.
+        """The on-call report between two moments (seconds since 1970), for a channel, where it calls nobody. `late`:
+        see `post_oncall_report`. Raises StoreError.
         """
         found = await oncall_report(self._deps.store, since, until)
         return post_oncall_report(found, DAYS, await self.heads(), late).in_words(self._deps.say)
 
     async def heads(self) -> list[Head]:
-        """The same incidents, without asking anybody for the rota. Raises StoreError."""
+        """The heads of the open incidents, without asking anybody for the rota. Raises StoreError."""
         return await self._heads(self._keeper.rota.expected())
 
     async def _heads(self, rota: tuple[str, ...]) -> list[Head]:

@@ -4,11 +4,9 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from bot.alerts_endpoint import AlertsEndpoint, Take
-from bot.background import in_background
-from bot.pager.requests import services_of
-from bot.pager_endpoints import Hear, pager_routes
-from bot.periodic_jobs import Clock
+from bot.endpoint import AlertsEndpoint, Take
+from bot.pager import Hear, pager_routes, services_of
+from bot.periodic_jobs import Clock, in_background
 from bot.readiness import Receivers
 from bot.settings.oncall import OncallSettings
 from bot.settings.schema import Settings
@@ -17,10 +15,10 @@ from bot.triage.state import IncidentTimes
 from handlers.deps import Deps
 from handlers.health_monitor import hearing
 from handlers.inbox import Inbox
+from handlers.oncall.calling import Plan
 from handlers.oncall.digests import Digests
 from handlers.oncall.keeper import Keeper
 from handlers.oncall.paging import Paging
-from handlers.oncall.plan import Plan
 from handlers.oncall.service import TriageService
 from handlers.oncall.watcher import Patience, Watcher
 

@@ -10,13 +10,12 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from bot.errors import BotError
+from bot.errors import BotError, bugs_as_errors
 from bot.finding_codes import watched_in
 from bot.kube.times import parse_time
 from bot.periodic_jobs import Clock
 from bot.report import Finding, Gap, finding_in_words
 from bot.triage.webhook import Alert
-from bot.unexpected_errors import bugs_as_errors
 from handlers.deps import Deps, TaskLease
 from handlers.oncall.causes import FINDING, all_findings
 from handlers.oncall.keeper import Keeper
@@ -57,7 +56,7 @@ class Watcher:
 
     async def run(self, clock: Clock) -> None:
         """Until it is cancelled; in one replica at a time. The first look comes after the usual time."""
-        await clock.repeat(self._patience.look_s, "a look at the clusters ended early", self._watch, asyncio.Event())
+        await clock.repeat(self._patience.look_s, "a look at the clusters ended early", self._watch, at_once=False)
 
     async def _watch(self) -> None:
         if await self._lease.is_mine():

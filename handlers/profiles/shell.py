@@ -9,8 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bot.errors import BotError
-from bot.unexpected_errors import bugs_as_errors
+from bot.errors import BotError, bugs_as_errors
 from handlers.profiles.answers_in_files import PROGRAM, answer_to, profiles_named, read_words, with_paths
 
 if TYPE_CHECKING:  # it takes as long to import as a small table to make; below paths are texts

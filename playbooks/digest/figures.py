@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from bot.gpu_rows import TypeRow
 from bot.hami.fit.allocated_totals import build_ledger
 from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.metrics.gpu_usage import MeasuredHolding, held_by
@@ -23,6 +22,7 @@ from bot.hami.version import Version
 from bot.kube.models import Holder, Node, Pod
 from bot.kube.times import parse_time
 from bot.report import Finding, Gap, Report
+from bot.rows import TypeRow
 from bot.texts import in_english
 from playbooks.gather.scheduling import Capacity
 from playbooks.gather.usage import UsageSeen

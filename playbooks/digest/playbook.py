@@ -9,8 +9,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, NamedTuple
 
-from bot.digest.figures import split
-from bot.digest.rows import FigureRow, OwnerRow
+from bot.digest.figures import FigureRow, OwnerRow, split
 from bot.errors import SourceError
 from bot.kube.times import format_time
 from bot.report import SEVERITIES, Finding, Gap, Report, Sheet, Subject, gap, new_report

@@ -7,7 +7,7 @@ from itertools import islice
 from msgspec import structs
 
 from bot.kube.models import Node, Pod, Toleration
-from bot.kube.node_filter import SELECTOR_TEXT, TAINT_TEXT, NodeFilter, Obstacle, effective_request
+from bot.kube.selectors import SELECTOR_TEXT, TAINT_TEXT, NodeFilter, Obstacle, effective_request
 from bot.report import Evidence, Gap, NextAction, gap, step
 from bot.texts import Prose, Text, clauses, spaced
 from playbooks import quotes

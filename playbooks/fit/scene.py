@@ -15,8 +15,8 @@ from bot.hami.vendors import NAMES
 from bot.hami.version import Version
 from bot.hami.webhook import Rejection, Setting, admit, left_alone
 from bot.kube.models import Pod, Quantity, ResourceRequirements
-from bot.kube.node_filter import Obstacle, effective_request
 from bot.kube.quantities import parse_quantity
+from bot.kube.selectors import Obstacle, effective_request
 from bot.report import Confidence, Gap
 from bot.texts import Prose, Text
 from playbooks.fit.gpu_words import CardWords

@@ -4,8 +4,7 @@ import asyncio
 from typing import NamedTuple, TypeVar
 
 from bot.errors import SourceError
-from bot.kube.client.optional_kinds import list_served
-from bot.kube.cluster import Cluster, seen
+from bot.kube.cluster import Cluster, list_served, seen
 from bot.kube.models import (
     CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,

@@ -18,9 +18,9 @@ from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Device, Vendor
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import PODS, Node, Pod
-from bot.kube.node_filter import obstacle
 from bot.kube.object_memo import of_each
 from bot.kube.quantities import whole
+from bot.kube.selectors import obstacle
 from bot.report import Gap, gap
 from bot.texts import Text
 from playbooks.gather.node_side import MOST_NODES, NodeSide, PluginSets, gather_node_side, gather_plugin_sets

@@ -27,7 +27,7 @@ from bot.hami.scheduler_logs.scheduling_latency import Life, read_lives
 from bot.kube.cluster import seen
 from bot.kube.models import HOLDERS, REPLICA_SETS, Holder, Workload
 from bot.kube.times import parse_time, roughly
-from bot.prometheus.api import SOURCE, Prometheus
+from bot.prometheus import SOURCE, Prometheus
 from bot.report import Gap, gap
 from bot.texts import Text
 from playbooks.gather.latency import created_between

@@ -22,8 +22,7 @@ from bot.hami.scheduler_logs.log_lines import (
     parse_line,
 )
 from bot.hami.scheduler_logs.scheduling_events import parse_unschedulable, strip_combined
-from bot.kube.client.pod_http_request import PodGet, PodPorts
-from bot.kube.cluster import Cluster, LogWanted, seen
+from bot.kube.cluster import Cluster, LogWanted, PodGet, PodPorts, seen
 from bot.kube.hami_pods import (
     EXTENDER_CONTAINER,
     FATAL,

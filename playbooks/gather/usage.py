@@ -11,20 +11,11 @@ from typing import NamedTuple
 
 from bot.errors import SourceError
 from bot.hami.metrics.exposition import Sample, read_samples
-from bot.hami.metrics.gpu_usage import (
-    CONTAINER_FIGURES,
-    NAMES,
-    PORT,
-    ContainerUse,
-    Usage,
-    UsageReader,
-    read_usage,
-)
-from bot.kube.client.pod_http_request import PodAnswer, PodGet, PodPorts
-from bot.kube.cluster import seen
+from bot.hami.metrics.gpu_usage import CONTAINER_FIGURES, NAMES, PORT, ContainerUse, Usage, UsageReader, read_usage
+from bot.kube.cluster import PodAnswer, PodGet, PodPorts, seen
 from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.kube.models import PODS, Pod
-from bot.prometheus.api import SOURCE, Prometheus, sharing_labels
+from bot.prometheus import SOURCE, Prometheus, sharing_labels
 from bot.report import Gap, gap
 from bot.texts import Text
 from playbooks.playbook import Sources

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import click
 
 from bot.errors import SourceError, UsageError
-from bot.gpu_rows import FREE, UNKNOWN, UNREGISTERED, GpuRow, TypeRow
 from bot.hami.nodes.node_state import read_registrations
 from bot.hami.nodes.registration import Registration
 from bot.hami.vendors import BESIDE
@@ -25,6 +24,7 @@ from bot.report import (
     gap,
     new_report,
 )
+from bot.rows import FREE, UNKNOWN, UNREGISTERED, GpuRow, TypeRow
 from bot.texts import Text, in_english
 from playbooks.gather.dra import gather_slices
 from playbooks.gather.scheduler_process import gather_memory, with_ghosts

@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from bot.chart_rows import StageRow
 from bot.hami.scheduler_logs.scheduling_latency import Life, Stage
 from bot.kube.cluster import seen
 from bot.kube.models import EVENTS
 from bot.kube.times import format_time
 from bot.report import Gap, Report, Sheet, Subject, new_report
+from bot.rows import StageRow
 from playbooks.gather.latency import Counts, gather_latency
 from playbooks.gather.scheduling import gather_install, nothing_read
 from playbooks.latency.rules import BY_KUBELET, LATENCY_RULES, LatencyScene, head, unseen_moments

@@ -12,9 +12,8 @@ from bot.hami.nodes.node_lock import LockState
 from bot.hami.nodes.node_state import MemoryScaling, cordoned_uuids, core_factor, memory_factor
 from bot.hami.nodes.registration import JSON_SINCE, Unreadable, Unregistered
 from bot.hami.vendors import FIRST, LOCK_KEYS
-from bot.kube.gpu_conditions import is_about_gpus
 from bot.kube.models import NodeCondition, Pod
-from bot.kube.node_readiness import is_cordoned, not_ready, other_taints, pressures
+from bot.kube.node_conditions import is_about_gpus, is_cordoned, not_ready, other_taints, pressures
 from bot.report import Sheet, Table
 from playbooks.gather.node_side import Plugin
 from playbooks.rules.common import prose
@@ -229,7 +228,7 @@ class NodeRows:
 
 
 def _said(condition: NodeCondition) -> str:
-    """A condition about GPUs in its own words: only those of `bot.kube.gpu_conditions` are judged."""
+    """A condition about GPUs in its own words: only those of `bot.kube.node_conditions` are judged."""
     words = ": ".join(filter(None, (condition.reason, condition.message)))
     return f"{condition.status}, {words}" if words else condition.status
 

@@ -9,8 +9,7 @@ import msgspec
 from bot.errors import NotAllowed, NotFound, SourceError, Unusable
 from bot.hami.installation.install import METRICS_CLOSED_SINCE, PROFILING_SINCE, Install, is_ready
 from bot.hami.version import Version
-from bot.kube.client.pod_http_request import PodAnswer, PodGet, PodPorts, Scheme, TooSlow, nobody_listens
-from bot.kube.cluster import Cluster
+from bot.kube.cluster import Cluster, PodAnswer, PodGet, PodPorts, Scheme, TooSlow, nobody_listens
 from bot.kube.hami_pods import metrics_port
 from bot.kube.models import PODS, Pod
 from bot.report import Gap, one_line

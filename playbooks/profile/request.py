@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple, get_args
 
 from bot.errors import UsageError
-from bot.kube.client.pod_http_request import Scheme
+from bot.kube.cluster import Scheme
 from bot.kube.times import read_duration
 from bot.texts import Text
 

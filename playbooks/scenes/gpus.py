@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from bot.gpu_rows import FREE, UNKNOWN, UNREGISTERED
 from bot.hami.fit import verdicts
 from bot.hami.fit.cluster_view import View
 from bot.hami.fit.verdicts import NodeCards
@@ -20,8 +19,9 @@ from bot.hami.pods.pod_request import Constraints, ContainerRequest, PodRequest
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors.vendor import Device
 from bot.kube.models import Node, ResourceSlice
-from bot.kube.node_readiness import is_cordoned, not_ready
+from bot.kube.node_conditions import is_cordoned, not_ready
 from bot.report import Gap
+from bot.rows import FREE, UNKNOWN, UNREGISTERED
 from bot.texts import Prose
 from playbooks.scenes.cluster import ClusterScene
 

@@ -11,7 +11,7 @@ from bot.hami.fit.quotas import Limit, is_enforced, limits_of
 from bot.hami.fit.version_differences import NEWEST_READ, Rules, rules_of
 from bot.hami.vendors.vendor import Device
 from bot.kube.models import Event, Holder, Pod, ResourceQuota
-from bot.kube.node_filter import effective_request
+from bot.kube.selectors import effective_request
 from bot.report import Confidence, Gap
 from playbooks.gather.subject import EmptyNamespace
 from playbooks.scenes.cluster import ClusterScene, OfInstall, what_was_read

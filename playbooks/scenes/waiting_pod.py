@@ -20,7 +20,7 @@ from bot.hami.vendors import FIRST, called_together
 from bot.hami.vendors.vendor import Device
 from bot.hami.version import Version
 from bot.kube.models import Event, Node, Pod, ResourceQuota
-from bot.kube.node_filter import NodeFilter, Obstacle
+from bot.kube.selectors import NodeFilter, Obstacle
 from bot.kube.times import parse_time
 from bot.report import Evidence, Gap
 from bot.texts import Text

@@ -18,7 +18,7 @@ from bot.hami.metrics.gpu_usage import MeasuredHolding
 from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import ConfigMap, Holder, PodSpec, Workload
-from bot.kube.models.pod_views import HolderContainer
+from bot.kube.models.pods import HolderContainer
 from bot.kube.times import format_time, parse_time
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, Sheet
 from bot.safe_yaml import parse_documents

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from bot.chart_rows import PoolRow
 from bot.hami.fit.allocated_totals import Ledger, build_ledger
 from bot.hami.fit.node_cache import take_stock
 from bot.hami.fit.version_differences import NEWEST_READ, rules_of
@@ -29,6 +28,7 @@ from bot.hami.vendors import FIRST
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import NODES, PODS, RESOURCE_QUOTAS, Holder, Node, Pod
 from bot.report import Gap, Sheet
+from bot.rows import PoolRow
 from playbooks.gather.past_days import CoresSeen, gather_cores
 from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
 from playbooks.gather.scheduling import (

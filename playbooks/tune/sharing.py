@@ -26,7 +26,7 @@ from bot.hami.metrics.exposition import Sample
 from bot.hami.metrics.gpu_usage import MeasuredHolding
 from bot.hami.version import Version
 from bot.kube.models import Pod
-from bot.kube.models.pod_views import HolderContainer
+from bot.kube.models.pods import HolderContainer
 from bot.report import Evidence, Gap, NextAction, step
 from bot.texts import Prose, Text
 from playbooks import quotes

@@ -23,7 +23,7 @@ def _bugs() -> list[logging.LogRecord]:
 
 @pytest.fixture(autouse=True)
 def _no_bugs(request: pytest.FixtureRequest) -> Iterator[None]:
-    log, kept = logging.getLogger("bot.unexpected_errors"), _Kept()
+    log, kept = logging.getLogger("bot.errors"), _Kept()
     if "bugs" in request.fixturenames:
         kept.bugs = request.getfixturevalue("bugs")
     before = log.level

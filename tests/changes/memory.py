@@ -22,8 +22,8 @@ from bot.changes.journal import ENDS, Event, Open
 from bot.changes.plan import annotation
 from bot.changes.record import KEY, FlagChange, Record, read_record, same_way_back, with_times_of, write_record
 from bot.errors import BotError
-from bot.kube.client.failures import Request
-from bot.kube.client.server_clock import ServerClock
+from bot.kube.client.requests import Request
+from bot.kube.client.responses import ServerClock
 from bot.kube.client.writer import Writer
 from bot.kube.times import format_time
 from sandbox.apiserver.collection import ListQuery

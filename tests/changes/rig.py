@@ -20,7 +20,7 @@ from bot.changes.kinds import VERBOSITY
 from bot.changes.plan import Plan, Raise
 from bot.hami.version import Version
 from bot.kube.client.connect import open_writer
-from bot.kube.client.server_clock import ServerClock
+from bot.kube.client.responses import ServerClock
 from bot.kube.client.writer import Writer
 from bot.store import Store, open_store
 from sandbox.apiserver import ApiServer

@@ -16,7 +16,7 @@ from bot.settings.schema import AccessSettings
 from bot.slack.outbox import Outbox
 from bot.slack.people import Groups
 from bot.store import Store, open_store
-from bot.store.approvals import State
+from bot.store.changes import State
 from bot.texts import Texts
 from handlers.changes.draft import Pending, Person
 from handlers.changes.execute import Capture

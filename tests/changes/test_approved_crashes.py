@@ -26,10 +26,11 @@ import pytest
 from bot.changes.plan import Raise, annotation, unfinished_rollout
 from bot.kube.client.connect import open_cluster, open_writer
 from bot.kube.client.live import LiveCluster
-from bot.kube.client.server_clock import ServerClock
+from bot.kube.client.responses import ServerClock
 from bot.kube.client.writer import Writer
 from bot.settings.schema import AccessSettings, Settings
-from bot.slack.gateway import Gateway, open_client
+from bot.slack.calls import open_client
+from bot.slack.gateway import Gateway
 from bot.slack.outbox import Outbox
 from bot.store import open_store
 from bot.texts import Texts

@@ -12,7 +12,7 @@ import pytest
 from bot.changes.changer import Changer
 from bot.changes.deployments import ChangeFailed
 from bot.changes.plan import Plan
-from bot.kube.client.server_clock import ServerClock
+from bot.kube.client.responses import ServerClock
 from bot.settings.schema import AccessSettings
 from bot.store import open_store
 from bot.texts import in_english

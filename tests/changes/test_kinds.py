@@ -18,7 +18,7 @@ from bot.errors import UsageError
 from bot.hami.version import Version
 from bot.kube.times import format_duration
 from bot.slack.render.change import what
-from bot.store.approvals import Approval
+from bot.store.changes import Approval
 from bot.texts import LANGUAGES, Texts, in_english
 from handlers.changes.draft import (
     Refused,

@@ -25,8 +25,8 @@ from bot.changes.plan import Plan, Raise, unfinished_rollout
 from bot.errors import BotError
 from bot.hami.version import Version
 from bot.kube.client.connect import open_writer
-from bot.kube.client.failures import Request
-from bot.kube.client.server_clock import ServerClock
+from bot.kube.client.requests import Request
+from bot.kube.client.responses import ServerClock
 from bot.kube.client.writer import Writer
 from bot.store import open_store
 from handlers.changes.execute import ChangeMaker

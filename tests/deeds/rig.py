@@ -23,11 +23,12 @@ import msgspec
 from bot.changes.plan import annotation, unfinished_rollout
 from bot.kube.client.connect import open_cluster, open_writer
 from bot.kube.client.live import LiveCluster
-from bot.kube.client.server_clock import ServerClock
+from bot.kube.client.responses import ServerClock
 from bot.kube.client.writer import Writer
 from bot.settings.schema import AccessSettings, ProfileSettings, Settings
 from bot.slack.app import Grouped
-from bot.slack.gateway import Gateway, open_client
+from bot.slack.calls import open_client
+from bot.slack.gateway import Gateway
 from bot.slack.origin import Home
 from bot.slack.outbox import Outbox
 from bot.slack.question_tasks import Work
@@ -41,11 +42,10 @@ from handlers.changes.setup import ChangeDeps, ChangeSupervisor
 from handlers.deps import Deps
 from handlers.gate import Gate
 from handlers.inbox import Inbox
-from handlers.oncall import digest_form
 from handlers.oncall import listeners as triage
-from handlers.oncall.digests import Digests
+from handlers.oncall.calling import Plan
+from handlers.oncall.digests import Digests, register_digest_form
 from handlers.oncall.keeper import Keeper
-from handlers.oncall.plan import Plan
 from handlers.oncall.service import TriageService
 from handlers.parsing.question import Question
 from handlers.profiles import listeners as profiling
@@ -224,7 +224,7 @@ class Place:
             changes.register(listening, inbox, change)
             keeper = Keeper(deps, Plan(self.room, IncidentTimes(), (), "", "test"))
             triage.register(listening, inbox, TriageService(deps, keeper, ()), digests)
-            digest_form.register(listening, inbox, digests)
+            register_digest_form(listening, inbox, digests)
             question_listeners.FitForm(inbox)
             home.register(listening, inbox, change.access, None)
             gate = Gate(deps, Home(frozenset({self.slack.workspace.seed.team_id})))

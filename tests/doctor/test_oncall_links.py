@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from bot.alerts_endpoint import AlertsEndpoint
+from bot.endpoint import AlertsEndpoint
 from bot.http import serve_http
 from sandbox.serving import Served
 from tests.doctor.support import World

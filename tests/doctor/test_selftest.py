@@ -11,7 +11,7 @@ from bot.errors import SourceError
 from bot.health import Facts, judge
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.main import running
-from bot.store.timestamps import Mark
+from bot.store.facts import Mark
 from bot.texts import Texts, in_english
 from handlers.doctor import selftest
 from handlers.doctor.selftest import BLIND, EVERY_S, SelfTest, what_is_unseen, wrong_answer

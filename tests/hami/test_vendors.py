@@ -143,7 +143,7 @@ ROOT = Path(__file__).parents[2]
 OWN = ROOT / "bot" / "hami" / "vendors"
 NVIDIAS_SOFTWARE = (
     "bot/hami/installation/install.py",
-    "bot/kube/gpu_conditions.py",
+    "bot/kube/node_conditions.py",
     "bot/kube/recording/redact.py",
     "handlers/record_shell.py",
     "playbooks/rules/nodes/gpu_faults.py",

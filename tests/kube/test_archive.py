@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bot.errors import SourceError
-from bot.kube.recording.archive import MAX_JSON, MAX_MEMBERS, MAX_UNPACKED, read_archive
+from bot.kube.recording.files import MAX_JSON, MAX_MEMBERS, MAX_UNPACKED, read_archive
 from tests.kube.samples import archive, archive_of
 
 FORMATS = [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT]

@@ -9,10 +9,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from bot.kube.client.failures import StaleListError
+from bot.kube.client.requests import StaleListError
 from bot.kube.models import Holder, HolderSpec, ObjectMeta
-from bot.kube.watch.mirror import Mirror, WentBackError, key_of
-from bot.kube.watch.watch_stream import Bookmark, EventReader
+from bot.kube.watch.mirror import Bookmark, EventReader, Mirror, WentBackError, key_of
 from tests.sampling import examples
 
 NAMES = st.sampled_from(["ml/a", "ml/b", "ml-x/a", "web/c", "web/d"])

@@ -14,11 +14,10 @@ import pytest
 import yaml
 
 from bot.errors import SourceError
-from bot.kube.client.access_review import Right
 from bot.kube.client.connect import open_cluster, open_writer
 from bot.kube.client.live import Selection
-from bot.kube.client.pod_http_request import PodGet
-from bot.kube.cluster import LogWanted
+from bot.kube.client.requests import Right
+from bot.kube.cluster import LogWanted, PodGet
 from bot.kube.models import NODES
 from bot.texts import in_english
 from sandbox.apiserver import ApiServer

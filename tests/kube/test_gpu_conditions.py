@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.kube.gpu_conditions import EMITTERS, is_about_gpus, reports_fault
+from bot.kube.node_conditions import EMITTERS, is_about_gpus, reports_fault
 
 
 @pytest.mark.parametrize(

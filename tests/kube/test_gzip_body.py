@@ -12,10 +12,9 @@ from aiohttp import web
 
 from bot.errors import SourceError
 from bot.kube.client.connect import open_cluster
-from bot.kube.client.gzip_body import MOST_BYTES
 from bot.kube.client.live import LiveCluster, Selection
-from bot.kube.client.pod_http_request import PodGet
-from bot.kube.cluster import LogWanted
+from bot.kube.client.responses import MOST_BYTES
+from bot.kube.cluster import LogWanted, PodGet
 from bot.kube.models import NODES
 from bot.texts import in_english
 from tests.kube.live_servers import failure_with_answer, node, sandbox, serving, write_kubeconfig

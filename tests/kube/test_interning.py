@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.kube.models import DAEMON_PODS, HOLDERS, NODES, Node
-from bot.kube.watch.interning import Shared
+from bot.kube.watch.follow import Shared
 from sandbox.synthetic import synthetic_cluster
 
 LONG = "kubectl.kubernetes.io/last-applied-configuration"

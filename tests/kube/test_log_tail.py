@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from bot.kube.client.log_tail import newest_lines
+from bot.kube.client.logs import newest_lines
 from bot.kube.cluster import LogLines, LogWanted
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from tests.kube.samples import folder

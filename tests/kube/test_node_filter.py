@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from bot.kube.models import Node, Pod
-from bot.kube.node_filter import SELECTOR_TEXT, TAINT_TEXT, UNSCHEDULABLE_TEXT, NodeFilter, Obstacle, obstacle
+from bot.kube.selectors import SELECTOR_TEXT, TAINT_TEXT, UNSCHEDULABLE_TEXT, NodeFilter, Obstacle, obstacle
 
 GPU_TAINT = {"key": "gpu", "value": "true", "effect": "NoSchedule"}
 

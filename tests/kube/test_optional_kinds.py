@@ -9,7 +9,7 @@ from aiohttp import web
 
 from bot.errors import SourceError
 from bot.kube.client.connect import open_cluster
-from bot.kube.client.optional_kinds import list_served
+from bot.kube.cluster import list_served
 from bot.kube.models import RESOURCE_CLAIMS, RESOURCE_SLICES, ResourceSlice
 from bot.kube.recording.record import record
 from bot.kube.recording.recorded_cluster import RecordedCluster

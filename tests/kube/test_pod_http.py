@@ -14,7 +14,7 @@ from bot.errors import SourceError
 from bot.kube.client.connect import open_cluster
 from bot.kube.client.live import LiveCluster
 from bot.kube.client.pod_http import Direct
-from bot.kube.client.pod_http_request import PodAnswer, PodGet, nobody_listens
+from bot.kube.cluster import PodAnswer, PodGet, nobody_listens
 from bot.texts import in_english
 from sandbox.apiserver import ApiServer, Fault
 from sandbox.serving import Served

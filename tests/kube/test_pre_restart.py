@@ -10,8 +10,7 @@ from bot.errors import SourceError
 from bot.hami.vendors import ANNOTATIONS
 from bot.kube.client.connect import open_cluster
 from bot.kube.models import PODS
-from bot.kube.recording.pre_restart import capture
-from bot.kube.recording.record import RecordSummary
+from bot.kube.recording.record import RecordSummary, capture
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from sandbox.apiserver import ApiServer, Fault
 from sandbox.apiserver.recordings import read_recording

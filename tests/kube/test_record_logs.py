@@ -7,8 +7,7 @@ from bot.hami.vendors import ANNOTATIONS
 from bot.kube.models import PODS
 from bot.kube.recording.record import record
 from bot.kube.recording.record_logs import MOST_PLUGIN_PODS
-from bot.kube.recording.recorded_cluster import RecordedCluster
-from bot.kube.recording.recorded_ports import RecordedPorts
+from bot.kube.recording.recorded_cluster import RecordedCluster, RecordedPorts
 from bot.texts import in_english
 from tests.kube.samples import a_list, folder, pod
 

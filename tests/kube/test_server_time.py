@@ -11,8 +11,8 @@ import pytest
 from bot.errors import NotFound
 from bot.kube.client.connect import open_cluster, open_writer
 from bot.kube.client.live import LiveCluster
-from bot.kube.client.pod_http_request import PodGet
-from bot.kube.client.server_clock import ServerClock
+from bot.kube.client.responses import ServerClock
+from bot.kube.cluster import PodGet
 from bot.kube.models import NODES
 from bot.kube.watch.cache import CachedCluster, WatchCache
 from sandbox.apiserver import ApiServer

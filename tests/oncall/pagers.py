@@ -1,9 +1,8 @@
-"""Pagers on loopback that answer as PagerDuty and Opsgenie do, and what these post back.
+"""Pagers on loopback that answer as PagerDuty and a server of our own do, and what PagerDuty posts back.
 
 The shapes are the vendors' published ones: PagerDuty's Events API v2 (`docs/events-API-v2` of PagerDuty/developer-docs
 and `POST /enqueue` of its API reference), v3 webhooks and their signatures (`docs/webhooks/01-Overview.md`,
-`04-Signatures.md`), Opsgenie's Alert API (docs.opsgenie.com/docs/alert-api) and the alert action data of its webhook
-integration (docs.opsgenie.com/docs/marid-alert-action-data).
+`04-Signatures.md`).
 """
 
 import hashlib
@@ -15,11 +14,10 @@ from typing import Any
 from aiohttp import web
 from pydantic import SecretStr
 
-from bot.settings.paging import OpsgeniePaging, PagerDutyPaging, PagingSettings, WebhookPaging
+from bot.settings.oncall import PagerDutyPaging, PagingSettings, WebhookPaging
 from sandbox.serving import Served
 
 ROUTING_KEY, SIGNING = "7f3a" * 8, "whsec-91b2"
-API_KEY, BEARER = "eb243592-faa2-4ba2-a551q-1afdf565c889", "opsgenie-back-5c1d"
 SECRET = "generic-3e8f"
 INVALID = {"status": "invalid event", "message": "Event object is invalid", "errors": ["'summary' is missing"]}
 
@@ -34,8 +32,6 @@ class Pagers:
         self.down: Callable[[], web.Response] | None = None
         app = web.Application()
         app.router.add_post("/v2/enqueue", self._enqueue)
-        app.router.add_post("/v2/alerts", self._create)
-        app.router.add_post("/v2/alerts/{alias}/{verb}", self._change)
         app.router.add_post("/mine", self._mine)
         self.served = Served(app)
 
@@ -45,7 +41,6 @@ class Pagers:
             "pagerduty": PagerDutyPaging(
                 routing_key=SecretStr(ROUTING_KEY), webhook_secret=SecretStr(SIGNING), url=url
             ),
-            "opsgenie": OpsgeniePaging(api_key=SecretStr(API_KEY), webhook_token=SecretStr(BEARER), url=url),
             "webhook": WebhookPaging(url=f"{url}/mine", secret=SecretStr(SECRET)),
         }
         return PagingSettings(**{name: given[name] for name in names})
@@ -72,29 +67,6 @@ class Pagers:
             return web.json_response(INVALID, status=400)
         self._done(body["event_action"], body["dedup_key"], body)
         said = {"status": "success", "message": "Event processed", "dedup_key": body["dedup_key"]}
-        return web.json_response(said, status=202)
-
-    async def _create(self, request: web.Request) -> web.Response:
-        return await self._opsgenie(request, "trigger", "")
-
-    async def _change(self, request: web.Request) -> web.Response:
-        assert request.query["identifierType"] == "alias"
-        verb = {"acknowledge": "acknowledge", "close": "resolve"}[request.match_info["verb"]]
-        return await self._opsgenie(request, verb, request.match_info["alias"])
-
-    async def _opsgenie(self, request: web.Request, action: str, alias: str) -> web.Response:
-        if self.down:
-            return self.down()
-        if request.headers["Authorization"] != f"GenieKey {API_KEY}":
-            said = {"message": "Could not authenticate", "took": 0.001, "requestId": "rId"}
-            return web.json_response(said, status=401)
-        body = await request.json()
-        self._done(action, alias or body["alias"], body)
-        said = {
-            "result": "Request will be processed",
-            "took": 0.302,
-            "requestId": "43a29c5c-3dbf-4fa4-9c26-f4f71023e120",
-        }
         return web.json_response(said, status=202)
 
     async def _mine(self, request: web.Request) -> web.Response:
@@ -148,22 +120,3 @@ def signed(body: bytes, secret: str = SIGNING) -> dict[str, str]:
     other = hmac.new(b"the-old-one", body, hashlib.sha256).hexdigest()
     ours = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
     return {"X-PagerDuty-Signature": f"v1={other},v1={ours}"}
-
-
-def opsgenie_posts(alias: str, action: str = "Acknowledge", source: str = "web") -> bytes:
-    """Alert action data as Opsgenie's documentation shows them."""
-    alert = {
-        "updatedAt": 1420452224764002246,
-        "tags": ["tag1", "tag2"],
-        "message": "test alert",
-        "username": "fili@ifountain.com",
-        "alertId": "052652ac-5d1c-464a-812a-7dd18bbfba8c",
-        "source": "fili@ifountain.com",
-        "alias": alias,
-        "tinyId": "23",
-        "createdAt": 1420452191104,
-        "userId": "daed1180-0ce8-438b-8f8e-57e1a5920a2d",
-        "entity": "",
-    }
-    about = {"integrationId": "37c8f316-17c6-49d7-899b-9c7e540c048d", "integrationName": "Integration1"}
-    return json.dumps({"source": {"name": "", "type": source}, "alert": alert, "action": action, **about}).encode()

@@ -18,8 +18,8 @@ from bot.triage.routes import Route
 from bot.triage.state import IncidentTimes
 from bot.triage.webhook import Alert
 from handlers.deps import Deps
+from handlers.oncall.calling import Plan
 from handlers.oncall.keeper import Keeper
-from handlers.oncall.plan import Plan
 from playbooks.playbook import Sources
 from sandbox.slack import SlackServer, VirtualClock
 from sandbox.slack.content import strings_of

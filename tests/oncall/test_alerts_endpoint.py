@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from bot.alerts_endpoint import ALERTS_PATH, AlertsEndpoint, alerts_route
+from bot.endpoint import ALERTS_PATH, AlertsEndpoint, alerts_route
 from bot.errors import BotError
 from bot.triage.webhook import LARGEST_BODY, Alert
 from sandbox.serving import Served

@@ -14,8 +14,8 @@ from bot.settings.schema import ClusterSettings
 from bot.triage.state import Act, act
 from handlers.deps import Deps
 from handlers.oncall.alert_sorter import SORTED_AT_ONCE
+from handlers.oncall.calling import PATIENCE_S
 from handlers.oncall.keeper import Keeper
-from handlers.oncall.plan import PATIENCE_S
 from handlers.oncall.setup import plan
 from handlers.oncall.watcher import Patience, Watcher
 from playbooks.playbook import Sources

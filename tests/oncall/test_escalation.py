@@ -12,7 +12,6 @@ from pydantic import SecretStr, ValidationError
 from bot.report import SEVERITIES
 from bot.settings.oncall import OncallSettings
 from bot.triage.hours import read_hours, within
-from bot.triage.mute import MuteUntil
 from bot.triage.state import (
     CALLS,
     Act,
@@ -20,6 +19,7 @@ from bot.triage.state import (
     Extent,
     Incident,
     IncidentTimes,
+    MuteUntil,
     News,
     Step,
     act,

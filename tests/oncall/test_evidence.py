@@ -14,7 +14,7 @@ from bot.kube.cluster import Cluster
 from bot.kube.models import Kind
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from handlers.oncall.causes import answer
-from handlers.oncall.evidence import Bounds, EvidenceRequest, evidence
+from handlers.oncall.incident_threads import Bounds, EvidenceRequest, evidence
 from playbooks.playbook import Sources
 from sandbox.slack.content import strings_of
 from tests.oncall.rig import Rig, pending, with_rig

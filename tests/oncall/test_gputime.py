@@ -8,7 +8,7 @@ import pytest
 from bot.slack.render.rich import utc
 from bot.slack.render.summary import gpu_hours
 from bot.texts import LANGUAGES, Texts
-from bot.triage.gputime import FiringSpan, GpuTime, gpu_time
+from bot.triage.summary import FiringSpan, GpuTime, gpu_time
 from bot.triage.webhook import Alert
 from handlers.oncall.keeper import Keeper
 from handlers.oncall.service import TriageService

@@ -11,7 +11,7 @@ from aiohttp import web
 from pydantic import SecretStr, ValidationError
 
 from bot.settings.oncall import OncallSettings, PagerDutySettings
-from handlers.oncall.on_call_now import KEPT_S, LARGEST_PAGE, Rota
+from handlers.oncall.calling import KEPT_S, LARGEST_PAGE, Rota
 from sandbox.serving import Served
 from tests.oncall.bot import GIVEN
 from tests.oncall.rig import TERMS, Rig, a_rig, pending

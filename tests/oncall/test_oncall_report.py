@@ -8,9 +8,8 @@ from bot.errors import UsageError
 from bot.report import Severity
 from bot.slack.render.summary import render_oncall_report
 from bot.texts import LANGUAGES, Language, Texts, in_english
-from bot.triage.oncall_report import Case, OncallReport, report_on
 from bot.triage.state import News, Turn
-from bot.triage.summary import TimelineEntry
+from bot.triage.summary import Case, OncallReport, TimelineEntry, report_on
 from handlers.oncall.service import IncidentDeed, TriageService
 from handlers.oncall.words import read_words
 from sandbox.slack.content import strings_of

@@ -9,7 +9,7 @@ from pathlib import Path
 import aiohttp
 from aiohttp import web
 
-from bot.alerts_endpoint import ALERTS_PATH, alerts_route
+from bot.endpoint import ALERTS_PATH, alerts_route
 from handlers.oncall.keeper import Keeper
 from handlers.oncall.setup import alerts_endpoint_of
 from sandbox.serving import Served

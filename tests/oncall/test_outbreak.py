@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.triage.outbreak import NOTED_S, REPEATED_S, Outbreak, hear
-from bot.triage.webhook import Alert
+from bot.triage.webhook import NOTED_S, REPEATED_S, Alert, Outbreak, hear
 from tests.oncall.rig import pending
 
 

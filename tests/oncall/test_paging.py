@@ -12,28 +12,25 @@ import pytest
 from aiohttp import web
 from pydantic import SecretStr, ValidationError
 
-from bot.pager.inbound import NoWebhookError, PagerAction, is_signed, read_opsgenie, read_pagerduty
-from bot.pager.requests import services_of
-from bot.settings.paging import OpsgeniePaging, PagerDutyPaging, PagingSettings, WebhookPaging
+from bot.pager import NoWebhookError, PagerAction, is_signed, read_pagerduty, services_of
+from bot.settings.oncall import PagerDutyPaging, PagingSettings, WebhookPaging
 from bot.texts import in_english
 from bot.triage.state import Act, act
 from handlers.oncall.keeper import Keeper
 from handlers.oncall.paging import LASTING_S, Paging
 from tests.oncall.bot import GIVEN, played, webhook
 from tests.oncall.pagers import (
-    API_KEY,
-    BEARER,
     ROUTING_KEY,
+    SECRET,
     SIGNING,
     Pagers,
-    opsgenie_posts,
     pagerduty_posts,
     signed,
 )
 from tests.oncall.rig import TERMS, Rig, a_rig, pending
 from tests.oncall.scenes import busy_cluster
 
-NAMES = {"pagerduty": "PagerDuty", "opsgenie": "Opsgenie", "webhook": "webhook"}
+NAMES = {"pagerduty": "PagerDuty", "webhook": "webhook"}
 
 each_pager = pytest.mark.parametrize("name", NAMES)
 
@@ -124,11 +121,10 @@ def test_the_page_says_what_it_is_about(tmp_path: Path) -> None:
     async def scene(one: Paged) -> None:
         [row] = await one.rig.store.incidents.opened()
         claim = in_english(row.cause.text)
-        duty, genie, mine = (asked["body"] for asked in one.pagers.asked)
+        duty, mine = (asked["body"] for asked in one.pagers.asked)
         assert duty["payload"]["summary"] == claim
         assert (duty["payload"]["severity"], duty["client"]) == ("warning", "hami-bot")
-        assert genie["message"] == claim[:130]
-        assert (genie["priority"], genie["details"]["incident"]) == ("P3", row.id)
+        assert duty["payload"]["custom_details"]["incident"] == row.id
         assert (mine["summary"], mine["affected"], mine["version"]) == (claim, 1, 1)
 
     play(f"sqlite:///{tmp_path}/one.db", tmp_path, scene, *NAMES)
@@ -146,7 +142,7 @@ def test_what_lapses_or_becomes_worse_rings_again_though_the_page_was_acknowledg
 
 
 @pytest.mark.parametrize(
-    ("service", "deed", "state"), [("PagerDuty", "ack", "acknowledged"), ("Opsgenie", "close", "closed")]
+    ("service", "deed", "state"), [("PagerDuty", "ack", "acknowledged"), ("PagerDuty", "close", "closed")]
 )
 def test_who_does_it_at_the_pager_has_done_it_in_slack_once_and_the_other_pager_hears_it(
     service: str, deed: Any, state: str, database: str, tmp_path: Path
@@ -164,7 +160,7 @@ def test_who_does_it_at_the_pager_has_done_it_in_slack_once_and_the_other_pager_
         about = [line for line in await one.rig.store.audit.read(9) if line.target == f"incident:{key}"]
         assert {line.actor for line in about} == {f"Grace ({service})"}
 
-    play(database, tmp_path, scene, "pagerduty", "opsgenie")
+    play(database, tmp_path, scene, "pagerduty", "webhook")
 
 
 @pytest.mark.parametrize("key", ["0badcafe", "{id}.2", "{id}.", "", "x" * 500])
@@ -198,7 +194,7 @@ def test_while_a_pager_is_down_the_page_waits_and_the_thread_is_told_once(
             assert pagers.rung == [await one.id()]
 
     asyncio.run(run())
-    assert all(secret not in caplog.text for secret in (ROUTING_KEY, API_KEY))
+    assert all(secret not in caplog.text for secret in (ROUTING_KEY, SECRET))
 
 
 def test_what_was_acknowledged_before_the_pager_could_be_reached_rings_nobody(tmp_path: Path) -> None:
@@ -318,12 +314,6 @@ def test_the_recorded_shapes_are_read() -> None:
     resolved = read_pagerduty(pagerduty_posts("3fa29c1b", "incident.resolved"))
     assert resolved
     assert resolved.deed == "close"
-    assert read_opsgenie(opsgenie_posts("3fa29c1b")) == PagerAction(
-        "Opsgenie", "3fa29c1b", "ack", "fili@ifountain.com (Opsgenie)"
-    )
-    closed = read_opsgenie(opsgenie_posts("3fa29c1b", "Close"))
-    assert closed
-    assert closed.deed == "close"
 
 
 @pytest.mark.parametrize(
@@ -340,16 +330,10 @@ def test_what_no_person_did_at_pagerduty_is_nothing(body: bytes) -> None:
     assert read_pagerduty(body) is None
 
 
-def test_what_the_bot_itself_told_opsgenie_is_nothing() -> None:
-    assert read_opsgenie(opsgenie_posts("3fa29c1b", source="api")) is None
-    assert read_opsgenie(opsgenie_posts("3fa29c1b", "AddNote")) is None
-
-
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"\xff", b"[" * 9999, b'{"event": 7}', b'{"action": 7}'])
 def test_what_no_pager_posts_is_refused(body: bytes) -> None:
-    for read in (read_pagerduty, read_opsgenie):
-        with pytest.raises(NoWebhookError):
-            read(body)
+    with pytest.raises(NoWebhookError):
+        read_pagerduty(body)
 
 
 def test_only_the_secret_signs() -> None:
@@ -365,7 +349,7 @@ def test_only_the_secret_signs() -> None:
 # ------------------------------------------------------------------------------------------------ the running bot
 
 
-def test_the_running_bot_rings_and_takes_over_who_acknowledged_at_either_pager(tmp_path: Path) -> None:
+def test_the_running_bot_rings_and_takes_over_who_acknowledged_at_the_pager(tmp_path: Path) -> None:
     pagers = Pagers()
 
     async def scene(world: Any) -> None:
@@ -375,23 +359,21 @@ def test_the_running_bot_rings_and_takes_over_who_acknowledged_at_either_pager(t
 
         assert await world.post(webhook("trainer-0", severity="critical")) == (200, "ok\n")
         head = await world.head("trainer-0")
-        await world.reply(head, "Paged: PagerDuty, Opsgenie")
+        await world.reply(head, "Paged: PagerDuty, webhook")
         key = await world.slack.wait_for(lambda: next(iter(pagers.rung), None))
         body = pagerduty_posts(key)
         assert await posted("pagerduty", body, {}) == 401
-        assert await posted("opsgenie", opsgenie_posts(key), {"Authorization": "Bearer wrong"}) == 401
         assert await posted("pagerduty", b"{}", signed(b"{}")) == 400
         assert await posted("pagerduty", b" " * 300_000, signed(b"")) == 413
         assert await posted("pagerduty", body, signed(body)) == 200
         await world.reply(head, "Tenex Engineer (PagerDuty)")
-        close = opsgenie_posts(key, "Close")
-        assert await posted("opsgenie", close, {"Authorization": f"Bearer {BEARER}"}) == 200
-        await world.reply(head, "fili@ifountain.com (Opsgenie)")
+        close = pagerduty_posts(key, "incident.resolved")
+        assert await posted("pagerduty", close, signed(close)) == 200
         await world.slack.wait_for(lambda: pagers.status.get(key) == "resolved" or None)
 
     async def run() -> None:
         async with pagers.served:
-            paging = pagers.settings("pagerduty", "opsgenie")
+            paging = pagers.settings("pagerduty", "webhook")
             given = GIVEN.model_copy(update={"paging": paging, "critical_at_once": True})
             await asyncio.to_thread(played, tmp_path, busy_cluster(tmp_path / "c", 3), scene, given)
 
@@ -402,13 +384,13 @@ def test_the_running_bot_rings_and_takes_over_who_acknowledged_at_either_pager(t
     ("wrong", "told"),
     [
         (lambda: PagerDutyPaging(routing_key=SecretStr("k"), url="http://events.example"), "https://"),
-        (lambda: OpsgeniePaging(api_key=SecretStr("k"), url="http://api.example"), "https://"),
         (lambda: WebhookPaging(url="ftp://x", secret=SecretStr("k")), "https://"),
         (lambda: PagerDutyPaging(routing_key=SecretStr("k\nX: y")), "visible ASCII"),
         (
             lambda: PagingSettings(webhook=WebhookPaging(url="https://x", secret=SecretStr(" \n"))),
             "webhook.secret is empty",
         ),
+        (lambda: PagingSettings.model_validate({"opsgenie": {"api_key": "k"}}), "use pagerduty, or webhook"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(wrong: Callable[[], Any], told: str) -> None:

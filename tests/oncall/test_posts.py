@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
 
 import aiohttp
 import pytest
@@ -11,24 +10,21 @@ from pydantic import SecretStr
 
 from bot.endpoint import QUIET_S, Refusals
 from bot.errors import SourceError
-from bot.pager.inbound import LARGEST_BODY, PagerAction
-from bot.pager_endpoints import OPSGENIE_PATH, PAGERDUTY_PATH, pager_routes
-from bot.settings.paging import OpsgeniePaging, PagerDutyPaging, PagingSettings
+from bot.pager import LARGEST_BODY, PAGERDUTY_PATH, PagerAction, pager_routes
+from bot.settings.oncall import PagerDutyPaging, PagingSettings
 from sandbox.serving import Served
-from tests.oncall.pagers import API_KEY, BEARER, ROUTING_KEY, SIGNING, opsgenie_posts, pagerduty_posts, signed
+from tests.oncall.pagers import ROUTING_KEY, SIGNING, pagerduty_posts, signed
 
 PAGING = PagingSettings(
-    pagerduty=PagerDutyPaging(routing_key=SecretStr(ROUTING_KEY), webhook_secret=SecretStr(SIGNING)),
-    opsgenie=OpsgeniePaging(api_key=SecretStr(API_KEY), webhook_token=SecretStr(BEARER)),
+    pagerduty=PagerDutyPaging(routing_key=SecretStr(ROUTING_KEY), webhook_secret=SecretStr(SIGNING))
 )
-RIGHT, WRONG = {"Authorization": f"Bearer {BEARER}"}, {"Authorization": "Bearer wrong"}
 
 
 async def refuse(_: PagerAction) -> None:
     raise SourceError("the disk is full")
 
 
-def answers(path: str, body: object, headers: dict[str, str], *, stopping: bool = False, times: int = 1) -> int:
+def answers(body: bytes, headers: dict[str, str], *, stopping: bool = False, times: int = 1) -> int:
     """What the last of so many posts is answered, while nothing can be kept."""
 
     async def main() -> int:
@@ -38,35 +34,26 @@ def answers(path: str, body: object, headers: dict[str, str], *, stopping: bool 
         async with asyncio.timeout(180), Served(application) as served, aiohttp.ClientSession() as session:
             status = 0
             for _ in range(times):
-                async with session.post(f"{served.url}{path}", data=body, headers=headers) as answer:
+                async with session.post(f"{served.url}{PAGERDUTY_PATH}", data=body, headers=headers) as answer:
                     status = answer.status
             return status
 
     return asyncio.run(main())
 
 
-def test_opsgenies_token_is_checked_before_its_body_is_read() -> None:
-    async def endless() -> AsyncGenerator[bytes]:
-        yield b"x"
-        await asyncio.Event().wait()
-
-    assert answers(OPSGENIE_PATH, endless(), WRONG) == 401
-    assert answers(OPSGENIE_PATH, b"x" * (LARGEST_BODY + 1), WRONG) == 401
-    assert answers(OPSGENIE_PATH, b"x" * (LARGEST_BODY + 1), RIGHT) == 413
-
-
-@pytest.mark.parametrize("path", [OPSGENIE_PATH, PAGERDUTY_PATH])
-def test_a_pager_is_refused_for_what_alerts_are_refused_for(path: str) -> None:
-    body = opsgenie_posts("3fa29c1b") if path == OPSGENIE_PATH else pagerduty_posts("3fa29c1b")
-    known = {**RIGHT, **signed(body)}
-    assert answers(path, body, known) == 503
-    assert answers(path, body, known, stopping=True) == 503
-    assert answers(path, body, {**known, "Content-Encoding": "br"}) in {400, 415}
-    assert answers(path, b"{", {**RIGHT, **signed(b"{")}) == 400
+def test_a_pager_is_refused_for_what_alerts_are_refused_for() -> None:
+    body = pagerduty_posts("3fa29c1b")
+    known = signed(body)
+    assert answers(body, known) == 503
+    assert answers(body, known, stopping=True) == 503
+    assert answers(body, {**known, "Content-Encoding": "br"}) in {400, 415}
+    assert answers(b"{", signed(b"{")) == 400
+    assert answers(b"x" * (LARGEST_BODY + 1), known) == 413
 
 
 def test_a_pager_that_posts_again_and_again_is_one_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    assert answers(OPSGENIE_PATH, opsgenie_posts("3fa29c1b"), RIGHT, times=20) == 503
+    body = pagerduty_posts("3fa29c1b")
+    assert answers(body, signed(body), times=20) == 503
     [line] = [record.getMessage() for record in caplog.records if record.name == "bot.endpoint"]
     assert "refused with 503" in line
     assert "the disk is full" in line

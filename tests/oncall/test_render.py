@@ -7,26 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.digest.figures import Figures
-from bot.digest.rows import OwnerRow
-from bot.digest.trend import rooms
+from bot.digest.figures import Figures, OwnerRow, rooms
 from bot.report import SCHEMA, Evidence, Finding, NextAction, Report, Scope, Severity, Subject
 from bot.slack.render import blocks
 from bot.slack.render.buttons import read_value, value_of
 from bot.slack.render.digest import DigestPost, render_digest
-from bot.slack.render.triage import (
-    TriageForm,
-    form,
-    render_news,
-    render_open,
-    render_timeline,
-)
+from bot.slack.render.triage import TriageForm, form, render_news, render_open, render_timeline
 from bot.slack.render.triage_head import Head, IncidentButton, render_head
 from bot.texts import LANGUAGES, Language, Texts
 from bot.triage.cause import Cause
-from bot.triage.mute import MuteUntil
 from bot.triage.routes import Ignored
-from bot.triage.state import CALLS, Call, Deed, Incident, News, State, Turn
+from bot.triage.state import CALLS, Call, Deed, Incident, MuteUntil, News, State, Turn
 from bot.triage.summary import TimelineEntry, summarize
 from sandbox.slack.content import strings_of
 from sandbox.slack.validate import validate_view

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from bot.settings.oncall import OncallSettings
-from bot.settings.routing import RouteSettings
+from bot.settings.oncall import OncallSettings, RouteSettings
 from bot.settings.schema import Settings
 from bot.slack.render.triage_head import digest_of
 from bot.triage.cause import Cause
@@ -14,7 +13,7 @@ from bot.triage.routes import Ignored, Route, read_route
 from bot.triage.webhook import Alert
 from handlers.changes.draft import AccessDenied, Person
 from handlers.health_monitor import watched
-from handlers.oncall.routing import routed
+from handlers.oncall.alert_sorter import routed
 from handlers.oncall.service import IncidentDeed, TriageService
 from handlers.oncall.watcher import Patience, Watcher
 from tests.oncall.bot import CHANNEL, ROOM, TOKEN, World, played, webhook

@@ -12,11 +12,10 @@ import aiohttp
 import pytest
 from pydantic import SecretStr
 
-from bot.alerts_endpoint import ALERTS_PATH
+from bot.endpoint import ALERTS_PATH
 from bot.main import running
-from bot.pager_endpoints import PAGERDUTY_PATH
-from bot.settings.oncall import OncallSettings
-from bot.settings.paging import PagerDutyPaging, PagingSettings
+from bot.pager import PAGERDUTY_PATH
+from bot.settings.oncall import OncallSettings, PagerDutyPaging, PagingSettings
 from bot.settings.schema import HttpSettings
 from bot.slack.app import WrongInstall
 from handlers.changes.leader_pass import Pace

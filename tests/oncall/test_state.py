@@ -6,8 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.triage.mute import WHILE_IT_LASTS, MuteUntil, Nodes, read_until, written
-from bot.triage.state import Act, Deed, Incident, IncidentTimes, News, Step, act, joined, next_call, opened, passed
+from bot.triage.state import (
+    WHILE_IT_LASTS,
+    Act,
+    Deed,
+    Incident,
+    IncidentTimes,
+    MuteUntil,
+    News,
+    Nodes,
+    Step,
+    act,
+    joined,
+    next_call,
+    opened,
+    passed,
+    read_until,
+    written,
+)
 
 ROTA = ("U1", "U2")
 TERMS = IncidentTimes(settled_s=300, reopen_s=3600, call_s=900, rota=ROTA)

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import event
 
 from bot.store import Store, open_store
-from bot.store.alert_rows import keep
+from bot.store.alerts import keep
 from bot.store.audit import Line
 from bot.store.incidents import KEPT_S
 from bot.triage.cause import Cause, unexplained

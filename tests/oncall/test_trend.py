@@ -4,7 +4,7 @@ import io
 
 from PIL import Image
 
-from bot.digest.trend import Point, rooms, trends
+from bot.digest.figures import Point, rooms, trends
 from bot.render.trend import trend_picture, trend_words
 from tests.render import SAY
 

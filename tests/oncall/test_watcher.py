@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from bot.errors import SourceError
-from bot.triage.mute import MuteUntil
-from bot.triage.state import Act, act
+from bot.triage.state import Act, MuteUntil, act
 from handlers.oncall.keeper import LOOKED_S
 from handlers.oncall.watcher import Patience, Watcher
 from tests.oncall.rig import Rig, text, with_rig

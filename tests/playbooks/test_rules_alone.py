@@ -14,8 +14,7 @@ from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.installation.install import Install
 from bot.hami.metrics.gpu_usage import Usage
 from bot.hami.pods.request_parsing import DeviceConfig
-from bot.kube.recording.recorded_cluster import RecordedCluster
-from bot.kube.recording.recorded_ports import RecordedPorts
+from bot.kube.recording.recorded_cluster import RecordedCluster, RecordedPorts
 from bot.report import Evidence, Finding, gap
 from playbooks.fit.rules import FIT
 from playbooks.fit.scene import AskedScene

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bot.hami.pods.allocations import NODE_KEY
-from bot.kube.client.pod_http_request import PodAnswer, PodGet
+from bot.kube.cluster import PodAnswer, PodGet
 from bot.report import Report
 from playbooks.gather.scheduler_process import MOST_FINISHED
 from tests.playbooks.scheduler_metrics import GIB, counted, scrape

@@ -15,8 +15,7 @@ import msgspec
 
 from bot.kube.lists import API_KINDS
 from bot.kube.models import ALL_KINDS
-from bot.kube.recording.recorded_cluster import RecordedCluster
-from bot.kube.recording.recorded_ports import RecordedPorts
+from bot.kube.recording.recorded_cluster import RecordedCluster, RecordedPorts
 from bot.kube.recording.redact import masked
 from bot.report import VERDICT_LIMIT, Finding, Report, as_json, one_line
 from bot.texts import LANGUAGES, Texts

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from PIL import Image
 
-from bot.kube.client.pod_http_request import PodGet
+from bot.kube.cluster import PodGet
 from bot.pprof.decode import read
 from bot.pprof.top import Options, top
 from bot.report import in_words

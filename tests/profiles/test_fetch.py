@@ -17,9 +17,8 @@ from yarl import URL
 from bot.errors import BotError, NotAllowed, NotFound, SourceError
 from bot.kube.client.connect import open_cluster
 from bot.kube.client.pod_http import DirectPodPorts
-from bot.kube.client.pod_http_request import PodAnswer, PodGet
-from bot.kube.recording.recorded_cluster import RecordedCluster
-from bot.kube.recording.recorded_ports import RecordedPorts
+from bot.kube.cluster import PodAnswer, PodGet
+from bot.kube.recording.recorded_cluster import RecordedCluster, RecordedPorts
 from bot.report import Report, in_words
 from bot.texts import Texts, in_english
 from playbooks.playbook import Sources

@@ -12,7 +12,7 @@ import pytest
 
 from bot.errors import SourceError
 from bot.hami.metrics.exposition import Sample
-from bot.prometheus.api import sharing_labels
+from bot.prometheus import sharing_labels
 from bot.prometheus.client import LARGEST_ANSWER, WITHIN_S, Address, PrometheusClient
 from bot.texts import in_english
 from tests.prometheus.server import WEEK_ENDS, prometheus_of_the_week, prometheus_that_scrapes

@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from bot.gpu_rows import GpuRow
 from bot.render.overview import MOST_LINES, bars
 from bot.render.terminal import terminal
 from bot.report import Report, Sheet, Table, Uuid
+from bot.rows import GpuRow
 from bot.texts import LANGUAGES, Texts
 from tests import cases_support
 from tests.cases_support import CASES, VERSIONS

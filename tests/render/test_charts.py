@@ -5,9 +5,9 @@ import io
 import pytest
 from PIL import Image
 
-from bot.chart_rows import PoolRow, StageRow
 from bot.render.charts import Chart, charts
 from bot.report import SCHEMA, Report, Sheet, Subject, Table
+from bot.rows import PoolRow, StageRow
 from tests.render import SAY
 
 STAGES, POOLS = Sheet("latency", StageRow), Sheet("pools", PoolRow)

@@ -9,11 +9,11 @@ import pytest
 from msgspec import structs
 from PIL import Image, ImageFont
 
-from bot.gpu_rows import GpuRow
 from bot.render import picture_text
 from bot.render.picture import picture
 from bot.render.picture_text import fitted, wide
 from bot.report import SCHEMA, Report, Sheet, Subject
+from bot.rows import GpuRow
 from bot.texts import LANGUAGES, Texts
 from tests.cases_support import CASES, VERSIONS, ask
 from tests.render import SAY, typical

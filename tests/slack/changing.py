@@ -19,7 +19,7 @@ from typing import Any
 from bot.changes.plan import KEY_PATH, unfinished_rollout
 from bot.changes.record import KEY
 from bot.kube.client.connect import open_cluster, open_writer
-from bot.kube.client.server_clock import ServerClock
+from bot.kube.client.responses import ServerClock
 from bot.kube.client.writer import Writer
 from bot.main import running
 from bot.settings.oncall import OncallSettings

@@ -17,7 +17,8 @@ from typing import Any
 import aiohttp
 from sqlalchemy import event
 
-from bot.slack.gateway import Gateway, open_client
+from bot.slack.calls import open_client
+from bot.slack.gateway import Gateway
 from bot.slack.message import File, Message
 from bot.slack.outbox import Outbox
 from bot.store import open_store

@@ -8,7 +8,8 @@ from typing import Any
 import aiohttp
 from sqlalchemy import select
 
-from bot.slack.gateway import Gateway, open_client
+from bot.slack.calls import open_client
+from bot.slack.gateway import Gateway
 from bot.slack.message import Message
 from bot.slack.outbox import Outbox
 from bot.store import Store, open_store

@@ -9,8 +9,9 @@ import pytest
 from aiohttp import web
 
 from bot.errors import UsageError
+from bot.slack.calls import open_client
 from bot.slack.failures import Problem, SlackFailure
-from bot.slack.gateway import Gateway, open_client
+from bot.slack.gateway import Gateway
 from bot.slack.message import File, Message
 from bot.texts import in_english
 from sandbox.serving import Served

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bot.store import Store, open_store
-from bot.store.approvals import EXPIRES_S, Approval, Decision
 from bot.store.audit import Line
+from bot.store.changes import EXPIRES_S, Approval, Decision
 
 NOW = 1_795_237_200.0
 

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from bot.background import in_background
-from bot.periodic_jobs import Clock
+from bot.periodic_jobs import Clock, in_background
 from bot.store import Store, open_store
-from bot.store.clock import BEAT_S
+from bot.store.leases import BEAT_S
 
 LEASE = 120.0
 ROOT = Path(__file__).parents[2]

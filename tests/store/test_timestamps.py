@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from bot.store import Store, open_store
-from bot.store.timestamps import Mark
+from bot.store.facts import Mark
 
 
 def played(database: str, scene: Callable[[Store], Awaitable[None]]) -> None:

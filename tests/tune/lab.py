@@ -11,9 +11,8 @@ from typing import Any
 from bot.errors import SourceError
 from bot.hami.metrics.exposition import Sample, read_samples
 from bot.hami.metrics.gpu_usage import NAMES
-from bot.kube.recording.recorded_cluster import RecordedCluster
-from bot.kube.recording.recorded_ports import RecordedPorts
-from bot.prometheus.api import Prometheus
+from bot.kube.recording.recorded_cluster import RecordedCluster, RecordedPorts
+from bot.prometheus import Prometheus
 from bot.report import Report
 from bot.texts import Texts
 from playbooks.playbook import Sources

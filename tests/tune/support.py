@@ -9,9 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from bot.kube.recording.recorded_cluster import RecordedCluster
-from bot.kube.recording.recorded_ports import RecordedPorts
-from bot.prometheus.api import Prometheus
+from bot.kube.recording.recorded_cluster import RecordedCluster, RecordedPorts
+from bot.prometheus import Prometheus
 from bot.report import Report
 from bot.texts import Language, Texts
 from playbooks.playbook import Sources

@@ -13,7 +13,7 @@ from bot.hami.fit.allocated_totals import Holding, Share
 from bot.hami.metrics.exposition import Sample, read_samples
 from bot.hami.metrics.gpu_usage import NAMES, REGISTERED
 from bot.kube.recording.recorded_cluster import RecordedCluster
-from bot.prometheus.api import Prometheus
+from bot.prometheus import Prometheus
 from bot.prometheus.client import Address, PrometheusClient
 from bot.report import Report
 from bot.texts import LANGUAGES, Texts

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from bot.errors import UsageError
-from bot.kube.recording.recorded_ports import RecordedPorts
+from bot.kube.recording.recorded_cluster import RecordedPorts
 from bot.report import Report, Rows
 from bot.texts import Texts
 from playbooks.gpus.idle import HolderRow

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.chart_rows import PoolRow
+from bot.rows import PoolRow
 from tests.playbooks.world import card, gpu_node, scheduler
 from tests.tune.lab import tune
 from tests.tune.support import cases, rows_of

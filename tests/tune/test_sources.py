@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from bot.hami.metrics.exposition import Sample
-from bot.kube.recording.recorded_cluster import RecordedCluster
-from bot.kube.recording.recorded_ports import RecordedPorts
+from bot.kube.recording.recorded_cluster import RecordedCluster, RecordedPorts
 from bot.report import Report
 from handlers.shell_output import asked_there
 from playbooks.gather import usage

@@ -36,11 +36,9 @@ from bot.hami.vendors import (
 )
 from bot.hami.vendors.vendor import Device, Vendor
 from bot.hami.version import Version
-from bot.kube.gpu_conditions import is_about_gpus
-from bot.kube.models import ConfigMap, Node
-from bot.kube.models.base import ObjectMeta, Quantity, keep
-from bot.kube.models.kinds import Kind
-from bot.kube.models.nodes import NodeStatus
+from bot.kube.models import ConfigMap, Kind, Node
+from bot.kube.models.base import NodeStatus, ObjectMeta, Quantity, keep
+from bot.kube.node_conditions import is_about_gpus
 from bot.kube.quantities import parse_quantity, whole
 
 CORDON_KEY = "hami.io/device-cordon"

@@ -148,7 +148,7 @@ class Leader:
         return {**lease, "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": spec}
 
     async def _release(self) -> None:
-        """So that another need not wait; the Lease lapses by itself if this fails."""
+        """Gives the Lease up, so that another need not wait; it lapses by itself if this fails."""
         try:
             async with asyncio.timeout(self._rhythm.retry_s):
                 lease = await self._writer.lease(self._namespace, self._name)

@@ -12,15 +12,32 @@ from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 import aiohttp
 import msgspec
 
-from bot.kube.client.access_review import Review, Right, review_of
-from bot.kube.client.failures import Request, StaleListError, broken, is_cut, is_status, refused
-from bot.kube.client.gzip_body import beginning, unpacked, whole_body
-from bot.kube.client.list_responses import Page, decoded, left_out, page_of, resource, segment
-from bot.kube.client.log_lines import matching_lines
+from bot.kube.client.logs import LineFilter
 from bot.kube.client.pod_http import answer_of, is_refused_by_pod, too_slow
-from bot.kube.client.pod_http_request import PodAnswer, PodGet
-from bot.kube.client.server_clock import ServerClock
-from bot.kube.cluster import Clocks, LogLines, LogWanted
+from bot.kube.client.requests import (
+    Request,
+    Review,
+    Right,
+    StaleListError,
+    broken,
+    is_cut,
+    is_status,
+    refused,
+    review_of,
+)
+from bot.kube.client.responses import (
+    Page,
+    ServerClock,
+    beginning,
+    decoded,
+    left_out,
+    page_of,
+    resource,
+    segment,
+    unpacked,
+    whole_body,
+)
+from bot.kube.cluster import Clocks, LogLines, LogWanted, PodAnswer, PodGet
 from bot.kube.models import PODS, Kind, Resource
 from bot.kube.times import parse_time
 from bot.report import Gap
@@ -385,3 +402,18 @@ def _wait_s(retry_after: str) -> int:
 
 def _filled(query: dict[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple((key, value) for key, value in query.items() if value)
+
+
+LOG_CHUNK = 256 * 1024
+
+
+async def matching_lines(answer: aiohttp.ClientResponse, wanted: LogWanted) -> LogLines:
+    """The matches in the answer, of which no more than `limit_bytes` are read."""
+    lines = LineFilter(wanted.needle, *wanted.others)
+    left = wanted.limit_bytes
+    async for piece in unpacked(answer, answer.content.iter_chunked(LOG_CHUNK)):
+        lines.feed(piece[:left])
+        left -= len(piece)
+        if left <= 0:
+            return lines.finish(cut_short=True)
+    return lines.finish(cut_short=False)

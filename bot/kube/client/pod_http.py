@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import aiohttp
 
 from bot.errors import SourceError
-from bot.kube.client.failures import quoted
-from bot.kube.client.gzip_body import unpacked
-from bot.kube.client.pod_http_request import PodAnswer, PodGet, TooSlow
+from bot.kube.client.requests import quoted
+from bot.kube.client.responses import unpacked
+from bot.kube.cluster import PodAnswer, PodGet, TooSlow
 from bot.kube.models import PODS, Kind
 from bot.texts import Text
 

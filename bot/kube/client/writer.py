@@ -11,11 +11,9 @@ import aiohttp
 import msgspec
 
 from bot.errors import SourceError
-from bot.kube.client.failures import Request, broken, refused
-from bot.kube.client.gzip_body import whole_body
-from bot.kube.client.list_responses import UNREADABLE, Page, segment
 from bot.kube.client.live import ERROR_BODY_LIMIT, METADATA_ONLY, Link
-from bot.kube.client.server_clock import ServerClock
+from bot.kube.client.requests import Request, broken, refused
+from bot.kube.client.responses import UNREADABLE, Page, ServerClock, segment, whole_body
 from bot.kube.models import DEPLOYMENTS, LEASES, PODS, Resource
 from bot.texts import Text
 

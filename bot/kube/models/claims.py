@@ -69,7 +69,7 @@ class ResourceClaim(Resource, frozen=True):
 
 
 class ResourceClaimTemplate(Resource, frozen=True):
-    """Of a template only its name is read."""
+    """A template of claims, of which only the name is read."""
 
 
 class DeviceText(Model, frozen=True):

@@ -1,11 +1,15 @@
-"""Writing a recording (`hami-bot.recording/v1`): what can be read of a cluster, redacted, the same bytes each time."""
+"""Writes a recording (`hami-bot.recording/v1`): what can be read of a cluster, redacted, the same bytes each time.
+
+Before HAMi's scheduler is restarted, what ends with its pods is recorded: logs, metrics, the lease. That is of HAMi
+alone, so that a large cluster costs little: its own namespace, the nodes' annotations, its events.
+"""
 
 import asyncio
 import gzip
 import io
 import shutil
 import tarfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -14,16 +18,34 @@ from typing import NamedTuple
 import msgspec
 
 from bot.errors import SourceError, UsageError
-from bot.kube.client.optional_kinds import list_served
-from bot.kube.client.pod_http_request import PodPorts
-from bot.kube.cluster import Cluster, seen
+from bot.kube.client.live import LiveCluster
+from bot.kube.cluster import Cluster, PodPorts, list_served, seen
 from bot.kube.hami_pods import COMPONENT_LABEL, SCHEDULER_COMPONENT
 from bot.kube.lists import encode_list
-from bot.kube.models import ALL_KINDS, PODS, Event, Kind, Lease, Node, Pod, Resource
+from bot.kube.models import (
+    ALL_KINDS,
+    CONFIG_MAPS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    ENDPOINT_SLICES,
+    EVENTS,
+    LEASES,
+    NODES,
+    PODS,
+    REPLICA_SETS,
+    SERVICES,
+    WEBHOOKS,
+    Event,
+    Kind,
+    Lease,
+    Node,
+    Pod,
+    Resource,
+)
 from bot.kube.recording.files import FORMAT, META, archive_stem
 from bot.kube.recording.record_logs import logs_of_hami, metrics_of_hami
 from bot.kube.recording.recorded_cluster import Meta
-from bot.kube.recording.redact import redacted
+from bot.kube.recording.redact import HAMI_COMPONENTS, redacted
 from bot.kube.times import format_time
 from bot.report import Gap
 from bot.texts import Text
@@ -200,3 +222,57 @@ def _write_archive(path: Path, top: str, files: dict[str, bytes], taken_at: date
             member = tarfile.TarInfo(f"{top}/{name}")
             member.size, member.mtime = len(data), mtime
             archive.addfile(member, io.BytesIO(data))
+
+
+_IN_NAMESPACE = (CONFIG_MAPS, DAEMON_SETS, DEPLOYMENTS, ENDPOINT_SLICES, LEASES, REPLICA_SETS, SERVICES)
+_REASONS = ("FilteringFailed", "BindingFailed")
+"""HAMi's own events, which stand where the pods are that they are about (pkg/scheduler/event.go)."""
+
+
+async def capture(
+    cluster: LiveCluster, namespace: str, pods: Sequence[Pod], out: Path, *, annotations: tuple[str, ...]
+) -> RecordSummary:
+    """Writes the recording to `out`; `pods` are the scheduler's, in HAMi's `namespace`; `annotations` as for `record`.
+
+    Metrics that may not be fetched are a gap. Raises SourceError when no log of theirs could be read, UsageError when
+    `out` cannot be written.
+    """
+
+    async def objects_of(kind: Kind[Resource]) -> list[Resource]:
+        if kind.plural == PODS.plural:
+            wanted = f"{COMPONENT_LABEL} in ({','.join(sorted(HAMI_COMPONENTS))})"
+            return _with(await cluster.list(kind, namespace, labels=wanted), pods)
+        if kind.plural == EVENTS.plural:
+            return await _events(cluster, kind, namespace)
+        if kind.plural in (NODES.plural, WEBHOOKS.plural):
+            return await cluster.list(kind)
+        return await cluster.list(kind, namespace) if kind.plural in _PLURALS else []
+
+    version = await cluster.server_version()
+    summary = await write_recording(
+        cluster, out, objects_of, server_version=version, annotations=annotations, ports=cluster
+    )
+    if pods and not summary.logs:
+        why = next(
+            (gap.text for gap in summary.gaps if gap.source.startswith("log of")),
+            Text("error-recording.they-have-none"),
+        )
+        text = Text("error-recording.no-log-could-be-read", why=why)
+        raise SourceError(text, hint=Text("error-recording.incomplete-recording", out=out))
+    return summary
+
+
+async def _events(cluster: LiveCluster, kind: Kind[Resource], namespace: str) -> list[Resource]:
+    found = await cluster.list(kind, namespace)
+    for reason in _REASONS:
+        elsewhere = await cluster.list(kind, fields=f"reason={reason},metadata.namespace!={namespace}")
+        found = _with(found, elsewhere)
+    return found
+
+
+def _with(listed: list[Resource], more: Sequence[Resource]) -> list[Resource]:
+    known = {(resource.namespace, resource.name) for resource in listed}
+    return listed + [resource for resource in more if (resource.namespace, resource.name) not in known]
+
+
+_PLURALS = frozenset(kind.plural for kind in _IN_NAMESPACE)

@@ -1,6 +1,7 @@
 """A recorded cluster: a folder or `.tar.gz` (`hami-bot.recording/v1`) that answers as a live cluster would.
 
-Files may be hand-made: what `kubectl get … -A -o json` prints is a valid `objects/` file as it is.
+Files may be hand-made: what `kubectl get … -A -o json` prints is a valid `objects/` file as it is. What pods' ports
+served are `pprof/<namespace>/<pod>/<profile>.pb.gz` and `metrics/<namespace>/<pod>/<port>.prom`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,8 +13,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from bot.errors import NotFound, SourceError, Unusable
-from bot.kube.client.line_filter import MOST_BYTES, LineFilter
-from bot.kube.cluster import LogLines, LogWanted
+from bot.kube.client.logs import MOST_BYTES, LineFilter
+from bot.kube.cluster import LogLines, LogWanted, PodAnswer, PodGet
 from bot.kube.lists import Decoded, NotAListError, decode_list, raw_item
 from bot.kube.models import ALL_KINDS, Kind, Resource
 from bot.kube.recording.files import (
@@ -270,3 +271,35 @@ def _times(value: Any) -> Iterator[str]:
                 yield item
             elif key not in ("labels", "annotations"):
                 yield from _times(item)
+
+
+_PPROF = "debug/pprof/"
+_METRICS = "metrics"
+
+
+class RecordedPorts:
+    """See `bot.kube.cluster.PodPorts`. What was recorded is served at once, whatever the query says."""
+
+    def __init__(self, cluster: RecordedCluster) -> None:
+        self._cluster = cluster
+
+    async def pod_get(self, wanted: PodGet) -> PodAnswer:
+        """See `bot.kube.cluster.PodPorts`."""
+        name = _file_name(wanted)
+        if name not in self._cluster.files(f"{name.rpartition('/')[0]}/"):
+            raise NotRecordedError(
+                Text("error-recording.not-in-recording", name=name),
+                hint=Text("error-recording.add-what-pod-answered-byte"),
+            )
+        body = self._cluster.read(name)
+        return PodAnswer(200, {}, body[: wanted.limit_bytes], cut=len(body) > wanted.limit_bytes)
+
+
+def _file_name(wanted: PodGet) -> str:
+    profile = wanted.path.removeprefix(_PPROF)
+    for part in (wanted.namespace, wanted.pod, profile):
+        if part in ("", ".", "..") or any(character in part for character in "/\\\0"):
+            raise SourceError(Text("error-recording.no-name-of-profile", part=repr(part)))
+    if wanted.path == _METRICS:
+        return f"metrics/{wanted.namespace}/{wanted.pod}/{wanted.port}.prom"
+    return f"pprof/{wanted.namespace}/{wanted.pod}/{profile}.pb.gz"

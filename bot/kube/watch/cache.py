@@ -12,13 +12,12 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Self, TypeVar
 
-from bot.kube.client.list_responses import left_out
 from bot.kube.client.live import Listed, LiveCluster, Selection
+from bot.kube.client.responses import left_out
 from bot.kube.cluster import Clocks, LogLines, LogWanted
 from bot.kube.models import NODES, DaemonPod, Holder, Kind, Node, Pod, Resource
 from bot.kube.object_memo import Kept
-from bot.kube.watch.follow import Follower, Pace, shared
-from bot.kube.watch.interning import Shared
+from bot.kube.watch.follow import Follower, Pace, Shared, shared
 from bot.report import Gap
 
 R = TypeVar("R", bound=Resource)
@@ -42,7 +41,7 @@ class _Readings:
         self._running: dict[tuple[Selection[Any], str], asyncio.Task[Listed[Any]]] = {}
 
     async def listed(self, wanted: Selection[R], namespace: str) -> Listed[R]:
-        """As of a live cluster; the list is shared by all who asked meanwhile. Raises SourceError."""
+        """Reads a list as a live cluster does; it is shared by all who asked meanwhile. Raises SourceError."""
         key = wanted, namespace
         reading = self._next.get(key)
         if reading is None:

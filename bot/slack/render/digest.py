@@ -7,9 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from bot.digest.figures import Difference, Figures, anything_compared, differences, not_compared, step
-from bot.digest.rows import OwnerRow
-from bot.digest.trend import Point
+from bot.digest.figures import Difference, Figures, OwnerRow, Point, anything_compared, differences, not_compared, step
 from bot.render.picture import amount
 from bot.report import Report
 from bot.slack.message import Block, File, Message

@@ -13,11 +13,8 @@ from bot.slack.render.rich import Part, bullets, line, rich_text, span
 from bot.slack.render.text import escape, inert, pieced
 from bot.slack.render.triage_head import Head, callee, end_of, in_short
 from bot.texts import Prose, Text
-from bot.triage.gputime import GpuTime
-from bot.triage.mute import read_until
-from bot.triage.oncall_report import OncallReport
-from bot.triage.state import Turn
-from bot.triage.summary import Summary, TimelineEntry
+from bot.triage.state import Turn, read_until
+from bot.triage.summary import GpuTime, OncallReport, Summary, TimelineEntry
 
 DID: Mapping[Turn, Text] = {
     "opened": Text("triage.did-opened"),

@@ -12,19 +12,10 @@ from bot.slack.render.buttons import Pressed, value_of
 from bot.slack.render.rich import Part, bullets, line, mention, rich_text, somebody, span, told_mrkdwn, utc
 from bot.slack.render.summary import DID, summary_lines
 from bot.slack.render.text import MrkdwnText, escape, in_one_line, inert, pieced
-from bot.slack.render.triage_head import (
-    LABELS,
-    Head,
-    callee,
-    count_of,
-    end_in_words,
-    end_of,
-    in_short,
-)
+from bot.slack.render.triage_head import LABELS, Head, callee, count_of, end_in_words, end_of, in_short
 from bot.texts import Prose, Text, Texts, together
-from bot.triage.mute import WHILE_IT_LASTS, MuteUntil, read_until
 from bot.triage.routes import Ignored
-from bot.triage.state import CALLS, Deed, News
+from bot.triage.state import CALLS, WHILE_IT_LASTS, Deed, MuteUntil, News, read_until
 from bot.triage.summary import Summary, TimelineEntry
 
 FORM = "triage"

@@ -18,8 +18,7 @@ from bot.slack.render.rich import Part, bullets, channel, line, link, moment, ri
 from bot.slack.render.text import escape, in_one_line, inert, lines, pieced
 from bot.texts import Prose, Text
 from bot.triage.cause import STORM, Cause, severest
-from bot.triage.mute import MuteUntil
-from bot.triage.state import PAGER, Call, Deed, Incident, State
+from bot.triage.state import PAGER, Call, Deed, Incident, MuteUntil, State
 
 ACT, OPEN = "triage:", "triage-open-cause"
 BUTTONS: tuple[Deed, ...] = ("ack", "take", "note", "handover", "mute", "close")

@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import reduce
 
-from bot.gpu_rows import FREE, UNKNOWN, UNREGISTERED
 from bot.hami.nodes.node_state import CORDON_KEY, wants_own_plugin
 from bot.hami.nodes.registration import Unregistered
 from bot.hami.vendors import FIRST
 from bot.kube.models import Node
 from bot.report import Confidence, Evidence, Finding, Gap, Severity, step
+from bot.rows import FREE, UNKNOWN, UNREGISTERED
 from bot.texts import Text
 from playbooks import quotes
 from playbooks.rule import rule

@@ -5,8 +5,8 @@ from decimal import ROUND_DOWN, Decimal
 from typing import NamedTuple
 
 from bot.kube.models import Node, Pod
-from bot.kube.node_filter import effective_request
 from bot.kube.quantities import parse_quantity
+from bot.kube.selectors import effective_request
 from bot.report import Evidence, NextAction, step
 from bot.texts import Text, spaced
 from playbooks import quotes

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from bot.kube.models import Node, Pod
-from bot.kube.node_filter import SELECTOR_TEXT, NodeFilter
+from bot.kube.selectors import SELECTOR_TEXT, NodeFilter
 from bot.texts import Text
 from playbooks.rules.common import prose
 from playbooks.scenes.waiting_pod import PodScene

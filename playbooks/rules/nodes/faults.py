@@ -11,7 +11,7 @@ from bot.hami.nodes.node_state import cordoned_uuids, handshake_of, wants_own_pl
 from bot.hami.nodes.registration import Registration, Unregistered
 from bot.hami.vendors import FIRST, OWN_LOCKS
 from bot.hami.vendors.vendor import Vendor
-from bot.kube.node_readiness import is_cordoned, not_ready, pressures
+from bot.kube.node_conditions import is_cordoned, not_ready, pressures
 from bot.kube.quantities import whole
 from bot.report import Gap, Severity, gap
 from bot.texts import Text

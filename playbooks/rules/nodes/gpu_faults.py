@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from msgspec import structs
 
 from bot.hami.vendors import FIRST
-from bot.kube.gpu_conditions import reports_fault
 from bot.kube.models import Node, NodeCondition
+from bot.kube.node_conditions import reports_fault
 from bot.kube.quantities import whole
 from bot.kube.times import parse_time
 from bot.report import Confidence, Evidence, Finding, step

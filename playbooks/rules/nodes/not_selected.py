@@ -7,7 +7,7 @@ from msgspec import structs
 from bot.finding_codes import Code
 from bot.hami.vendors import FIRST
 from bot.kube.models import Node, Pod, Toleration, Workload
-from bot.kube.node_filter import SELECTOR_TEXT, TAINT_TEXT, NodeFilter, Obstacle
+from bot.kube.selectors import SELECTOR_TEXT, TAINT_TEXT, NodeFilter, Obstacle
 from bot.report import Evidence, Finding, Gap, NextAction, step
 from bot.texts import Text
 from playbooks import quotes

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from bot.kube.models import Node
-from bot.kube.node_readiness import NOT_READY_TAINTS, not_ready
+from bot.kube.node_conditions import NOT_READY_TAINTS, not_ready
 from bot.kube.times import format_time, parse_time
 from bot.report import Evidence, Finding, step
 from bot.texts import Text

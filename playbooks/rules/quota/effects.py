@@ -9,7 +9,7 @@ from bot.hami.fit.version_differences import Rules
 from bot.hami.pods.pod_request import ContainerRequest, PodRequest
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.kube.models import ResourceQuota
-from bot.kube.node_filter import effective_request
+from bot.kube.selectors import effective_request
 from bot.report import Evidence
 from playbooks.quotes import kubectl
 from playbooks.scenes.waiting_pod import PodScene

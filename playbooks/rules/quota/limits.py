@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from bot.hami.fit.quotas import Limit, unknown_keys
-from bot.kube.node_filter import effective_request
+from bot.kube.selectors import effective_request
 from bot.report import Finding, NextAction, step
 from bot.texts import Text, clauses
 from playbooks.quotes import kubectl

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from msgspec import structs
 
 from bot.kube.models import Node
-from bot.kube.node_filter import TAINT_TEXT, UNSCHEDULABLE_TEXT, Obstacle
-from bot.kube.node_readiness import CORDON_TAINT, NOT_READY_TAINTS, PRESSURE_TAINTS
+from bot.kube.node_conditions import CORDON_TAINT, NOT_READY_TAINTS, PRESSURE_TAINTS
+from bot.kube.selectors import TAINT_TEXT, UNSCHEDULABLE_TEXT, Obstacle
 from bot.report import Confidence, Evidence, Finding, step
 from bot.texts import Text
 from playbooks import quotes

@@ -12,7 +12,7 @@ from bot.hami.pods.request_parsing import POLICY_KEY
 from bot.hami.scheduler_logs.scheduling_events import NodesReason, reason_of
 from bot.hami.vendors import FIRST
 from bot.kube.models import Node, Pod
-from bot.kube.node_filter import SELECTOR_TEXT, TAINT_TEXT
+from bot.kube.selectors import SELECTOR_TEXT, TAINT_TEXT
 from bot.kube.times import parse_time
 from bot.report import Confidence, Evidence, Finding, NextAction, Severity, one_line, step
 from bot.texts import Prose, Text

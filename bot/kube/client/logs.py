@@ -1,8 +1,10 @@
-"""The lines of a container's log that hold one of some needles, picked out of it piece by piece."""
+"""A container's log: its newest lines within a limit of bytes, and the lines that hold one of some needles."""
 
 from collections import deque
 
-from bot.kube.cluster import LogLines
+from bot.kube.cluster import Cluster, LogLines, LogWanted
+from bot.report import Gap, gap
+from bot.texts import Text
 
 LONGEST_LINE = 1024 * 1024
 MOST_LINES = 20_000
@@ -61,3 +63,27 @@ class LineFilter:
                 self._kept_bytes -= len(self._kept.popleft())
                 self._dropped = True
             next_of |= {needle: block.find(needle, end + 1) for needle, found in next_of.items() if 0 <= found <= end}
+
+
+_TIMES, _PART = 4, 4
+
+
+async def newest_lines(cluster: Cluster, wanted: LogWanted) -> LogLines:
+    """The end of a log of which `wanted.tail` lines are asked for: fewer lines where these are too long.
+
+    An API server goes back so many lines and stops after `limit_bytes`, so that the newest lines are the ones it leaves
+    out: it is asked again for a quarter of the lines. `ends_early` where even the last answer stopped so. Raises as
+    `Cluster.log`.
+    """
+    found = await cluster.log(wanted)
+    for _ in range(_TIMES - 1):
+        if not (found.ends_early and wanted.tail):
+            break
+        wanted = wanted._replace(tail=wanted.tail // _PART or 1)
+        found = await cluster.log(wanted)
+    return found
+
+
+def newest_missing(wanted: LogWanted) -> Gap:
+    """What is to be told of a log whose newest lines were left out."""
+    return gap(wanted.source, Text("error-kube.newest-lines-were-not-read", size=f"{wanted.limit_bytes:,}"))

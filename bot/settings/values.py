@@ -1,14 +1,57 @@
-"""Addresses and secrets of other services: nothing secret leaves in clear, and nothing that a header cannot have."""
+"""Values that several settings have: Slack's ids of channels, people and groups, addresses, and secrets of other
+services.
+
+Nothing secret leaves in clear, and no secret holds what a header cannot have.
+"""
 
 import ipaddress
+import json
 import re
+from collections.abc import Iterable
 from typing import Annotated
 from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, SecretStr
+from pydantic_settings import NoDecode
 
 from bot.errors import WrongValue
 from bot.texts import Text
+
+CHANNEL = re.compile(r"[CGD][A-Z0-9]{2,}")
+PERSON = re.compile(r"[UWS][A-Z0-9]{2,}")
+TEAM = re.compile(r"[TE][A-Z0-9]{2,}")
+
+Ids = Annotated[tuple[str, ...], NoDecode]
+"""In the environment a JSON list, or ids with commas between them."""
+
+
+def channel_id(given: str) -> str:
+    """The text, if it is a channel's id. Raises ValueError."""
+    if not CHANNEL.fullmatch(given):
+        raise WrongValue(Text("error-settings.no-channel-id"))
+    return given
+
+
+def wrong_ones(given: Iterable[str], form: re.Pattern[str]) -> str:
+    """Which of them have another form, by their places: what somebody wrote there by mistake may be a secret."""
+    return ", ".join(str(place) for place, one in enumerate(given, 1) if not form.fullmatch(one))
+
+
+def listed(given: object) -> object:
+    """A tuple of what a text of the environment lists: JSON, or ids with commas between them."""
+    if not isinstance(given, str):
+        return given
+    if given.lstrip().startswith("["):
+        return json.loads(given)
+    return tuple(item.strip() for item in given.split(",") if item.strip())
+
+
+def named_people(ids: tuple[str, ...]) -> tuple[str, ...]:
+    """The ids, all of users or user groups. Raises ValueError."""
+    if wrong := wrong_ones(ids, PERSON):
+        raise WrongValue(Text("error-settings.entry-is-no-person-id", wrong=wrong))
+    return ids
+
 
 VISIBLE = re.compile(r"[!-~]+")
 """ASCII without spaces: what a header, or an address, may have."""

@@ -1,0 +1,264 @@
+"""Rings phones: what pagers are sent, what they answer, and what they post back.
+
+PagerDuty is sent POST /v2/enqueue of the Events API v2. It posts v3 webhooks to `/pager/pagerduty`, one event each,
+signed by `X-PagerDuty-Signature` (`v1=` and the hex of HMAC-SHA256 over the body, several with commas between them
+while a secret is replaced). Whoever may post is not trusted further. What the bot itself told PagerDuty comes back as
+well, by no person: that is nothing to tell. Nothing of a request is logged.
+
+A webhook of one's own is posted JSON: {"version": 1, "action": "trigger" | "acknowledge" | "resolve", "key",
+"incident", "summary", "severity": "info" | "warning" | "critical", "cluster", "link", "affected", "by"}. `key` names
+the page and is the same when it is sent again. `X-Hami-Bot-Timestamp` is seconds since 1970, and
+`X-Hami-Bot-Signature` is `v1=` and the hex of HMAC-SHA256, with the secret, over the timestamp, a dot and the body. Any
+status 2xx means that it was taken.
+"""
+
+import asyncio
+import hashlib
+import hmac
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import msgspec
+from aiohttp import web
+
+from bot.endpoint import Endpoint, Handler, Refusal, endpoint_route
+from bot.kube.client.pod_http import bounded
+from bot.report import Severity, one_line
+from bot.settings.oncall import PagerDutyPaging, PagingSettings, WebhookPaging
+from bot.slack.calls import proxy_for
+from bot.slack.render.text import inert
+from bot.triage.state import Action
+
+if TYPE_CHECKING:
+    import httpx
+
+PAGERDUTY, WEBHOOK = "PagerDuty", "webhook"
+SENDER = "hami-bot"
+_LONGEST_SUMMARY = 1024
+WITHIN_S = 10.0
+_LARGEST_ANSWER = 16 * 1024
+_LONGEST_REASON = 200
+_LONGEST_WAIT = 900.0
+_AGAIN = frozenset({408, 425, 429})
+_DENIED = frozenset({401, 403, 404})
+"""Somebody has to mend the settings: until then it waits."""
+PAGERDUTY_PATH = "/pager/pagerduty"
+LARGEST_BODY = 256 * 1024
+"""Bytes: PagerDuty drops what is larger itself."""
+_LONGEST_NAME = 40
+_DEEDS: Mapping[str, Literal["ack", "close"]] = {"incident.acknowledged": "ack", "incident.resolved": "close"}
+
+
+class PageEvent(NamedTuple):
+    """What a pager is told of a page. `affected` counts pods, or alerts where none names a pod; `link` leads to the
+    thread, or is empty; `by` is who acknowledged or closed it, or empty.
+    """
+
+    action: Action
+    key: str
+    incident: str
+    summary: str
+    severity: Severity
+    cluster: str = ""
+    link: str = ""
+    affected: int = 0
+    by: str = ""
+
+
+class Request(NamedTuple):
+    """A POST. `secret` stands somewhere in it and nowhere in a log."""
+
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+    secret: str
+
+
+def services_of(settings: PagingSettings) -> tuple[str, ...]:
+    """The pagers of the settings."""
+    given = {PAGERDUTY: settings.pagerduty, WEBHOOK: settings.webhook}
+    return tuple(name for name, field in given.items() if field is not None)
+
+
+def request_of(service: str, settings: PagingSettings, event: PageEvent, now: float) -> Request | None:
+    """The request that tells it; None for a pager that the settings do not have any more."""
+    match service:
+        case "PagerDuty" if settings.pagerduty:
+            return _pagerduty(settings.pagerduty, event)
+        case "webhook" if settings.webhook:
+            return _webhook(settings.webhook, event, now)
+        case _:
+            return None
+
+
+def signature(secret: str, timestamp: str, body: bytes) -> str:
+    """What signs a body of our webhook."""
+    return "v1=" + hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
+
+
+def _pagerduty(given: PagerDutyPaging, page: PageEvent) -> Request:
+    key = given.routing_key.get_secret_value()
+    event: dict[str, object] = {"routing_key": key, "event_action": page.action, "dedup_key": page.key}
+    if page.action == "trigger":
+        event["client"] = SENDER
+        if page.link:
+            event |= {"client_url": page.link, "links": [{"href": page.link, "text": "Slack"}]}
+        event["payload"] = {
+            "summary": one_line(page.summary, _LONGEST_SUMMARY),
+            "source": page.cluster or SENDER,
+            "severity": page.severity,
+            "custom_details": _details(page),
+        }
+    headers = {"Content-Type": "application/json"}
+    return Request(f"{given.url}/v2/enqueue", headers, msgspec.json.encode(event), key)
+
+
+def _webhook(given: WebhookPaging, event: PageEvent, now: float) -> Request:
+    body = msgspec.json.encode({"version": 1, **event._asdict()})
+    secret, timestamp = given.secret.get_secret_value(), f"{now:.0f}"
+    signed = {"X-Hami-Bot-Timestamp": timestamp, "X-Hami-Bot-Signature": signature(secret, timestamp, body)}
+    return Request(given.url, {"Content-Type": "application/json", **signed}, body, secret)
+
+
+def _details(page: PageEvent) -> dict[str, str]:
+    facts = {"incident": page.incident, "cluster": page.cluster, "affected": str(page.affected), "thread": page.link}
+    return {name: value for name, value in facts.items() if value}
+
+
+class Outcome(NamedTuple):
+    """`denied`: the pager does not know us. `wait_s`: how long it asks us to wait, 0 where it does not say."""
+
+    kind: Literal["taken", "again", "denied", "refused"]
+    reason: str = ""
+    wait_s: float = 0.0
+
+
+async def post(request: Request) -> Outcome:
+    """Posts the request, and says what came of it: never raises, and no reason has the secret."""
+    import httpx  # noqa: PLC0415  # slow to import, and needed only once something is paged
+
+    try:
+        async with (
+            asyncio.timeout(WITHIN_S),
+            httpx.AsyncClient(proxy=proxy_for(request.url), trust_env=False, timeout=WITHIN_S) as client,
+            client.stream("POST", request.url, headers=dict(request.headers), content=request.body) as answer,
+        ):
+            outcome = await _outcome_of(answer)
+    except TimeoutError:
+        outcome = Outcome("again", f"no answer within {WITHIN_S:g} s")
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, ImportError) as error:
+        outcome = Outcome("again", f"{type(error).__name__}: {error}")
+    reason = outcome.reason.replace(request.secret, "…")
+    return outcome._replace(reason=one_line(reason, _LONGEST_REASON))
+
+
+async def _outcome_of(answer: "httpx.Response") -> Outcome:
+    if answer.is_success:
+        return Outcome("taken")
+    body, _ = await bounded(answer.aiter_bytes(), _LARGEST_ANSWER)
+    reason = f"HTTP {answer.status_code}{_errors_of(body)}"
+    if answer.status_code in _DENIED:
+        return Outcome("denied", reason)
+    if answer.status_code in _AGAIN or answer.is_server_error:
+        return Outcome("again", reason, _wait(answer.headers.get("Retry-After", "")))
+    return Outcome("refused", reason)
+
+
+class _Answer(msgspec.Struct):
+    """What PagerDuty explains a refusal with, as many servers do."""
+
+    message: str = ""
+    errors: list[str] | dict[str, str] = []
+
+
+def _errors_of(body: bytes) -> str:
+    try:
+        answer = msgspec.json.decode(body, type=_Answer)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+    errors = answer.errors if isinstance(answer.errors, list) else list(answer.errors.values())
+    text = "; ".join(filter(None, (answer.message, *errors)))
+    return f": {text}" if text else ""
+
+
+def _wait(header: str) -> float:
+    return min(float(header), _LONGEST_WAIT) if header.isdecimal() else 0.0
+
+
+class PagerAction(NamedTuple):
+    """Somebody, named as the pager names them, acknowledged or closed the page that has this key."""
+
+    service: str
+    key: str
+    deed: Literal["ack", "close"]
+    by: str
+
+
+Hear = Callable[[PagerAction], Awaitable[None]]
+
+
+class NoWebhookError(ValueError):
+    """It is nothing that the pager posts. The message repeats nothing of what was sent."""
+
+
+class _Agent(msgspec.Struct):
+    type: str = ""
+    summary: str | None = ""
+
+
+class _Incident(msgspec.Struct):
+    incident_key: str | None = ""
+
+
+class _Event(msgspec.Struct):
+    event_type: str
+    data: _Incident
+    agent: _Agent | None = None
+
+
+class _PagerDuty(msgspec.Struct):
+    event: _Event
+
+
+def is_signed(header: str, body: bytes, secret: str) -> bool:
+    """Whether one of the signatures is PagerDuty's for that body; compared in constant time."""
+    wanted = b"v1=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest().encode()
+    given = (signature.strip().encode(errors="replace") for signature in header.split(","))
+    return bool(secret) and any(hmac.compare_digest(signature, wanted) for signature in given)
+
+
+def read_pagerduty(body: bytes) -> PagerAction | None:
+    """What a person did to a page; None for all else that PagerDuty posts. Raises NoWebhookError."""
+    try:
+        event = msgspec.json.decode(body, type=_PagerDuty).event
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise NoWebhookError("nothing that this pager posts") from error
+    deed = _DEEDS.get(event.event_type)
+    person = event.agent if event.agent and event.agent.type == "user_reference" else None
+    if deed is None or person is None or not event.data.incident_key:
+        return None
+    name = inert(person.summary or "somebody", _LONGEST_NAME)
+    return PagerAction(PAGERDUTY, inert(event.data.incident_key, 64), deed, f"{name} ({PAGERDUTY})")
+
+
+def pager_routes(paging: PagingSettings, hear: Hear, stopping: Callable[[], bool]) -> dict[str, Handler]:
+    """What answers each path; none for a pager without a secret. `hear` raises BotError if it could not be kept.
+
+    200  taken in, or nothing to take in; 400 nothing that the pager posts; 401 without its proof
+    408 too slow; 413 too large; 415 compressed; 503 not kept, to be sent again
+    """
+    secret = paging.pagerduty.webhook_secret.get_secret_value() if paging.pagerduty else ""
+    if not secret:
+        return {}
+
+    async def signed(request: web.Request, body: bytes) -> None:
+        if not is_signed(request.headers.get("X-PagerDuty-Signature", ""), body, secret):
+            raise Refusal(401, "the proof is missing or wrong")
+        try:
+            heard = read_pagerduty(body)
+        except NoWebhookError as error:
+            raise Refusal(400, str(error)) from error
+        if heard:
+            await hear(heard)
+
+    return {PAGERDUTY_PATH: endpoint_route(Endpoint("what PagerDuty posted", LARGEST_BODY, stopping, signed))}

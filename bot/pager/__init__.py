@@ -1,1 +1,0 @@
-"""Rings phones: what pagers are sent, what they answer, and what they post back."""
