@@ -8,7 +8,7 @@ from bot.hami.pods.allocations import NODE_KEY
 from bot.kube.models import Holder, Pod
 from bot.report import Finding, Gap, Report
 from playbooks.pending.rows import CauseRow, PendingRow
-from playbooks.rules.common.owners import Owner, owner_of
+from playbooks.rules.common.holders import Owner, owner_of
 
 
 class FindingOrigin(NamedTuple):

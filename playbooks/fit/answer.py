@@ -26,8 +26,8 @@ from playbooks.fit.reasons import why_never, why_nowhere, would_if_empty
 from playbooks.fit.resources import unoffered
 from playbooks.fit.shares import amounts, amounts_by_type, asked_on, effects_on_cards, is_share
 from playbooks.quota.rules import Effect, proof, refusal
-from playbooks.rules.admission.unread_request import unread, write_plainly
-from playbooks.rules.admission.webhook_denials import remedy
+from playbooks.rules.admission.before_scheduling import unread, write_plainly
+from playbooks.rules.admission.webhook import remedy
 from playbooks.rules.capacity import request_amounts
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding

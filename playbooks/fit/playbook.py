@@ -44,8 +44,8 @@ from playbooks.rules.capacity.idle_holders import in_question, with_waited_for
 from playbooks.rules.common import prose
 from playbooks.rules.common.gaps import capacity_gaps, confidence_in, fit_gaps
 from playbooks.rules.dra.devices import given_by_claims, handed_out_twice, served
-from playbooks.rules.installation.not_installed import answer_without_hami
-from playbooks.rules.waiting.after_restart import maybe_unknown
+from playbooks.rules.installation.surroundings import answer_without_hami
+from playbooks.rules.waiting.stale_scheduler import maybe_unknown
 from playbooks.scenes.cluster import ClusterScene
 from playbooks.scenes.waiting_pod import PodScene
 

@@ -36,8 +36,8 @@ from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rule import run
 from playbooks.rules.common import prose
 from playbooks.rules.common.gaps import capacity_gaps
-from playbooks.rules.installation.not_installed import answer_without_hami
 from playbooks.rules.installation.scheduler_totals import differing, ledger_table
+from playbooks.rules.installation.surroundings import answer_without_hami
 from playbooks.scenes.cluster import ClusterScene
 from playbooks.scenes.gpus import CardSeen, GpusScene, largest
 

@@ -19,7 +19,7 @@ from playbooks.lookback import SINCE, read_since
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.prose import few_actions
-from playbooks.rules.installation.not_installed import answer_without_hami
+from playbooks.rules.installation.surroundings import answer_without_hami
 
 _SHOWN_PODS = 5
 

@@ -32,11 +32,18 @@ from playbooks.playbook import Playbook, Sources
 from playbooks.rules.admission.not_found import not_found
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.rules.installation.not_installed import answer_without_hami
+from playbooks.rules.installation.surroundings import answer_without_hami
 from playbooks.rules.waiting import filter_run_findings
 from playbooks.rules.waiting.filter_run_findings import RunWording
-from playbooks.rules.waiting.panics import panicked_in
-from playbooks.rules.waiting.pod_log import Logged, LogSubject, PodLog, namespaces_named, newest_time, read_logs
+from playbooks.rules.waiting.panics import (
+    Logged,
+    LogSubject,
+    PodLog,
+    namespaces_named,
+    newest_time,
+    panicked_in,
+    read_logs,
+)
 
 _ABOUT_CARDS = re.compile("|".join(f'"{re.escape(text)}"' for text in sorted({*CARD_CODES, *LOG_TEXTS})))
 _IN_SECONDS = 120

@@ -11,7 +11,7 @@ from bot.hami.scheduler_logs.filter_runs import ALLOCATING, CARD_TRIED, Cycle
 from bot.hami.scheduler_logs.log_lines import LogLine, read_line
 from bot.kube.models import Node, Pod
 from bot.report import Gap, Sheet, Table
-from playbooks.rules.waiting.pod_log import Logged, PodLog
+from playbooks.rules.waiting.panics import Logged, PodLog
 
 
 class RunRow(NamedTuple):

@@ -31,7 +31,7 @@ from playbooks.quota.waiting import KEPT_OUT, KeptOut, QuotaSources, gather_kept
 from playbooks.rules.admission.not_found import no_such_namespace
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.rules.installation.not_installed import answer_without_hami
+from playbooks.rules.installation.surroundings import answer_without_hami
 
 _MAX_READ, _MOST_HOLDERS = 20, 5_000
 """Namespaces, and pods in them that hold cards: of more, what the pods ask for is not read, only what HAMi counts."""

@@ -19,12 +19,12 @@ from bot.report import Finding, Gap, NextAction, Sheet, Table, step
 from bot.texts import Text
 from playbooks.gather.scheduling import Capacity, InstallSeen
 from playbooks.gather.waiting import PENDING, Waiting, gather_scene
-from playbooks.judgement.pods import JudgedPod, WaitingRow, by_cause, judge_all, waiting_row
+from playbooks.judgement.waiting import JudgedPod, WaitingRow, by_cause, judge_all, waiting_row
 from playbooks.playbook import Sources
 from playbooks.quota.rules import Effect, effect_by_hami, effects
 from playbooks.quotes import kubectl
+from playbooks.rules.capacity.large_request import advise
 from playbooks.rules.common import prose
-from playbooks.rules.waiting.refusals import advise
 from playbooks.scenes.cluster import ClusterScene
 from playbooks.scenes.waiting_pod import PodScene
 

@@ -3,8 +3,8 @@
 from bot.hami.metrics.holder_usage import IDLE_S, MeasuredHolding
 from bot.report import Evidence, step
 from bot.texts import Text
+from playbooks.rules.common.holders import of_use
 from playbooks.rules.common.prose import command, mib
-from playbooks.rules.common.usage_quotes import of_use
 from playbooks.tune.facts import Facts
 from playbooks.tune.proof import of_request
 from playbooks.tune.rows import Advice, AdviceRow

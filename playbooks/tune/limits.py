@@ -14,8 +14,8 @@ from bot.hami.metrics.holder_usage import MeasuredHolding
 from bot.report import Evidence, step
 from bot.texts import Text
 from playbooks.gather.usage import COVERED, HIGH_USE, LOW_USE, WINDOW_DAYS, WINDOW_HOURS, Peak
+from playbooks.rules.common.holders import of_use
 from playbooks.rules.common.prose import command, mib
-from playbooks.rules.common.usage_quotes import of_use
 from playbooks.tune.facts import Facts
 from playbooks.tune.oom_kills import of_end, of_restarts, oomkilled, restarted
 from playbooks.tune.proof import of_peak

@@ -12,7 +12,7 @@ from bot.report import SEVERITIES, Finding, Report, Subject, new_report
 from bot.texts import Text
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules.common.findings import finding
-from playbooks.rules.installation.not_installed import answer_without_hami
+from playbooks.rules.installation.surroundings import answer_without_hami
 from playbooks.tune.cores import advise_core_policy
 from playbooks.tune.facts import Facts, Request, gather_facts
 from playbooks.tune.guide import TEMPLATES

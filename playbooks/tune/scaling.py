@@ -17,8 +17,8 @@ from bot.report import Evidence, NextAction, step
 from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.gather.usage import COVERED, WINDOW_DAYS, WINDOW_HOURS, Peak
+from playbooks.rules.common.holders import of_sample
 from playbooks.rules.common.prose import command, mib
-from playbooks.rules.common.usage_quotes import of_sample
 from playbooks.tune.deployed import gpu_setting
 from playbooks.tune.facts import Facts
 from playbooks.tune.oom_kills import of_end, oomkilled

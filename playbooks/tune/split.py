@@ -16,7 +16,7 @@ from bot.report import Evidence, Gap, step
 from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.rules.common.prose import mib
-from playbooks.rules.waiting.grouping import request_key
+from playbooks.rules.waiting.alike import request_key
 from playbooks.scenes.waiting_pod import PodScene
 from playbooks.tune.deployed import node_count
 from playbooks.tune.facts import Facts

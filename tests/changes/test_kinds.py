@@ -28,7 +28,7 @@ from handlers.changes.types import Refused, pending_of
 from handlers.changes.words import ChangeAsked, Extend, Raise, Request, Revert, Show, change_commands, words_of
 from handlers.parsing.grammar import Grammar, read
 from handlers.parsing.slack_words import split_words
-from playbooks.rules.installation.open_change import undo
+from playbooks.rules.installation.install_settings import undo
 from sandbox.apiserver.jsonpatch import apply_json_patch
 from tests.changes.deployments import EVERY, EXTENDER, KUBE_SCHEDULER, NOW, new_value, recorded
 from tests.changes.rig import NEWEST, Rig, rig
