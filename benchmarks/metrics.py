@@ -6,7 +6,7 @@ import time
 
 from benchmarks.rows import Row
 from bot.finding_codes import CODES
-from bot.metrics import ClusterFigures, Exposition, Figures, Pending, counted, gaps_by_source
+from bot.metrics import ClusterFigures, Exposition, Figures, PendingPod, counted, gaps_by_source
 
 PODS, NAMESPACES, CAUSES = 50_000, 400, 20
 BUDGET_MS = 50.0
@@ -22,7 +22,7 @@ def rows() -> list[Row]:
 
 async def _scraped() -> Row:
     codes = list(CODES)[:CAUSES]
-    pending = [Pending(f"team-{n % NAMESPACES}", codes[n // NAMESPACES % CAUSES], float(n)) for n in range(PODS)]
+    pending = [PendingPod(f"team-{n % NAMESPACES}", codes[n // NAMESPACES % CAUSES], float(n)) for n in range(PODS)]
     exposition = Exposition(Figures(lambda: True))
     await exposition.text(_ACCEPT)
     figures = ClusterFigures(counted(pending), {"free": 1}, {"A100": 7}, gaps_by_source(["nodes"]))

@@ -1,4 +1,8 @@
-"""What /metrics tells, as figures."""
+"""GET /metrics: what waits on each cluster and why, what has room, and whether the bot itself is well.
+
+What the looks saw are figures, which are made into text after each look, so a scrape writes text. The exposition is
+OpenMetrics, or Prometheus' text, as the client asks. No series names a pod, a node or a UUID.
+"""
 
 import asyncio
 import re
@@ -31,9 +35,18 @@ _SOURCES = (
     *("webhooks", "newer HAMi"),
 )
 _SOURCE = re.compile(rf"({'|'.join(sorted(map(re.escape, _SOURCES), key=len, reverse=True))})(?= |$)")
+_MIB = 1024 * 1024
+METRICS_PATH = "/metrics"
+_MOST_FORMATS = 4
+_THIS_MACHINE = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
+"""No other loopback address: a service mesh's sidecar passes on anybody's requests as 127.0.0.6."""
+_END = b"# EOF\n"
+"""The end of OpenMetrics."""
+
+Encode = Callable[[Collector], bytes]
 
 
-class Pending(NamedTuple):
+class PendingPod(NamedTuple):
     """One pending pod: the code of its cause, empty where it was not judged, and how long it has waited."""
 
     namespace: str
@@ -41,7 +54,7 @@ class Pending(NamedTuple):
     age_s: float
 
 
-class Waiting(NamedTuple):
+class PendingCounts(NamedTuple):
     """Pending pods counted: by namespace, class and code, and the longest time by class."""
 
     pods: Mapping[tuple[str, PendingClass, str], int] = {}
@@ -55,7 +68,7 @@ class ClusterFigures(NamedTuple):
     which nothing is kept.
     """
 
-    waiting: Waiting = Waiting()
+    waiting: PendingCounts = PendingCounts()
     gpus: Mapping[str, int] = {}
     largest_free_mib: Mapping[str, int] = {}
     gaps: Mapping[str, int] = {}
@@ -65,7 +78,7 @@ class ClusterFigures(NamedTuple):
 
 
 class BotFigures(NamedTuple):
-    """Of the bot itself. `incidents` by state, those that have not ended; times in seconds."""
+    """What is told of the bot itself. `incidents` by state, those that have not ended; times in seconds."""
 
     open_changes: int = 0
     overdue_changes: int = 0
@@ -92,7 +105,7 @@ def class_of(code: Code | None) -> PendingClass:
     return CODES[code].pending_class if code else "unknown"
 
 
-def counted(pending: Collection[Pending]) -> Waiting:
+def counted(pending: Collection[PendingPod]) -> PendingCounts:
     """Done once for each look, so that a scrape costs the same however many pods wait."""
     by_namespace = Counter(pod.namespace for pod in pending)
     named = {namespace for namespace, _ in by_namespace.most_common(MOST_NAMESPACES)}
@@ -102,7 +115,7 @@ def counted(pending: Collection[Pending]) -> Waiting:
         kind = class_of(pod.code)
         pods[pod.namespace if pod.namespace in named else OTHERS, kind, pod.code or NOT_JUDGED] += 1
         oldest[kind] = max(oldest.get(kind, 0.0), pod.age_s)
-    return Waiting(pods, oldest)
+    return PendingCounts(pods, oldest)
 
 
 def largest_by_type(slices: Iterable[tuple[str, int]]) -> Mapping[str, int]:
@@ -125,7 +138,7 @@ def gaps_by_source(sources: Iterable[str]) -> Mapping[str, int]:
     return Counter(match[1] if match else OTHER_SOURCE for match in found)
 
 
-_MIB = 1024 * 1024
+# --------------------------------------------------------------------------------------------------------- the families
 
 
 class OfClusters(Collector):
@@ -226,17 +239,10 @@ def _histogram(name: str, text: str, counted: process_counters.Histogram, *label
     return family
 
 
-METRICS_PATH = "/metrics"
-_MOST_FORMATS = 4
-_THIS_MACHINE = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
-"""No other loopback address: a service mesh's sidecar passes on anybody's requests as 127.0.0.6."""
-_END = b"# EOF\n"
-"""The end of OpenMetrics."""
-
-Encode = Callable[[Collector], bytes]
+# --------------------------------------------------------------------------------------------------------- the endpoint
 
 
-class _Kept(NamedTuple):
+class _KeptText(NamedTuple):
     """The text of the clusters in one format."""
 
     encode: Encode
@@ -250,7 +256,7 @@ class Exposition:
     def __init__(self, figures: Figures) -> None:
         self.figures = figures
         self._own = OfBot(figures)
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, _KeptText] = {}
 
     async def text(self, accept: str) -> tuple[bytes, str]:
         """The whole exposition and its content type, in the best format that the header `Accept` allows."""
@@ -269,12 +275,12 @@ class Exposition:
             if kept.of is not self.figures.clusters:
                 await self._keep(content_type, kept.encode)
 
-    async def _keep(self, content_type: str, encode: Encode) -> _Kept:
+    async def _keep(self, content_type: str, encode: Encode) -> _KeptText:
         clusters = self.figures.clusters
         text = await asyncio.to_thread(encode, OfClusters(clusters))
         if content_type not in self._kept and len(self._kept) >= _MOST_FORMATS:
             self._kept.clear()  # a client may ask for as many as it likes
-        kept = self._kept[content_type] = _Kept(encode, clusters, text.removesuffix(_END))
+        kept = self._kept[content_type] = _KeptText(encode, clusters, text.removesuffix(_END))
         return kept
 
 

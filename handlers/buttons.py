@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from bot.slack.app import App
-from bot.slack.render.buttons import ASK, EVERYTHING, POST, read_value
+from bot.slack.render.buttons import ASK, EVERYTHING, POST, AskButton, read_value
 from handlers.inbox import Inbox
 from handlers.parsing.question import Question
 from handlers.parsing.slack_words import as_delivered, join_words, split_words
@@ -41,7 +41,7 @@ def _ask(inbox: Inbox, body: dict[str, Any], *, public: bool, beside: bool, ever
     thread_ts: str = message.get("thread_ts") or container.get("thread_ts") or ""
     if not thread_ts and not _is_ephemeral(body):
         thread_ts = container.get("message_ts", "")
-    value = read_value(body["actions"][0].get("value", ""))
+    value = read_value(body["actions"][0].get("value", ""), AskButton)
     words = as_delivered(value.words) if value else ""
     if value and value.cluster in inbox.deps.clusters and len(inbox.deps.clusters) > 1 and "--cluster" not in words:
         words = as_delivered(join_words([*split_words(words), "--cluster", value.cluster]))

@@ -12,7 +12,8 @@ import msgspec
 
 from bot.errors import BotError, UsageError, WhichCluster
 from bot.render.charts import charts
-from bot.render.picture import alt_text, picture
+from bot.render.picture import picture
+from bot.render.words import visible
 from bot.report import Report, one_line
 from bot.slack.failures import SlackFailure
 from bot.slack.message import File, Message
@@ -393,7 +394,7 @@ def with_picture(rendered: Callable[[], Message], report: Report, say: Texts) ->
     """The message with the report's pictures and YAML, if it has any. All take a while: not for the event loop."""
     message = rendered()
     drawn = picture(report, say)
-    files = [File(f"{report.playbook}.png", drawn, report.verdict, alt_text(report))] if drawn else []
+    files = [File(f"{report.playbook}.png", drawn, report.verdict, visible(report.verdict))] if drawn else []
     files += [File(f"{chart.name}.png", chart.png, chart.alt_text, chart.alt_text) for chart in charts(report, say)]
     files += yaml_files(report)
     return message._replace(files=(*files, *message.files))

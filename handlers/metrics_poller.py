@@ -11,7 +11,7 @@ from bot.errors import BotError
 from bot.finding_codes import Code
 from bot.gpu_rows import GpuRow
 from bot.health import SteadyAge
-from bot.metrics import BotFigures, ClusterFigures, Exposition, Pending, counted, gaps_by_source, largest_by_type
+from bot.metrics import BotFigures, ClusterFigures, Exposition, PendingPod, counted, gaps_by_source, largest_by_type
 from bot.periodic_jobs import Clock
 from bot.report import Report
 from bot.store import StoreError
@@ -114,6 +114,6 @@ async def _asked(sources: Sources, verb: str, turn: asyncio.Lock) -> Report:
         return await asyncio.to_thread(playbook.diagnose, snapshot)
 
 
-def _pending(row: PendingRow, now: datetime) -> Pending:
+def _pending(row: PendingRow, now: datetime) -> PendingPod:
     age_s = (now - row.waiting_since).total_seconds() if row.waiting_since else 0.0
-    return Pending(row.namespace, cast("Code | None", row.cause), max(0.0, age_s))
+    return PendingPod(row.namespace, cast("Code | None", row.cause), max(0.0, age_s))

@@ -55,8 +55,7 @@ async def compare_recordings(asked: CompareAsked, where: ClusterChoice) -> Repor
     if other := next((name for name in ("recording", "kubeconfig", "context") if getattr(where, name)), ""):
         message = Text("error-tune.compare-names-cluster", other=other)
         raise UsageError(message, hint=Text("error-tune.leave-out", other=other))
-    from playbooks.tune.compare import compare  # noqa: PLC0415  # only this command needs it
-    from playbooks.tune.compared_recording import gather_side  # noqa: PLC0415
+    from playbooks.tune.compare import compare, gather_side  # noqa: PLC0415  # only this command needs it
 
     async with (
         open_sources(where._replace(recording=asked.before)) as before,

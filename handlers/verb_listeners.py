@@ -4,7 +4,7 @@ import re
 from typing import Any, Protocol
 
 from bot.slack.app import App
-from bot.slack.render.buttons import ASK, read_value
+from bot.slack.render.buttons import ASK, AskButton, read_value
 from handlers.actions import first_action
 from handlers.message_events import heard, is_direct
 from handlers.parsing.slack_grammar import COMMAND
@@ -39,7 +39,7 @@ def listen_for(app: App, verb: str, listeners: VerbListeners) -> None:
         return is_direct(event) and await mentioned(event)
 
     async def asked_by_button(body: dict[str, Any]) -> bool:
-        value = read_value(first_action(body).get("value", ""))
+        value = read_value(first_action(body).get("value", ""), AskButton)
         return bool(value and asking.match(value.words))
 
     app.command(COMMAND, matchers=[commanded])(listeners.command)

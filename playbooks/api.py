@@ -30,8 +30,7 @@ from bot.kube.models import (
 from bot.kube.times import parse_time
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, Sheet, Subject, Table
 from bot.texts import Texts
-from playbooks.own.cluster import Cluster
-from playbooks.own.hami import DeviceRequest, Hami, quote_of_request
+from playbooks.own.cluster import Cluster, DeviceRequest, Hami, quote_of_request
 from playbooks.own.interface import Answer, Playbook
 from playbooks.quotes import kubectl
 from playbooks.quotes import of_event as quote_of_event

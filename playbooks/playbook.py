@@ -1,7 +1,12 @@
-"""The shape of a playbook: one read-only question. `playbooks/<verb>/playbook.py` has the verb's `PLAYBOOK`."""
+"""The shape of a playbook: one read-only question. `playbooks/<verb>/playbook.py` has the verb's `PLAYBOOK`.
+
+How far back a question looks is typed as `--since 1h`.
+"""
 
 import importlib
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import timedelta
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,11 +15,12 @@ import click
 from msgspec import structs
 
 import playbooks
+from bot.errors import UsageError
 from bot.kube.client.pod_http_request import PodPorts
 from bot.kube.cluster import Cluster
 from bot.prometheus.api import Prometheus
 from bot.report import Report, in_words
-from bot.texts import Texts
+from bot.texts import Text, Texts
 
 ALL = click.Option(["--all"], is_flag=True, help="Everything: all rows and columns, the evidence, the background.")
 """The option of an overview."""
@@ -81,3 +87,17 @@ def _carefully(diagnose: Callable[[Any], Report], snapshot: Any) -> Report:
     return structs.replace(
         report, findings=tuple(structs.replace(finding, confidence="suspected") for finding in report.findings)
     )
+
+
+SINCE = click.Option(["--since"], default="1h", metavar="TIME", help="How far back: 30s, 10m, 1h (the default), 2d.")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_TIME = re.compile(r"([1-9]\d{0,5})([smhd])")
+
+
+def read_since(text: str) -> timedelta:
+    """Raises UsageError for a time that is none."""
+    found = _TIME.fullmatch(text.strip())
+    if not found:
+        hint = Text("error-command.give-number-and-unit")
+        raise UsageError(Text("error-command.not-time-look-back", text=repr(text[:40])), hint=hint)
+    return timedelta(seconds=int(found[1]) * _UNITS[found[2]])

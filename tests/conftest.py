@@ -81,8 +81,8 @@ def database(new_database: NewDatabase) -> str:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Three for each core: many tests wait for a server most of their time."""
-    return 3 * (os.cpu_count() or 1)
+    """Two for each core: many tests wait for a server most of their time."""
+    return 2 * (os.cpu_count() or 1)
 
 
 def pytest_collection_finish() -> None:

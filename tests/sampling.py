@@ -2,8 +2,9 @@
 
 Of a test of many parameters, `USUAL` cases are run, or as many as `@pytest.mark.sampled(12)` says. A test that
 enumerates in a loop asks for the fixture `sample` and runs what that gives. A file whose tests are dear, as they start
-a browser, a process or the whole bot, says `pytestmark = pytest.mark.few(8)`: so many cases of the whole file are run;
-in the folders where most files start the bot it is `FEW` unless the file says another number.
+the whole bot, says `pytestmark = pytest.mark.few(8)`: so many cases of the whole file are run; in the folders where
+most files start the bot it is `FEW` unless the file says another number. What starts a process, a browser or a database
+server (`pytest.mark.process`) is left to `make test-all`.
 Of the databases, and of the ways to Slack, each case is run on one. Of the examples of a property, a fifth is tried,
 and all of them in the rest.
 """
@@ -45,6 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "sampled(most): `make test` runs that many of the test's cases")
+    config.addinivalue_line("markers", "process: starts a process, a browser or a database server; left to `test-all`")
     config.addinivalue_line("markers", "few(most): `make test` runs that many of all cases of the file")
     if not config.getoption("--hypothesis-profile"):
         most = _EXAMPLES[_enumerations(config)]
@@ -73,6 +75,8 @@ def _sampled(items: Sequence[pytest.Item]) -> set[pytest.Item]:
     tests: dict[str, dict[str, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
     most: dict[str, int] = {}
     for item in items:
+        if item.get_closest_marker("process"):
+            continue
         few, sampled = item.get_closest_marker("few"), item.get_closest_marker("sampled")
         dear = few is not None or item.nodeid.startswith(_DEAR)
         name = item.nodeid.split("::" if dear else "[")[0]

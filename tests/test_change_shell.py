@@ -31,7 +31,7 @@ from sandbox.apiserver.controllers import Timing
 from tests.cases_support import CASES
 from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER
 
-pytestmark = pytest.mark.few(4)
+pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).parents[1]
 FAST = Timing(ready_s=0.05, gone_s=0.05, lease_s=0.05)

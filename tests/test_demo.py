@@ -16,6 +16,8 @@ from playbooks.profile.request import name_of
 from sandbox.demo import ALERT, BUSY, POD, RECORDING, TOKEN, Demo, demo, invitation
 from tests.sandbox.page.support import BROWSERS, DESK, find_browser, open_browser, type_command, violations_of
 
+pytestmark = pytest.mark.process
+
 PATIENCE_MS = 120_000
 
 

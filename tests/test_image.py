@@ -12,7 +12,7 @@ import pytest
 
 from tests.image import ROOT, Image, instructions
 
-pytestmark = pytest.mark.few(1)  # each process that runs one builds the image
+pytestmark = pytest.mark.process  # each process that runs one builds the image
 
 VERSION = "1.2.3"
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.test_shell import POD, RECORDING, ROOT, hami_bot
 
-pytestmark = pytest.mark.few(2)
+pytestmark = pytest.mark.process
 
 SCRIPT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]["kubectl-hami"]
 

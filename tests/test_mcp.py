@@ -29,7 +29,7 @@ from tests.cases_support import CASES, VERSIONS
 from tests.report_schema import PUBLISHED, validated
 from tests.test_shell import POD, RECORDING, ROOT, hami_bot, served
 
-pytestmark = pytest.mark.few(4)
+pytestmark = pytest.mark.process
 
 ASKED: Mapping[str, tuple[Mapping[str, Any], Sequence[str]]] = {
     "why": ({"pod": POD.partition("/")[2], "namespace": "ml"}, ("s03-card-insufficient-memory", "-n", "ml")),

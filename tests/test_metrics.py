@@ -33,7 +33,7 @@ from bot.metrics import (
     Exposition,
     Figures,
     OfClusters,
-    Pending,
+    PendingPod,
     class_of,
     counted,
     gaps_by_source,
@@ -111,15 +111,17 @@ def names_told() -> set[str]:
     return {sample.name for family in parsed(text_of(everything())) for sample in family.samples}
 
 
-def waiting(count: int, namespace: str, code: Any = "card-insufficient-memory", age_s: float = 60.0) -> list[Pending]:
-    return [Pending(namespace, code, age_s)] * count
+def waiting(
+    count: int, namespace: str, code: Any = "card-insufficient-memory", age_s: float = 60.0
+) -> list[PendingPod]:
+    return [PendingPod(namespace, code, age_s)] * count
 
 
 # ------------------------------------------------------------------------------------------------------- what is told
 
 
 def test_pods_are_counted_by_namespace_class_and_code() -> None:
-    pending = (*waiting(3, "ml"), *waiting(2, "cv", "wrong-scheduler", 90.0), Pending("ml", None, 10.0))
+    pending = (*waiting(3, "ml"), *waiting(2, "cv", "wrong-scheduler", 90.0), PendingPod("ml", None, 10.0))
     told = samples(text_of(figures_of(lab=ClusterFigures(counted(pending)))))
     assert told["hami_bot_pending_pods"] == [
         ({"cluster": "lab", "namespace": "ml", "class": "capacity", "code": "card-insufficient-memory"}, 3.0),
@@ -279,6 +281,7 @@ def test_without_a_token_this_machine_reads(remote: str) -> None:
 
 
 @pytest.mark.parametrize("accept", ["", OPEN_METRICS])
+@pytest.mark.process
 def test_prometheus_own_linter_finds_nothing_wrong_with_it(accept: str) -> None:
     promtool = shutil.which("promtool")
     if promtool is None:

@@ -17,6 +17,8 @@ from tests.prometheus.server import asked, program, prometheus_that_scrapes_at
 from tests.test_metrics import names_told
 from tests.update_docs import RULES
 
+pytestmark = pytest.mark.process
+
 GROUPS = yaml.safe_load(RULES.read_text())["spec"]
 ALERTS = {rule["alert"]: rule for group in GROUPS["groups"] for rule in group["rules"]}
 PANELS = {panel["title"]: panel for panel in json.loads(DASHBOARD.read_text())["panels"] if panel["type"] != "row"}

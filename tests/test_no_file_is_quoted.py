@@ -157,6 +157,7 @@ async def opened(file: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [KUBECONFIG, PLUGIN, IDENTITY_PROVIDER], ids=["token", "plugin", "provider"])
+@pytest.mark.process
 def test_no_kubeconfig_is_quoted(tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "kubeconfig"
     files = [*damaged(text)]
@@ -231,6 +232,7 @@ def shell(words: Sequence[str], **environment: str) -> subprocess.CompletedProce
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.process
 def test_a_shell_is_told_the_place_in_the_kubeconfig_and_not_what_stands_there(tmp_path: Path, lang: str) -> None:
     file = tmp_path / "kubeconfig"
     file.write_text(NOT_YAML)
@@ -241,6 +243,7 @@ def test_a_shell_is_told_the_place_in_the_kubeconfig_and_not_what_stands_there(t
 
 
 @pytest.mark.parametrize("proxy", [f"http://u:{SECRET}/x@h:1", f"http://h:{SECRET}"])
+@pytest.mark.process
 def test_a_proxy_of_the_environment_that_is_no_address_is_told_and_not_quoted(tmp_path: Path, proxy: str) -> None:
     file = tmp_path / "kubeconfig"
     file.write_text(KUBECONFIG.replace("proxy-url", "no-proxy-url").replace(f": {SECRET}", ": c2VjcmV0"))

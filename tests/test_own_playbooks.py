@@ -28,12 +28,11 @@ from handlers.shell import Processes
 from handlers.shell import main as shell
 from handlers.shell_grammar import build_grammar
 from playbooks import api
-from playbooks.own import discovery, isolated_run
+from playbooks.own import discovery, running
 from playbooks.own.cluster import Cluster
-from playbooks.own.errors import OwnPlaybookError
-from playbooks.own.interface import OPTIONS
+from playbooks.own.discovery import playbook_of
+from playbooks.own.interface import OPTIONS, OwnPlaybookError
 from playbooks.playbook import Sources, load
-from playbooks.verbs import playbook_of
 from sandbox.apiserver import ApiServer
 from tests.chart import BOT, granted, manifests
 from tests.own_api import PROMISED, lines
@@ -434,7 +433,7 @@ def test_one_that_blocks_holds_up_nobody_else(folder: Path) -> None:
 
 
 def test_one_that_never_ends_is_given_up(folder: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(isolated_run, "LONGEST_S", 0.01)
+    monkeypatch.setattr(running, "LONGEST_S", 0.01)
     code = "import threading\ndef diagnose(snapshot, say): threading.Event().wait()\n"
     add(folder, "endless", f"{WORKS}{code}{ENDS}")
     assert "TookTooLongError: it took longer than 0.01 s" in ask("endless", "--recording", RECORDING)[2]
@@ -526,6 +525,7 @@ def test_the_options_that_every_verb_has_are_those_of_both_grammars() -> None:
     assert OPTIONS - {"--help", "help"} == {flag for option in every for flag in (option.name, *option.opts)}
 
 
+@pytest.mark.process
 def test_the_examples_import_nothing_but_what_is_promised() -> None:
     code = "import sys; sys.path.insert(0, sys.argv[1]); import evictions, whole_gpus"
     subprocess.run([sys.executable, "-c", code, str(EXAMPLES)], cwd=ROOT, check=True)

@@ -19,7 +19,7 @@ from handlers.shell_grammar import build_grammar
 from tests.pprof.cases import PROFILES
 from tests.slack.bot import RECORDING
 
-pytestmark = pytest.mark.few(4)
+pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).parents[1]
 CPU = str(PROFILES / "before.cpu.pb.gz")

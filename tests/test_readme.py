@@ -28,6 +28,8 @@ from tests.update_docs import (
     settings_page,
 )
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parents[1]
 PAGES = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ import yaml
 
 from tests.test_project import PROJECT, ROOT, committed_files
 
-pytestmark = pytest.mark.few(6)  # each process that runs one builds the wheel
+pytestmark = pytest.mark.process  # each process that runs one builds the wheel
 
 SCENARIO = "ml/s03-card-insufficient-memory"
 PACKAGES = PROJECT["tool"]["importlinter"]["root_packages"]

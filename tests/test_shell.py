@@ -19,7 +19,7 @@ from bot.kube.recording.recorded_cluster import RecordedCluster
 from sandbox.apiserver import ApiServer, Fault
 from tests.cases_support import CASES, ask
 
-pytestmark = pytest.mark.few(4)
+pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).parents[1]
 RECORDING = str(CASES / "hami-2.10" / "recording.tar.gz")

@@ -4,6 +4,7 @@ import ast
 import inspect
 import json
 import re
+import textwrap
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,9 +37,7 @@ RULES = DOCS.parent / "deploy" / "prometheus-rules-bot.yaml"
 VALUES_SCHEMA = CHART / "values.schema.json"
 REPORT_SCHEMA = DOCS / "report.schema.json"
 _TABLE = re.compile(r"(?<=<!-- generated: python -m tests.update_docs -->\n).*?(?=\n<!-- end -->)", re.DOTALL)
-_REGISTRY = re.compile(
-    r"(?<=# generated from bot/texts/findings.toml: python -m tests.update_docs\n).*?(?=\n# end)", re.DOTALL
-)
+_CODES = re.compile(r"(?<=^Code = Literal\[\n).*?(?=^\])", re.DOTALL | re.MULTILINE)
 _HEADINGS: dict[Language, tuple[str, str]] = {
     "en": ("| code | meaning | proof | usual fix |", "| proof | meaning |"),
     "zh": ("| 代码 | 含义 | 依据 | 常用处理 |", "| 依据 | 含义 |"),
@@ -91,23 +90,13 @@ def settings_page() -> str:
 
 
 def codes_module() -> str:
-    """`bot/finding_codes.py` with the registry as the sections of the texts say it."""
-    facts = _facts()
-    lines = ["Code = Literal[", *(f'    "{code}",' for code in facts), "]", "", "CODES: Mapping[Code, CodeInfo] = {"]
-    for code, of in facts.items():
-        given = (repr(value) if key == "proof" else f"{key}={value!r}" for key, value in of.items())
-        lines.append(f"    {code!r}: CodeInfo({', '.join(given)}),".replace("'", '"'))
-    lines.append("}")
-    return _REGISTRY.sub(lambda _: "\n".join(lines), CODES.read_text(encoding="utf-8"))
+    """`bot/finding_codes.py` with the names of the sections of their texts."""
+    names = textwrap.fill(", ".join(f'"{code}"' for code in _sections()), 116, break_on_hyphens=False)
+    return _CODES.sub(textwrap.indent(names, "    ") + ",\n", CODES.read_text(encoding="utf-8"))
 
 
-def _facts() -> dict[str, dict[str, Any]]:
-    """What the section of each finding code says besides texts: those have a language."""
-    sections = tomllib.loads(OF_CODES.read_text(encoding="utf-8"))
-    return {
-        code: {key: value for key, value in section.items() if not isinstance(value, dict)}
-        for code, section in sections.items()
-    }
+def _sections() -> dict[str, dict[str, Any]]:
+    return tomllib.loads(OF_CODES.read_text(encoding="utf-8"))
 
 
 def findings_page(language: Language) -> str:
@@ -115,7 +104,7 @@ def findings_page(language: Language) -> str:
     say = Texts(language)
     of_codes, of_proofs = _HEADINGS[language]
     lines = [of_codes, "|---|---|---|---|"]
-    for code, facts in _facts().items():
+    for code, facts in _sections().items():
         fix = words_of(code, "fix")
         told = say.words(fix) if fix.key in say else ""
         lines.append(f"| `{code}` | {say.words(words_of(code, 'meaning'))} | {facts['proof']} | {told} |")

@@ -1,7 +1,9 @@
-"""A profile as a tree of frames with places on a page: what the picture and the page of a flame graph share.
+"""A profile as a flame graph: frames with places on a page, and with these a page or a picture.
 
 The root is on top. Siblings stand in the order of their names, so that pictures of two profiles can be laid side by
-side. What is too narrow to see is left out, and said.
+side. What is too narrow to see is left out, and said. The page is self-contained: zoom by click, search, no connection
+to anywhere; every name comes from a foreign process, so all text is escaped and the page allows no script but its own.
+The picture is a PNG that is sharp at Slack's preview size. The same profile gives the same bytes.
 """
 
 import base64
@@ -49,7 +51,7 @@ _PREFIXES: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 
 
-class Sample(NamedTuple):
+class StackSample(NamedTuple):
     """A stack, the root first, and what it weighs (not below zero)."""
 
     stack: Sequence[str]
@@ -76,7 +78,7 @@ class Flame(NamedTuple):
     deeper: int
 
 
-def lay_out(samples: Iterable[Sample]) -> Flame:
+def lay_out(samples: Iterable[StackSample]) -> Flame:
     """The frames of these stacks, row by row: what is too narrow to see takes no memory for what it calls."""
     live = [(stack[:DEEPEST], value, 0) for stack, value in samples if value > 0]
     total = float(sum(value for _, value, _ in live))
@@ -157,6 +159,8 @@ _STD_TOPS = frozenset(
 """The first elements of the standard library's package paths (Go 1.27) that are in no other group."""
 
 
+# ------------------------------------------------------------------------------------------------------------- the page
+
 _PAGE_ROW = 20
 
 _STYLE = """
@@ -236,6 +240,8 @@ def _css(colour: Colour) -> str:
 def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
+
+# ---------------------------------------------------------------------------------------------------------- the picture
 
 _WIDTH = 1600
 _MARGIN, _HEAD, _FOOT, _ROW, _GAP = 24, 84, 52, 26, 1

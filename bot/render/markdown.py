@@ -38,10 +38,10 @@ _BACKTICKS = re.compile("`+")
 
 def markdown(report: Report, say: Texts) -> str:
     """The report under a heading; nothing in it can ping, link, or leave the place where it is quoted."""
-    return "\n\n".join("\n".join(section) for section in _Page(say).sections(report)) + "\n"
+    return "\n\n".join("\n".join(section) for section in _MarkdownPage(say).sections(report)) + "\n"
 
 
-class _Page(NamedTuple):
+class _MarkdownPage(NamedTuple):
     """Makes Markdown of texts in the language of `say`."""
 
     say: Texts
@@ -124,13 +124,13 @@ def _inert(text: str) -> str:
 
 
 def _word(text: str) -> str:
-    """As code, but for what ends the sentence or its part."""
+    """The word as code, but for what ends the sentence or its part."""
     bare = text.rstrip(".,;") or text
     return _code(bare) + text[len(bare) :]
 
 
 def _cell(text: str) -> str:
-    """The same for a table, where a bar divides cells even in code; readers differ on how to escape it there."""
+    """The text of a cell, where a bar divides cells even in code; readers differ on how to escape it there."""
     return "&#124;".join(map(_inert, text.split("|")))
 
 

@@ -1,4 +1,8 @@
-"""An overview as people read it: of each table the rows and columns that matter, ages, and UUIDs as far as unique."""
+"""An overview as people read it: of each table the rows and columns that matter, ages, and UUIDs as far as unique.
+
+For a terminal also its GPUs as bars of text, which is what `picture` draws. A node is a line with one character per
+GPU; where there is only one node, a GPU is a line with a long bar. What a character means shows without colour.
+"""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -12,6 +16,11 @@ from bot.texts import Prose, Text, Texts, together
 _NAMES_SHOWN = 2
 _SHORTEST = 12
 """Characters of a UUID: `GPU-` and eight more."""
+MOST_LINES = 60
+_LEVELS = "▁▂▃▄▅▆▇█"
+_GIVEN, _ROOM, _BARRED, _DOTTED = "█", "·", "x", "?"
+_LONG = 16
+"""With a UUID before it and an amount behind it, it fits 80 columns."""
 
 
 class BriefTable(NamedTuple):
@@ -44,8 +53,8 @@ def brief(report: Report, say: Texts) -> Brief | None:
     tables: list[BriefTable] = []
     for whole, rows in parts:
         if rows.brief:
-            columns, cells = _picked(rows, rows.brief, now)
-            shown = Table(whole.title, columns, tuple(tuple(map(say.words, row)) for row in cells))
+            columns, picked = _picked(rows, rows.brief, now)
+            shown = Table(whole.title, columns, tuple(tuple(map(say.words, row)) for row in picked))
             tables.append(BriefTable(shown, whole, len(whole.rows) - len(rows.brief), rows.sheet.together))
     tells = any(rows.sheet.tells_findings for _, rows in parts)
     problems = [finding for finding in report.findings if finding.severity != "info" and not tells]
@@ -107,11 +116,7 @@ def short_uuids(values: Iterable[object]) -> dict[object, str]:
     return {value: str(value[:size]) for value in distinct}
 
 
-MOST_LINES = 60
-_LEVELS = "▁▂▃▄▅▆▇█"
-_GIVEN, _ROOM, _BARRED, _DOTTED = "█", "·", "x", "?"
-_LONG = 16
-"""With a UUID before it and an amount behind it, it fits 80 columns."""
+# ---------------------------------------------------------------------------------------------------------- bars
 
 
 class Bars(NamedTuple):
@@ -121,11 +126,17 @@ class Bars(NamedTuple):
     left_out: int
 
 
+def gpus_by_node(report: Report) -> dict[str, list[GpuRow]]:
+    """The GPUs in the report's order, by their node's name as it is shown."""
+    found: dict[str, list[GpuRow]] = {}
+    for gpu in report.typed(GpuRow):
+        found.setdefault(visible(gpu.node), []).append(gpu)
+    return found
+
+
 def bars(report: Report) -> Bars | None:
     """The GPUs of a report; None for a report that has none."""
-    by_node: dict[str, list[GpuRow]] = {}
-    for gpu in report.typed(GpuRow):
-        by_node.setdefault(visible(gpu.node), []).append(gpu)
+    by_node = gpus_by_node(report)
     if not by_node:
         return None
     if len(by_node) == 1:

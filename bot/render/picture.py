@@ -5,14 +5,15 @@ not known. The same report gives the same bytes.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from PIL import Image, ImageDraw
 
 from bot.gpu_rows import FREE, UNKNOWN, UNREGISTERED, GpuRow, TypeRow
-from bot.render.picture_text import FAINT, FRAME, INK, PAPER, Canvas, Ink, wide
+from bot.render.overview import gpus_by_node
+from bot.render.picture_text import FAINT, FRAME, INK, PAPER, Canvas, wide
 from bot.render.words import visible
 from bot.report import Report
 from bot.texts import Prose, Text, Texts, together
@@ -87,7 +88,7 @@ def picture(report: Report, say: Texts) -> bytes | None:
 
     Many nodes are sorted by their free memory; how many are left out is said.
     """
-    by_node = _by_node(report)
+    by_node = gpus_by_node(report)
     if not by_node:
         return None
     cards = [card for some in by_node.values() for card in some]
@@ -105,20 +106,7 @@ def picture(report: Report, say: Texts) -> bytes | None:
     return canvas.png(_palette(), compress_level=4)
 
 
-def alt_text(report: Report) -> str:
-    """What the picture shows, for those who cannot see it: the finding, in the report's language."""
-    return visible(report.verdict)
-
-
 # --------------------------------------------------------------------------------------------------------- rows
-
-
-def _by_node(report: Report) -> dict[str, list[GpuRow]]:
-    """The GPUs by node, in the report's order."""
-    found: dict[str, list[GpuRow]] = {}
-    for gpu in report.typed(GpuRow):
-        found.setdefault(visible(gpu.node), []).append(gpu)
-    return found
 
 
 def _rows(by_node: dict[str, list[GpuRow]]) -> list[_Row]:
@@ -134,7 +122,11 @@ def _rows(by_node: dict[str, list[GpuRow]]) -> list[_Row]:
             for bars in by_node.values()
             for bar in bars
         ]
-    rows = [_Row(node, _types(bars), tuple(bars), _sum(bars)) for node, bars in by_node.items()]
+    types = {node: Counter(visible(bar.type) for bar in bars) for node, bars in by_node.items()}
+    rows = [
+        _Row(node, ", ".join(f"{count} x {kind}" for kind, count in types[node].items()), tuple(bars), _sum(bars))
+        for node, bars in by_node.items()
+    ]
     return sorted(rows, key=lambda row: -row.room) if len(rows) > _LAYOUTS[0][0] else rows
 
 
@@ -148,10 +140,6 @@ def _sum(bars: Sequence[GpuRow]) -> Text:
         return Text("picture.room", amount=amount(room))
     free = sum(bar.state == FREE for bar in bars if not bar.divided)
     return Text("picture.room", amount=free) if free else Text("picture.none-free")
-
-
-def _types(bars: Iterable[GpuRow]) -> str:
-    return ", ".join(f"{count} x {kind}" for kind, count in Counter(visible(bar.type) for bar in bars).items())
 
 
 def amount(mib: int) -> str:
@@ -303,14 +291,9 @@ def _dots() -> Image.Image:
 @lru_cache(maxsize=1)
 def _palette() -> Image.Image:
     """The few colours there are, and the shades at the edges of letters: half the file in half the time."""
-    colours = [PAPER, FRAME, _GIVEN, _HATCH, _DOTS, _BLANK]
-    colours += [shade for ink, steps in ((INK, 16), (FAINT, 12)) for shade in _shades(ink, steps)]
+    colours: list[tuple[int, ...]] = [PAPER, FRAME, _GIVEN, _HATCH, _DOTS, _BLANK]
+    for ink, steps in ((INK, 16), (FAINT, 12)):
+        colours += [tuple(part + (255 - part) * step // steps for part in ink) for step in range(steps)]
     image = Image.new("P", (1, 1))
     image.putpalette([part for colour in colours for part in colour])
     return image
-
-
-def _shades(ink: Ink, steps: int) -> Iterator[Ink]:
-    for step in range(steps):
-        red, green, blue = (part + (255 - part) * step // steps for part in ink)
-        yield red, green, blue

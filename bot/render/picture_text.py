@@ -34,8 +34,13 @@ class Canvas:
 
     def write(self, at: tuple[int, int], prose: Prose, *, size: int, ink: Ink = INK, room: int | None = None) -> int:
         """Write the words with their line's top left corner at the place, cut to `room` pixels; where they end."""
-        words = self._say.words(prose) if room is None else self.fitted(prose, size, room)
-        return _write(self.image, at, words, size=size, ink=ink)
+        x, y = at
+        for letter in self._say.words(prose) if room is None else self.fitted(prose, size, room):
+            mask, step = _letter(letter, size)
+            if mask is not None:
+                self.image.paste(ink, (x, y), mask)
+            x += step
+        return x
 
     def fitted(self, prose: Prose, size: int, room: int) -> str:
         """The words, or their beginning and three dots where they would take more than `room` pixels."""
@@ -60,16 +65,6 @@ class Canvas:
 def wide(text: str, size: int) -> int:
     """The pixels that the text takes from left to right."""
     return sum(_letter(letter, size)[1] for letter in text)
-
-
-def _write(image: Image.Image, at: tuple[int, int], text: str, *, size: int, ink: Ink) -> int:
-    x, y = at
-    for letter in text:
-        mask, step = _letter(letter, size)
-        if mask is not None:
-            image.paste(ink, (x, y), mask)
-        x += step
-    return x
 
 
 def fitted(text: str, size: int, room: int) -> str:

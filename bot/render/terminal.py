@@ -49,7 +49,7 @@ _NOT_AT_LINE_START = frozenset(",.;:!?)]}%，。；：！？）】》」』、�
 _NOT_AT_LINE_END = frozenset("（【《「『‘“")
 
 
-class Line(NamedTuple):
+class _Line(NamedTuple):
     """One line of output: fixed words of ours, then text; the styles are SGR parameters."""
 
     lead: str = ""
@@ -66,21 +66,21 @@ def terminal(report: Report, say: Texts, *, width: int = 80, colour: bool) -> st
     Without colour there is no escape sequence in it, whatever the report holds; with colour only our own.
     """
     wide = max(width, _NARROWEST)
-    page = _Page(say, min(wide, _WIDEST_PROSE), wide)
+    page = _TerminalPage(say, min(wide, _WIDEST_PROSE), wide)
     overview = brief(report, say)
     sections = page.overview(report, overview) if overview else page.diagnosis(report)
     show = _painted if colour else _plain
     return "\n\n".join("\n".join(map(show, section)) for section in sections if section) + "\n"
 
 
-class _Page(NamedTuple):
+class _TerminalPage(NamedTuple):
     """Makes lines of texts: prose is at most `width` cells wide, tables `wide`."""
 
     say: Texts
     width: int
     wide: int
 
-    def diagnosis(self, report: Report) -> list[list[Line]]:
+    def diagnosis(self, report: Report) -> list[list[_Line]]:
         cause, *others = report.findings or (None,)
         return [
             self._head(report, cause),
@@ -94,7 +94,7 @@ class _Page(NamedTuple):
             self._gaps(report.gaps),
         ]
 
-    def overview(self, report: Report, overview: Brief) -> list[list[Line]]:
+    def overview(self, report: Report, overview: Brief) -> list[list[_Line]]:
         """The verdict, the tables, what no table tells, what to do."""
         seen = Text("render.overview", about=about(report), moment=seen_at(report))
         problems = overview.problems[:_PROBLEMS_SHOWN]
@@ -110,7 +110,7 @@ class _Page(NamedTuple):
 
     # ------------------------------------------------------------------------------------------------- sections
 
-    def _head(self, report: Report, cause: Finding | None) -> list[Line]:
+    def _head(self, report: Report, cause: Finding | None) -> list[_Line]:
         facts: list[tuple[Text, Prose]] = [(Text("render.about"), about(report))]
         if cause is not None:
             if " ".join(cause.claim.split()) != report.verdict:
@@ -120,19 +120,19 @@ class _Page(NamedTuple):
                 facts.append((Text("render.nodes"), some_names(cause.scope.nodes, _NAMES_SHOWN_OF_CAUSE)))
         facts.append((Text("render.seen"), seen_at(report)))
         leads = self._leads([label for label, _ in facts])
-        lines = [*self._verdict(report), Line()]
+        lines = [*self._verdict(report), _Line()]
         for lead, (_, text) in zip(leads, facts, strict=True):
             lines += self._prose(text, lead, lead_style=_LABEL)
         return lines
 
-    def _verdict(self, report: Report) -> list[Line]:
+    def _verdict(self, report: Report) -> list[_Line]:
         lead = self.say.words(SEVERITIES[report.severity]).upper() + "  "
         return self._prose(report.verdict, lead, lead_style=_SEVERITY_STYLES[report.severity], style=_HEADING)
 
-    def _evidence(self, evidence: Sequence[Evidence], taken_at: str) -> list[Line]:
-        lines: list[Line] = []
+    def _evidence(self, evidence: Sequence[Evidence], taken_at: str) -> list[_Line]:
+        lines: list[_Line] = []
         for proof in evidence:
-            lines += [Line()] if lines else self._title(Text("render.evidence"))
+            lines += [_Line()] if lines else self._title(Text("render.evidence"))
             place = together(where(proof), moment(proof.at, taken_at) if proof.at else "", by=", ")
             lines += self._prose(place, "  ", rest="    ", style=_LABEL)
             quote = proof.quote or Text("render.empty")
@@ -140,50 +140,50 @@ class _Page(NamedTuple):
             lines += _command(proof.command, "    ")
         return lines
 
-    def _change(self, change: Change) -> list[Line]:
+    def _change(self, change: Change) -> list[_Line]:
         lines = [*self._title(Text("render.change")), *self._prose(changed(change), "  ")]
         leads = self._leads([SEVERITIES[impact.severity] for impact in change.blast_radius])
         for lead, impact in zip(leads, change.blast_radius, strict=True):
             lines += self._prose(impact.text, lead, lead_style=_SEVERITY_STYLES[impact.severity])
         return lines
 
-    def _next(self, actions: Sequence[NextAction]) -> list[Line]:
+    def _next(self, actions: Sequence[NextAction]) -> list[_Line]:
         lines = self._title(Text("render.next")) if actions else []
         for number, action in enumerate(actions, 1):
             lines += self._action(action, f"  {number}. ")
         return lines
 
-    def _problems(self, findings: Sequence[Finding], more: int) -> list[Line]:
+    def _problems(self, findings: Sequence[Finding], more: int) -> list[_Line]:
         lines = self._title(Text("render.problems")) if findings else []
         for finding in findings:
             lines += self._prose(_noted(finding), "  - ")
         return [*lines, self._faint(Text("render.more-findings", count=more))] if more else lines
 
-    def _others(self, findings: Sequence[Finding]) -> list[Line]:
+    def _others(self, findings: Sequence[Finding]) -> list[_Line]:
         lines = self._title(Text("render.others")) if findings else []
         leads = self._leads([SEVERITIES[finding.severity] for finding in findings])
         for lead, finding in zip(leads, findings, strict=True):
             lines += self._brief(finding, lead, _SEVERITY_STYLES[finding.severity])
         return lines
 
-    def _background(self, findings: Sequence[Finding]) -> list[Line]:
+    def _background(self, findings: Sequence[Finding]) -> list[_Line]:
         lines = self._title(Text("render.background")) if findings else []
         for finding in findings:
             lines += self._brief(finding, "  - ", "")
         return lines
 
-    def _brief(self, finding: Finding, lead: str, lead_style: str) -> list[Line]:
+    def _brief(self, finding: Finding, lead: str, lead_style: str) -> list[_Line]:
         """The claim with its notes; its actions below."""
         lines = self._prose(_noted(finding), lead, lead_style=lead_style)
         for action in finding.next_actions:
             lines += self._action(action, " " * cells(lead) + "-> ")
         return lines
 
-    def _action(self, action: NextAction, lead: str) -> list[Line]:
+    def _action(self, action: NextAction, lead: str) -> list[_Line]:
         label = Text("render.changes", label=action.label) if action.changes_cluster else action.label
         return [*self._prose(label, lead), *_command(shell_command(action), " " * cells(lead))]
 
-    def _gaps(self, gaps: Sequence[Gap], most: int | None = None) -> list[Line]:
+    def _gaps(self, gaps: Sequence[Gap], most: int | None = None) -> list[_Line]:
         """Several of one kind, as logs, stand together with the first one's reason.
 
         Of more than `most` only the names.
@@ -205,29 +205,29 @@ class _Page(NamedTuple):
                 lines += self._prose(hint, "    -> ")
         return lines
 
-    def _bars(self, report: Report) -> list[Line]:
+    def _bars(self, report: Report) -> list[_Line]:
         """The cards as bars, where they are the answer."""
         found = bars(report)
         if found is None:
             return []
         lines = self._title(Text("bars.title"))
         for line in found.lines:
-            lines += [Line("  ", text) for text in wrap(self.say.words(line), self.wide - 2)]
+            lines += [_Line("  ", text) for text in wrap(self.say.words(line), self.wide - 2)]
         if found.left_out:
             lines.append(self._faint(Text("bars.left-out", count=found.left_out)))
         legend = wrap(self.say("bars.legend"), self.wide - 2)
-        return [*lines, *(Line("  ", text, style=_LABEL) for text in legend)]
+        return [*lines, *(_Line("  ", text, style=_LABEL) for text in legend)]
 
     # --------------------------------------------------------------------------------------------------- tables
 
-    def _table(self, table: Table) -> list[Line]:
+    def _table(self, table: Table) -> list[_Line]:
         """Aligned columns whose cells wrap; a paragraph for each row where the columns do not fit side by side.
 
         What is empty is left out: a whole column, or a cell of a paragraph.
         """
         lines = self._prose(table_heading(table), "", style=_HEADING)
         if not table.columns or not table.rows:
-            return [*lines, Line("  ", self.say("words.none"))]
+            return [*lines, _Line("  ", self.say("words.none"))]
         header, *rows = [[visible(cell) for cell in row] for row in (table.columns, *table.rows[:_ROWS_SHOWN])]
         used = [number for number in range(len(header)) if any(row[number] for row in rows)] or [0]
         header, *rows = [[row[number] for number in used] for row in (header, *rows)]
@@ -240,11 +240,11 @@ class _Page(NamedTuple):
                 lines += self._prose("; ".join(cells), "  - ", rest="    ")
             return lines + rest
         right = [is_numeric(column) for column in zip(*rows, strict=True)]
-        lines += [Line("  ", text, style=_LABEL) for text in _row(header, widths, right)]
-        return lines + [Line("  ", text) for row in rows for text in _row(row, widths, right)] + rest
+        lines += [_Line("  ", text, style=_LABEL) for text in _row(header, widths, right)]
+        return lines + [_Line("  ", text) for row in rows for text in _row(row, widths, right)] + rest
 
-    def _brief_table(self, brief_table: BriefTable) -> list[Line]:
-        """As many of its columns as fit side by side, from the first on.
+    def _brief_table(self, brief_table: BriefTable) -> list[_Line]:
+        """The table with as many of its columns as fit side by side, from the first on.
 
         A paragraph for each row where too few fit.
         """
@@ -264,11 +264,11 @@ class _Page(NamedTuple):
 
     # ---------------------------------------------------------------------------------------------------- words
 
-    def _title(self, title: Text) -> list[Line]:
-        return [Line(self.say.words(title), lead_style=_HEADING)]
+    def _title(self, title: Text) -> list[_Line]:
+        return [_Line(self.say.words(title), lead_style=_HEADING)]
 
-    def _faint(self, text: Text) -> Line:
-        return Line("  ", self.say.words(text), style=_LABEL)
+    def _faint(self, text: Text) -> _Line:
+        return _Line("  ", self.say.words(text), style=_LABEL)
 
     def _leads(self, labels: Sequence[Text]) -> list[str]:
         """The labels, as wide as the widest of them."""
@@ -276,12 +276,12 @@ class _Page(NamedTuple):
         wide = max(map(cells, words), default=0)
         return [f"  {word}{' ' * (wide - cells(word))}  " for word in words]
 
-    def _prose(self, prose: Prose, lead: str, *, rest: str = "", lead_style: str = "", style: str = "") -> list[Line]:
+    def _prose(self, prose: Prose, lead: str, *, rest: str = "", lead_style: str = "", style: str = "") -> list[_Line]:
         """Words behind their lead, wrapped; further lines begin with `rest`, or are indented to where they began."""
         rest = rest or " " * cells(lead)
         text = visible(self.say.words(prose))
         first, *others = wrap(text, self.width - cells(lead), self.width - cells(rest))
-        return [Line(lead, first, lead_style, style), *(Line(rest, other, lead_style, style) for other in others)]
+        return [_Line(lead, first, lead_style, style), *(_Line(rest, other, lead_style, style) for other in others)]
 
 
 def _noted(finding: Finding) -> Text:
@@ -325,15 +325,15 @@ def _row(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> It
 # -------------------------------------------------------------------------------------------------------- lines
 
 
-def _command(command: str, lead: str) -> list[Line]:
-    return [Line(lead, visible(command), style=_COMMAND)] if command else []
+def _command(command: str, lead: str) -> list[_Line]:
+    return [_Line(lead, visible(command), style=_COMMAND)] if command else []
 
 
-def _plain(line: Line) -> str:
+def _plain(line: _Line) -> str:
     return (line.lead + line.text).rstrip(" ")
 
 
-def _painted(line: Line) -> str:
+def _painted(line: _Line) -> str:
     parts = ((line.lead, line.lead_style), (line.text, line.style))
     return "".join(f"\x1b[{style}m{text}\x1b[0m" if style and text else text for text, style in parts)
 

@@ -35,7 +35,7 @@ class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An immutable part of the report contract."""
 
 
-class _Told(Value, frozen=True):
+class _WithProse(Value, frozen=True):
     """A part with prose, whose values are a mapping."""
 
     def __hash__(self) -> int:
@@ -52,7 +52,7 @@ def _prose(words: str, key: str, values: Mapping[str, Any]) -> Prose:
 
 
 def about(prose: Prose, noun: str) -> Prose:
-    """The same about devices that are called so, or of any vendor (`device`)."""
+    """Prose about devices that are called so, or of any vendor (`device`)."""
     return prose if isinstance(prose, str) else prose.about(noun)
 
 
@@ -70,16 +70,16 @@ class Evidence(Value, frozen=True):
 
     @property
     def kind(self) -> str:
-        """Of the object: `Pod` of `Pod ml/trainer-0`."""
+        """The kind of the object: `Pod` of `Pod ml/trainer-0`."""
         return self.object.partition(" ")[0]
 
     @property
     def name(self) -> str:
-        """Of the object: `ml/trainer-0` of `Pod ml/trainer-0`."""
+        """The name of the object: `ml/trainer-0` of `Pod ml/trainer-0`."""
         return self.object.partition(" ")[2]
 
     def __eq__(self, other: Any) -> bool:  # noqa: PYI032  # `object` is a field here
-        """By what it says: JSON does not keep the kind of a quote, and a report read back equals the one written."""
+        """Two that say the same are equal: JSON keeps no kind of quote, and a report read back is the one written."""
         if not isinstance(other, Evidence):
             return NotImplemented
         return msgspec.structs.astuple(self) == msgspec.structs.astuple(other)
@@ -88,7 +88,7 @@ class Evidence(Value, frozen=True):
         return hash(msgspec.structs.astuple(self))
 
 
-class NextAction(_Told, frozen=True):
+class NextAction(_WithProse, frozen=True):
     """One thing to do next: a command of ours or of kubectl, and whether it changes the cluster."""
 
     label: str
@@ -103,7 +103,7 @@ class NextAction(_Told, frozen=True):
         return _prose(self.label, self.key, self.values)
 
     def about(self, noun: str) -> "NextAction":
-        """The same step, of devices that are called so."""
+        """A step like it, of devices that are called so."""
         return step(about(self.text, noun), self.command, changes_cluster=self.changes_cluster)
 
 
@@ -119,7 +119,7 @@ class Scope(Value, frozen=True):
     nodes: tuple[str, ...] = ()
 
 
-class Finding(_Told, frozen=True):
+class Finding(_WithProse, frozen=True):
     """A claim, how sure we are of it, and what it rests on. `bot.finding_codes` has what all of a code share."""
 
     code: Code
@@ -138,17 +138,17 @@ class Finding(_Told, frozen=True):
         return _prose(self.claim, self.key, self.values)
 
     def saying(self, claim: Prose, **changes: Any) -> "Finding":
-        """The same finding with another claim, and what else `changes`."""
+        """A finding like it with another claim, and what else `changes`."""
         words, key, values = _parts(claim)
         return msgspec.structs.replace(self, claim=words, key=key, values=values, **changes)
 
     def about(self, noun: str) -> "Finding":
-        """The same finding of devices that are called so, its steps included."""
+        """A finding like it with its steps, of devices that are called so."""
         steps = tuple(action.about(noun) for action in self.next_actions)
         return msgspec.structs.replace(self.saying(about(self.text, noun)), next_actions=steps)
 
 
-class Gap(_Told, frozen=True):
+class Gap(_WithProse, frozen=True):
     """Something that could not be seen. No rule concludes anything from it."""
 
     source: str
@@ -170,7 +170,7 @@ class Gap(_Told, frozen=True):
         return _prose(self.hint, self.hint_key, self.hint_values)
 
     def about(self, noun: str) -> "Gap":
-        """The same gap, of devices that are called so."""
+        """A gap like it, of devices that are called so."""
         return gap(self.source, about(self.text, noun), about(self.advice, noun))
 
 
@@ -201,7 +201,7 @@ class ChangeTarget(Value, frozen=True):
     new: str
 
 
-class Impact(_Told, frozen=True):
+class Impact(_WithProse, frozen=True):
     """One thing that a change brings with it. `code` is stable and listed in docs/changes.md."""
 
     code: str
@@ -303,7 +303,7 @@ def _report_about(report: Report, noun: str) -> Report:
 
 
 def in_words(report: Report, say: Texts) -> Report:
-    """The same report with its prose in the language of `say`; what has no key stays as it is."""
+    """The report with its prose in the language of `say`; what has no key stays as it is."""
     replace = msgspec.structs.replace
     change = report.change
     if isinstance(change, Change):
@@ -321,7 +321,7 @@ def in_words(report: Report, say: Texts) -> Report:
 
 
 def finding_in_words(finding: Finding, say: Texts) -> Finding:
-    """The same finding with its prose in the language of `say`."""
+    """The finding with its prose in the language of `say`."""
     steps = tuple(
         msgspec.structs.replace(action, label=say.words(action.text)) if action.key else action
         for action in finding.next_actions

@@ -142,7 +142,7 @@ def prose_table(title: Prose, columns: Sequence[Prose], rows: Iterable[Sequence[
 
 
 def table_in_words(table: Table, say: Texts) -> Table:
-    """The same table with its texts in the language of `say`."""
+    """The table with its texts in the language of `say`."""
     match table.rows:
         case _ProseRows() as unsaid:
             rows = tuple(tuple(map(say.words, row)) for row in unsaid.prose)

@@ -28,6 +28,7 @@ T = TypeVar("T")
 _LINES: Mapping[Language, re.Pattern[str]] = {
     language: re.compile(rf"^([^=\n]+)\.{language}( = .*)$", re.MULTILINE) for language in LANGUAGES
 }
+_FACT = re.compile(r"^\w+ = .*$", re.MULTILINE)
 _GPU = "GPU"
 _NOUN_VALUE = "gpu"
 _ANY_DEVICE = "device"
@@ -73,7 +74,7 @@ class Text:
         return {name: _data(value) for name, value in self.values.items()}
 
     def about(self, noun: str) -> "Text":
-        """The same about devices that are called so; `device` is of any vendor."""
+        """A text like it about devices that are called so; `device` is of any vendor."""
         return (
             self if noun == _GPU or _NOUN_VALUE in self.values else Text(self.key, **{**self.values, _NOUN_VALUE: noun})
         )
@@ -201,7 +202,7 @@ class Texts:
         return {key: text for section in sections for key, text in section.items()}
 
     def about(self, noun: str) -> "Texts":
-        """The same texts about devices that are called so; `device` is of any vendor."""
+        """These texts about devices that are called so; `device` is of any vendor."""
         return Texts(self.language, noun)
 
     def __call__(self, key: str, /, **values: object) -> str:
@@ -281,7 +282,7 @@ class OwnTexts(Texts):
 
 
 def in_english(prose: Prose) -> str:
-    """As it is written down where nobody's language is known: logs, the audit log, an object of the cluster."""
+    """The words where nobody's language is known: logs, the audit log, an object of the cluster."""
     return prose if isinstance(prose, str) else Texts("en").words(prose)
 
 
@@ -312,6 +313,13 @@ def _section(language: Language, noun: str, section: str) -> dict[str, str]:
 
     texts = tomllib.loads("\n".join(map("".join, _LINES[language].findall(_sections()[section].decode()))))
     return {f"{section}.{key}": _about(noun, text) for key, text in texts.items()}
+
+
+def facts(section: str) -> Mapping[str, Any]:
+    """What the section says besides texts, which have a language."""
+    import tomllib  # noqa: PLC0415  # as above
+
+    return tomllib.loads("\n".join(_FACT.findall(_sections()[section].decode())))
 
 
 def _about(noun: str, text: str) -> str:

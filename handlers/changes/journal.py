@@ -9,7 +9,7 @@ from bot.changes.manual_revert import in_an_editor
 from bot.changes.record import Record
 from bot.settings.schema import AccessSettings
 from bot.slack.message import File, Message
-from bot.slack.render.change import Card, State, render_card, render_late, render_unreadable
+from bot.slack.render.change import ChangeCard, State, render_card, render_late, render_unreadable
 from bot.store.approvals import Approval
 from bot.store.audit import Line
 from bot.store.changes import ChangeRows
@@ -72,7 +72,7 @@ class ChangeJournal:
             return
         by_copy = self._deps().say("card.by-copy") if event.source == "copy" and event.kind in ENDS else ""
         detail = "\n".join(filter(None, (by_copy, event.detail)))
-        card = Card(event.kind, record, self._cluster, detail, event.by, at=event.at)
+        card = ChangeCard(event.kind, record, self._cluster, detail, event.by, at=event.at)
         await self.show(card, elsewhere=await rows.known(record.id) is None)
         action = "extend" if event.kind in _MOVES else "raise" if event.kind in _BEGINS else "revert"
         line = self._line(action, event.kind, event.by or ITSELF, record, event.detail)
@@ -89,7 +89,7 @@ class ChangeJournal:
             del self._ended[change_id]
         return await rows.opened()
 
-    async def show(self, card: Card, *, elsewhere: bool = False) -> None:
+    async def show(self, card: ChangeCard, *, elsewhere: bool = False) -> None:
         """Posts the card, or edits what was posted; `elsewhere`: perhaps with another store, so it is looked for."""
         record = card.record
         if not (channel := record.channel or self._channel):
@@ -108,7 +108,7 @@ class ChangeJournal:
 
     async def show_waiting(self, approval: Approval, record: Record, state: State, *, by: str = "") -> None:
         """The card of a change that waits for its approval, or got none."""
-        card = Card(
+        card = ChangeCard(
             state,
             record,
             self._cluster,
@@ -132,7 +132,7 @@ class ChangeJournal:
         level = len(reached) - 1
         channel = record.channel or self._channel
         called = self._access.approvers if level and channel else ()
-        card = Card("failed", record, self._cluster, event.detail)
+        card = ChangeCard("failed", record, self._cluster, event.detail)
         message = render_late(card, reached[-1], called, event.by_hand).in_words(self._deps().say)
         await self._put(f"{key_of(record.id)}:late:{level}", channel, message)
 

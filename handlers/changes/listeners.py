@@ -15,7 +15,7 @@ from bot.report import Report, in_words
 from bot.slack.app import App
 from bot.slack.message import Message
 from bot.slack.render import blocks
-from bot.slack.render.buttons import ASK, read_value
+from bot.slack.render.buttons import ASK, AskButton, read_value
 from bot.slack.render.change import (
     APPROVE,
     CANCEL,
@@ -30,7 +30,6 @@ from bot.slack.render.change import (
     CardButton,
     offer_form,
     offer_message,
-    read_pressed,
     render_denied,
     told_form,
     waiting_form,
@@ -75,7 +74,7 @@ def register(app: App, inbox: Inbox, changes: ChangeService) -> None:
         return is_direct(event) and await mentioned(event)
 
     async def asked_by_button(body: dict[str, Any]) -> bool:
-        value = read_value(first_action(body).get("value", ""))
+        value = read_value(first_action(body).get("value", ""), AskButton)
         return value is not None and is_change(value.words)
 
     app.command(COMMAND, matchers=[commanded])(window.command)
@@ -142,7 +141,7 @@ class _Window:
 
     async def button(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
-        value = read_value(first_action(body)["value"])
+        value = read_value(first_action(body)["value"], AskButton)
         words = as_delivered(as_typed(value.words)) if value else ""
         if value and value.cluster in self._inbox.deps.clusters:
             words = f"--cluster {value.cluster} {words}"
@@ -281,7 +280,7 @@ class _Window:
 
     async def _pressed(self, taken: AcceptedDeed[_Press]) -> None:
         who, name = Person(taken.asked.user, taken.asked.channel), taken.details.name
-        about = read_pressed(taken.details.value)
+        about = read_value(taken.details.value, CardButton)
 
         async def reply() -> str:
             if about is None:

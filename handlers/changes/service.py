@@ -16,7 +16,7 @@ from bot.changes.record import Record
 from bot.errors import BotError
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.groups import Groups
-from bot.slack.render.change import Offer
+from bot.slack.render.change import ChangeOffer
 from bot.store import StoreError
 from bot.texts import Text
 from bot.triage.state import News
@@ -58,7 +58,7 @@ class ChangeService:
 
     # ------------------------------------------------------------------------------------------------- raising
 
-    async def offer(self, who: Person, cluster: str, request: Raise) -> tuple[Offer, Draft]:
+    async def offer(self, who: Person, cluster: str, request: Raise) -> tuple[ChangeOffer, Draft]:
         """What would be done now, to be shown; nothing is changed, and the API server has said that it could be."""
         async with self.guard.refusals(who, "raise", cluster, {"asked": f"{request.verb} {request.value}"}):
             await self.guard.allowed(who, "raise")
@@ -68,7 +68,7 @@ class ChangeService:
             async with self.deps.open_sources(cluster) as sources:
                 found, planned, plan = await self._maker.planned(sources, writable, who, request)
             await writable.writer.patch_deployment(found.namespace, found.name, plan.patch, dry_run=True)
-        offer = Offer(plan.record, planned.impacts, cluster, self.access.two_person)
+        offer = ChangeOffer(plan.record, planned.impacts, cluster, self.access.two_person)
         return offer, draft_of(request, plan, cluster, writable.changer.time(), who.thread_ts)
 
     async def confirm(self, who: Person, draft: Draft, *, again: bool = False) -> str:

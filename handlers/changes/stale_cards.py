@@ -10,7 +10,8 @@ from bot.errors import BotError, NotFound
 from bot.slack.error_words import PASSING
 from bot.slack.failures import SlackFailure
 from bot.slack.gateway import Keyed
-from bot.slack.render.change import APPROVE, EXTEND, REFUSE, REVERT, CardButton, read_pressed, render_over
+from bot.slack.render.buttons import read_value
+from bot.slack.render.change import APPROVE, EXTEND, REFUSE, REVERT, CardButton, render_over
 from bot.store import StoreError
 from bot.store.outbox_rows import DONE_KEPT
 from bot.unexpected_errors import bugs_as_errors
@@ -85,7 +86,7 @@ def _offered(card: Keyed) -> CardButton | None:
     """What the buttons of a card are about; None for what has none."""
     rows = (cast("list[dict[str, Any]]", block.get("elements") or []) for block in card.blocks)
     values = [str(button.get("value")) for row in rows for button in row if button.get("action_id") in _OFFERS]
-    about = read_pressed(values[0]) if values else None
+    about = read_value(values[0], CardButton) if values else None
     return about if about and key_of(about.key) == card.key else None
 
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from bot.slack.app import App
-from bot.slack.render.buttons import read_value
+from bot.slack.render.buttons import AskButton, read_value
 from bot.slack.render.change import render_denied
 from bot.slack.render.text import escape
 from handlers.actions import first_action
@@ -56,7 +56,7 @@ class _Desk:
 
     async def button(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
-        value, user = read_value(first_action(body)["value"]), body["user"]["id"]
+        value, user = read_value(first_action(body)["value"], AskButton), body["user"]["id"]
         room: dict[str, Any] = body.get("channel") or {}
         words, url = value.words if value else VERB, body.get("response_url", "")
         await self._ask(body["trigger_id"], user, room.get("id") or user, words, response_url=url)

@@ -36,8 +36,8 @@ from handlers.mcp.tools import (
 )
 from handlers.parsing.grammar import Grammar, ParsedQuestion, read, unknown_verb
 from playbooks.own import discovery
+from playbooks.own.discovery import is_verb, playbook_of, verbs
 from playbooks.playbook import Playbook
-from playbooks.verbs import is_verb, playbook_of, verbs
 
 _INSTRUCTIONS = (
     "Read-only answers about GPU scheduling on Kubernetes clusters that run HAMi. Ask `why` about one pod, `pending` "

@@ -8,7 +8,8 @@ from bot.digest.schedule import is_zone
 from bot.errors import UsageError
 from bot.slack.app import App
 from bot.slack.render import blocks
-from bot.slack.render.digest import FORM, INPUT, OPEN, WHEN, ZONE, Place, form, read_place
+from bot.slack.render.buttons import read_value
+from bot.slack.render.digest import FORM, INPUT, OPEN, WHEN, ZONE, DigestPlace, form
 from bot.slack.render.prose import error_line, progress
 from bot.texts import Text
 from handlers.changes.types import Person
@@ -31,7 +32,7 @@ class _Typed(msgspec.Struct, frozen=True):
 def register(app: App, inbox: Inbox, digests: Digests) -> None:
     """Listens to the button and to the form."""
 
-    async def show(taken: AcceptedDeed[Place]) -> None:
+    async def show(taken: AcceptedDeed[DigestPlace]) -> None:
         """Its key is the trigger."""
         await inbox.deps.gateway.open_view(taken.key, blocks.in_words(form(taken.details), inbox.deps.say))
 
@@ -43,7 +44,7 @@ def register(app: App, inbox: Inbox, digests: Digests) -> None:
             progress(answer) if isinstance(answer, str) else answer, mark=DONE
         )
 
-    to_open = inbox.kinds.add(Kind("digest-open", Place, show, is_live=True))
+    to_open = inbox.kinds.add(Kind("digest-open", DigestPlace, show, is_live=True))
     of_form = inbox.kinds.add(Kind("digest-form", _Typed, add))
 
     async def pressed(ack: Any, body: dict[str, Any]) -> None:
@@ -51,7 +52,7 @@ def register(app: App, inbox: Inbox, digests: Digests) -> None:
         user: str = body["user"]["id"]
         room: dict[str, Any] = body.get("channel") or {}
         actions: list[dict[str, Any]] = body["actions"]
-        place = Place(_cluster(str(actions[0].get("value", "")), inbox), room.get("id") or user)
+        place = DigestPlace(_cluster(str(actions[0].get("value", "")), inbox), room.get("id") or user)
         await inbox.do(body["trigger_id"], to_open, _question(inbox, user, place.channel, DIGEST_EXAMPLE), place)
 
     async def submitted(ack: Any, body: dict[str, Any]) -> None:
@@ -65,7 +66,7 @@ def register(app: App, inbox: Inbox, digests: Digests) -> None:
         await ack()
         user: str = body["user"]["id"]
         metadata: str = view.get("private_metadata") or ""
-        question = _question(inbox, user, read_place(metadata).channel or user, words)
+        question = _question(inbox, user, _place(metadata).channel or user, words)
         await inbox.do(f"{view['id']}:{view['hash']}", of_form, question, _Typed(_cluster(metadata, inbox)))
 
     app.action(OPEN)(pressed)
@@ -92,8 +93,12 @@ def _value(view: dict[str, Any], block: str) -> str:
 
 def _cluster(value: str, inbox: Inbox) -> str:
     """The cluster that a value names; empty, for the usual one, where the settings have none of that name."""
-    named = read_place(value).cluster
+    named = _place(value).cluster
     return named if named in inbox.deps.clusters else ""
+
+
+def _place(value: str) -> DigestPlace:
+    return read_value(value, DigestPlace) or DigestPlace()
 
 
 def _question(inbox: Inbox, user: str, channel: str, words: str) -> Question:

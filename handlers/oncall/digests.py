@@ -12,8 +12,9 @@ from bot.digest.schedule import Schedule, Slot, due, next_of, previous_of, read_
 from bot.digest.trend import rooms, trends
 from bot.errors import BotError, UsageError
 from bot.periodic_jobs import Clock
-from bot.render.picture import alt_text, picture
+from bot.render.picture import picture
 from bot.render.trend import trend_picture, trend_words
+from bot.render.words import visible
 from bot.report import Report, one_line
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.message import File, Message
@@ -294,7 +295,7 @@ class Digests:
             files.append(File("trend.png", trend, title, ". ".join([title, *went])))
         report = find("gpus").report(gpus, say) if gpus is not None else None
         if report is not None and (drawn := picture(report, say)):
-            files.append(File("gpus.png", drawn, report.verdict, alt_text(report)))
+            files.append(File("gpus.png", drawn, report.verdict, visible(report.verdict)))
         return files
 
 

@@ -12,10 +12,11 @@ from bot.finding_codes import LOSES_NODE
 from bot.slack.app import App
 from bot.slack.message import Message
 from bot.slack.render import blocks
+from bot.slack.render.buttons import read_value
 from bot.slack.render.change import render_denied
 from bot.slack.render.prose import progress
-from bot.slack.render.triage import FORM, MUTE, NOTE, PERSON, TEXT, form, read_button, read_form
-from bot.slack.render.triage_head import ACT, OPEN, read_choice, render_head
+from bot.slack.render.triage import FORM, MUTE, NOTE, PERSON, TEXT, TriageForm, form
+from bot.slack.render.triage_head import ACT, OPEN, CauseChoice, IncidentButton, render_head
 from bot.store.incidents import Row, head_key
 from bot.texts import Text
 from bot.triage.state import Deed
@@ -81,13 +82,6 @@ class _Press(msgspec.Struct, frozen=True):
     incident: str
 
 
-class _Choice(msgspec.Struct, frozen=True):
-    """What was chosen in a menu; see `bot.slack.render.triage_head.read_choice`."""
-
-    incident: str
-    name: str
-
-
 class _Form(msgspec.Struct, frozen=True):
     """A form that was submitted: to which incident it does what, and what stands in it; see `_wanted`."""
 
@@ -112,7 +106,7 @@ class _Window:
         self._in_words = add(Kind(IN_WORDS, _InWords, self._answer, may_be_question=True))
         self._of_head = add(Kind(PRESSED, _Press, self._pressed, again=_words_of_press))
         self._to_open = add(Kind("triage-open", _Press, self._open, is_live=True, again=_words_of_press))
-        self._of_menu = add(Kind("triage-open-cause", _Choice, self._chosen))
+        self._of_menu = add(Kind("triage-open-cause", CauseChoice, self._chosen))
         self._of_form = add(Kind(SUBMITTED, _Form, self._submitted, again=_words_of_form))
         self._of_no_form = add(Kind("triage-forged", Nothing, self._forged))
 
@@ -213,7 +207,8 @@ class _Window:
         await ack()
         action = first_action(body)
         deed = str(action.get("action_id", "")).removeprefix(ACT)
-        press = _Press(deed, read_button(str(action.get("value", ""))))
+        pressed = read_value(str(action.get("value", "")), IncidentButton)
+        press = _Press(deed, pressed.incident if pressed else "")
         wants_form = deed in ("note", "handover", "mute") and bool(press.incident)
         kind = self._to_open if wants_form else self._of_head
         await self._inbox.do(body["trigger_id"], kind, self._clicked(body), press)
@@ -242,9 +237,9 @@ class _Window:
 
     async def submitted(self, ack: Any, body: dict[str, Any]) -> None:
         view: dict[str, Any] = body["view"]
-        about = read_form(view.get("private_metadata") or "")
+        about = read_value(view.get("private_metadata") or "", TriageForm)
         user: str = body["user"]["id"]
-        question = self._question(user, about[2] if about else user, "")
+        question = self._question(user, about.channel if about else user, "")
         state: dict[str, Any] = view.get("state") or {}
         values: dict[str, Any] = state.get("values") or {}
         if str(_input(values, PERSON).get("selected_user") or "") == self._inbox.deps.bot_user:
@@ -255,7 +250,7 @@ class _Window:
         if about is None:
             await self._inbox.do(key, self._of_no_form, question, NOTHING)
             return
-        typed = _typed(about[0], about[1], values)
+        typed = _typed(about.incident, about.deed, values)
         lasts_s = NOTE_LASTS_S if typed.deed == "note" else TOO_LATE_S
         await self._inbox.do(key, self._of_form, question, typed, lasts_s=lasts_s)
 
@@ -275,10 +270,10 @@ class _Window:
         """A name in the menu of a thread that gathers many causes."""
         await ack()
         option: dict[str, Any] = first_action(body).get("selected_option") or {}
-        choice = _Choice(*read_choice(str(option.get("value") or "")))
+        choice = read_value(str(option.get("value") or ""), CauseChoice) or CauseChoice("", "")
         await self._inbox.do(body["trigger_id"], self._of_menu, self._clicked(body), choice)
 
-    async def _chosen(self, taken: AcceptedDeed[_Choice]) -> None:
+    async def _chosen(self, taken: AcceptedDeed[CauseChoice]) -> None:
         who, choice = Person(taken.asked.user, taken.asked.channel), taken.details
 
         async def reply() -> str | Message:

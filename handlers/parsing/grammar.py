@@ -16,10 +16,9 @@ from bot.errors import UsageError
 from bot.finding_codes import CODES, PROOFS, about, words_of
 from bot.texts import LANGUAGES, Prose, Text, Texts, in_english, together
 from handlers.parsing.click_errors import what_click_says
-from playbooks.own.discovery import RESERVED
-from playbooks.own.errors import OwnPlaybookError
+from playbooks.own.discovery import RESERVED, is_verb, playbook_of, verbs
+from playbooks.own.interface import OwnPlaybookError
 from playbooks.playbook import Playbook
-from playbooks.verbs import is_verb, playbook_of, verbs
 
 _CLOSE = 0.5
 _CLOSE_CODE = 0.75

@@ -13,8 +13,8 @@ from bot.errors import UsageError
 from bot.texts import Text
 from handlers.parsing.grammar import from_kubectl
 from handlers.parsing.slack_grammar import build_grammar, understand
-from playbooks.own.errors import OwnPlaybookError
-from playbooks.verbs import is_verb, playbook_of
+from playbooks.own.discovery import is_verb, playbook_of
+from playbooks.own.interface import OwnPlaybookError
 
 _WHY = "why"
 _AROUND = "`*_~.,;:?!()[]"

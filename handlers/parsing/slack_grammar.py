@@ -27,8 +27,8 @@ from handlers.profiles.words import VERB as PROFILE
 from handlers.profiles.words import ProfileAsked, profile_command
 from playbooks.fit.manifest import ManifestFile
 from playbooks.own import discovery
+from playbooks.own.discovery import is_verb, verbs
 from playbooks.playbook import find, load
-from playbooks.verbs import is_verb, verbs
 
 COMMAND = "/hami"
 BOT = "hami-bot"

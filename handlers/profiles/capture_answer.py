@@ -4,13 +4,12 @@ from typing import NamedTuple
 
 from bot.report import in_words
 from bot.slack.message import Message
-from bot.slack.render.profile import with_short_names
-from bot.slack.render.report import render_report
+from bot.slack.render.report import render_report, with_short_names
 from bot.store.profiles import KeptProfile
 from bot.texts import Texts
 from handlers.profiles.files import profile_files
 from playbooks.profile.fetch import FetchedProfile, Snapshot
-from playbooks.profile.report import diagnose, seen_in
+from playbooks.profile.playbook import diagnose, seen_in
 from playbooks.profile.request import name_of
 
 

@@ -15,7 +15,7 @@ from handlers.profiles.files import profile_files
 from handlers.shell_output import progress
 from playbooks.playbook import Sources
 from playbooks.profile.fetch import FetchedProfile, gather
-from playbooks.profile.report import diagnose, seen_in
+from playbooks.profile.playbook import diagnose, seen_in
 from playbooks.profile.request import Request, name_of
 
 OpenSources = Callable[[], AbstractAsyncContextManager[Sources]]

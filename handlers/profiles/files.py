@@ -9,7 +9,7 @@ from bot.pprof.profile import Profile
 from bot.pprof.sampletypes import sample_index, shown_type
 from bot.pprof.top import Options, prepared, top, total_of
 from bot.pprof.units import AUTO, label
-from bot.render.flame import Sample, flame_alt_text, flame_page, flame_picture, lay_out
+from bot.render.flame import StackSample, flame_alt_text, flame_page, flame_picture, lay_out
 from bot.slack.message import File
 from bot.texts import Texts
 
@@ -46,7 +46,7 @@ def profile_files(  # noqa: PLR0917  # each is needed
     )
 
 
-def _stacks(profile: Profile, index: int) -> Iterator[Sample]:
+def _stacks(profile: Profile, index: int) -> Iterator[StackSample]:
     table = node_table(profile, lines=False, inlines=True)
     texts: dict[str, str] = {}
     shown = [texts.setdefault(text, text) for text in (_shown(str(node)) for node in table.nodes)]
@@ -56,7 +56,7 @@ def _stacks(profile: Profile, index: int) -> Iterator[Sample]:
             leaf_first = [name for number in ids for name in names[number]]
         except KeyError as error:
             raise no_location() from error
-        yield Sample(leaf_first[::-1], value)
+        yield StackSample(leaf_first[::-1], value)
 
 
 def _shown(name: str) -> str:

@@ -4,8 +4,8 @@ from typing import Any
 
 from bot.slack.app import App
 from bot.slack.message import Message
-from bot.slack.render.buttons import read_value
-from bot.slack.render.profile import CANCEL
+from bot.slack.render.buttons import AskButton, read_value
+from bot.slack.render.report import CANCEL
 from handlers.actions import first_action
 from handlers.inbox import DONE, Inbox
 from handlers.message_events import edited_ts, heard, key_of
@@ -56,7 +56,7 @@ class _Window:
 
     async def button(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
-        value = read_value(first_action(body)["value"])
+        value = read_value(first_action(body)["value"], AskButton)
         words = as_delivered(value.words) if value else ""
         if value and value.cluster in self._inbox.deps.clusters and "--cluster" not in words:
             words = f"--cluster {value.cluster} {words}"

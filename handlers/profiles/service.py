@@ -15,9 +15,8 @@ from bot.report import in_words
 from bot.settings.schema import ProfileSettings
 from bot.slack.message import Message
 from bot.slack.render.blocks import Draft
-from bot.slack.render.profile import taking
 from bot.slack.render.prose import render_help
-from bot.slack.render.report import render_report
+from bot.slack.render.report import render_report, taking
 from bot.store import StoreError
 from bot.texts import Prose, Text, spaced
 from bot.triage.state import News

@@ -1,19 +1,36 @@
-"""The figures of a digest, read from the reports of the questions that it puts and from their snapshots."""
+"""The figures of a digest, read from the reports of the questions that it puts and from their snapshots.
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+GPU-hours of the last day that were held without use are counted by namespace. A share of a GPU counts by its part of
+the GPU's memory. It is without use since its last kernel, and before the first since the process started: at most a
+day, and no longer than the pod is there. What is not measured counts nothing.
+
+Whose the pods are that a finding concerns: their controllers', and a team's where a label or annotation names one.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from bot.gpu_rows import TypeRow
+from bot.hami.fit.allocated_totals import build_ledger
+from bot.hami.fit.version_differences import NEWEST_READ
+from bot.hami.metrics.holder_usage import MeasuredHolding, held_by
 from bot.hami.nodes.node_state import read_registrations
 from bot.hami.nodes.registration import Registration
 from bot.hami.nodes.scaling import core_factor, memory_factor, read_memory_scaling
-from bot.kube.models import Pod
+from bot.hami.pods.allocations import NODE_KEY
+from bot.hami.version import Version
+from bot.kube.models import Holder, Node, Pod
+from bot.kube.times import parse_time
 from bot.report import Finding, Gap, Report
 from bot.texts import in_english
+from playbooks.gather.scheduling import Capacity
+from playbooks.gather.usage import UsageSeen
 from playbooks.pending.rows import CauseRow, PendingRow
 from playbooks.quota.findings import NEAR
 from playbooks.quota.table import QuotaRow
+from playbooks.rules.common.holders import Owner, owner_of
 
 _LOCKS = "node-lock-"
 _NAMED_NODES = 50
@@ -146,3 +163,110 @@ _AREAS = {
     "status": ("hami", "scheduler-restarts", "plugin-restarts"),
 }
 """Which areas a question's report fills."""
+
+
+AREA = "idle-GPU-hours"
+_DAY_S, _HOUR_S = 24 * 3600.0, 3600.0
+
+
+class _Idle(NamedTuple):
+    hours: Mapping[str, float]
+    unmeasured: frozenset[str]
+    """Namespaces with pods of which something is not known."""
+
+
+def idle_figures(capacity: Capacity, usage: UsageSeen, version: Version | None, taken_at: datetime) -> dict[str, str]:
+    """The digest's figures: whole hours, and where pods were not measured."""
+    if isinstance(capacity.nodes, Gap) or isinstance(capacity.pods, Gap):
+        return {}
+    idle = _idle(capacity.nodes, capacity.pods, usage, version or NEWEST_READ, taken_at)
+    figures = {f"{AREA}/{name}": f"{hours:.0f}" for name, hours in idle.hours.items() if round(hours)}
+    if idle.unmeasured:
+        figures[f"gaps/{AREA}"] = f"pods that are not measured: {', '.join(sorted(idle.unmeasured))}"[:200]
+    return figures
+
+
+def _idle(
+    nodes: Sequence[Node], pods: Sequence[Holder], usage: UsageSeen, version: Version, taken_at: datetime
+) -> _Idle:
+    ledger = build_ledger(pods, version)
+    held = held_by(ledger.all(), usage.usage)
+    memory = _memory(nodes) if usage.usage.containers else {}
+    hours, unmeasured = defaultdict[str, float](float), set[str]()
+    for holding in held:
+        found = _hours(holding, memory, taken_at)
+        if found is None:
+            unmeasured.add(holding.holding.namespace)
+        else:
+            hours[holding.holding.namespace] += found
+    most = sorted(hours, key=lambda name: (-hours[name], name))
+    return _Idle({name: hours[name] for name in most}, frozenset(unmeasured))
+
+
+def _hours(held: MeasuredHolding, memory: Mapping[str, int], taken_at: datetime) -> float | None:
+    """None where a figure, the pod's age or a GPU's size is missing."""
+    created = parse_time(held.holding.created)
+    shares = held.shares
+    if held.unmeasured or created is None or any(not memory.get(uuid) for uuid in shares):
+        return None
+    since = dict.fromkeys(shares, min(_DAY_S, (taken_at - created).total_seconds()))
+    for use in held.uses:
+        if use.last_kernel is None:
+            return None
+        since[use.uuid] = max(0.0, min(since[use.uuid], use.last_kernel.value))
+    return sum(since[uuid] / _HOUR_S * min(1.0, share.memory_mib / memory[uuid]) for uuid, share in shares.items())
+
+
+def _memory(nodes: Sequence[Node]) -> dict[str, int]:
+    """What each GPU is registered with, in MiB."""
+    return {
+        card.uuid: card.memory_mib
+        for node in nodes
+        for found in read_registrations(node)
+        if isinstance(found, Registration)
+        for card in found.cards
+    }
+
+
+class FindingOrigin(NamedTuple):
+    """A finding, the question that found it, and its place in that question's report."""
+
+    verb: str
+    number: int
+    finding: Finding
+
+
+def owners_of(about: FindingOrigin, reports: Mapping[str, Report], parts: Mapping[str, Any]) -> list[tuple[Owner, int]]:
+    """The owners with how many pods of theirs are concerned, most first: pods that wait, or that are on the nodes."""
+    match about.verb:
+        case "pending":
+            found = map(owner_of, _of_cause(about.number, reports["pending"], parts["pending"].waiting.pods))
+        case "nodes" | "gpus":
+            found = map(owner_of, _on(about.finding.scope.nodes, parts))
+        case "quota":
+            quotas = (evidence.name for evidence in about.finding.evidence if evidence.kind == "ResourceQuota")
+            found = (Owner("Namespace", "", name.partition("/")[0], "") for name in quotas)
+        case _:
+            subject = reports[about.verb].subject
+            found = iter([Owner(subject.kind, subject.namespace, subject.name, "")])
+    return sorted(Counter(found).items(), key=lambda item: (-item[1], item[0]))
+
+
+def _of_cause(number: int, report: Report, pods: Iterable[Pod]) -> list[Pod]:
+    """The pods of a cause: the table names all pods in the order of the causes."""
+    counts = [row.pods for row in report.typed(CauseRow)]
+    if number >= len(counts):
+        return []
+    start = sum(counts[:number])
+    rows = report.typed(PendingRow)[start : start + counts[number]]
+    names = {(row.namespace, row.pod) for row in rows}
+    return [pod for pod in pods if (pod.namespace, pod.name) in names]
+
+
+def _on(nodes: Iterable[str], parts: Mapping[str, Any]) -> Iterator[Holder]:
+    """The pods that hold cards of the nodes, as far as the cards' question saw them."""
+    pods: list[Holder] | Gap = parts["gpus"].scene.cluster.capacity.pods if "gpus" in parts else []
+    named = set(nodes)
+    for pod in () if isinstance(pods, Gap) else pods:
+        if (pod.spec.node_name or pod.metadata.annotation(NODE_KEY)) in named:
+            yield pod

@@ -15,9 +15,7 @@ from bot.errors import SourceError
 from bot.kube.times import format_time
 from bot.report import SEVERITIES, Finding, Gap, Report, Sheet, Subject, gap, new_report
 from bot.texts import Prose, Text, clauses, in_english
-from playbooks.digest.figures import bad, figures_of, waiting
-from playbooks.digest.idle import AREA, idle_figures
-from playbooks.digest.owners import FindingOrigin, owners_of
+from playbooks.digest.figures import AREA, FindingOrigin, bad, figures_of, idle_figures, owners_of, waiting
 from playbooks.gather.usage import UsageSeen, gather_usage
 from playbooks.playbook import ALL, Playbook, Sources, find
 from playbooks.rules.common import prose

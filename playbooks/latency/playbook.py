@@ -3,21 +3,19 @@
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from bot.hami.scheduler_logs.scheduling_latency import Stage, measure, settled
+from msgspec import structs
+
+from bot.chart_rows import StageRow
+from bot.hami.scheduler_logs.scheduling_latency import Life, Stage
 from bot.kube.cluster import seen
-from bot.kube.models import EVENTS, Event
+from bot.kube.models import EVENTS
 from bot.kube.times import format_time
-from bot.report import Evidence, Finding, Gap, Report, Subject, new_report
-from bot.texts import Prose, Text, sentences
-from playbooks.gather.latency import LatencySeen, gather_latency
-from playbooks.gather.scheduling import InstallSeen, gather_install, nothing_read
-from playbooks.latency.proof import of_moment
-from playbooks.latency.reasons import BY_KUBELET, longest, reason_of, retried
-from playbooks.latency.rows import COUNTS, LATENCY, PODS, count_rows, pod_rows, stage_rows
-from playbooks.latency.unseen import show_attempts, unseen_moments
-from playbooks.lookback import SINCE, read_since
-from playbooks.playbook import ALL, Playbook, Sources
-from playbooks.rules.common.findings import finding
+from bot.report import Gap, Report, Sheet, Subject, new_report
+from playbooks.gather.latency import Counts, gather_latency
+from playbooks.gather.scheduling import gather_install, nothing_read
+from playbooks.latency.rules import BY_KUBELET, LATENCY_RULES, LatencyScene, head, unseen_moments
+from playbooks.playbook import ALL, SINCE, Playbook, Sources, read_since
+from playbooks.rule import run
 from playbooks.rules.common.prose import few_actions
 from playbooks.rules.installation.surroundings import answer_without_hami
 
@@ -33,14 +31,12 @@ class Request(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """The new pods with their moments, at one moment. `events` are of the pod that was slowest to start."""
+    """What was read, and when."""
 
     request: Request
     cluster: str
     taken_at: datetime
-    install: InstallSeen
-    seen: LatencySeen
-    events: list[Event] | Gap
+    scene: LatencyScene
 
 
 def request(since: str = "1h", all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # the options' names
@@ -55,86 +51,117 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     found = await gather_latency(cluster, install, cluster.now() - wanted.since)
     if found.unread:
         raise nothing_read(found.gaps[0])
-    top = longest(measure(settled(found.lives)))
-    events: list[Event] | Gap = []
-    if top and top.start in BY_KUBELET:
-        pod = top.lives[0].pod
+    scene = LatencyScene(install, found, wanted.words)
+    if scene.top and scene.top.start in BY_KUBELET:
+        pod = scene.top.lives[0].pod
         about = f"involvedObject.name={pod.name}"
-        events = await seen("events", cluster.list(EVENTS, pod.namespace, fields=about))
-    return Snapshot(wanted, cluster.name, cluster.now(), install, found, events)
+        scene = structs.replace(scene, events=await seen("events", cluster.list(EVENTS, pod.namespace, fields=about)))
+    return Snapshot(wanted, cluster.name, cluster.now(), scene)
 
 
 def diagnose(snapshot: Snapshot) -> Report:
     """The stage that takes the most and why; a row for each stage, then the slowest pods."""
-    if (without := answer_without_hami("latency", snapshot, snapshot.install)) is not None:
+    scene, overview = snapshot.scene, not snapshot.request.all
+    if (without := answer_without_hami("latency", snapshot, scene.seen)) is not None:
         return without
-    stages = measure(settled(snapshot.seen.lives))
-    head, findings = _findings(snapshot, stages)
-    overview = not snapshot.request.all
+    stages, latency = scene.stages, scene.latency
+    findings = run(LATENCY_RULES, scene).findings
     rows, slowest = stage_rows(stages), pod_rows(stages)
-    counts = count_rows(snapshot.seen.counts, len(snapshot.seen.lives), len(snapshot.seen.pending))
-    tables = [LATENCY.table(rows, brief=rows if overview else None)] if snapshot.seen.lives else []
+    counts = count_rows(latency.counts, len(latency.lives), len(latency.pending))
+    tables = [LATENCY.table(rows, brief=rows if overview else None)] if latency.lives else []
     tables += [PODS.table(slowest, brief=slowest[:_SHOWN_PODS] if overview else None)] if slowest else []
     return new_report(
         playbook="latency",
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Cluster", "", ""),
-        verdict=head,
+        verdict=head(scene, scene.top) if scene.top else findings[0].text,
         findings=few_actions(findings),
         tables=(*tables, COUNTS.table(counts, brief=counts if overview else None)),
-        gaps=_gaps(snapshot),
+        gaps=[*scene.gaps, *([scene.events] if isinstance(scene.events, Gap) else []), *unseen_moments(latency)],
     )
 
 
-def _findings(snapshot: Snapshot, stages: list[Stage]) -> tuple[Prose, list[Finding]]:
-    top = longest(stages)
-    if top is None:
-        pending = snapshot.seen.pending
-        text = "latency.none-yet" if pending else "latency.none"
-        claim = Text(text, since=snapshot.request.words, count=len(pending))
-        steps = show_attempts(snapshot.seen)
-        return claim, [finding("not-enough-evidence", claim, "suspected", (), (), severity="info", actions=steps)]
-    events = [] if isinstance(snapshot.events, Gap) else snapshot.events
-    reason = reason_of(top, stages, snapshot.seen, events)
-    head = _head(snapshot, stages[-1], top)
-    pending = len(snapshot.seen.pending) if stages[-1].n else 0
-    left = Text("latency.pending", count=pending) if pending else ""
-    incomplete = bool(snapshot.seen.gaps or snapshot.install.gaps)
-    found = [
-        finding(
-            "scheduling-latency",
-            sentences(head, reason.text, left),
-            "suspected" if incomplete else reason.confidence,
-            (),
-            (*_slowest(top), *reason.evidence),
-            severity="warning" if reason.slow else "info",
-            actions=(*reason.actions, *show_attempts(snapshot.seen)),
+class PodRow(NamedTuple):
+    """A pod from its creation to its start. `filters`: how often HAMi's filter ran for it; None without a log."""
+
+    pod: str
+    node: str
+    total_s: float
+    slowest_stage: str
+    slowest_s: float
+    filters: int | None
+
+
+class CountRow(NamedTuple):
+    """How many objects the cluster has beside the figures."""
+
+    objects: str
+    number: int | None
+
+
+LATENCY = Sheet(
+    "latency",
+    StageRow,
+    brief={"stage": "stage", "n": "pods", "median_s": "median s", "p95_s": "p95 s", "max_s": "max s"},
+)
+PODS = Sheet(
+    "slowest pods",
+    PodRow,
+    brief={
+        "pod": "pod",
+        "total_s": "total s",
+        "slowest_stage": "slowest stage",
+        "slowest_s": "of it s",
+        "filters": "tries",
+    },
+)
+COUNTS = Sheet("objects", CountRow, brief={"objects": "objects", "number": "number"})
+
+
+def stage_rows(stages: list[Stage]) -> list[StageRow]:
+    """In the order of the stages; a stage that no pod shows has no figures."""
+    return [
+        StageRow(
+            stage.name,
+            stage.n,
+            stage.median_s,
+            stage.p95_s,
+            stage.max_s,
+            ("log" if stage.exact else "object") if stage.n else "",
         )
+        for stage in stages
     ]
-    again = retried(snapshot.seen)
-    if again and again.evidence and again.evidence[0] not in reason.evidence:
-        found.append(finding("scheduling-latency", again.text, "confirmed", (), again.evidence, severity="info"))
-    return head, found
 
 
-def _head(snapshot: Snapshot, whole: Stage, top: Stage) -> Text:
-    values = {"since": snapshot.request.words, "stage": top.name, "top": top.median_s}
-    if whole.n:
-        return Text("latency.claim", **values, count=whole.n, median=whole.median_s, p95=whole.p95_s)
-    return Text("latency.claim-unstarted", **values, count=top.n)
+def pod_rows(stages: list[Stage]) -> list[PodRow]:
+    """The pods that run, the slowest first."""
+    *parts, whole = stages
+    slowest: dict[tuple[str, str], tuple[float, str]] = {}
+    for stage in parts:
+        for seconds, life in zip(stage.seconds, stage.lives, strict=True):
+            key = (life.pod.namespace, life.pod.name)
+            slowest[key] = max(slowest.get(key, (0.0, "")), (seconds, stage.name))
+    return [_pod_row(life, total, slowest) for total, life in zip(whole.seconds, whole.lives, strict=True)]
 
 
-def _slowest(top: Stage) -> list[Evidence]:
-    life = top.lives[0]
-    ends = (top.start, top.end)
-    return [proof for moment in ends for proof in of_moment(life, moment, exact=moment in life.logged and top.exact)]
+def _pod_row(life: Life, total: float, slowest: dict[tuple[str, str], tuple[float, str]]) -> PodRow:
+    pod = life.pod
+    seconds, stage = slowest.get((pod.namespace, pod.name), (0.0, ""))
+    return PodRow(
+        f"{pod.namespace}/{pod.name}", pod.spec.node_name, total, stage, round(seconds, 2), life.filters or None
+    )
 
 
-def _gaps(snapshot: Snapshot) -> list[Gap]:
-    gaps = [*snapshot.install.gaps, *snapshot.seen.gaps]
-    gaps += [snapshot.events] if isinstance(snapshot.events, Gap) else []
-    return [*gaps, *unseen_moments(snapshot.seen)]
+def count_rows(counts: Counts, new: int, pending: int) -> list[CountRow]:
+    """Those of the cluster, then the pods that the figures are of."""
+    return [
+        CountRow("nodes", counts.nodes),
+        CountRow("pods", counts.pods),
+        CountRow("pods that were given GPUs", counts.holders),
+        CountRow("new GPU pods of HAMi's scheduler", new),
+        CountRow("of the new ones pending", pending),
+    ]
 
 
 PLAYBOOK = Playbook(

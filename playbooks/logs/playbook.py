@@ -6,7 +6,8 @@ be gone: its name is enough.
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -14,42 +15,28 @@ import click
 from msgspec import structs
 
 from bot.errors import SourceError, Unusable
+from bot.hami.nodes.node_state import read_registrations
+from bot.hami.nodes.registration import Registration
 from bot.hami.scheduler_logs.filter_reasons import LOG_TEXTS
-from bot.hami.scheduler_logs.filter_runs import CARD_CODES
-from bot.hami.scheduler_logs.log_lines import read_line
+from bot.hami.scheduler_logs.filter_runs import ALLOCATING, CARD_CODES, CARD_TRIED, Cycle
+from bot.hami.scheduler_logs.log_lines import LogLine, read_line
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import NODES, Node, Pod
-from bot.kube.times import format_time, parse_time
-from bot.report import Finding, Gap, Report, Subject, gap, new_report, step
-from bot.texts import Prose, Text
-from playbooks.gather.scheduler_logs import MAX_SCHEDULERS, LogOf, gather_scheduler_logs
-from playbooks.gather.scheduler_process import PanicLog, gather_panics
-from playbooks.gather.scheduling import InstallSeen, gather_install, install_unread, nothing_read
+from bot.kube.times import format_time
+from bot.report import Gap, Report, Sheet, Subject, Table, gap, new_report, step
+from bot.texts import Text
+from playbooks.gather.scheduler_logs import MAX_SCHEDULERS, gather_scheduler_logs
+from playbooks.gather.scheduler_process import gather_panics
+from playbooks.gather.scheduling import gather_install, install_unread, nothing_read
 from playbooks.gather.subject import AbsentPod, FoundPod, SubjectRequest, parse_subject, resolve
-from playbooks.logs.tables import LINES, ROUTINE, RUNS, UNSAID, tables_of
-from playbooks.lookback import SINCE, read_since
-from playbooks.playbook import Playbook, Sources
-from playbooks.rules.admission.not_found import not_found
+from playbooks.logs.rules import LOGS_RULES, SLACK, UNSAID, LogsScene
+from playbooks.playbook import SINCE, Playbook, Sources, read_since
+from playbooks.rule import run
 from playbooks.rules.common import prose
-from playbooks.rules.common.findings import finding
 from playbooks.rules.installation.surroundings import answer_without_hami
-from playbooks.rules.waiting import filter_run_findings
-from playbooks.rules.waiting.filter_run_findings import RunWording
-from playbooks.rules.waiting.panics import (
-    Logged,
-    LogSubject,
-    PodLog,
-    namespaces_named,
-    newest_time,
-    panicked_in,
-    read_logs,
-)
+from playbooks.rules.waiting.panics import Logged, PodLog, newest_time
 
 _ABOUT_CARDS = re.compile("|".join(f'"{re.escape(text)}"' for text in sorted({*CARD_CODES, *LOG_TEXTS})))
-_IN_SECONDS = 120
-"""Shorter times are told in seconds."""
-_SLACK = timedelta(minutes=1)
-"""A log that begins this much after the window does has lost its beginning; a quiet one may begin a little later."""
 
 
 class Request(NamedTuple):
@@ -61,18 +48,15 @@ class Request(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """The logs, and what is known of the pod itself. `nodes` is empty where no line is about a card."""
+    """What was read."""
 
     request: Request
     cluster: str
-    taken_at: datetime
-    as_of: datetime
-    subject: FoundPod | AbsentPod | Gap
-    install: InstallSeen
-    logs: tuple[LogOf, ...]
-    panics: tuple[PanicLog, ...]
-    nodes: list[Node] | Gap
-    undecodable: tuple[str, ...]
+    scene: LogsScene
+
+    @property
+    def taken_at(self) -> datetime:
+        return self.scene.taken_at
 
 
 def request(pod: str, namespace: str = "", since: str = "1h") -> Request:
@@ -94,18 +78,20 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     if any(_ABOUT_CARDS.search(raw) for log in logs if not isinstance(log.read, Gap) for raw in log.read.lines):
         nodes = await seen("nodes", cluster.list(NODES, metadata_only=True))
     as_of = cluster.as_of(newest_time(logs, cluster.now()))
-    return Snapshot(
-        wanted,
-        cluster.name,
-        cluster.now(),
-        as_of,
-        subject,
+    scene = LogsScene(
         install,
-        tuple(logs),
-        panics,
-        nodes,
-        tuple(cluster.undecodable),
+        wanted.subject,
+        wanted.since,
+        wanted.words,
+        taken_at=cluster.now(),
+        as_of=as_of,
+        subject=subject,
+        logs=tuple(logs),
+        panics=panics,
+        nodes=nodes,
+        undecodable=tuple(cluster.undecodable),
     )
+    return Snapshot(wanted, cluster.name, scene)
 
 
 async def _subject(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | AbsentPod | Gap:
@@ -118,29 +104,27 @@ async def _subject(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | Absen
 
 
 def diagnose(snapshot: Snapshot) -> Report:
-    """What the newest run says, then what kube-scheduler made of it, then how closely was looked."""
-    if (without := answer_without_hami("logs", snapshot, snapshot.install)) is not None:
+    """What the newest run says, then what kube-scheduler made of it, then how closely was looked.
+
+    Of a pod that is there, the first step is to ask why it waits.
+    """
+    scene = snapshot.scene
+    if (without := answer_without_hami("logs", snapshot, scene.seen)) is not None:
         return without
-    pod = snapshot.subject.pod if isinstance(snapshot.subject, FoundPod) else None
-    about = _about(snapshot, pod)
-    logged = read_logs(snapshot.logs, about)
-    wording = _told(snapshot, logged, about, pod)
-    findings = panicked_in(logged.runs, snapshot.panics) or filter_run_findings.newest_run(logged, wording)
-    findings = [*findings, *filter_run_findings.by_kubernetes(logged, wording)]
-    findings = findings or [_nothing(snapshot, logged, wording, pod)]
+    pod, about = scene.pod, scene.about
+    findings = run(LOGS_RULES, scene).findings
     if pod:
         full = f"{pod.namespace}/{pod.name}"
         why = step(Text("logs.why", pod=full), prose.command("why", full))
         findings[0] = structs.replace(findings[0], next_actions=(why, *findings[0].next_actions))
-    findings += filter_run_findings.verbosity(snapshot.logs)
-    nodes = () if isinstance(snapshot.nodes, Gap) else snapshot.nodes
-    tables, left = tables_of(logged, nodes, pod, snapshot.taken_at)
-    gaps = [*_gaps(snapshot, logged, about)]
+    nodes = () if isinstance(scene.nodes, Gap) else scene.nodes
+    tables, left = tables_of(scene.logged, nodes, pod, scene.taken_at)
+    gaps = [*_gaps(scene)]
     gaps += [gap(title, Text("logs.left-out", count=count), Text("logs.shorter")) for title, count in left if count]
     return new_report(
         playbook="logs",
         cluster=snapshot.cluster,
-        taken_at=format_time(snapshot.taken_at),
+        taken_at=format_time(scene.taken_at),
         subject=Subject("Pod", about.namespace, about.name),
         findings=prose.few_actions(findings),
         tables=tables,
@@ -148,111 +132,19 @@ def diagnose(snapshot: Snapshot) -> Report:
     )
 
 
-def _about(snapshot: Snapshot, pod: Pod | None) -> LogSubject:
-    """A pod that is gone, and was typed without its namespace, is the one of that name with the newest line."""
-    wanted = snapshot.request.subject
-    name, namespace = (pod.name, pod.namespace) if pod else (wanted.name, wanted.namespace)
-    if not namespace:
-        namespace = next(iter(namespaces_named(snapshot.logs, name, snapshot.taken_at)), "")
-    since = snapshot.as_of - snapshot.request.since
-    return LogSubject(namespace, name, pod.metadata.uid if pod else "", since, snapshot.taken_at)
-
-
-def _told(snapshot: Snapshot, logged: Logged, about: LogSubject, pod: Pod | None) -> RunWording:
-    full = f"{about.namespace}/{about.name}" if about.namespace else about.name
-    unread = snapshot.install.gaps or any(_newest_unread(log) for log in snapshot.logs)
-    unread = unread or len(snapshot.install.install.pods) > MAX_SCHEDULERS
-    waits = isinstance(snapshot.subject, Gap) or bool(pod and pod.status.phase == "Pending" and not pod.spec.node_name)
-    gone = isinstance(snapshot.subject, AbsentPod) and bool(logged.lines)
-    return RunWording(
-        pod=Text("logs.gone", pod=full) if gone else full,
-        name=about.name,
-        since=snapshot.request.words,
-        window=_window(snapshot, about),
-        waits=waits,
-        sure=not unread,
-    )
-
-
-def _length(seconds: int) -> Text:
-    if seconds < _IN_SECONDS:
-        return Text("age.seconds", count=seconds)
-    return Text("age.minutes", count=seconds // 60)
-
-
-def _window(snapshot: Snapshot, about: LogSubject) -> Prose:
-    """How far back the extenders' logs were looked at: the time as typed, or as far as the oldest of them reaches."""
-    logs = [log.read for log in snapshot.logs if log.container == filter_run_findings.EXTENDER_CONTAINER]
-    first = [read_line(log.first, snapshot.taken_at) for log in logs if not isinstance(log, Gap)]
-    begun = [line.at for line in first if line and line.at]
-    if not begun or len(begun) < len(first) or min(begun) <= about.since + _SLACK:
-        return snapshot.request.words
-    seconds = max(1, round((snapshot.as_of - min(begun)).total_seconds()))
-    return Text("logs.kept", time=_length(seconds))
-
-
-def _newest_unread(log: LogOf) -> bool:
-    """Whether newer lines of the extender may exist than were read."""
-    return log.container == filter_run_findings.EXTENDER_CONTAINER and (
-        isinstance(log.read, Gap) or log.read.ends_early
-    )
-
-
-# ------------------------------------------------------------------------------------------- nothing was logged
-
-
-def _nothing(snapshot: Snapshot, logged: Logged, wording: RunWording, pod: Pod | None) -> Finding:
-    """No run and no statement of kube-scheduler: why that may be."""
-    read = [log for log in logged.logs if not isinstance(log.log.read, Gap)]
-    if not read:
-        return finding(
-            "not-enough-evidence", Text("logs.none-read", pod=wording.pod), "suspected", (), (), severity="warning"
-        )
-    lines = [(log, log.lines[-1]) for log in read if log.lines]
-    if not lines and isinstance(snapshot.subject, AbsentPod):
-        return not_found(snapshot.subject, snapshot.request.subject, "logs")
-    values = {"pod": wording.pod, "since": wording.since, "why": _why_not(snapshot, logged, pod)}
-    if lines:
-        log, line = lines[-1]
-        proofs, claim = [filter_run_findings.of_line(log.log, line, wording)], Text("logs.no-run", **values)
-    else:
-        proofs, claim = (
-            [filter_run_findings.of_flag(pod_log.log) for pod_log in read[:1]],
-            Text("logs.nothing", count=len(read), **values),
-        )
-    return finding("not-in-log", claim, wording.confidence, (), proofs, severity="info")
-
-
-def _why_not(snapshot: Snapshot, logged: Logged, pod: Pod | None) -> Text:
-    """The likeliest reason that HAMi logged nothing; every verbosity logs the start of a filter run."""
-    scheduler = snapshot.install.install.scheduler_name
-    if pod and pod.spec.scheduler_name != scheduler:
-        return Text("logs.other-scheduler", scheduler=pod.spec.scheduler_name, hami=scheduler)
-    if older := [log.older.at for log in logged.logs if log.older and log.older.at]:
-        return Text("logs.before", at=format_time(max(older)))
-    if pod and pod.spec.node_name:
-        placed = pod.condition("PodScheduled")
-        at = parse_time(placed.last_transition_time if placed else None) or parse_time(pod.metadata.creation_timestamp)
-        return Text("logs.placed-before", node=pod.spec.node_name, at=format_time(at) if at else UNSAID)
-    if pod and pod.condition("PodScheduled") is None:
-        return Text("logs.never-tried")
-    if any(isinstance(log.read, Gap) for log in snapshot.logs):
-        return Text("logs.unread")
-    return Text("logs.never-asked")
-
-
 # --------------------------------------------------------------------------------------------------------- gaps
 
 
-def _gaps(snapshot: Snapshot, logged: Logged, about: LogSubject) -> Iterator[Gap]:
-    yield from snapshot.install.gaps
-    yield from (gap("objects", name, Text("gap.undecodable")) for name in snapshot.undecodable)
-    yield from (gap for gap in (snapshot.subject, snapshot.nodes) if isinstance(gap, Gap))
-    yield from () if isinstance(snapshot.subject, Gap) else snapshot.subject.gaps
-    if (more := len(snapshot.install.install.pods) - MAX_SCHEDULERS) > 0:
+def _gaps(scene: LogsScene) -> Iterator[Gap]:
+    logged = scene.logged
+    yield from scene.seen.gaps
+    yield from (gap("objects", name, Text("gap.undecodable")) for name in scene.undecodable)
+    yield from (gap for gap in (scene.subject, scene.nodes) if isinstance(gap, Gap))
+    yield from () if isinstance(scene.subject, Gap) else scene.subject.gaps
+    if (more := len(scene.install.pods) - MAX_SCHEDULERS) > 0:
         yield gap("scheduler pods", Text("logs.more-schedulers", count=more))
     for log in logged.logs:
-        yield from _gaps_of(snapshot, log, about)
+        yield from _gaps_of(scene, log)
     if any(run.cycle.mixed for run in logged.runs):
         yield gap(RUNS.title, Text("logs.mixed"), Text("logs.mixed-hint"))
     if logged.earlier:
@@ -261,16 +153,16 @@ def _gaps(snapshot: Snapshot, logged: Logged, about: LogSubject) -> Iterator[Gap
         yield gap(LINES.title, Text("logs.routine", count=routine))
     bare = sum(len(pod_log.bare) for pod_log in logged.logs)
     if bare and logged.others:
-        yield gap(LINES.title, Text("logs.bare", count=bare, name=about.name, others=", ".join(logged.others)))
+        yield gap(LINES.title, Text("logs.bare", count=bare, name=scene.about.name, others=", ".join(logged.others)))
 
 
-def _gaps_of(snapshot: Snapshot, log: PodLog, about: LogSubject) -> Iterator[Gap]:
+def _gaps_of(scene: LogsScene, log: PodLog) -> Iterator[Gap]:
     source, read = f"log of {log.log.scheduler.namespace}/{log.log.label}", log.log.read
     if isinstance(read, Gap):
         yield read
         return
-    first = read_line(read.first, snapshot.taken_at)
-    if first and first.at and first.at > about.since + _SLACK:
+    first = read_line(read.first, scene.taken_at)
+    if first and first.at and first.at > scene.about.since + SLACK:
         yield gap(source, Text("logs.begins-late", at=format_time(first.at)), Text("logs.begins-late-hint"))
     if read.ends_early:
         yield gap(source, Text("logs.ends-early"), Text("logs.shorter"))
@@ -282,6 +174,164 @@ def _gaps_of(snapshot: Snapshot, log: PodLog, about: LogSubject) -> Iterator[Gap
         yield gap(source, Text("logs.open-ended", count=log.open_ended))
     if log.older and log.older.at and not log.lines:
         yield gap(source, Text("logs.older", at=format_time(log.older.at)), Text("logs.longer"))
+
+
+# ------------------------------------------------------------------------------------------------------- tables
+
+
+class RunRow(NamedTuple):
+    """What a filter run, or several alike, said of a node or a card."""
+
+    run: str
+    time: str
+    node: str
+    card: str
+    reason: str
+    figures: str
+    container: str
+
+
+class LineRow(NamedTuple):
+    """A line of a log."""
+
+    time: str
+    log: str
+    line: str
+
+
+class LogRow(NamedTuple):
+    """A log that was read, or not: then its lines are None."""
+
+    log: str
+    verbosity: int
+    lines: int | None
+    reaches_back_to: str
+
+
+RUNS = Sheet("filter runs", RunRow)
+LINES = Sheet("lines", LineRow)
+LOGS = Sheet("logs read", LogRow)
+
+MOST_ROWS, MOST_LINES = 300, 200
+_LONGEST_LINE = 1000
+ROUTINE = (CARD_TRIED, ALLOCATING)
+"""Written for each card and each node, and say only that it is looked at: they would fill the table of lines."""
+_Said = tuple[str, str, str, str, str]
+"""Node, card, reason, figures, container."""
+
+
+class _Alike(NamedTuple):
+    """Runs in a row that ended alike, the first and the last by number, and when each of the two began."""
+
+    first: int
+    last: int
+    since: datetime | None
+    at: datetime | None
+    rows: list[_Said]
+
+    @property
+    def numbers(self) -> str:
+        return str(self.last) if self.first == self.last else f"{self.first}-{self.last}"
+
+    @property
+    def times(self) -> str:
+        if self.first == self.last:
+            return _clock(self.at)
+        last = _clock(self.at)
+        same_day = self.since and self.at and self.since.date() == self.at.date()
+        return f"{_clock(self.since)} - {last.partition(' ')[2] if same_day else last}"
+
+
+def tables_of(
+    logged: Logged, nodes: Iterable[Node], pod: Pod | None, now: datetime
+) -> tuple[tuple[Table, ...], list[tuple[str, int]]]:
+    """Those that have rows, and by title how many rows are left out."""
+    rows, rows_left = _run_rows(logged, _card_nodes(nodes), pod)
+    lines, lines_left = _line_rows(logged)
+    tables = (
+        RUNS.table(rows),
+        LINES.table(lines),
+        LOGS.table(_log_row(log, now) for log in logged.logs),
+    )
+    return tuple(table for table in tables if table.rows), [(RUNS.title, rows_left), (LINES.title, lines_left)]
+
+
+def _card_nodes(nodes: Iterable[Node]) -> dict[str, str]:
+    """The node of each registered card; none for a UUID that several nodes register."""
+    found: dict[str, str] = {}
+    for node in nodes:
+        for registration in read_registrations(node):
+            for card in registration.cards if isinstance(registration, Registration) else ():
+                found[card.uuid] = "" if found.get(card.uuid, node.name) != node.name else node.name
+    return found
+
+
+def _run_rows(logged: Logged, nodes: dict[str, str], pod: Pod | None) -> tuple[list[RunRow], int]:
+    """The newest run first, those alike once, as far as the rows go; and how many rows are left out."""
+    groups: list[_Alike] = []
+    for number, cycle in reversed([(number, one.cycle) for number, one in enumerate(logged.runs, start=1)]):
+        container = _container(cycle, pod)
+        rows = [(*row, container) for row in _rows_of(cycle, nodes)]
+        if groups and groups[-1].rows == rows:
+            groups[-1] = groups[-1]._replace(first=number, since=cycle.at)
+        else:
+            groups.append(_Alike(number, number, cycle.at, cycle.at, rows))
+    listed = [RunRow(group.numbers, group.times, *row) for group in groups for row in group.rows]
+    return listed[:MOST_ROWS], max(0, len(listed) - MOST_ROWS)
+
+
+def _rows_of(cycle: Cycle, nodes: dict[str, str]) -> Iterator[tuple[str, str, str, str]]:
+    """(node, card, reason, figures) by node. What was said several times alike is one row: `CardTypeMismatch x8`."""
+    for verdict in sorted(
+        cycle.nodes, key=lambda node_verdict: node_verdict.node
+    ):  # HAMi judges and logs the nodes in no order
+        yield verdict.node, "", "fits" if verdict.fits else verdict.reason or verdict.line.message, ""
+    if not cycle.refused:
+        for code, names in cycle.nodes_by_code().items():
+            yield from ((name, "", code, "") for name in names)
+    cards = Counter(
+        (nodes.get(refusal.card) or UNSAID, refusal.card or UNSAID, refusal.code, refusal.figures)
+        for refusal in cycle.cards
+    )
+    for (node, card, code, figures), count in sorted(cards.items()):
+        yield node, card, code if count == 1 else f"{code} x{count}", figures
+    if cycle.chosen:
+        yield cycle.chosen, "", cycle.bind_error or ("bound" if cycle.bound else "chosen"), ""
+    if cycle.none_fit and not (cycle.refused or cycle.cards):
+        yield "", "", cycle.none_fit.values["message"], ""
+
+
+def _container(cycle: Cycle, pod: Pod | None) -> str:
+    """The container that asks for devices, where only one does; lines about cards do not name theirs."""
+    asking = [position for position, asks in enumerate(cycle.requests) if asks]
+    if len(asking) != 1:
+        return ""
+    containers = [*(pod.spec.init_containers or ()), *pod.spec.containers] if pod else []
+    return containers[asking[0]].name if len(containers) == len(cycle.requests) else f"#{asking[0]}"
+
+
+def _line_rows(logged: Logged) -> tuple[list[LineRow], int]:
+    """The lines of all logs by their times, the newest first, and how many are left out."""
+    lines: list[tuple[LogLine, str]] = []
+    for log in logged.logs:
+        found = (*log.lines, *(() if logged.others else log.bare))
+        lines += [(line, log.log.label) for line in found if line.message not in ROUTINE]
+    lines.sort(key=lambda line: line[0].at.timestamp() if line[0].at else 0.0)
+    newest = reversed(lines[-MOST_LINES:])
+    rows = [LineRow(_clock(line.at), label, line.raw[:_LONGEST_LINE]) for line, label in newest]
+    return rows, max(0, len(lines) - MOST_LINES)
+
+
+def _log_row(log: PodLog, now: datetime) -> LogRow:
+    if isinstance(log.log.read, Gap):
+        return LogRow(log.log.label, log.log.verbosity, None, UNSAID)
+    first = read_line(log.log.read.first, now)
+    return LogRow(log.log.label, log.log.verbosity, len(log.lines), _clock(first.at if first else None))
+
+
+def _clock(at: datetime | None) -> str:
+    """UTC to the millisecond: runs of one pod follow each other within a few."""
+    return f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03d}" if at else UNSAID
 
 
 PLAYBOOK = Playbook(

@@ -28,7 +28,7 @@ from playbooks.gather.nodes_in_question import gather_questioned
 from playbooks.gather.plugin_pods import PluginPods, gather_plugins, gather_plugins_beside
 from playbooks.gather.scheduling import NODE_SELECTOR_FLAG, gather_install, times_shown
 from playbooks.judgement.nodes import Judgement, in_question, judge
-from playbooks.nodes.tables import PROBLEMS, WHOLE, Rows
+from playbooks.nodes.tables import PROBLEMS, WHOLE, NodeRows
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
@@ -179,7 +179,7 @@ def _nothing_there(scene: NodesScene) -> Finding:
 
 def _tables(wanted: Request, scene: NodesScene, judged: Judgement) -> tuple[Table, ...]:
     problems = judged.problems
-    rows = Rows(scene, problems, read_memory_scaling(scene.seen.config_maps))
+    rows = NodeRows(scene, problems, read_memory_scaling(scene.seen.config_maps))
     if wanted.node:
         return rows.of_node(scene.see(wanted.node)) if wanted.node in scene.names else ()
     shown = [name for name in scene.names if wanted.all or name in problems]

@@ -105,7 +105,7 @@ _HANDSHAKE = "hami.io/node-handshake"
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
-class Rows:
+class NodeRows:
     """The rows of the nodes of one scene, with what is wrong with each."""
 
     def __init__(self, scene: NodesScene, problems: Mapping[str, Sequence[Code]], scaling: MemoryScaling) -> None:

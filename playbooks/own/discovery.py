@@ -19,9 +19,8 @@ from typing import Any, NamedTuple
 
 from bot.changes.kinds import KINDS
 from bot.texts import Text, in_english
-from playbooks.own.errors import OwnPlaybookError, WrongPlaybookError, told_by_name
-from playbooks.own.interface import check
-from playbooks.playbook import Playbook, load
+from playbooks.own.interface import OwnPlaybookError, WrongPlaybookError, check, told_by_name
+from playbooks.playbook import Playbook, find, load
 
 GROUP = "hami_bot.playbooks"
 AGAIN_S = 1.0
@@ -33,7 +32,7 @@ RESERVED = frozenset(_COMMANDS.split()).union(KINDS)
 _VERB = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
-class Source(NamedTuple):
+class OwnSource(NamedTuple):
     """One playbook that was found. `place` is for people: the file, or the package."""
 
     verb: str
@@ -53,7 +52,7 @@ class LeftOut(NamedTuple):
 class Own(NamedTuple):
     """All that were found, by their verbs, and those that are left out."""
 
-    sources: Mapping[str, Source]
+    sources: Mapping[str, OwnSource]
     left_out: tuple[LeftOut, ...]
 
 
@@ -78,7 +77,7 @@ def use(folder: Callable[[], Path | None]) -> None:
 def own() -> Own:
     """What is there. Looked for once."""
     folder = _folder()
-    sources, left_out = dict[str, Source](), list[LeftOut]()
+    sources, left_out = dict[str, OwnSource](), list[LeftOut]()
     if folder is not None and not folder.is_dir():
         missing = Text("own-playbook.folder", place=str(folder))
         left_out.append(LeftOut(missing, Text("own-playbook.folder-fix", place=str(folder))))
@@ -94,10 +93,10 @@ def own() -> Own:
     return Own(sources, tuple(left_out))
 
 
-def _files(folder: Path | None) -> list[Source]:
+def _files(folder: Path | None) -> list[OwnSource]:
     files = sorted(folder.glob("*.py")) if folder is not None else []
     return [
-        Source(file.stem.replace("_", "-"), str(file), str(file), lambda file=file: _imported(file))
+        OwnSource(file.stem.replace("_", "-"), str(file), str(file), lambda file=file: _imported(file))
         for file in files
         if not file.name.startswith("_")
     ]
@@ -115,10 +114,10 @@ def _imported(file: Path) -> Any:
     return module.PLAYBOOK
 
 
-def _installed() -> list[Source]:
+def _installed() -> list[OwnSource]:
     found = sorted(importlib.metadata.entry_points(group=GROUP), key=lambda entry_point: entry_point.name)
     return [
-        Source(
+        OwnSource(
             entry_point.name, f"{entry_point.value} of {_package(entry_point)}", _file(entry_point), entry_point.load
         )
         for entry_point in found
@@ -154,23 +153,22 @@ def playbook(verb: str) -> Playbook:
 @cache
 def _read(verb: str, changed_at: int) -> Playbook | OwnPlaybookError:
     """Raises OwnPlaybookError, which is not remembered, while the import goes on: it may be done when asked again."""
-    from playbooks.own import isolated_run  # noqa: PLC0415  # a verb of ours does without them
-    from playbooks.own.running import adapted  # noqa: PLC0415
+    from playbooks.own import running  # noqa: PLC0415  # a verb of ours does without it
 
     source, begun = own().sources[verb], (verb, changed_at)
-    within_s = AGAIN_S if verb in _imported_once else isolated_run.LONGEST_S
+    within_s = AGAIN_S if verb in _imported_once else running.LONGEST_S
     _imported_once.add(verb)
     if begun in _imports and not _imports[begun].done():
         raise OwnPlaybookError(
             Text("error-own.playbook-is-still-being-imported", verb=verb),
             hint=Text("error-command.ask-again-in-a-moment"),
         )
-    _imports[begun] = importing = _imports.get(begun) or isolated_run.begun_aside(source.read)
+    _imports[begun] = importing = _imports.get(begun) or running.begun_aside(source.read)
     try:
         with told_by_name(verb, source.file):
-            read = adapted(verb, check(isolated_run.done_within(importing, within_s)), source.file)
+            read = running.adapted(verb, check(running.done_within(importing, within_s)), source.file)
     except OwnPlaybookError as error:
-        if isinstance(error.__cause__, isolated_run.TookTooLongError):
+        if isinstance(error.__cause__, running.TookTooLongError):
             raise
         read = error
     del _imports[begun]
@@ -196,7 +194,7 @@ def writable_by_all() -> list[str]:
     return [str(path) for path in (folder, *files) if path.stat().st_mode & stat.S_IWOTH]
 
 
-def import_all() -> list[tuple[Source, OwnPlaybookError | None]]:
+def import_all() -> list[tuple[OwnSource, OwnPlaybookError | None]]:
     """All that were found, each with why it does not work, if so."""
     return [(source, _error(source.verb)) for source in own().sources.values()]
 
@@ -213,3 +211,18 @@ def _error(verb: str) -> OwnPlaybookError | None:
     except OwnPlaybookError as error:
         return error
     return None
+
+
+def verbs() -> tuple[str, ...]:
+    """Every verb that reads a cluster: ours, then those of playbooks that a team added."""
+    return (*load(), *own().sources)
+
+
+def is_verb(word: str) -> bool:
+    """Whether a playbook answers it. For one of ours nothing else is looked at."""
+    return word in load() or word in own().sources
+
+
+def playbook_of(verb: str) -> Playbook:
+    """The playbook of a verb of `verbs`. Raises OwnPlaybookError for one of a team's that does not work."""
+    return find(verb) if verb in load() else playbook(verb)

@@ -65,7 +65,7 @@ class Snapshot(NamedTuple):
     undecodable: tuple[str, ...]
 
 
-class Group(NamedTuple):
+class WaitingGroup(NamedTuple):
     """Pods of one cause, the oldest first; `cause` is the oldest's."""
 
     cause: Finding
@@ -126,20 +126,20 @@ def diagnose(snapshot: Snapshot) -> Report:
     )
 
 
-def _grouped(judged: Sequence[JudgedPod], now: datetime) -> list[Group]:
+def _grouped(judged: Sequence[JudgedPod], now: datetime) -> list[WaitingGroup]:
     return sorted(
         (_group(members, now) for members in by_cause(judged)),
         key=lambda group: (-SEVERITIES.index(group.severity), -len(group.pods), _age_key(group.pods[0])),
     )
 
 
-def _group(members: Sequence[JudgedPod], now: datetime) -> Group:
+def _group(members: Sequence[JudgedPod], now: datetime) -> WaitingGroup:
     """As sure as the least sure of its pods, and as severe as the most severe that has waited for a while."""
     causes = [member.cause for member in members if member.cause is not None]
     severity = SEVERITIES[max(SEVERITIES.index(_severity(member, now)) for member in members)]
     unsure = any(cause.confidence == "suspected" for cause in causes)
     first = structs.replace(causes[0], confidence="suspected") if unsure else causes[0]
-    return Group(first, severity, [member.pod for member in members])
+    return WaitingGroup(first, severity, [member.pod for member in members])
 
 
 def _severity(judged: JudgedPod, now: datetime) -> Severity:
@@ -198,7 +198,7 @@ def _others_rows(pods: Sequence[Pod]) -> list[OthersRow]:
     ]
 
 
-def _finding(group: Group) -> Finding:
+def _finding(group: WaitingGroup) -> Finding:
     oldest = group.pods[0]
     name = f"{oldest.namespace}/{oldest.name}"
     key = "pending.group" if len(group.pods) > 1 else "pending.alone"
@@ -207,7 +207,7 @@ def _finding(group: Group) -> Finding:
     return group.cause.saying(text, severity=group.severity, next_actions=(look,))
 
 
-def _verdict(groups: Sequence[Group], total: int) -> Text:
+def _verdict(groups: Sequence[WaitingGroup], total: int) -> Text:
     if not groups:
         return Text("pending.verdict-none", total=total)
     first, oldest = groups[0], groups[0].pods[0]
@@ -220,7 +220,7 @@ def _verdict(groups: Sequence[Group], total: int) -> Text:
     return Text("pending.verdict", causes=len(groups), count=len(first.pods), **values)
 
 
-def _cause_row(group: Group) -> CauseRow:
+def _cause_row(group: WaitingGroup) -> CauseRow:
     oldest = group.pods[0]
     return CauseRow(
         cause=group.cause.code,
@@ -231,7 +231,7 @@ def _cause_row(group: Group) -> CauseRow:
     )
 
 
-def _pod_rows(judged: Sequence[JudgedPod], groups: Sequence[Group], snapshot: Snapshot) -> Iterator[PendingRow]:
+def _pod_rows(judged: Sequence[JudgedPod], groups: Sequence[WaitingGroup], snapshot: Snapshot) -> Iterator[PendingRow]:
     """Every pod, in the order of the causes; those that were not judged last."""
     of_pod = {id(judged_pod.pod): judged_pod.cause for judged_pod in judged}
     ordered = [pod for group in groups for pod in group.pods] + [

@@ -1,21 +1,23 @@
 """A Go profile of HAMi's scheduler, or of any pod that is named: where it is fetched, and what came back."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+import msgspec
+
 from bot.errors import NotAllowed, NotFound, SourceError, Unusable
-from bot.hami.installation.install import Install
-from bot.kube.client.pod_http_request import PodGet, PodPorts, TooSlow, nobody_listens
+from bot.hami.installation.install import METRICS_CLOSED_SINCE, PROFILING_SINCE, Install, is_ready
+from bot.hami.version import Version
+from bot.kube.client.pod_http_request import PodAnswer, PodGet, PodPorts, Scheme, TooSlow, nobody_listens
 from bot.kube.cluster import Cluster
+from bot.kube.hami_pods import metrics_port
 from bot.kube.models import PODS, Pod
-from bot.report import Gap
+from bot.report import Gap, one_line
 from bot.texts import Text, in_english
 from playbooks.gather.scheduling import DEPLOYMENTS_SOURCE, gather_install, install_unread, nothing_read
 from playbooks.playbook import Sources
-from playbooks.profile.answer import NotServed, content_of
 from playbooks.profile.request import Address, Request
-from playbooks.profile.target import addresses
 
 _MARGIN_S, _AT_ONCE_S = 20, 60
 """What an answer may take beyond the seconds that were asked for, and where none were (pprof's own: driver/fetch.go).
@@ -156,3 +158,94 @@ async def _version_at(cluster: Cluster, place: Address) -> str:
     images = [container.image for container in pod.spec.containers]
     tag = images[0].rsplit("/", 1)[-1].partition("@")[0].partition(":")[2] if len(images) == 1 else ""
     return tag.removeprefix("v")
+
+
+_GO_PPROF = "x-go-pprof"
+"""The header that net/http/pprof sets on its own errors."""
+_IN_USE = "already in use"
+_OTHER_PROTOCOL = "HTTP request to an HTTPS server"
+_QUOTE = 300
+
+
+class _Status(msgspec.Struct):
+    """How Kubernetes' own programs tell what is wrong."""
+
+    message: str = ""
+
+
+class NotServed(NamedTuple):
+    """Somebody answers there and serves no profiles; `quote` is what was said."""
+
+    quote: str
+
+
+class AlreadyProfiling(SourceError):  # noqa: N818  # what the person is told
+    """The program takes one CPU profile at a time, and is at one that we did not ask for."""
+
+
+def content_of(wanted: PodGet, answer: PodAnswer) -> bytes | NotServed:
+    """The bytes of what should be a profile. Raises SourceError with what came instead and what to do."""
+    if answer.cut:
+        text = Text("error-profile.answer-is-longer", wanted=wanted, limit=f"{wanted.limit_bytes / 2**20:.0f}")
+        raise SourceError(text, hint=Text("error-profile.ask-for-shorter-time-raise"))
+    if answer.status == 200:
+        return answer.body
+    said, of_go = _said(answer), _GO_PPROF in answer.headers
+    text = f"GET {wanted}: HTTP {answer.status}: {said}" if said else f"GET {wanted}: HTTP {answer.status}"
+    if answer.status == 500 and _IN_USE in said:
+        hint = Text("error-profile.program-takes-one-cpu-profile")
+        raise AlreadyProfiling(text, hint=hint)
+    if of_go:
+        raise SourceError(text, hint=Text("error-profile.program-own-profiler-said"))
+    if answer.status == 404 or (answer.status == 400 and _OTHER_PROTOCOL in said):
+        return NotServed(f"HTTP {answer.status}: {said}" if said else f"HTTP {answer.status}")
+    if answer.status in (401, 403):
+        hint = Text("error-profile.program-itself-asks-who")
+        raise SourceError(text, hint=hint)
+    if 300 <= answer.status < 400:
+        where = one_line(answer.headers.get("location", "elsewhere"), _QUOTE)
+        raise SourceError(
+            Text("error-profile.leads-to", text=text, where=where), hint=Text("error-profile.not-followed")
+        )
+    raise SourceError(text, hint=Text("error-profile.is-that-a-go-port"))
+
+
+def _said(answer: PodAnswer) -> str:
+    if "html" in answer.headers.get("content-type", ""):
+        return "a web page"
+    try:
+        if message := msgspec.json.decode(answer.body, type=_Status).message:
+            return one_line(message, _QUOTE)
+    except (ValueError, RecursionError):
+        pass  # it is plain text, as most of it is
+    return one_line(answer.body[:4096].decode(errors="replace"), _QUOTE)
+
+
+_MAIN = "127.0.0.1:8080"  # pflag default (cmd/scheduler/main.go)
+
+
+def addresses(install: Install) -> list[Address]:
+    """Where HAMi's own profiles may be, the likeliest first; none for a version that has none."""
+    ports = list(_ports(install.flags, install.version.version if install.version else None))
+    return [Address(pod.namespace, pod.name, *port) for pod in _pods(install) for port in ports]
+
+
+def _pods(install: Install) -> Sequence[Pod]:
+    """Those that run, the leader first: the others hardly do anything."""
+    leader = install.leader
+    running = [pod for pod in install.pods if pod.status.phase == "Running" and not pod.metadata.deletion_timestamp]
+    return sorted(running, key=lambda pod: (pod is not leader, not is_ready(pod), pod.name))
+
+
+def _ports(flags: Mapping[str, str], version: Version | None) -> Iterator[tuple[Scheme, int]]:
+    if version is not None and version < PROFILING_SINCE:
+        return
+    if version is None or version < METRICS_CLOSED_SINCE:
+        yield "http", metrics_port(flags)
+    encrypted = bool(flags.get("cert_file") and flags.get("key_file"))
+    yield "https" if encrypted else "http", _port(flags.get("http_bind") or _MAIN)
+
+
+def _port(bind: str) -> int:
+    text = bind.rpartition(":")[2]
+    return int(text) if text.isdecimal() else 0

@@ -1,11 +1,192 @@
 """A Go profile of HAMi's scheduler, or of another Go program: where its time or its memory goes."""
 
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
 import click
 
+from bot.errors import SourceError
+from bot.hami.installation.install import PROFILING_SINCE
+from bot.kube.times import format_time
+from bot.pprof.decode import read
+from bot.pprof.findings import explain
+from bot.pprof.graph import Trim
+from bot.pprof.profile import Profile, ValueType
+from bot.pprof.quotes import SourcedProfile, headline, top_table
+from bot.pprof.sampletypes import ALLOCATED, sample_index, shown_type
+from bot.pprof.top import Options, TopRow, listing, prepared, total_of
+from bot.pprof.units import AUTO, label
+from bot.report import Evidence, Finding, NextAction, Report, Subject, Table, gap, new_report, step
+from bot.texts import Prose, Text, spaced
 from playbooks.playbook import Playbook
-from playbooks.profile.fetch import gather
-from playbooks.profile.report import diagnose
-from playbooks.profile.request import EXAMPLE, request
+from playbooks.profile.fetch import FetchedProfile, Off, Snapshot, TriedPort, gather
+from playbooks.profile.request import EXAMPLE, ProfileKind, name_of, request
+from playbooks.quotes import kubectl
+from playbooks.rules.common.findings import finding
+
+ROWS = 10
+_SECOND_NS = 1_000_000_000
+
+
+class ProfileView(NamedTuple):
+    """`kind` is the sample type that the rest is about, `total_text` its sum over all samples with its unit.
+
+    `seconds` is 0 for what is so at one moment. `rows` are the first of the table.
+    `profile` is as `decode.read` gives it.
+    """
+
+    kind: ValueType
+    total: int
+    total_text: str
+    seconds: float
+    rows: tuple[TopRow, ...]
+    profile: Profile
+
+
+def view(content: bytes) -> ProfileView:
+    """Raises SourceError for what is no profile."""
+    profile = read(content)
+    kind_shown = shown_type(profile)
+    found = listing(prepared(profile.copy()), Options(sample_index=kind_shown, trim=Trim(nodecount=ROWS)))
+    index = sample_index(profile, kind_shown)
+    kind, total = profile.sample_types[index], total_of(profile, index)
+    return ProfileView(
+        kind=kind,
+        total=total,
+        total_text=label(total, kind.unit, AUTO),
+        seconds=max(profile.duration_nanos, 0) / _SECOND_NS,
+        rows=found.rows,
+        profile=profile,
+    )
+
+
+_CLAIMS: Mapping[ProfileKind, str] = {
+    "cpu": "profile.cpu-total",
+    "heap": "profile.heap",
+    "allocs": "profile.allocs",
+    "goroutine": "profile.goroutine",
+    "mutex": "profile.mutex",
+    "block": "profile.block",
+    "threadcreate": "profile.threadcreate",
+}
+
+
+def seen_in(snapshot: Snapshot) -> ProfileView | None:
+    """The profile decoded, which takes a while; None where none came. Raises SourceError for what came and is none."""
+    taken = snapshot.outcome
+    if isinstance(taken, Off):
+        return None
+    try:
+        return view(taken.content)
+    except SourceError as error:
+        raise SourceError(Text("error.at", place=f"GET {taken.wanted}", why=error.message), hint=error.hint) from error
+
+
+def diagnose(snapshot: Snapshot, seen: ProfileView | None = None, file: str = "") -> Report:
+    """`seen` is what `seen_in` gives, which is called where it is not given; `file` is what commands are to name the
+    profile by, else the id that it is kept under. Raises what `seen_in` raises.
+    """
+    if isinstance(snapshot.outcome, Off):
+        off = _off(snapshot, snapshot.outcome)
+        return _report(snapshot, verdict=off.text, findings=(off,), subject=_about_scheduler(snapshot))
+    taken = snapshot.outcome
+    seen = seen or seen_in(snapshot)
+    assert seen is not None  # as it was taken
+    name = name_of(snapshot.request.kind, taken.content)
+    known = SourcedProfile(seen.profile, file or name, f"Pod {taken.wanted.namespace}/{taken.wanted.pod}")
+    whole = _taken(snapshot, taken, seen, known)
+    standing_out = explain(known)
+    subject = Subject("Profile", "", name)
+    tables = (top_table(Text("profile.table", name=name, count=len(seen.rows)), seen.rows),) if seen.rows else ()
+    findings = (*standing_out, whole)
+    return _report(snapshot, verdict=whole.text, findings=findings, subject=subject, tables=tables)
+
+
+def _report(
+    snapshot: Snapshot,
+    *,
+    verdict: Prose,
+    findings: tuple[Finding, ...],
+    subject: Subject,
+    tables: tuple[Table, ...] = (),
+) -> Report:
+    gaps = list(snapshot.gaps)
+    if isinstance(snapshot.outcome, FetchedProfile) and not snapshot.outcome.version:
+        gaps.append(gap("version", Text("profile.no-version"), Text("profile.no-version-hint")))
+    return new_report(
+        playbook="profile",
+        cluster=snapshot.cluster,
+        taken_at=format_time(snapshot.taken_at),
+        subject=subject,
+        verdict=verdict,
+        findings=findings,
+        tables=tables,
+        gaps=gaps,
+    )
+
+
+# ---------------------------------------------------------------------------------------------------- a profile
+
+
+def _taken(snapshot: Snapshot, taken: FetchedProfile, seen: ProfileView, known: SourcedProfile) -> Finding:
+    claim = _claim(snapshot.request.kind, taken, seen)
+    return finding("profile-taken", claim, "confirmed", (), (headline(known, seen.kind.type),), severity="info")
+
+
+def _claim(kind: ProfileKind, taken: FetchedProfile, seen: ProfileView) -> Text:
+    who = Text("profile.leader", pod=taken.wanted.pod) if taken.leads else taken.wanted.pod
+    if kind == "cpu" and seen.seconds > 0 and seen.kind.unit == "nanoseconds":
+        share = f"{seen.total / (seen.seconds * 1e9):.1%}"
+        return Text("profile.cpu", pod=who, total=seen.total_text, seconds=f"{seen.seconds:.0f}", share=share)
+    if seen.seconds > 0 and seen.kind.type == ALLOCATED:
+        return Text("profile.allocated", pod=who, total=seen.total_text, seconds=f"{seen.seconds:.0f}")
+    meanwhile = Text("profile.change", seconds=f"{seen.seconds:.0f}") if seen.seconds > 0 else ""
+    return Text(_CLAIMS[kind], pod=who, total=spaced(seen.total_text, meanwhile))
+
+
+# ---------------------------------------------------------------------------------------------------------- none
+
+
+def _off(snapshot: Snapshot, off: Off) -> Finding:
+    install = snapshot.install
+    actions: list[NextAction] = []
+    if install is None:
+        claim = Text("profiling-off.target", target=snapshot.request.target)
+    elif install.version and install.version.version < PROFILING_SINCE:
+        claim = Text("profiling-off.too-old", version=install.version.version, since=PROFILING_SINCE)
+    else:
+        claim = Text("profiling-off.claim", count=len({port.address.pod for port in off.tried}))
+        actions.append(step(Text("profiling-off.on"), "profiling on for 15m", changes_cluster=True))
+    proofs = [_refusal(snapshot, port) for port in off.tried] or list(_version(snapshot))
+    return finding("profiling-off", claim, "confirmed", (), proofs, severity="warning", actions=actions)
+
+
+def _refusal(snapshot: Snapshot, tried: TriedPort) -> Evidence:
+    place = tried.address
+    proxy = f"/api/v1/namespaces/{place.namespace}/pods/{place.scheme}:{place.pod}:{place.port}/proxy/debug/pprof/"
+    return Evidence(
+        source="pprof",
+        object=f"Pod {place.namespace}/{place.pod}",
+        at=format_time(snapshot.taken_at),
+        quote=tried.quote,
+        command=kubectl("get", "--raw", proxy),
+    )
+
+
+def _version(snapshot: Snapshot) -> Iterator[Evidence]:
+    install = snapshot.install
+    if install and install.version:
+        command = kubectl("-n", install.namespace, "get", "pods", "-o", "jsonpath={.items[*].spec.containers[*].image}")
+        yield Evidence("version", install.version.object, None, install.version.quote, command)
+
+
+def _about_scheduler(snapshot: Snapshot) -> Subject:
+    target, install = snapshot.request.target, snapshot.install
+    if target is not None:
+        return Subject("Pod", target.namespace, target.pod)
+    name = install.deployment.name if install and install.deployment else ""
+    return Subject("HAMi", install.namespace if install else "", name)
+
 
 PLAYBOOK = Playbook(
     verb="profile",

@@ -10,8 +10,8 @@ from bot.errors import UsageError
 from bot.kube.client.pod_http_request import Scheme
 from bot.texts import Text
 
-Kind = Literal["cpu", "heap", "allocs", "goroutine", "mutex", "block", "threadcreate"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+ProfileKind = Literal["cpu", "heap", "allocs", "goroutine", "mutex", "block", "threadcreate"]
+KINDS: tuple[ProfileKind, ...] = get_args(ProfileKind)
 EXAMPLE = "profile cpu 30s"
 USUAL_S = 30
 """Of a CPU profile, as Go's own; the others are what is so at one moment unless a time is given."""
@@ -38,7 +38,7 @@ class Request(NamedTuple):
     whose pods profiles may be taken; None where whoever asks reads with their own rights.
     """
 
-    kind: Kind
+    kind: ProfileKind
     seconds: int
     target: Address | None = None
     limit_bytes: int = 32 * 1024 * 1024
@@ -56,7 +56,7 @@ class Request(NamedTuple):
 
 def request(words: Sequence[str], target: str = "") -> Request:
     """What the words after the verb ask for. Raises UsageError."""
-    kind: Kind | None = next((kind for kind in KINDS if list(words[:1]) == [kind]), None)
+    kind: ProfileKind | None = next((kind for kind in KINDS if list(words[:1]) == [kind]), None)
     if kind is None:
         raise UsageError(Text("error-profile.name-kind-profile", kinds=", ".join(KINDS)), example=EXAMPLE)
     return Request(kind, _seconds(kind, list(words[1:])), read_target(target) if target else None)
@@ -77,7 +77,7 @@ def read_target(text: str) -> Address:
     return Address(found[2], found[3], given.get(found[1], usual), port)
 
 
-def _seconds(kind: Kind, words: list[str]) -> int:
+def _seconds(kind: ProfileKind, words: list[str]) -> int:
     given = [word for word in words if word != "for"]
     if not given:
         return USUAL_S if kind == "cpu" else 0
@@ -89,6 +89,6 @@ def _seconds(kind: Kind, words: list[str]) -> int:
     return int(seconds)
 
 
-def name_of(kind: Kind, content: bytes) -> str:
+def name_of(kind: ProfileKind, content: bytes) -> str:
     """What a profile is called: the same for the same bytes."""
     return f"{kind}-{hashlib.sha256(content).hexdigest()[:8]}"

@@ -1,19 +1,226 @@
-"""What changed between two recordings, and whether it helped: `tune compare BEFORE AFTER`."""
+"""What changed between two recordings, and whether it helped: `tune compare BEFORE AFTER`.
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+When a difference between two measurements is more than chance. Times: a rank test (Mann-Whitney U, normal approximation
+with correction for ties), two-sided at 1 %, of at least ten pods on each side; and the medians differ by 10 % of the
+larger, and by 0.05 s, or by 1 s where whole seconds are known. Counts: each pod is one chance; the counts differ by
+more than three times their standard deviation if every pod on either side caused as many.
+"""
+
+import math
+import statistics
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Literal, NamedTuple, cast
 
 from msgspec import structs
 
-from bot.hami.scheduler_logs.scheduling_latency import Stage
-from bot.kube.times import format_time
+from bot.errors import Unusable
+from bot.hami.installation.install import verbosity_of
+from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE
+from bot.hami.scheduler_logs.scheduling_latency import Stage, measure, settled
+from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER, read_flags
+from bot.kube.models import ConfigMap, Container, Pod
+from bot.kube.times import format_time, parse_time
 from bot.report import Evidence, Gap, Report, Sheet, Subject, new_report
+from bot.safe_yaml import parse_documents
 from bot.texts import Prose, Text, sentences
 from playbooks import quotes
+from playbooks.gather.latency import LatencySeen, gather_latency
+from playbooks.playbook import Sources
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.tune.compared_recording import DEFAULTS, ComparedSide
-from playbooks.tune.significance import LEAST, Answer, compare_counts, compare_times
+from playbooks.tune.advice import flag
+from playbooks.tune.scene import TuneScene, gather_scene
+
+Difference = Literal["better", "worse", "no difference", "not enough data"]
+LEAST = 10
+"""Pods on each side."""
+_BEYOND_CHANCE = 2.58
+_DEVIATIONS = 3
+_SHARE = 0.1
+
+
+def compare_times(before: Sequence[float], after: Sequence[float], resolution_s: float) -> Difference:
+    """Seconds before and after; fewer are better."""
+    if min(len(before), len(after)) < LEAST:
+        return "not enough data"
+    old, new = statistics.median(before), statistics.median(after)
+    least = max(_SHARE * max(old, new), resolution_s)
+    if abs(old - new) < least or abs(_rank_score(before, after)) < _BEYOND_CHANCE:
+        return "no difference"
+    return "better" if new < old else "worse"
+
+
+def median(values: Sequence[float]) -> float | None:
+    """Of the values, to two places; None without any."""
+    return round(statistics.median(values), 2) if values else None
+
+
+def compare_counts(before: int, after: int, pods_before: int, pods_after: int) -> Difference:
+    """How often something happened to so many pods; less often is better."""
+    if min(pods_before, pods_after) < LEAST:
+        return "not enough data"
+    excess = before * pods_after - after * pods_before
+    deviation = math.sqrt((before + after) * pods_before * pods_after)
+    if abs(excess) <= _DEVIATIONS * deviation:
+        return "no difference"
+    return "better" if excess > 0 else "worse"
+
+
+def _rank_score(before: Sequence[float], after: Sequence[float]) -> float:
+    """How many standard deviations the ranks of `before` are off what chance gives; 0 where all are the same."""
+    first, second = len(before), len(after)
+    total = first + second
+    ties = Counter([*before, *after])
+    ranks: dict[float, float] = {}
+    below = 0
+    for value in sorted(ties):
+        ranks[value] = below + (ties[value] + 1) / 2
+        below += ties[value]
+    off = sum(ranks[value] for value in before) - first * (total + 1) / 2
+    correction = sum(count**3 - count for count in ties.values()) / (total * (total - 1))
+    variance = first * second / 12 * (total + 1 - correction)
+    return off / math.sqrt(variance) if variance > 0 else 0.0
+
+
+_LONGEST = timedelta(hours=24)
+DEFAULTS = {"--kube-qps": "5", "--kube-burst": "10"}
+"""client-go's."""
+_CONFIG_FILES = (DEVICE_CONFIG_FILE, "config.yaml", "config.json")
+_LONGEST_VALUE = 60
+_COUNTED = ("nodes", "GPUs", "split count", "memory scaling")
+
+
+class ComparedSide(NamedTuple):
+    """What one recording shows. `settings` by group and name; a group that could not be read is not there."""
+
+    scene: TuneScene
+    latency: LatencySeen
+    settings: Mapping[str, Mapping[str, str]]
+
+    @property
+    def stages(self) -> list[Stage]:
+        return measure(settled(self.latency.lives))
+
+    @property
+    def busiest_minute(self) -> int:
+        """The most pods that were created within a minute: how much the scheduler had to do."""
+        times = sorted(life.noted["created"] for life in self.latency.lives)
+        minute = timedelta(minutes=1)
+        return max((bisect_left(times, at + minute) - place for place, at in enumerate(times)), default=0)
+
+    @property
+    def verbosity(self) -> int | None:
+        """How much the extender logs: requests that were held back for less than 1 s are logged from 3 on."""
+        container = _container(self.scene.install.pods, EXTENDER_CONTAINER)
+        return verbosity_of(container)[0] if container else None
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        return tuple(dict.fromkeys([*self.scene.seen.gaps, *self.latency.gaps]))
+
+    def proof(self, setting: Prose) -> list[Evidence]:
+        """The argument of HAMi's extender that sets it, or all of them where none does; nothing for other settings."""
+        return list(flag(self.scene, setting[2:]).proof) if isinstance(setting, str) and setting[:2] == "--" else []
+
+
+async def gather_side(sources: Sources) -> ComparedSide:
+    """Only pods that were created since the scheduler runs as it does count: its values were others before."""
+    scene = await gather_scene(sources)
+    now = sources.cluster.now()
+    started = [at for pod in scene.install.ready_pods if (at := _started(pod))]
+    since = max([now - _LONGEST, *started])
+    latency = await gather_latency(sources.cluster, scene.seen, since)
+    if latency.unread:
+        raise Unusable(Text("error-tune.pods-could-not-be-read", name=sources.cluster.name, why=latency.gaps[0].text))
+    return ComparedSide(scene, latency, {group: dict(found) for group, found in _settings_of(scene)})
+
+
+def _started(pod: Pod) -> datetime | None:
+    status = next((it for it in pod.status.container_statuses or () if it.name == EXTENDER_CONTAINER), None)
+    return parse_time(status.state.running.started_at) if status and status.state.running else None
+
+
+def _container(pods: tuple[Pod, ...], name: str) -> Container | None:
+    return next((container for pod in pods for container in pod.spec.containers if container.name == name), None)
+
+
+def _settings_of(scene: TuneScene) -> Iterator[tuple[str, Iterable[tuple[str, str]]]]:
+    install = scene.install
+    if install.version:
+        yield "version", [("HAMi", str(install.version.version))]
+    if install.pods:
+        yield "replicas", [("replicas of the scheduler", str(len(install.pods)))]
+        yield from settings_of(container for pod in install.pods for container in pod.spec.containers)
+    if scene.seen.config_maps:
+        yield "configuration", _configured(scene.seen.config_maps)
+    if not isinstance(scene.nodes, Gap):
+        yield "cluster", _counted(scene)
+
+
+def settings_of(containers: Iterable[Container]) -> Iterator[tuple[str, Iterable[tuple[str, str]]]]:
+    """The flags and images of HAMi's extender and of kube-scheduler, of the first container of each name."""
+    by_name: dict[str, Container] = {}
+    for container in containers:
+        by_name.setdefault(container.name, container)
+    for name, prefix in ((EXTENDER_CONTAINER, ""), (KUBE_SCHEDULER_CONTAINER, "kube-scheduler ")):
+        if container := by_name.get(name):
+            flags = read_flags([*(container.command or ()), *(container.args or ())])
+            yield name, [(f"{prefix}--{flag}", value) for flag, value in flags.items()]
+            yield f"image of {name}", [(f"image of {name}", container.image)]
+
+
+def _configured(config_maps: Iterable[ConfigMap]) -> Iterator[tuple[str, str]]:
+    """HAMi's own: its namespace may have others."""
+    for config_map in config_maps:
+        for key, text in (config_map.data or {}).items():
+            if key not in _CONFIG_FILES:
+                continue
+            for path, value in _values_of(text):
+                yield " ".join(filter(None, (config_map.name, key, path))), value
+
+
+def _counted(scene: TuneScene) -> Iterator[tuple[str, str]]:
+    pools = scene.pools
+    splits: Counter[str] = Counter()
+    scalings: Counter[str] = Counter()
+    for pool in pools:
+        splits[str(pool.splits)] += len(pool.gpus)
+        scalings["?" if pool.scaling is None else f"{pool.scaling:g}"] += len(pool.gpus)
+    nodes = () if isinstance(scene.nodes, Gap) else scene.nodes
+    values = (str(len(nodes)), str(splits.total()), _counts_of(splits), _counts_of(scalings))
+    yield from zip(_COUNTED, values, strict=True)
+
+
+def _counts_of(counted: Counter[str]) -> str:
+    """`10` where all GPUs have the same, else `10 (8 GPUs), 20 (4 GPUs)`."""
+    if len(counted) < 2:
+        return next(iter(counted), "")
+    return ", ".join(f"{value} ({number} GPUs)" for value, number in sorted(counted.items()))
+
+
+def _values_of(text: str) -> Iterator[tuple[str, str]]:
+    """Each value of a YAML or JSON text with its path; of any other text the whole."""
+    try:
+        documents = parse_documents(text)
+    except (ValueError, RecursionError):
+        documents = [text]
+    for document in documents:
+        yield from _leaves("", document)
+
+
+def _leaves(path: str, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, inner in cast("dict[Any, Any]", value).items():
+            yield from _leaves(f"{path}.{key}".removeprefix("."), inner)
+    elif isinstance(value, list):
+        for place, inner in enumerate(cast("list[Any]", value)):
+            yield from _leaves(f"{path}[{place}]", inner)
+    else:
+        yield path, " ".join(str(value).split())[:_LONGEST_VALUE]
+
 
 _EXACT_S, _WHOLE_S = 0.05, 1.0
 _ALL_WAITS_FROM = 3
@@ -41,7 +248,7 @@ class ChangeRow(NamedTuple):
     after: Prose
 
 
-class FigureRow(NamedTuple):
+class MeasuredRow(NamedTuple):
     """A measured figure; the medians of stages in seconds, with the pods that they are of."""
 
     figure: str
@@ -49,19 +256,19 @@ class FigureRow(NamedTuple):
     before: float | None
     pods_after: int
     after: float | None
-    answer: Answer
+    answer: Difference
 
 
 CHANGED = Sheet("changed", ChangeRow, brief={"setting": "setting", "before": "before", "after": "after"}, together=3)
 MEASURED = Sheet(
     "measured",
-    FigureRow,
+    MeasuredRow,
     brief={"figure": "figure", "before": "before", "after": "after", "answer": "answer"},
     together=3,
 )
 
 
-class Verdict(NamedTuple):
+class Came(NamedTuple):
     """What came of it: `kind` is one of `_VERDICTS`."""
 
     kind: str
@@ -85,8 +292,8 @@ def compare(before: ComparedSide, after: ComparedSide, *, everything: bool) -> R
     )
     return new_report(
         playbook="tune",
-        cluster=after.facts.cluster,
-        taken_at=format_time(after.facts.taken_at),
+        cluster=after.scene.cluster,
+        taken_at=format_time(after.scene.taken_at),
         subject=Subject("Cluster", "", ""),
         verdict=verdict.text,
         findings=(result,),
@@ -100,7 +307,7 @@ def compare(before: ComparedSide, after: ComparedSide, *, everything: bool) -> R
 
 def _changes(before: ComparedSide, after: ComparedSide) -> list[ChangeRow]:
     """What tuning changes first, then the rest."""
-    old, new = ({"recording": {"cluster": side.facts.cluster}, **side.settings} for side in (before, after))
+    old, new = ({"recording": {"cluster": side.scene.cluster}, **side.settings} for side in (before, after))
     return changes_of(old, new)
 
 
@@ -122,37 +329,37 @@ def _value(settings: Mapping[str, str], name: str) -> Prose:
     return Text("tune.default", value=DEFAULTS[name]) if name in DEFAULTS else Text("tune.unset")
 
 
-def _figures(before: ComparedSide, after: ComparedSide) -> list[FigureRow]:
+def _figures(before: ComparedSide, after: ComparedSide) -> list[MeasuredRow]:
     """The whole time first, then its stages in their order, then counts."""
     old = {stage.name: stage for stage in before.stages}
     *parts, whole = [figure_of_stage(old[stage.name], stage) for stage in after.stages if stage.name in old]
     return [whole, *parts, _of_waits(before, after), _of_pending(before, after)]
 
 
-def figure_of_stage(old: Stage, new: Stage) -> FigureRow:
+def figure_of_stage(old: Stage, new: Stage) -> MeasuredRow:
     """The medians of one stage."""
     resolution = _EXACT_S if old.exact and new.exact else _WHOLE_S
     answer = compare_times(old.seconds, new.seconds, resolution)
-    return FigureRow(new.name, old.n, old.median_s, new.n, new.median_s, answer)
+    return MeasuredRow(new.name, old.n, old.median_s, new.n, new.median_s, answer)
 
 
-def _of_waits(before: ComparedSide, after: ComparedSide) -> FigureRow:
+def _of_waits(before: ComparedSide, after: ComparedSide) -> MeasuredRow:
     """Comparable only where both logs were read, and both show requests that waited for less than 1 s, or neither."""
     pods = len(before.latency.lives), len(after.latency.lives)
     levels = [side.verbosity for side in (before, after)]
     old, new = (len(side.latency.waits) if side.latency.throttling else None for side in (before, after))
     alike = None not in levels and len({(level or 0) >= _ALL_WAITS_FROM for level in levels}) == 1
     answer = compare_counts(old, new, *pods) if alike and old is not None and new is not None else "not enough data"
-    return FigureRow(_THROTTLED, pods[0], old, pods[1], new, answer)
+    return MeasuredRow(_THROTTLED, pods[0], old, pods[1], new, answer)
 
 
-def _of_pending(before: ComparedSide, after: ComparedSide) -> FigureRow:
+def _of_pending(before: ComparedSide, after: ComparedSide) -> MeasuredRow:
     pods = len(before.latency.lives), len(after.latency.lives)
     old, new = len(before.latency.pending), len(after.latency.pending)
-    return FigureRow("new pods that are pending", pods[0], old, pods[1], new, compare_counts(old, new, *pods))
+    return MeasuredRow("new pods that are pending", pods[0], old, pods[1], new, compare_counts(old, new, *pods))
 
 
-def _verdict(before: ComparedSide, after: ComparedSide, whole: FigureRow, changes: Sequence[ChangeRow]) -> Verdict:
+def _verdict(before: ComparedSide, after: ComparedSide, whole: MeasuredRow, changes: Sequence[ChangeRow]) -> Came:
     """Two rounds of work are comparable where one is at most twice as hard as the other."""
     values: dict[str, object] = {"before": whole.before, "after": whole.after, "least": LEAST}
     loads = sorted((before.busiest_minute, after.busiest_minute))
@@ -166,10 +373,10 @@ def _verdict(before: ComparedSide, after: ComparedSide, whole: FigureRow, change
         kind = "unchanged"
     else:
         kind = "noise" if whole.answer == "no difference" else whole.answer
-    return Verdict(kind, Text(_VERDICTS[kind], **values))
+    return Came(kind, Text(_VERDICTS[kind], **values))
 
 
-def _told(changes: Sequence[ChangeRow], figures: Sequence[FigureRow]) -> Text:
+def _told(changes: Sequence[ChangeRow], figures: Sequence[MeasuredRow]) -> Text:
     """What changed, and how many requests were throttled."""
     lines = [Text("tune.compare-change", name=row.setting, old=row.before, new=row.after) for row in changes]
     changed = Text("tune.compare-changed", changes=prose.several(lines, TOLD_CHANGES)) if lines else ""

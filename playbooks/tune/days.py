@@ -21,21 +21,24 @@ from playbooks.gather.past_days import PastDay, PastDays
 from playbooks.gather.usage_of_day import Average, Day
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
+from playbooks.tune.advice import flag_of_replica_set
 from playbooks.tune.compare import (
     CHANGED,
+    LEAST,
     MEASURED,
     TIMES_THE_LOAD,
     TOLD_CHANGES,
     UNDECIDED,
+    Came,
     ChangeRow,
-    FigureRow,
+    MeasuredRow,
     changes_of,
+    compare_counts,
+    compare_times,
     figure_of_stage,
+    median,
+    settings_of,
 )
-from playbooks.tune.compare import Verdict as Came
-from playbooks.tune.compared_recording import settings_of
-from playbooks.tune.deployed import flag_of_replica_set
-from playbooks.tune.significance import LEAST, compare_counts, compare_times, median
 
 _MIB = 2**20
 _SHOWN = 3
@@ -118,7 +121,7 @@ def _of_arguments(before: PastDay, after: PastDay, changes: Iterable[ChangeRow])
     return [flag_of_replica_set(workload, flag) for flag in flags for workload in ran]
 
 
-def _latency(before: PastDay, after: PastDay) -> list[FigureRow]:
+def _latency(before: PastDay, after: PastDay) -> list[MeasuredRow]:
     """The whole time first, then its stages."""
     old = {stage.name: stage for stage in _stages(before)}
     *parts, whole = [figure_of_stage(old[stage.name], stage) for stage in _stages(after) if stage.name in old]
@@ -129,7 +132,7 @@ def _stages(day: PastDay) -> list[Stage]:
     return measure(settled(day.lives))
 
 
-def _by_pods(days: PastDays, whole: FigureRow, changes: list[ChangeRow]) -> Came:
+def _by_pods(days: PastDays, whole: MeasuredRow, changes: list[ChangeRow]) -> Came:
     values: dict[str, object] = {"before": whole.before, "after": whole.after}
     if whole.answer == "not enough data":
         values = {"old": days.before.day, "new": days.after.day, "least": LEAST}
@@ -158,7 +161,7 @@ def _spread(registered: Iterable[Average]) -> str:
     return ", ".join(f"{prose.mib(size)} ({count} GPUs)" for size, count in sorted(sizes.items()))
 
 
-def _figures(before: Day | Gap, after: Day | Gap) -> Iterator[FigureRow]:
+def _figures(before: Day | Gap, after: Day | Gap) -> Iterator[MeasuredRow]:
     """More is better, but of what holds without use. None where Prometheus did not answer."""
     if isinstance(before, Gap) or isinstance(after, Gap):
         return
@@ -172,7 +175,7 @@ def _figures(before: Day | Gap, after: Day | Gap) -> Iterator[FigureRow]:
     yield _levels("memory in use of a share's limit, %", _of_limit(before), _of_limit(after))
     known = [len(day.last_kernel) for day in (before, after)]
     idle = [sum(1 for sample in day.last_kernel.values() if sample.value >= IDLE_S) for day in (before, after)]
-    yield FigureRow(
+    yield MeasuredRow(
         "shares without a kernel for 6 h on average",
         known[0],
         idle[0],
@@ -191,11 +194,11 @@ def _of_limit(day: Day) -> list[float]:
     ]
 
 
-def _levels(name: str, old: list[float], new: list[float]) -> FigureRow:
-    return FigureRow(name, len(old), median(old), len(new), median(new), compare_times(new, old, 1.0))
+def _levels(name: str, old: list[float], new: list[float]) -> MeasuredRow:
+    return MeasuredRow(name, len(old), median(old), len(new), median(new), compare_times(new, old, 1.0))
 
 
-def _by_use(days: PastDays, used: FigureRow, changes: list[ChangeRow]) -> Came:
+def _by_use(days: PastDays, used: MeasuredRow, changes: list[ChangeRow]) -> Came:
     values: dict[str, object] = {
         "before": prose.mib(round(used.before or 0)),
         "after": prose.mib(round(used.after or 0)),

@@ -1,9 +1,28 @@
-"""The tuning guide's tables, as `guide.toml` has them."""
+"""The tuning guide's tables, as `guide.toml` has them.
+
+Its table of symptoms is shown beside what is seen here, its templates of values beside what is deployed.
+"""
 
 import tomllib
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, NamedTuple
+
+import yaml
+
+from bot.hami.installation.helm_values import ARGUMENTS, chart_value
+from bot.hami.installation.install import extender_of
+from bot.hami.version import parse_version
+from bot.kube.times import format_time
+from bot.report import Evidence, Report, Sheet, Subject, Table, new_report, step
+from bot.texts import Prose, Text, listed, sentences
+from playbooks.quotes import kubectl
+from playbooks.rules.common import prose
+from playbooks.rules.common.findings import finding
+from playbooks.rules.common.prose import command
+from playbooks.tune.advice import Advice, Deployed, flag, gpu_setting
+from playbooks.tune.scene import Pool, TuneScene
 
 
 class Client(NamedTuple):
@@ -17,7 +36,7 @@ class Client(NamedTuple):
     timeout_s: int
 
 
-class Resources(NamedTuple):
+class SchedulerResources(NamedTuple):
     """Requests and limits of HAMi's scheduler in a cluster of `nodes` nodes or more; CPU in thousandths."""
 
     nodes: int
@@ -51,7 +70,7 @@ class Scenario(NamedTuple):
     directions: tuple[str, ...]
 
 
-class Setting(NamedTuple):
+class TemplateSetting(NamedTuple):
     """A value of a template. `path` is the chart's; after a blank, a word of the list that is there.
 
     `read` tells where the deployed value stands: `flag NAME`, `config KEY` or `replicas`.
@@ -74,9 +93,9 @@ def scenarios() -> list[Scenario]:
     return [Scenario(**row)._replace(directions=tuple(row["directions"])) for row in rows]
 
 
-def template(name: str) -> list[Setting]:
+def template(name: str) -> list[TemplateSetting]:
     """The values of one of `TEMPLATES`."""
-    return [Setting(**row) for row in _tables()["template"][name]]
+    return [TemplateSetting(**row) for row in _tables()["template"][name]]
 
 
 def client_for(nodes: int) -> Client:
@@ -93,9 +112,9 @@ def splits_for(smallest_mib: int) -> int:
     ]
 
 
-def resources_for(nodes: int) -> Resources:
+def resources_for(nodes: int) -> SchedulerResources:
     """What HAMi's scheduler is given in a cluster of this size."""
-    rows = [Resources(**row) for row in _tables()["scheduler"]]
+    rows = [SchedulerResources(**row) for row in _tables()["scheduler"]]
     return max((row for row in rows if row.nodes <= nodes), key=lambda row: row.nodes)
 
 
@@ -107,3 +126,228 @@ def lock_minutes() -> tuple[int, int]:
 @cache
 def _tables() -> dict[str, Any]:
     return tomllib.loads(files("playbooks.tune").joinpath("guide.toml").read_text(encoding="utf-8"))
+
+
+class ScenarioRow(NamedTuple):
+    """The fields are the table's columns. `seen`: yes, no, or cannot-tell."""
+
+    symptom: Prose
+    seen: str
+    parameter: str
+    guide: str
+    topic: str
+    ours: Prose
+
+
+_SYMPTOMS: Mapping[Symptom, Text] = {
+    "slow-scheduling": Text("scenario.slow-scheduling"),
+    "node-locked": Text("scenario.node-locked"),
+    "low-utilisation": Text("scenario.low-utilisation"),
+    "gpu-oom": Text("scenario.gpu-oom"),
+    "scheduler-oom": Text("scenario.scheduler-oom"),
+    "no-monitor-data": Text("scenario.no-monitor-data"),
+    "slow-cuda": Text("scenario.slow-cuda"),
+    "loose-cores": Text("scenario.loose-cores"),
+}
+_SHEET = Sheet("scenarios", ScenarioRow)
+
+
+def scenario_table(advice: Sequence[Advice]) -> Table:
+    """A row for each symptom of the guide."""
+    return _SHEET.table([_scenario_row(scenario, advice) for scenario in scenarios()])
+
+
+def _scenario_row(scenario: Scenario, advice: Sequence[Advice]) -> ScenarioRow:
+    telling = [each.row for each in advice if each.row.topic == scenario.topic and each.of_symptom]
+    seen = "yes" if any(row.direction in scenario.directions for row in telling) else "no"
+    if all(row.direction == "cannot-tell" for row in telling) and (telling or scenario.topic != "monitor-gap"):
+        seen = "cannot-tell"
+    ours = [each.row for each in advice if each.row.topic == scenario.topic]
+    advised = sorted({sentences(row.direction, row.recommended) for row in ours}, key=repr)
+    return ScenarioRow(
+        _SYMPTOMS[scenario.symptom],
+        seen,
+        scenario.parameter,
+        scenario.value,
+        scenario.topic,
+        listed(advised),
+    )
+
+
+class TemplateRow(NamedTuple):
+    """The fields are the table's columns. `use`: yes, same, or why the value is not in the YAML."""
+
+    setting: str
+    deployed: Prose
+    template: str
+    use: Prose
+
+
+class ValuesLine(NamedTuple):
+    """A line of the YAML."""
+
+    line: str
+
+
+_TEMPLATE = Sheet(
+    "template",
+    TemplateRow,
+    brief={"setting": "setting", "deployed": "now", "template": "then", "use": "use"},
+    together=3,
+    tells_findings=True,
+)
+_LINES = Sheet("values.yaml", ValuesLine, brief={"line": "line"})
+_OF_THE_CHART = (
+    "http_bind",
+    "cert_file",
+    "key_file",
+    "scheduler-name",
+    "metrics-bind-address",
+    "node-scheduler-policy",
+    "gpu-scheduler-policy",
+    "force-overwrite-default-scheduler",
+    "device-config-file",
+    "leader-elect",
+    "device-plugin-",
+)
+"""What the extender's arguments begin with that the chart writes by other values (charts/hami/templates/scheduler)."""
+_AT_TIMES = ("enable-ascend", "enable-iluvatar", "node-label-selector", "legacy-metrics", "node-lock-retry-timeout")
+"""The chart writes these where its values say so, before those of extraArgs."""
+_AGAINST = ("keep", "cannot-tell", "refuse", "lower")
+"""Advice on memory scaling that a template's over-commit does not outweigh."""
+
+
+def compare_template(name: str, scene: TuneScene, advice: Sequence[Advice], *, everything: bool) -> Report:
+    """What the template would change here, and the chart's values that do so."""
+    settings = template(name)
+    deployed = [_deployed_now(setting, scene) for setting in settings]
+    rows = [_template_row(setting, now, scene, advice) for setting, now in zip(settings, deployed, strict=True)]
+    differing = [setting for setting, row in zip(settings, rows, strict=True) if row.use == "yes"]
+    text = yaml.safe_dump(_chart_values(differing, scene), sort_keys=False).splitlines() if differing else []
+    lines = [ValuesLine(line) for line in text]
+    claim = Text("tune.template", name=name, count=len(differing), all=len(settings))
+    proofs = [proof for now, row in zip(deployed, rows, strict=True) if row.use == "yes" for proof in now.proof]
+    actions = (
+        step(Text("tune.template-save"), ""),
+        step(Text("tune.check-again"), command("tune", "--template", name)),
+    )
+    found = finding("tuning-advice", claim, "confirmed", (), proofs, severity="info", actions=actions)
+    return new_report(
+        playbook="tune",
+        cluster=scene.cluster,
+        taken_at=format_time(scene.taken_at),
+        subject=Subject("Cluster", "", ""),
+        verdict=claim,
+        findings=(found,),
+        tables=(
+            _TEMPLATE.table(rows, brief=None if everything else rows),
+            _LINES.table(lines, brief=None if everything else lines),
+        ),
+        gaps=scene.gaps,
+    )
+
+
+def _deployed_now(setting: TemplateSetting, scene: TuneScene) -> Deployed:
+    where, _, key = setting.read.partition(" ")
+    if where == "flag":
+        return flag(scene, key)
+    if where == "config":
+        return gpu_setting(scene, key)
+    deployment = scene.install.deployment
+    if deployment is None:
+        return Deployed()
+    replicas = str(deployment.spec.replicas)
+    look = ("get", "deployment", deployment.name, "-o", "jsonpath={.spec.replicas}")
+    about = f"Deployment {deployment.namespace}/{deployment.name}"
+    shown = kubectl("-n", deployment.namespace, *look)
+    return Deployed(replicas, (Evidence("deployment", about, None, replicas, shown),))
+
+
+def _template_row(setting: TemplateSetting, now: Deployed, scene: TuneScene, advice: Sequence[Advice]) -> TemplateRow:
+    wanted = _yaml_word(setting.value)
+    shown = now.value or Text("tune.default", value=setting.default)
+    return TemplateRow(
+        chart_value(setting.path, scene.install),
+        shown if now.proof else "?",
+        wanted,
+        _use(setting, now, scene, advice),
+    )
+
+
+def _use(setting: TemplateSetting, now: Deployed, scene: TuneScene, advice: Sequence[Advice]) -> Prose:
+    version, since = scene.install.version, parse_version(setting.since) if setting.since else None
+    if not now.proof:
+        return Text("tune.template-unread")
+    if version is not None and since is not None and version.version < since:
+        return Text("tune.template-since", since=setting.since)
+    if _same(now.value or setting.default, _yaml_word(setting.value)):
+        other = _over_committed(scene, float(setting.value)) if setting.topic == "memory-scaling" else None
+        if other is None:
+            return "same"
+        names = prose.names([node.name for node in other.nodes])
+        return Text("tune.template-nodes", nodes=names, value=f"{other.scaling:g}")
+    ours = {item.row.direction for item in advice if item.row.topic == setting.topic}
+    if setting.topic == "memory-scaling" and float(setting.value) > 1 and ours & {*_AGAINST}:
+        return Text("tune.template-unsafe", directions=", ".join(sorted(ours)))
+    return "yes"
+
+
+def _over_committed(scene: TuneScene, most: float) -> Pool | None:
+    """A pool that promises more, whatever is set for all nodes."""
+    return next((pool for pool in scene.pools if pool.scaling and pool.scaling > most), None)
+
+
+def _yaml_word(value: str | int | bool) -> str:  # noqa: FBT001  # a value of YAML
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _same(one: str, other: str) -> bool:
+    try:
+        return float(one) == float(other)
+    except ValueError:
+        return one == other
+
+
+def _chart_values(settings: Sequence[TemplateSetting], scene: TuneScene) -> dict[str, Any]:
+    """The chart's values. A list replaces the one that is deployed, so what that has is in it as well; a flag that has
+    a value of its own leaves the list, where it would win.
+    """
+    values: dict[str, Any] = {}
+    flags = {setting.path.partition(" ")[2].lstrip("-") for setting in settings if " " in setting.path}
+    for setting in settings:
+        path, _, word = chart_value(setting.path, scene.install).partition(" ")
+        if word:
+            _at(values, path).setdefault(_last(path), _kept(scene, flags)).append(f"{word}={_yaml_word(setting.value)}")
+        else:
+            _at(values, path)[_last(path)] = setting.value
+            if setting.path.startswith(ARGUMENTS) and scene.flags.get(setting.read.partition(" ")[2]):
+                _at(values, ARGUMENTS)[_last(ARGUMENTS)] = _kept(scene, flags)
+    return values
+
+
+def _at(values: dict[str, Any], path: str) -> dict[str, Any]:
+    """What holds the last part of the path."""
+    for parent in path.split(".")[:-1]:
+        values = values.setdefault(parent, {})
+    return values
+
+
+def _last(path: str) -> str:
+    return path.rpartition(".")[2]
+
+
+def _kept(scene: TuneScene, replaced: Collection[str]) -> list[str]:
+    """The extender's arguments that the chart does not write itself: those that scheduler.extender.extraArgs has."""
+    container = extender_of(scene.scheduler.spec) if scene.scheduler else None
+    kept: list[str] = []
+    keeps = False
+    words = [*(container.command or ()), *(container.args or ())][1:] if container else ["--debug", "-v=4"]
+    for word in words:
+        if word.startswith("-"):
+            name = word.lstrip("-").partition("=")[0]
+            keeps = name not in replaced and not name.startswith(
+                _OF_THE_CHART if kept else (*_OF_THE_CHART, *_AT_TIMES)
+            )
+        if keeps:
+            kept.append(word)
+    return kept

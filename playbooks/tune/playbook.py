@@ -1,6 +1,6 @@
 """Which of HAMi's settings should be other ones here, by what is measured; and who holds GPUs without using them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import date
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,46 +11,61 @@ from bot.kube.times import format_time
 from bot.report import SEVERITIES, Finding, Report, Subject, new_report
 from bot.texts import Text
 from playbooks.playbook import ALL, Playbook, Sources
+from playbooks.rule import Stage, run
 from playbooks.rules.common.findings import finding
 from playbooks.rules.installation.surroundings import answer_without_hami
-from playbooks.tune.cores import advise_core_policy
-from playbooks.tune.facts import Facts, Request, gather_facts
-from playbooks.tune.guide import TEMPLATES
-from playbooks.tune.idle import advise_idle
-from playbooks.tune.limits import advise_limits
-from playbooks.tune.lock import advise_lock
-from playbooks.tune.monitor import advise_monitor
-from playbooks.tune.policies import advise_policies
-from playbooks.tune.pools import POOLS, pool_row
-from playbooks.tune.rate import advise_rate
-from playbooks.tune.rows import ADVICE, Advice
-from playbooks.tune.scaling import advise_scaling
-from playbooks.tune.scenarios import scenario_table
-from playbooks.tune.scheduler import advise_scheduler
-from playbooks.tune.settings import advise_core_scaling, advise_library_log
-from playbooks.tune.split import advise_split
-from playbooks.tune.templates import compare
+from playbooks.tune.advice import ADVICE, Advice, AdviceRule
+from playbooks.tune.guide import TEMPLATES, compare_template, scenario_table
+from playbooks.tune.scene import POOLS, TuneScene, gather_scene, pool_row
+from playbooks.tune.scheduler import node_lock, rate, resources
+from playbooks.tune.sharing import core_scaling, library_log, memory_scaling, split
+from playbooks.tune.usage import core_policy, idle, memory_limits, monitor, policies
 
 if TYPE_CHECKING:
     from playbooks.gather.past_days import PastDays
 
 COMPARE = "compare"
 _EXAMPLE = f"tune {COMPARE} before.tar.gz after.tar.gz"
-_TOPICS: Sequence[Callable[[Facts], list[Advice]]] = (
-    advise_monitor,
-    advise_scheduler,
-    advise_rate,
-    advise_lock,
-    advise_split,
-    advise_scaling,
-    advise_core_scaling,
-    advise_core_policy,
-    advise_library_log,
-    advise_policies,
-    advise_idle,
-    advise_limits,
+_RULES: Sequence[AdviceRule] = (
+    monitor,
+    resources,
+    rate,
+    node_lock,
+    split,
+    memory_scaling,
+    core_scaling,
+    core_policy,
+    library_log,
+    policies,
+    idle,
+    memory_limits,
 )
-"""In the order in which advice of the same severity is told."""
+TUNE: tuple[Stage[TuneScene], ...] = (Stage("advice", *_RULES),)
+"""All of them speak, in the order in which advice of the same severity is told: settings do not explain each other."""
+
+
+class Request(NamedTuple):
+    """`all`: advice to keep a value, and what cannot be told, is shown as well. `template`: the values of one of the
+    guide's templates instead; `days`: two days compared instead.
+    """
+
+    all: bool
+    template: str = ""
+    days: tuple[date, date] | None = None
+
+
+class Snapshot(NamedTuple):
+    """What was read for advice."""
+
+    request: Request
+    scene: TuneScene
+
+
+class DaysSeen(NamedTuple):
+    """What is known of two days, and whether everything is wanted instead of an overview."""
+
+    days: "PastDays"
+    everything: bool
 
 
 def request(
@@ -71,67 +86,52 @@ def request(
     return Request(all, days=(before, after))
 
 
-class DaysSeen(NamedTuple):
-    """What is known of two days, and whether everything is wanted instead of an overview."""
-
-    days: "PastDays"
-    everything: bool
-
-
-async def gather(wanted: Request, sources: Sources) -> Facts | DaysSeen:
+async def gather(wanted: Request, sources: Sources) -> Snapshot | DaysSeen:
     """What the advice is worked out from, or what is known of two days."""
     if wanted.days:
         from playbooks.gather.past_days import gather_past_days  # noqa: PLC0415  # only the comparison needs it
 
         return DaysSeen(await gather_past_days(wanted.days, sources), wanted.all)
-    return await gather_facts(wanted, sources)
+    return Snapshot(wanted, await gather_scene(sources))
 
 
-def diagnose(seen: Facts | DaysSeen) -> Report:
-    """What should be changed first, the worst first; or whether a change between two days helped."""
-    if isinstance(seen, Facts):
-        return advise(seen)
-    from playbooks.tune.days import compare_days  # noqa: PLC0415  # as above
+def diagnose(seen: Snapshot | DaysSeen) -> Report:
+    """What should be changed first, the worst first; or whether a change between two days helped.
 
-    return compare_days(seen.days, everything=seen.everything)
+    The table has what should be kept or cannot be told as well.
+    """
+    if isinstance(seen, DaysSeen):
+        from playbooks.tune.days import compare_days  # noqa: PLC0415  # as above
 
-
-def advise(facts: Facts) -> Report:
-    """The table has what should be kept or cannot be told as well."""
-    if (without := answer_without_hami("tune", facts, facts.install)) is not None:
+        return compare_days(seen.days, everything=seen.everything)
+    wanted, scene = seen
+    if (without := answer_without_hami("tune", scene, scene.seen)) is not None:
         return without
-    advice = [item for topic in _TOPICS for item in topic(facts)]
-    if facts.request.template:
-        return compare(facts.request.template, facts, advice)
-    advice.sort(key=lambda item: (not item.changes, -SEVERITIES.index(item.severity)))
-    found = [_finding(item) for item in advice if item.changes] or [_nothing(advice)]
-    changing = [item.row for item in advice if item.changes]
-    rows = [item.row for item in advice]
+    advice = [each for rule in _RULES for each in rule.advice(scene)]
+    if wanted.template:
+        return compare_template(wanted.template, scene, advice, everything=wanted.all)
+    advice.sort(key=lambda each: -SEVERITIES.index(each.finding.severity) if each.finding else 1)
+    findings = sorted(run(TUNE, scene).findings, key=lambda found: -SEVERITIES.index(found.severity))
+    changing, rows = [each.row for each in advice if each.finding], [each.row for each in advice]
     return new_report(
         playbook="tune",
-        cluster=facts.cluster,
-        taken_at=format_time(facts.taken_at),
+        cluster=scene.cluster,
+        taken_at=format_time(scene.taken_at),
         subject=Subject("Cluster", "", ""),
-        findings=found,
+        findings=findings or [_nothing(advice)],
         tables=(
-            ADVICE.table(rows, brief=None if facts.request.all else changing or rows),
-            POOLS.table(map(pool_row, facts.pools)),
+            ADVICE.table(rows, brief=None if wanted.all else changing or rows),
+            POOLS.table(map(pool_row, scene.pools)),
             scenario_table(advice),
         ),
-        gaps=facts.gaps,
-    )
-
-
-def _finding(item: Advice) -> Finding:
-    return finding(
-        "tuning-advice", item.claim, item.confidence, (), item.evidence, severity=item.severity, actions=item.actions
+        gaps=scene.gaps,
     )
 
 
 def _nothing(advice: Sequence[Advice]) -> Finding:
-    unknown = sum(1 for item in advice if item.row.direction == "cannot-tell")
-    claim = Text("tune.nothing", kept=len(advice) - unknown, unknown=unknown)
-    return finding("tuning-advice", claim, "suspected" if unknown else "confirmed", (), (), severity="info")
+    untold = sum(1 for each in advice if each.row.direction == "cannot-tell")
+    claim = Text("tune.nothing", kept=len(advice) - untold, unknown=untold)
+    return finding("tuning-advice", claim, "suspected" if untold else "confirmed", (), (), severity="info")
 
 
 PLAYBOOK = Playbook(

@@ -1,53 +1,87 @@
-"""What HAMi's scheduler pod may use: raised where a container of it was ended for using too much memory.
+"""HAMi's scheduler: what its pod may use, how often it may ask the API server, how long it locks a node.
 
-The guide's table is by the number of nodes, and the answer shows its row. Size alone is no reason to raise what never
-ran out: nothing measured is behind the table, and an extender of 204 nodes and 56 pods used 82 MiB.
+What its pod may use is raised where a container of it was ended for using too much memory. The guide's table is by the
+number of nodes, and the answer shows its row. Size alone is no reason to raise what never ran out: nothing measured is
+behind the table, and an extender of 204 nodes and 56 pods used 82 MiB.
+
+`--kube-qps`, `--kube-burst` and `--kube-timeout`: throttling that the log shows and that is felt counts before the
+cluster's size. The flags are there since HAMi 2.6 (cmd/scheduler/main.go); before, client-go's 5 and 10 could not be
+changed. To client-go (rest/config.go) a rate of 0 is not set, and a negative one no limit. A timeout of 0, the default,
+is none: it is only judged where one is set.
+
+`--node-lock-timeout`: how long a node stays locked for one pod whose devices are being allocated. Only the flag acts,
+since HAMi 2.7 (cmd/scheduler/main.go): the chart's `scheduler.nodeLockExpire` becomes HAMI_NODELOCK_EXPIRE, which the
+flag's default then replaces. The device plugin removes the lock once it has allocated: a lock that expired although its
+pod was allocated was too short. Slow binds of a throttled scheduler are no reason.
 """
 
-from bot.hami.installation.install import container_of
+import shlex
+from datetime import datetime
+from typing import NamedTuple
+
+from bot.hami.installation.helm_values import ARGUMENTS, chart_value
+from bot.hami.installation.install import CLIENT_FLAGS_SINCE, container_of
+from bot.hami.nodes.node_lock import DEFAULT_EXPIRY, lock_complaint, read_timeout
+from bot.hami.pods.allocations import was_allocated
+from bot.hami.scheduler_logs.log_lines import LogLine, read_line
+from bot.hami.scheduler_logs.throttling import NEEDLE, Wait, are_felt
+from bot.hami.version import Version
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import ContainerStatus, Pod
 from bot.kube.quantities import whole
-from bot.report import Evidence, Gap, step
-from bot.texts import Text
+from bot.kube.times import parse_time
+from bot.report import Evidence, Gap, NextAction, step
+from bot.texts import Prose, Text
 from playbooks import quotes
-from playbooks.tune.deployed import node_count
-from playbooks.tune.facts import Facts
-from playbooks.tune.guide import resources_for
-from playbooks.tune.rows import Advice, AdviceRow
+from playbooks.rules.common.prose import command
+from playbooks.tune.advice import (
+    Advice,
+    AdviceRow,
+    AdviceRule,
+    Direction,
+    Topic,
+    changed,
+    environment,
+    flag,
+    kept,
+    node_count,
+    unknown,
+)
+from playbooks.tune.guide import Client, client_for, lock_minutes, resources_for
+from playbooks.tune.scene import Throttled, TuneScene
 
 _OOM = "OOMKilled"
 _MIB = 2**20
 
 
-def advise_scheduler(facts: Facts) -> list[Advice]:
-    """A row for each container that ran out of memory, else one that says none did."""
-    pods = facts.install.install.pods
+@AdviceRule
+def resources(scene: TuneScene) -> list[Advice]:
+    """A container of HAMi's scheduler was ended for using too much memory, or none was."""
+    pods = scene.install.pods
     if not pods:
-        why = Text("tune.scheduler-unknown")
-        return [Advice(AdviceRow("scheduler-resources", "cannot-tell", "", "", "", why), why)]
+        return [unknown("scheduler-resources", Text("tune.scheduler-unknown"))]
     killed = [(pod, status) for pod in pods for status in pod.status.container_statuses or () if _ended(status)]
     if not killed:
-        return [_kept(pods[0], facts)]
+        return [_enough_memory(pods[0], scene)]
     found: dict[str, Advice] = {}
     for pod, status in killed:
-        found.setdefault(status.name, _raise(pod, status, facts))
+        found.setdefault(status.name, _more_memory(pod, status, scene))
     return list(found.values())
 
 
-def _kept(pod: Pod, facts: Facts) -> Advice:
+def _enough_memory(pod: Pod, scene: TuneScene) -> Advice:
     """By size: the guide's row beside what is deployed."""
     limit = _limit(pod, EXTENDER_CONTAINER)
     current = limit or Text("tune.scheduler-no-limit")
     why = Text("tune.scheduler-kept")
-    if not isinstance(facts.nodes, Gap):
-        nodes = len(facts.nodes)
+    if not isinstance(scene.nodes, Gap):
+        nodes = len(scene.nodes)
         row = resources_for(nodes)
-        cpu, memory = f"{row.cpu_request}m/{row.cpu_limit}m", f"{_shown(row.memory_request_mib)}/"
+        cpu, memory = f"{row.cpu_request}m/{row.cpu_limit}m", f"{_in_chart(row.memory_request_mib)}/"
         less = bool(limit) and _mib(limit) < row.memory_limit_mib
         key = "tune.scheduler-less" if less else "tune.scheduler-size"
-        why = Text(key, nodes=nodes, cpu=cpu, memory=memory + _shown(row.memory_limit_mib))
-    return Advice(AdviceRow("scheduler-resources", "keep", "", current, current, why), why)
+        why = Text(key, nodes=nodes, cpu=cpu, memory=memory + _in_chart(row.memory_limit_mib))
+    return kept("scheduler-resources", current, why)
 
 
 def _ended(status: ContainerStatus) -> bool:
@@ -71,18 +105,18 @@ def _mib(text: str) -> int:
     return (whole(text) or 0) // _MIB
 
 
-def _shown(mib: int) -> str:
+def _in_chart(mib: int) -> str:
     return f"{mib // 1024}Gi" if mib % 1024 == 0 else f"{mib}Mi"
 
 
-def _raise(pod: Pod, status: ContainerStatus, facts: Facts) -> Advice:
-    nodes = 0 if isinstance(facts.nodes, Gap) else len(facts.nodes)
+def _more_memory(pod: Pod, status: ContainerStatus, scene: TuneScene) -> Advice:
+    nodes = 0 if isinstance(scene.nodes, Gap) else len(scene.nodes)
     limit = _limit(pod, status.name)
     if not limit:
         why = Text("tune.scheduler-unlimited", name=status.name)
-        return Advice(AdviceRow("scheduler-resources", "cannot-tell", _object(status), "", "", why), why)
+        return unknown("scheduler-resources", why, _limit_of(status))
     current, by_size = _mib(limit), resources_for(nodes)
-    shown = _shown(2 * current if current >= by_size.memory_limit_mib else by_size.memory_limit_mib)
+    shown = _in_chart(2 * current if current >= by_size.memory_limit_mib else by_size.memory_limit_mib)
     why = Text("tune.scheduler-killed", restarts=status.restart_count)
     if nodes:
         why = Text("tune.scheduler-sized", why=why, nodes=nodes)
@@ -91,8 +125,8 @@ def _raise(pod: Pod, status: ContainerStatus, facts: Facts) -> Advice:
     path = f"scheduler.{part}.resources"
     value = f"{path}.limits.memory={shown}"
     if _mib(_request(pod, status.name)) < by_size.memory_request_mib:
-        value += f", {path}.requests.memory={_shown(by_size.memory_request_mib)}"
-    row = AdviceRow("scheduler-resources", "raise", _object(status), limit, shown, why)
+        value += f", {path}.requests.memory={_in_chart(by_size.memory_request_mib)}"
+    row = AdviceRow("scheduler-resources", "raise", _limit_of(status), limit, shown, why)
     ended = status.state.terminated
     where = "state" if ended is not None and ended.reason == _OOM else "lastState"
     reason = f'{{.status.containerStatuses[?(@.name=="{status.name}")].{where}.terminated.reason}}'
@@ -106,15 +140,271 @@ def _raise(pod: Pod, status: ContainerStatus, facts: Facts) -> Advice:
         *proofs,
         quotes.of_amount(pod, str(status.restart_count), restarts.removeprefix("jsonpath=")),
         *_limit_proof(pod, status.name, limit),
-        *node_count(facts),
+        *node_count(scene),
     )
-    return Advice(row, claim, severity="warning", evidence=proofs, actions=actions)
+    return changed(row, claim, proofs, actions, severity="warning")
 
 
-def _object(status: ContainerStatus) -> str:
+def _limit_of(status: ContainerStatus) -> str:
     return f"memory limit of {status.name}"
 
 
 def _limit_proof(pod: Pod, name: str, limit: str) -> tuple[Evidence, ...]:
     path = f'{{.spec.containers[?(@.name=="{name}")].resources.limits.memory}}'
     return (quotes.of_amount(pod, limit, path),)
+
+
+_THROTTLED = Client(0, qps=50, burst=100, timeout_s=30)
+"""The guide's row for schedulers that are throttled, whatever their size."""
+_FLAGS: tuple[Topic, ...] = ("kube-qps", "kube-burst", "kube-timeout")
+_SHOWN_WAITS = 3
+
+
+class ClientLimit(NamedTuple):
+    """One of the flags: what client-go takes where it is not set, and what is recommended."""
+
+    topic: Topic
+    default: float
+    wanted: int
+
+
+@AdviceRule
+def rate(scene: TuneScene) -> list[Advice]:
+    """HAMi's scheduler may ask the API server too seldom, or waits too short for it: a row for each flag."""
+    if not scene.install.seen:
+        return [_no_rate(topic, scene, Text("tune.scheduler-unknown")) for topic in _FLAGS]
+    nodes = None if isinstance(scene.nodes, Gap) else len(scene.nodes)
+    throttled = are_felt(scene.held_back.waits)
+    if nodes is None and not throttled:
+        return [_no_rate(topic, scene, Text("tune.rate-unknown")) for topic in _FLAGS]
+    by_size = client_for(nodes or 0)
+    wanted = max(by_size, _THROTTLED, key=lambda row: row.qps) if throttled else by_size
+    limits = (ClientLimit("kube-qps", 5, wanted.qps), ClientLimit("kube-burst", 10, wanted.burst))
+    return [*(_rate(limit, scene, nodes) for limit in limits), _timeout(wanted, scene, nodes)]
+
+
+def _rate(limit: ClientLimit, scene: TuneScene, nodes: int | None) -> Advice:
+    current = _number(scene.flags.get(limit.topic, ""), 0)
+    set_to = f"{current:g}" if current else Text("tune.default", value=f"{limit.default:g}")
+    if _number(scene.flags.get("kube-qps", ""), 0) < 0:
+        why = Text("tune.rate-off")
+        return kept(limit.topic, set_to, why)
+    current = current or limit.default
+    raises = current < limit.wanted
+    waits = scene.held_back.waits
+    felt = are_felt(waits)
+    unread = bool(scene.held_back.gaps) or not scene.install.pods
+    if unread and not raises and not waits:
+        return _no_rate(limit.topic, scene, Text("tune.log-unread"))
+    by_size = "tune.rate-by-size-alone" if unread else "tune.rate-by-size"
+    why = _held_back(scene.held_back) if waits else Text(by_size, nodes=nodes, wanted=limit.wanted)
+    if waits and not felt:
+        why = Text("tune.rate-unfelt", why=why, nodes=nodes, wanted=limit.wanted)
+    elif waits and not raises:
+        why = Text("tune.rate-enough", why=why)
+    if not raises:
+        return kept(limit.topic, set_to, why)
+    row = AdviceRow(limit.topic, "raise", "", set_to, str(limit.wanted), why)
+    claim = Text("tune.rate-claim", flag=f"--{limit.topic}", current=set_to, wanted=limit.wanted, why=why)
+    return changed(
+        row,
+        claim,
+        (*_of_throttling(scene), *flag(scene, limit.topic).proof, *(() if felt else node_count(scene))),
+        _set_flag(limit.topic, limit.wanted, scene),
+        severity="warning" if felt else "info",
+        confidence="suspected" if scene.held_back.gaps or scene.seen.gaps else "confirmed",
+    )
+
+
+def _number(text: str, default: float) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return default
+
+
+def _held_back(throttled: Throttled) -> Text:
+    waits = throttled.waits
+    longest = max(wait.seconds for wait in waits)
+    return Text("tune.rate-measured", count=len(waits), longest=f"{longest:.2f}")
+
+
+def _of_throttling(scene: TuneScene) -> tuple[Evidence, ...]:
+    """How many waited, and the longest waits."""
+    return tuple(proof for pod, waits in scene.held_back.by_scheduler if waits for proof in _of_waits(pod, waits))
+
+
+def _of_waits(scheduler: Pod, waits: tuple[Wait, ...]) -> tuple[Evidence, ...]:
+    once = "delay=.*" if 'delay="' in waits[0].line else "Waited for .*"
+    longest = sorted(waits, key=lambda wait: -wait.seconds)[:_SHOWN_WAITS]
+    proofs = [quotes.of_wait(wait, scheduler) for wait in longest]
+    count = f"{proofs[0].command} | grep -o {shlex.quote(once)} | sort -u | wc -l"
+    return (*proofs, Evidence(proofs[0].source, proofs[0].object, None, str(len(waits)), count))
+
+
+def _set_flag(topic: Topic, wanted: int, scene: TuneScene) -> tuple[NextAction, ...]:
+    version = scene.install.version
+    if version is not None and version.version < CLIENT_FLAGS_SINCE:
+        return (step(Text("tune.rate-upgrade"), ""),)
+    risk = Text("tune.timeout-risk" if topic == "kube-timeout" else "tune.rate-risk")
+    install = scene.install
+    path = chart_value(f"{ARGUMENTS} --{topic}", install)
+    if path.startswith(ARGUMENTS):
+        setting = Text("tune.set-list", value=f"{ARGUMENTS}: --{topic}={wanted}", risk=risk)
+    else:
+        setting = Text("tune.set-client", value=f"{path}={wanted}", flag=f"--{topic}", risk=risk)
+    name = install.pods[0].name if install.pods else f"deploy/{install.deployment.name}" if install.deployment else ""
+    check = quotes.extender_log(install.namespace, name, NEEDLE) if name else ""
+    return (
+        step(Text("tune.rate-try"), f"{topic} {wanted} for 30m", changes_cluster=True),
+        step(setting, ""),
+        step(Text("tune.rate-check"), check),
+    )
+
+
+def _timeout(wanted: Client, scene: TuneScene, nodes: int | None) -> Advice:
+    """One that is set is raised where the guide has a longer one for this cluster."""
+    text = scene.flags.get("kube-timeout", "")
+    seconds = _number(text, 0)
+    shown = f"{seconds:g} s" if seconds else Text("tune.no-limit")
+    if text and not text.isdecimal():
+        return _no_rate("kube-timeout", scene, Text("tune.timeout-no-number"))
+    if not seconds or seconds >= wanted.timeout_s or nodes is None:
+        why = Text("tune.timeout-kept", wanted=wanted.timeout_s)
+        return kept("kube-timeout", shown, why)
+    why = Text("tune.timeout-short", wanted=wanted.timeout_s, nodes=nodes)
+    claim = Text("tune.rate-claim", flag="--kube-timeout", current=shown, wanted=wanted.timeout_s, why=why)
+    row = AdviceRow("kube-timeout", "raise", "", shown, f"{wanted.timeout_s} s", why)
+    proofs = (*flag(scene, "kube-timeout").proof, *node_count(scene))
+    return changed(row, claim, proofs, _set_flag("kube-timeout", wanted.timeout_s, scene))
+
+
+def _no_rate(topic: Topic, scene: TuneScene, why: Prose) -> Advice:
+    return unknown(topic, why, current=scene.flags.get(topic, ""))
+
+
+TOPIC = "node-lock-timeout"
+FLAG_SINCE = Version(2, 7, 0)
+_SET, _EXPIRED = "Node lock set", "Node lock expired"
+_INERT = "HAMI_NODELOCK_EXPIRE"
+_USUAL = "5m"
+_SHOWN_LOCKS = 3
+
+
+class _Locks(NamedTuple):
+    """What the log says of node locks: those that expired, and the pods that met a locked node."""
+
+    expired: tuple[tuple[Pod, LogLine], ...]
+    refused: frozenset[str]
+    taken: dict[str, tuple[tuple[datetime, str], ...]]
+    """The pods that locked each node, and when."""
+
+
+@AdviceRule
+def node_lock(scene: TuneScene) -> list[Advice]:
+    """Node locks expire too early, or stay for too long."""
+    if not scene.install.seen:
+        return [unknown(TOPIC, Text("tune.scheduler-unknown"))]
+    version = scene.install.version
+    if version is not None and version.version < FLAG_SINCE:
+        return [kept(TOPIC, _USUAL, Text("tune.lock-fixed"))]
+    set_to = flag(scene, TOPIC)
+    current = set_to.value or Text("tune.default", value=_USUAL)
+    minutes = (read_timeout(set_to.value) if set_to.value else DEFAULT_EXPIRY).total_seconds() / 60
+    least, most = lock_minutes()
+    if not least <= minutes <= most:
+        direction: Direction = "raise" if minutes < least else "lower"
+        to = least if minutes < least else most
+        row = _lock_row(direction, current, f"{to:g}m", Text("tune.lock-range", least=least, most=most))
+        return [_lock_changed(row, set_to.proof, scene)]
+    if scene.throttled.waits:
+        return [kept(TOPIC, current, Text("tune.lock-throttled", count=len(scene.throttled.waits)))]
+    seen = _locks_seen(scene)
+    if not seen.expired:
+        return [_nothing_expired(seen, current, scene)]
+    allocated = _allocated(scene)
+    slow = [lock for lock in seen.expired if _was_slow(lock[1], seen, allocated)]
+    if not slow:
+        return [unknown(TOPIC, Text("tune.lock-expired", count=len(seen.expired)), current=current)]
+    if minutes >= most:
+        return [kept(TOPIC, current, Text("tune.lock-highest", count=len(slow), most=most))]
+    row = _lock_row("raise", current, f"{min(2 * minutes, most):g}m", Text("tune.lock-slow", count=len(slow)))
+    return [_lock_changed(row, (*_of_expired(slow), *set_to.proof), scene)]
+
+
+def _nothing_expired(seen: _Locks, current: Prose, scene: TuneScene) -> Advice:
+    if scene.locked.gaps or not scene.install.pods:
+        return unknown(TOPIC, Text("tune.log-unread"), current=current)
+    why = Text("tune.lock-met", count=len(seen.refused)) if seen.refused else Text("tune.lock-kept")
+    chart = environment(scene, _INERT)
+    inert = chart and read_timeout(chart) != DEFAULT_EXPIRY
+    return kept(TOPIC, current, Text("tune.lock-inert", why=why, value=chart) if inert else why)
+
+
+def _locks_seen(scene: TuneScene) -> _Locks:
+    expired: list[tuple[Pod, LogLine]] = []
+    refused: set[str] = set()
+    taken: dict[str, list[tuple[datetime, str]]] = {}
+    for scheduler, raw in scene.locked.lines:
+        line = read_line(raw, scene.taken_at)
+        if line is None:
+            continue
+        if line.message.startswith(_EXPIRED):
+            expired.append((scheduler, line))
+        elif line.message == _SET and line.at is not None:
+            taken.setdefault(line.values.get("node", ""), []).append((line.at, line.values.get("podName", "")))
+        elif lock_complaint(line.values.get("err", "")) is not None:
+            refused.add(line.values.get("pod", ""))
+    return _Locks(tuple(expired), frozenset(refused), {node: tuple(pods) for node, pods in taken.items()})
+
+
+def _allocated(scene: TuneScene) -> dict[tuple[str, str], list[datetime]]:
+    """When the pods were created that got their devices, by node and name."""
+    found: dict[tuple[str, str], list[datetime]] = {}
+    for holder in () if isinstance(scene.holders, Gap) else scene.holders:
+        created = parse_time(holder.metadata.creation_timestamp)
+        if created is not None and was_allocated(holder):
+            found.setdefault((holder.spec.node_name, holder.name), []).append(created)
+    return found
+
+
+def _was_slow(line: LogLine, seen: _Locks, allocated: dict[tuple[str, str], list[datetime]]) -> bool:
+    """Whether the pod that had locked the node last got its devices all the same: no later pod of its name."""
+    node, at = line.values.get("node", ""), line.at
+    before = [lock for lock in seen.taken.get(node, ()) if at is not None and lock[0] < at]
+    if not before:
+        return False
+    since, pod = before[-1]
+    created = allocated.get((node, pod.rpartition("/")[2]), [])
+    return len(created) == 1 and created[0] <= since
+
+
+def _of_expired(slow: list[tuple[Pod, LogLine]]) -> tuple[Evidence, ...]:
+    return tuple(quotes.of_words(line, scheduler, _EXPIRED) for scheduler, line in slow[:_SHOWN_LOCKS])
+
+
+def _lock_row(direction: Direction, current: Prose, wanted: Prose, why: Prose) -> AdviceRow:
+    return AdviceRow(TOPIC, direction, "", current, wanted, why)
+
+
+def _lock_changed(row: AdviceRow, proofs: tuple[Evidence, ...], scene: TuneScene) -> Advice:
+    install = scene.install
+    value = f"scheduler.extender.extraArgs: --{TOPIC}={row.recommended}"
+    check = (
+        quotes.extender_log(install.namespace, install.pods[0].name, _EXPIRED)
+        if install.pods
+        else command("tune", "--all")
+    )
+    actions = (
+        step(
+            Text(
+                "tune.set-list",
+                value=value,
+                risk=Text("tune.lock-raise-risk" if row.direction == "raise" else "tune.lock-lower-risk"),
+            ),
+            "",
+        ),
+        step(Text("tune.lock-check"), check),
+    )
+    claim = Text("tune.rate-claim", flag=f"--{TOPIC}", current=row.current, wanted=row.recommended, why=row.why)
+    return changed(row, claim, proofs, actions, confidence="suspected")

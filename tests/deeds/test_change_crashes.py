@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from bot.settings.schema import AccessSettings
-from bot.slack.render.change import APPROVE, EXTEND, REFUSE, REVERT, CardButton, pressed_value
+from bot.slack.render.buttons import value_of
+from bot.slack.render.change import APPROVE, EXTEND, REFUSE, REVERT, CardButton
 from handlers.changes.types import Person
 from handlers.changes.words import Raise
 from handlers.parsing.question import Question
@@ -70,7 +71,7 @@ async def _made(place: Place) -> str:
 
 
 def _press(place: Place, name: str, key: str, digest: str = "", user: str = ADA) -> Deed:
-    value = pressed_value(CardButton(key, "", TARGET, digest))
+    value = value_of(CardButton(key, "", TARGET, digest))
     return Deed("change-press", place.asked(user=user), {"name": name, "value": value})
 
 

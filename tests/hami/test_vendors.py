@@ -150,10 +150,9 @@ NVIDIAS_SOFTWARE = (
     "playbooks/rules/nodes/plugin_faults.py",
     "playbooks/rules/placed/container_log_faults.py",
     "playbooks/rules/placed/hami_core.py",
-    "playbooks/rules/nodes/gpu_faults.py",
-    "playbooks/tune/cores.py",
-    "playbooks/tune/deployed.py",
-    "playbooks/tune/settings.py",
+    "playbooks/tune/usage.py",
+    "playbooks/tune/advice.py",
+    "playbooks/tune/sharing.py",
 )
 """They are about labels, variables, images and conditions of NVIDIA's own software, about HAMi-core, which is for
 NVIDIA alone, or about the chart's values of its device plugin.

@@ -16,7 +16,7 @@ from bot.store.audit import Audit
 from bot.store.tables import audit
 from tests.stores import NewDatabase
 
-pytestmark = pytest.mark.few(3)
+pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).parents[2]
 

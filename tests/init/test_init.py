@@ -291,6 +291,7 @@ def test_the_link_has_the_whole_manifest_in_it() -> None:
     assert json.loads(query["manifest_json"][0]) == manifest()
 
 
+@pytest.mark.process
 def test_on_a_terminal_what_is_typed_as_a_token_is_not_shown(world: World) -> None:
     kubeconfig = str(world.given.kubeconfig)
     words = ["init", "--out", str(world.given.out), "--kubeconfig", kubeconfig]

@@ -106,12 +106,14 @@ def opened_by_default(environment: dict[str, str]) -> dict[str, str]:
     return json.loads(done.stdout)
 
 
+@pytest.mark.process
 def test_kubeconfig_may_list_several_files_and_the_parts_of_the_client_that_nobody_uses_are_not_loaded(tmp_path):
     files = [tmp_path / "missing", kubeconfig(tmp_path, name="first"), kubeconfig(tmp_path, name="second")]
     found = opened_by_default({"KUBECONFIG": os.pathsep.join(map(str, files))})
     assert found == {"name": "first", "modules": []}  # as kubectl: the first file that sets a value
 
 
+@pytest.mark.process
 def test_without_any_configuration_it_is_told_what_to_set(tmp_path):
     found = opened_by_default({"HOME": str(tmp_path)})
     assert found["message"] == (
@@ -214,6 +216,7 @@ def test_a_plugin_s_path_is_relative_to_the_kubeconfig_as_for_kubectl(tmp_path):
     assert asyncio.run(sent()) == "Bearer from the plugin"
 
 
+@pytest.mark.process
 def test_what_a_plugin_asks_of_a_person_is_on_the_terminal_while_it_waits(tmp_path):
     go_on = tmp_path / "go on"
     os.mkfifo(go_on)
@@ -230,6 +233,7 @@ def test_what_a_plugin_asks_of_a_person_is_on_the_terminal_while_it_waits(tmp_pa
     assert process.returncode == 3
 
 
+@pytest.mark.process
 def test_what_a_plugin_says_is_nowhere_when_there_is_no_terminal(tmp_path):
     plugin = exec_plugin(tmp_path, "echo 'enter WXYZ' >&2; exit 3")
     command = [sys.executable, "-m", "bot", "nodes", "--kubeconfig", str(kubeconfig(tmp_path, user=plugin))]

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from bot.report import Report
-from playbooks.latency.rows import PodRow, StageRow
+from playbooks.latency.playbook import PodRow, StageRow
 from tests.playbooks.world import EXTENDER, HAMI, NOW, Object, ago, answer, gpu_node, pod, record, scheduler
 
 AGE = 600

@@ -8,7 +8,7 @@ from bot.render.terminal import terminal
 from bot.report import Report
 from bot.texts import Texts
 from playbooks.gather import latency as gather
-from playbooks.latency.rows import CountRow
+from playbooks.latency.playbook import CountRow
 from tests.latency.support import at, latency, pods_of, said, stages, started
 from tests.playbooks.world import HAMI, READY, codes, event, gpu, pod, refused
 

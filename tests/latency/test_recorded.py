@@ -9,8 +9,7 @@ import pytest
 from bot.render.terminal import terminal
 from bot.report import Report, in_words
 from bot.texts import Texts
-from playbooks.latency.playbook import diagnose, gather, request
-from playbooks.latency.rows import StageRow
+from playbooks.latency.playbook import StageRow, diagnose, gather, request
 from playbooks.playbook import Sources
 from tests.tune.support import CASES, open_case
 

@@ -10,6 +10,8 @@ from tests.oncall.bot import GIVEN, World, a_world
 from tests.oncall.scenes import busy_cluster
 from tests.sandbox.page.support import BROWSERS, DESK, find_browser, open_browser, type_command, violations_of
 
+pytestmark = pytest.mark.process
+
 PATIENCE_MS = 120_000
 CAUSE = "card-insufficient-memory"
 

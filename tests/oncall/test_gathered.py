@@ -7,7 +7,8 @@ from pydantic import SecretStr
 
 from bot.settings.oncall import OncallSettings
 from bot.slack.render import blocks
-from bot.slack.render.triage_head import OPEN, digest_of, gathered, read_choice, render_head
+from bot.slack.render.buttons import read_value
+from bot.slack.render.triage_head import OPEN, CauseChoice, digest_of, gathered, render_head
 from bot.texts import LANGUAGES, Texts
 from bot.triage.webhook import Alert
 from handlers.changes.types import Person, Refused
@@ -143,8 +144,8 @@ def test_the_lines_of_hostile_names_let_nobodys_words_act_and_fit(
 
 def test_a_choice_is_read_from_the_menu_and_from_nothing_else() -> None:
     menu = blocks.in_words(gathered("0123abcd", [("DiskFull", 1, 1)]), Texts("en"))[-1]["elements"][0]
-    assert read_choice(menu["options"][0]["value"]) == ("0123abcd", digest_of("DiskFull"))
-    assert read_choice('{"v":1,"incident":7,"name":"x"}') == read_choice("[") == read_choice("") == ("", "")
+    assert read_value(menu["options"][0]["value"], CauseChoice) == CauseChoice("0123abcd", digest_of("DiskFull"))
+    assert [read_value(value, CauseChoice) for value in ('{"v":1,"incident":7,"name":"x"}', "[", "")] == [None] * 3
 
 
 def test_a_person_opens_a_thread_out_of_the_menu(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from tests.oncall.rig import text
 from tests.oncall.scenes import CAUSES, busy_cluster
 from tests.stores import NewDatabase
 
-pytestmark = pytest.mark.few(2)
+pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).parents[2]
 HOUR = 3600.0

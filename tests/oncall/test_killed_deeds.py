@@ -22,6 +22,8 @@ from tests.oncall.scenes import CAUSES, busy_cluster
 from tests.oncall.test_killed import ROOT, Process, told
 from tests.stores import NewDatabase
 
+pytestmark = pytest.mark.process
+
 NOTES = 6
 
 

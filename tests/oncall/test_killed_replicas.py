@@ -22,7 +22,8 @@ from sqlalchemy import select, update
 from sqlalchemy import text as sql
 
 from bot.digest.schedule import Schedule
-from bot.slack.render.triage_head import button_value
+from bot.slack.render.buttons import value_of
+from bot.slack.render.triage_head import IncidentButton
 from bot.store import Store, open_store
 from bot.store.incidents import Row
 from bot.store.tables import digest_runs, incidents
@@ -40,7 +41,7 @@ DEEDS = {"ack": "acknowledged", "take": "taken", "close": "closed"}
 LONG_AGO_S = 3600.0
 """More than an open incident waits before somebody is called."""
 
-pytestmark = [pytest.mark.few(2), pytest.mark.parametrize("new_database", ["postgresql"], indirect=True)]
+pytestmark = [pytest.mark.process, pytest.mark.parametrize("new_database", ["postgresql"], indirect=True)]
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +111,9 @@ async def acted(world: World, deed: str, number: int, row: Row) -> None:
     if deed == "ack" and number % 2:
         assert (await world.slack.mention("ada", ROOM, "ack", thread_ts=row.thread_ts)).ok
     elif deed == "ack":
-        await world.forged("ada", {"ts": row.thread_ts}, "triage:ack", button_value(row.id), trigger=str(number))
+        await world.forged(
+            "ada", {"ts": row.thread_ts}, "triage:ack", value_of(IncidentButton(row.id)), trigger=str(number)
+        )
     else:
         assert (await world.slack.command("ada", ROOM, f"triage {deed} {row.id}")).ok
 

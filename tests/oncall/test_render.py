@@ -12,16 +12,16 @@ from bot.digest.rows import OwnerRow
 from bot.digest.trend import rooms
 from bot.report import SCHEMA, Evidence, Finding, NextAction, Report, Scope, Severity, Subject
 from bot.slack.render import blocks
+from bot.slack.render.buttons import read_value, value_of
 from bot.slack.render.digest import DigestPost, render_digest
 from bot.slack.render.triage import (
+    TriageForm,
     form,
-    read_button,
-    read_form,
     render_news,
     render_open,
     render_timeline,
 )
-from bot.slack.render.triage_head import Head, button_value, render_head
+from bot.slack.render.triage_head import Head, IncidentButton, render_head
 from bot.texts import LANGUAGES, Language, Texts
 from bot.triage.cause import Cause
 from bot.triage.mute import MuteUntil
@@ -130,7 +130,7 @@ def test_a_head_is_as_severe_as_the_severest_of_its_alerts(
 def test_a_form_is_one_that_slack_takes_and_says_what_it_is_about(deed: Deed) -> None:
     view = blocks.in_words(form(deed, "0123abcd", "C0GPUONC01"), Texts("en"))
     assert validate_view(view) == []
-    assert read_form(view["private_metadata"]) == ("0123abcd", deed, "C0GPUONC01")
+    assert read_value(view["private_metadata"], TriageForm) == TriageForm("0123abcd", deed, "C0GPUONC01")
 
 
 def test_a_mute_may_wait_for_each_node_that_was_lost() -> None:
@@ -157,10 +157,15 @@ def test_the_list_of_what_is_open_lets_nobodys_words_act_and_fits(language: Lang
     assert all(read(text) == NOTHING for text in parsed(message))
 
 
-@given(st.text(max_size=300) | st.just(button_value("x")[:-1]) | st.just('{"v":1,"incident":7}') | st.just("[" * 9999))
+@given(
+    st.text(max_size=300)
+    | st.just(value_of(IncidentButton("x"))[:-1])
+    | st.just('{"v":1,"incident":7}')
+    | st.just("[" * 9999)
+)
 def test_what_is_no_value_of_ours_is_none(value: str) -> None:
-    assert read_button(value) == ""
-    assert read_form(value) is None
+    assert read_value(value, IncidentButton) is None
+    assert read_value(value, TriageForm) is None
 
 
 def test_a_timeline_is_a_table_that_nobody_breaks() -> None:

@@ -7,7 +7,8 @@ import pytest
 from pydantic import SecretStr
 
 from bot.settings.oncall import OncallSettings
-from bot.slack.render.triage_head import button_value
+from bot.slack.render.buttons import value_of
+from bot.slack.render.triage_head import IncidentButton
 from tests.oncall.bot import CHANNEL, GIVEN, ROOM, TOKEN, World, played, webhook
 from tests.oncall.rig import text
 from tests.oncall.scenes import CAUSES, busy_cluster
@@ -250,7 +251,7 @@ def test_what_a_client_makes_up_does_nothing(tmp_path: Path) -> None:
         value = actions(head)["triage:ack"]
         await world.forged("ada", head, "triage:ack", "{")
         await world.forged("ada", head, "triage:explode", value)
-        await world.forged("ada", head, "triage:ack", button_value("ffffffff"))
+        await world.forged("ada", head, "triage:ack", value_of(IncidentButton("ffffffff")))
         await world.told("ada", "there is no such incident")
         await world.forged("ada", head, "triage:close", value, room="general")
         await world.click("ada", head, "handover")

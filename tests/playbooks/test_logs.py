@@ -8,8 +8,7 @@ import pytest
 from bot.changes.record import KEY, Record, write_record
 from bot.errors import UsageError
 from bot.report import Report
-from playbooks.logs.playbook import request
-from playbooks.logs.tables import MOST_LINES
+from playbooks.logs.playbook import MOST_LINES, request
 from tests.playbooks.world import (
     EXTENDER,
     HAMI,

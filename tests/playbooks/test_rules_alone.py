@@ -9,16 +9,23 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from bot.hami.fit.allocated_totals import build_ledger
+from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.installation.install import Install
+from bot.hami.metrics.gpu_usage import Usage
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.kube.recording.recorded_cluster import RecordedCluster
+from bot.kube.recording.recorded_ports import RecordedPorts
 from bot.report import Evidence, Finding, gap
 from playbooks.gather.dra import ClaimsSeen
 from playbooks.gather.node_side import NodeSide, PluginSets
 from playbooks.gather.nodes_in_question import NodesInQuestion
 from playbooks.gather.plugin_pods import PluginPods
+from playbooks.gather.scheduler_logs import ExtenderLines
 from playbooks.gather.scheduler_process import SchedulerProcess
 from playbooks.gather.scheduling import DEPLOYMENTS_SOURCE, LEASE_SOURCE, PODS_SOURCE, InstallSeen
+from playbooks.gather.usage import UsageSeen
+from playbooks.gather.usage_of_cores import CoresSeen
 from playbooks.gather.volcano_plugins import VolcanoPluginsSeen
 from playbooks.gather.webhook import WebhookSeen
 from playbooks.judgement.gpus import GPUS
@@ -26,6 +33,8 @@ from playbooks.judgement.installation import STATUS
 from playbooks.judgement.nodes import NODES
 from playbooks.judgement.placed import ABSENT, PLACED
 from playbooks.judgement.waiting import WAITING
+from playbooks.latency.rules import LATENCY_RULES, LatencyScene
+from playbooks.logs.rules import LOGS_RULES, LogsScene
 from playbooks.playbook import Sources, find
 from playbooks.rule import Stage
 from playbooks.scenes.cluster import Messages
@@ -34,8 +43,11 @@ from playbooks.scenes.installation import InstallScene
 from playbooks.scenes.nodes import NodesScene
 from playbooks.scenes.placed_pod import AbsentScene, PlacedScene
 from playbooks.scenes.waiting_pod import PodScene
+from playbooks.tune.playbook import TUNE
+from playbooks.tune.scene import Throttled, TuneScene
 from tests.cases_support import CASES, scenarios
 from tests.incidents_support import incidents, open_incident
+from tests.tune.support import cases, open_case
 
 UNREAD = gap("taken away", "it was not read")
 NO_INSTALL = InstallSeen(
@@ -181,10 +193,42 @@ GPUS_WITHOUT: Mapping[str, Callable[[GpusScene], GpusScene]] = {
     "slices": of_cluster(slices=UNREAD),
     "HAMi's install": of_cluster(seen=NO_INSTALL),
 }
+
+
+def holders_unread(scene: TuneScene) -> TuneScene:
+    return structs.replace(
+        scene, holders=UNREAD, ledger=build_ledger((), NEWEST_READ), capacity=scene.capacity._replace(pods=UNREAD)
+    )
+
+
+TUNE_WITHOUT: Mapping[str, Callable[[TuneScene], TuneScene]] = {
+    "nodes": lambda scene: structs.replace(scene, nodes=UNREAD, capacity=scene.capacity._replace(nodes=UNREAD)),
+    "holders": holders_unread,
+    "waiting pods": but(waiting=UNREAD, without_share=()),
+    "quotas": lambda scene: structs.replace(scene, capacity=scene.capacity._replace(quotas=UNREAD)),
+    "logs": but(throttled=Throttled(gaps=(UNREAD,)), locked=ExtenderLines((), (UNREAD,))),
+    "usage": but(usage=UsageSeen(Usage())),
+    "cores": but(cores=CoresSeen()),
+    "HAMi's install": but(seen=NO_INSTALL),
+}
+LATENCY_WITHOUT: Mapping[str, Callable[[LatencyScene], LatencyScene]] = {
+    "logs": lambda scene: structs.replace(scene, latency=scene.latency._replace(waits=(), logs=(), gaps=(UNREAD,))),
+    "pods": lambda scene: structs.replace(scene, latency=scene.latency._replace(lives=(), unread=True, gaps=(UNREAD,))),
+    "events": but(events=UNREAD),
+    "HAMi's install": but(seen=NO_INSTALL),
+}
+LOGS_WITHOUT: Mapping[str, Callable[[LogsScene], LogsScene]] = {
+    "the pod": but(subject=UNREAD),
+    "logs": but(logs=()),
+    "panics": but(panics=()),
+    "nodes": but(nodes=UNREAD),
+    "HAMi's install": but(seen=NO_INSTALL),
+}
 OF_CLUSTERS: Mapping[str, tuple[Sequence[Stage[Any]], Mapping[str, Callable[[Any], Any]]]] = {
     "status": (STATUS, INSTALL_WITHOUT),
     "nodes": (NODES, NODES_WITHOUT),
     "gpus": (GPUS, GPUS_WITHOUT),
+    "latency": (LATENCY_RULES, LATENCY_WITHOUT),
 }
 
 WITHOUT: Mapping[type, Mapping[str, Callable[[Any], AnyScene]]] = {
@@ -215,12 +259,31 @@ def test_a_rule_about_a_cluster_tells_what_it_declares_and_concludes_nothing_fro
     speak_alone(table, scene, without)
 
 
-def speak_alone(table: Sequence[Stage[Any]], scene: Any, without: Mapping[str, Callable[[Any], Any]]) -> None:
+@pytest.mark.sampled(24)
+@pytest.mark.parametrize("name", [case.name for case in cases()])
+def test_advice_tells_what_it_declares_and_concludes_nothing_from_what_was_not_read(name: str) -> None:
+    cluster, tune = open_case(name), find("tune")
+    scene = asyncio.run(tune.gather(tune.request(), Sources(cluster, ports=RecordedPorts(cluster)))).scene
+    speak_alone(TUNE, scene, TUNE_WITHOUT)
+
+
+@pytest.mark.sampled(24)
+@pytest.mark.parametrize("name", ASKED)
+def test_a_rule_about_logs_tells_what_it_declares_and_concludes_nothing_from_what_was_not_read(name: str) -> None:
+    cluster, pod = ASKED[name]()
+    logs = find("logs")
+    scene = asyncio.run(logs.gather(logs.request(pod), Sources(cluster))).scene
+    speak_alone(LOGS_RULES, scene, LOGS_WITHOUT, steps=False)  # the answer's first step is to ask why
+
+
+def speak_alone(
+    table: Sequence[Stage[Any]], scene: Any, without: Mapping[str, Callable[[Any], Any]], *, steps: bool = True
+) -> None:
     """Each rule of the table, with all that was read and with less of it."""
     for rule in dict.fromkeys(rule for stage in table for rule in stage.rules):
         found = rule(scene)
         assert {finding.code for finding in found} <= set(rule.codes), rule.__name__
-        assert all(finding.next_actions for finding in found if finding.severity != "info"), rule.__name__
+        assert all(finding.next_actions for finding in found if steps and finding.severity != "info"), rule.__name__
         for what, taken_away in without.items():
             less = taken_away(scene)
             for finding in rule(less):

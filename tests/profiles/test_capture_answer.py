@@ -15,7 +15,7 @@ from bot.report import in_words
 from bot.texts import LANGUAGES, Language, Texts
 from handlers.profiles.capture_answer import answer_to
 from playbooks.profile.fetch import FetchedProfile, Snapshot
-from playbooks.profile.report import diagnose
+from playbooks.profile.playbook import diagnose
 from playbooks.profile.request import Request
 from tests.pprof.build import Writer
 from tests.pprof.cases import PROFILES

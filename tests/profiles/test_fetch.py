@@ -23,9 +23,8 @@ from bot.kube.recording.recorded_ports import RecordedPorts
 from bot.report import Report, in_words
 from bot.texts import Texts, in_english
 from playbooks.playbook import Sources
-from playbooks.profile.answer import AlreadyProfiling, NotServed, content_of
-from playbooks.profile.fetch import FetchedProfile, Off, Snapshot, gather
-from playbooks.profile.report import diagnose
+from playbooks.profile.fetch import AlreadyProfiling, FetchedProfile, NotServed, Off, Snapshot, content_of, gather
+from playbooks.profile.playbook import diagnose
 from playbooks.profile.request import Address, Request
 from sandbox.apiserver import ApiServer, Fault, Rule
 from sandbox.apiserver.recordings import read_recording
@@ -183,6 +182,7 @@ def test_cancelled_it_closes_the_request_and_the_scheduler_stops_profiling(tmp_p
     fetched(tmp_path, CPU, server, cancelled)
 
 
+@pytest.mark.process
 def test_ctrl_c_in_a_shell_ends_the_capture(tmp_path: Path) -> None:
     started = asyncio.Event()
 
@@ -288,6 +288,7 @@ async def of_a_pod(folder: Path, talk: Callable[[ApiServer, int], Awaitable[Any]
         return await talk(server, URL(served.url).port or 0)
 
 
+@pytest.mark.process
 def test_the_shell_takes_it_straight_from_a_pod_whose_certificate_nobody_signed(tmp_path: Path) -> None:
     def hami_bot(port: int, over: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
         words = [

@@ -9,7 +9,7 @@ from bot.hami.installation.install import Install, VersionSeen
 from bot.hami.version import parse_version
 from bot.kube.hami_pods import read_flags
 from bot.kube.models import Lease, Pod
-from playbooks.profile.target import addresses
+from playbooks.profile.fetch import addresses
 
 TLS = ("--cert_file=/tls/tls.crt", "--key_file=/tls/tls.key")
 FLAGS = ("--http_bind=0.0.0.0:443", *TLS, "--metrics-bind-address=:9395")

@@ -33,12 +33,14 @@ def week(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
+@pytest.mark.process
 def test_the_peak_of_a_week_is_asked_for_as_of_a_time(week: str) -> None:
     found = ask(Address(week), 'max_over_time(hami_vgpu_memory_used_bytes{pod="bert-0"}[7d])', WEEK_ENDS)
     assert [round(sample.value / 2**20) for sample in found] == [13506]
     assert found[0].labels["namespace"] == "nlp"
 
 
+@pytest.mark.process
 def test_a_sample_is_quoted_as_the_text_format_has_it(tmp_path: Path) -> None:
     text = 'hami_vgpu_memory_used_bytes{namespace="n",pod="a\\"b"} 5\nhami_vgpu_memory_used_bytes{pod="c"} NaN\n'
     with prometheus_that_scrapes({"monitor": text}, tmp_path) as url:
@@ -187,6 +189,7 @@ def test_a_series_is_read_however_its_labels_are_written(series: str) -> None:
     assert sample.number == "5"
 
 
+@pytest.mark.process
 def test_series_with_the_same_labels_share_them_while_somebody_asks_for_that() -> None:
     series = '{"metric":{"__name__":"used","pod":"a"},"value":[0,"5"]}'
     text = f'{{"status":"success","data":{{"resultType":"vector","result":[{series}]}}}}'

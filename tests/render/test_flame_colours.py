@@ -10,12 +10,14 @@ import pytest
 from PIL import Image
 from playwright.async_api import Page
 
-from bot.render.flame import COLOURS, ROOT, Colour, Sample, flame_page, flame_picture, lay_out, legend
+from bot.render.flame import COLOURS, ROOT, Colour, StackSample, flame_page, flame_picture, lay_out, legend
 from tests.render import SAY
 from tests.sandbox.page.support import BROWSERS, find_browser, open_browser, violations_of
 
+pytestmark = pytest.mark.process
+
 STACKS = [
-    Sample(["main.serve", name], 10)
+    StackSample(["main.serve", name], 10)
     for name in (
         "runtime.gcBgMarkWorker", "runtime.mallocgc", "encoding/json.Marshal", "sync.(*Mutex).Lock", "syscall.Syscall",
         "net/http.(*conn).serve", "strings.Index", "example.com/a/b.F", "example.com/c/d.G",
@@ -103,7 +105,7 @@ def in_chromium(page: str, scene) -> None:
 
 
 def test_the_page_has_a_legend_and_on_a_phone_no_frame_is_wider_than_its_share() -> None:
-    narrow = [Sample([f"main.f{number:02}", "runtime.mallocgc"], 1) for number in range(60)]
+    narrow = [StackSample([f"main.f{number:02}", "runtime.mallocgc"], 1) for number in range(60)]
     flame = lay_out([*STACKS, *narrow])
 
     async def scene(shown: Page) -> None:

@@ -8,8 +8,8 @@ from bot.changes.kinds import VERBOSITY
 from bot.changes.plan import ChangeRequest, Plan, plan_raise
 from bot.slack.message import Message
 from bot.slack.render import blocks
-from bot.slack.render.change import Offer, offer_form, told_form, waiting_form
-from bot.slack.render.digest import Place
+from bot.slack.render.change import ChangeOffer, offer_form, told_form, waiting_form
+from bot.slack.render.digest import DigestPlace
 from bot.slack.render.digest import form as digest_form
 from bot.slack.render.triage import form as triage_form
 from bot.texts import Language, Texts
@@ -21,10 +21,10 @@ def forms() -> dict[str, dict[str, Any]]:
     plan = plan_raise(deployment(args=["-v=4"]), wanted, now=NOW, change_id="c1", version=None)
     assert isinstance(plan, Plan)
     return {
-        "offer": offer_form(Offer(plan.record, (), "", two_person=False), "{}"),
+        "offer": offer_form(ChangeOffer(plan.record, (), "", two_person=False), "{}"),
         "waiting": waiting_form(),
         "told": told_form(Message("no")),
-        "digest": digest_form(Place()),
+        "digest": digest_form(DigestPlace()),
         "note": triage_form("note", "0123abcd", "C0GPUONC01"),
         "mute": triage_form("mute", "0123abcd", "C0GPUONC01"),
         "handover": triage_form("handover", "0123abcd", "C0GPUONC01"),

@@ -11,7 +11,7 @@ from PIL import Image, ImageFont
 
 from bot.gpu_rows import GpuRow
 from bot.render import picture_text
-from bot.render.picture import alt_text, picture
+from bot.render.picture import picture
 from bot.render.picture_text import fitted, wide
 from bot.report import SCHEMA, Report, Sheet, Subject
 from bot.texts import LANGUAGES, Texts
@@ -166,11 +166,6 @@ def test_hostile_names_are_drawn_as_text() -> None:
 def test_odd_figures_are_drawn_too() -> None:
     odd = (("90000", "81920", "free"), ("0", "0", "free"), ("0", "0", "unhealthy"), ("-5", "81920", "free"))
     drawn(cards(odd, odd))
-
-
-def test_the_alternative_text_is_the_finding_on_one_line() -> None:
-    assert alt_text(many(1)) == "14 of 72 GPUs can still take a pod"
-    assert alt_text(structs.replace(many(1), verdict="a\nb")) == r"a\nb"
 
 
 @pytest.mark.parametrize("room", [0, 10, 40, 100, 1000])

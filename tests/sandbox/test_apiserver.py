@@ -160,6 +160,7 @@ def test_a_recording_is_served_from_a_folder_and_from_an_archive(recording, pack
     assert asyncio.run(read()) == ("hami-scheduler", "v1.36.2", LOG)
 
 
+@pytest.mark.process
 def test_the_command_prints_its_url_serves_and_ends_when_interrupted(tmp_path):
     kubeconfig = tmp_path / "kubeconfig"
     command = [sys.executable, "-m", "sandbox.apiserver", "--nodes", "2", "--pods", "9"]

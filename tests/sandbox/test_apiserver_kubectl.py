@@ -17,7 +17,7 @@ CASE = Path(__file__).parents[1] / "cases" / "hami-2.10" / "recording.tar.gz"
 PATIENCE_S = 120
 SCHEDULER = "app.kubernetes.io/component=hami-scheduler"
 
-pytestmark = pytest.mark.skipif(KUBECTL is None, reason="kubectl is not on the PATH")
+pytestmark = [pytest.mark.process, pytest.mark.skipif(KUBECTL is None, reason="kubectl is not on the PATH")]
 
 
 class Run(NamedTuple):

@@ -216,6 +216,7 @@ def test_a_malformed_request_is_refused_and_not_an_error_of_the_server(body: Any
     asyncio.run(run())
 
 
+@pytest.mark.process
 def test_it_runs_alone_and_says_how_to_connect() -> None:
     with subprocess.Popen([sys.executable, "-m", "sandbox.slack"], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout

@@ -12,6 +12,8 @@ from sandbox.slack import Ack, Fault, SlackServer, VirtualClock
 from sandbox.slack.content import strings_of
 from tests.slack.bot import a_process, environment
 
+pytestmark = pytest.mark.process
+
 OUTAGE_S = 600
 
 

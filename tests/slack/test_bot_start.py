@@ -11,6 +11,8 @@ import pytest
 from sandbox.slack import App, Fault, Seed, SlackServer
 from tests.slack.bot import a_process, environment
 
+pytestmark = pytest.mark.process
+
 SECRETS = ("bot_token", "app_token", "signing_secret")
 
 

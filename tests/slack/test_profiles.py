@@ -19,7 +19,7 @@ from bot.main import running
 from bot.pprof.decode import read
 from bot.pprof.top import top
 from bot.settings.schema import ClusterSettings, ProfileSettings
-from bot.slack.render.profile import CANCEL
+from bot.slack.render.report import CANCEL
 from bot.store import open_audit, open_profiles, open_store
 from bot.store.audit import Verified
 from handlers.parsing.question import Question

@@ -126,6 +126,7 @@ def test_the_newest_revision_is_the_end_of_the_chain() -> None:
     )
 
 
+@pytest.mark.process
 def test_a_start_with_nothing_to_upgrade_does_without_alembic(tmp_path: Path) -> None:
     code = f"""
 import asyncio, sys
@@ -140,6 +141,7 @@ print("alembic" in sys.modules)
     assert done.stdout == "False\n"
 
 
+@pytest.mark.process
 def test_a_question_in_a_shell_needs_neither_alembic_nor_a_database() -> None:
     parts = "{'alembic', 'sqlalchemy', 'asyncpg'}"
     code = f"import sys, handlers.shell, handlers.cluster_choice; print({parts} & set(sys.modules))"

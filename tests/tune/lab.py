@@ -17,9 +17,8 @@ from bot.prometheus.api import Prometheus
 from bot.report import Report
 from bot.texts import Texts
 from playbooks.playbook import Sources
-from playbooks.tune.facts import Request, gather_facts
-from playbooks.tune.playbook import PLAYBOOK
-from playbooks.tune.rows import AdviceRow
+from playbooks.tune.advice import AdviceRow
+from playbooks.tune.playbook import PLAYBOOK, Request
 from tests.playbooks.world import Object, plugin_pod, record
 from tests.tune.support import rows_of
 
@@ -81,7 +80,7 @@ def tune(
     opened = RecordedCluster.open(path)
     sources = Sources(opened, ports=RecordedPorts(opened), prometheus=prometheus)
     return PLAYBOOK.report(
-        asyncio.run(gather_facts(Request(all=not template, template=template), sources)), Texts("en")
+        asyncio.run(PLAYBOOK.gather(Request(all=not template, template=template), sources)), Texts("en")
     )
 
 

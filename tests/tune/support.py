@@ -15,9 +15,8 @@ from bot.prometheus.api import Prometheus
 from bot.report import Report
 from bot.texts import Language, Texts
 from playbooks.playbook import Sources
-from playbooks.tune.facts import Request, gather_facts
-from playbooks.tune.playbook import PLAYBOOK
-from playbooks.tune.rows import AdviceRow
+from playbooks.tune.advice import AdviceRow
+from playbooks.tune.playbook import PLAYBOOK, Request
 
 CASES = Path(__file__).parent / "cases"
 
@@ -56,7 +55,7 @@ class Case(NamedTuple):
         """The answer of `tune --all`, of `tune` or of `tune --template`."""
         cluster = open_case(self.name)
         sources = Sources(cluster, ports=RecordedPorts(cluster), prometheus=prometheus)
-        return PLAYBOOK.report(asyncio.run(gather_facts(Request(everything, template), sources)), Texts(language))
+        return PLAYBOOK.report(asyncio.run(PLAYBOOK.gather(Request(everything, template), sources)), Texts(language))
 
 
 def cases() -> list[Case]:

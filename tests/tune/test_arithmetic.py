@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from bot.report import Finding, Report
-from playbooks.tune.rows import AdviceRow
+from playbooks.tune.advice import AdviceRow
 from tests.playbooks.world import card, gpu_node, running, scheduler
 from tests.tune.lab import GIB, HOURS, USED, FakePrometheus, tune, use
 from tests.tune.support import Case, cases, rows_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from playbooks.tune.rows import AdviceRow
+from playbooks.tune.advice import AdviceRow
 from tests.tune.support import Case, cases, rows_of
 
 

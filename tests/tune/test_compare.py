@@ -18,8 +18,7 @@ from handlers.parsing.slack_grammar import understand
 from handlers.shell_grammar import build_grammar
 from handlers.tune_shell import CompareAsked, compare_recordings
 from playbooks.playbook import Sources, find
-from playbooks.tune.compare import ChangeRow, FigureRow, compare
-from playbooks.tune.compared_recording import gather_side
+from playbooks.tune.compare import ChangeRow, MeasuredRow, compare, gather_side
 from tests.latency.support import at, said, started
 from tests.playbooks.world import EXTENDER, HAMI, READY, Object, ago, check, gpu_node, pod, record, scheduler, text_of
 from tests.tune.support import CASES
@@ -45,7 +44,7 @@ def compared(before: Path, after: Path) -> Report:
 
 
 def answers(report: Report) -> dict[str, str]:
-    return {row.figure: row.answer for row in report.typed(FigureRow)}
+    return {row.figure: row.answer for row in report.typed(MeasuredRow)}
 
 
 def burst(folder: Path, *, count: int = 12, bound: float = 2, log: str = "", pending: int = 0, **fields: Any) -> Path:
@@ -74,7 +73,7 @@ def test_more_requests_a_second_helped_the_throttled_client() -> None:
         ChangeRow("--kube-qps", "5 (the default)", "50"),
         ChangeRow("--kube-burst", "10 (the default)", "100"),
     ]
-    (throttled,) = (row for row in report.typed(FigureRow) if row.figure == "throttled requests")
+    (throttled,) = (row for row in report.typed(MeasuredRow) if row.figure == "throttled requests")
     assert (throttled.before, throttled.after, throttled.answer) == (538, 0, "better")
     (after,) = (proof for proof in report.findings[0].evidence if proof.quote == "--kube-qps=50")
     assert after.command.endswith('containers[?(@.name=="vgpu-scheduler-extender")].command}\'')

@@ -23,9 +23,8 @@ from handlers.shell_grammar import build_grammar
 from playbooks.gather import usage_of_cores
 from playbooks.gather.usage_of_day import gather_day
 from playbooks.playbook import Sources
-from playbooks.tune.compare import ChangeRow, FigureRow
-from playbooks.tune.facts import Request
-from playbooks.tune.playbook import PLAYBOOK
+from playbooks.tune.compare import ChangeRow, MeasuredRow
+from playbooks.tune.playbook import PLAYBOOK, Request
 from tests.latency.support import started
 from tests.playbooks.world import HAMI, NOW, Object, check, record, scheduler, text_of
 from tests.prometheus.server import WEEK_ENDS, prometheus_of_the_week
@@ -72,7 +71,7 @@ def compared(prometheus: Prometheus | None, path: Path | None = None, old: date 
 
 
 def answers(report: Report) -> dict[str, str]:
-    return {row.figure: row.answer for row in report.typed(FigureRow)}
+    return {row.figure: row.answer for row in report.typed(MeasuredRow)}
 
 
 def test_more_memory_in_use_after_more_was_registered_helped() -> None:

@@ -10,8 +10,8 @@ from bot.hami.metrics.gpu_usage import NAMES
 from bot.texts import LANGUAGES, Texts
 from handlers.parsing.grammar import ParsedQuestion
 from handlers.tune_shell import tune_command
+from playbooks.tune.advice import Topic
 from playbooks.tune.guide import TEMPLATES, Symptom, client_for, lock_minutes, scenarios, splits_for, template
-from playbooks.tune.rows import Topic
 from tests.playbooks.world import Object, card, gpu_node, running, scheduler
 from tests.tune.lab import tune
 from tests.tune.support import cases

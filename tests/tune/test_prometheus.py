@@ -12,7 +12,7 @@ from bot.report import Report
 from tests.prometheus.server import prometheus_of_the_week, prometheus_that_scrapes
 from tests.tune.support import cases, open_case, rows_of
 
-pytestmark = pytest.mark.few(2)
+pytestmark = pytest.mark.process
 
 (IDLE_MEMORY,) = (case for case in cases() if case.name == "idle-memory")
 

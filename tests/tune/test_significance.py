@@ -2,7 +2,7 @@
 
 import pytest
 
-from playbooks.tune.significance import Answer, compare_counts, compare_times
+from playbooks.tune.compare import Difference, compare_counts, compare_times
 
 _SPREAD = [float(second) for second in range(1, 21)]
 
@@ -19,7 +19,7 @@ _SPREAD = [float(second) for second in range(1, 21)]
         ([], [], "not enough data"),
     ],
 )
-def test_times_differ_by_rank_and_by_median(before: list[float], after: list[float], answer: Answer) -> None:
+def test_times_differ_by_rank_and_by_median(before: list[float], after: list[float], answer: Difference) -> None:
     assert compare_times(before, after, 0.05) == answer
 
 
@@ -39,5 +39,5 @@ def test_a_difference_below_what_can_be_measured_is_none() -> None:
         (538, 0, (60, 9), "not enough data"),
     ],
 )
-def test_counts_differ_by_more_than_chance(before: int, after: int, pods: tuple[int, int], answer: Answer) -> None:
+def test_counts_differ_by_more_than_chance(before: int, after: int, pods: tuple[int, int], answer: Difference) -> None:
     assert compare_counts(before, after, *pods) == answer

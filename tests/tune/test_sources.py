@@ -14,9 +14,8 @@ from bot.report import Report
 from handlers.shell_output import asked_there
 from playbooks.gather import usage
 from playbooks.playbook import Sources
-from playbooks.tune.facts import Request, gather_facts
-from playbooks.tune.playbook import advise
-from playbooks.tune.scenarios import ScenarioRow
+from playbooks.tune.guide import ScenarioRow
+from playbooks.tune.playbook import PLAYBOOK, Request
 from tests.playbooks.world import Object, card, gpu_node, plugin_pod, record, running, scheduler
 from tests.tune.lab import GIB, HOURS, KERNEL, LIMIT, USED, FakePrometheus, advised, row, told, tune, use
 from tests.tune.support import rows_of
@@ -213,8 +212,8 @@ def test_a_monitor_without_a_figure_is_a_fault_beside_one_that_cannot_be_read(tm
 def test_a_node_without_a_plugin_pod_has_no_monitor(tmp_path: Path) -> None:
     path = record(tmp_path, [*two_nodes(), plugin_pod("gpu-1")], monitors={"gpu-1": measured("a", "GPU-a")})
     opened = RecordedCluster.open(path)
-    facts = asyncio.run(gather_facts(Request(all=True), Sources(opened, ports=RecordedPorts(opened))))
-    assert of("monitor-gap", advise(facts)) == [("repair", "gpu-2")]
+    seen = asyncio.run(PLAYBOOK.gather(Request(all=True), Sources(opened, ports=RecordedPorts(opened))))
+    assert of("monitor-gap", PLAYBOOK.diagnose(seen)) == [("repair", "gpu-2")]
 
 
 def test_a_node_of_which_prometheus_has_no_figure_is_a_fault(tmp_path: Path) -> None:

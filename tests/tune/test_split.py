@@ -11,7 +11,7 @@ from bot.texts import Texts
 from playbooks.pending.playbook import PLAYBOOK as PENDING
 from playbooks.pending.rows import PendingRow
 from playbooks.playbook import Sources
-from playbooks.tune import split
+from playbooks.tune import sharing
 from playbooks.tune.playbook import PLAYBOOK
 from tests.cases_support import CASES, VERSIONS
 from tests.playbooks.world import Object, card, gpu, gpu_node, none_of, pod, refused, running, scheduler
@@ -55,7 +55,7 @@ def test_without_the_quotas_it_cannot_be_told(tmp_path: Path) -> None:
 
 
 def test_where_too_many_pods_differ_it_cannot_be_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(split, "_MOST_VERDICTS", 1)
+    monkeypatch.setattr(sharing, "_MOST_VERDICTS", 1)
     report = asked(tmp_path, wait("large", memory=10**6), wait("small"))
     found = row(report, "split-count")
     assert found.direction == "cannot-tell"

@@ -1,5 +1,7 @@
 """Blocks, elements and views as plain dicts within Slack's limits: what is too long is cut, what is too many left out.
 
+`Room` is how much of an answer a message has room for.
+
 Text is shown as it is, whoever wrote it: `plain_text` without pictures. It may be a text that is no words yet: they
 are cut when `in_words` fills them in.
 """
@@ -25,6 +27,7 @@ _NUMBER = re.compile(r"-?\d{1,3}(,\d{3})*(\.\d+)?|-?\d+(\.\d+)?", re.ASCII)
 
 
 T = TypeVar("T")
+Shown = TypeVar("Shown", bound=dict[str, Any] | list[Any])
 
 
 class Draft(NamedTuple):
@@ -41,7 +44,7 @@ class Draft(NamedTuple):
 
 
 def in_words(value: T, say: Texts) -> T:
-    """The same blocks, elements or view with words in the place of texts."""
+    """Blocks, elements or a view with words in the place of texts."""
     filled: Any = value
     match value:
         case Text():
@@ -91,9 +94,9 @@ def context(*texts: Prose) -> Block:
     return {"type": "context", "elements": [plain(text, limits.SECTION) for text in texts[: limits.CONTEXT_ELEMENTS]]}
 
 
-def actions(*elements: Element, block_id: str = "") -> Block:
+def actions(*elements: Element) -> Block:
     """At least one element, each with its own action_id."""
-    return _named({"type": "actions", "elements": list(elements[: limits.ACTIONS_ELEMENTS])}, block_id)
+    return {"type": "actions", "elements": list(elements[: limits.ACTIONS_ELEMENTS])}
 
 
 def table(rows: Sequence[Sequence[Element]], right: Sequence[bool]) -> Block:
@@ -106,7 +109,7 @@ def table(rows: Sequence[Sequence[Element]], right: Sequence[bool]) -> Block:
 
 
 def data_table(caption: Prose, rows: Sequence[Sequence[Element]], page: int) -> Block:
-    """The same rows as a table that people sort, filter and turn the pages of; a column of numbers sorts as numbers.
+    """Rows as a table that people sort, filter and turn the pages of; a column of numbers sorts as numbers.
 
     Source: docs.slack.dev/reference/block-kit/blocks/data-table-block, October 2026.
     """
@@ -148,14 +151,11 @@ def cell(text: str) -> Element:
 
 def asking(label: Prose, element: Element, block_id: str, *, hint: Prose = "", optional: bool = False) -> Block:
     """An `input` block around an element of a modal."""
-    block: Block = {"type": "input", "label": plain(label, limits.LABEL), "element": element, "optional": optional}
+    block: Block = {"type": "input", "block_id": block_id, "label": plain(label, limits.LABEL), "element": element}
+    block["optional"] = optional
     if hint:
         block["hint"] = plain(hint, limits.LABEL)
-    return _named(block, block_id)
-
-
-def _named(block: Block, block_id: str) -> Block:
-    return {**block, "block_id": block_id} if block_id else block
+    return block
 
 
 # ------------------------------------------------------------------------------------------------------- elements
@@ -182,12 +182,10 @@ def confirm(title: Prose, text: Prose, yes: Prose, no: Prose) -> Element:
 
 
 def text_input(action_id: str, *, initial: str = "", placeholder: str = "", multiline: bool = False) -> Element:
-    element = _placed({"type": "plain_text_input", "action_id": action_id, "multiline": multiline}, placeholder)
+    element: Element = {"type": "plain_text_input", "action_id": action_id, "multiline": multiline}
+    if placeholder:
+        element["placeholder"] = plain(placeholder, limits.PLACEHOLDER)
     return {**element, "initial_value": cut(initial, limits.SECTION)} if initial else element
-
-
-def _placed(element: Element, placeholder: str) -> Element:
-    return {**element, "placeholder": plain(placeholder, limits.PLACEHOLDER)} if placeholder else element
 
 
 # ---------------------------------------------------------------------------------------------------------- views
@@ -219,7 +217,7 @@ def home(blocks: Sequence[Block]) -> Element:
     return {"type": "home", "blocks": list(blocks[: limits.BLOCKS_OF_VIEW])}
 
 
-Shown = TypeVar("Shown", bound=dict[str, Any] | list[Any])
+# ----------------------------------------------------------------------------------------------------------- room
 
 
 class Room:
@@ -234,7 +232,7 @@ class Room:
         self.cut = False
 
     def copy(self) -> "Room":
-        """The same room, to be filled in another way."""
+        """A room with as much left, to be filled in another way."""
         other = Room(self.characters, self.say)
         other.left_out, other.cut = self.left_out.copy(), self.cut
         return other

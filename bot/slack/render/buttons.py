@@ -6,12 +6,14 @@ A value makes a round trip through the client of whoever clicks: it is read like
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Sequence
+from typing import Annotated, TypeVar
+
+import msgspec
 
 from bot.report import NextAction, Report
 from bot.slack.message import Message
-from bot.slack.render import blocks, limits
+from bot.slack.render import blocks
 from bot.slack.render.limits import BUTTON_VALUE
 from bot.slack.render.text import escape
 from bot.texts import Text
@@ -20,21 +22,35 @@ ASK = "ask:"
 POST = "post-to-channel"
 EVERYTHING = "show-everything"
 
-_VERSION = 1
+
+class Pressed(msgspec.Struct, frozen=True, tag_field="v", tag=1, forbid_unknown_fields=True, omit_defaults=True):
+    """What a button or a form carries; `v` is the version of what we mean by it."""
 
 
-class Ask(NamedTuple):
+P = TypeVar("P", bound=Pressed)
+
+
+class AskButton(Pressed, frozen=True, rename={"words": "ask"}):
     """What a button asks: the words after the command, and the cluster and gist of the answer that it stood under."""
 
-    words: str
+    words: Annotated[str, msgspec.Meta(pattern=r"\S")]
     cluster: str
     read: str = ""
 
 
-def ask_value(words: str, cluster: str, read: str = "") -> str:
-    """The value of a button; a value of more than 2,000 characters is refused by Slack."""
-    value = {"v": _VERSION, "ask": words, "cluster": cluster}
-    return object_value({**value, "read": read} if read else value)
+def value_of(pressed: Pressed) -> str:
+    """The value of a button; Slack refuses one of more than 2,000 characters, so no character is an escape of six."""
+    return json.dumps(msgspec.to_builtins(pressed), ensure_ascii=False, separators=(",", ":"))
+
+
+def read_value(text: str, kind: type[P]) -> P | None:
+    """What the value of a button or a form carries, or None if it is none of ours."""
+    if len(text) > BUTTON_VALUE:
+        return None
+    try:
+        return msgspec.convert(json.loads(text), kind)
+    except (ValueError, RecursionError, msgspec.ValidationError):
+        return None
 
 
 def gist(report: Report) -> str:
@@ -44,34 +60,6 @@ def gist(report: Report) -> str:
     return hashlib.sha256(said.encode(errors="replace")).hexdigest()[:16]
 
 
-def object_value(value: Mapping[str, Any]) -> str:
-    """The JSON object as a button's value. Slack counts characters, so no character is written as an escape of six."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def object_in(text: str) -> dict[str, Any] | None:
-    """The JSON object of a button's value; None where it is none, or longer than Slack takes."""
-    if len(text) > BUTTON_VALUE:
-        return None
-    try:
-        value: Any = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
-
-
-def read_value(text: str) -> Ask | None:
-    """What the value asks, or None if it is none of ours."""
-    value = object_in(text)
-    if value is None:
-        return None
-    given: list[Any] = [value.get("ask"), value.get("cluster"), value.get("read", "")]
-    is_ours = type(value.get("v")) is int and value["v"] == _VERSION and value.keys() <= {"v", "ask", "cluster", "read"}
-    if is_ours and all(isinstance(part, str) for part in given) and given[0].strip():
-        return Ask(*given)
-    return None
-
-
 def is_ours(action: NextAction) -> bool:
     """Whether the action is a verb of the bot, which a button can ask, and no command for a shell."""
     return bool(action.command.strip()) and not action.command.startswith("kubectl ")
@@ -79,7 +67,7 @@ def is_ours(action: NextAction) -> bool:
 
 def action_button(action: NextAction, cluster: str, number: int) -> blocks.Element | None:
     """The button that asks for the action, which must be ours; None where it does not fit into a button."""
-    value = ask_value(action.command, cluster)
+    value = value_of(AskButton(action.command, cluster))
     if len(value) > BUTTON_VALUE:
         return None
     if not action.changes_cluster:
@@ -103,7 +91,7 @@ def closing_buttons(
     `direct`: there is no channel to post it to. `read` is the answer's gist. None where the question does not fit into
     a button.
     """
-    value, posted = ask_value(words, cluster), ask_value(words, cluster, read)
+    value, posted = value_of(AskButton(words, cluster)), value_of(AskButton(words, cluster, read))
     if not words.strip() or len(posted) > BUTTON_VALUE:
         return []
     offered = [blocks.button(Text("slack.again"), f"{ASK}{number}", value)]
@@ -114,20 +102,24 @@ def closing_buttons(
     return offered
 
 
-_MOST = 25
+# ----------------------------------------------------------------------------- a question with several possible answers
 
 
 def render_clusters(question: str, words: str, clusters: Sequence[str]) -> Message:
     """Which cluster a question is about: a button for each of at most 25, and how to name one."""
-    values = [(name, ask_value(words, name)) for name in clusters]
-    offered = [(name, value) for name, value in values if len(value) <= limits.BUTTON_VALUE][:_MOST]
-    buttons = [blocks.button(name, f"{ASK}{number}", value) for number, (name, value) in enumerate(offered)]
-    return Message(escape(question), (blocks.plain_section(question), *([blocks.actions(*buttons)] if buttons else [])))
+    return _choice(question, question, [(name, AskButton(words, name)) for name in clusters])
 
 
 def render_choice(question: str, asks: Sequence[str], cluster: str) -> Message:
     """`asks` are questions as typed after the command; at most 25 are offered, those too long for a button never."""
-    offered = [(words, value) for words in asks if len(value := ask_value(words, cluster)) <= limits.BUTTON_VALUE]
-    buttons = [blocks.button(words, f"{ASK}{number}", value) for number, (words, value) in enumerate(offered)]
-    spoken = escape(f"{question} {', '.join(words for words, _ in offered)}")
-    return Message(spoken, (blocks.plain_section(question), *([blocks.actions(*buttons)] if buttons else [])))
+    offered = [(words, AskButton(words, cluster)) for words in asks]
+    fitting = [words for words, ask in offered if len(value_of(ask)) <= BUTTON_VALUE]
+    return _choice(question, f"{question} {', '.join(fitting)}", offered)
+
+
+def _choice(question: str, aloud: str, offered: Sequence[tuple[str, AskButton]]) -> Message:
+    values = [(label, value_of(ask)) for label, ask in offered]
+    fitting = [(label, value) for label, value in values if len(value) <= BUTTON_VALUE]
+    buttons = [blocks.button(label, f"{ASK}{number}", value) for number, (label, value) in enumerate(fitting)]
+    shown = [blocks.plain_section(question), *([blocks.actions(*buttons)] if buttons else [])]
+    return Message(escape(aloud), tuple(shown))

@@ -1,4 +1,5 @@
-"""The card of a temporary change, edited through its life, and how it calls for help.
+"""A temporary change in Slack: what would be changed, shown to the one who asked before anything is, and its card,
+edited through its life, and how that calls for help.
 
 Nothing that a person or a cluster wrote is parsed: names of people and times are parts of rich text.
 """
@@ -12,7 +13,7 @@ from bot.render.words import SEVERITIES
 from bot.report import Impact
 from bot.slack.message import Block, Message
 from bot.slack.render import blocks
-from bot.slack.render.buttons import object_in, object_value
+from bot.slack.render.buttons import Pressed, value_of
 from bot.slack.render.limits import BUTTON_VALUE
 from bot.slack.render.rich import (
     Part,
@@ -72,10 +73,14 @@ _CHANGE: Mapping[str, str] = {
 """By flag."""
 NAME, DETAIL = 200, 1500
 _REASON, _DIFF_LINES, _NAMED, _ALOUD = 500, 20, 10, 1200
-_VERSION = 1
+CONFIRM, CANCEL = "change:confirm", "change:cancel"
+FORM = "change"
+REASON, REASON_TEXT = "because", "text"
+"""The form's block and input."""
+LONGEST_REASON = 500
 
 
-class Card(NamedTuple):
+class ChangeCard(NamedTuple):
     """What is known of a change. `by` is who decided or made happen what the state says, empty for the bot itself.
 
     Of one that waits, `approval` and `digest` are what its buttons carry, `expires_at` (unix seconds) is how long it is
@@ -96,7 +101,7 @@ class Card(NamedTuple):
     at: float = 0.0
 
 
-class CardButton(NamedTuple):
+class CardButton(Pressed, frozen=True):
     """What a button of a card is about. `key` is the change's id, or the approval's."""
 
     key: str
@@ -105,7 +110,7 @@ class CardButton(NamedTuple):
     digest: str = ""
 
 
-def render_card(card: Card) -> blocks.Draft:
+def render_card(card: ChangeCard) -> blocks.Draft:
     """The card as it is now."""
     record = card.record
     is_back = card.state in _PUT_BACK
@@ -129,7 +134,7 @@ def render_card(card: Card) -> blocks.Draft:
     return blocks.Draft(told_mrkdwn(text, (record.by,) if mention(record.by).startswith("<") else ()), tuple(built))
 
 
-def render_late(card: Card, minutes: int, approvers: Sequence[str], by_hand: str) -> blocks.Draft:
+def render_late(card: ChangeCard, minutes: int, approvers: Sequence[str], by_hand: str) -> blocks.Draft:
     """That a change could not be undone for so many minutes; calls the approvers, if any are given.
 
     `by_hand` is the shell line that undoes it.
@@ -159,7 +164,7 @@ def _call(headline: Text, detail: str, do: Text, by_hand: str, approvers: Sequen
 
 
 def render_over(about: CardButton) -> blocks.Draft:
-    """Of a card whose buttons can do nothing any more: that of a change, or with a digest that of a request."""
+    """The card whose buttons can do nothing any more: that of a change, or with a digest that of a request."""
     headline = Text("card.unknown" if about.digest else "card.over", target=inert(about.target, NAME))
     return blocks.Draft(escape(headline), (rich_text(line(span(inert(headline, DETAIL), "bold"))),))
 
@@ -191,26 +196,10 @@ def where(record: Record, cluster: str) -> str:
 # ----------------------------------------------------------------------------------------------------- buttons
 
 
-def pressed_value(pressed: CardButton) -> str:
-    """The value of a card's button."""
-    return object_value({"v": _VERSION, **pressed._asdict()})
-
-
-def read_pressed(text: str) -> CardButton | None:
-    """What the button is about, or None if it is none of ours."""
-    value = object_in(text)
-    if value is None:
-        return None
-    given = [value.get(name) for name in CardButton._fields]
-    if value.get("v") != _VERSION or len(value) != len(given) + 1 or not all(isinstance(part, str) for part in given):
-        return None
-    return CardButton(*map(str, given))
-
-
-def _buttons(card: Card) -> list[blocks.Element]:
+def _buttons(card: ChangeCard) -> list[blocks.Element]:
     record = card.record
     if card.state == "pending":
-        value = pressed_value(CardButton(card.approval, card.cluster, record.target, card.digest))
+        value = value_of(CardButton(card.approval, card.cluster, record.target, card.digest))
         change = what(record, longer=card.longer)
         sure = blocks.confirm(Text("slack.sure"), told_plain(change), Text("slack.yes"), Text("slack.no"))
         return [
@@ -219,7 +208,7 @@ def _buttons(card: Card) -> list[blocks.Element]:
         ]
     if card.state not in RUNNING:
         return []
-    value = pressed_value(CardButton(record.id, card.cluster, record.target))
+    value = value_of(CardButton(record.id, card.cluster, record.target))
     sure = blocks.confirm(Text("card.button-revert"), Text("card.sure-revert"), Text("slack.yes"), Text("slack.no"))
     revert = blocks.button(Text("card.button-revert"), REVERT, value, style="danger", confirm=sure)
     return (
@@ -232,7 +221,7 @@ def _buttons(card: Card) -> list[blocks.Element]:
 # ------------------------------------------------------------------------------------------------------- facts
 
 
-def _facts(card: Card) -> list[list[Part]]:
+def _facts(card: ChangeCard) -> list[list[Part]]:
     record = card.record
     facts = [[span(pieced("{} ", Text("card.in"))), span(where(record, card.cluster), "code")]]
     facts.append([span(pieced("{} ", Text("card.asked-by"))), somebody(inert(record.by, NAME) or "-")])
@@ -259,14 +248,10 @@ def _listed(pieces: Sequence[Part]) -> list[Part]:
     return [part for number, piece in enumerate(pieces) for part in ((span(", "), piece) if number else (piece,))]
 
 
-CONFIRM, CANCEL = "change:confirm", "change:cancel"
-FORM = "change"
-REASON, REASON_TEXT = "because", "text"
-"""The form's block and input."""
-LONGEST_REASON = 500
+# ------------------------------------------------------------------------------------------------------ what is offered
 
 
-class Offer(NamedTuple):
+class ChangeOffer(NamedTuple):
     """What would be done. `two_person`: somebody else has to approve it."""
 
     record: Record
@@ -275,7 +260,7 @@ class Offer(NamedTuple):
     two_person: bool
 
 
-def offer_form(offer: Offer, draft: str) -> dict[str, Any]:
+def offer_form(offer: ChangeOffer, draft: str) -> dict[str, Any]:
     """The modal that asks for the reason and confirms; `draft` comes back with what is submitted."""
     reason = blocks.text_input(REASON_TEXT, initial=cut(offer.record.because, LONGEST_REASON))
     return blocks.modal(
@@ -300,8 +285,8 @@ def told_form(message: Message | blocks.Draft) -> dict[str, Any]:
     return blocks.modal(Text("card.form-title"), message.blocks, close=Text("desk.cancel"))
 
 
-def offer_message(offer: Offer, draft: str) -> blocks.Draft | None:
-    """The same where no form can be opened; None when what was asked does not fit into a button."""
+def offer_message(offer: ChangeOffer, draft: str) -> blocks.Draft | None:
+    """The offer as a message, where no form can be opened; None when what was asked does not fit into a button."""
     if len(draft) > BUTTON_VALUE:
         return None
     yes = blocks.button(_yes(offer), CONFIRM, draft, style="danger")
@@ -309,7 +294,7 @@ def offer_message(offer: Offer, draft: str) -> blocks.Draft | None:
     return blocks.Draft(escape(what(offer.record)), (_shown(offer), blocks.actions(yes, no)))
 
 
-def _shown(offer: Offer) -> Block:
+def _shown(offer: ChangeOffer) -> Block:
     record = offer.record
     minutes = round((record.deadline - record.since) / 60)
     parts = [
@@ -330,5 +315,5 @@ def _shown(offer: Offer) -> Block:
     return rich_text(*parts)
 
 
-def _yes(offer: Offer) -> Text:
+def _yes(offer: ChangeOffer) -> Text:
     return Text("card.ask" if offer.two_person else "card.do")

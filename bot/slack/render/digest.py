@@ -1,10 +1,11 @@
-"""A digest as a message: the verdict, what changed since the last one, the room, the worst; one line if nothing did."""
+"""A digest as a message: the verdict, what changed since the last one, the room, the worst; one line if nothing did.
+
+Also which digests a channel has, and the form that adds one.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
-
-import msgspec
 
 from bot.digest.figures import Difference, Figures, anything_compared, differences, not_compared, step
 from bot.digest.rows import OwnerRow
@@ -13,7 +14,7 @@ from bot.render.picture import amount
 from bot.report import Report
 from bot.slack.message import Block, File, Message
 from bot.slack.render import blocks
-from bot.slack.render.buttons import action_button, is_ours
+from bot.slack.render.buttons import Pressed, action_button, is_ours, value_of
 from bot.slack.render.limits import SECTION
 from bot.slack.render.rich import Part, bullets, line, rich_text, span
 from bot.slack.render.text import escape, inert, lines, pieced
@@ -44,6 +45,9 @@ _WORD = 80
 """Of a card's type, an owner's name or a team."""
 _PROMISED = "1.00"
 """Once: what there is."""
+OPEN = FORM = "digest_add"
+WHEN, ZONE, INPUT = "when", "zone", "text"
+_USUAL, _SOMEWHERE = "weekdays 09:00", "Asia/Shanghai"
 
 
 class DigestPost(NamedTuple):
@@ -173,7 +177,7 @@ def _owner(row: OwnerRow) -> Prose:
 
 
 def _rooms(post: DigestPost) -> list[Block]:
-    """By type of card what is given and what is left; by how much it is promised, if by more than there is."""
+    """What is given and what is left by type of card; by how much it is promised, if by more than there is."""
     shown = [line(span(inert(word, _LINE))) for word in _room_words(post)]
     return [rich_text(line(span(Text("digest.room"), "bold")), bullets(*shown))] if shown else []
 
@@ -192,24 +196,14 @@ def _room_words(post: DigestPost) -> Iterable[Text]:
         yield Text("digest.more", count=len(post.rooms) - _KINDS)
 
 
-OPEN = FORM = "digest_add"
-WHEN, ZONE, INPUT = "when", "zone", "text"
-_USUAL, _SOMEWHERE = "weekdays 09:00", "Asia/Shanghai"
+# --------------------------------------------------------------------------------------------- the digests of a channel
 
 
-class Place(msgspec.Struct, frozen=True, omit_defaults=True):
+class DigestPlace(Pressed, frozen=True):
     """Where a digest is to be posted, and about which cluster; what the button and the form carry."""
 
     cluster: str = ""
     channel: str = ""
-
-
-def read_place(value: str) -> Place:
-    """What a button or a form carries; nothing where it is none of ours."""
-    try:
-        return msgspec.json.decode(value, type=Place)
-    except msgspec.DecodeError:
-        return Place()
 
 
 def render_list(digests: Sequence[Prose], ways: Sequence[tuple[str, Prose]], cluster: str) -> blocks.Draft:
@@ -218,18 +212,18 @@ def render_list(digests: Sequence[Prose], ways: Sequence[tuple[str, Prose]], clu
     typed = [
         line(span(inert(words, SECTION), "code"), span(pieced(" {}", inert(does, SECTION)))) for words, does in ways
     ]
-    button = blocks.button(Text("digest.form-open"), OPEN, msgspec.json.encode(Place(cluster)).decode())
+    button = blocks.button(Text("digest.form-open"), OPEN, value_of(DigestPlace(cluster)))
     aloud = escape(digests[0] if digests else Text("digest.none"))
     shown = rich_text(bullets(*rows) if digests else rows[0]), rich_text(bullets(*typed))
     return blocks.Draft(aloud, (*shown, blocks.actions(button)))
 
 
 def render_added(text: str) -> Message:
-    """As rich text, where the asterisks of a cron expression stay what they are and can be copied."""
+    """What was added as rich text, where the asterisks of a cron expression stay what they are and can be copied."""
     return Message(escape(text), (rich_text(line(span(inert(text, SECTION)))),))
 
 
-def form(place: Place) -> blocks.Element:
+def form(place: DigestPlace) -> blocks.Element:
     """The form."""
     when = blocks.text_input(INPUT, initial=_USUAL)
     zone = blocks.text_input(INPUT, placeholder=_SOMEWHERE)
@@ -242,5 +236,5 @@ def form(place: Place) -> blocks.Element:
         close=Text("desk.cancel"),
         submit=Text("digest.form-open"),
         callback_id=FORM,
-        private_metadata=msgspec.json.encode(place).decode(),
+        private_metadata=value_of(place),
     )

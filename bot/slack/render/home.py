@@ -6,7 +6,7 @@ from typing import NamedTuple
 from bot.access import Role
 from bot.slack.message import Block
 from bot.slack.render import blocks
-from bot.slack.render.buttons import ASK, ask_value
+from bot.slack.render.buttons import ASK, AskButton, value_of
 from bot.slack.render.rich import bullets, line, rich_text, told
 from bot.slack.render.text import inert
 from bot.slack.render.triage_head import Head, in_short
@@ -45,14 +45,14 @@ class HomeContent(NamedTuple):
 
 def render_home(seen: HomeContent, example: str) -> blocks.Element:
     """The view; `example` is a question as it is typed."""
-    asked = [blocks.button(asks, f"{ASK}{words}", ask_value(words, "")) for words, asks in _QUESTIONS.items()]
+    asked = [blocks.button(asks, f"{ASK}{words}", value_of(AskButton(words, ""))) for words, asks in _QUESTIONS.items()]
     return blocks.home(
         [
             blocks.header(Text("desk.home-title")),
             blocks.plain_section(Text("desk.home-what")),
             blocks.actions(
                 blocks.button(Text("desk.home-ask"), OPEN_FORM, style="primary"),
-                blocks.button(Text("desk.home-help"), f"{ASK}help", ask_value("help", "")),
+                blocks.button(Text("desk.home-help"), f"{ASK}help", value_of(AskButton("help", ""))),
             ),
             blocks.header(Text("desk.home-open")),
             *_opened(seen),

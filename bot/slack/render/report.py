@@ -11,6 +11,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 
+import msgspec
+
+from bot.pprof.quotes import short_name, top_table
+from bot.pprof.top import TopRow
 from bot.render.overview import brief
 from bot.render.words import (
     CONFIDENCES,
@@ -65,6 +69,7 @@ _LEFT_OUT = {
 _EMPTY = Text("render.empty")
 _TEXT_VERDICT, _TEXT_PART = 2000, 200
 _TEXT_ACTIONS = 3
+CANCEL = "profile-cancel"
 
 
 def render_report(
@@ -310,3 +315,21 @@ def slack_json(report: Report, say: Texts) -> str:
     message = render_report(report, say, channel_buttons=False, words=question)
     shown = {"text": message.text, "blocks": message.blocks}
     return json.dumps(shown, ensure_ascii=False, indent=2) + "\n"
+
+
+# ------------------------------------------------------------------------------------------------------------- profiles
+
+
+def taking(text: Text, key: str) -> blocks.Draft:
+    """One line and a button; `key` names the capture that it cancels."""
+    button = blocks.button(Text("profile.cancel"), CANCEL, key)
+    return blocks.Draft(escape(text), (blocks.plain_section(text), blocks.actions(button)))
+
+
+def with_short_names(report: Report) -> Report:
+    """The report with functions as a narrow table can show them; the files have them whole."""
+    rows = [row._replace(function=short_name(row.function)) for row in report.typed(TopRow)]
+    if not rows:
+        return report
+    first, *others = report.tables
+    return msgspec.structs.replace(report, tables=(top_table(first.title, rows), *others))

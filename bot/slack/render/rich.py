@@ -60,7 +60,7 @@ def somebody(who: str) -> Part:
 
 
 def mention(who: str) -> str:
-    """The same as `somebody` in mrkdwn; a name that is no id of Slack's is escaped."""
+    """Somebody in mrkdwn, who is called there as well; a name that is no id of Slack's is escaped."""
     if _USER.fullmatch(who):
         return f"<@{who}>"
     return f"<!subteam^{who}>" if _GROUP.fullmatch(who) else escape(who)
@@ -83,21 +83,15 @@ def told_mrkdwn(text: Mrkdwn, ids: Collection[str] = ()) -> Mrkdwn: ...
 @overload
 def told_mrkdwn(text: MrkdwnText, ids: Collection[str] = ()) -> MrkdwnText: ...
 def told_mrkdwn(text: Mrkdwn | MrkdwnText, ids: Collection[str] = ()) -> Mrkdwn | MrkdwnText:
-    """The same of escaped text."""
+    """Escaped text with times and users of Slack as `told` has them."""
     if isinstance(text, Text):
         return MrkdwnText(made(partial(told_mrkdwn, ids=ids), text))
     return Mrkdwn(_to_tell(ids).sub(lambda found: _token(found[0], ids), text))
 
 
-@overload
-def told_plain(text: str) -> str: ...
-@overload
-def told_plain(text: Text) -> Text: ...
-def told_plain(text: Prose) -> Prose:
-    """The same where nothing is parsed: each time as `05:00 UTC`, for what is soon."""
-    if isinstance(text, Text):
-        return made(told_plain, text)
-    return _TIME.sub(lambda found: f"{found[0][11:16]} UTC", text)
+def told_plain(text: Text) -> Text:
+    """Text for where nothing is parsed: each time as `05:00 UTC`, for what is soon."""
+    return made(partial(_TIME.sub, lambda found: f"{found[0][11:16]} UTC"), text)
 
 
 def link(url: str, text: Prose = "") -> Part:
@@ -113,11 +107,6 @@ def channel(name: str) -> Part:
 def moment(at: float) -> Part:
     """A time (unix seconds) in the reader's own zone; in UTC where that cannot be shown."""
     return {"type": "date", "timestamp": round(at), "format": _WHEN, "fallback": utc(at)}
-
-
-def moment_mrkdwn(at: float) -> Mrkdwn:
-    """The same as `moment` in mrkdwn."""
-    return Mrkdwn(f"<!date^{round(at)}^{_WHEN}|{utc(at)}>")
 
 
 def utc(at: float) -> str:
@@ -137,7 +126,7 @@ def _part(word: str, styles: Sequence[str], ids: Collection[str]) -> Part:
 
 def _token(word: str, ids: Collection[str]) -> str:
     at = _at(word)
-    return mention(word) if word in ids else word if at is None else moment_mrkdwn(at)
+    return mention(word) if word in ids else word if at is None else f"<!date^{round(at)}^{_WHEN}|{utc(at)}>"
 
 
 def _at(word: str) -> float | None:

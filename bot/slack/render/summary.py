@@ -1,4 +1,6 @@
-"""The summary of an incident that is over, for the end of its thread and of its Markdown export."""
+"""What became of incidents: the summary of one, for the end of its thread and of its Markdown export, and the on-call
+report about those of some days.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -7,14 +9,14 @@ from bot.changes.durations import roughly
 from bot.render.words import SEVERITIES
 from bot.slack.message import Block
 from bot.slack.render import blocks
-from bot.slack.render.rich import Part, bullets, channel, line, rich_text, somebody, span
+from bot.slack.render.rich import Part, bullets, line, rich_text, span
 from bot.slack.render.text import escape, inert, pieced
-from bot.slack.render.triage_head import Head, calling_nobody, end_of, in_short
+from bot.slack.render.triage_head import Head, callee, end_of, in_short
 from bot.texts import Prose, Text
 from bot.triage.gputime import GpuTime
 from bot.triage.mute import read_until
 from bot.triage.oncall_report import OncallReport
-from bot.triage.state import PAGER, Turn
+from bot.triage.state import Turn
 from bot.triage.summary import Summary, TimelineEntry
 
 DID: Mapping[Turn, Text] = {
@@ -92,13 +94,8 @@ def gpu_hours(affected: GpuTime) -> Text:
 
 def who_was(who: str) -> Part:
     """A person or a channel by id, a user group without calling it, or any other name as it is."""
-    if who == PAGER:
-        return span(Text("triage.pager"))
-    shown = inert(who, _NAME)
-    if who.startswith(("C", "G")):
-        return channel(shown)
-    part = somebody(shown)
-    return span(Text("triage.summary-group", id=shown)) if part["type"] == "usergroup" else part
+    part = callee(who)
+    return span(Text("triage.summary-group", id=part["usergroup_id"])) if part["type"] == "usergroup" else part
 
 
 def _acknowledged(summary: Summary) -> list[Part]:
@@ -150,8 +147,7 @@ def _affected(head: Head) -> Text:
     return pieced("{} ({}: {})", pods, Text("triage.namespaces"), listed)
 
 
-_MOST = 10
-_NAME2 = 80
+# ----------------------------------------------------------------------------------------------- the on-call report
 
 
 def render_oncall_report(report: OncallReport, days: int, still_open: Sequence[Head]) -> blocks.Draft:
@@ -173,11 +169,11 @@ def _report_parts(report: OncallReport, days: int, still_open: Sequence[Head]) -
     title = Text("triage.report", days=days, count=total)
     parts = [line(span(title, "bold"))]
     causes = [
-        [span(pieced("{} ({}): {}", inert(cause, _NAME2), SEVERITIES[severity], str(count)))]
+        [span(pieced("{} ({}): {}", inert(cause, _NAME), SEVERITIES[severity], str(count)))]
         for cause, severity, count in report.opened
     ]
     calls = [[who_was(who), span(f": {count}")] for who, count in report.calls]
-    alerts = [[span(f"{inert(name, _NAME2)}: {count}")] for name, count in report.alerts]
+    alerts = [[span(f"{inert(name, _NAME)}: {count}")] for name, count in report.alerts]
     if total:
         parts += [*_listed("", causes), *_listed(Text("triage.report-times"), _times(report))]
     if report.affected.pods:
@@ -203,7 +199,21 @@ def _listed(title: Prose, rows: Sequence[list[Part]]) -> list[Part]:
     """A titled list of the first rows; nothing where there is none."""
     if not rows:
         return []
-    shown = [line(*row) for row in rows[:_MOST]]
+    shown = [line(*row) for row in rows[:_MOST_DONE]]
     if more := len(rows) - len(shown):
         shown.append(line(span(Text("triage.more-open", count=more))))
     return [*([line(span(title, "bold"))] if title else []), bullets(*shown)]
+
+
+def calling_nobody(parts: Sequence[Part]) -> list[Part]:
+    """Rich text with people and user groups by their id alone, which calls nobody."""
+    silent: list[Part] = []
+    for part in parts:
+        if part["type"] == "user":
+            silent.append(span(part["user_id"]))
+        elif part["type"] == "usergroup":
+            silent.append(span(Text("triage.summary-group", id=part["usergroup_id"])))
+        else:
+            within = {"elements": calling_nobody(part["elements"])} if "elements" in part else {}
+            silent.append({**part, **within})
+    return silent

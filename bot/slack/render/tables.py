@@ -1,4 +1,7 @@
-"""The tables of an answer: one in the message, as far as a person reads on a phone, and whole ones as files."""
+"""The tables of an answer: one in the message, as far as a person reads on a phone, and whole ones as files (CSV).
+
+The whole answer is a file too, as Markdown. What a message has no room for is in its files.
+"""
 
 import csv
 import io
@@ -29,6 +32,15 @@ _ANSWERED_BY_TABLES = ("Deployment", "Pods")
 """Kinds of subjects in a namespace that are not one pod: which pods wait there, and for what, stands in a table."""
 _SMALL = 15
 """Rows of a table that reads well in the whole answer and needs no file of its own."""
+WHOLE_ANSWER = "answer"
+
+_FILE_TITLE = 200
+_YAML = ".yaml"
+_STEM = 60
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
+_NUMBER = re.compile(r"-[\d.,]+%?")
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+"""East Asian spreadsheets take the wide forms as well."""
 
 
 class RenderedTables(NamedTuple):
@@ -116,15 +128,7 @@ def _columns_shown(table: Table) -> list[int]:
     return (telling or [0])[:_COLUMNS_SHOWN]
 
 
-WHOLE_ANSWER = "answer"
-
-_FILE_TITLE = 200
-_YAML = ".yaml"
-_STEM = 60
-_NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
-_NUMBER = re.compile(r"-[\d.,]+%?")
-_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
-"""East Asian spreadsheets take the wide forms as well."""
+# ---------------------------------------------------------------------------------------------------------------- files
 
 
 def whole_answer(report: Report, say: Texts) -> File:

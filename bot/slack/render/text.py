@@ -1,6 +1,6 @@
 """Text that nobody can make act in Slack: what came from a cluster or a person is inert before it is anywhere.
 
-`Mrkdwn` is the only type that Slack parses, and only `escape`, `code` and `lines` make it. What is not our own words
+`Mrkdwn` is the only type that Slack parses, and only `escape` and `lines` make it. What is not our own words
 belongs into rich text or `plain_text`, where nothing is parsed; both take what `inert` gives. Of a text that is no
 words yet, each gives a text that will have become so.
 """
@@ -75,12 +75,6 @@ def escape(raw: Prose, most: int = SECTION) -> Mrkdwn | MrkdwnText:
     text = _QUOTED.sub("›", text)
     text = _ACTS_AFTER.sub(lambda found: found[0] + _ZERO_WIDTH_SPACE, text)
     return Mrkdwn(_cut_entities(_entities(text), most))
-
-
-def code(raw: str, most: int = SECTION) -> Mrkdwn:
-    """The text as inline code; backticks in it become characters that look like them."""
-    text = visible(raw[: most + 1]).replace("`", "ˋ").strip() or " "
-    return Mrkdwn(f"`{_cut_entities(_entities(text), most - 2)}`")
 
 
 @overload

@@ -8,12 +8,11 @@ from bot.render.words import SEVERITIES
 from bot.report import one_line
 from bot.slack.message import File
 from bot.slack.render import blocks
-from bot.slack.render.buttons import object_in, object_value
+from bot.slack.render.buttons import Pressed, value_of
 from bot.slack.render.rich import Part, bullets, line, mention, rich_text, somebody, span, told_mrkdwn, utc
 from bot.slack.render.summary import DID, summary_lines
 from bot.slack.render.text import MrkdwnText, escape, in_one_line, inert, pieced
 from bot.slack.render.triage_head import (
-    BUTTONS,
     LABELS,
     Head,
     callee,
@@ -37,7 +36,6 @@ _SHOWN_IGNORED, _IGNORED_NAME = 3, 30
 _MUTES = ("1h", "4h", "24h")
 _OPTION = 150
 """Characters of an option's value."""
-_VERSION = 1
 
 
 def render_open(heads: Sequence[Head], rota: Sequence[str], ignored: Ignored) -> blocks.Draft:
@@ -132,11 +130,12 @@ def render_timeline(head: Head, happened: Sequence[TimelineEntry], summary: Summ
 # ----------------------------------------------------------------------------------------------------- buttons
 
 
-def read_button(text: str) -> str:
-    """The incident that the button is of; empty if it is none of ours."""
-    given = object_in(text) or {}
-    found = given.get("incident")
-    return found if given.get("v") == _VERSION and len(given) == 2 and isinstance(found, str) else ""
+class TriageForm(Pressed, frozen=True):
+    """What a form carries."""
+
+    incident: str
+    deed: Deed
+    channel: str
 
 
 def form(deed: Deed, incident_id: str, channel: str, nodes: Sequence[str] = ()) -> blocks.Element:
@@ -149,14 +148,13 @@ def form(deed: Deed, incident_id: str, channel: str, nodes: Sequence[str] = ()) 
         asked = blocks.asking(Text("triage.how-long"), _mutes(nodes), MUTE)
     else:
         asked = blocks.asking(Text("triage.note"), blocks.text_input(TEXT, multiline=True), NOTE)
-    metadata = object_value({"v": _VERSION, "incident": incident_id, "deed": deed, "channel": channel})
     return blocks.modal(
         LABELS[deed],
         [asked],
         close=Text("desk.cancel"),
         submit=LABELS[deed],
         callback_id=FORM,
-        private_metadata=metadata,
+        private_metadata=value_of(TriageForm(incident_id, deed, channel)),
     )
 
 
@@ -168,15 +166,6 @@ def _mutes(nodes: Sequence[str]) -> blocks.Element:
     offered += [(words, Text("triage.until", end=end_in_words(until))) for words, until in ends]
     options = [{"text": blocks.plain(text, _OPTION // 2), "value": words} for words, text in offered]
     return {"type": "radio_buttons", "action_id": TEXT, "options": options, "initial_option": options[0]}
-
-
-def read_form(metadata: str) -> tuple[str, Deed, str] | None:
-    """The incident, the deed and the channel of a form that was submitted; None if it is none of ours."""
-    given = object_in(metadata) or {}
-    names = [given.get(name) for name in ("incident", "deed", "channel")]
-    if given.get("v") != _VERSION or not all(isinstance(name, str) for name in names) or names[1] not in BUTTONS:
-        return None
-    return str(names[0]), names[1], str(names[2])
 
 
 def _worse(detail: str) -> Text:

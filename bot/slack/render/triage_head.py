@@ -1,5 +1,8 @@
 """The head of a triage thread, short enough for a phone at night: the verdict, four lines of facts, the first next
 step, buttons. What does not fit there is in `details`, for the thread's evidence.
+
+Whom the bot calls stands in a head too, and in that of a thread which gathers the alerts of many causes a line for each
+name, with a menu that opens a thread for one.
 """
 
 import hashlib
@@ -10,8 +13,7 @@ from bot.render.words import SEVERITIES
 from bot.report import VERDICT_LIMIT, Severity
 from bot.slack.message import Block
 from bot.slack.render import blocks
-from bot.slack.render.blocks import Draft
-from bot.slack.render.buttons import is_ours, object_in, object_value
+from bot.slack.render.buttons import Pressed, is_ours, value_of
 from bot.slack.render.rich import Part, bullets, channel, line, link, moment, rich_text, somebody, span, utc
 from bot.slack.render.text import escape, in_one_line, inert, lines, pieced
 from bot.texts import Prose, Text
@@ -19,13 +21,16 @@ from bot.triage.cause import STORM, Cause, severest
 from bot.triage.mute import MuteUntil
 from bot.triage.state import PAGER, Call, Deed, Incident, State
 
-ACT = "triage:"
+ACT, OPEN = "triage:", "triage-open-cause"
 BUTTONS: tuple[Deed, ...] = ("ack", "take", "note", "handover", "mute", "close")
 _NAME, _PLACE, _STEP = 200, 60, 160
 _NAMES_IN_HEAD, _NAMES_IN_DETAILS = 2, 10
+_ALERTS_SHOWN, _OPTIONS, _ALERT_NAME, _OPTION = 15, 25, 60, 75
+_WHOM = 80
+_UNKNOWN = "?"
+"""Who PagerDuty has on call, while that was not asked yet."""
 _LIST = 150
 """Characters of a list in the details, which stand below an answer that has most of what a message may have."""
-_VERSION = 1
 STATE: Mapping[State, Text] = {
     "open": Text("triage.state-open"),
     "acknowledged": Text("triage.state-acknowledged"),
@@ -240,13 +245,14 @@ def _some(names: Sequence[str], most: int) -> str:
 # ----------------------------------------------------------------------------------------------------- buttons
 
 
-def button_value(incident_id: str) -> str:
-    """The value of a head's button: enough to act, whatever the bot forgot meanwhile."""
-    return object_value({"v": _VERSION, "incident": incident_id})
+class IncidentButton(Pressed, frozen=True):
+    """What a button of a head carries: enough to act, whatever the bot forgot meanwhile."""
+
+    incident: str
 
 
 def _buttons(head: Head) -> list[blocks.Element]:
-    value, sure = button_value(head.id), _sure(head)
+    value, sure = value_of(IncidentButton(head.id)), _sure(head)
     return [
         blocks.button(
             LABELS[deed],
@@ -267,9 +273,7 @@ def _sure(head: Head) -> blocks.Element:
     return blocks.confirm(Text("triage.close-this"), question, LABELS["close"], Text("slack.no"))
 
 
-_ID = 50
-_UNKNOWN = "?"
-"""Who PagerDuty has on call, while that was not asked yet."""
+# --------------------------------------------------------------------------------------------------- who is called
 
 
 def callee(who: str) -> Part:
@@ -278,22 +282,8 @@ def callee(who: str) -> Part:
         return span(Text("triage.on-call"))
     if who == PAGER:
         return span(Text("triage.pager"))
-    shown = inert(who, _ID)
+    shown = inert(who, _WHOM)
     return channel(shown) if who.startswith(("C", "G")) else somebody(shown)
-
-
-def calling_nobody(parts: Sequence[Part]) -> list[Part]:
-    """The same with people and user groups by their id alone, which calls nobody."""
-    silent: list[Part] = []
-    for part in parts:
-        if part["type"] == "user":
-            silent.append(span(part["user_id"]))
-        elif part["type"] == "usergroup":
-            silent.append(span(Text("triage.summary-group", id=part["usergroup_id"])))
-        else:
-            within = {"elements": calling_nobody(part["elements"])} if "elements" in part else {}
-            silent.append({**part, **within})
-    return silent
 
 
 def call_facts(incident: Incident, call: Call | None) -> list[Part]:
@@ -317,33 +307,37 @@ def next_part(call: Call) -> list[Part]:
     return [span(pieced("{} ", Text("triage.next-call"))), callee(call.whom), span(" "), moment(call.at)]
 
 
-def render_last_resort(incident_id: str, claim: Prose, url: str) -> Draft:
+def render_last_resort(incident_id: str, claim: Prose, url: str) -> blocks.Draft:
     """What the channel or the person of last resort reads outside the thread."""
     headline = Text("triage.last-resort-told", id=incident_id)
     verdict = in_one_line(claim, VERDICT_LIMIT)
     pieces = [span(pieced("{} {}", headline, inert(verdict, VERDICT_LIMIT)), "bold")]
     if url:
         pieces += [span(" "), link(url, Text("triage.to-thread"))]
-    return Draft(escape(pieced("{} {}", headline, verdict)), (rich_text(line(*pieces)),))
+    return blocks.Draft(escape(pieced("{} {}", headline, verdict)), (rich_text(line(*pieces)),))
 
 
-OPEN = "triage-open-cause"
-_LINES, _OPTIONS = 15, 25
-_ALERT_NAME, _OPTION = 60, 75
-
-Named = tuple[str, int, int]
+# ---------------------------------------------------------------------------------------------- alerts of many causes
 
 
-def gathered(incident_id: str, by_name: Sequence[Named]) -> list[Block]:
+class CauseChoice(Pressed, frozen=True):
+    """What the menu carries: the incident, and the `digest_of` the name that was chosen."""
+
+    incident: str
+    name: str
+
+
+def gathered(incident_id: str, by_name: Sequence[tuple[str, int, int]]) -> list[Block]:
     """The lines, those of which most fire first, and the menu with those that fire."""
-    shown = [line(span(_row(alert))) for alert in by_name[:_LINES]]
-    if more := len(by_name) - _LINES:
+    shown = [line(span(_row(alert))) for alert in by_name[:_ALERTS_SHOWN]]
+    if more := len(by_name) - _ALERTS_SHOWN:
         shown += [line(span(Text("triage.storm-more", count=more)))] if more > 0 else []
     firing = [alert for alert in by_name if alert[1]][:_OPTIONS]
     built = [rich_text(bullets(*shown))] if shown else []
     if firing:
         options = [
-            {"text": blocks.plain(alert[0], _OPTION), "value": _cause_value(incident_id, alert[0])} for alert in firing
+            {"text": blocks.plain(alert[0], _OPTION), "value": value_of(CauseChoice(incident_id, digest_of(alert[0])))}
+            for alert in firing
         ]
         placeholder = blocks.plain(Text("triage.storm-open"), _OPTION)
         menu = {"type": "static_select", "action_id": OPEN, "options": options, "placeholder": placeholder}
@@ -356,18 +350,6 @@ def digest_of(name: str) -> str:
     return hashlib.sha256(name.encode(errors="replace")).hexdigest()[:16]
 
 
-def read_choice(text: str) -> tuple[str, str]:
-    """The incident, and the `digest_of` the name that was chosen; both empty if it is none of ours."""
-    given = object_in(text) or {}
-    incident, name = given.get("incident"), given.get("name")
-    is_ours = given.get("v") == _VERSION and len(given) == 3
-    return (incident, name) if is_ours and isinstance(incident, str) and isinstance(name, str) else ("", "")
-
-
-def _cause_value(incident_id: str, name: str) -> str:
-    return object_value({"v": _VERSION, "incident": incident_id, "name": digest_of(name)})
-
-
-def _row(alert: Named) -> Text:
+def _row(alert: tuple[str, int, int]) -> Text:
     name, firing, total = alert
     return Text("triage.storm-row", name=inert(name, _ALERT_NAME) or "-", firing=firing, total=total)

@@ -10,7 +10,7 @@ from tests.sandbox.page.support import CHANNEL, Chrome, violations_of
 from tests.sandbox.page.test_messages import put
 from tests.sandbox.page.test_views import open_modal
 
-pytestmark = pytest.mark.few(2)
+pytestmark = pytest.mark.process
 
 PAGE = Path(__file__).parents[3] / "sandbox" / "slack" / "page"
 AT_CHANNEL = f"#/c/{CHANNEL}"

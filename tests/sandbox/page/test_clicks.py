@@ -6,7 +6,7 @@ import pytest
 
 from tests.sandbox.page.support import CHANNEL, Chrome
 
-pytestmark = pytest.mark.few(1)
+pytestmark = pytest.mark.process
 
 AT_CHANNEL = f"#/c/{CHANNEL}"
 GENERAL = "C0GENERAL1"

@@ -5,7 +5,7 @@ import pytest
 from sandbox.slack.clock import VirtualClock
 from tests.sandbox.page.support import CHANNEL, Chrome
 
-pytestmark = pytest.mark.few(3)
+pytestmark = pytest.mark.process
 
 AT_CHANNEL = f"#/c/{CHANNEL}"
 

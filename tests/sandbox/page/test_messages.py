@@ -6,7 +6,7 @@ from sandbox.slack.seed import Person, Room
 from tests.sandbox.page.samples import EVERY_BLOCK, HOSTILE, LONG, NODES, mrkdwn, option, plain
 from tests.sandbox.page.support import CHANNEL, Chrome, SlackServer
 
-pytestmark = pytest.mark.few(3)
+pytestmark = pytest.mark.process
 
 AT_CHANNEL = f"#/c/{CHANNEL}"
 ADA = "U0ADA00001"

@@ -9,7 +9,7 @@ import pytest
 from tests.sandbox.page.samples import HOSTILE
 from tests.sandbox.page.support import Chrome
 
-pytestmark = pytest.mark.few(2)
+pytestmark = pytest.mark.process
 
 
 def parsed(chrome: Chrome, module: str, function: str, *arguments: Any) -> Any:

@@ -7,7 +7,7 @@ import pytest
 from tests.sandbox.page.samples import EVERY_INPUT, NODES, mrkdwn, plain
 from tests.sandbox.page.support import CHANNEL, Chrome
 
-pytestmark = pytest.mark.few(2)
+pytestmark = pytest.mark.process
 
 AT_CHANNEL = f"#/c/{CHANNEL}"
 

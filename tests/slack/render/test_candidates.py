@@ -1,6 +1,6 @@
 import pytest
 
-from bot.slack.render.buttons import Ask, read_value, render_choice
+from bot.slack.render.buttons import AskButton, read_value, render_choice
 from tests.slack.render import assert_fits, assert_inert, texts
 
 QUESTION = "Which of these pods?"
@@ -14,7 +14,7 @@ def test_every_choice_is_a_button_that_asks_for_it_on_the_same_cluster():
     asks = ["why ml/trainer-0", "why ml/trainer-1"]
     shown = buttons(render_choice(QUESTION, asks, "lab"))
     assert [element["text"]["text"] for element in shown] == asks
-    assert [read_value(element["value"]) for element in shown] == [Ask(ask, "lab") for ask in asks]
+    assert [read_value(element["value"], AskButton) for element in shown] == [AskButton(ask, "lab") for ask in asks]
     assert [element["action_id"] for element in shown] == ["ask:0", "ask:1"]
 
 

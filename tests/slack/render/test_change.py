@@ -9,16 +9,15 @@ from bot.changes.journal import EventKind
 from bot.errors import BotError
 from bot.report import Impact
 from bot.slack.render import blocks
+from bot.slack.render.buttons import read_value, value_of
 from bot.slack.render.change import (
     RUNNING,
-    Card,
     CardButton,
-    Offer,
+    ChangeCard,
+    ChangeOffer,
     Waiting,
     offer_form,
     offer_message,
-    pressed_value,
-    read_pressed,
     render_card,
     render_denied,
     render_late,
@@ -37,8 +36,8 @@ STATES = [*get_args(Waiting), *get_args(EventKind)]
 SAY = Texts("en")
 
 
-def card(state: str, **more) -> Card:
-    return Card(state, RECORD, "lab", HOSTILE, "U0LINUS001", approval="k", digest="d", expires_at=1.0, **more)
+def card(state: str, **more) -> ChangeCard:
+    return ChangeCard(state, RECORD, "lab", HOSTILE, "U0LINUS001", approval="k", digest="d", expires_at=1.0, **more)
 
 
 def buttons(message) -> list[str]:
@@ -113,16 +112,16 @@ def test_a_refusal_names_those_who_may() -> None:
 
 def test_a_buttons_value_comes_back_and_anything_else_is_none() -> None:
     pressed = CardButton("0123456789ab", "lab", "hami-system/hami-scheduler", "d" * 64)
-    assert read_pressed(pressed_value(pressed)) == pressed
-    for forged in ("", "{", "[]", "1", '{"v":1}', pressed_value(pressed).replace('"v":1', '"v":2'), "x" * 3000):
-        assert read_pressed(forged) is None
+    assert read_value(value_of(pressed), CardButton) == pressed
+    for forged in ("", "{", "[]", "1", '{"v":1}', value_of(pressed).replace('"v":1', '"v":2'), "x" * 3000):
+        assert read_value(forged, CardButton) is None
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_what_is_shown_before_a_change_is_within_the_limits(language) -> None:
     say = Texts(language)
     impacts = tuple(Impact(f"code-{number}", "warning", HOSTILE[:900]) for number in range(6))
-    offer = Offer(RECORD, impacts, "lab", two_person=True)
+    offer = ChangeOffer(RECORD, impacts, "lab", two_person=True)
     error = render_error(BotError(HOSTILE, hint=HOSTILE))
     for view in (offer_form(offer, "{}"), waiting_form(), told_form(progress("x")), told_form(error)):
         assert validate_view(blocks.in_words(view, say)) == []
@@ -133,4 +132,4 @@ def test_what_is_shown_before_a_change_is_within_the_limits(language) -> None:
 
 
 def test_a_draft_too_long_for_a_button_is_not_offered() -> None:
-    assert offer_message(Offer(RECORD, (), "lab", two_person=False), "x" * 2001) is None
+    assert offer_message(ChangeOffer(RECORD, (), "lab", two_person=False), "x" * 2001) is None

@@ -1,5 +1,5 @@
 from bot.slack.render import blocks
-from bot.slack.render.buttons import read_value
+from bot.slack.render.buttons import AskButton, read_value
 from bot.slack.render.home import HomeContent, render_home
 from bot.slack.render.limits import BLOCKS_OF_VIEW
 from bot.slack.render.triage_head import Head
@@ -35,7 +35,7 @@ def test_where_nothing_is_open_it_says_so_and_where_that_is_not_known_it_does_no
 def test_three_questions_are_one_click():
     view = blocks.in_words(render_home(SEEN, EXAMPLE), SAY)
     values = [element.get("value", "") for block in view["blocks"] for element in elements_of(block)]
-    asked = [value.words for value in map(read_value, values) if value]
+    asked = [value.words for value in (read_value(value, AskButton) for value in values) if value]
     assert asked == ["help", "pending", "gpus", "status"]
 
 

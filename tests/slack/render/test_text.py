@@ -3,7 +3,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bot.slack.render.limits import length
-from bot.slack.render.text import code, cut, escape, inert, lines
+from bot.slack.render.text import cut, escape, inert, lines
 from tests.render import any_text
 from tests.slack.render import NOTHING, read
 
@@ -53,14 +53,6 @@ def test_an_entity_that_has_no_room_is_left_out_whole():
     assert escape("ab<c", 5) == "ab…"
 
 
-@given(any_text(), st.integers(4, 40))
-def test_code_stays_code_whatever_is_in_it(raw, most):
-    shown = code(raw, most)
-    assert length(shown) <= most
-    assert shown.count("`") == 2
-    assert read(shown).sequences == []
-
-
 @given(st.text(), st.integers(1, 30))
 @example("😀" * 20, 7)
 def test_a_text_is_cut_to_a_length_that_slack_counts(text, most):
@@ -74,4 +66,4 @@ def test_text_of_any_size_becomes_inert_at_once():
 
 
 def test_parts_stand_below_each_other_as_they_are():
-    assert lines([escape("<a>"), code("b")]) == "&lt;a&gt;\n`b`"
+    assert lines([escape("<a>"), escape("b")]) == "&lt;a&gt;\nb"

@@ -6,7 +6,7 @@ from bot.errors import BotError
 from bot.slack.render.prose import progress, render_error
 from bot.slack.render.rich import moment, told, told_mrkdwn, told_plain
 from bot.slack.render.text import escape
-from bot.texts import Texts
+from bot.texts import Texts, literal
 
 ADA = "U0ADA00001"
 UNTIL = "2026-11-24T18:58:53Z"
@@ -26,7 +26,7 @@ def test_a_time_in_escaped_text_is_the_readers_own(after: str) -> None:
 
 
 def test_where_nothing_is_parsed_a_time_is_short() -> None:
-    assert told_plain(f"extended to {UNTIL}") == "extended to 18:58 UTC"
+    assert Texts("en").words(told_plain(literal(f"extended to {UNTIL}"))) == "extended to 18:58 UTC"
 
 
 @pytest.mark.parametrize(

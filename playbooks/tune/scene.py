@@ -1,20 +1,35 @@
-"""What tuning advice is worked out from: read once, for every topic."""
+"""What tuning advice is worked out from, read once for every topic.
+
+Nodes that are set up alike are a pool: advice about scaling and splitting is given for each.
+"""
 
 import asyncio
-from dataclasses import dataclass
-from datetime import date, datetime
-from functools import cached_property
+import re
+from bisect import bisect
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
+import msgspec
+
+from bot.chart_rows import PoolRow
 from bot.hami.fit.allocated_totals import Ledger, build_ledger
-from bot.hami.fit.version_differences import NEWEST_READ
+from bot.hami.fit.filter_state import take_stock
+from bot.hami.fit.version_differences import NEWEST_READ, rules_of
 from bot.hami.installation.install import Install, flags_of
 from bot.hami.metrics.holder_usage import MeasuredHolding, held_by
+from bot.hami.nodes.cards import Card, CardState
+from bot.hami.nodes.node_state import read_registrations
+from bot.hami.nodes.registration import Registration
+from bot.hami.nodes.scaling import memory_factor, read_memory_scaling
 from bot.hami.scheduler_logs.filter_reasons import REASONS
 from bot.hami.scheduler_logs.throttling import NEEDLE, Wait, read_waits
+from bot.hami.vendors import FIRST
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import NODES, PODS, RESOURCE_QUOTAS, Holder, Node, Pod
-from bot.report import Gap
+from bot.report import Gap, Sheet
 from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
 from playbooks.gather.scheduling import (
     Capacity,
@@ -28,8 +43,122 @@ from playbooks.gather.scheduling import (
 from playbooks.gather.usage import Peak, UsageSeen, ask_prometheus, or_measured
 from playbooks.gather.usage_of_cores import CoresSeen, gather_cores
 from playbooks.playbook import Sources
-from playbooks.scenes.cluster import ClusterScene
-from playbooks.tune.pools import Pool, pools_of
+from playbooks.scenes.cluster import ClusterScene, OfInstall
+
+_POOL_LABEL = re.compile(r"(?:[^/]+/)?(?:(?:gke|gpu|agent|node)[-_]?)*(?:pool|node[-_]?group)(?:[-_]?name)?")
+"""Such as karpenter.sh/nodepool, cloud.google.com/gke-nodepool, eks.amazonaws.com/nodegroup, pool."""
+_MOST_NAMED = 20
+_SIZES_MIB = (2 * 1024, 8 * 1024, 16 * 1024)
+"""Where the guide's table of split counts has its bounds."""
+
+
+class _Key(NamedTuple):
+    label: str
+    scaling: float | None
+    splits: int
+
+
+class Pool(msgspec.Struct, frozen=True, dict=True):
+    """Nodes with the same label or GPU model, memory scaling and split count; `scaling` is None where it is not known.
+
+    `by_node` are the GPUs of each node, in the nodes' order; `held` the pods that hold some of them.
+    """
+
+    label: str
+    scaling: float | None
+    splits: int
+    nodes: tuple[Node, ...]
+    by_node: tuple[tuple[CardState, ...], ...]
+    held: tuple[MeasuredHolding, ...]
+
+    @cached_property
+    def gpus(self) -> tuple[CardState, ...]:
+        """Of all its nodes."""
+        return tuple(state for states in self.by_node for state in states)
+
+    @property
+    def object(self) -> str:
+        """As the table names it: what the nodes share, and which they are."""
+        names = [node.name for node in self.nodes]
+        more = f" +{len(names) - _MOST_NAMED}" if len(names) > _MOST_NAMED else ""
+        return f"{self.label} {','.join(names[:_MOST_NAMED])}{more}"
+
+    @cached_property
+    def smallest_mib(self) -> int:
+        """The least memory that a pod was given of one GPU; 0 where none was given any."""
+        given = (share.memory_mib for held in self.held for share in held.shares.values())
+        return min((amount for amount in given if amount), default=0)
+
+    def physical_mib(self, gpu: Card) -> float:
+        """The memory that the GPU really has."""
+        return gpu.memory_mib / (self.scaling or 1)
+
+
+POOLS = Sheet("pools", PoolRow)
+
+
+def pool_row(pool: Pool) -> PoolRow:
+    """What the pool has, what was given of it and what is used; used is not known unless of every share."""
+    shares = [share.memory_mib for held in pool.held for share in held.shares.values()]
+    measured = all(not held.unmeasured and all(use.used for use in held.uses) for held in pool.held)
+    used = sum(use.used.value for held in pool.held for use in held.uses if use.used)
+    sizes = Counter(min(bisect(_SIZES_MIB, amount), len(_SIZES_MIB)) for amount in shares)
+    return PoolRow(
+        pool.label,
+        len(pool.nodes),
+        len(pool.gpus),
+        pool.splits,
+        sum(state.card.memory_mib for state in pool.gpus),
+        sum(shares),
+        round(used / 2**20) if measured else None,
+        *(sizes[number] for number in range(len(_SIZES_MIB) + 1)),
+    )
+
+
+def pools_of(nodes: Iterable[Node], everyone: Iterable[MeasuredHolding], seen: InstallSeen) -> list[Pool]:
+    """The pools in which GPUs are registered, the largest first; `everyone` are the pods that hold some."""
+    settings = read_memory_scaling(seen.config_maps)
+    version = seen.install.version
+    rules = rules_of(version.version if version else NEWEST_READ)
+    by_node: dict[str, list[MeasuredHolding]] = defaultdict(list)
+    for held in everyone:
+        by_node[held.holding.node].append(held)
+    grouped: dict[_Key, list[tuple[Node, list[CardState]]]] = defaultdict(list)
+    for node in nodes:
+        cards = [
+            card
+            for read in read_registrations(node, (FIRST.names,))
+            if isinstance(read, Registration)
+            for card in read.cards
+        ]
+        if cards:
+            key = _Key(_label(node, cards[0]), memory_factor(cards[0], node.name, settings), cards[0].slots)
+            states = take_stock(cards, (held.holding for held in by_node[node.name]), rules)
+            grouped[key].append((node, states))
+    return sorted(
+        (
+            Pool(
+                *key,
+                tuple(node for node, _ in found),
+                tuple(tuple(states) for _, states in found),
+                tuple(held for node, _ in found for held in by_node[node.name]),
+            )
+            for key, found in grouped.items()
+        ),
+        key=lambda pool: -len(pool.gpus),
+    )
+
+
+def _label(node: Node, gpu: Card) -> str:
+    keys = [key for key in node.metadata.labels or {} if _names_pool(key) and node.metadata.label(key)]
+    key = min(keys, key=lambda key: ("/" not in key, key), default="")
+    return f"{key}={node.metadata.label(key)}" if key else gpu.type
+
+
+@lru_cache(maxsize=4096)
+def _names_pool(key: str) -> bool:
+    return _POOL_LABEL.fullmatch(key) is not None
+
 
 _SINCE_S = 3600
 _LOCKS = "lock"
@@ -37,16 +166,6 @@ _MAY_LACK_SHARE = ("card-time-slicing-exhausted", "node-unfit-pod")
 _REFUSED = tuple(reason.text for reason in REASONS if reason.finding in _MAY_LACK_SHARE)
 """What HAMi says of a node whose GPUs may lack a share: that, or up to 2.9 only that the node does not fit."""
 _LIMITS = ("kube-qps", "kube-burst")
-
-
-class Request(NamedTuple):
-    """`all`: advice to keep a value, and what cannot be told, is shown as well. `template`: the values of one of the
-    guide's templates instead; `days`: two days compared instead.
-    """
-
-    all: bool
-    template: str = ""
-    days: tuple[date, date] | None = None
 
 
 class Throttled(NamedTuple):
@@ -60,22 +179,19 @@ class Throttled(NamedTuple):
         return tuple(wait for _, waits in self.by_scheduler for wait in waits)
 
 
-@dataclass(frozen=True)
-class Facts:
-    """The cluster at one moment. Each part says itself what could not be read.
+class TuneScene(OfInstall, frozen=True, dict=True, eq=False):
+    """The cluster at one moment: all that advice is worked out from. Each part says itself what could not be read.
 
     `without_share` are the waiting pods that HAMi may have refused for want of a share. The quotas of
     `capacity` are read where there are some; `as_of` is the moment to judge the ages of registrations by.
     """
 
-    request: Request
     cluster: str
     taken_at: datetime
-    install: InstallSeen
-    nodes: list[Node] | Gap
-    holders: list[Holder] | Gap
-    waiting: list[Pod] | Gap
-    without_share: list[Pod]
+    nodes: Sequence[Node] | Gap
+    holders: Sequence[Holder] | Gap
+    waiting: Sequence[Pod] | Gap
+    without_share: Sequence[Pod]
     capacity: Capacity
     as_of: datetime
     throttled: Throttled
@@ -84,16 +200,19 @@ class Facts:
     usage: UsageSeen
     cores: CoresSeen
 
+    def was_read(self, source: str) -> bool:
+        """Whether rules may conclude anything from it: a source is named as its gap would be."""
+        return all(gap.source != source for gap in self.gaps)
+
     @property
     def scheduler(self) -> Pod | None:
         """The scheduler pod that decides: the leader, or the first where none is known."""
-        install = self.install.install
-        return install.leader or next(iter(install.pods), None)
+        return self.install.leader or next(iter(self.install.pods), None)
 
     @property
     def flags(self) -> dict[str, str]:
         """The flags of that pod, or of the Deployment where there is none: replicas differ while they are replaced."""
-        return flags_of(self.scheduler.spec) if self.scheduler else self.install.install.flags
+        return flags_of(self.scheduler.spec) if self.scheduler else self.install.flags
 
     @cached_property
     def held_back(self) -> Throttled:
@@ -113,12 +232,12 @@ class Facts:
     @cached_property
     def world(self) -> ClusterScene:
         """The cluster as HAMi sees it, to judge waiting pods in."""
-        return ClusterScene(self.install, self.capacity, self.as_of)
+        return ClusterScene(self.seen, self.capacity, self.as_of)
 
     @cached_property
     def pools(self) -> list[Pool]:
         """The pools of GPU nodes, the largest first; none where the nodes could not be read."""
-        return [] if isinstance(self.nodes, Gap) else pools_of(self.nodes, self.held, self.install)
+        return [] if isinstance(self.nodes, Gap) else pools_of(self.nodes, self.held, self.seen)
 
     @cached_property
     def gpu_mib(self) -> dict[str, int]:
@@ -154,10 +273,10 @@ class Facts:
         unread = [list_ for list_ in lists if isinstance(list_, Gap)]
         cores = [self.cores.gap] if self.cores.gap else []
         logs = (*self.throttled.gaps, *self.locked.gaps)
-        return tuple(dict.fromkeys([*self.install.gaps, *unread, *logs, *self.usage.gaps, *cores]))
+        return tuple(dict.fromkeys([*self.seen.gaps, *unread, *logs, *self.usage.gaps, *cores]))
 
 
-async def gather_facts(wanted: Request, sources: Sources) -> Facts:
+async def gather_scene(sources: Sources) -> TuneScene:
     """Raises Unusable where nothing at all could be read."""
     cluster = sources.cluster
     install = await gather_install(sources)
@@ -179,11 +298,10 @@ async def gather_facts(wanted: Request, sources: Sources) -> Facts:
     quotas = await seen("resource quotas", cluster.list(RESOURCE_QUOTAS)) if without_share else []
     shown = times_shown(cluster, [] if isinstance(nodes, Gap) else nodes, install.install)
     cores = await gather_cores(week, ledger.all(), cluster.now())
-    return Facts(
-        wanted,
+    return TuneScene(
+        install,
         cluster.name,
         cluster.now(),
-        install,
         nodes,
         holders,
         waiting,

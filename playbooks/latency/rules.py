@@ -1,0 +1,280 @@
+"""Why the stage that takes the most takes so long, as far as the logs and events prove it."""
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from bot.hami.scheduler_logs.scheduling_latency import MOMENTS, Life, Moment, PodLogLine, Stage, measure, settled
+from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
+from bot.kube.models import Event
+from bot.kube.times import format_time
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, gap, step
+from bot.texts import Prose, Text, sentences
+from playbooks import quotes
+from playbooks.gather.latency import LatencySeen
+from playbooks.rule import Stage as Speaking
+from playbooks.rule import Told, rule
+from playbooks.rules.common.findings import finding
+from playbooks.scenes.cluster import OfInstall
+
+BY_KUBELET = ("bound", "allocated")
+"""What begins with these moments happens on the node."""
+_SHOWN = 3
+_PULLS = ("Pulling", "Pulled", "Failed", "BackOff", "FailedMount", "FailedCreatePodSandBox")
+
+
+class LatencyScene(OfInstall, frozen=True, dict=True, eq=False):
+    """The new pods with their moments, and the schedulers' logs.
+
+    `since`: how far back, as typed. `events` are of the pod that was slowest to start, where it was slow on its node.
+    """
+
+    latency: LatencySeen
+    since: str
+    events: Sequence[Event] | Gap = ()
+
+    @cached_property
+    def stages(self) -> list[Stage]:
+        """The stages in their order, the whole time last."""
+        return measure(settled(self.latency.lives))
+
+    @property
+    def top(self) -> Stage | None:
+        """The stage with the greatest median, of those that some pod shows."""
+        parts = [stage for stage in self.stages[:-1] if stage.n]
+        return max(parts, key=lambda stage: stage.median_s or 0.0, default=None)
+
+    @property
+    def gaps(self) -> list[Gap]:
+        """What could not be read of HAMi and of its logs."""
+        return [*self.seen.gaps, *self.latency.gaps]
+
+    def was_read(self, source: str) -> bool:
+        """Whether rules may conclude anything from it: a source is named as its gap would be."""
+        return all(gap.source != source for gap in self.gaps)
+
+
+@rule("not-enough-evidence")
+def nothing_measured(scene: LatencyScene) -> Iterator[Finding]:
+    """No new pod shows any stage."""
+    if scene.top is None:
+        pending = scene.latency.pending
+        claim = Text("latency.none-yet" if pending else "latency.none", since=scene.since, count=len(pending))
+        steps = _show_attempts(scene.latency)
+        yield finding("not-enough-evidence", claim, "suspected", (), (), severity="info", actions=steps)
+
+
+@rule("scheduling-latency")
+def longest_stage(scene: LatencyScene) -> Iterator[Finding]:
+    """Most of the time goes into one stage, and why."""
+    if (top := scene.top) is None:
+        return
+    reason = _reason(top, scene)
+    pending = len(scene.latency.pending) if scene.stages[-1].n else 0
+    left = Text("latency.pending", count=pending) if pending else ""
+    yield finding(
+        "scheduling-latency",
+        sentences(head(scene, top), reason.text, left),
+        "suspected" if scene.gaps else reason.confidence,
+        (),
+        (*_slowest(top), *reason.evidence),
+        severity="warning" if reason.slow else "info",
+        actions=(*reason.actions, *_show_attempts(scene.latency)),
+    )
+
+
+@rule("scheduling-latency")
+def node_locks(scene: LatencyScene) -> Iterator[Finding]:
+    """A node lock made pods wait for another try."""
+    lives = [life for life in scene.latency.lives if life.locked]
+    if proofs := _quoted(_locked(lives)):
+        claim = Text("latency.retried", count=len(lives), total=len(scene.latency.lives))
+        yield finding("scheduling-latency", claim, "confirmed", (), proofs, severity="info")
+
+
+def _is_new(told: Told, result: Finding) -> bool:
+    return all(result.evidence[0] not in finding.evidence for finding in told.findings)
+
+
+LATENCY_RULES: tuple[Speaking[LatencyScene], ...] = (
+    Speaking("nothing to measure", nothing_measured, ends=True),
+    Speaking("the longest stage", longest_stage),
+    Speaking("node locks", node_locks, keeps=_is_new),
+)
+
+
+def head(scene: LatencyScene, top: Stage) -> Text:
+    """How long it took, and which stage took the most."""
+    whole, values = scene.stages[-1], {"since": scene.since, "stage": top.name, "top": top.median_s}
+    if whole.n:
+        return Text("latency.claim", **values, count=whole.n, median=whole.median_s, p95=whole.p95_s)
+    return Text("latency.claim-unstarted", **values, count=top.n)
+
+
+def _slowest(top: Stage) -> list[Evidence]:
+    life = top.lives[0]
+    ends = (top.start, top.end)
+    return [proof for moment in ends for proof in _of_moment(life, moment, exact=moment in life.logged and top.exact)]
+
+
+# --------------------------------------------------------------------------------------------------------- reasons
+
+
+class _Reason(NamedTuple):
+    """Why, with its proof and what to do; `slow` where something is to be changed."""
+
+    text: Prose
+    confidence: Confidence
+    evidence: tuple[Evidence, ...] = ()
+    actions: tuple[NextAction, ...] = ()
+    slow: bool = False
+
+
+def _reason(stage: Stage, scene: LatencyScene) -> _Reason:
+    """What is proven about the stage; else what happens in it, as suspected."""
+    if stage.start in BY_KUBELET:
+        return _of_kubelet(stage, () if isinstance(scene.events, Gap) else scene.events)
+    queued, stages = stage.start == "created", scene.stages
+    if _is_throttled(stages, scene.latency) and (not queued or _holds_up(stage, stages)):
+        return _throttled(scene.latency, queued=queued)
+    locked = _locked(stage.lives)
+    if locked and not queued and 2 * len({log_line.line.values.get("pod") for log_line in locked}) >= stage.n:
+        see = (step(Text("latency.nodes"), "nodes"),)
+        return _Reason(Text("latency.locked", count=len(locked)), "confirmed", _quoted(locked), see, slow=True)
+    return _Reason(_unproven(stage), "suspected")
+
+
+def _of_kubelet(stage: Stage, events: Sequence[Event]) -> _Reason:
+    if stage.end == "allocated":
+        return _Reason(Text("latency.allocation"), "suspected")
+    pulls = [quotes.of_event(event) for event in events if event.reason in _PULLS]
+    text = "latency.start-allocated" if stage.start == "allocated" else "latency.start"
+    return _Reason(Text(text), "confirmed" if pulls else "suspected", tuple(pulls[:_SHOWN]))
+
+
+def _unproven(stage: Stage) -> Text:
+    """What happens in the stage."""
+    if stage.start == "created":
+        return Text("latency.queue" if stage.end in ("first_attempt", "first_filter") else "latency.unknown")
+    if stage.start == "first_attempt":
+        return Text("latency.filters" if stage.end == "first_filter" else "latency.unknown")
+    return Text("latency.extender")
+
+
+def _is_throttled(stages: Sequence[Stage], seen: LatencySeen) -> bool:
+    """Whether requests that were held back are at least half of the time that the pods spent in HAMi's scheduler."""
+    spent = sum(sum(stage.seconds) for stage in stages[:-1] if stage.start in MOMENTS[2:5])
+    return bool(seen.waits) and sum(wait.wait.seconds for wait in seen.waits) >= spent / 2
+
+
+def _holds_up(queue: Stage, stages: Sequence[Stage]) -> bool:
+    """Whether HAMi's filter accounts for the queue: kube-scheduler tries one pod at a time, so the pods' time between
+    filter and bind adds up to what the last one waits. At least half of it has to be so explained.
+    """
+    filtering = sum(sum(stage.seconds) for stage in stages[:-1] if stage.start in MOMENTS[2:4])
+    return filtering >= (queue.max_s or 0.0) / 2
+
+
+def _throttled(seen: LatencySeen, *, queued: bool) -> _Reason:
+    waits = sorted(seen.waits, key=lambda wait: -wait.wait.seconds)
+    total = sum(wait.wait.seconds for wait in waits)
+    values = {"count": len(waits), "sum": f"{total:.0f}", "longest": f"{waits[0].wait.seconds:.2f}"}
+    text = Text("latency.throttled-queue" if queued else "latency.throttled", **values)
+    proofs = tuple(quotes.of_wait(wait.wait, wait.scheduler) for wait in waits[:_SHOWN])
+    return _Reason(text, "confirmed", proofs, (step(Text("latency.tune"), "tune"),), slow=True)
+
+
+def _locked(lives: Sequence[Life]) -> list[PodLogLine]:
+    return [log_line for life in lives for log_line in life.locked]
+
+
+def _quoted(locked: Sequence[PodLogLine]) -> tuple[Evidence, ...]:
+    return tuple(_of_said(log_line) for log_line in locked[:_SHOWN])
+
+
+# ---------------------------------------------------------------------- moments that no log shows
+
+_ATTEMPTS_FROM = 3
+"""The level from which kube-scheduler logs its attempts; the extender logs its moments at any level."""
+_SHOWN_BY: Mapping[str, tuple[Moment, ...]] = {KUBE_SCHEDULER_CONTAINER: MOMENTS[1:2], EXTENDER_CONTAINER: MOMENTS[2:5]}
+
+
+def unseen_moments(seen: LatencySeen) -> Iterator[Gap]:
+    """A gap for each container whose logs show some moment of no pod, unless a gap of the log itself says why."""
+    for container in _SHOWN_BY:
+        missing = _missing(container, seen)
+        if missing and (why := _why(container, missing, seen)):
+            yield gap(f"{container} log", why)
+
+
+def _show_attempts(seen: LatencySeen) -> tuple[NextAction, ...]:
+    """To let kube-scheduler log its attempts for a while, where its level is why it shows none."""
+    if not _missing(KUBE_SCHEDULER_CONTAINER, seen) or _quiet_level(seen) is None:
+        return ()
+    command = f"verbosity {_ATTEMPTS_FROM} for 10m --container {KUBE_SCHEDULER_CONTAINER}"
+    return (step(Text("latency.show-attempts"), command, changes_cluster=True),)
+
+
+def _missing(container: str, seen: LatencySeen) -> list[Moment]:
+    lives = settled(seen.lives)
+    return [moment for moment in _SHOWN_BY[container] if lives and not any(moment in life.logged for life in lives)]
+
+
+def _why(container: str, missing: Sequence[Moment], seen: LatencySeen) -> Text | None:
+    """None where the log's own gap is why."""
+    level = _quiet_level(seen)
+    values = {"moments": ", ".join(missing), "container": container, "level": level, "least": _ATTEMPTS_FROM}
+    own = [log for log in seen.logs if log.container == container]
+    if not own:
+        return Text("latency.unseen-no-log", **values)
+    if container == KUBE_SCHEDULER_CONTAINER and level is not None:
+        return Text("latency.unseen-quiet", **values)
+    return None if any(log.has_gap for log in own) else Text("latency.unseen-lines", **values)
+
+
+def _quiet_level(seen: LatencySeen) -> int | None:
+    """The lowest level of the kube-schedulers whose logs were read; None where all of them log their attempts."""
+    levels = [log.level for log in seen.logs if log.container == KUBE_SCHEDULER_CONTAINER and log.is_read]
+    lowest = min(levels, default=_ATTEMPTS_FROM)
+    return lowest if lowest < _ATTEMPTS_FROM else None
+
+
+# ---------------------------------------------------------------------- how moments are quoted
+
+_ANNOTATIONS: dict[Moment, str] = {"chosen": "hami.io/vgpu-time", "bind_started": "hami.io/bind-time"}
+
+
+def _of_said(said: PodLogLine) -> Evidence:
+    """A line of a scheduler's log."""
+    log = said.log
+    scheduler = log.scheduler
+    words = ["-n", scheduler.namespace, "logs", scheduler.name, "-c", log.container]
+    words += ["--previous"] if log.previous else []
+    about = said.line.values.get("pod") or said.line.values.get("podName") or "schedule"
+    return Evidence(
+        source="scheduler log",
+        object=f"Pod {scheduler.namespace}/{scheduler.name} container {log.container}",
+        at=format_time(said.at),
+        quote=quotes.shown(said.line.raw),
+        command=f"{quotes.kubectl(*words)} | grep {shlex.quote(about)}",
+    )
+
+
+def _of_moment(life: Life, moment: Moment, *, exact: bool) -> list[Evidence]:
+    """The line, or the part of the object, that shows when it was."""
+    pod = life.pod
+    if exact and moment in life.logged:
+        return [_of_said(life.logged[moment])]
+    if moment not in life.noted:
+        return []
+    if moment in _ANNOTATIONS:
+        return [quotes.of_pod_annotation(pod, _ANNOTATIONS[moment])]
+    if moment == "bound" and (bound := pod.condition("PodScheduled")):
+        path = '{.status.conditions[?(@.type=="PodScheduled")].lastTransitionTime}'
+        return [quotes.of_pod(pod, bound.last_transition_time or "", path)]
+    if moment == "allocated":
+        return [quotes.of_pod(pod, pod.status.start_time or "", "{.status.startTime}")]
+    if moment == "created":
+        return [quotes.of_pod(pod, pod.metadata.creation_timestamp or "", "{.metadata.creationTimestamp}")]
+    return [quotes.of_pod(pod, format_time(life.noted[moment]), "{.status.containerStatuses}")]

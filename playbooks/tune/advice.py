@@ -1,0 +1,306 @@
+"""What advice is made of: a row of the table, a finding where something is to be changed, and the quotes behind it.
+
+How processes of pods that hold GPUs ended is quoted too. A container that used too much of the node's memory was
+OOMKilled. That is never GPU memory: a program that gets none sees CUDA's out-of-memory error and ends by itself. But
+what an OOMKilled container would have used of its GPU is not known, since its run was cut short.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from functools import update_wrapper
+from typing import Any, Literal, NamedTuple, cast
+
+import msgspec
+
+from bot.hami.installation.install import extender_of
+from bot.hami.metrics.holder_usage import MeasuredHolding
+from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE
+from bot.kube.hami_pods import EXTENDER_CONTAINER
+from bot.kube.models import ConfigMap, Holder, PodSpec, Workload
+from bot.kube.models.pod_views import HolderContainer
+from bot.kube.times import format_time, parse_time
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, Sheet
+from bot.safe_yaml import parse_documents
+from bot.texts import Prose
+from playbooks import quotes
+from playbooks.gather.usage import WINDOW_DAYS, Peak
+from playbooks.quotes import clock, kubectl
+from playbooks.rule import Rule
+from playbooks.rules.common.findings import finding
+from playbooks.tune.scene import TuneScene
+
+Topic = Literal[
+    "kube-qps",
+    "kube-burst",
+    "kube-timeout",
+    "node-lock-timeout",
+    "scheduler-resources",
+    "memory-scaling",
+    "core-scaling",
+    "split-count",
+    "core-policy",
+    "library-log",
+    "scheduling-policy",
+    "memory-limit-low-use",
+    "memory-limit-high-use",
+    "idle-holder",
+    "monitor-gap",
+]
+Direction = Literal["raise", "lower", "keep", "cannot-tell", "refuse", "repair"]
+
+
+class AdviceRow(NamedTuple):
+    """The fields are the table's columns. `object` is empty where the advice is about the whole cluster."""
+
+    topic: Topic
+    direction: Direction
+    object: str
+    current: Prose
+    recommended: Prose
+    why: Prose
+
+
+ADVICE = Sheet(
+    "advice",
+    AdviceRow,
+    brief={"topic": "topic", "current": "now", "recommended": "then", "object": "of", "direction": "do", "why": "why"},
+    together=3,
+    tells_findings=True,
+)
+
+
+class Advice(NamedTuple):
+    """A row of the table, with the finding where something is to be changed or repaired, or must not be changed.
+
+    `of_symptom` is false where it rests on something else than the symptom that the guide's table of scenarios has for
+    the topic.
+    """
+
+    row: AdviceRow
+    finding: Finding | None = None
+    of_symptom: bool = True
+
+
+class AdviceRule(Rule[TuneScene]):
+    """A rule whose advice stands in the table as well: also what is to be kept, and what cannot be told."""
+
+    def __init__(self, advise: Callable[[TuneScene], Iterable[Advice]]) -> None:
+        super().__init__(self._findings, ("tuning-advice",), ())
+        self._advise = advise
+        update_wrapper(self, advise)
+
+    def advice(self, scene: TuneScene) -> list[Advice]:
+        """All its advice, worked out once."""
+        return scene.once(self._all)
+
+    def _all(self, scene: TuneScene) -> list[Advice]:
+        return list(self._advise(scene))
+
+    def _findings(self, scene: TuneScene) -> list[Finding]:
+        return [each.finding for each in self.advice(scene) if each.finding]
+
+
+def changed(
+    row: AdviceRow,
+    claim: Prose,
+    proofs: Sequence[Evidence],
+    actions: Sequence[NextAction] = (),
+    *,
+    severity: Severity = "info",
+    confidence: Confidence = "confirmed",
+    of_symptom: bool = True,
+) -> Advice:
+    """What is to be changed. `claim` is the sentence with the arithmetic: every number of it stands in `proofs`.
+
+    `actions` say where in the chart's values it is set, what it risks and how to check it afterwards.
+    """
+    found = finding("tuning-advice", claim, confidence, (), proofs, severity=severity, actions=actions)
+    return Advice(row, found, of_symptom)
+
+
+def kept(topic: Topic, current: Prose, why: Prose, about: str = "") -> Advice:
+    """What is to be left as it is."""
+    return Advice(AdviceRow(topic, "keep", about, current, current, why))
+
+
+def unknown(topic: Topic, why: Prose, about: str = "", *, current: Prose = "") -> Advice:
+    """What cannot be told."""
+    return Advice(AdviceRow(topic, "cannot-tell", about, current, "", why))
+
+
+_GPUS = "nvidia"
+"""The section of the device config that is about the GPUs that the guide tunes."""
+
+
+class Deployed(NamedTuple):
+    """One setting as text; empty where it is not set. `proof` is empty where what would set it could not be read."""
+
+    value: str = ""
+    proof: tuple[Evidence, ...] = ()
+
+
+def flag(scene: TuneScene, name: str) -> Deployed:
+    """A flag of the extender. Where it is not set, the quote is the whole command line: it is not in there."""
+    found = _extender(scene)
+    if found is None:
+        return Deployed()
+    spec, about, command = found
+    return Deployed(scene.flags.get(name, ""), (Evidence("flags", about, None, _quote(spec, name), command),))
+
+
+def flag_of_replica_set(replica_set: Workload, name: str) -> Evidence:
+    """A flag of the extender, or its whole command line, as a ReplicaSet of HAMi's scheduler has it."""
+    spec = replica_set.spec.template.spec
+    look = kubectl("-n", replica_set.namespace, "get", "rs", replica_set.name, "-o", _path(".spec.template.spec", spec))
+    at = clock(replica_set.metadata.creation_timestamp)
+    return Evidence("flags", f"ReplicaSet {replica_set.namespace}/{replica_set.name}", at, _quote(spec, name), look)
+
+
+def _quote(spec: PodSpec, name: str) -> str:
+    container = extender_of(spec)
+    words = [*(container.command or ()), *(container.args or ())] if container else []
+    return _words_of(name, words) or _as_json(words)
+
+
+def _words_of(name: str, words: list[str]) -> str:
+    """The word that sets the flag, or the word and the next, which is its value; empty where none sets it."""
+    own = re.compile(rf"--?{re.escape(name)}(=|$)")
+    for position in reversed(range(len(words))):
+        if found := own.match(words[position]):
+            return words[position] if found[1] else _as_json(words[position : position + 2])[1:-1]
+    return ""
+
+
+def _as_json(words: list[str]) -> str:
+    return msgspec.json.encode(words).decode()
+
+
+def environment(scene: TuneScene, name: str) -> str:
+    """A variable of the extender; empty where it is not set."""
+    found = _extender(scene)
+    container = extender_of(found[0]) if found else None
+    return (
+        next((variable.value for variable in (container.env or ()) if variable.name == name), "") if container else ""
+    )
+
+
+def _extender(scene: TuneScene) -> tuple[PodSpec, str, str] | None:
+    """Of the pod that decides, or of the Deployment: its spec, its name, and the command that shows the flags."""
+    if pod := scene.scheduler:
+        look = kubectl("-n", pod.namespace, "get", "pod", pod.name, "-o", _path(".spec", pod.spec))
+        return pod.spec, f"Pod {pod.namespace}/{pod.name} container {EXTENDER_CONTAINER}", look
+    install = scene.install
+    if install.deployment is not None:
+        name = install.deployment.name
+        spec = install.deployment.spec.template.spec
+        look = kubectl("-n", install.namespace, "get", "deployment", name, "-o", _path(".spec.template.spec", spec))
+        return spec, f"Deployment {install.namespace}/{name}", look
+    return None
+
+
+def _path(where: str, spec: PodSpec) -> str:
+    container = extender_of(spec)
+    lists = ("command", "args") if container and container.args else ("command",)
+    return "jsonpath=" + "".join(
+        f'{{{where}.containers[?(@.name=="{EXTENDER_CONTAINER}")].{list_}}}' for list_ in lists
+    )
+
+
+def gpu_setting(scene: TuneScene, key: str) -> Deployed:
+    """A key of the NVIDIA section of HAMi's device config."""
+    config_map = next((map_ for map_ in scene.seen.config_maps if DEVICE_CONFIG_FILE in (map_.data or {})), None)
+    if config_map is None:
+        return Deployed()
+    text = (config_map.data or {})[DEVICE_CONFIG_FILE]
+    section = _section(text)
+    if section is None:
+        return Deployed()
+    value = section.get(key)
+    line = next((line.strip() for line in text.splitlines() if line.strip().startswith(f"{key}:")), "")
+    if value is None or not line:
+        return Deployed("", (_of_config(config_map, f"{_GPUS}:", f"grep -A 40 {_GPUS}:"),))
+    return Deployed(str(value), (_of_config(config_map, line, f"grep {key}"),))
+
+
+def _section(text: str) -> dict[str, Any] | None:
+    try:
+        document: Any = next(iter(parse_documents(text)), None)
+        section = document.get(_GPUS)
+    except (ValueError, AttributeError):
+        return None
+    return cast("dict[str, Any]", section) if isinstance(section, dict) else None
+
+
+def _of_config(config_map: ConfigMap, quote: str, search: str) -> Evidence:
+    escaped = DEVICE_CONFIG_FILE.replace(".", "\\.")
+    look = ("get", "configmap", config_map.name, "-o", f"jsonpath={{.data.{escaped}}}")
+    command = f"{kubectl('-n', config_map.namespace, *look)} | {search}"
+    return Evidence("device-config", f"ConfigMap {config_map.namespace}/{config_map.name}", None, quote, command)
+
+
+def node_count(scene: TuneScene) -> tuple[Evidence, ...]:
+    """How many nodes the cluster has; nothing where they could not be read."""
+    if isinstance(scene.nodes, Gap):
+        return ()
+    at = format_time(scene.taken_at)
+    return (Evidence("nodes", "Nodes", at, str(len(scene.nodes)), "kubectl get nodes -o name | wc -l"),)
+
+
+def of_peak(held: MeasuredHolding, peak: Peak, scene: TuneScene) -> Evidence:
+    """The most that a container of the pod used within the window."""
+    at = format_time(scene.taken_at)
+    return Evidence("metrics", f"Pod {held.name}", at, peak.used.line, f"PromQL: {peak.query}")
+
+
+def of_request(held: MeasuredHolding, scene: TuneScene) -> tuple[Evidence, ...]:
+    """What HAMi gave the pod, of each GPU."""
+    holder = scene.holder(held)
+    return (quotes.of_holder(holder),) if holder else ()
+
+
+_OOM_KILLED = "OOMKilled"
+
+
+def oomkilled(held: MeasuredHolding, scene: TuneScene) -> list[HolderContainer]:
+    """The pod's containers whose last end was that within the window; an end without a time counts."""
+    since = scene.taken_at - timedelta(days=WINDOW_DAYS)
+    found: list[HolderContainer] = []
+    for container in _statuses(scene.holder(held)):
+        ended = parse_time(container.end.finished_at) if container.end else None
+        if container.end and container.end.reason == _OOM_KILLED and (ended is None or ended >= since):
+            found.append(container)
+    return found
+
+
+def restarted(held: MeasuredHolding, container: str, scene: TuneScene) -> HolderContainer | None:
+    """That container of the pod, if its process ended and was started again."""
+    own = (status for status in _statuses(scene.holder(held)) if status.name == container)
+    return next((status for status in own if status.restart_count), None)
+
+
+def _statuses(holder: Holder | None) -> list[HolderContainer]:
+    return (holder.status.container_statuses or []) if holder else []
+
+
+def of_end(held: MeasuredHolding, container: HolderContainer) -> Evidence:
+    """The reason of the container's last end."""
+    place = "state" if container.state.terminated else "lastState"
+    reason = container.end.reason if container.end else ""
+    shown = f"{place}.terminated.reason" if reason else "restartCount"
+    at = clock(container.end.finished_at) if container.end else None
+    return Evidence(
+        "pod", f"Pod {held.name}", at, reason or str(container.restart_count), _of_container(held, container, shown)
+    )
+
+
+def of_restarts(held: MeasuredHolding, container: HolderContainer) -> Evidence:
+    """How often the container was started again."""
+    return Evidence(
+        "pod", f"Pod {held.name}", None, str(container.restart_count), _of_container(held, container, "restartCount")
+    )
+
+
+def _of_container(held: MeasuredHolding, container: HolderContainer, field: str) -> str:
+    path = f'jsonpath={{.status.containerStatuses[?(@.name=="{container.name}")].{field}}}'
+    return kubectl("-n", held.holding.namespace, "get", "pod", held.holding.name, "-o", path)
