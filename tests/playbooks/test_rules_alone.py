@@ -28,7 +28,7 @@ from playbooks.gather.usage import UsageSeen
 from playbooks.gather.usage_of_cores import CoresSeen
 from playbooks.gather.volcano_plugins import VolcanoPluginsSeen
 from playbooks.gather.webhook import WebhookSeen
-from playbooks.judgement.gpus import GPUS
+from playbooks.judgement.gpus import GPUS, NOTHING
 from playbooks.judgement.installation import STATUS
 from playbooks.judgement.nodes import NODES
 from playbooks.judgement.placed import ABSENT, PLACED
@@ -227,7 +227,7 @@ LOGS_WITHOUT: Mapping[str, Callable[[LogsScene], LogsScene]] = {
 OF_CLUSTERS: Mapping[str, tuple[Sequence[Stage[Any]], Mapping[str, Callable[[Any], Any]]]] = {
     "status": (STATUS, INSTALL_WITHOUT),
     "nodes": (NODES, NODES_WITHOUT),
-    "gpus": (GPUS, GPUS_WITHOUT),
+    "gpus": ((*GPUS, *NOTHING), GPUS_WITHOUT),
     "latency": (LATENCY_RULES, LATENCY_WITHOUT),
 }
 

@@ -201,7 +201,6 @@ def panicked(scene: PodScene) -> Iterator[Finding]:
         yield finding("scheduler-panic", claim, "suspected", (), proofs, severity="critical")
 
 
-@rule("scheduler-panic")
 def panicked_elsewhen(scene: PodScene) -> Iterator[Finding]:
     """Panics of a process that runs on and that do not explain why a call about the pod got no answer."""
     if _may_be_panic(scene.attempt) and (found := _survived(scene)):
